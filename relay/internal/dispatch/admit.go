@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -166,14 +167,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 }
 
 // onWire reports whether the row has been handed to its worker.
-func (d *Dispatch) onWire(r *Row) bool {
-	for _, other := range d.lanes[r.worker].wire {
-		if other == r {
-			return true
-		}
-	}
-	return false
-}
+func (d *Dispatch) onWire(r *Row) bool { return slices.Contains(d.lanes[r.worker].wire, r) }
 
 // awaitOlder passes the row over if an older row of its key was left to a tail scan, and reports whether it has. A catch-up scan then
 // brings both rows.

@@ -222,7 +222,8 @@ func (d *Dispatch) sends(r *Row, before []*Row, p *probing, now time.Time) (goes
 	case d.failing.has(r):
 		p.left = append(p.left, r)
 	case d.expires(r, now):
-		if holdsKey(before, r.Hash) { // an older row of the key goes first
+		sameKey := func(older *Row) bool { return older.Hash == r.Hash }
+		if slices.ContainsFunc(before, sameKey) { // an older row of the key goes first
 			return false, true
 		}
 		d.expire(r)

@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -18,15 +17,12 @@ type clock struct {
 	at       time.Time // when it was that time there, by the monotonic clock
 }
 
-// set records the database's time at a moment before now.
-func (c *clock) set(database, now time.Time) {
+// SetClock records the database's time at a moment before now.
+func (d *Dispatch) SetClock(database, now time.Time) {
 	if !database.IsZero() {
-		c.database, c.at = database, now
+		d.clock = clock{database, now}
 	}
 }
-
-// SetClock records the database's time at a moment before now.
-func (d *Dispatch) SetClock(database, now time.Time) { d.clock.set(database, now) }
 
 // since returns how long ago a time of the database was, or 0 if the database's time is not known.
 func (c *clock) since(t, now time.Time) time.Duration {
@@ -65,9 +61,4 @@ func (d *Dispatch) expires(r *Row, now time.Time) bool {
 	}
 	w := d.waits.byKey[r.Hash]
 	return w != nil && w.state == writing && w.expiring && d.Failures == nil
-}
-
-// holdsKey reports whether any of the rows has this key.
-func holdsKey(rows []*Row, hash uint64) bool {
-	return slices.ContainsFunc(rows, func(r *Row) bool { return r.Hash == hash })
 }

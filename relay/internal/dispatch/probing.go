@@ -1,5 +1,7 @@
 package dispatch
 
+import "slices"
+
 // probing chooses the rows that try a destination in an outage: the first rows of a few keys. More rows would be handed
 // over each time in vain. A single row may go to the one part of the broker that does not answer while all others do.
 type probing struct {
@@ -23,11 +25,9 @@ func (p *probing) leaves(r *Row) bool {
 	if !p.active {
 		return false
 	}
-	for _, k := range p.keys {
-		if k == r.key {
-			p.left = append(p.left, r)
-			return true
-		}
+	if slices.Contains(p.keys, r.key) {
+		p.left = append(p.left, r)
+		return true
 	}
 	p.keys = append(p.keys, r.key)
 	return false
