@@ -4,6 +4,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -87,7 +88,7 @@ func New(s Setup) *Dispatch {
 		failing: failing{rows: map[uint64]*Row{}}, shards: newShards(s.Shards), catch: catchup{low: nothing},
 		limiter: rate.New(s.To.Rate, s.Shards),
 	}
-	d.waits = newWaits(s.Limits.remembered(), d.holds.orphaned)
+	d.waits = newWaits(cmp.Or(s.Limits.Keys, mostWaits), d.holds.orphaned)
 	for i := range d.lanes {
 		d.lanes[i].before = s.Table.Before
 	}

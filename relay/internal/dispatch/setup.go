@@ -67,11 +67,3 @@ type Limits struct {
 	Keys     int           // number of waiting keys that are remembered one by one; 0 for the default
 	Patience time.Duration // how long a shard that is to be released waits for rows that another session keeps locked
 }
-
-// remembered is the number of waiting keys that are remembered one by one.
-func (l Limits) remembered() int {
-	if l.Keys > 0 {
-		return l.Keys
-	}
-	return mostWaits
-}

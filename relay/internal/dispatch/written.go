@@ -150,7 +150,7 @@ func (d *Dispatch) refusalWritten(w *Wait, x Refusal, written, unwritable, last 
 	case w.older || w.low < w.head || !written && !unwritable:
 		w.low = min(w.low, w.head)
 		d.catchUp(w)
-	case len(d.waits.byKey) > d.Limits.remembered(): // the key was remembered only until the refusal was written
+	case len(d.waits.byKey) > d.waits.most: // the key was remembered only until the refusal was written
 		d.waits.remove(w)
 		d.crowd(r.Hash, low(r), now)
 	case unwritable, spent: // the row would have failed, but the table cannot record it
