@@ -111,24 +111,22 @@ func (f *Feed) Stray() { f.reconciliation.strays.found = true }
 type strays struct {
 	found  bool // the current reconciliation scan has found a stray
 	scans  int  // reconciliation scans in a row that found strays
-	enough int
+	enough int  // so many of them make the tail scan begin again; 0 for one
 }
 
-const (
-	fewStrays  = 1
-	mostStrays = 64
-)
+// mostStrays is the largest number that is enough.
+const mostStrays = 64
 
 // ended notes that a reconciliation scan has reached its end, and reports whether the tail scan is to begin again.
 func (s *strays) ended() bool {
-	found := s.found
-	if s.found = false; !found {
-		s.scans, s.enough = 0, fewStrays
+	if !s.found {
+		*s = strays{}
 		return false
 	}
-	if s.scans++; s.scans < max(s.enough, fewStrays) {
+	s.found = false
+	if s.scans++; s.scans < s.enough {
 		return false
 	}
-	s.scans, s.enough = 0, min(2*max(s.enough, fewStrays), mostStrays)
+	s.scans, s.enough = 0, min(2*max(s.enough, 1), mostStrays)
 	return true
 }
