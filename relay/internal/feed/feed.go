@@ -223,33 +223,27 @@ func (f *Feed) Read(k Kind, page outbox.Page, started, ended time.Time) bool {
 
 // tailPage records a page of the tail scan, and reports whether its rows may be taken.
 func (f *Feed) tailPage(page outbox.Page, started, ended time.Time) bool {
-	if f.opening && f.Reconciles() {
-		if !f.Late.MayTake(&page.Ended) {
+	abandoned := f.Reconciles() && f.abandons(page)
+	if f.opening {
+		if f.Reconciles() && !f.Late.MayTake(&page.Ended) {
 			f.cursor, f.caughtUp, f.nudged = outbox.Position{}, true, true
 			return false
 		}
-		if !f.abandons(page) {
+		if !abandoned {
 			f.Late.Opened(page.Snapshot)
 		}
-	}
-	if f.opening {
+		if f.order.Ranked() {
+			f.within = everywhere(page.Snapshot)
+		}
 		f.waited = 0
 		f.Late.TakeLeftOut()
-	}
-	if f.opening && f.order.Ranked() {
-		f.within = everywhere(page.Snapshot)
-	}
-	if f.opening && !f.Reconciles() {
-		f.Late.Opened(page.Snapshot)
 	}
 	f.reconciliation.tailReads++
 	f.guard.reads++
 	f.see(page.Rows, ended)
 	f.cursor, f.caughtUp = page.End, !page.More
-	if f.Reconciles() {
-		if abandoned := f.abandons(page); f.turn(page, started) && !abandoned {
-			f.Late.Ended(f.began)
-		}
+	if f.Reconciles() && f.turn(page, started) && !abandoned {
+		f.Late.Ended(f.began)
 	}
 	if !page.More {
 		f.Late.Returned()
