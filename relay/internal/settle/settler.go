@@ -3,7 +3,6 @@ package settle
 import (
 	"cmp"
 	"context"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -28,23 +27,23 @@ func (s *settler) write(ctx context.Context, w *order) error {
 	if err := s.settle(ctx, w); err != nil {
 		return err
 	}
-	if err := s.refuse(ctx, w); err != nil || !slices.Contains(slices.Collect(maps.Values(w.Effects)), dispatch.Unfree) {
+	if err := s.refuse(ctx, w); err != nil {
 		return err
 	}
-	return ctx.Err() // there is no other try
+	for _, effect := range w.Effects {
+		if effect == dispatch.Unfree {
+			return ctx.Err() // there is no other try
+		}
+	}
+	return nil
 }
 
 // settle marks rows. It notes the rows that the database does not mark, and those that are locked.
 func (s *settler) settle(ctx context.Context, o *order) error {
-	identity := func(r *dispatch.Row) string { return r.Identity() }
-	return divide(ctx, s, o, o.Accepted, func(ctx context.Context, rows []*dispatch.Row) error {
+	row := func(r *dispatch.Row) *dispatch.Row { return r }
+	return divide(ctx, s, o, o.Accepted, row, func(ctx context.Context, rows []*dispatch.Row) error {
 		err := s.mark(ctx, o, rows)
 		return o.ineffective(err)
-	}, func(rows []*dispatch.Row, err error) bool {
-		if outbox.Locked(err) {
-			return lockedWithin(o, rows, identity, func(r *dispatch.Row) uint64 { return r.Hash })
-		}
-		return reject(o, rows, identity, err)
 	})
 }
 
@@ -71,8 +70,8 @@ func (s *settler) mark(ctx context.Context, o *order, rows []*dispatch.Row) erro
 
 // refuse writes refusals. It notes those that were written, those that cannot be written, and those of locked rows.
 func (s *settler) refuse(ctx context.Context, o *order) error {
-	identity := func(x dispatch.Refusal) string { return x.Row.Identity() }
-	return divide(ctx, s, o, o.Refused, func(ctx context.Context, refused []dispatch.Refusal) error {
+	row := func(x dispatch.Refusal) *dispatch.Row { return x.Row }
+	return divide(ctx, s, o, o.Refused, row, func(ctx context.Context, refused []dispatch.Refusal) error {
 		refusals := make([]outbox.Refusal, 0, len(refused))
 		for _, x := range refused {
 			refusals = append(refusals, outbox.Refusal{ID: x.Row.Identity(), Attempt: x.Row.Attempt, Error: x.Err.Error(), Failed: x.Failed})
@@ -85,11 +84,6 @@ func (s *settler) refuse(ctx context.Context, o *order) error {
 			o.Effects[identity] = dispatch.Unfree
 		}
 		return o.ineffective(err)
-	}, func(refused []dispatch.Refusal, err error) bool {
-		if outbox.Locked(err) {
-			return lockedWithin(o, refused, identity, func(x dispatch.Refusal) uint64 { return x.Row.Hash })
-		}
-		return reject(o, refused, identity, err)
 	})
 }
 
@@ -106,12 +100,16 @@ func (o *order) ineffective(err error) error {
 	return nil
 }
 
-// reject notes a single item that the database does not accept. It reports false if there are several items.
-func reject[T any](o *order, items []T, identity func(T) string, err error) bool {
+// undivided notes items that need no more dividing after an error: a single item that the database does not accept, or items that
+// are locked. It reports false if the halves are to be tried separately.
+func undivided[T any](o *order, items []T, row func(T) *dispatch.Row, err error) bool {
+	if outbox.Locked(err) {
+		return lockedWithin(o, items, row)
+	}
 	if len(items) > 1 {
 		return false
 	}
-	o.Why, o.Effects[identity(items[0])] = err, dispatch.Unwritable
+	o.Why, o.Effects[row(items[0]).Identity()] = err, dispatch.Unwritable
 	return true
 }
 
@@ -119,7 +117,8 @@ func reject[T any](o *order, items []T, identity func(T) string, err error) bool
 // are to be tried separately. Items of one key stay together, since what rows have in common besides the table is what
 // is locked most often. After a number of statements the rest has to wait as it is. The order differs each time, so
 // that different items wait.
-func lockedWithin[T any](o *order, items []T, identity func(T) string, keyOf func(T) uint64) bool {
+func lockedWithin[T any](o *order, items []T, row func(T) *dispatch.Row) bool {
+	keyOf := func(item T) uint64 { return row(item).Hash }
 	if o.waits++; o.waits == 1 {
 		salt := rand.Uint64()
 		slices.SortFunc(items, func(a, b T) int { return cmp.Compare(keyOf(a)^salt, keyOf(b)^salt) })
@@ -128,7 +127,7 @@ func lockedWithin[T any](o *order, items []T, identity func(T) string, keyOf fun
 		return false
 	}
 	for _, item := range items {
-		o.Effects[identity(item)] = dispatch.Unfree
+		o.Effects[row(item).Identity()] = dispatch.Unfree
 	}
 	return true
 }
@@ -138,9 +137,9 @@ func lockedWithin[T any](o *order, items []T, identity func(T) string, keyOf fun
 const mostLockWaits = 32
 
 // divide writes items in statements that end in time. If some items keep the others from being written, it finds them
-// by halving. alone handles items that need no more dividing.
-func divide[T any](ctx context.Context, s *settler, o *order, items []T, write func(context.Context, []T) error,
-	alone func([]T, error) bool,
+// by halving. row returns the row of an item.
+func divide[T any](ctx context.Context, s *settler, o *order, items []T, row func(T) *dispatch.Row,
+	write func(context.Context, []T) error,
 ) error {
 	for len(items) > 0 {
 		n := len(items)
@@ -158,12 +157,12 @@ func divide[T any](ctx context.Context, s *settler, o *order, items []T, write f
 			continue
 		case !outbox.Rejected(err) && !outbox.LockedWithin(err) && !outbox.Cancelled(err):
 			return err
-		case alone(part, err):
+		case undivided(o, part, row, err):
 		default:
-			if err := divide(ctx, s, o, part[:n/2], write, alone); err != nil {
+			if err := divide(ctx, s, o, part[:n/2], row, write); err != nil {
 				return err
 			}
-			if err := divide(ctx, s, o, part[n/2:], write, alone); err != nil {
+			if err := divide(ctx, s, o, part[n/2:], row, write); err != nil {
 				return err
 			}
 		}
