@@ -93,7 +93,6 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 		if r.blocks && !written {
 			d.Failures.notFailed()
 		}
-		last := r.blocks && !unwritable
 		if r.wait == nil {
 			d.failureOver(r, now)
 			if written {
@@ -103,7 +102,7 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 		}
 		if w := r.wait; w.state != forgotten {
 			if w.writes--; w.writes == 0 {
-				d.refusalWritten(w, x, written, unwritable, last, now)
+				d.refusalWritten(w, x, effect, now)
 			}
 		}
 	}
@@ -128,8 +127,8 @@ func failure(err error) string {
 }
 
 // refusalWritten goes on with a key after the refusal of its head.
-func (d *Dispatch) refusalWritten(w *Wait, x Refusal, written, unwritable, last bool, now time.Time) {
-	r, to := x.Row, d.To
+func (d *Dispatch) refusalWritten(w *Wait, x Refusal, effect Effect, now time.Time) {
+	r, to, written, unwritable := x.Row, d.To, effect == Written, effect == Unwritable
 	spent := !x.Failed && (r.Try+1 > to.MaxAttempts || publisher.ClassOf(x.Err) == publisher.Permanent)
 	if spent && written && (r.Try == to.MaxAttempts || w.refusals == 1) { // log it once
 		d.failed.Failed(&r.Message, r.Try, x.Err, false, now)
@@ -141,7 +140,7 @@ func (d *Dispatch) refusalWritten(w *Wait, x Refusal, written, unwritable, last 
 		d.waits.remove(w)
 	case unwritable && w.expiring:
 		d.waits.rest(w, CauseFailed, now.Add(to.BackoffMax))
-	case last:
+	case r.blocks && !unwritable:
 		d.Failures.lower(r.ordering(), min(w.head, w.low))
 		d.waits.remove(w)
 		d.void = true
