@@ -54,7 +54,7 @@ func (q *queue) unpop(rows []*Row) {
 		}
 		return !r.late
 	})
-	q.rows = append(append(make([]*Row, 0, len(rows)+q.len()), rows...), q.rows...)
+	q.rows = slices.Concat(rows, q.rows)
 	for _, r := range late {
 		q.insert(r)
 	}
@@ -64,9 +64,7 @@ func (q *queue) unpop(rows []*Row) {
 func (q *queue) insert(r *Row) {
 	for i := q.head; i < len(q.rows); i++ {
 		if other := q.rows[i]; other.Hash == r.Hash && q.before(r.Position, other.Position) {
-			q.rows = append(q.rows, nil)
-			copy(q.rows[i+1:], q.rows[i:])
-			q.rows[i] = r
+			q.rows = slices.Insert(q.rows, i, r)
 			return
 		}
 	}

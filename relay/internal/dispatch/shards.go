@@ -104,18 +104,15 @@ func (d *Dispatch) left(leaving owner.Set, now time.Time) owner.Set {
 // session keeps locked. These rows are pending in the table, and the next owner publishes them again.
 func (d *Dispatch) letGo(leaving, late owner.Set) {
 	before := len(d.inFlight)
-	d.rejected.rows = slices.DeleteFunc(d.rejected.rows, func(r *Row) bool {
-		if leaving.Has(r.Shard) {
-			d.forget(r)
-		}
-		return leaving.Has(r.Shard)
-	})
-	d.locked.accepted = slices.DeleteFunc(d.locked.accepted, func(r *Row) bool {
-		if late.Has(r.Shard) {
-			d.forget(r)
-		}
-		return late.Has(r.Shard)
-	})
+	without := func(rows []*Row, gone owner.Set) []*Row {
+		return slices.DeleteFunc(rows, func(r *Row) bool {
+			if gone.Has(r.Shard) {
+				d.forget(r)
+			}
+			return gone.Has(r.Shard)
+		})
+	}
+	d.rejected.rows, d.locked.accepted = without(d.rejected.rows, leaving), without(d.locked.accepted, late)
 	d.locked.refused = slices.DeleteFunc(d.locked.refused, func(x Refusal) bool {
 		if !late.Has(x.Row.Shard) {
 			return false
