@@ -124,7 +124,7 @@ func (s *reads) next(now time.Time, wake func(time.Time)) {
 	if s.busy {
 		return
 	}
-	next := func(kind feed.Kind, due time.Time) { wake(later(later(due, s.patience[kind].rest), s.retry)) }
+	next := func(kind feed.Kind, due time.Time) { wake(feed.Later(feed.Later(due, s.patience[kind].rest), s.retry)) }
 	d := s.dispatch
 	if due, ok := d.Failures.Due(); ok {
 		next(readFailed, due)
@@ -137,7 +137,7 @@ func (s *reads) next(now time.Time, wake func(time.Time)) {
 		return
 	}
 	if !s.feed.Late.Lowered() && rows > 0 {
-		d.NextTrial(func(due time.Time) { next(readHeads, later(due, d.Triable())) })
+		d.NextTrial(func(due time.Time) { next(readHeads, feed.Later(due, d.Triable())) })
 	}
 	if !s.feed.Worth(rows) {
 		return
@@ -149,14 +149,6 @@ func (s *reads) next(now time.Time, wake func(time.Time)) {
 		next(readDue, due)
 	}
 	next(feed.Tail, s.feed.Wait(now))
-}
-
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // hint notes that there may be new rows, and whether rows may have been changed by hand.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 	"github.com/outbox-relay/outbox-relay/relay/internal/rate"
 	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
@@ -178,7 +179,7 @@ func (d *Dispatch) Next(may bool, now time.Time, wake func(time.Time)) {
 	case d.vain.until.After(now):
 		wake(d.vain.until)
 	case d.waiting() && !d.outage.probing && (d.outage.active() || d.limiter != nil):
-		wake(d.nextSend(now))
+		wake(feed.Later(d.outage.until, d.limiter.Next(now))) // the next try in an outage, or the next row that the rate allows
 	}
 }
 

@@ -50,12 +50,3 @@ func (d *Dispatch) Triable() time.Time {
 func (d *Dispatch) waiting() bool {
 	return slices.ContainsFunc(d.lanes, func(l lane) bool { return l.wire == nil && l.len() > 0 && !l.idle })
 }
-
-// nextSend returns when queued rows may be sent that wait for the rate, or may try the destination in an outage.
-func (d *Dispatch) nextSend(now time.Time) time.Time {
-	rated := d.limiter.Next(now)
-	if d.outage.until.After(rated) {
-		return d.outage.until
-	}
-	return rated
-}

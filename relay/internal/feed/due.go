@@ -65,9 +65,9 @@ func (d *Due) Wait(glancing bool) (time.Time, bool) {
 	case d.under:
 		return d.rest, true
 	case polls && (at.IsZero() || d.poll.Before(at)):
-		return maxTime(d.poll, d.rest), true
+		return Later(d.poll, d.rest), true
 	default:
-		return maxTime(at, d.rest), !at.IsZero()
+		return Later(at, d.rest), !at.IsZero()
 	}
 }
 
@@ -125,7 +125,8 @@ func (d *Due) foresee(page outbox.Page, ended time.Time) {
 	}
 }
 
-func maxTime(a, b time.Time) time.Time {
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
