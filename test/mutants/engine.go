@@ -100,7 +100,7 @@ var engine = []mutant{
 	},
 	{
 		name: "end of the snapshot taken for the next number", breaks: "a mark is safe from all transactions that have begun",
-		file: "relay/internal/late/late.go", old: "now.Unassigned, false\n", new: "now.Next, false\n",
+		file: "relay/internal/late/late.go", old: ".next = now.Unassigned\n", new: ".next = now.Next\n",
 		pkg: "./relay", tests: "^TestTransactionsAfterTheSnapshot$",
 	},
 	{

@@ -24,7 +24,6 @@ import (
 // this out is not taken, and the next read begins at a place before which that transaction cannot have inserted anything.
 type Commits struct {
 	marks   []mark
-	undated bool            // the last mark has no transaction number yet
 	scanned time.Time       // when the last complete tail scan began
 	seen    outbox.Snapshot // seen by the first page of the tail scan
 	low     mark            // low watermark of the tail scan, where it began; the zero mark stands for the very beginning
@@ -45,7 +44,7 @@ type Commits struct {
 type mark struct {
 	at      time.Time
 	highest int64
-	next    uint32
+	next    uint32 // 0, which is not the number of any transaction, until the next read brings it
 }
 
 // Limits on what is remembered.
@@ -183,7 +182,7 @@ func (c *Commits) Mark(at time.Time, highest int64) {
 	if len(c.marks) == mostMarks {
 		c.marks = append(c.marks[:0], c.marks[mostMarks/2:]...)
 	}
-	c.marks, c.undated = append(c.marks, mark{at: at, highest: highest}), true
+	c.marks = append(c.marks, mark{at: at, highest: highest})
 }
 
 // MarkEverySecond calls Mark unless the last mark is less than a second old.
@@ -196,12 +195,12 @@ func (c *Commits) MarkEverySecond(at time.Time, highest int64) {
 // Date completes the last mark: everything that was known when it was made had been inserted before this snapshot was
 // taken.
 func (c *Commits) Date(now *outbox.Snapshot) {
-	if c.undated {
-		c.marks[len(c.marks)-1].next, c.undated = now.Unassigned, false
+	if n := len(c.marks); n > 0 && c.marks[n-1].next == 0 {
+		c.marks[n-1].next = now.Unassigned
 	}
 }
 
 // Forget forgets how far the table was read: the next tail scan begins at the very beginning.
 func (c *Commits) Forget() {
-	c.marks, c.undated, c.low, c.lowered, c.since, c.read = nil, false, mark{}, false, nil, nil
+	c.marks, c.low, c.lowered, c.since, c.read = nil, mark{}, false, nil, nil
 }
