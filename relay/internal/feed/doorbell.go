@@ -20,7 +20,6 @@ type doorbell struct {
 	armed      time.Time     // since when writers have been ringing; zero if they do not
 	idlePause  time.Duration // longest pause while economizing, and not shorter than otherwise
 	economical bool
-	cheap      bool      // the last reads were cheap
 	calm       bool      // rows are few
 	loud       time.Time // when rows were last many
 	rate       float64   // rows per second
@@ -65,7 +64,7 @@ func (f *Feed) rings(rows int, now time.Time) float64 {
 		f.loud = now
 	}
 	f.calm = now.Sub(f.loud) >= calmAfter && (f.calm || f.rate < calmShare*most)
-	if f.idle(now) || f.cheap && f.calm {
+	if f.idle(now) || f.cheap() && f.calm {
 		return most
 	}
 	return 0

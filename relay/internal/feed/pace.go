@@ -57,6 +57,9 @@ func (p *pace) read(took time.Duration, rows int) {
 // cost returns what a request that took some time cost the database.
 func (p *pace) cost(took time.Duration) time.Duration { return max(took-p.distance, leastCost) }
 
+// cheap reports whether the last reads were cheap.
+func (p *pace) cheap() bool { return p.looks.shortest() <= cheapRead }
+
 // TailTaken records the outcome of a page of the tail scan: the number of its rows, of those that were fresh, and of those that
 // must wait because of their topic or key. armed is since when each writer rings, or zero if writers do not ring. up
 // says whether writers can ring at all. TailTaken returns how many writers may ring per second from now on, or 0 if none is to ring.
@@ -101,13 +104,12 @@ func (f *Feed) plan(came int, ended time.Time, wakeable bool) {
 		f.pause = min(2*f.pause, longest)
 	}
 	rest := RestShare * f.looks.shortest()
-	f.cheap = rest <= RestShare*cheapRead
 	switch {
 	case came > 0 && (came <= flowRows || f.rate < flowRate):
 		rest = flowRest(f.looks.shortest())
 	case came > flowRows:
 		rest = max(rest, min(busyRest, f.interval))
-	case f.cheap && came == 0 && awake:
+	case f.cheap() && came == 0 && awake:
 		rest = min(rest, awakePause) // no writer wakes the relay meanwhile
 	}
 	f.steady = came > flowRows && rest <= f.interval && !rung || f.waited > cheapRead
