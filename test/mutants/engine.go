@@ -126,7 +126,7 @@ var engine = []mutant{
 	},
 	{
 		name: "dropped duplicates not reported", breaks: "a row that a stream drops although it was not sent before is counted and reported",
-		file: "relay/internal/dispatch/duplicate.go", old: "	if r.unknown > 0 || a.sent.has(r) || !a.newHere(r) {\n",
+		file: "relay/internal/dispatch/duplicate.go", old: "	if r.unknown > 0 || a.wasSent(r) || !a.newHere(r) {\n",
 		new: "	if r != nil {\n",
 		pkg: "./relay", tests: "^TestDuplicateOfWhatWasNeverSent$",
 	},

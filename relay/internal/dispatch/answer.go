@@ -99,7 +99,7 @@ func (a *answers) one(r *Row, err error, alone bool) {
 // unanswered notes that the outcome of a publish is unknown.
 func (a *answers) unanswered(r *Row) {
 	r.unknown++
-	a.sent.noteUnknown(r)
+	a.sentUnknown.Add(sentHash(r))
 }
 
 // put makes a row wait for what its answer names.
@@ -142,7 +142,7 @@ func (a *answers) lost(r *Row) bool {
 
 func (a *answers) accept(r *Row, w *Wait) {
 	a.accepted++
-	a.sent.noteAccepted(r)
+	a.sentAccepted.Add(sentHash(r))
 	r.answered = a.now
 	a.settle = append(a.settle, r)
 	if a.ordered() && !r.key.keyless && !r.Timed {

@@ -11,6 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/keys"
 	"github.com/outbox-relay/outbox-relay/relay/internal/rate"
 	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
@@ -41,7 +42,10 @@ type Dispatch struct {
 	askingHeld askedHeads // keys whose heads are to be read to try a hold
 	asking     askedHeads // other keys whose heads are to be read
 
-	sent    sent
+	// By sentHash: rows whose outcome is unknown may leave memory before they are published again, and an operator may want
+	// rows to be sent again that were accepted.
+	sentUnknown, sentAccepted keys.Recent
+
 	reached outbox.Position // the last row of the tail scan that was taken
 	rewind  bool            // the tail scan must begin again: the replica has gained shards
 	unknown int             // number of rows dropped by the stop that may have been published

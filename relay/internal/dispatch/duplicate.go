@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/keys"
 )
 
 // duplicate handles the answer that the broker already holds a message with the row's id. After a publish without an
@@ -13,7 +12,7 @@ import (
 // shares its id with another message, and the broker has dropped it. Such a row is marked anyway, since it would be
 // dropped each time, but the log reports it.
 func (a *answers) duplicate(r *Row, d *publisher.Duplicate) {
-	if r.unknown > 0 || a.sent.has(r) || !a.newHere(r) {
+	if r.unknown > 0 || a.wasSent(r) || !a.newHere(r) {
 		return
 	}
 	a.unexpected++
@@ -32,18 +31,11 @@ func (a *answers) newHere(r *Row) bool {
 	return !inserted.IsZero() && !inserted.Before(since) && inserted.Before(a.now.Add(skew))
 }
 
-// sent remembers rows that this replica has sent, by the hash of their ids: rows whose outcome is unknown, which may
-// leave memory before they are published again, and recently accepted rows, which an operator may want to be sent
-// again.
-type sent struct{ unknown, accepted keys.Recent }
-
+// sentHash identifies a row among those that this replica has sent.
 func sentHash(r *Row) uint64 { return maphash.String(seed, r.Identity()) }
 
-func (s *sent) noteUnknown(r *Row) { s.unknown.Add(sentHash(r)) }
-
-func (s *sent) noteAccepted(r *Row) { s.accepted.Add(sentHash(r)) }
-
-func (s *sent) has(r *Row) bool {
+// wasSent reports whether this replica has sent a row and remembers it: its outcome is unknown, or it was accepted.
+func (d *Dispatch) wasSent(r *Row) bool {
 	hash := sentHash(r)
-	return s.unknown.Has(hash) || s.accepted.Has(hash)
+	return d.sentUnknown.Has(hash) || d.sentAccepted.Has(hash)
 }
