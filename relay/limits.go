@@ -119,7 +119,8 @@ func newPatiences() map[feed.Kind]*patience {
 // time, and none is made for share times the time it took. If the server did not answer at all, it may have been away;
 // then only the kinds that have little time rest.
 func (p *patience) over(err error, share, took time.Duration, ended time.Time) bool {
-	if !outbox.Cancelled(err) && (!outbox.TimedOut(err) || took < p.limit || p.least > patienceShort) {
+	silent := outbox.TimedOut(err) && took >= p.limit
+	if !outbox.Cancelled(err) && !(silent && p.least <= patienceShort) {
 		return false
 	}
 	p.limit = min(2*p.limit, p.most)
