@@ -223,7 +223,9 @@ func (f *Feed) Read(k Kind, page outbox.Page, started, ended time.Time) bool {
 
 // tailPage records a page of the tail scan, and reports whether its rows may be taken.
 func (f *Feed) tailPage(page outbox.Page, started, ended time.Time) bool {
-	abandoned := f.Reconciles() && f.abandons(page)
+	// A tail scan that was not expected to take more than its first page ends there: the place where it has to end was not read. The rows
+	// of the page are taken, but the tail scan is not complete, and the next tail scan begins where this one began.
+	abandoned := f.Reconciles() && f.opening && page.More && page.Horizon == nil
 	if f.opening {
 		if f.Reconciles() && !f.Late.MayTake(&page.Ended) {
 			f.cursor, f.caughtUp, f.nudged = outbox.Position{}, true, true
@@ -286,11 +288,6 @@ func (f *Feed) see(rows []outbox.Row, now time.Time) {
 		}
 	}
 }
-
-// abandons reports whether the tail scan ends after its first page because it was not expected to have more, so that the
-// place where it has to end was not read. The rows of the page are taken, but the tail scan is not complete, and the next
-// tail scan begins where this one began.
-func (f *Feed) abandons(page outbox.Page) bool { return f.opening && page.More && page.Horizon == nil }
 
 // turn sets the end of the tail scan after its first page. It reports, and notes, whether the tail scan has ended.
 func (f *Feed) turn(page outbox.Page, started time.Time) bool {
