@@ -200,9 +200,6 @@ func (d *Dispatch) Scanned(now time.Time) (again int) {
 
 // AbandonScan notes that the scan will not reach its end. The next scan brings what this one was to bring.
 func (d *Dispatch) AbandonScan(from int64) {
-	if !d.catch.under {
-		return
-	}
 	d.catch.under = false
 	d.catch.want(d.catch.extent, from)
 	for _, h := range d.holds.byFate {
@@ -219,7 +216,9 @@ func (d *Dispatch) AbandonScan(from int64) {
 
 // Whole notes that the tail scan begins at the very beginning of the table. It brings what the catch-up scans were to bring.
 func (d *Dispatch) Whole() {
-	d.waits.free()
+	for w := range d.waits.catching {
+		d.waits.remove(w)
+	}
 	d.catch.number++
 	d.catch.under, d.catch.low, d.catch.next = false, nothing, ofKeys
 }

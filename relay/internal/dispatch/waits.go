@@ -197,10 +197,3 @@ func (ws *waits) remove(w *Wait) {
 		ws.crowd = nil
 	}
 }
-
-// free forgets the waits for catch-up scans: the tail scan has begun again and meets all of their rows.
-func (ws *waits) free() {
-	for w := range ws.catching {
-		ws.remove(w)
-	}
-}
