@@ -337,17 +337,17 @@ var waiting = []mutant{
 	},
 	{
 		name: "hold without a probe", breaks: "a hold whose probe is gone is tried by another key",
-		file: "relay/internal/dispatch/hold.go", old: "	if hs.has(h) && !h.open {\n", new: "	if false {\n",
+		file: "relay/internal/dispatch/hold.go", old: "	if hs.has(h) && !h.halfOpen {\n", new: "	if false {\n",
 		pkg: "./relay", tests: schedules,
 	},
 	{
 		name: "half-open hold admits nothing", breaks: "a hold that no key waits for is tried by the next row",
-		file: "relay/internal/dispatch/admit.go", old: "	case h.open && h.probe == nil &&", new: "	case false && h.probe == nil &&",
+		file: "relay/internal/dispatch/admit.go", old: "	case h.halfOpen && h.probe == nil &&", new: "	case false && h.probe == nil &&",
 		pkg: "./relay/internal/dispatch", tests: "^TestHalfOpenHold$",
 	},
 	{
 		name: "half-open hold kept although none of its rows is left", breaks: "a hold ends if a scan meets none of its rows",
-		file: "relay/internal/dispatch/hold.go", old: "		if h.open && h.probe == nil && h.opened < d.catch.number {\n",
+		file: "relay/internal/dispatch/hold.go", old: "		if h.halfOpen && h.probe == nil && h.scan < d.catch.number {\n",
 		new: "		if false {\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestHalfOpenHold$",
 	},

@@ -218,10 +218,10 @@ func (d *Dispatch) makeWait(r *Row, w *Wait, now time.Time) bool {
 		return true
 	case h == nil, tries && w.hold == h:
 		return false
-	case h.open && h.probe == nil && r.key.keyless && !d.waits.full():
+	case h.halfOpen && h.probe == nil && r.key.keyless && !d.waits.full():
 		if w, ok := d.lead(r); ok {
 			d.waits.enter(w, asked, h.cause)
-			w.hold, h.probe, h.open = h, w, false
+			w.hold, h.probe, h.halfOpen = h, w, false
 			h.waiting = append(h.waiting, w)
 			return false
 		}

@@ -203,8 +203,8 @@ func (d *Dispatch) AbandonScan(from int64) {
 	d.catch.under = false
 	d.catch.want(d.catch.extent, from)
 	for _, h := range d.holds.byFate {
-		if h.open {
-			h.opened = d.catch.number
+		if h.halfOpen {
+			h.scan = d.catch.number
 		}
 	}
 	for w := range d.waits.catching {

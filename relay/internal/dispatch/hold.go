@@ -43,14 +43,14 @@ type hold struct {
 	index    int      // index among the holds that wait for their next try; -1 if it is not there
 	repeats  bool     // each try may leave a copy
 
-	topics  []publisher.Address // addresses whose rows share its fate; none if the address does not decide that
-	waiting []*Wait             // keys that wait for it, and some that no longer do
-	probe   *Wait               // key whose head tries next or is trying; nil if the hold is half-open
-	other   bool                // another key is to try next
-	crowded bool                // the crowd has keys that wait for it
-	low     int64               // where the first row without a key was passed over, or [nothing]
-	open    bool                // half-open: the next row of it that a scan meets is its probe
-	opened  uint32              // number of the current or last scan when it became half-open
+	topics   []publisher.Address // addresses whose rows share its fate; none if the address does not decide that
+	waiting  []*Wait             // keys that wait for it, and some that no longer do
+	probe    *Wait               // key whose head tries next or is trying; nil if the hold is half-open
+	other    bool                // another key is to try next
+	crowded  bool                // the crowd has keys that wait for it
+	low      int64               // where the first row without a key was passed over, or [nothing]
+	halfOpen bool                // the next row of it that a scan meets is its probe
+	scan     uint32              // number of the current or last scan when it became half-open
 }
 
 // When returns the time of the next try.
@@ -68,7 +68,7 @@ func addressOf(r *Row) publisher.Address {
 type holds struct {
 	byFate  map[publisher.Fate]*hold
 	byTopic map[publisher.Address]*hold
-	opened  []*hold // oldest first, with some that have ended
+	begun   []*hold // oldest first, with some that have ended
 	logged  int     // number of those whose beginning was logged
 	due     retry.Alarms[*hold]
 	repeats retry.Repeats
@@ -88,7 +88,7 @@ func newHolds() holds {
 // add remembers a hold that has begun.
 func (hs *holds) add(h *hold) {
 	hs.byFate[h.fate] = h
-	hs.opened = append(hs.opened, h)
+	hs.begun = append(hs.begun, h)
 }
 
 // remove forgets a hold that has ended.
@@ -97,8 +97,8 @@ func (hs *holds) remove(h *hold) {
 	if len(h.logged) > 0 {
 		hs.logged--
 	}
-	if len(hs.opened) > 2*len(hs.byFate)+mostHoldsShown {
-		hs.opened = slices.DeleteFunc(hs.opened, func(h *hold) bool { return !hs.has(h) })
+	if len(hs.begun) > 2*len(hs.byFate)+mostHoldsShown {
+		hs.begun = slices.DeleteFunc(hs.begun, func(h *hold) bool { return !hs.has(h) })
 	}
 }
 
@@ -108,7 +108,7 @@ func (hs *holds) has(h *hold) bool { return hs.byFate[h.fate] == h }
 // oldest returns the holds that have not ended, oldest first.
 func (hs *holds) oldest() iter.Seq[*hold] {
 	return func(yield func(*hold) bool) {
-		for _, h := range hs.opened {
+		for _, h := range hs.begun {
 			if hs.has(h) && !yield(h) {
 				return
 			}
@@ -127,7 +127,7 @@ func (hs *holds) of(r *Row) *hold {
 // orphaned makes another key try in place of one that has something else to do.
 func (hs *holds) orphaned(h *hold) {
 	h.probe = nil
-	if hs.has(h) && !h.open {
+	if hs.has(h) && !h.halfOpen {
 		hs.due.Set(h)
 	}
 }
@@ -172,7 +172,7 @@ func (d *Dispatch) held(r *Row, c Cause, err error, now time.Time) {
 // prolong notes that a hold has begun or that a try has failed.
 func (d *Dispatch) prolong(h *hold, c Cause, err error, now time.Time) {
 	before := h.cause
-	h.cause, h.err, h.open = c, err, false
+	h.cause, h.err, h.halfOpen = c, err, false
 	h.other = publisher.ClassOf(err) == publisher.Ambiguous
 	h.failures++
 	h.until = now.Add(retry.PauseAmong(d.causes(), h.failures))
@@ -237,7 +237,7 @@ func (d *Dispatch) join(r *Row, h *hold, now time.Time) {
 		h.waiting = append(h.waiting, w)
 	}
 	if h.probe == nil {
-		h.probe, h.open = w, false
+		h.probe, h.halfOpen = w, false
 	}
 	if h.probe == w && h.index < 0 { // it may have been on its way to try
 		d.holds.due.Set(h)
@@ -315,7 +315,7 @@ func (d *Dispatch) probe(now time.Time) {
 			d.release(h, now) // the rows that waited for it are gone
 			continue
 		}
-		h.open, h.opened = true, d.catch.number
+		h.halfOpen, h.scan = true, d.catch.number
 		d.catch.want(andKeyless, h.low)
 	}
 }
@@ -341,7 +341,7 @@ func (h *hold) choose() {
 // CloseUnmet ends the half-open holds whose rows a scan has not met.
 func (d *Dispatch) CloseUnmet(now time.Time) {
 	for _, h := range d.holds.byFate {
-		if h.open && h.probe == nil && h.opened < d.catch.number {
+		if h.halfOpen && h.probe == nil && h.scan < d.catch.number {
 			h.low = nothing
 			d.release(h, now)
 		}

@@ -43,8 +43,8 @@ func TestOldestHoldsAreShown(t *testing.T) {
 			t.Errorf("%d: %+v: %s", i, h, h.Error())
 		}
 	}
-	if len(hs.opened) > 2*(1000-ended)+mostHoldsShown || hs.logged != 1000-ended {
-		t.Errorf("%d holds are remembered, and %d count as logged", len(hs.opened), hs.logged)
+	if len(hs.begun) > 2*(1000-ended)+mostHoldsShown || hs.logged != 1000-ended {
+		t.Errorf("%d holds are remembered, and %d count as logged", len(hs.begun), hs.logged)
 	}
 }
 
