@@ -50,10 +50,10 @@ type Dispatch struct {
 	rewind  bool            // the tail scan must begin again: the replica has gained shards
 	unknown int             // number of rows dropped by the stop that may have been published
 
-	stopping bool
-	topics   report.Topics
-	failed   report.Failures
-	crowded  time.Time // until when the log does not say again that more keys wait than are remembered
+	stopping   bool
+	topicLog   report.Topics
+	failureLog report.Failures
+	crowded    time.Time // until when the log does not say again that more keys wait than are remembered
 
 	rejected rejected
 	locked   locked
@@ -88,7 +88,7 @@ type Refusal struct {
 // New makes a dispatch that does not relay any shard yet.
 func New(s Setup) *Dispatch {
 	d := &Dispatch{
-		Setup: s, topics: report.NewTopics(s.Logger), failed: report.Failures{Logger: s.Logger},
+		Setup: s, topicLog: report.NewTopics(s.Logger), failureLog: report.Failures{Logger: s.Logger},
 		inFlight: map[string]*Row{}, lanes: make([]lane, s.Workers+TryLanes), holds: newHolds(),
 		failing: failing{rows: map[uint64]*Row{}}, shards: newShards(s.Shards), catch: catchup{low: nothing},
 		limiter: rate.New(s.To.Rate, s.Shards),
@@ -339,7 +339,7 @@ func (d *Dispatch) Unsettled() int { return len(d.inFlight) + d.unknown }
 // Stop drops everything that is not on the wire.
 func (d *Dispatch) Stop() {
 	d.stopping = true
-	d.failed.End()
+	d.failureLog.End()
 	for i := range d.lanes {
 		d.lanes[i].filter(func(r *Row) bool {
 			if r.unknown > 0 {

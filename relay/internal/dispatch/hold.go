@@ -200,7 +200,7 @@ func (d *Dispatch) announce(h *hold, reason Cause, now time.Time) {
 	if !change.Part {
 		name = h.topics[0].Topic
 	}
-	d.topics.Add(change, name, h.err, now)
+	d.topicLog.Add(change, name, h.err, now)
 }
 
 // partialAfter is how long part of a topic is held before the hold is logged. Leaders move in less time.

@@ -38,7 +38,7 @@ func (d *Dispatch) Snapshot() Snapshot {
 }
 
 // Report logs which topics are held, or go on, of those that are logged together. last says that there is no later report.
-func (d *Dispatch) Report(last bool, now time.Time) { d.topics.Flush(last, now) }
+func (d *Dispatch) Report(last bool, now time.Time) { d.topicLog.Flush(last, now) }
 
 // A Hold is something at the broker that is in trouble.
 type Hold struct {

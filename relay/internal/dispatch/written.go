@@ -12,7 +12,7 @@ import (
 
 // Write calls to with what is to be written now. What could not be written before is tried separately.
 func (d *Dispatch) Write(now time.Time, to func(Outcome)) {
-	d.failed.Flush(now)
+	d.failureLog.Flush(now)
 	if !d.retrying() {
 		o, ok := d.locked.retry(now)
 		if !ok {
@@ -87,7 +87,7 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 		}
 		if x.Failed && written {
 			d.Measure.Failed(failure(x.Err), now)
-			d.failed.Failed(&r.Message, r.Try, x.Err, true, now)
+			d.failureLog.Failed(&r.Message, r.Try, x.Err, true, now)
 			r.finish(x.Err, now)
 		}
 		if r.blocks && !written {
@@ -131,9 +131,9 @@ func (d *Dispatch) refusalWritten(w *Wait, x Refusal, effect Effect, now time.Ti
 	r, to, written, unwritable := x.Row, d.To, effect == Written, effect == Unwritable
 	spent := !x.Failed && (r.Try+1 > to.MaxAttempts || publisher.ClassOf(x.Err) == publisher.Permanent)
 	if spent && written && (r.Try == to.MaxAttempts || w.refusals == 1) { // log it once
-		d.failed.Failed(&r.Message, r.Try, x.Err, false, now)
+		d.failureLog.Failed(&r.Message, r.Try, x.Err, false, now)
 	} else if !x.Failed {
-		d.failed.Refused(&r.Message, r.Try, x.Err, w.refusals > 1 || d.Table.KeepsErrors() && d.Table.KeepsFailures(), now)
+		d.failureLog.Refused(&r.Message, r.Try, x.Err, w.refusals > 1 || d.Table.KeepsErrors() && d.Table.KeepsFailures(), now)
 	}
 	switch {
 	case !d.shards.active.Has(r.Shard):
