@@ -1,6 +1,10 @@
 package dispatch
 
-import "testing"
+import (
+	"slices"
+	"testing"
+	"time"
+)
 
 // The head that tries a hold does not wait behind very many keys that were refused, nor do these behind very many holds.
 func TestHoldsAndRefusedKeysShareTheReads(t *testing.T) {
@@ -71,5 +75,24 @@ func TestAskedAgainForAHold(t *testing.T) {
 		if got[0] != last || len(got) != want {
 			t.Errorf("of %d: %d keys, the first with the hold %t", n, len(got), got[0] == last)
 		}
+	}
+}
+
+// A hold that is to be tried at once does not hide when the next key is due.
+func TestEachTimeOfATrialIsNamed(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(rowsOf("held", "t", 1), FromFeed, now)
+	d.Answer(0, d.batch(0, now), []error{errNoTopic}, now)
+	for _, h := range d.holds.byFate {
+		h.until = time.Time{}
+	}
+	d.Take(rowsOf("refused", "u", 2), FromFeed, now)
+	sent := d.batch(0, now)
+	d.Answer(0, sent, []error{errRefused}, now)
+	d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{sent[0].Identity(): Written}}, now)
+	var named []time.Time
+	d.NextTrial(func(at time.Time) { named = append(named, at) })
+	if len(named) != 2 || !slices.ContainsFunc(named, time.Time.IsZero) {
+		t.Errorf("heads are read at %v", named)
 	}
 }
