@@ -1,10 +1,13 @@
 package relay
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
@@ -76,4 +79,55 @@ func TestReadThatBringsRowsThatWaitedFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slowly answers the first calls of a message as told, after a time.
+type slowly struct {
+	publisher.Publisher
+	mu    sync.Mutex
+	tries map[string]int
+	told  func(id string, try int) (time.Duration, error)
+}
+
+func (p *slowly) Publish(ctx context.Context, messages []publisher.Message) []error {
+	id := messages[0].ID
+	p.mu.Lock()
+	p.tries[id]++
+	took, err := p.told(id, p.tries[id])
+	p.mu.Unlock()
+	time.Sleep(took)
+	if err != nil {
+		return []error{err}
+	}
+	return p.Publisher.Publish(ctx, messages)
+}
+
+// While the head of one key tries a topic and has no answer yet, the answer to another row says that each further try may leave a copy.
+// All keys go on when the topic is back.
+func TestKeyGoesOnAfterItsHeadTriedBesideAnother(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.limits.Batch = 1
+		quiet := publisher.UnavailableError(publisher.ScopeTopic, "no answer", "no answer")
+		copies := &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Short: "no answer", Err: quiet, Repeats: true}
+		s.destinations[0].Publisher = &slowly{
+			Publisher: s.destinations[0].Publisher, tries: map[string]int{},
+			told: func(id string, try int) (time.Duration, error) {
+				switch {
+				case id == "a" && try == 1:
+					return 10 * time.Millisecond, quiet
+				case id == "a" && try == 2: // it tries the topic
+					return 3 * time.Second, quiet
+				case try == 1:
+					return 600 * time.Millisecond, copies
+				default:
+					return 3 * time.Second, nil
+				}
+			},
+		}
+		for n, id := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i"} { // some of them have another worker than a
+			s.table.insert(int64(n), id, id, "t")
+		}
+		defer s.start()()
+		s.table.drained(t, time.Hour)
+	})
 }

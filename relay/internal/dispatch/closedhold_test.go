@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -74,6 +75,49 @@ func TestOneKeyTriesAHold(t *testing.T) {
 	d.Take(rowsOf("c", "t", 3), FromFeed, now)
 	if waits := d.Trials(10, now.Add(time.Hour)); len(waits) != 0 {
 		t.Errorf("%d more keys are tried", len(waits))
+	}
+}
+
+// While the head of one key tries what is in trouble, the answer to another row says that each further try may leave a copy. No second
+// head tries meanwhile, and all keys go on when the trouble is over.
+func TestHeadThatTriesGoesOnWithItsHold(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.lanes = append(d.lanes, lane{queue: queue{before: d.Table.Before}}) // two workers
+	quiet := publisher.UnavailableError(publisher.ScopeTopic, "full", "the queue is full")
+	copies := &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Short: "full", Err: quiet, Repeats: true}
+	wires := map[int][]*Row{}
+	for n := int64(1); len(wires) < 2; n++ { // two keys with different workers
+		rows := rowsOf("key"+strconv.FormatInt(n, 10), "t", n)
+		lane := int(keyOf(&rows[0]).Hash() % 2)
+		if wires[lane] == nil {
+			d.Take(rows, FromFeed, now)
+			wires[lane] = d.batch(lane, now)
+		}
+	}
+	first, second := []outbox.Row{*wires[0][0].Row}, []outbox.Row{*wires[1][0].Row}
+	d.Answer(0, wires[0], []error{quiet}, now)
+	now = now.Add(time.Minute)
+	trial := try(t, d, now, first)
+	d.Answer(1, wires[1], []error{copies}, now)
+	now = now.Add(time.Hour)
+	if waits := d.Trials(10, now); len(waits) > 0 {
+		d.Begin()
+		d.TakeTrials(waits, second, false, now)
+		t.Errorf("%d more heads try", len(waits))
+	}
+	d.Answer(d.workers(), trial, []error{quiet}, now)
+	now = now.Add(time.Hour)
+	waits := d.Trials(10, now)
+	d.Begin()
+	d.TakeTrials(waits, append(first, second...), false, now)
+	if trial = d.batch(d.workers(), now); len(trial) != 1 {
+		t.Fatalf("%d heads try", len(trial))
+	}
+	d.Answer(d.workers(), trial, []error{nil}, now)
+	for _, w := range d.waits.byKey {
+		if w.state == held {
+			t.Errorf("nothing is in trouble, and a key waits: %v", w)
+		}
 	}
 }
 

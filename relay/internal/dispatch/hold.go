@@ -307,6 +307,9 @@ const mostSoon = 100
 func (d *Dispatch) probe(now time.Time) {
 	for h, ok := d.holds.due.Past(now); ok; h, ok = d.holds.due.Past(now) {
 		d.holds.due.Cancel(h)
+		if h.tries() {
+			continue // the answer says when to try next
+		}
 		if h.choose(); h.probe != nil {
 			d.ask(h.probe)
 			continue
@@ -318,6 +321,11 @@ func (d *Dispatch) probe(now time.Time) {
 		h.halfOpen, h.scan = true, d.catch.number
 		d.catch.want(andKeyless, h.low)
 	}
+}
+
+// tries reports whether the probe is being read, queued or on the wire.
+func (h *hold) tries() bool {
+	return h.probe != nil && h.probe.hold == h && (h.probe.state == asked || h.probe.state == trial)
 }
 
 // choose sets the probe. The present probe stays unless another key is to try.
