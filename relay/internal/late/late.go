@@ -28,6 +28,7 @@ type Commits struct {
 	seen    outbox.Snapshot // seen by the first page of the tail scan
 	low     mark            // low watermark of the tail scan, where it began; the zero mark stands for the very beginning
 	lowered bool            // the next tail scan begins before whatever the transaction ended may have inserted
+	brings  bool            // the present tail scan has begun there
 	ended   uint32
 	since   *outbox.Snapshot // what was visible then has been read, from the low watermark on; nil if nothing is known
 	read    runs             // read by tail scans, after the low watermark
@@ -160,10 +161,11 @@ func (c *Commits) open() bool { return len(c.seen.Running) > 0 || c.seen.Next !=
 func before(a, b uint32) bool { return int32(a-b) < 0 }
 
 // Opened notes what the first page of a tail scan saw. It is called before the rows of the page are taken.
-func (c *Commits) Opened(s outbox.Snapshot) { c.seen = s }
+func (c *Commits) Opened(s outbox.Snapshot) { c.seen, c.brings = s, c.lowered }
 
-// Ended notes that a tail scan has reached the end of the table as it was when the tail scan began.
-func (c *Commits) Ended(began time.Time) { c.scanned, c.lowered = began, false }
+// Ended notes that a tail scan has reached the end of the table as it was when the tail scan began. If a catch-up scan has found out
+// meanwhile that a long transaction has ended, the next tail scan brings what that one has inserted.
+func (c *Commits) Ended(began time.Time) { c.scanned, c.lowered = began, c.lowered && !c.brings }
 
 // Seen returns what Query.Since is to be for a tail scan from the very beginning that need not bring again what the last one has
 // returned; nil if nothing is known.

@@ -154,3 +154,25 @@ func TestReadBeginsAtTheFirstGap(t *testing.T) {
 		t.Errorf("the next tail scan begins at %d, want the very beginning", *q.Recent)
 	}
 }
+
+// A catch-up scan that begins during a tail scan of several pages finds out that a long transaction has ended. The end of that tail scan,
+// which began too late to bring the transaction's rows, does not change that the next one begins further back.
+func TestLongTransactionThatEndsDuringATailScan(t *testing.T) {
+	c, now := New(), time.Now()
+	running := outbox.Snapshot{Oldest: 5, Next: 7, Running: []uint32{5}, Unassigned: 7}
+	c.Mark(now, 100)
+	c.Date(&running)
+	c.Ended(now.Add(outbox.Late))
+	var q outbox.Query
+	if !c.Recent(&q, true) || !c.MayTake(&running) {
+		t.Fatal("the tail scan does not begin")
+	}
+	c.Opened(running)
+	if c.MayScan(&outbox.Snapshot{Oldest: 8, Next: 8, Unassigned: 8}) || !c.Lowered() {
+		t.Fatal("the catch-up scan is made")
+	}
+	c.Ended(now.Add(outbox.Late + time.Second)) // and the tail scan has reached its end
+	if !c.Lowered() {
+		t.Error("other reads go before the tail scan that brings the transaction's rows")
+	}
+}
