@@ -15,4 +15,4 @@ type mutant struct {
 // schedules are the random schedules of the engine.
 const schedules = "^TestRandomSchedules$"
 
-var mutants = slices.Concat(waiting, engine, table)
+var mutants = slices.Concat(waiting, late, engine, table)

@@ -29,16 +29,6 @@ var waiting = []mutant{
 		pkg: "./relay", tests: schedules,
 	},
 	{
-		name: "recent reads begin after all gaps", breaks: "a recent read begins before whatever may be committed late",
-		file: "relay/internal/late/runs.go", old: "return all[0].last + 1", new: "return all[len(all)-1].last + 1",
-		pkg: "./relay", tests: schedules,
-	},
-	{
-		name: "rows that a catch-up scan left out not read again", breaks: "the next tail scan brings what a catch-up scan has left out",
-		file: "relay/internal/late/keys.go", old: "c.leftByScan = c.leftByScan || scan", new: "_ = scan",
-		pkg: "./relay", tests: "^TestRowsWithoutAKeyChangedDuringAScan$",
-	},
-	{
 		name: "rows changed by a command not read again", breaks: "a row that is retried goes on soon",
 		file: "relay/internal/late/late.go", old: "Reread() { c.read = nil }", new: "Reread() {}",
 		pkg: "./relay", tests: "^TestRowRetriedSoon$",
@@ -60,43 +50,9 @@ var waiting = []mutant{
 		pkg: "./relay", tests: schedules,
 	},
 	{
-		name: "late row queued last", breaks: "a row that commits late goes before the younger ones that still wait",
-		file: "relay/internal/dispatch/admit.go", old: "		l.insert(r)\n", new: "		l.push(r)\n",
-		pkg: "./relay", tests: schedules,
-	},
-	{
 		name: "wait not rebuilt after a restart", breaks: "a wait that began before a restart ends at the same time as without the restart",
 		file: "relay/internal/dispatch/admit.go", old: "	case rest > 0:\n", new: "	case rest > 0 && w != nil:\n",
 		pkg: "./relay", tests: "^TestBackoffOutlivesARestart$",
-	},
-	{
-		name: "changed row overtaken", breaks: "a row that is changed during a tail scan keeps its place in its key",
-		file: "relay/internal/dispatch/admit.go", old: "	if !overtakes || r.key.keyless {\n", new: "	if overtakes || !overtakes {\n",
-		pkg: "./relay", tests: "^TestRowsChangedDuringATailScan$",
-	},
-	{
-		name:   "what was left to a tail scan forgotten when it begins",
-		breaks: "other reads take nothing younger than what the present tail scan has to bring",
-		file:   "relay/internal/late/keys.go", old: "	if !overtakes && !tail {\n", new: "	if false && !overtakes && !tail {\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestReconciliationDoesNotOvertakeWhatIsLeftToATailScan$",
-	},
-	{
-		name:   "row before a head goes before what was left to a tail scan",
-		breaks: "rows of one transaction keep their order, whatever their key waits for",
-		file:   "relay/internal/dispatch/admit.go", old: "			w.low = min(w.low, first) // but not", new: "			_ = first // but not",
-		pkg: "./relay", tests: "^TestLateRowsOfOneTransaction$",
-	},
-	{
-		name:   "tail scan begins after what an unfinished one had to bring",
-		breaks: "what was left to a tail scan is brought by the next one if it has not reached its end",
-		file:   "relay/internal/late/late.go", old: "left := min(c.tailLeft.lowest, c.owed.lowest)", new: "left := c.tailLeft.lowest",
-		pkg: "./relay/internal/late", tests: "^TestReadBeginsAtTheFirstGap$",
-	},
-	{
-		name:   "catch-up scan begins after what the tail scan has to bring",
-		breaks: "a catch-up scan meets the rows of its keys from the first on",
-		file:   "relay/internal/late/late.go", old: "low.highest, c.tailLeft.lowest, c.owed.lowest)", new: "low.highest, c.tailLeft.lowest)",
-		pkg: "./relay/internal/late", tests: "^TestNextTailScanBeginsBeforeWhatWasLeftOut$",
 	},
 	{
 		name:   "rows from a read that began before the shard came",
@@ -187,7 +143,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "abandoned scan counted as complete", breaks: "after a scan was given up, the next one brings its rows",
-		file: "relay/internal/dispatch/catchup.go", old: "			d.cover(w, min(w.low, w.next))\n", new: "			_ = w\n",
+		file: "relay/internal/dispatch/catchup.go", old: "			d.cover(w, min(w.low, w.next))\n			d.void = true\n", new: "			_ = w\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestScanThatIsGivenUpIsMadeAgain$",
 	},
 	{
@@ -196,23 +152,11 @@ var waiting = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestScanThatIsGivenUpIsMadeAgain$",
 	},
 	{
-		name: "row committed during a scan taken", breaks: "a scan leaves out rows that were committed after it began",
-		file: "relay/internal/dispatch/admit.go", old: "	case r.Beyond:\n		if w.stopped",
-		new: "	case r.Beyond && from != fromScan:\n		if w.stopped",
-		pkg: "./relay/internal/dispatch", tests: "^TestScanEndsForAKeyAtWhatItLeavesOut$",
-	},
-	{
 		name: "scan goes on after a row that it leaves out", breaks: "a scan brings no row of a key after a row that it leaves out",
 		file: "relay/internal/dispatch/admit.go",
 		old:  "		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from != fromScan {\n",
 		new:  "		if from != fromScan {\n",
 		pkg:  "./relay/internal/dispatch", tests: "^TestScanEndsForAKeyAtWhatItLeavesOut$",
-	},
-	{
-		name: "row left out not noted for a key that waits", breaks: "a younger row is not published before a row that the tail scan left out",
-		file: "relay/internal/dispatch/admit.go", old: "			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may",
-		new: "			_ = r // a scan may",
-		pkg: "./relay/internal/dispatch", tests: "^TestNothingGoesBeforeARowThatWasSeen$",
 	},
 	{
 		name: "tail scan takes what a catch-up scan has to bring", breaks: "a key is closed to the tail scan until a catch-up scan has passed",
@@ -266,19 +210,9 @@ var waiting = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestPagesOfAScanDoNotChangeToAllKeys$",
 	},
 	{
-		name: "late row goes before a failure that blocks", breaks: "a key is blocked from when the failure of one of its rows is written",
-		file: "relay/internal/dispatch/answer.go", old: "		r.blocks, d.void = true, true\n		d.Failures.fails(r)\n", new: "		r.blocks = true\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestLateRowOfAKeyThatIsBeingBlocked$|^TestKeyThatARowWithAvailableAtBlocks$",
-	},
-	{
 		name: "read of failed rows misses a failure that is being written", breaks: "a key is blocked from when its failure is written",
 		file: "relay/internal/dispatch/failures.go", old: "		if r.blocks {\n", new: "		if false {\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestKeyThatARowWithAvailableAtBlocks$",
-	},
-	{
-		name: "row of a shard that came back", breaks: "a row whose shard was lost for a time goes only after what was forgotten with the shard",
-		file: "relay/internal/dispatch/answer.go", old: "	if again && !r.left {", new: "	if again {",
-		pkg: "./relay/internal/dispatch", tests: "^TestRowOfAShardThatCameBack$",
 	},
 	{
 		name: "page of all keys after one of some", breaks: "a scan takes no row of a key whose older rows it may not have read",
@@ -294,12 +228,6 @@ var waiting = []mutant{
 		name: "scan stops a key of the next scan", breaks: "a scan stops only its own keys",
 		file: "relay/internal/dispatch/admit.go", old: "from == fromScan && d.catch.covers(w); from", new: "from == fromScan; from",
 		pkg: "./relay/internal/dispatch", tests: "^TestKeyOfTheNextScanIsNotStopped$",
-	},
-	{
-		name: "declined page overtaken", breaks: "no row is published before an older row of its key in a page that was not taken",
-		file: "relay/internal/dispatch/admit.go", old: "			d.passKey(r.key, r.Hash, r.Shard, low(r), now)\n",
-		new: "			_ = now\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestNothingGoesBeforeARowThatWasSeen$",
 	},
 	{
 		name: "held rows handed over", breaks: "while one row tries a hold, no other row with its fate is handed over",
@@ -362,21 +290,19 @@ var waiting = []mutant{
 		pkg: "./relay", tests: "^TestScanThatBringsLittleRests$",
 	},
 	{
-		name:   "head tried before a row that was seen",
-		breaks: "a row that lies before a head is published first, even if its page was not taken",
-		file:   "relay/internal/dispatch/admit.go", old: "	case w.state != catching && at < w.head:\n",
-		new: "	case w.state != catching && w.headID == \"\":\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestHeadWaitsForWhatLiesBeforeIt$",
-	},
-	{
-		name:   "head tried before a row that was left out",
-		breaks: "a row that lies before a head is published first, even if it was left to the next tail scan",
-		file:   "relay/internal/dispatch/admit.go", old: "		d.passBefore(w, at)\n		return false\n", new: "		d.passOver(w, at)\n		return false\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestHeadGoesAfterWhatIsLeftOutBeforeIt$",
-	},
-	{
 		name: "rows of a failed key taken", breaks: "rows that wait for a failed row of their key take no room",
 		file: "relay/internal/dispatch/admit.go", old: "	if d.Failures.passOver(r) {\n", new: "	if false {\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestQueuedRowsOfAFailedKey$",
+	},
+	{
+		name: "two heads try a hold", breaks: "one head at a time tries what is in trouble",
+		file: "relay/internal/dispatch/hold.go", old: "		if h.tries() {\n", new: "		if false {\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestHeadThatTriesGoesOnWithItsHold$",
+	},
+	{
+		name: "rows of an abandoned scan kept", breaks: "rows that the next scan brings again take no room",
+		file: "relay/internal/dispatch/catchup.go", old: "			d.cover(w, min(w.low, w.next))\n			d.void = true\n",
+		new: "			d.cover(w, min(w.low, w.next))\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowsOfAScanThatIsGivenUpKeepTheirOrder$",
 	},
 }

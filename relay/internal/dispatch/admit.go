@@ -78,10 +78,13 @@ const (
 
 // admit decides what becomes of one row.
 func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
-	if _, here := d.inFlight[r.Identity()]; here {
-		return known
-	}
-	if _, settled := d.gone[r.Identity()]; settled {
+	_, here := d.inFlight[r.Identity()]
+	if _, settled := d.gone[r.Identity()]; here || settled {
+		// After the tail scan has begun again, it may come by such rows without having got that far, as it counts (feed.Upto). If the row
+		// has to wait then, the scan for it ends before it, and opens the key.
+		if _, known := d.Late.LowWatermark(); r.Beyond && from != fromScan && !known {
+			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false)
+		}
 		return known
 	}
 	if !d.shards.reading.Has(r.Shard) {

@@ -210,15 +210,26 @@ func (d *Dispatch) AbandonScan(from int64) {
 	for w := range d.waits.catching {
 		if w.covered == d.catch.number {
 			d.cover(w, min(w.low, w.next))
+			d.void = true
 		}
 	}
+	d.dropVoid()
 }
 
-// Whole notes that the tail scan begins at the very beginning of the table. It brings what the catch-up scans were to bring.
+// Whole notes that the tail scan begins at the very beginning of the table. It brings what the catch-up scans were to bring, but for
+// keys with rows that are under way: what is on the wire may come back, and must not go before what was passed over.
 func (d *Dispatch) Whole() {
-	for w := range d.waits.catching {
-		d.waits.remove(w)
-	}
 	d.catch.number++
 	d.catch.under, d.catch.low, d.catch.next = false, nothing, ofKeys
+	busy := map[*Wait]bool{}
+	for hash := range d.underWay() {
+		busy[d.waits.of(hash)] = true
+	}
+	for w := range d.waits.catching {
+		if busy[w] {
+			d.cover(w, min(w.low, w.next))
+		} else {
+			d.waits.remove(w)
+		}
+	}
 }

@@ -1,0 +1,62 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A catch-up scan is given up after it has brought rows of a key, since the replica has gained a shard, and there is no room yet for the
+// tail scan that begins again. Rows of the key that are dropped meanwhile are not overtaken by a younger one that is still queued when
+// that tail scan begins.
+func TestRowsOfAScanThatIsGivenUpKeepTheirOrder(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.closed("k", now) // k-4 is queued, and a scan is to bring k-5
+	d.Scanning()
+	d.Begin()
+	d.TakeScan(page(append(append(rowsOf("k", "t", 5, 6), rowsOf("other", "t", 7)...), rowsOf("k", "t", 8)...)), now)
+	if d.AbandonScan(5); len(d.inFlight) != 3 {
+		t.Errorf("%d rows take room, of which 3 can go", len(d.inFlight))
+	}
+	published(t, d, nil, "k-4")
+	published(t, d, nil, "k-5")
+	sent := d.batch(0, now) // k-6 is dropped, which leaves room for the tail scan
+	d.Whole()
+	d.Answer(0, sent, []error{nil}, now)
+	published(t, d, nil, "")
+}
+
+// A row is on the wire when an older row of its key, which was committed late, is seen in a page that is not taken. Then the replica
+// gains another shard, so that the tail scan begins again. The row that was on the wire does not go before the older one.
+func TestRowOnTheWireDoesNotOvertakeWhenTheTailScanBeginsAgain(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(rowsOf("k", "t", 9), FromFeed, now)
+	sent := d.batch(0, now)
+	d.Begin()
+	d.Decline(rowsOf("k", "t", 6), now)
+	d.Whole()
+	d.Begin()
+	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+	published(t, d, nil, "")
+}
+
+// A row is on the wire while its shard is not relayed for a moment, as in a short pause. The tail scan that begins again meets it while it
+// is still there, and the row was changed after that tail scan had begun. The broker does not take the row, and a catch-up scan ends before
+// it. Younger rows that the tail scan comes to later must not go before it.
+func TestRowOnTheWireThatLooksNewIsNotOvertaken(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(rowsOf("k", "t", 4), FromFeed, now)
+	sent := d.batch(0, now)
+	d.own(owner.Set{})
+	d.own(owner.All(1))
+	d.Begin()
+	d.Take(beyond(rowsOf("k", "t", 4)), FromFeed, now)
+	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+	d.Scanning()
+	d.Scanned(now) // the catch-up scan went as far as the tail scan had seen rows that are not beyond
+	d.Begin()
+	d.Take(rowsOf("k", "t", 9), FromFeed, now)
+	published(t, d, nil, "")
+}
