@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
@@ -34,6 +35,7 @@ type schedule struct {
 	block     bool // a failed row blocks its key
 	alters    bool // the table may be altered
 	parts     bool // a topic has partitions
+	dense     bool // only events that belong together happen, close to each other
 	deadens   bool // writes of rows may have no effect
 	warm      bool // rows have flowed for longer than recent reads go back
 	rate      float64
@@ -53,8 +55,9 @@ type schedule struct {
 	other   *schedule
 	copies  bool // this is the other schedule: each row is its own, whatever the topic
 	engines sync.WaitGroup
-	stop    func() // stops the present engine cleanly
-	abandon func() // cuts it off from everything
+	heir    *simOwner // has the shards that the present engine has given away
+	stop    func()    // stops the present engine cleanly
+	abandon func()    // cuts it off from everything
 	fresh   int
 }
 
@@ -90,6 +93,9 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	}
 	if r.IntN(6) == 0 {
 		c.rate = 20 + 300*r.Float64()
+	}
+	if c.dense = r.IntN(4) == 0; c.dense {
+		c.pack()
 	}
 	s.Apart(destinationOf)
 	if c.parts = r.IntN(2) == 0; c.parts {
@@ -157,7 +163,11 @@ func (c *schedule) unfinished() bool {
 }
 
 func (c *schedule) event() {
-	switch n := c.r.IntN(40); {
+	if c.dense {
+		c.denseEvent()
+		return
+	}
+	switch n := c.r.IntN(44); {
 	case c.other != nil && c.r.IntN(3) == 0 && !slices.Contains([]int{10, 15, 16, 19, 21, 23}, n) && n < 28:
 		c.other.happen(n)
 	default:
@@ -167,6 +177,12 @@ func (c *schedule) event() {
 
 func (c *schedule) happen(n int) {
 	switch n {
+	case 29, 30:
+		c.change(4)
+	case 31:
+		c.giveAway(3)
+	case 32:
+		c.takeBack(2)
 	case 28: // resumed more often than paused
 		d := c.destinations[c.r.IntN(len(c.destinations))]
 		d.paused.Store(!d.paused.Load() && c.r.IntN(2) == 0)
@@ -256,12 +272,7 @@ func (c *schedule) happen(n int) {
 	case 17:
 		c.freeFailed(2)
 	default:
-		for range c.r.IntN(40) {
-			c.insert()
-		}
-		for len(c.open) > 0 && c.r.IntN(3) > 0 {
-			c.commit(c.r.IntN(len(c.open)))
-		}
+		c.insertMany(40)
 	}
 }
 
@@ -286,6 +297,8 @@ func (c *schedule) freeFailed(oneIn int) {
 func (c *schedule) fault(id string) {
 	fault := c.r.IntN(80)
 	switch {
+	case c.dense && fault >= 70:
+		c.Answer(id, publisher.ErrNotAttempted)
 	case fault == 0:
 		c.Refuse(id, 1+c.r.IntN(7))
 	case fault == 1:
@@ -322,6 +335,7 @@ func (c *schedule) trickle() {
 }
 
 func (c *schedule) heal() {
+	c.takeBack(1)
 	for _, d := range c.destinations {
 		d.paused.Store(false)
 	}
@@ -335,7 +349,9 @@ func (c *schedule) heal() {
 	c.Create("b")
 	c.Create("audit.b")
 	c.UpTopic("c")
-	c.Speak("c")
+	for _, topic := range simTopics {
+		c.Speak(topic)
+	}
 	for n := range simPartitions {
 		c.UpPartition("a", n)
 	}

@@ -16,7 +16,7 @@ func (c *schedule) begin() {
 	var trusted atomic.Pointer[time.Time]
 	hour := time.Now().Add(24 * time.Hour)
 	trusted.Store(&hour)
-	c.owner = newSimOwner(simShards)
+	c.owner, c.heir = newSimOwner(simShards), newSimOwner(0)
 	c.owner.trusted = func() time.Time { return *trusted.Load() }
 	link := &session{simTable: c.table, cut: new(atomic.Bool)}
 	link.open()

@@ -68,6 +68,22 @@ func (o *simOwner) give(shard int, heir *simOwner) {
 	})
 }
 
+// takeBack makes a shard that was given away, or is about to be, o's again.
+func (o *simOwner) takeBack(shard int, heir *simOwner) {
+	gone := false
+	heir.update(func() {
+		gone = heir.state.Owned.Has(shard)
+		heir.state.Owned.Remove(shard)
+	})
+	o.update(func() {
+		if gone || o.state.Leaving.Has(shard) {
+			o.state.Leaving.Remove(shard)
+			o.state.Owned.Add(shard)
+			delete(o.heirs, shard)
+		}
+	})
+}
+
 // Left passes shards on to the replicas that are to own them.
 func (o *simOwner) Left(set owner.Set) {
 	heirs := map[int]*simOwner{}
