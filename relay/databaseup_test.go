@@ -52,20 +52,20 @@ func TestDatabaseOutageIsLogged(t *testing.T) {
 			start(t, r)
 			s.Exec(t, pgtest.Insert, "t", `{"n": 1}`)
 			b.Await(t, 1)
-			eventually(t, "up", func() bool { return r.unreachable() == nil && notReady(r) == "" })
+			eventually(t, "up", func() bool { return r.databaseDown() == nil && notReady(r) == "" })
 			weather(network)
 			eventually(t, "down", func() bool {
 				state, _ := r.owner.State()
-				return r.unreachable() != nil && verdicts(r)["database"] != "" && !state.Holds()
+				return r.databaseDown() != nil && verdicts(r)["database"] != "" && !state.Holds()
 			})
 			other := replica(t, s, b, nil)
 			start(t, other)
 			eventually(t, "another one owns all", func() bool { state, _ := other.owner.State(); return state.Owned.Len() == 16 })
-			if r.unreachable() == nil {
+			if r.databaseDown() == nil {
 				t.Error("the database counts as reached")
 			}
 			network.Restore()
-			eventually(t, "up again", func() bool { return r.unreachable() == nil && notReady(r) == "" })
+			eventually(t, "up again", func() bool { return r.databaseDown() == nil && notReady(r) == "" })
 		})
 	}
 }
@@ -83,7 +83,7 @@ func TestMissingTableIsNoOutage(t *testing.T) {
 		now := verdicts(r)
 		return strings.Contains(now["table"], "outbox-relay schema") && now["database"] == "" && now["destination default"] != ""
 	})
-	if err := r.unreachable(); err != nil {
+	if err := r.databaseDown(); err != nil {
 		t.Error(err)
 	}
 }

@@ -108,7 +108,7 @@ func (r *Relay) leftError(open, paused int64) error {
 
 // leftAt counts the rows left when the time is over.
 func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.End, err error) error {
-	if table == nil && (errors.Is(err, errStarting) || unreached(err)) {
+	if table == nil && (errors.Is(err, errStarting) || noServer(err)) {
 		return &LeftError{Unseen: err}
 	}
 	if table == nil {
@@ -118,7 +118,7 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.
 	defer cancel()
 	open, paused, err := r.left(ctx, table, ends)
 	switch {
-	case unreached(err):
+	case noServer(err):
 		return &LeftError{Unseen: err}
 	case err != nil:
 		return fmt.Errorf("not everything could be drained: %w", err)
@@ -126,9 +126,9 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.
 	return r.leftError(open, paused)
 }
 
-// unreached reports whether an error says that the database could not be reached. A server that refuses the user, the password or
+// noServer reports whether an error says that the database could not be reached. A server that refuses the user, the password or
 // the database's name was reached, and waiting would not help.
-func unreached(err error) bool {
+func noServer(err error) bool {
 	const user, database = "28", "3D" // classes of SQLSTATE
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (strings.HasPrefix(e.Code, user) || strings.HasPrefix(e.Code, database)) {
 		return false

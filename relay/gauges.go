@@ -49,7 +49,7 @@ func (r *Relay) gaugesOfProcess(meter metric.Meter) error {
 			}
 		}),
 		gauge(meter, "database_up", "Whether the last contact with the database succeeded, whoever made it.", func(o metric.Int64Observer) {
-			o.Observe(one(r.unreachable() == nil))
+			o.Observe(one(r.databaseDown() == nil))
 		}),
 		gauge(meter, "listener_up", "Whether notifications arrive.", func(o metric.Int64Observer) { o.Observe(one(r.listener.Up())) }),
 	)

@@ -234,13 +234,13 @@ func TestPingPanics(t *testing.T) {
 		go r.probe(ctx, d)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if err := d.unreached(); err == nil || !strings.Contains(err.Error(), "no words") {
+		if err := d.brokerDown(); err == nil || !strings.Contains(err.Error(), "no words") {
 			t.Errorf("the broker is thought to be %v", err)
 		}
 		broker.panics.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if err := d.unreached(); err != nil {
+		if err := d.brokerDown(); err != nil {
 			t.Error(err)
 		}
 		cancel()

@@ -122,21 +122,21 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, _ := note(); strings.Contains(text, "paused") || r.unable() == nil || log.Len() > 0 {
-		t.Errorf("before the pause: %q, unable: %v, %s", text, r.unable(), &log)
+	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish() == nil || log.Len() > 0 {
+		t.Errorf("before the pause: %q, unable: %v, %s", text, r.cannotPublish(), &log)
 	}
 	on = true
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, err := note(); err != nil || !strings.HasPrefix(text, "paused") || r.unable() != nil {
-		t.Errorf("paused: %q, %v, unable: %v", text, err, r.unable())
+	if text, err := note(); err != nil || !strings.HasPrefix(text, "paused") || r.cannotPublish() != nil {
+		t.Errorf("paused: %q, %v, unable: %v", text, err, r.cannotPublish())
 	}
 	on = false
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, _ := note(); strings.Contains(text, "paused") || r.unable() == nil || strings.Count(log.String(), "\n") != 2 {
-		t.Errorf("after the pause: %q, unable: %v\n%s", text, r.unable(), &log)
+	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish() == nil || strings.Count(log.String(), "\n") != 2 {
+		t.Errorf("after the pause: %q, unable: %v\n%s", text, r.cannotPublish(), &log)
 	}
 }

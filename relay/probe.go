@@ -78,8 +78,8 @@ func (r *Relay) probed(d *Destination, err error) {
 	}
 }
 
-// unreached returns why the broker cannot be reached, or nil if it can.
-func (d *Destination) unreached() error {
+// brokerDown returns why the broker cannot be reached, or nil if it can.
+func (d *Destination) brokerDown() error {
 	if err := d.pinged.Load(); err != nil {
 		return *err
 	}
@@ -89,15 +89,15 @@ func (d *Destination) unreached() error {
 // unusable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not reached,
 // or if its engine has found that nothing can be published to it.
 func (d *Destination) unusable() error {
-	if err := d.unreached(); err != nil {
+	if err := d.brokerDown(); err != nil {
 		return err
 	}
 	return d.snapshot().Down
 }
 
-// unable returns why this replica cannot publish: a destination that is not paused cannot be used. Other replicas may
+// cannotPublish returns why this replica cannot publish: a destination that is not paused cannot be used. Other replicas may
 // be able to publish.
-func (r *Relay) unable() error {
+func (r *Relay) cannotPublish() error {
 	var errs []error
 	for _, d := range configured(r.config.Destinations) {
 		if !d.paused.Load() {

@@ -62,18 +62,18 @@ func (s *reads) sized(r *read, took time.Duration) (wants bool) {
 // failed schedules a failed read to be made again after a pause. If it ran out of time, the other kinds of reads
 // need not wait for the pause.
 func (s *reads) failed(r read, took time.Duration) error {
-	share := time.Duration(1)
-	if r.kind == feed.Reconcile || r.kind == readScan || r.kind == readHeads || r.kind == readFailed && !s.dispatch.Failures.Awaited() {
+	share, p := time.Duration(1), s.patience[r.kind]
+	if p.short() || r.kind == readFailed && !s.dispatch.Failures.Awaited() {
 		share = feed.RestShare
 	}
-	over := s.patience[r.kind].over(r.err, share, took, r.ended)
+	over := p.over(r.err, share, took, r.ended)
 	if r.kind != readFailed {
 		s.dispatch.Ended()
 		s.dispatch.NotRead(r.waits, r.ended.Add(retry.ShortestHold))
 	}
 	s.scan.alone = false
 	if over {
-		s.feed.OutOfTime(r.kind, s.patience[r.kind].rest)
+		s.feed.OutOfTime(r.kind, p.rest)
 		return nil
 	}
 	s.failures++

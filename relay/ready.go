@@ -123,15 +123,15 @@ var errNotFound = errors.New("not looked up yet: the database cannot be reached"
 
 // databaseTrouble returns why the database cannot be used, or nil if it can.
 func (r *Relay) databaseTrouble() error {
-	if err := r.unreachable(); err != nil {
+	if err := r.databaseDown(); err != nil {
 		return err
 	}
 	return r.database.state()
 }
 
-// unreachable returns why the last contact with the database failed, for any of those who use it: the opening of the
+// databaseDown returns why the last contact with the database failed, for any of those who use it: the opening of the
 // table, the owner of shards with its control connection, or the reads and writes.
-func (r *Relay) unreachable() error {
+func (r *Relay) databaseDown() error {
 	_, setup := r.state()
 	state, _ := r.owner.State()
 	for _, err := range []error{setup, state.Err, r.database.state()} {

@@ -92,7 +92,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 func (r *Relay) joinReplicas() {
 	c := r.config
 	r.owner = &owner.Owner{
-		Connect: c.guard.connect, Unable: r.unable, Witness: c.guard.witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: r.plan.Channel,
+		Connect: c.guard.connect, Unable: r.cannotPublish, Witness: c.guard.witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: r.plan.Channel,
 		Logger: c.Logger, Names: c.SettingName,
 	}
 	if c.guard.links != nil {

@@ -72,7 +72,7 @@ func (d *Dispatch) goes(w *Wait) bool {
 // filter says whether the database may be made to look for rows to which no index leads.
 func (d *Dispatch) ScanKeys(filter bool) (keys []string, null, ok bool) {
 	c := &d.catch
-	if keys, null = d.scanKeys(filter); c.some && keys == nil {
+	if keys, null = d.namedKeys(filter); c.some && keys == nil {
 		c.extent = whole
 		return nil, false, false
 	}
@@ -80,10 +80,11 @@ func (d *Dispatch) ScanKeys(filter bool) (keys []string, null, ok bool) {
 	return keys, null, true
 }
 
-// scanKeys returns the same. Looking for rows without an index is worthwhile once pages of others have come in vain. With one row in
-// a page, 3,000 rows of 20 keys of which one in 43 fails took 82 s when each scan read all rows to its end, and 8 s since. No index
-// gives the rows without a key in table order.
-func (d *Dispatch) scanKeys(filter bool) (keys []string, null bool) {
+// namedKeys returns the keys whose rows the next page has to bring, if they are few and their texts are known, whatever the page before it
+// was. Looking for rows without an index is worthwhile once pages of others have come in vain: with one row in a page, 3,000 rows of 20
+// keys of which one in 43 fails took 82 s when each scan read all rows to its end, and 8 s since. No index gives the rows without a key in
+// table order.
+func (d *Dispatch) namedKeys(filter bool) (keys []string, null bool) {
 	c := &d.catch
 	filter = filter && d.Table.KeyFiltered() && c.vain >= pagesInVain*d.Limits.Batch
 	indexed := d.Table.KeyIndexed() && c.extent == ofKeys
