@@ -104,4 +104,10 @@ var late = []mutant{
 		file: "relay/internal/late/late.go", old: "c.lowered && !c.brings", new: "false",
 		pkg: "./relay/internal/late", tests: "^TestLongTransactionThatEndsDuringATailScan$",
 	},
+	{
+		name:   "row on the wire goes before what a scan brings",
+		breaks: "a row that was not sent waits for a catch-up scan that brings an older one",
+		file:   "relay/internal/dispatch/dispatch.go", old: "		return low(r) > w.next || !d.brought(w, r)\n", new: "		return low(r) > w.next\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowOnTheWireGoesAfterWhatTheScanBrings$",
+	},
 }

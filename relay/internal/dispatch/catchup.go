@@ -37,8 +37,10 @@ func (d *Dispatch) ScanUnder() bool { return d.catch.under }
 
 // TakeScan takes a page of the current scan and returns how many of its rows are new.
 func (d *Dispatch) TakeScan(page outbox.Page, now time.Time) (taken int) {
+	if len(page.Rows) > 0 {
+		d.catch.at = page.End
+	}
 	taken, _ = d.Take(page.Rows, fromScan, now)
-	d.catch.at = page.End
 	d.catch.vain += len(page.Rows) - taken
 	return taken
 }
@@ -161,6 +163,12 @@ func (d *Dispatch) goOn(w *Wait) {
 		return
 	}
 	d.waits.remove(w)
+}
+
+// brought reports whether the current scan, which covers a row's key, has come by the row, or begins after it.
+func (d *Dispatch) brought(w *Wait, r *Row) bool {
+	at := d.catch.at
+	return low(r) <= w.low || !d.ordered() || at.Unordered() || !at.IsZero() && !d.Table.Before(at, r.Position)
 }
 
 // want makes the next scan bring rows from an ordinal on.

@@ -3,6 +3,8 @@ package dispatch
 import (
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // A catch-up scan leaves a row to the next tail scan, since another session has changed the row. That tail scan begins
@@ -13,10 +15,10 @@ func TestScanDoesNotOvertakeWhatItLeftOut(t *testing.T) {
 	d.passKey(key{text: "other"}, 1, noShard, 1, now)
 	d.Scanning()
 	d.Begin()
-	d.Take(beyond(rowsOf("k", "t", 4)), fromScan, now)
+	d.TakeScan(page(beyond(rowsOf("k", "t", 4))), now)
 	d.Late.TakeLeftOut()
 	d.Begin()
-	d.Take(rowsOf("k", "t", 9), fromScan, now)
+	d.TakeScan(page(rowsOf("k", "t", 9)), now)
 	published(t, d, nil, "")
 	d.Scanned(now)
 	nextScanBringsBoth(t, d, now)
@@ -29,7 +31,7 @@ func nextScanBringsBoth(t *testing.T, d *Dispatch, now time.Time) {
 		t.Errorf("the next scan begins at %d", low)
 	}
 	d.Begin()
-	d.Take(rowsOf("k", "t", 4, 9), fromScan, now)
+	d.TakeScan(page(rowsOf("k", "t", 4, 9)), now)
 	published(t, d, nil, "k-4")
 	published(t, d, nil, "k-9")
 }
@@ -134,4 +136,21 @@ func TestHeadGoesAfterWhatIsLeftOutBeforeIt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A row is on the wire when an older row of its key is passed over, and the scan for that one begins before the answer. A row that was not
+// sent waits for the scan, which brings both in order.
+func TestRowOnTheWireGoesAfterWhatTheScanBrings(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(rowsOf("k", "t", 9), FromFeed, now)
+	sent := d.batch(0, now)
+	d.Begin()
+	d.Decline(rowsOf("k", "t", 6), now)
+	d.Scanning()
+	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+	published(t, d, nil, "")
+	d.Begin()
+	d.TakeScan(page(rowsOf("k", "t", 6, 9)), now)
+	published(t, d, nil, "k-6")
+	published(t, d, nil, "k-9")
 }
