@@ -106,7 +106,7 @@ func TestNothingGoesBeforeARowThatWasSeen(t *testing.T) {
 		t.Fatalf("the scan begins at %d", low)
 	}
 	d.Begin()
-	d.Take(rowsOf("k", "t", 6, 9), fromScan, now)
+	d.TakeScan(page(rowsOf("k", "t", 6, 9)), now)
 	d.Begin()
 	d.Take(beyond(rowsOf("k", "t", 7)), FromFeed, now)
 	published(t, d, nil, "k-6")
