@@ -224,8 +224,8 @@ func (d *Dispatch) makeWait(r *Row, w *Wait, now time.Time) bool {
 	case h.halfOpen && h.probe == nil && r.key.keyless && !d.waits.full():
 		if w, ok := d.lead(r); ok {
 			d.waits.enter(w, asked, h.cause)
-			w.hold, h.probe, h.halfOpen = h, w, false
-			h.waiting = append(h.waiting, w)
+			d.joined(w, h)
+			h.probe, h.halfOpen = w, false
 			return false
 		}
 	}

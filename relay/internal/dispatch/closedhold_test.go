@@ -206,3 +206,85 @@ func TestHoldOfOneBatch(t *testing.T) {
 		published(t, d, nil, "")
 	}
 }
+
+// Two holds share a topic: its stream was full, and then it was gone. A row without a key that tries the first of them is taken by the
+// second, which is half-open. The first is tried by its other key, and does not wait for ever.
+func TestProbeThatAHalfOpenHoldTakesIsReplaced(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Limits.Batch = 3
+	errFull := publisher.WithFate(publisher.UnavailableError(publisher.ScopeTopic, "full", "full"),
+		publisher.Fate{Kind: publisher.FateStream, Name: "s"})
+	rows := keyless(rowsOf("row", "t", 1))
+	rows = append(rows, rowsOf("k", "t", 2)...)
+	rows = append(rows, keyless(rowsOf("row", "t", 3, 4))...)
+	d.Take(rows, FromFeed, now)
+	d.Answer(0, d.batch(0, now), []error{errFull, errFull, errNoTopic}, now)
+	published(t, d, nil, "") // row-4 joins the second hold
+	a, b := d.holds.byFate[publisher.Fate{Kind: publisher.FateStream, Name: "s"}], d.holds.byFate[publisher.Fate{Kind: publisher.FateTopic, Name: "t"}]
+	if a == nil || b == nil {
+		t.Fatal("no two holds")
+	}
+	due := func(h *hold) { h.until = now; d.holds.due.Set(h) }
+	a.until = now.Add(time.Hour)
+	d.holds.due.Set(a)
+	due(b)
+	waits := d.Trials(10, now)
+	d.Begin()
+	d.TakeTrials(waits, nil, false, now) // row-3 was discarded
+	d.Trials(10, now)
+	if !b.halfOpen {
+		t.Fatal("the second hold is not half-open")
+	}
+	due(a)
+	waits = d.Trials(10, now)
+	d.Begin()
+	d.TakeTrials(waits, keyless(rowsOf("row", "t", 1)), false, now)
+	sent := d.batch(d.workers(), now)
+	if len(sent) != 1 {
+		t.Fatal("row-1 is not tried")
+	}
+	d.Answer(d.workers(), sent, []error{nil}, now)
+	for range 10 {
+		now = now.Add(time.Hour)
+		for _, w := range d.Trials(10, now) {
+			if w.headID == "k-2" {
+				return
+			}
+		}
+	}
+	t.Errorf("the first hold is never tried again: %s", d.Leftover())
+}
+
+// Rows without a key wait for a hold that is half-open while no more keys are remembered. The scan that meets them does not end the hold and forget them.
+func TestHalfOpenHoldIsNotForgottenWhenThereIsNoRoomForItsProbe(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.waits.most = 1
+	d.Limits.Batch = 1
+	d.Take(keyless(rowsOf("row", "t", 1, 2)), FromFeed, now)
+	published(t, d, errNoTopic, "row-1")
+	published(t, d, nil, "")
+	h := d.holds.byFate[publisher.Fate{Kind: publisher.FateTopic, Name: "t"}]
+	now = now.Add(time.Hour)
+	waits := d.Trials(10, now)
+	d.Begin()
+	d.TakeTrials(waits, nil, false, now) // discarded
+	d.Begin()
+	d.Take(rowsOf("k", "u", 3), FromFeed, now)
+	sent := d.batch(0, now)
+	d.Answer(0, sent, []error{errRefused}, now)
+	d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{sent[0].Identity(): Written}}, now)
+	d.Trials(10, now)
+	if !h.halfOpen || !d.waits.full() {
+		t.Fatal("not half-open and full")
+	}
+	d.Scanning()
+	d.Begin()
+	d.Take(keyless(rowsOf("row", "t", 2)), fromScan, now)
+	d.Scanned(now)
+	if d.waits.byKey[sent[0].Hash] == nil {
+		t.Fatal("k does not wait")
+	}
+	if !d.ScanWanted() && h.low == nothing && len(d.inFlight) == 0 {
+		t.Errorf("row-2 is forgotten, hold %v", d.holds.has(h))
+	}
+}

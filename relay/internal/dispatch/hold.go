@@ -214,6 +214,10 @@ func (d *Dispatch) join(r *Row, h *hold, now time.Time) {
 	if w := d.waits.byKey[r.Hash]; w == nil && (r.key.keyless && h.probe != nil || d.waits.full()) {
 		if r.key.keyless {
 			h.low = min(h.low, low(r))
+			if h.halfOpen { // the row was met, and there is no room for it to try
+				h.halfOpen, h.until = false, now.Add(retry.PauseAmong(d.causes(), h.failures))
+				d.holds.due.Set(h)
+			}
 		} else {
 			d.crowd(r.Hash, low(r), now)
 			h.crowded = true
@@ -224,24 +228,30 @@ func (d *Dispatch) join(r *Row, h *hold, now time.Time) {
 	if !ok {
 		return
 	}
-	before := w.hold
 	d.waits.enter(w, held, h.cause)
-	if before != h {
-		w.hold = h
-		if before != nil && before.probe == w {
-			d.holds.orphaned(before)
-		}
-		if len(h.waiting) == cap(h.waiting) {
-			h.waiting = slices.DeleteFunc(h.waiting, func(w *Wait) bool { return w.hold != h })
-		}
-		h.waiting = append(h.waiting, w)
-	}
+	d.joined(w, h)
 	if h.probe == nil {
 		h.probe, h.halfOpen = w, false
 	}
 	if h.probe == w && h.index < 0 { // it may have been on its way to try
 		d.holds.due.Set(h)
 	}
+}
+
+// joined makes a key wait for a hold instead of for the one that it has waited for before, if any.
+func (d *Dispatch) joined(w *Wait, h *hold) {
+	before := w.hold
+	if before == h {
+		return
+	}
+	w.hold = h
+	if before != nil && before.probe == w {
+		d.holds.orphaned(before)
+	}
+	if len(h.waiting) == cap(h.waiting) {
+		h.waiting = slices.DeleteFunc(h.waiting, func(w *Wait) bool { return w.hold != h })
+	}
+	h.waiting = append(h.waiting, w)
 }
 
 // release ends a hold: what waited for it may go on.
