@@ -29,15 +29,16 @@ type schedule struct {
 	*sim
 	t         *testing.T
 	r         *rand.Rand
-	ambiguous bool // faults may happen after which a row may be delivered twice
-	late      bool // rows may commit out of order
-	two       bool // there are two destinations
-	block     bool // a failed row blocks its key
-	alters    bool // the table may be altered
-	parts     bool // a topic has partitions
-	dense     bool // only events that belong together happen, close to each other
-	deadens   bool // writes of rows may have no effect
-	warm      bool // rows have flowed for longer than recent reads go back
+	ambiguous bool  // faults may happen after which a row may be delivered twice
+	late      bool  // rows may commit out of order
+	two       bool  // there are two destinations
+	block     bool  // a failed row blocks its key
+	alters    bool  // the table may be altered
+	parts     bool  // a topic has partitions
+	ties      int64 // number of rows in a row with the same order value; 0 if each has one of its own
+	dense     bool  // only events that belong together happen, close to each other
+	deadens   bool  // writes of rows may have no effect
+	warm      bool  // rows have flowed for longer than recent reads go back
 	rate      float64
 	events    int
 	pause     time.Duration // the longest pause between two events
@@ -97,13 +98,16 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	if c.dense = r.IntN(4) == 0; c.dense {
 		c.pack()
 	}
+	if !c.late && r.IntN(4) == 0 {
+		c.ties, s.table.unique = 2+r.Int64N(8), false
+	}
 	s.Apart(destinationOf)
 	if c.parts = r.IntN(2) == 0; c.parts {
 		s.Partition("a", simPartitions)
 	}
 	t.Logf("ambiguous %v, late %v, two %v, block %v, rate %.0f, limits %+v", c.ambiguous, c.late, c.two, c.block, c.rate, s.limits)
-	t.Logf("table: ordinal %v, delays %v, ranked %v, keeps failures %v and attempts %v",
-		s.table.ordinal, s.table.delays, s.table.ranked, s.table.keepsFailures, s.table.keepsAttempts)
+	t.Logf("table: ordinal %v, ties %d, delays %v, ranked %v, keeps failures %v and attempts %v",
+		s.table.ordinal, c.ties, s.table.delays, s.table.ranked, s.table.keepsFailures, s.table.keepsAttempts)
 	return c
 }
 
@@ -327,10 +331,10 @@ const mostOpen = 5
 func (c *schedule) trickle() {
 	c.ordinal++
 	c.fresh++
-	c.table.insert(c.ordinal, "fresh"+strconv.Itoa(c.fresh), "", "a")
+	c.table.insert(c.tied(c.ordinal), "fresh"+strconv.Itoa(c.fresh), "", "a")
 	if c.two {
 		c.ordinal++
-		c.table.insert(c.ordinal, "fresh audit"+strconv.Itoa(c.fresh), "", "audit.a")
+		c.table.insert(c.tied(c.ordinal), "fresh audit"+strconv.Itoa(c.fresh), "", "audit.a")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // and only events that close keys, change rows or make reads begin again, a younger row that goes before an older one when a shard comes
 // back is found in one of 6,000 schedules, and in none of 40,000 others.
 func (c *schedule) pack() {
-	c.late, c.two, c.alters, c.deadens, c.rate = true, false, false, false, 0
+	c.late, c.two, c.alters, c.deadens, c.rate = c.r.IntN(4) > 0, false, false, false, 0
 	c.ambiguous, c.block, c.keys = c.r.IntN(4) == 0, c.r.IntN(6) == 0, 1+c.r.IntN(8)
 	c.events, c.pause, c.interval = 20+c.r.IntN(30), 200*time.Millisecond, 50*time.Millisecond
 	c.limits = dispatch.Limits{Batch: 2 + c.r.IntN(8), Rows: 10 + c.r.IntN(100), Bytes: 1 << 20, Keys: []int{0, 0, 0, 3}[c.r.IntN(4)]}

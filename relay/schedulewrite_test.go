@@ -32,7 +32,7 @@ func (c *schedule) insert() {
 	x := c.transaction()
 	drawn, savepoint := time.Now(), c.savepoint(x.number)
 	x.adds = append(x.adds, func() {
-		c.table.add(ordinal, id, key, topic)
+		c.table.add(c.tied(ordinal), id, key, topic)
 		for table := c.table; table != nil; table = table.own {
 			table.rows[id].drawn, table.rows[id].available = drawn, available
 			if table.ranked {
@@ -46,6 +46,14 @@ func (c *schedule) insert() {
 	if !slices.Contains(c.open, x) {
 		c.table.commit(x.number, x.add)
 	}
+}
+
+// tied returns the order value for the row with a number.
+func (c *schedule) tied(number int64) int64 {
+	if c.ties > 0 {
+		return number / c.ties * c.ties
+	}
+	return number
 }
 
 func (x *openTransaction) add() {

@@ -110,4 +110,20 @@ var late = []mutant{
 		file:   "relay/internal/dispatch/dispatch.go", old: "		return low(r) > w.next || !d.brought(w, r)\n", new: "		return low(r) > w.next\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowOnTheWireGoesAfterWhatTheScanBrings$",
 	},
+	{
+		name: "row goes after a head with its order value", breaks: "rows with the same order value keep their order",
+		file: "relay/internal/dispatch/dispatch.go", old: "	case low(r) == w.head && r.number < w.number:", new: "	case false:",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowDoesNotWaitForAHeadAfterItWithTheSameOrderValue$",
+	},
+	{
+		name:   "row that comes back overtaken by one with its order value",
+		breaks: "rows with the same order value keep their order after a pause",
+		file:   "relay/internal/dispatch/dispatch.go", old: "		return low(r) >= w.low\n", new: "		return low(r) > w.low\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowThatComesBackGoesBeforeAQueuedOneWithTheSameOrderValue$",
+	},
+	{
+		name: "row that comes back overtaken without an order value", breaks: "rows keep their order after a pause, whatever gives it",
+		file: "relay/internal/dispatch/answer.go", old: "	case again && w != nil && !r.Delayed && !a.ordered() && ", new: "	case false && ",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowThatComesBackAfterAPauseIsNotOvertaken$",
+	},
 }

@@ -305,4 +305,14 @@ var waiting = []mutant{
 		new: "			d.cover(w, min(w.low, w.next))\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowsOfAScanThatIsGivenUpKeepTheirOrder$",
 	},
+	{
+		name: "hold that loses its probe to another", breaks: "a hold is tried as long as keys wait for it",
+		file: "relay/internal/dispatch/hold.go", old: "	if before != nil && before.probe == w {\n", new: "	if false {\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestProbeThatAHalfOpenHoldTakesIsReplaced$",
+	},
+	{
+		name: "half-open hold without room ends", breaks: "rows without a key that wait for a hold are not forgotten",
+		file: "relay/internal/dispatch/hold.go", old: "			if h.halfOpen { // the row", new: "			if false { // the row",
+		pkg: "./relay/internal/dispatch", tests: "^TestHalfOpenHoldIsNotForgottenWhenThereIsNoRoomForItsProbe$",
+	},
 }

@@ -8,23 +8,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A catch-up scan is given up after it has brought rows of a key, since the replica has gained a shard, and there is no room yet for the
-// tail scan that begins again. Rows of the key that are dropped meanwhile are not overtaken by a younger one that is still queued when
-// that tail scan begins.
+// A catch-up scan is given up after it has brought rows of a key, since the replica has gained a shard. They give way at once: if they were
+// dropped one by one, a younger one could still be queued when the tail scan that begins again opens the key.
 func TestRowsOfAScanThatIsGivenUpKeepTheirOrder(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
 	d.closed("k", now) // k-4 is queued, and a scan is to bring k-5
 	d.Scanning()
 	d.Begin()
 	d.TakeScan(page(append(append(rowsOf("k", "t", 5, 6), rowsOf("other", "t", 7)...), rowsOf("k", "t", 8)...)), now)
-	if d.AbandonScan(5); len(d.inFlight) != 3 {
-		t.Errorf("%d rows take room, of which 3 can go", len(d.inFlight))
+	if d.AbandonScan(5); len(d.inFlight) != 2 {
+		t.Errorf("%d rows take room, of which 2 can go", len(d.inFlight))
 	}
 	published(t, d, nil, "k-4")
-	published(t, d, nil, "k-5")
-	sent := d.batch(0, now) // k-6 is dropped, which leaves room for the tail scan
 	d.Whole()
-	d.Answer(0, sent, []error{nil}, now)
+	published(t, d, nil, "other-7")
 	published(t, d, nil, "")
 }
 
@@ -59,4 +56,35 @@ func TestRowOnTheWireThatLooksNewIsNotOvertaken(t *testing.T) {
 	d.Begin()
 	d.Take(rowsOf("k", "t", 9), FromFeed, now)
 	published(t, d, nil, "")
+}
+
+// rankedTable is a table with priorities, without rows.
+type rankedTable struct{ *stubTable }
+
+func (rankedTable) Ranked() bool { return true }
+
+// A destination is paused for a moment while a row is on the wire. The tail scan that begins again queues the key's next row, and finds that
+// the one after it has to wait for its topic. Then the row on the wire comes back. The queued row does not go before it.
+func TestRowThatComesBackAfterAPauseIsNotOvertaken(t *testing.T) {
+	for name, table := range map[string]Table{"ordered": &stubTable{}, "unordered": &stubTable{unordered: true}, "ranked": rankedTable{&stubTable{}}} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			d.Table = table
+			d.Take(rowsOf("x", "gone", 9), FromFeed, now)
+			published(t, d, errNoTopic, "x-9")
+			d.Begin()
+			d.Take(rowsOf("k", "t", 1), FromFeed, now)
+			sent := d.batch(0, now)
+			d.own(owner.Set{})
+			d.own(owner.All(1))
+			d.Whole()
+			d.Begin()
+			d.Take(append(rowsOf("k", "t", 1, 2), rowsOf("k", "gone", 3)...), FromFeed, now)
+			d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+			published(t, d, nil, "")
+			if !d.ScanWanted() {
+				t.Error("nothing brings the rows")
+			}
+		})
+	}
 }

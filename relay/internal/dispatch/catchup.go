@@ -168,7 +168,7 @@ func (d *Dispatch) goOn(w *Wait) {
 // brought reports whether the current scan, which covers a row's key, has come by the row, or begins after it.
 func (d *Dispatch) brought(w *Wait, r *Row) bool {
 	at := d.catch.at
-	return low(r) <= w.low || !d.ordered() || at.Unordered() || !at.IsZero() && !d.Table.Before(at, r.Position)
+	return low(r) < w.low || !d.ordered() || at.Unordered() || !at.IsZero() && !d.Table.Before(at, r.Position)
 }
 
 // want makes the next scan bring rows from an ordinal on.

@@ -130,10 +130,10 @@ func TestScanEndsForAKeyAtWhatItLeavesOut(t *testing.T) {
 	published(t, d, nil, "k-1")
 	d.Scanning()
 	d.Begin()
-	page := append(rowsOf("k", "t", 6), beyond(rowsOf("k", "t", 7))...)
+	rows := append(rowsOf("k", "t", 6), beyond(rowsOf("k", "t", 7))...)
 	same := rowsOf("k", "t", 7)
 	same[0].Message.ID, same[0].Position = "k-7b", outbox.At(7, "k-7b")
-	d.Take(append(append(page, same...), rowsOf("k", "t", 9)...), fromScan, now)
+	d.TakeScan(page(append(append(rows, same...), rowsOf("k", "t", 9)...)), now)
 	published(t, d, nil, "k-6")
 	published(t, d, nil, "")
 }

@@ -284,6 +284,8 @@ func (d *Dispatch) isVoid(r *Row) bool {
 	case !d.ordered():
 		return r.number > w.number
 	case w.state == catching:
+		return low(r) >= w.low
+	case low(r) == w.head && r.number < w.number: // the order value is the same, and the row was read before the head
 		return low(r) > w.low
 	default:
 		return w.bars(low(r))

@@ -1,0 +1,46 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A transaction inserts two rows of a key, which have the same order value (now() is the same in a whole transaction). The topic of the
+// second is missing. The first one does not wait for it.
+func TestRowDoesNotWaitForAHeadAfterItWithTheSameOrderValue(t *testing.T) {
+	for _, second := range []int64{8, 7} {
+		d, now := testDispatch(t), time.Now()
+		row := func(ordinal int64, id, topic string) outbox.Row {
+			return outbox.Row{Message: publisher.Message{ID: id, Topic: topic, Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
+		}
+		d.Take(rowsOf("x", "gone", 1), FromFeed, now)
+		published(t, d, errNoTopic, "x-1")
+		d.Begin()
+		d.Take([]outbox.Row{row(7, "a", "t"), row(second, "b", "gone")}, FromFeed, now)
+		published(t, d, nil, "a")
+	}
+}
+
+// A destination is paused for a moment while a row is on the wire. When the row comes back, the key's queued row with the same order value
+// does not go before it.
+func TestRowThatComesBackGoesBeforeAQueuedOneWithTheSameOrderValue(t *testing.T) {
+	for _, second := range []int64{8, 7} {
+		d, now := testDispatch(t), time.Now()
+		row := func(ordinal int64, id string) outbox.Row {
+			return outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
+		}
+		d.Take([]outbox.Row{row(7, "a")}, FromFeed, now)
+		sent := d.batch(0, now)
+		d.own(owner.Set{})
+		d.own(owner.All(1))
+		d.Whole()
+		d.Begin()
+		d.Take([]outbox.Row{row(7, "a"), row(second, "b")}, FromFeed, now)
+		d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+		published(t, d, nil, "")
+	}
+}
