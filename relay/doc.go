@@ -83,8 +83,9 @@ meet further troubles wait alone. A restart forgets all of this and finds it aga
  2. A key is in one call. Its rows share one lane and stand there in table order. A head is tried only while nothing else of its key is
     queued or on the wire (TakeTrials). A publisher accepts a prefix of what it was given of each key.
  3. Nothing passes a head. While a key waits, its queued rows are dropped (isVoid) and its rows that are read are passed over (letPass). A
-    catch-up scan brings both: it begins at or before the first of them (low, next). Only a row that lies before the head goes at
-    once: it was committed late.
+    catch-up scan brings both: it begins at or before the first of them (low, next), and what it has yet to bring stays dropped (brought).
+    Only a row that lies before the head goes at once: it was committed late. If it was left to a later read, the head goes after it
+    (passBefore).
  4. Marks follow answers. relayed_at is written for accepted rows only. A refusal is written only if attempt, relayed_at and failed_at
     are still as they were read, and before the key goes on. Where failed rows block their keys, a shard's failed rows are read before any
     other row of the shard is taken.
