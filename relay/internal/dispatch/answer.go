@@ -130,8 +130,8 @@ func (a *answers) lost(r *Row) bool {
 	case again && w != nil && w.trial == r:
 		w.low = min(w.low, w.head)
 		a.catchUp(w)
-	case again && w != nil && !r.Delayed && !a.ordered() && r.number < w.number && w.state != writing: // it goes before the head
-		w.low, w.number = min(w.low, w.head, low(r)), r.number
+	case again && w != nil && !r.Delayed && low(r) == w.head && r.number < w.number && w.state != writing: // it goes before the head
+		w.low, w.number = min(w.low, w.head), r.number
 		a.catchUp(w)
 		a.void = true
 	case again && r.Delayed: // no scan brings it

@@ -44,3 +44,39 @@ func TestRowThatComesBackGoesBeforeAQueuedOneWithTheSameOrderValue(t *testing.T)
 		published(t, d, nil, "")
 	}
 }
+
+// A destination is paused for a moment while a row is on the wire. When it is resumed, a younger row of the key, with the same order
+// value, waits for its topic as the key's head. The first row comes back. Neither the head nor a queued row between both goes before it.
+func TestRowThatComesBackGoesBeforeAHeadWithTheSameOrderValue(t *testing.T) {
+	for _, between := range []bool{false, true} {
+		for _, second := range []int64{8, 7} {
+			d, now := testDispatch(t), time.Now()
+			row := func(ordinal int64, id, topic string) outbox.Row {
+				return outbox.Row{Message: publisher.Message{ID: id, Topic: topic, Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
+			}
+			rows := []outbox.Row{row(7, "a", "t")}
+			if between {
+				rows = append(rows, row(second, "b", "t"))
+			}
+			rows = append(rows, row(second, "c", "gone"))
+			d.Take(rowsOf("x", "gone", 1), FromFeed, now)
+			published(t, d, errNoTopic, "x-1")
+			d.Begin()
+			d.Take(rows[:1:1], FromFeed, now)
+			sent := d.batch(0, now)
+			d.own(owner.Set{})
+			d.own(owner.All(1))
+			d.Whole()
+			d.Begin()
+			d.Take(append(rowsOf("x", "gone", 1), rows...), FromFeed, now)
+			d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+			published(t, d, nil, "")
+			if w := d.waits.of(keyOf(&rows[0]).Hash()); w.headID == "c" {
+				t.Errorf("second at %d: c is tried before a: %v", second, w)
+			}
+			if low := d.Scanning(); low != 7 {
+				t.Errorf("the scan begins at %d", low)
+			}
+		}
+	}
+}
