@@ -130,12 +130,12 @@ func (a *answers) lost(r *Row) bool {
 	case again && w != nil && w.trial == r:
 		w.low = min(w.low, w.head)
 		a.catchUp(w)
-	case again && w != nil && !r.Delayed && low(r) == w.head && r.number < w.number && w.state != writing: // it goes before the head
-		w.low, w.number = min(w.low, w.head), r.number
-		a.catchUp(w)
-		a.void = true
 	case again && r.Delayed: // no scan brings it
 		a.restAlone(r, CauseUnavailable, a.now)
+	case again && w != nil && (w.state == catching || w.state != writing && low(r) <= w.head):
+		w.low, w.number = min(w.low, w.next, w.head, low(r)), min(w.number, r.number) // what was read meanwhile goes after it
+		a.catchUp(w)
+		a.void = true
 	case again:
 		a.passKey(r.key, r.Hash, r.Shard, low(r), a.now)
 	case w != nil && w.state != writing:

@@ -80,3 +80,25 @@ func TestRowThatComesBackGoesBeforeAHeadWithTheSameOrderValue(t *testing.T) {
 		}
 	}
 }
+
+// A row comes back while a catch-up scan brings its key's rows, of which it has brought one with the same order value.
+func TestRowThatComesBackDuringAScanGoesBeforeAQueuedOneWithTheSameOrderValue(t *testing.T) {
+	for _, second := range []int64{8, 7} {
+		d, now := testDispatch(t), time.Now()
+		row := func(ordinal int64, id string) outbox.Row {
+			return outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
+		}
+		d.Take([]outbox.Row{row(7, "a")}, FromFeed, now)
+		sent := d.batch(0, now)
+		d.own(owner.Set{})
+		d.own(owner.All(1))
+		d.Whole()
+		d.Begin()
+		d.Decline([]outbox.Row{row(7, "a"), row(second, "b")}, now) // a long transaction has ended
+		d.Scanning()
+		d.Begin()
+		d.TakeScan(page([]outbox.Row{row(7, "a"), row(second, "b")}), now)
+		d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+		published(t, d, nil, "")
+	}
+}
