@@ -123,7 +123,7 @@ var late = []mutant{
 	},
 	{
 		name: "row that comes back overtaken without an order value", breaks: "rows keep their order after a pause, whatever gives it",
-		file: "relay/internal/dispatch/answer.go", old: "	case again && w != nil && ", new: "	case false && ",
+		file: "relay/internal/dispatch/answer.go", old: "	case again && w != nil && (w.state", new: "	case false && (w.state",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowThatComesBackAfterAPauseIsNotOvertaken$",
 	},
 }
