@@ -10,7 +10,7 @@ var late = []mutant{
 	{
 		name: "rows that a catch-up scan left out not read again", breaks: "the next tail scan brings what a catch-up scan has left out",
 		file: "relay/internal/late/keys.go", old: "c.leftByScan = c.leftByScan || scan", new: "_ = scan",
-		pkg: "./relay", tests: "^TestRowsWithoutAKeyChangedDuringAScan$",
+		pkg: "./relay", tests: "^TestRowsWithoutAKey(Changed|MarkedElsewhere)DuringAScan$",
 	},
 	{
 		name: "late row queued last", breaks: "a row that commits late goes before the younger ones that still wait",

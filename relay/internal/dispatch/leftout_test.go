@@ -154,3 +154,17 @@ func TestRowOnTheWireGoesAfterWhatTheScanBrings(t *testing.T) {
 	published(t, d, nil, "k-6")
 	published(t, d, nil, "k-9")
 }
+
+// While a catch-up scan is to bring the rows of a key, the tail scan takes none of them.
+func TestTailScanTakesNothingThatAScanHasToBring(t *testing.T) {
+	for _, unordered := range []bool{false, true} {
+		d, now := testDispatch(t), time.Now()
+		d.Table = &stubTable{unordered: unordered}
+		d.closed("k", now)
+		d.Scanning()
+		d.Begin()
+		if taken, _ := d.Take(rowsOf("k", "t", 9), FromFeed, now); taken != 0 {
+			t.Errorf("unordered %v: %d rows are taken", unordered, taken)
+		}
+	}
+}
