@@ -6,6 +6,18 @@ import (
 	"time"
 )
 
+// insertTied lets one transaction insert two rows of a key, the first with the order value 7. The topic of the second is gone, which
+// another key has found out.
+func (s *sim) insertTied(second int64) {
+	s.Remove("gone")
+	s.table.insert(1, "x-1", "x", "gone")
+	time.Sleep(time.Second)
+	s.table.commit(s.table.begin(), func() {
+		s.table.add(7, "k-a", "k", "t")
+		s.table.add(second, "k-b", "k", "gone")
+	})
+}
+
 // One transaction inserts two rows of a key, and all its rows have the same order value, as with now(). The second one has to wait. The
 // first goes at once, and before the second.
 func TestRowsOfATransactionKeepTheirOrder(t *testing.T) {
@@ -13,13 +25,7 @@ func TestRowsOfATransactionKeepTheirOrder(t *testing.T) {
 		simulate(t, func(t *testing.T, s *sim) {
 			s.table.unique = false
 			defer s.start()()
-			s.Remove("gone")
-			s.table.insert(1, "x-1", "x", "gone")
-			time.Sleep(time.Second)
-			s.table.commit(s.table.begin(), func() {
-				s.table.add(7, "k-a", "k", "t")
-				s.table.add(second, "k-b", "k", "gone")
-			})
+			s.insertTied(second)
 			time.Sleep(5 * time.Second)
 			if !s.table.row("k-a").relayed {
 				t.Errorf("k-a waits for the topic of k-b (order values 7 and %d)", second)
@@ -39,13 +45,7 @@ func TestFirstRowOfATransactionGoesBeforeTheHeadThatTries(t *testing.T) {
 		simulate(t, func(t *testing.T, s *sim) {
 			s.table.unique = false
 			defer s.start()()
-			s.Remove("gone")
-			s.table.insert(1, "x-1", "x", "gone")
-			time.Sleep(time.Second)
-			s.table.commit(s.table.begin(), func() {
-				s.table.add(7, "k-a", "k", "t")
-				s.table.add(second, "k-b", "k", "gone")
-			})
+			s.insertTied(second)
 			time.Sleep(100 * time.Millisecond)
 			s.table.mu.Lock()
 			s.table.rows["x-1"].relayed = true // by hand

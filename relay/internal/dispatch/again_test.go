@@ -63,10 +63,12 @@ type rankedTable struct{ *stubTable }
 
 func (rankedTable) Ranked() bool { return true }
 
-// A destination is paused for a moment while a row is on the wire. The tail scan that begins again queues the key's next row, and finds that
-// the one after it has to wait for its topic. Then the row on the wire comes back. The queued row does not go before it.
+// A destination is paused for a moment while a row is on the wire. The tail scan that begins again queues the key's next row, and finds
+// that the one after it has to wait for its topic. Then the row on the wire comes back. The queued row does not go before it.
 func TestRowThatComesBackAfterAPauseIsNotOvertaken(t *testing.T) {
-	for name, table := range map[string]Table{"ordered": &stubTable{}, "unordered": &stubTable{unordered: true}, "ranked": rankedTable{&stubTable{}}} {
+	for name, table := range map[string]Table{
+		"ordered": &stubTable{}, "unordered": &stubTable{unordered: true}, "ranked": rankedTable{&stubTable{}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			d, now := testDispatch(t), time.Now()
 			d.Table = table

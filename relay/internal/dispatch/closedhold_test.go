@@ -220,7 +220,8 @@ func TestProbeThatAHalfOpenHoldTakesIsReplaced(t *testing.T) {
 	d.Take(rows, FromFeed, now)
 	d.Answer(0, d.batch(0, now), []error{errFull, errFull, errNoTopic}, now)
 	published(t, d, nil, "") // row-4 joins the second hold
-	a, b := d.holds.byFate[publisher.Fate{Kind: publisher.FateStream, Name: "s"}], d.holds.byFate[publisher.Fate{Kind: publisher.FateTopic, Name: "t"}]
+	a := d.holds.byFate[publisher.Fate{Kind: publisher.FateStream, Name: "s"}]
+	b := d.holds.byFate[publisher.Fate{Kind: publisher.FateTopic, Name: "t"}]
 	if a == nil || b == nil {
 		t.Fatal("no two holds")
 	}
@@ -255,7 +256,8 @@ func TestProbeThatAHalfOpenHoldTakesIsReplaced(t *testing.T) {
 	t.Errorf("the first hold is never tried again: %s", d.Leftover())
 }
 
-// Rows without a key wait for a hold that is half-open while no more keys are remembered. The scan that meets them does not end the hold and forget them.
+// Rows without a key wait for a hold that is half-open while no more keys are remembered. The scan that meets them does not end the hold
+// and forget them.
 func TestHalfOpenHoldIsNotForgottenWhenThereIsNoRoomForItsProbe(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
 	d.waits.most = 1

@@ -9,18 +9,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
+// tied returns a row of the key k.
+func tied(ordinal int64, id, topic string) outbox.Row {
+	return outbox.Row{Message: publisher.Message{ID: id, Topic: topic, Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
+}
+
 // A transaction inserts two rows of a key, which have the same order value (now() is the same in a whole transaction). The topic of the
 // second is missing. The first one does not wait for it.
 func TestRowDoesNotWaitForAHeadAfterItWithTheSameOrderValue(t *testing.T) {
 	for _, second := range []int64{8, 7} {
 		d, now := testDispatch(t), time.Now()
-		row := func(ordinal int64, id, topic string) outbox.Row {
-			return outbox.Row{Message: publisher.Message{ID: id, Topic: topic, Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
-		}
 		d.Take(rowsOf("x", "gone", 1), FromFeed, now)
 		published(t, d, errNoTopic, "x-1")
 		d.Begin()
-		d.Take([]outbox.Row{row(7, "a", "t"), row(second, "b", "gone")}, FromFeed, now)
+		d.Take([]outbox.Row{tied(7, "a", "t"), tied(second, "b", "gone")}, FromFeed, now)
 		published(t, d, nil, "a")
 	}
 }
@@ -30,16 +32,13 @@ func TestRowDoesNotWaitForAHeadAfterItWithTheSameOrderValue(t *testing.T) {
 func TestRowThatComesBackGoesBeforeAQueuedOneWithTheSameOrderValue(t *testing.T) {
 	for _, second := range []int64{8, 7} {
 		d, now := testDispatch(t), time.Now()
-		row := func(ordinal int64, id string) outbox.Row {
-			return outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
-		}
-		d.Take([]outbox.Row{row(7, "a")}, FromFeed, now)
+		d.Take([]outbox.Row{tied(7, "a", "t")}, FromFeed, now)
 		sent := d.batch(0, now)
 		d.own(owner.Set{})
 		d.own(owner.All(1))
 		d.Whole()
 		d.Begin()
-		d.Take([]outbox.Row{row(7, "a"), row(second, "b")}, FromFeed, now)
+		d.Take([]outbox.Row{tied(7, "a", "t"), tied(second, "b", "t")}, FromFeed, now)
 		d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
 		published(t, d, nil, "")
 	}
@@ -51,14 +50,11 @@ func TestRowThatComesBackGoesBeforeAHeadWithTheSameOrderValue(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		for _, second := range []int64{8, 7} {
 			d, now := testDispatch(t), time.Now()
-			row := func(ordinal int64, id, topic string) outbox.Row {
-				return outbox.Row{Message: publisher.Message{ID: id, Topic: topic, Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
-			}
-			rows := []outbox.Row{row(7, "a", "t")}
+			rows := []outbox.Row{tied(7, "a", "t")}
 			if between {
-				rows = append(rows, row(second, "b", "t"))
+				rows = append(rows, tied(second, "b", "t"))
 			}
-			rows = append(rows, row(second, "c", "gone"))
+			rows = append(rows, tied(second, "c", "gone"))
 			d.Take(rowsOf("x", "gone", 1), FromFeed, now)
 			published(t, d, errNoTopic, "x-1")
 			d.Begin()
@@ -85,19 +81,16 @@ func TestRowThatComesBackGoesBeforeAHeadWithTheSameOrderValue(t *testing.T) {
 func TestRowThatComesBackDuringAScanGoesBeforeAQueuedOneWithTheSameOrderValue(t *testing.T) {
 	for _, second := range []int64{8, 7} {
 		d, now := testDispatch(t), time.Now()
-		row := func(ordinal int64, id string) outbox.Row {
-			return outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
-		}
-		d.Take([]outbox.Row{row(7, "a")}, FromFeed, now)
+		d.Take([]outbox.Row{tied(7, "a", "t")}, FromFeed, now)
 		sent := d.batch(0, now)
 		d.own(owner.Set{})
 		d.own(owner.All(1))
 		d.Whole()
 		d.Begin()
-		d.Decline([]outbox.Row{row(7, "a"), row(second, "b")}, now) // a long transaction has ended
+		d.Decline([]outbox.Row{tied(7, "a", "t"), tied(second, "b", "t")}, now) // a long transaction has ended
 		d.Scanning()
 		d.Begin()
-		d.TakeScan(page([]outbox.Row{row(7, "a"), row(second, "b")}), now)
+		d.TakeScan(page([]outbox.Row{tied(7, "a", "t"), tied(second, "b", "t")}), now)
 		d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
 		published(t, d, nil, "")
 	}
