@@ -116,11 +116,12 @@ func (p *panickingPublisher) Publish(ctx context.Context, messages []publisher.M
 func (p *panickingPublisher) Close() error {
 	p.client.mu.Lock()
 	p.client.open--
+	broken := p.broken
 	p.client.mu.Unlock()
 	if err := p.Publisher.Close(); err != nil {
 		return err
 	}
-	if p.broken {
+	if broken {
 		panic("and even now")
 	}
 	return nil
