@@ -62,7 +62,11 @@ func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.Defe
 		return nil, err
 	}
 	const immediate = false
-	return ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, !ch.conn.unrouted, immediate, p)
+	confirm, err := ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, !ch.conn.unrouted, immediate, p)
+	if broken := ch.conn.socket.broken.Load(); broken != nil {
+		return nil, *broken // the library is not told of a failed write
+	}
+	return confirm, err
 }
 
 // closed reports whether the channel has ended. The library sends its notice before it sets the unanswered confirms to

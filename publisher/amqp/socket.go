@@ -76,25 +76,31 @@ func (s *socket) heard() (first []byte, ended error) {
 // Close ends the connection without a TLS close notification, which could block.
 func (s *socket) Close() error { return s.raw.Close() }
 
-// Write takes all of b, or breaks the connection.
+// Write takes all of b. If it cannot be written, the connection is closed, and the library finds out when it reads. An
+// error of Write would make the library (v1.16.0) shut down beside its reader, which panics if it has just been told that
+// the broker blocks: it sends on a channel that the shutdown closes.
 func (s *socket) Write(b []byte) (int, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.pending = append(s.pending, b...)
-	if s.corks > 0 && len(s.pending) < corkSize {
-		return len(b), nil
-	}
-	if err := s.flush(); err != nil {
-		return 0, err
+	if s.corks == 0 || len(s.pending) >= corkSize {
+		s.flush()
 	}
 	return len(b), nil
 }
 
+// SetDeadline sets the deadline of reads and writes. An error means that the connection has ended, and is told like one of
+// Write.
+func (s *socket) SetDeadline(t time.Time) error {
+	_ = s.Conn.SetDeadline(t)
+	return nil
+}
+
 // flush writes what is pending. A failure closes the connection, because the library would not notice every failure,
 // and the position in a frame at which the write stopped is unknown.
-func (s *socket) flush() error {
+func (s *socket) flush() {
 	if len(s.pending) == 0 {
-		return nil
+		return
 	}
 	_, err := s.Conn.Write(s.pending)
 	s.pending = s.pending[:0]
@@ -104,7 +110,6 @@ func (s *socket) flush() error {
 	if err != nil {
 		s.fail(err)
 	}
-	return err
 }
 
 // fail ends the connection for a reason on this side.
@@ -136,7 +141,7 @@ func (s *socket) cork(n int) {
 	defer s.writing.Unlock()
 	s.corks += n
 	if n < 0 {
-		_ = s.flush() // closes the connection on failure, which answers everything on it
+		s.flush()
 	}
 }
 

@@ -50,6 +50,23 @@ func TestBurstIsWrittenAtOnce(t *testing.T) {
 	}
 }
 
+// The library shuts down beside its reader when a write fails, and panics there if the broker says at that moment that it
+// blocks. A failed write is therefore told by the read that follows.
+func TestFailedWriteIsToldByRead(t *testing.T) {
+	t.Parallel()
+	s, peer := newTestSocket(t)
+	_ = peer.Close()
+	if n, err := s.Write([]byte("nobody is there")); n != len("nobody is there") || err != nil {
+		t.Errorf("write: %d, %v", n, err)
+	}
+	if err := s.SetDeadline(time.Now()); err != nil {
+		t.Errorf("deadline: %v", err)
+	}
+	if _, err := s.Read(make([]byte, 1)); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("read: %v, want why the write failed", err)
+	}
+}
+
 func TestBlockedBurstEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	s, _ := newTestSocket(t)
