@@ -243,10 +243,10 @@ func (s *site) recover(ctx context.Context, t trouble, found *troubled) error {
 	return nil
 }
 
-// tuples returns how many tuples were read so far, from the table and from its indexes. The reads of a session are counted
-// within a second.
+// tuples returns how many tuples were read so far, from the table and from its indexes. A session reports what it has read
+// within ten seconds (PGSTAT_IDLE_INTERVAL) if it does nothing more.
 func (o *outbox) tuples(ctx context.Context) (n int64, err error) {
-	if err := pause(ctx, 1500*time.Millisecond); err != nil {
+	if err := pause(ctx, 11*time.Second); err != nil {
 		return 0, err
 	}
 	err = o.conn.QueryRow(ctx, `select coalesce(sum(seq_tup_read + idx_tup_fetch), 0) + (select coalesce(sum(idx_tup_read), 0) from

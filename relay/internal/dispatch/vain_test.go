@@ -28,6 +28,12 @@ func TestHeadsInVainRest(t *testing.T) {
 	rests(4)
 	v.answered(refused, vainAfter/2, true)
 	rests(20)
+	if n := d.MostTrials(500); n != 100 {
+		t.Errorf("%d heads are read at once", n)
+	}
+	if rest := d.TrialRest(make([]*Wait, 100), time.Millisecond); rest != 100*time.Millisecond {
+		t.Errorf("100 heads in vain rest %v, want a millisecond for each", rest)
+	}
 	few := testDispatch(t)
 	openHolds(&few.holds, 100)
 	if few.vain = v; few.TrialRest(nil, time.Second) != 4*time.Second {
@@ -37,4 +43,7 @@ func TestHeadsInVainRest(t *testing.T) {
 	rests(20)
 	v.answered(map[publisher.Class]int{publisher.Accepted: 1, publisher.Refused: 9}, 10, true)
 	rests(4)
+	if n := d.MostTrials(500); n != 500 {
+		t.Errorf("%d heads are read at once after one was accepted", n)
+	}
 }
