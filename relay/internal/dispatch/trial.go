@@ -9,9 +9,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
-// mostAsked is the largest number of heads in one read, and askedInVain that of heads that are tried in vain.
 const (
-	mostAsked   = 500
+	// mostAsked is the largest number of heads in one read.
+	mostAsked = 500
+	// askedInVain is how many of them may be heads that were refused, where very many are tried in vain: other rows never wait for more.
 	askedInVain = 100
 )
 
@@ -59,19 +60,20 @@ func (d *Dispatch) ask(w *Wait) {
 // many: a hold that could be closed does not wait behind 100,000 keys that were refused, nor they behind as many holds. Of an odd
 // number of places, such as the only one where the destination has a small rate, the last one is drawn by lot.
 func (d *Dispatch) firstAsked(n int) []*Wait {
-	probes, others := d.askingHeld.first(n), d.asking.first(n)
+	refused := n
+	if d.headsInVain() {
+		refused = min(n, askedInVain)
+	}
+	probes, others := d.askingHeld.first(n), d.asking.first(refused)
 	probes = probes[:min(len(probes), max((n+rand.N(2))/2, n-len(others)))]
 	return slices.Concat(probes, others[:min(len(others), n-len(probes))])
 }
 
 // MostTrials returns how many heads to read if there is room for n. During an outage it is few, since all of them would
-// only try the destination. Those that are tried in vain come in small numbers, so that other rows never wait for many of them.
+// only try the destination.
 func (d *Dispatch) MostTrials(n int) int {
-	switch {
-	case d.outage.active():
+	if d.outage.active() {
 		return min(n, probeKeys)
-	case d.headsInVain():
-		return min(n, askedInVain)
 	}
 	return n
 }
@@ -109,10 +111,10 @@ func (d *Dispatch) NextTrial(wake func(time.Time)) {
 }
 
 // TrialRest returns how long to rest after a read of heads that took some time. However many keys wait, their heads leave time for
-// other reads. If they are tried in vain, publishing a head and writing its refusal takes longer than reading it, and a thousand in a
-// second are enough: the first that is accepted ends that. With 100,000 keys refused, more than 4,000 were tried in a second. The p99
-// of the others was 2.7 times as long as without them, with five times the tuples read, and is 1.4 times as long since, with twice the
-// tuples (test/bench, trouble).
+// other reads, and more if they are tried in vain. To publish a head and to write its refusal takes longer than to read it, and a
+// thousand in a second are enough: the first that is accepted ends that. With 100,000 keys refused, more than 4,000 were tried in a
+// second. The p99 of the others was 2.7 times as long as without them, with five times the tuples read, and is 1.4 times as long since,
+// with twice the tuples (test/bench, trouble).
 //
 // The rest also gathers what becomes due at about the same time: a read, a look for late rows before it, and a publish take the same
 // time for one head as for a hundred. It is short beside the pauses of so many causes. Nothing is to be gathered if not all heads that
@@ -120,7 +122,13 @@ func (d *Dispatch) NextTrial(wake func(time.Time)) {
 func (d *Dispatch) TrialRest(read []*Wait, took time.Duration) time.Duration {
 	rest := trialRest * took
 	if d.headsInVain() {
-		rest = max(feed.RestShare*took, feed.RestAfter(len(read)))
+		refused := 0
+		for _, w := range read {
+			if w.hold == nil {
+				refused++
+			}
+		}
+		rest = max(feed.RestShare*took, feed.RestAfter(refused))
 	}
 	if len(d.asking)+len(d.askingHeld) > len(read) {
 		return rest

@@ -28,11 +28,12 @@ func TestHeadsInVainRest(t *testing.T) {
 	rests(4)
 	v.answered(refused, vainAfter/2, true)
 	rests(20)
-	if n := d.MostTrials(500); n != 100 {
-		t.Errorf("%d heads are read at once", n)
+	for i := range 2 * vainAfter {
+		d.ask(&Wait{hash: uint64(i), index: -1, hold: []*hold{nil, {}}[i%2]})
 	}
-	if rest := d.TrialRest(make([]*Wait, 100), time.Millisecond); rest != 100*time.Millisecond {
-		t.Errorf("100 heads in vain rest %v, want a millisecond for each", rest)
+	asked := d.firstAsked(500)
+	if rest := d.TrialRest(asked, time.Millisecond); len(asked) != 500 || rest != 100*time.Millisecond {
+		t.Errorf("%d heads are read at once and rest %v, want a millisecond for each of 100 that were refused", len(asked), rest)
 	}
 	few := testDispatch(t)
 	openHolds(&few.holds, 100)
@@ -43,7 +44,7 @@ func TestHeadsInVainRest(t *testing.T) {
 	rests(20)
 	v.answered(map[publisher.Class]int{publisher.Accepted: 1, publisher.Refused: 9}, 10, true)
 	rests(4)
-	if n := d.MostTrials(500); n != 500 {
-		t.Errorf("%d heads are read at once after one was accepted", n)
+	if rest := d.TrialRest(d.firstAsked(500), time.Millisecond); rest != 4*time.Millisecond {
+		t.Errorf("heads rest %v after one was accepted", rest)
 	}
 }
