@@ -98,7 +98,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	if c.dense = r.IntN(4) == 0; c.dense {
 		c.pack()
 	}
-	if !c.late && r.IntN(4) == 0 {
+	if r.IntN(4) == 0 {
 		c.ties, s.table.unique = 2+r.Int64N(8), false
 	}
 	s.Apart(destinationOf)

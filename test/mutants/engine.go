@@ -133,7 +133,7 @@ var engine = []mutant{
 	{
 		name:   "older row forgotten at a refusal",
 		breaks: "a row that goes before the head while its refusal is written does not wait for the backoff",
-		file:   "relay/internal/dispatch/written.go", old: "	case w.older || w.low < w.head || !written", new: "	case !written",
+		file:   "relay/internal/dispatch/written.go", old: "	case w.older || r.left || w.low < w.head || !written", new: "	case r.left || !written",
 		pkg: "./relay", tests: "^TestOlderRowIsRefusedWhileTheYoungerIsWritten$",
 	},
 	{
@@ -155,6 +155,11 @@ var engine = []mutant{
 	{
 		name: "reads of heads without a rest", breaks: "however many keys wait, reading their heads leaves time for other reads",
 		file: "relay/internal/dispatch/trial.go", old: "	trialRest   = 4 ", new: "	trialRest   = 0 ",
+		pkg: "./relay/internal/dispatch", tests: "^TestHeadsInVainRest$",
+	},
+	{
+		name: "all heads tried in vain", breaks: "of very many keys that are tried in vain, few are tried at once",
+		file: "relay/internal/dispatch/trial.go", old: "		refused = min(n, askedInVain)\n", new: "",
 		pkg: "./relay/internal/dispatch", tests: "^TestHeadsInVainRest$",
 	},
 	{

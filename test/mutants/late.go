@@ -77,14 +77,14 @@ var late = []mutant{
 	{
 		name:   "head tried before a row that was seen",
 		breaks: "a row that lies before a head is published first, even if its page was not taken",
-		file:   "relay/internal/dispatch/admit.go", old: "	case w.state != catching && at < w.head:\n",
+		file:   "relay/internal/dispatch/admit.go", old: "	case w.state != catching && before:\n",
 		new: "	case w.state != catching && w.headID == \"\":\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestHeadWaitsForWhatLiesBeforeIt$",
 	},
 	{
 		name:   "head tried before a row that was left out",
 		breaks: "a row that lies before a head is published first, even if it was left to the next tail scan",
-		file:   "relay/internal/dispatch/admit.go", old: "		d.passBefore(w, at)\n		return false\n", new: "		d.passOver(w, at)\n		return false\n",
+		file:   "relay/internal/dispatch/admit.go", old: "		d.passBefore(w, at, d.beforeHead(w, r))\n		return false\n", new: "		d.passOver(w, at)\n		return false\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestHeadGoesAfterWhatIsLeftOutBeforeIt$",
 	},
 	{
@@ -112,8 +112,18 @@ var late = []mutant{
 	},
 	{
 		name: "row goes after a head with its order value", breaks: "rows with the same order value keep their order",
-		file: "relay/internal/dispatch/dispatch.go", old: "	case low(r) == w.head && r.number < w.number:", new: "	case false:",
+		file: "relay/internal/dispatch/waits.go", old: "	return r.number < w.number\n", new: "	return false\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowDoesNotWaitForAHeadAfterItWithTheSameOrderValue$",
+	},
+	{
+		name: "late row goes after a head with its order value", breaks: "a row that is committed late goes before a head with the same order value",
+		file: "relay/internal/dispatch/waits.go", old: "	case d.Table.Before(r.Position, head):", new: "	case false:",
+		pkg: "./relay/internal/dispatch", tests: "^TestLateRowGoesBeforeAHeadWithTheSameOrderValue$",
+	},
+	{
+		name: "refused row of a shard that came back", breaks: "a row that is refused goes only after what was forgotten when its shard was lost for a time",
+		file: "relay/internal/dispatch/written.go", old: "	case w.older || r.left ||", new: "	case w.older ||",
+		pkg: "./relay/internal/dispatch", tests: "^TestRefusedRowOfAShardWonBackIsReadAgain$",
 	},
 	{
 		name:   "row that comes back overtaken by one with its order value",

@@ -69,12 +69,12 @@ var waiting = []mutant{
 	},
 	{
 		name: "queued rows go before their key does", breaks: "queued rows after a waiting head are not published",
-		file: "relay/internal/dispatch/dispatch.go", old: "		return w.bars(low(r))\n", new: "		return false\n",
+		file: "relay/internal/dispatch/dispatch.go", old: "		return d.bars(w, r)\n", new: "		return false\n",
 		pkg: "./relay", tests: schedules,
 	},
 	{
 		name: "queued rows go before passed ones", breaks: "a queued row is not published before a row of its key that was passed over",
-		file: "relay/internal/dispatch/dispatch.go", old: "		return w.bars(low(r))\n", new: "		return low(r) >= w.head\n",
+		file: "relay/internal/dispatch/dispatch.go", old: "		return d.bars(w, r)\n", new: "		return !d.beforeHead(w, r)\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestQueuedRowWaitsForTheOldestHead$",
 	},
 	{

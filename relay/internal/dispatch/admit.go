@@ -138,7 +138,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from != fromScan {
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may end before this row, and open the key
 		}
-		d.passBefore(w, at)
+		d.passBefore(w, at, d.beforeHead(w, r))
 		return false
 	case w.headID == r.ID() && at == w.head:
 		return false // the row is the head
@@ -147,12 +147,12 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 		if !w.stopped && at <= w.next && (from == fromScan || d.ordered() && d.Table.Before(r.Position, d.catch.at)) {
 			return true
 		}
-	case d.ordered() && at < w.head && w.headID != "": // the row goes before the head
+	case w.headID != "" && d.beforeHead(w, r):
 		if first, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == FromFeed); overtakes {
 			w.low = min(w.low, first) // but not before what was left to a tail scan when the key did not wait yet
 		}
 		switch {
-		case w.state == trial && d.onWire(w.trial), w.state == writing && w.low < at:
+		case w.state == trial && d.onWire(w.trial), w.state == writing && (w.low < at || w.low == at && w.older):
 			w.older = true
 		case w.state == trial, w.low < at:
 			w.low = min(w.low, w.head)
@@ -189,17 +189,18 @@ func (d *Dispatch) passKey(k key, hash uint64, shard int, from int64, now time.T
 		d.crowd(hash, from, now)
 		return
 	}
-	d.passBefore(d.add(k, hash, shard), from)
+	w := d.add(k, hash, shard)
+	d.passBefore(w, from, from <= w.head)
 	d.void = true
 }
 
-// passBefore notes that a row of a key was passed over, and makes the key's head go after that row if it lies after it.
-func (d *Dispatch) passBefore(w *Wait, at int64) {
+// passBefore notes that a row of a key was passed over, and makes the key's head go after that row if it lies before it.
+func (d *Dispatch) passBefore(w *Wait, at int64, before bool) {
 	d.passOver(w, at)
 	switch {
 	case w.state == writing, w.state == trial && d.onWire(w.trial):
-		w.older = w.older || at < w.head
-	case w.state != catching && at < w.head:
+		w.older = w.older || before
+	case w.state != catching && before:
 		d.catchUp(w)
 		d.void = true // a queued head is
 	}

@@ -54,7 +54,7 @@ func (a *answers) one(r *Row, err error, alone bool) {
 		a.requeue(r)
 		return
 	}
-	if class != publisher.Accepted && w != nil && w.trial != r && w.state == writing && w.bars(low(r)) {
+	if class != publisher.Accepted && w != nil && w.trial != r && w.state == writing && a.bars(w, r) {
 		a.drop(r) // a row before it was refused, so its own answer does not matter
 		return
 	}

@@ -285,10 +285,8 @@ func (d *Dispatch) isVoid(r *Row) bool {
 		return r.number > w.number
 	case w.state == catching:
 		return low(r) >= w.low
-	case low(r) == w.head && r.number < w.number: // the order value is the same, and the row was read before the head
-		return low(r) > w.low
 	default:
-		return w.bars(low(r))
+		return d.bars(w, r)
 	}
 }
 

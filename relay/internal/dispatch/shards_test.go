@@ -74,3 +74,24 @@ func TestKeyOfARetriedRowIsForgottenWithItsShard(t *testing.T) {
 		t.Errorf("the key still waits, as %v", w)
 	}
 }
+
+// A shard is lost and won back while a row is on the wire. An older row of its key had been met, and is forgotten. If the row is
+// refused, it is not tried again by itself: it is read again with the rows before it.
+func TestRefusedRowOfAShardWonBackIsReadAgain(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(rowsOf("k", "t", 7), FromFeed, now)
+	sent := d.batch(0, now)
+	d.Begin()
+	d.Decline(rowsOf("k", "t", 3), now)
+	d.own(owner.Set{})
+	d.own(owner.All(1))
+	d.Answer(0, sent, []error{errRefused}, now)
+	d.Whole()
+	d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{d.refuse[0].Row.Identity(): Written}}, now)
+	if asked := d.Trials(10, now.Add(time.Hour)); len(asked) > 0 {
+		t.Error("the row is tried before the older one")
+	}
+	if low := d.Scanning(); low > 7 {
+		t.Errorf("the scan begins at %d", low)
+	}
+}

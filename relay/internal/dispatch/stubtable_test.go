@@ -2,14 +2,19 @@ package dispatch
 
 import "github.com/outbox-relay/outbox-relay/internal/outbox"
 
-// stubTable is a table for a dispatch, without rows.
-type stubTable struct{ unordered, byKey bool }
+// stubTable is a table for a dispatch, without rows. With textIDs, only the database knows the order of its ids.
+type stubTable struct{ unordered, byKey, textIDs bool }
 
-func (*stubTable) Before(p, q outbox.Position) bool { return p.Before(q) }
-func (t *stubTable) Ordinal() bool                  { return !t.unordered }
-func (*stubTable) Ranked() bool                     { return false }
-func (t *stubTable) KeyIndexed() bool               { return t.byKey }
-func (t *stubTable) KeyFiltered() bool              { return true }
-func (*stubTable) KeepsFailures() bool              { return true }
-func (*stubTable) KeepsAttempts() bool              { return true }
-func (*stubTable) KeepsErrors() bool                { return true }
+func (t *stubTable) Before(p, q outbox.Position) bool {
+	if t.textIDs {
+		return p.Ordinal < q.Ordinal
+	}
+	return p.Before(q)
+}
+func (t *stubTable) Ordinal() bool     { return !t.unordered }
+func (*stubTable) Ranked() bool        { return false }
+func (t *stubTable) KeyIndexed() bool  { return t.byKey }
+func (t *stubTable) KeyFiltered() bool { return true }
+func (*stubTable) KeepsFailures() bool { return true }
+func (*stubTable) KeepsAttempts() bool { return true }
+func (*stubTable) KeepsErrors() bool   { return true }

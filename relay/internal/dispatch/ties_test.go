@@ -17,13 +17,16 @@ func tied(ordinal int64, id, topic string) outbox.Row {
 // A transaction inserts two rows of a key, which have the same order value (now() is the same in a whole transaction). The topic of the
 // second is missing. The first one does not wait for it.
 func TestRowDoesNotWaitForAHeadAfterItWithTheSameOrderValue(t *testing.T) {
-	for _, second := range []int64{8, 7} {
-		d, now := testDispatch(t), time.Now()
-		d.Take(rowsOf("x", "gone", 1), FromFeed, now)
-		published(t, d, errNoTopic, "x-1")
-		d.Begin()
-		d.Take([]outbox.Row{tied(7, "a", "t"), tied(second, "b", "gone")}, FromFeed, now)
-		published(t, d, nil, "a")
+	for _, textIDs := range []bool{false, true} {
+		for _, second := range []int64{8, 7} {
+			d, now := testDispatch(t), time.Now()
+			d.Table = &stubTable{textIDs: textIDs}
+			d.Take(rowsOf("x", "gone", 1), FromFeed, now)
+			published(t, d, errNoTopic, "x-1")
+			d.Begin()
+			d.Take([]outbox.Row{tied(7, "a", "t"), tied(second, "b", "gone")}, FromFeed, now)
+			published(t, d, nil, "a")
+		}
 	}
 }
 
@@ -93,5 +96,27 @@ func TestRowThatComesBackDuringAScanGoesBeforeAQueuedOneWithTheSameOrderValue(t 
 		d.TakeScan(page([]outbox.Row{tied(7, "a", "t"), tied(second, "b", "t")}), now)
 		d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
 		published(t, d, nil, "")
+	}
+}
+
+// A row is committed late, with the same order value as its key's head and a smaller id. It does not wait for what the head waits for,
+// and goes before it.
+func TestLateRowGoesBeforeAHeadWithTheSameOrderValue(t *testing.T) {
+	for _, order := range []struct{ head, late int64 }{{8, 7}, {7, 7}} {
+		d, now := testDispatch(t), time.Now()
+		head, late := tied(order.head, "b", "t"), tied(order.late, "a", "t")
+		d.Take([]outbox.Row{head}, FromFeed, now)
+		published(t, d, errRefused, "b")
+		d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{d.refuse[0].Row.Identity(): Written}}, now)
+		d.Begin()
+		d.Take([]outbox.Row{late, head}, FromFeed, now)
+		now = now.Add(time.Hour)
+		if rows := try(t, d, now, []outbox.Row{head}); len(rows) != 0 {
+			t.Error("the head is tried before the row that goes before it")
+		}
+		published(t, d, nil, "a")
+		if rows := try(t, d, now.Add(time.Hour), []outbox.Row{head}); len(rows) != 1 {
+			t.Errorf("%d heads are tried afterwards", len(rows))
+		}
 	}
 }

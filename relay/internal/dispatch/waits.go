@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
@@ -66,9 +67,26 @@ func (w *Wait) When() time.Time { return w.due }
 // Place returns where the wait's index among the alarms is kept.
 func (w *Wait) Place() *int { return &w.index }
 
-// bars reports whether a row with this ordinal must wait for the head, or for rows that were passed over. The row that
-// was passed over first is not barred: it may have been read again since, and may go.
-func (w *Wait) bars(at int64) bool { return at >= w.head || at > w.low }
+// bars reports whether a row must wait for the head of its key, or for rows that were passed over. The row that was passed over first
+// is not barred: it may have been read again since, and may go.
+func (d *Dispatch) bars(w *Wait, r *Row) bool { return !d.beforeHead(w, r) || low(r) > w.low }
+
+// beforeHead reports whether a row goes before the head of its key. Of rows with the same order value whose ids do not tell, the one
+// that was read first does.
+func (d *Dispatch) beforeHead(w *Wait, r *Row) bool {
+	at, head := low(r), outbox.At(r.Position.Ordinal, w.headID)
+	switch {
+	case !d.ordered():
+		return false
+	case at != w.head:
+		return at < w.head
+	case d.Table.Before(r.Position, head):
+		return true
+	case d.Table.Before(head, r.Position):
+		return false
+	}
+	return r.number < w.number
+}
 
 // nothing is greater than every row's ordinal.
 const nothing = math.MaxInt64

@@ -146,7 +146,7 @@ func (d *Dispatch) refusalWritten(w *Wait, x Refusal, effect Effect, now time.Ti
 		d.void = true
 	case x.Failed && written && w.headID == r.ID():
 		d.goOn(w)
-	case w.older || w.low < w.head || !written && !unwritable:
+	case w.older || r.left || w.low < w.head || !written && !unwritable: // of a shard that was left, older rows are forgotten
 		w.low = min(w.low, w.head)
 		d.catchUp(w)
 	case len(d.waits.byKey) > d.waits.most: // the key was remembered only until the refusal was written
