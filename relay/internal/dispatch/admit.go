@@ -60,7 +60,11 @@ func (d *Dispatch) Decline(rows []outbox.Row, now time.Time) {
 		}
 		_, here := d.inFlight[r.Identity()]
 		if _, settled := d.gone[r.Identity()]; !here && !settled {
-			d.passKey(r.key, r.Hash, r.Shard, low(r), now)
+			at := d.below(low(r))
+			if w := d.waits.byKey[r.Hash]; w != nil && w.headID != "" {
+				at = d.place(w, r)
+			}
+			d.passKey(r.key, r.Hash, r.Shard, at, now)
 		}
 	}
 	d.Ended()
@@ -130,7 +134,7 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 // is tried, if a scan brought it, or if it lies before everything that is known of the key because it was committed late:
 // then it does not wait for what the head waits for. A head that is queued then gives way to it.
 func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
-	at := low(r)
+	at := d.place(w, r)
 	switch {
 	case from == fromTrial:
 		return w.state == asked && w.headID == r.ID()
@@ -138,7 +142,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from != fromScan {
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may end before this row, and open the key
 		}
-		d.passBefore(w, at, d.beforeHead(w, r))
+		d.passBefore(w, at)
 		return false
 	case w.headID == r.ID() && at == w.head:
 		return false // the row is the head
@@ -147,13 +151,13 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 		if !w.stopped && at <= w.next && (from == fromScan || d.ordered() && d.Table.Before(r.Position, d.catch.at)) {
 			return true
 		}
-	case w.headID != "" && d.beforeHead(w, r):
+	case d.ordered() && at < w.head && w.headID != "": // the row goes before the head
 		if first, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == FromFeed); overtakes {
-			w.low = min(w.low, first) // but not before what was left to a tail scan when the key did not wait yet
+			w.low = min(w.low, d.below(first)) // but not before what was left to a tail scan when the key did not wait yet
 		}
 		switch {
-		case w.state == trial && d.onWire(w.trial), w.state == writing && (w.low < at || w.low == at && w.older):
-			w.older = true
+		case w.state == trial && d.onWire(w.trial), w.state == writing && w.low < at:
+			w.older, at = true, d.below(at)
 		case w.state == trial, w.low < at:
 			w.low = min(w.low, w.head)
 			d.catchUp(w) // a queued head becomes void
@@ -189,18 +193,17 @@ func (d *Dispatch) passKey(k key, hash uint64, shard int, from int64, now time.T
 		d.crowd(hash, from, now)
 		return
 	}
-	w := d.add(k, hash, shard)
-	d.passBefore(w, from, from <= w.head)
+	d.passBefore(d.add(k, hash, shard), from)
 	d.void = true
 }
 
-// passBefore notes that a row of a key was passed over, and makes the key's head go after that row if it lies before it.
-func (d *Dispatch) passBefore(w *Wait, at int64, before bool) {
+// passBefore notes that a row of a key was passed over, and makes the key's head go after that row if it lies after it.
+func (d *Dispatch) passBefore(w *Wait, at int64) {
 	d.passOver(w, at)
 	switch {
 	case w.state == writing, w.state == trial && d.onWire(w.trial):
-		w.older = w.older || before
-	case w.state != catching && before:
+		w.older = w.older || at < w.head
+	case w.state != catching && at < w.head:
 		d.catchUp(w)
 		d.void = true // a queued head is
 	}

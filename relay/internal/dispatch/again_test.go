@@ -90,3 +90,22 @@ func TestRowThatComesBackAfterAPauseIsNotOvertaken(t *testing.T) {
 		})
 	}
 }
+
+// A row is refused that was on the wire while a catch-up scan began to bring an older one. It goes after that one.
+func TestRefusedRowGoesAfterWhatTheScanBrings(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(rowsOf("k", "t", 10), FromFeed, now)
+	sent := d.batch(0, now)
+	d.Begin()
+	d.Decline(rowsOf("k", "t", 5), now)
+	d.Scanning()
+	d.Answer(0, sent, []error{errRefused}, now)
+	refusalsWritten(d, now)
+	d.Scanned(now)
+	if low := d.Scanning(); low > 5 {
+		t.Errorf("the next scan begins at %d", low)
+	}
+	if asked := d.Trials(10, now.Add(time.Hour)); len(asked) > 0 {
+		t.Error("the row is tried before the older one")
+	}
+}

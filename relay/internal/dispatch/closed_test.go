@@ -314,3 +314,20 @@ func TestHeadWaitsForWhatLiesBeforeIt(t *testing.T) {
 		})
 	}
 }
+
+// A head that rests is read and declined while a row before it is on the wire. It rests on.
+func TestDeclinedHeadRestsOn(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	a, b := tied(7, "a", "t"), tied(8, "b", "t")
+	d.Take([]outbox.Row{b}, FromFeed, now)
+	published(t, d, errRefused, "b")
+	refusalsWritten(d, now)
+	d.Begin()
+	d.Take([]outbox.Row{a}, FromFeed, now)
+	sent := d.batch(0, now)
+	d.Begin()
+	d.Decline([]outbox.Row{a, b}, now)
+	if w := d.waits.of(sent[0].Hash); w.state != resting {
+		t.Errorf("the head no longer rests: %v", w)
+	}
+}

@@ -14,15 +14,18 @@ func (d *Dispatch) lead(r *Row) (w *Wait, ok bool) {
 	w, at := d.add(r.key, r.Hash, r.Shard), low(r)
 	switch {
 	case w.state == writing:
-		w.low, w.older = min(w.low, at), true
+		w.low, w.older = min(w.low, d.below(d.place(w, r))), true
 		return w, false
 	case w.state == catching && w.covered != 0:
-		if d.catch.covers(w) {
-			w.low = w.next // the scan has brought what is before it
+		passed := w.next
+		if !d.catch.covers(w) || !d.brought(w, r) {
+			passed = min(passed, w.low)
 		}
-		w.low = min(w.low, at)
+		w.low = min(d.below(passed), at)
 	case w.headID != "" && w.headID != r.ID():
-		w.low = min(w.low, w.head)
+		if w.low = min(w.low, w.head); d.ordered() && !d.beforeHead(w, r) {
+			w.low = min(w.low, d.below(w.head))
+		}
 	}
 	if w.delayed = r.Delayed; w.delayed { // nothing goes before it
 		w.low = nothing

@@ -42,6 +42,7 @@ type Table interface {
 	Before(p, q outbox.Position) bool // table order, as far as ordinals and ids decide it
 
 	Ordinal() bool       // whether positions have ordinals
+	Unique() bool        // whether no two rows have the same ordinal
 	Ranked() bool        // whether new rows may come before older ones
 	KeyIndexed() bool    // whether pending rows are found by their keys at little cost
 	KeyFiltered() bool   // whether the database can leave out rows of other keys while it goes through the table in its order

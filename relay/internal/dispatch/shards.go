@@ -65,7 +65,11 @@ func (d *Dispatch) leave(lost owner.Set) {
 		}
 	}
 	for _, w := range d.waits.byKey {
-		if w.shard != noShard && lost.Has(w.shard) && w.state != writing && (w.trial == nil || !d.onWire(w.trial)) {
+		switch {
+		case w.shard == noShard || !lost.Has(w.shard):
+		case w.state == writing:
+			w.older = true // queued rows before the head are forgotten
+		case w.trial == nil || !d.onWire(w.trial):
 			d.waits.remove(w)
 		}
 	}

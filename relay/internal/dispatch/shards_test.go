@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -87,11 +88,26 @@ func TestRefusedRowOfAShardWonBackIsReadAgain(t *testing.T) {
 	d.own(owner.All(1))
 	d.Answer(0, sent, []error{errRefused}, now)
 	d.Whole()
-	d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{d.refuse[0].Row.Identity(): Written}}, now)
+	refusalsWritten(d, now)
 	if asked := d.Trials(10, now.Add(time.Hour)); len(asked) > 0 {
 		t.Error("the row is tried before the older one")
 	}
 	if low := d.Scanning(); low > 7 {
 		t.Errorf("the scan begins at %d", low)
 	}
+}
+
+// While the refusal of a head is being written, a row that goes before it is queued, and the shard is lost and won back. The queued row
+// is forgotten. The head is not tried before it.
+func TestShardWonBackWhileARefusalIsWritten(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take([]outbox.Row{tied(8, "b", "t")}, FromFeed, now)
+	published(t, d, errRefused, "b")
+	d.Begin()
+	d.Take([]outbox.Row{tied(7, "a", "t")}, FromFeed, now)
+	d.own(owner.Set{})
+	d.own(owner.All(1))
+	d.Whole()
+	refusalsWritten(d, now)
+	notBefore(t, d, now)
 }

@@ -3,7 +3,7 @@ package dispatch
 import "github.com/outbox-relay/outbox-relay/internal/outbox"
 
 // stubTable is a table for a dispatch, without rows. With textIDs, only the database knows the order of its ids.
-type stubTable struct{ unordered, byKey, textIDs bool }
+type stubTable struct{ unordered, byKey, ties, textIDs bool }
 
 func (t *stubTable) Before(p, q outbox.Position) bool {
 	if t.textIDs {
@@ -12,6 +12,7 @@ func (t *stubTable) Before(p, q outbox.Position) bool {
 	return p.Before(q)
 }
 func (t *stubTable) Ordinal() bool     { return !t.unordered }
+func (t *stubTable) Unique() bool      { return !t.ties }
 func (*stubTable) Ranked() bool        { return false }
 func (t *stubTable) KeyIndexed() bool  { return t.byKey }
 func (t *stubTable) KeyFiltered() bool { return true }

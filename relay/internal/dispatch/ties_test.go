@@ -14,13 +14,21 @@ func tied(ordinal int64, id, topic string) outbox.Row {
 	return outbox.Row{Message: publisher.Message{ID: id, Topic: topic, Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
 }
 
+// withTies returns a dispatch of a table in which several rows may have the same order value.
+func withTies(t *testing.T) *Dispatch {
+	t.Helper()
+	d := testDispatch(t)
+	d.Table = &stubTable{ties: true}
+	return d
+}
+
 // A transaction inserts two rows of a key, which have the same order value (now() is the same in a whole transaction). The topic of the
 // second is missing. The first one does not wait for it.
 func TestRowDoesNotWaitForAHeadAfterItWithTheSameOrderValue(t *testing.T) {
 	for _, textIDs := range []bool{false, true} {
 		for _, second := range []int64{8, 7} {
-			d, now := testDispatch(t), time.Now()
-			d.Table = &stubTable{textIDs: textIDs}
+			d, now := withTies(t), time.Now()
+			d.Table = &stubTable{ties: true, textIDs: textIDs}
 			d.Take(rowsOf("x", "gone", 1), FromFeed, now)
 			published(t, d, errNoTopic, "x-1")
 			d.Begin()
@@ -34,7 +42,7 @@ func TestRowDoesNotWaitForAHeadAfterItWithTheSameOrderValue(t *testing.T) {
 // does not go before it.
 func TestRowThatComesBackGoesBeforeAQueuedOneWithTheSameOrderValue(t *testing.T) {
 	for _, second := range []int64{8, 7} {
-		d, now := testDispatch(t), time.Now()
+		d, now := withTies(t), time.Now()
 		d.Take([]outbox.Row{tied(7, "a", "t")}, FromFeed, now)
 		sent := d.batch(0, now)
 		d.own(owner.Set{})
@@ -52,7 +60,7 @@ func TestRowThatComesBackGoesBeforeAQueuedOneWithTheSameOrderValue(t *testing.T)
 func TestRowThatComesBackGoesBeforeAHeadWithTheSameOrderValue(t *testing.T) {
 	for _, between := range []bool{false, true} {
 		for _, second := range []int64{8, 7} {
-			d, now := testDispatch(t), time.Now()
+			d, now := withTies(t), time.Now()
 			rows := []outbox.Row{tied(7, "a", "t")}
 			if between {
 				rows = append(rows, tied(second, "b", "t"))
@@ -83,7 +91,7 @@ func TestRowThatComesBackGoesBeforeAHeadWithTheSameOrderValue(t *testing.T) {
 // A row comes back while a catch-up scan brings its key's rows, of which it has brought one with the same order value.
 func TestRowThatComesBackDuringAScanGoesBeforeAQueuedOneWithTheSameOrderValue(t *testing.T) {
 	for _, second := range []int64{8, 7} {
-		d, now := testDispatch(t), time.Now()
+		d, now := withTies(t), time.Now()
 		d.Take([]outbox.Row{tied(7, "a", "t")}, FromFeed, now)
 		sent := d.batch(0, now)
 		d.own(owner.Set{})
@@ -96,27 +104,5 @@ func TestRowThatComesBackDuringAScanGoesBeforeAQueuedOneWithTheSameOrderValue(t 
 		d.TakeScan(page([]outbox.Row{tied(7, "a", "t"), tied(second, "b", "t")}), now)
 		d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
 		published(t, d, nil, "")
-	}
-}
-
-// A row is committed late, with the same order value as its key's head and a smaller id. It does not wait for what the head waits for,
-// and goes before it.
-func TestLateRowGoesBeforeAHeadWithTheSameOrderValue(t *testing.T) {
-	for _, order := range []struct{ head, late int64 }{{8, 7}, {7, 7}} {
-		d, now := testDispatch(t), time.Now()
-		head, late := tied(order.head, "b", "t"), tied(order.late, "a", "t")
-		d.Take([]outbox.Row{head}, FromFeed, now)
-		published(t, d, errRefused, "b")
-		d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{d.refuse[0].Row.Identity(): Written}}, now)
-		d.Begin()
-		d.Take([]outbox.Row{late, head}, FromFeed, now)
-		now = now.Add(time.Hour)
-		if rows := try(t, d, now, []outbox.Row{head}); len(rows) != 0 {
-			t.Error("the head is tried before the row that goes before it")
-		}
-		published(t, d, nil, "a")
-		if rows := try(t, d, now.Add(time.Hour), []outbox.Row{head}); len(rows) != 1 {
-			t.Errorf("%d heads are tried afterwards", len(rows))
-		}
 	}
 }

@@ -128,7 +128,7 @@ func (d *Dispatch) TrialRest(read []*Wait, took time.Duration) time.Duration {
 				refused++
 			}
 		}
-		rest = max(feed.RestShare*took, feed.RestAfter(refused))
+		rest = max(rest, min(feed.RestShare*took, longestVain), feed.RestAfter(refused))
 	}
 	if len(d.asking)+len(d.askingHeld) > len(read) {
 		return rest

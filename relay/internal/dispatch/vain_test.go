@@ -16,18 +16,18 @@ func TestHeadsInVainRest(t *testing.T) {
 	rests := func(want time.Duration) {
 		t.Helper()
 		d.vain = v
-		if rest := d.TrialRest(nil, time.Second); rest != want*time.Second {
-			t.Errorf("after %d heads in vain the rest is %v, want %d s", v.heads, rest, want)
+		if rest := d.TrialRest(nil, 100*time.Millisecond); rest != want {
+			t.Errorf("after %d heads in vain the rest is %v, want %v", v.heads, rest, want)
 		}
 	}
 	refused := map[publisher.Class]int{publisher.Refused: vainAfter / 2}
 	v.answered(refused, vainAfter/2, true)
-	rests(4)
+	rests(400 * time.Millisecond)
 	v.answered(refused, vainAfter/2, false)
 	v.answered(map[publisher.Class]int{publisher.NotAttempted: vainAfter}, vainAfter, true)
-	rests(4)
+	rests(400 * time.Millisecond)
 	v.answered(refused, vainAfter/2, true)
-	rests(20)
+	rests(longestVain)
 	for i := range 2 * vainAfter {
 		d.ask(&Wait{hash: uint64(i), index: -1, hold: []*hold{nil, {}}[i%2]})
 	}
@@ -41,9 +41,9 @@ func TestHeadsInVainRest(t *testing.T) {
 		t.Errorf("the heads of 100 holds rest %v", few.TrialRest(nil, time.Second))
 	}
 	v.answered(map[publisher.Class]int{publisher.Accepted: 1}, 1, false)
-	rests(20)
+	rests(longestVain)
 	v.answered(map[publisher.Class]int{publisher.Accepted: 1, publisher.Refused: 9}, 10, true)
-	rests(4)
+	rests(400 * time.Millisecond)
 	if rest := d.TrialRest(d.firstAsked(500), time.Millisecond); rest != 4*time.Millisecond {
 		t.Errorf("heads rest %v after one was accepted", rest)
 	}

@@ -69,23 +69,43 @@ func (w *Wait) Place() *int { return &w.index }
 
 // bars reports whether a row must wait for the head of its key, or for rows that were passed over. The row that was passed over first
 // is not barred: it may have been read again since, and may go.
-func (d *Dispatch) bars(w *Wait, r *Row) bool { return !d.beforeHead(w, r) || low(r) > w.low }
+func (d *Dispatch) bars(w *Wait, r *Row) bool {
+	at := d.place(w, r)
+	return at >= w.head || at > w.low
+}
+
+// place returns an ordinal at which a scan can begin that is to find a row of a key that waits. It is less than the head's if the row
+// goes before the head, also if both have the same order value.
+func (d *Dispatch) place(w *Wait, r *Row) int64 {
+	at := low(r)
+	if at == w.head && d.ordered() && d.beforeHead(w, r) {
+		return d.below(at)
+	}
+	return at
+}
 
 // beforeHead reports whether a row goes before the head of its key. Of rows with the same order value whose ids do not tell, the one
 // that was read first does.
 func (d *Dispatch) beforeHead(w *Wait, r *Row) bool {
 	at, head := low(r), outbox.At(r.Position.Ordinal, w.headID)
 	switch {
-	case !d.ordered():
-		return false
 	case at != w.head:
 		return at < w.head
+	case w.headID == "", w.headID == r.ID(), d.Table.Before(head, r.Position):
+		return false
 	case d.Table.Before(r.Position, head):
 		return true
-	case d.Table.Before(head, r.Position):
-		return false
 	}
 	return r.number < w.number
+}
+
+// below returns a lower ordinal where several rows may have the same order value. If one of them is passed over there, all others lie
+// after it, as some of them do.
+func (d *Dispatch) below(at int64) int64 {
+	if d.Table.Unique() {
+		return at
+	}
+	return max(at, everything+1) - 1
 }
 
 // nothing is greater than every row's ordinal.
