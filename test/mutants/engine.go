@@ -133,7 +133,8 @@ var engine = []mutant{
 	{
 		name:   "older row forgotten at a refusal",
 		breaks: "a row that goes before the head while its refusal is written does not wait for the backoff",
-		file:   "relay/internal/dispatch/written.go", old: "	case w.older || r.left || w.low < w.head || !written", new: "	case r.left || !written",
+		file:   "relay/internal/dispatch/written.go", old: "	case w.older || r.left || w.low < w.head || !written",
+		new: "	case r.left || !written",
 		pkg: "./relay", tests: "^TestOlderRowIsRefusedWhileTheYoungerIsWritten$",
 	},
 	{

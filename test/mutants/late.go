@@ -31,7 +31,7 @@ var late = []mutant{
 	{
 		name:   "row before a head goes before what was left to a tail scan",
 		breaks: "rows of one transaction keep their order, whatever their key waits for",
-		file:   "relay/internal/dispatch/admit.go", old: "			w.low = min(w.low, first) // but not", new: "			_ = first // but not",
+		file:   "relay/internal/dispatch/admit.go", old: "			w.low = min(w.low, d.below(first)) // but not", new: "			_ = first // but not",
 		pkg: "./relay", tests: "^TestLateRowsOfOneTransaction$",
 	},
 	{
@@ -53,38 +53,41 @@ var late = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestScanEndsForAKeyAtWhatItLeavesOut$",
 	},
 	{
-		name: "row left out not noted for a key that waits", breaks: "a younger row is not published before a row that the tail scan left out",
-		file: "relay/internal/dispatch/admit.go", old: "			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may",
+		name:   "row left out not noted for a key that waits",
+		breaks: "a younger row is not published before a row that the tail scan left out",
+		file:   "relay/internal/dispatch/admit.go", old: "			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may",
 		new: "			_ = r // a scan may",
 		pkg: "./relay/internal/dispatch", tests: "^TestNothingGoesBeforeARowThatWasSeen$",
 	},
 	{
-		name: "late row goes before a failure that blocks", breaks: "a key is blocked from when the failure of one of its rows is written",
-		file: "relay/internal/dispatch/answer.go", old: "		r.blocks, d.void = true, true\n		d.Failures.fails(r)\n", new: "		r.blocks = true\n",
+		name:   "late row goes before a failure that blocks",
+		breaks: "a key is blocked from when the failure of one of its rows is written",
+		file:   "relay/internal/dispatch/answer.go", old: "		r.blocks, d.void = true, true\n		d.Failures.fails(r)\n", new: "		r.blocks = true\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestLateRowOfAKeyThatIsBeingBlocked$|^TestKeyThatARowWithAvailableAtBlocks$",
 	},
 	{
-		name: "row of a shard that came back", breaks: "a row whose shard was lost for a time goes only after what was forgotten with the shard",
-		file: "relay/internal/dispatch/answer.go", old: "	if again && !r.left {", new: "	if again {",
+		name:   "row of a shard that came back",
+		breaks: "a row whose shard was lost for a time goes only after what was forgotten with the shard",
+		file:   "relay/internal/dispatch/answer.go", old: "	if again && !r.left {", new: "	if again {",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowOfAShardThatCameBack$",
 	},
 	{
 		name: "declined page overtaken", breaks: "no row is published before an older row of its key in a page that was not taken",
-		file: "relay/internal/dispatch/admit.go", old: "			d.passKey(r.key, r.Hash, r.Shard, low(r), now)\n",
-		new: "			_ = now\n",
+		file: "relay/internal/dispatch/admit.go", old: "			d.passKey(r.key, r.Hash, r.Shard, at, now)\n",
+		new: "			_, _ = now, at\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestNothingGoesBeforeARowThatWasSeen$",
 	},
 	{
 		name:   "head tried before a row that was seen",
 		breaks: "a row that lies before a head is published first, even if its page was not taken",
-		file:   "relay/internal/dispatch/admit.go", old: "	case w.state != catching && before:\n",
+		file:   "relay/internal/dispatch/admit.go", old: "	case w.state != catching && at < w.head:\n",
 		new: "	case w.state != catching && w.headID == \"\":\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestHeadWaitsForWhatLiesBeforeIt$",
 	},
 	{
 		name:   "head tried before a row that was left out",
 		breaks: "a row that lies before a head is published first, even if it was left to the next tail scan",
-		file:   "relay/internal/dispatch/admit.go", old: "		d.passBefore(w, at, d.beforeHead(w, r))\n		return false\n", new: "		d.passOver(w, at)\n		return false\n",
+		file:   "relay/internal/dispatch/admit.go", old: "		d.passBefore(w, at)\n		return false\n", new: "		d.passOver(w, at)\n		return false\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestHeadGoesAfterWhatIsLeftOutBeforeIt$",
 	},
 	{
@@ -107,7 +110,8 @@ var late = []mutant{
 	{
 		name:   "row on the wire goes before what a scan brings",
 		breaks: "a row that was not sent waits for a catch-up scan that brings an older one",
-		file:   "relay/internal/dispatch/dispatch.go", old: "		return low(r) > w.next || !d.brought(w, r)\n", new: "		return low(r) > w.next\n",
+		file:   "relay/internal/dispatch/dispatch.go", old: "		return low(r) > d.below(w.next) || !d.brought(w, r)\n",
+		new: "		return low(r) > d.below(w.next)\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowOnTheWireGoesAfterWhatTheScanBrings$",
 	},
 	{
@@ -116,13 +120,33 @@ var late = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestRowDoesNotWaitForAHeadAfterItWithTheSameOrderValue$",
 	},
 	{
-		name: "late row goes after a head with its order value", breaks: "a row that is committed late goes before a head with the same order value",
-		file: "relay/internal/dispatch/waits.go", old: "	case d.Table.Before(r.Position, head):", new: "	case false:",
+		name:   "late row goes after a head with its order value",
+		breaks: "a row that is committed late goes before a head with the same order value",
+		file:   "relay/internal/dispatch/waits.go", old: "	case d.Table.Before(r.Position, head):", new: "	case false:",
 		pkg: "./relay/internal/dispatch", tests: "^TestLateRowGoesBeforeAHeadWithTheSameOrderValue$",
 	},
 	{
-		name: "refused row of a shard that came back", breaks: "a row that is refused goes only after what was forgotten when its shard was lost for a time",
-		file: "relay/internal/dispatch/written.go", old: "	case w.older || r.left ||", new: "	case w.older ||",
+		name:   "rows with one order value taken for one",
+		breaks: "what was passed over lies before all rows with its order value but itself",
+		file:   "relay/internal/dispatch/waits.go", old: "	return max(at, everything+1) - 1\n", new: "	return at\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestRefusedRowGoesAfterAPassedOneWithItsOrderValue$",
+	},
+	{
+		name:   "refused row goes before what a scan brings",
+		breaks: "a row that is refused goes after an older one that a scan is on its way to",
+		file:   "relay/internal/dispatch/head.go", old: "		if !d.catch.covers(w) || !d.brought(w, r) {\n", new: "		if !d.catch.covers(w) {\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestRefusedRowGoesAfterWhatTheScanBrings$",
+	},
+	{
+		name:   "head being written forgets a lost shard",
+		breaks: "a head whose refusal is written while its shard is lost goes after what was forgotten",
+		file:   "relay/internal/dispatch/shards.go", old: "			w.older = true // queued", new: "			_ = w // queued",
+		pkg: "./relay/internal/dispatch", tests: "^TestShardWonBackWhileARefusalIsWritten$",
+	},
+	{
+		name:   "refused row of a shard that came back",
+		breaks: "a row that is refused goes only after what was forgotten when its shard was lost for a time",
+		file:   "relay/internal/dispatch/written.go", old: "	case w.older || r.left ||", new: "	case w.older ||",
 		pkg: "./relay/internal/dispatch", tests: "^TestRefusedRowOfAShardWonBackIsReadAgain$",
 	},
 	{

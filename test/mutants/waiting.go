@@ -74,7 +74,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "queued rows go before passed ones", breaks: "a queued row is not published before a row of its key that was passed over",
-		file: "relay/internal/dispatch/dispatch.go", old: "		return d.bars(w, r)\n", new: "		return !d.beforeHead(w, r)\n",
+		file: "relay/internal/dispatch/dispatch.go", old: "		return d.bars(w, r)\n", new: "		return d.place(w, r) >= w.head\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestQueuedRowWaitsForTheOldestHead$",
 	},
 	{
@@ -86,7 +86,7 @@ var waiting = []mutant{
 	{
 		name:   "queued rows go before what the scan has left",
 		breaks: "rows that a scan has brought are not published before rows that were passed over meanwhile",
-		file:   "relay/internal/dispatch/dispatch.go", old: "		return low(r) > w.next ||", new: "		return",
+		file:   "relay/internal/dispatch/dispatch.go", old: "		return low(r) > d.below(w.next) ||", new: "		return",
 		pkg: "./relay/internal/dispatch", tests: "^TestNothingGoesBeforeARowThatWasSeen$",
 	},
 	{

@@ -280,7 +280,7 @@ func (d *Dispatch) isVoid(r *Row) bool {
 	case r.wait != nil:
 		return true
 	case d.catch.covers(w):
-		return low(r) > w.next || !d.brought(w, r)
+		return low(r) > d.below(w.next) || !d.brought(w, r)
 	case !d.ordered():
 		return r.number > w.number
 	case w.state == catching:

@@ -134,3 +134,25 @@ func TestRefusedRowGoesAfterAPassedOneWithItsOrderValue(t *testing.T) {
 		notBefore(t, d, now)
 	}
 }
+
+// A scan has brought a row. Then it can bring no more of its key, and a row before it with the same order value is passed over. The first
+// one waits for the next scan.
+func TestBroughtRowGoesAfterAPassedOneWithItsOrderValue(t *testing.T) {
+	for _, second := range []int64{8, 7} {
+		d, now := withTies(t), time.Now()
+		d.Take([]outbox.Row{tied(6, "x", "t")}, FromFeed, now)
+		sent := d.batch(0, now)
+		d.Begin()
+		d.Decline([]outbox.Row{tied(6, "w", "t")}, now)
+		d.Answer(0, sent, []error{nil}, now)
+		d.Scanning()
+		d.TakeScan(page([]outbox.Row{tied(6, "w", "t"), tied(second, "b", "t")}), now)
+		left := tied(9, "c", "t")
+		left.Beyond = true
+		d.TakeScan(page([]outbox.Row{left}), now)
+		d.Begin()
+		d.Take([]outbox.Row{tied(7, "a", "t")}, FromFeed, now)
+		published(t, d, nil, "w")
+		published(t, d, nil, "")
+	}
+}
