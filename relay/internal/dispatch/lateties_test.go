@@ -156,3 +156,27 @@ func TestBroughtRowGoesAfterAPassedOneWithItsOrderValue(t *testing.T) {
 		published(t, d, nil, "")
 	}
 }
+
+// While a page of a scan is on its way, a row before one of its rows, with the same order value, is committed and passed over. The page
+// does not show it. Both wait for the next scan.
+func TestScanBringsNoRowAfterAPassedOneWithItsOrderValue(t *testing.T) {
+	for _, second := range []int64{8, 7} {
+		d, now := withTies(t), time.Now()
+		d.Take([]outbox.Row{tied(6, "x", "t")}, FromFeed, now)
+		sent := d.batch(0, now)
+		d.Begin()
+		d.Decline([]outbox.Row{tied(second, "b", "t")}, now)
+		d.Answer(0, sent, []error{nil}, now)
+		d.Scanning()
+		d.Begin()
+		d.Take([]outbox.Row{tied(7, "a", "t")}, FromFeed, now)
+		d.TakeScan(page([]outbox.Row{tied(second, "b", "t")}), now)
+		published(t, d, nil, "")
+		d.Scanned(now)
+		d.Scanning()
+		d.Begin()
+		d.TakeScan(page([]outbox.Row{tied(7, "a", "t"), tied(second, "b", "t")}), now)
+		published(t, d, nil, "a")
+		published(t, d, nil, "b")
+	}
+}
