@@ -134,7 +134,7 @@ var late = []mutant{
 	{
 		name:   "refused row goes before what a scan brings",
 		breaks: "a row that is refused goes after an older one that a scan is on its way to",
-		file:   "relay/internal/dispatch/head.go", old: "		if !d.catch.covers(w) || !d.brought(w, r) {\n", new: "		if !d.catch.covers(w) {\n",
+		file:   "relay/internal/dispatch/head.go", old: "		if !d.catch.covers(w) || !d.brought(w, r) {", new: "		if !d.catch.covers(w) {",
 		pkg: "./relay/internal/dispatch", tests: "^TestRefusedRowGoesAfterWhatTheScanBrings$",
 	},
 	{

@@ -74,7 +74,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "queued rows go before passed ones", breaks: "a queued row is not published before a row of its key that was passed over",
-		file: "relay/internal/dispatch/dispatch.go", old: "		return d.bars(w, r)\n", new: "		return d.place(w, r) >= w.head\n",
+		file: "relay/internal/dispatch/dispatch.go", old: "		return d.bars(w, r)\n", new: "		return d.lowIn(w, r) >= w.head\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestQueuedRowWaitsForTheOldestHead$",
 	},
 	{

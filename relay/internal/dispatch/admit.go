@@ -62,7 +62,7 @@ func (d *Dispatch) Decline(rows []outbox.Row, now time.Time) {
 		if _, settled := d.gone[r.Identity()]; !here && !settled {
 			at := d.below(low(r))
 			if w := d.waits.byKey[r.Hash]; w != nil && w.headID != "" {
-				at = d.place(w, r)
+				at = d.lowIn(w, r)
 			}
 			d.passKey(r.key, r.Hash, r.Shard, at, now)
 		}
@@ -134,7 +134,7 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 // is tried, if a scan brought it, or if it lies before everything that is known of the key because it was committed late:
 // then it does not wait for what the head waits for. A head that is queued then gives way to it.
 func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
-	at := d.place(w, r)
+	at := d.lowIn(w, r)
 	switch {
 	case from == fromTrial:
 		return w.state == asked && w.headID == r.ID()

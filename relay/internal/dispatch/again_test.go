@@ -29,9 +29,7 @@ func TestRowsOfAScanThatIsGivenUpKeepTheirOrder(t *testing.T) {
 // gains another shard, so that the tail scan begins again. The row that was on the wire does not go before the older one.
 func TestRowOnTheWireDoesNotOvertakeWhenTheTailScanBeginsAgain(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 9), FromFeed, now)
-	sent := d.batch(0, now)
-	d.Begin()
+	sent := handedOver(d, rowsOf("k", "t", 9), now)
 	d.Decline(rowsOf("k", "t", 6), now)
 	d.Whole()
 	d.Begin()
@@ -94,9 +92,7 @@ func TestRowThatComesBackAfterAPauseIsNotOvertaken(t *testing.T) {
 // A row is refused that was on the wire while a catch-up scan began to bring an older one. It goes after that one.
 func TestRefusedRowGoesAfterWhatTheScanBrings(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 10), FromFeed, now)
-	sent := d.batch(0, now)
-	d.Begin()
+	sent := handedOver(d, rowsOf("k", "t", 10), now)
 	d.Decline(rowsOf("k", "t", 5), now)
 	d.Scanning()
 	d.Answer(0, sent, []error{errRefused}, now)

@@ -48,6 +48,14 @@ func published(t *testing.T, d *Dispatch, answer error, want string) {
 	}
 }
 
+// handedOver takes the rows of a read and hands over the first batch. Another read begins.
+func handedOver(d *Dispatch, rows []outbox.Row, now time.Time) (sent []*Row) {
+	d.Take(rows, FromFeed, now)
+	sent = d.batch(0, now)
+	d.Begin()
+	return sent
+}
+
 var errRefused = publisher.RefusedError("no", "no")
 
 // A row that was committed late goes before the head of its key, which was refused. When the late row is refused as
@@ -323,9 +331,7 @@ func TestDeclinedHeadRestsOn(t *testing.T) {
 	published(t, d, errRefused, "b")
 	refusalsWritten(d, now)
 	d.Begin()
-	d.Take([]outbox.Row{a}, FromFeed, now)
-	sent := d.batch(0, now)
-	d.Begin()
+	sent := handedOver(d, []outbox.Row{a}, now)
 	d.Decline([]outbox.Row{a, b}, now)
 	if w := d.waits.of(sent[0].Hash); w.state != resting {
 		t.Errorf("the head no longer rests: %v", w)

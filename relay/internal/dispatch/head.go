@@ -14,11 +14,11 @@ func (d *Dispatch) lead(r *Row) (w *Wait, ok bool) {
 	w, at := d.add(r.key, r.Hash, r.Shard), low(r)
 	switch {
 	case w.state == writing:
-		w.low, w.older = min(w.low, d.below(d.place(w, r))), true
+		w.low, w.older = min(w.low, d.below(d.lowIn(w, r))), true
 		return w, false
 	case w.state == catching && w.covered != 0:
 		passed := w.next
-		if !d.catch.covers(w) || !d.brought(w, r) {
+		if !d.catch.covers(w) || !d.brought(w, r) { // otherwise the scan has brought what is before the row
 			passed = min(passed, w.low)
 		}
 		w.low = min(d.below(passed), at)

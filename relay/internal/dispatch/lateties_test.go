@@ -55,9 +55,7 @@ func TestRefusedRowGoesAfterAHeadWithTheSameOrderValue(t *testing.T) {
 		d, now := withTies(t), time.Now()
 		d.Take(rowsOf("x", "gone", 1), FromFeed, now)
 		published(t, d, errNoTopic, "x-1")
-		d.Take([]outbox.Row{tied(second, "b", "t")}, FromFeed, now)
-		sent := d.batch(0, now)
-		d.Begin()
+		sent := handedOver(d, []outbox.Row{tied(second, "b", "t")}, now)
 		d.Take([]outbox.Row{tied(7, "a", "gone")}, FromFeed, now)
 		if w := d.waits.of(sent[0].Hash); w == nil || w.headID != "a" {
 			t.Fatalf("the key waits as %v", w)
@@ -109,9 +107,7 @@ func TestHeldHeadGoesAfterALateRowWithItsOrderValue(t *testing.T) {
 func TestRefusedRowGoesAfterADeclinedOneWithItsOrderValue(t *testing.T) {
 	for _, second := range []int64{8, 7} {
 		d, now := withTies(t), time.Now()
-		d.Take([]outbox.Row{tied(second, "b", "t")}, FromFeed, now)
-		sent := d.batch(0, now)
-		d.Begin()
+		sent := handedOver(d, []outbox.Row{tied(second, "b", "t")}, now)
 		d.Decline([]outbox.Row{tied(7, "a", "t")}, now)
 		d.Answer(0, sent, []error{errRefused}, now)
 		refusalsWritten(d, now)
@@ -124,9 +120,7 @@ func TestRefusedRowGoesAfterADeclinedOneWithItsOrderValue(t *testing.T) {
 func TestRefusedRowGoesAfterAPassedOneWithItsOrderValue(t *testing.T) {
 	for _, second := range []int64{8, 7} {
 		d, now := withTies(t), time.Now()
-		d.Take([]outbox.Row{tied(second, "b", "t")}, FromFeed, now)
-		sent := d.batch(0, now)
-		d.Begin()
+		sent := handedOver(d, []outbox.Row{tied(second, "b", "t")}, now)
 		d.Decline([]outbox.Row{tied(9, "c", "t")}, now)
 		d.Take([]outbox.Row{tied(7, "a", "t")}, FromFeed, now)
 		d.Answer(0, sent, []error{errRefused}, now)
@@ -140,9 +134,7 @@ func TestRefusedRowGoesAfterAPassedOneWithItsOrderValue(t *testing.T) {
 func TestBroughtRowGoesAfterAPassedOneWithItsOrderValue(t *testing.T) {
 	for _, second := range []int64{8, 7} {
 		d, now := withTies(t), time.Now()
-		d.Take([]outbox.Row{tied(6, "x", "t")}, FromFeed, now)
-		sent := d.batch(0, now)
-		d.Begin()
+		sent := handedOver(d, []outbox.Row{tied(6, "x", "t")}, now)
 		d.Decline([]outbox.Row{tied(6, "w", "t")}, now)
 		d.Answer(0, sent, []error{nil}, now)
 		d.Scanning()
@@ -162,9 +154,7 @@ func TestBroughtRowGoesAfterAPassedOneWithItsOrderValue(t *testing.T) {
 func TestScanBringsNoRowAfterAPassedOneWithItsOrderValue(t *testing.T) {
 	for _, second := range []int64{8, 7} {
 		d, now := withTies(t), time.Now()
-		d.Take([]outbox.Row{tied(6, "x", "t")}, FromFeed, now)
-		sent := d.batch(0, now)
-		d.Begin()
+		sent := handedOver(d, []outbox.Row{tied(6, "x", "t")}, now)
 		d.Decline([]outbox.Row{tied(second, "b", "t")}, now)
 		d.Answer(0, sent, []error{nil}, now)
 		d.Scanning()

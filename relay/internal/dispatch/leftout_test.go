@@ -55,9 +55,7 @@ func TestRowBeforeAHeadDoesNotOvertakeWhatIsLeftOut(t *testing.T) {
 	for _, name := range []string{"writing", "resting", "trial", "reconciliation"} {
 		t.Run(name, func(t *testing.T) {
 			d, now, from := testDispatch(t), time.Now(), FromFeed
-			d.Take(rowsOf("k", "t", 50), FromFeed, now)
-			sent := d.batch(0, now)
-			d.Begin()
+			sent := handedOver(d, rowsOf("k", "t", 50), now)
 			d.Take(beyond(rowsOf("k", "t", 40)), FromFeed, now)
 			d.Answer(0, sent, []error{errRefused}, now)
 			if name == "reconciliation" {
@@ -142,9 +140,7 @@ func TestHeadGoesAfterWhatIsLeftOutBeforeIt(t *testing.T) {
 // sent waits for the scan, which brings both in order.
 func TestRowOnTheWireGoesAfterWhatTheScanBrings(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 9), FromFeed, now)
-	sent := d.batch(0, now)
-	d.Begin()
+	sent := handedOver(d, rowsOf("k", "t", 9), now)
 	d.Decline(rowsOf("k", "t", 6), now)
 	d.Scanning()
 	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)

@@ -80,9 +80,7 @@ func TestKeyOfARetriedRowIsForgottenWithItsShard(t *testing.T) {
 // refused, it is not tried again by itself: it is read again with the rows before it.
 func TestRefusedRowOfAShardWonBackIsReadAgain(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 7), FromFeed, now)
-	sent := d.batch(0, now)
-	d.Begin()
+	sent := handedOver(d, rowsOf("k", "t", 7), now)
 	d.Decline(rowsOf("k", "t", 3), now)
 	d.own(owner.Set{})
 	d.own(owner.All(1))

@@ -70,13 +70,13 @@ func (w *Wait) Place() *int { return &w.index }
 // bars reports whether a row must wait for the head of its key, or for rows that were passed over. The row that was passed over first
 // is not barred: it may have been read again since, and may go.
 func (d *Dispatch) bars(w *Wait, r *Row) bool {
-	at := d.place(w, r)
+	at := d.lowIn(w, r)
 	return at >= w.head || at > w.low
 }
 
-// place returns an ordinal at which a scan can begin that is to find a row of a key that waits. It is less than the head's if the row
+// lowIn returns an ordinal at which a scan can begin that is to find a row of a key that waits. It is less than the head's if the row
 // goes before the head, also if both have the same order value.
-func (d *Dispatch) place(w *Wait, r *Row) int64 {
+func (d *Dispatch) lowIn(w *Wait, r *Row) int64 {
 	at := low(r)
 	if at == w.head && d.ordered() && d.beforeHead(w, r) {
 		return d.below(at)
