@@ -73,9 +73,15 @@ var late = []mutant{
 	},
 	{
 		name: "declined page overtaken", breaks: "no row is published before an older row of its key in a page that was not taken",
-		file: "relay/internal/dispatch/admit.go", old: "			d.passKey(r.key, r.Hash, r.Shard, at, now)\n",
-		new: "			_, _ = now, at\n",
+		file: "relay/internal/dispatch/admit.go", old: "			d.passKey(r.key, r.Hash, r.Shard, d.below(low(r)), now)\n",
+		new: "			_ = now\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestNothingGoesBeforeARowThatWasSeen$",
+	},
+	{
+		name:   "head tried before a row of a declined page",
+		breaks: "no head is tried before an older row of its key in a page that was not taken, also if nothing of the key is under way",
+		file:   "relay/internal/dispatch/admit.go", old: "!is && w == nil || ", new: "!is || ",
+		pkg: "./relay/internal/dispatch", tests: "^TestHeadWaitsForWhatLiesBeforeIt$",
 	},
 	{
 		name:   "head tried before a row that was seen",

@@ -48,23 +48,25 @@ func (d *Dispatch) Take(rows []outbox.Row, from source, now time.Time) (taken, w
 	return taken, waiting
 }
 
-// Decline leaves the rows of a read to the next read. Younger queued rows of their keys must wait for a scan, since
-// they must not go before a row that was seen.
+// Decline leaves the rows of a read to the next read. Younger rows of their keys that are queued, or refused, must wait for a scan,
+// since they must not go before a row that was seen.
 func (d *Dispatch) Decline(rows []outbox.Row, now time.Time) {
 	busy := d.underWay()
 	for i := range rows {
 		r := &Row{Row: &rows[i], key: keyOf(&rows[i])}
 		r.Hash = r.key.Hash()
-		if _, is := busy[r.Hash]; !is || r.key.keyless || r.Beyond || !d.shards.reading.Has(r.Shard) {
+		w := d.waits.byKey[r.Hash]
+		if _, is := busy[r.Hash]; !is && w == nil || r.key.keyless || r.Beyond || !d.shards.reading.Has(r.Shard) {
 			continue
 		}
 		_, here := d.inFlight[r.Identity()]
-		if _, settled := d.gone[r.Identity()]; !here && !settled {
-			at := d.below(low(r))
-			if w := d.waits.byKey[r.Hash]; w != nil && w.headID != "" {
-				at = d.lowIn(w, r)
-			}
-			d.passKey(r.key, r.Hash, r.Shard, at, now)
+		_, settled := d.gone[r.Identity()]
+		switch {
+		case here, settled:
+		case w == nil, w.headID == "":
+			d.passKey(r.key, r.Hash, r.Shard, d.below(low(r)), now)
+		case w.headID != r.ID():
+			d.passKey(r.key, r.Hash, r.Shard, d.lowIn(w, r), now)
 		}
 	}
 	d.Ended()

@@ -300,6 +300,7 @@ func TestHeadWaitsForWhatLiesBeforeIt(t *testing.T) {
 			d.Begin()
 			d.Decline(rowsOf("k", "t", 3), now)
 		},
+		"declined while it rests": func(_ *testing.T, d *Dispatch, now time.Time) { d.Decline(rowsOf("k", "t", 3), now) },
 		"failed once": func(_ *testing.T, d *Dispatch, now time.Time) {
 			d.Failures = &failures{}
 			d.Failures.known.add("k", 3)
