@@ -163,7 +163,7 @@ func (f *Feed) tail(q outbox.Query, now time.Time) (outbox.Query, Kind, bool) {
 		}
 	case f.opening:
 		f.Late.Whole()
-		q.Horizon = true
+		q.Horizon, f.reconciliation.replaced, f.reconciliation.waiting = true, true, 0
 	default:
 		q.Within = f.within
 	}

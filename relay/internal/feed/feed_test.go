@@ -182,6 +182,29 @@ func TestReconciliationScansInVainBecomeRare(t *testing.T) {
 	}
 }
 
+// A tail scan from the very beginning has read what a reconciliation scan would read. If most of its rows must wait, the next one is as
+// far away as after a reconciliation scan that has read them in vain.
+func TestReconciliationScanRestsAfterATailScanOfEverything(t *testing.T) {
+	for name, waiting := range map[string]int{"no row waits": 0, "rows wait": 10_000} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			f := New(&order{}, 10, 100, time.Second, 0, now)
+			for _, more := range []bool{true, false} {
+				if _, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Tail {
+					t.Fatalf("reads %v, not the tail scan", kind)
+				}
+				page := fullPage(3, 5)
+				page.Horizon, page.More = &outbox.Horizon{}, more
+				f.Read(Tail, page, now, now)
+				f.TailTaken(waiting, 0, waiting, time.Time{}, false, now)
+			}
+			if rest, want := f.reconciliation.due.Sub(now), max(reconcileEvery, RestAfter(2*waiting)); rest != want {
+				t.Errorf("the first reconciliation scan begins after %v, want %v", rest, want)
+			}
+		})
+	}
+}
+
 // A tail scan from the very beginning finds nothing, and the next one leaves out what it would have returned. As that is nothing, this
 // one too brings all that catch-up scans were to bring: otherwise keys that began to wait in between would wait for the next row.
 func TestTailScansOfAnEmptyTableAreWhole(t *testing.T) {

@@ -73,6 +73,9 @@ func (f *Feed) TailTaken(rows, fresh, waiting int, armed time.Time, up bool, end
 	if again > 0 {
 		f.waited += f.took * time.Duration(again) / time.Duration(rows)
 	}
+	if !f.order.Delays() {
+		f.reconciliation.tailTaken(waiting, !f.caughtUp, ended)
+	}
 	f.armed = armed
 	came := fresh + waiting - again
 	f.plan(came, ended, up)

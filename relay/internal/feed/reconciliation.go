@@ -19,6 +19,8 @@ type reconciliation struct {
 	inVain    int // reconciliation scans in a row that found nothing
 	tailReads int // reads of the tail scan since the reconciliation scan's last page
 	strays    strays
+	replaced  bool // the present tail scan begins at the very beginning, as a reconciliation scan does
+	waiting   int  // number of rows of such a tail scan that must wait
 }
 
 const (
@@ -92,6 +94,14 @@ func (f *Feed) ReconciliationTaken(fresh int, more bool, now time.Time) (again b
 		f.Again()
 	}
 	return again
+}
+
+// tailTaken records a page of the tail scan, of which a number of rows must wait. After a tail scan from the very beginning, the
+// next reconciliation scan waits as after one that has read these rows in vain.
+func (s *reconciliation) tailTaken(waiting int, more bool, now time.Time) {
+	if s.waiting += waiting; s.replaced && !more {
+		s.due, s.replaced = Later(s.due, now.Add(RestAfter(s.waiting))), false
+	}
 }
 
 func (f *Feed) reconcilePause() time.Duration {
