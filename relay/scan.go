@@ -87,10 +87,6 @@ func (s *reads) readScan(now time.Time) bool {
 // takeScan takes a page of a scan.
 func (s *reads) takeScan(r read) {
 	c, d := &s.scan, s.dispatch
-	if !d.ScanUnder() {
-		d.Ended()
-		return
-	}
 	if c.within == nil {
 		if !s.feed.Late.MayScan(&r.page.Ended) {
 			s.feed.Nudge()
