@@ -31,7 +31,7 @@ var late = []mutant{
 	{
 		name:   "row before a head goes before what was left to a tail scan",
 		breaks: "rows of one transaction keep their order, whatever their key waits for",
-		file:   "relay/internal/dispatch/admit.go", old: "			w.low = min(w.low, d.below(first)) // but not", new: "			_ = first // but not",
+		file:   "relay/internal/dispatch/admit.go", old: "		w.low = min(w.low, d.below(first)) // but not", new: "		_ = first // but not",
 		pkg: "./relay", tests: "^TestLateRowsOfOneTransaction$",
 	},
 	{

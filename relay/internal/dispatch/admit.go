@@ -133,8 +133,7 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 }
 
 // letPass lets a row of a waiting key go on, or passes it over, and reports which. The row goes on if it is the head that
-// is tried, if a scan brought it, or if it lies before everything that is known of the key because it was committed late:
-// then it does not wait for what the head waits for. A head that is queued then gives way to it.
+// is tried, if a scan brought it, or if it goes before the head because it was committed late.
 func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 	at := d.lowIn(w, r)
 	switch {
@@ -153,23 +152,32 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 		if !w.stopped && at <= w.next && (from == fromScan || d.ordered() && d.Table.Before(r.Position, d.catch.at)) {
 			return true
 		}
-	case d.ordered() && at < w.head && w.headID != "": // the row goes before the head
-		if first, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == FromFeed); overtakes {
-			w.low = min(w.low, d.below(first)) // but not before what was left to a tail scan when the key did not wait yet
-		}
-		switch {
-		case w.state == trial && d.onWire(w.trial), w.state == writing && w.low < at:
-			w.older, at = true, d.below(at)
-		case w.state == trial, w.low < at:
-			w.low = min(w.low, w.head)
-			d.catchUp(w) // a queued head becomes void
-			d.void = true
-			if w.low >= at {
-				return true
-			}
-		default:
+	case d.ordered() && at < w.head && w.headID != "":
+		return d.letPassHead(r, w, from)
+	}
+	d.passOver(w, at)
+	return false
+}
+
+// letPassHead does this for a row that goes before the head of its key. It does not wait for what the head waits for, but goes on if it
+// lies before everything that is known of the key. A head that is queued then gives way to it.
+func (d *Dispatch) letPassHead(r *Row, w *Wait, from source) bool {
+	at := d.lowIn(w, r)
+	if first, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == FromFeed); overtakes {
+		w.low = min(w.low, d.below(first)) // but not before what was left to a tail scan when the key did not wait yet
+	}
+	switch {
+	case w.state == trial && d.onWire(w.trial), w.state == writing && w.low < at:
+		w.older, at = true, d.below(at)
+	case w.state == trial, w.low < at:
+		w.low = min(w.low, w.head)
+		d.catchUp(w) // a queued head becomes void
+		d.void = true
+		if w.low >= at {
 			return true
 		}
+	default:
+		return true
 	}
 	d.passOver(w, at)
 	return false
