@@ -67,21 +67,28 @@ func (s *reads) readScan(now time.Time) bool {
 		Limit: min(rows, s.feed.Rows(bytes)), Bytes: bytes, First: first, Shards: s.dispatch.Queried(),
 		Upto: s.feed.Upto(), Keys: keys, NullKey: null,
 	}
-	switch {
-	case c.within != nil:
-		q.After, q.Within = c.cursor, c.within
-	case c.from == math.MinInt64:
-		q.Horizon, q.Ended = true, true
-	case q.Keys != nil:
-		q.From, q.Horizon, q.Ended = &c.from, true, true
-	default:
-		q.Recent, q.Horizon, q.Ended = &c.from, true, true
-	}
+	c.page(&q)
 	if s.filters(&q) && c.most > 0 {
 		q.Limit = min(q.Limit, c.most)
 	}
 	s.begin(read{query: q, kind: readScan})
 	return true
+}
+
+// page completes the query for the next page.
+func (c *scan) page(q *outbox.Query) {
+	if c.within != nil {
+		q.After, q.Within = c.cursor, c.within
+		return
+	}
+	q.Horizon, q.Ended = true, true
+	switch {
+	case c.from == math.MinInt64: // from the very beginning
+	case q.Keys != nil:
+		q.From = &c.from
+	default:
+		q.Recent = &c.from
+	}
 }
 
 // takeScan takes a page of a scan.

@@ -163,7 +163,7 @@ var late = []mutant{
 	},
 	{
 		name: "row that comes back overtaken without an order value", breaks: "rows keep their order after a pause, whatever gives it",
-		file: "relay/internal/dispatch/answer.go", old: "	case again && w != nil && (w.state", new: "	case false && (w.state",
+		file: "relay/internal/dispatch/answer.go", old: "	case w != nil && (w.state", new: "	case false && (w.state",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowThatComesBackAfterAPauseIsNotOvertaken$",
 	},
 }

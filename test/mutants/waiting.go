@@ -160,7 +160,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "tail scan takes what a catch-up scan has to bring", breaks: "a key is closed to the tail scan until a catch-up scan has passed",
-		file: "relay/internal/dispatch/admit.go", old: "(from == fromScan || d.ordered() && d.Table.Before(r.Position, d.catch.at))",
+		file: "relay/internal/dispatch/admit.go", old: "(from == fromScan || d.scannedPast(r))",
 		new: "true",
 		pkg: "./relay/internal/dispatch", tests: "^TestTailScanTakesNothingThatAScanHasToBring$",
 	},

@@ -148,8 +148,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 	case w.headID == r.ID() && at == w.head:
 		return false // the row is the head
 	case d.catch.covers(w):
-		// The scan's rows may be on their way, and a row that was committed late goes before them.
-		if !w.stopped && at <= w.next && (from == fromScan || d.ordered() && d.Table.Before(r.Position, d.catch.at)) {
+		if !w.stopped && at <= w.next && (from == fromScan || d.scannedPast(r)) {
 			return true
 		}
 	case d.ordered() && at < w.head && w.headID != "":
@@ -157,6 +156,12 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 	}
 	d.passOver(w, at)
 	return false
+}
+
+// scannedPast reports whether the current scan has come by the place of a row that it did not bring. The rows that it has brought may be
+// on their way, and this one, which was committed late, goes before them.
+func (d *Dispatch) scannedPast(r *Row) bool {
+	return d.ordered() && d.Table.Before(r.Position, d.catch.at)
 }
 
 // letPassHead does this for a row that goes before the head of its key. It does not wait for what the head waits for, but goes on if it

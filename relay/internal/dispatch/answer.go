@@ -127,21 +127,29 @@ func (a *answers) lost(r *Row) bool {
 	w := a.waits.byKey[r.Hash]
 	a.forget(r)
 	switch {
-	case again && w != nil && w.trial == r:
-		w.low = min(w.low, w.head)
-		a.catchUp(w)
-	case again && r.Delayed: // no scan brings it
-		a.restAlone(r, CauseUnavailable, a.now)
-	case again && w != nil && (w.state == catching || w.state != writing && low(r) <= w.head):
-		w.low, w.number = min(w.low, w.next, w.head, low(r)), min(w.number, r.number) // what was read meanwhile goes after it
-		a.catchUp(w)
-		a.void = true
 	case again:
-		a.passKey(r.key, r.Hash, r.Shard, low(r), a.now)
+		a.cameBack(r, w)
 	case w != nil && w.state != writing:
 		a.waits.remove(w)
 	}
 	return true
+}
+
+// cameBack makes a row be read again whose shard was lost for a time while it was on the wire.
+func (a *answers) cameBack(r *Row, w *Wait) {
+	switch {
+	case w != nil && w.trial == r:
+		w.low = min(w.low, w.head)
+		a.catchUp(w)
+	case r.Delayed: // no scan brings it
+		a.restAlone(r, CauseUnavailable, a.now)
+	case w != nil && (w.state == catching || w.state != writing && low(r) <= w.head):
+		w.low, w.number = min(w.low, w.next, w.head, low(r)), min(w.number, r.number) // what was read meanwhile goes after it
+		a.catchUp(w)
+		a.void = true
+	default:
+		a.passKey(r.key, r.Hash, r.Shard, low(r), a.now)
+	}
 }
 
 func (a *answers) accept(r *Row, w *Wait) {

@@ -78,33 +78,13 @@ func (d *Dispatch) done(r *Row) {
 func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 	n := 0 // number of refusals that cannot be written
 	for _, x := range o.Refused {
-		r := x.Row
-		d.done(r)
-		effect := o.Effects[r.Identity()]
-		written, unwritable := effect == Written, effect == Unwritable
-		if unwritable {
+		d.done(x.Row)
+		effect := o.Effects[x.Row.Identity()]
+		if effect == Unwritable {
 			n++
 		}
-		if x.Failed && written {
-			d.Measure.Failed(failure(x.Err), now)
-			d.failureLog.Failed(&r.Message, r.Try, x.Err, true, now)
-			r.finish(x.Err, now)
-		}
-		if r.blocks && !written {
-			d.Failures.notFailed()
-		}
-		if r.wait == nil {
-			d.failureOver(r, now)
-			if written {
-				continue
-			}
-			d.awaitWrite(r)
-		}
-		if w := r.wait; w.state != forgotten {
-			if w.writes--; w.writes == 0 {
-				d.refusalWritten(w, x, effect, now)
-			}
-		}
+		d.failureWritten(x, effect, now)
+		d.keyWritten(x, effect, now)
 	}
 	if n > 0 && now.Sub(d.unwritable) > time.Minute {
 		d.unwritable = now
@@ -112,6 +92,36 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 			"rows", n, "error", o.Why)
 	}
 	d.dropVoid()
+}
+
+// failureWritten notes that a row has failed, or that its failure was not written.
+func (d *Dispatch) failureWritten(x Refusal, effect Effect, now time.Time) {
+	r, written := x.Row, effect == Written
+	if x.Failed && written {
+		d.Measure.Failed(failure(x.Err), now)
+		d.failureLog.Failed(&r.Message, r.Try, x.Err, true, now)
+		r.finish(x.Err, now)
+	}
+	if r.blocks && !written {
+		d.Failures.notFailed()
+	}
+}
+
+// keyWritten goes on with the key of a refused row, if no other refusal of it is being written.
+func (d *Dispatch) keyWritten(x Refusal, effect Effect, now time.Time) {
+	r := x.Row
+	if r.wait == nil {
+		d.failureOver(r, now)
+		if effect == Written {
+			return // the key has not waited
+		}
+		d.awaitWrite(r)
+	}
+	if w := r.wait; w.state != forgotten {
+		if w.writes--; w.writes == 0 {
+			d.refusalWritten(w, x, effect, now)
+		}
+	}
 }
 
 // failure returns the reason for which a row failed with an error.
