@@ -37,6 +37,7 @@ type schedule struct {
 	parts     bool  // a topic has partitions
 	ties      int64 // number of rows in a row with the same order value; 0 if each has one of its own
 	dense     bool  // only events that belong together happen, close to each other
+	refuses   bool  // many rows are refused at first
 	deadens   bool  // writes of rows may have no effect
 	warm      bool  // rows have flowed for longer than recent reads go back
 	rate      float64
@@ -100,6 +101,9 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	}
 	if r.IntN(4) == 0 {
 		c.ties, s.table.unique = 2+r.Int64N(8), false
+	}
+	if r.IntN(16) == 0 {
+		c.press()
 	}
 	s.Apart(destinationOf)
 	if c.parts = r.IntN(2) == 0; c.parts {
@@ -301,6 +305,8 @@ func (c *schedule) freeFailed(oneIn int) {
 func (c *schedule) fault(id string) {
 	fault := c.r.IntN(80)
 	switch {
+	case c.refuses && fault >= 64 && fault < 70:
+		c.Refuse(id, 1+c.r.IntN(3))
 	case c.dense && fault >= 70:
 		c.Answer(id, publisher.ErrNotAttempted)
 	case fault == 0:

@@ -22,6 +22,17 @@ func (c *schedule) pack() {
 	t.took = time.Duration(2+c.r.IntN(20)) * time.Millisecond
 }
 
+// press makes a dense schedule in which refused heads, late commits and equal order values meet while calls take long. A head that went
+// before a row of a page that was not taken was found in one of 20,000 of them.
+func (c *schedule) press() {
+	c.dense = true
+	c.pack()
+	c.refuses, c.late, c.ambiguous, c.block, c.keys = true, true, false, false, 1+c.r.IntN(3)
+	c.ties, c.table.unique = 2+c.r.Int64N(8), false
+	c.table.delays, c.table.readsDue = false, false
+	c.Delay(time.Duration(c.r.IntN(150)) * time.Millisecond)
+}
+
 // simTopics are the topics of schedules.
 var simTopics = []string{"a", "b", "c"}
 
