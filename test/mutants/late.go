@@ -84,6 +84,12 @@ var late = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestHeadWaitsForWhatLiesBeforeIt$",
 	},
 	{
+		name:   "failing row tried before a row of a declined page",
+		breaks: "a row whose failure cannot be written goes after an older row of its key in a page that was not taken",
+		file:   "relay/internal/dispatch/admit.go", old: "	for hash := range d.failing.rows { // these", new: "	for hash := range map[uint64]*Row{} { // these",
+		pkg: "./relay/internal/dispatch", tests: "^TestFailingRowGoesAfterADeclinedOne$",
+	},
+	{
 		name:   "head tried before a row that was seen",
 		breaks: "a row that lies before a head is published first, even if its page was not taken",
 		file:   "relay/internal/dispatch/admit.go", old: "	case w.state != catching && at < w.head:\n",

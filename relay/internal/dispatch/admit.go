@@ -52,6 +52,9 @@ func (d *Dispatch) Take(rows []outbox.Row, from source, now time.Time) (taken, w
 // since they must not go before a row that was seen.
 func (d *Dispatch) Decline(rows []outbox.Row, now time.Time) {
 	busy := d.underWay()
+	for hash := range d.failing.rows { // these are tried again if their failures cannot be written
+		busy[hash] = struct{}{}
+	}
 	for i := range rows {
 		r := &Row{Row: &rows[i], key: keyOf(&rows[i])}
 		r.Hash = r.key.Hash()

@@ -324,6 +324,19 @@ func TestHeadWaitsForWhatLiesBeforeIt(t *testing.T) {
 	}
 }
 
+// A row's failure is being written when a page with an older row of its key is not taken. The failure cannot be written, and the row is
+// tried again: after the older one.
+func TestFailingRowGoesAfterADeclinedOne(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	sent := handedOver(d, rowsOf("k", "t", 9), now)
+	d.Answer(0, sent, []error{publisher.PermanentError("no", "no")}, now)
+	d.Decline(rowsOf("k", "t", 3), now)
+	d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{sent[0].Identity(): Unwritable}}, now)
+	if waits := d.Trials(10, now.Add(time.Hour)); len(waits) != 0 || d.catch.low != 3 {
+		t.Errorf("%d heads are tried, and a scan begins at %d", len(waits), d.catch.low)
+	}
+}
+
 // A head that rests is read and declined while a row before it is on the wire. It rests on.
 func TestDeclinedHeadRestsOn(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
