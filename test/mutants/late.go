@@ -86,7 +86,8 @@ var late = []mutant{
 	{
 		name:   "failing row tried before a row of a declined page",
 		breaks: "a row whose failure cannot be written goes after an older row of its key in a page that was not taken",
-		file:   "relay/internal/dispatch/admit.go", old: "	for hash := range d.failing.rows { // these", new: "	for hash := range map[uint64]*Row{} { // these",
+		file:   "relay/internal/dispatch/admit.go", old: "	for hash := range d.failing.rows { // these",
+		new: "	for hash := range map[uint64]*Row{} { // these",
 		pkg: "./relay/internal/dispatch", tests: "^TestFailingRowGoesAfterADeclinedOne$",
 	},
 	{

@@ -160,6 +160,7 @@ func (d *Dispatch) queued() (n int) {
 // Hand gives every idle worker its next batch. After an outage, the lanes take turns at trying first.
 func (d *Dispatch) Hand(now time.Time, to func(lane int, rows []*Row)) {
 	d.failsSlowly(now)
+	d.outageWithoutRows(now)
 	for n := range d.lanes {
 		i := (d.turn + n) % len(d.lanes)
 		if rows := d.batch(i, now); rows != nil {

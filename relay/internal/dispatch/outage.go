@@ -46,6 +46,17 @@ func (d *Dispatch) Triable() time.Time {
 	return d.outage.until
 }
 
+// outageWithoutRows ends an outage of which no row is left that could try the destination: they have expired, or their shards were given
+// away. Whether the broker can be reached, the probe says; without this, the destination would count as down until the next row comes.
+func (d *Dispatch) outageWithoutRows(now time.Time) {
+	if !d.outage.active() || d.outage.waits(now) || len(d.inFlight)+len(d.waits.byKey) > 0 || d.waits.crowd != nil || d.ScanWanted() {
+		return
+	}
+	d.outage = outage{}
+	d.To.Reported.Over()
+	d.Logger.Info("no row waits for the destination any longer; the next one tries it")
+}
+
 // waiting reports whether rows are queued for an idle worker.
 func (d *Dispatch) waiting() bool {
 	return slices.ContainsFunc(d.lanes, func(l lane) bool { return l.wire == nil && l.len() > 0 && !l.idle })
