@@ -71,13 +71,14 @@ func (f *Feed) rings(rows int, now time.Time) float64 {
 }
 
 // MostRings returns how many writers may ring per second. A commit that notifies excludes all others that notify until
-// it is on disk, and on the standby if it waits for one. The relay's own commits show how long that takes: 5 ms for
-// each would leave writers 200 commits per second. Each ring causes a read, so reads count in the same way.
+// it is on disk, and on the standby if it waits for one. The relay's own marks show how long that takes, beyond a statement without a
+// commit: 5 ms for each would leave writers 200 commits per second. Each ring causes a read, so reads count in the same way.
 func (f *Feed) MostRings() float64 {
 	if !f.wrote.full() {
 		return unsure
 	}
-	return min(busyRate, ringShare/max(f.wrote.median(), f.looks.shortest()).Seconds())
+	look := f.looks.shortest()
+	return min(busyRate, ringShare/max(f.wrote.median()-look, look).Seconds())
 }
 
 // Wrote records how long it took to mark a number of rows.

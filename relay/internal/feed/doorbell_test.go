@@ -97,6 +97,19 @@ func TestFewerWritersRingWhereCommitsTakeLong(t *testing.T) {
 			t.Errorf("%d rows in %v: %v a second may ring, want %v", test.rows, test.took, most, test.most)
 		}
 	}
+	for range f.looks.times { // a mark is a statement, which takes about as long as a look, and a commit
+		f.looks.add(250 * time.Microsecond)
+	}
+	for range f.wrote.times {
+		f.Wrote(1, 750*time.Microsecond)
+	}
+	if most := f.MostRings(); math.Abs(most-1000) > 0.1 {
+		t.Errorf("where commits take 500 µs: %v a second may ring", most)
+	}
+	f.looks = newLately(enough)
+	for range f.wrote.times {
+		f.Wrote(1, 300*time.Microsecond)
+	}
 	f.Wrote(1, time.Second)
 	if most := f.MostRings(); most != busyRate {
 		t.Errorf("one write that took long: %v a second may ring", most)
