@@ -50,7 +50,7 @@ const deadPartitionName = "keys of a topic with a dead partition"
 func deadPartition(c cluster.Cluster) trouble {
 	lone := c.Nodes()[cluster.Size-1]
 	return trouble{
-		name: deadPartitionName, numbers: []int{100, 10_000}, mostEnded: 10_000, topic: missing,
+		name: deadPartitionName, numbers: []int{100, 100_000}, mostEnded: 100_000, topic: missing,
 		begins: func(ctx context.Context, s *site) error {
 			name := s.topicNamed(missing)
 			kafka := s.broker

@@ -111,10 +111,10 @@ func (d *Dispatch) NextTrial(wake func(time.Time)) {
 }
 
 // TrialRest returns how long to rest after a read of heads that took some time. However many keys wait, their heads leave time for
-// other reads, and more if they are tried in vain. To publish a head and to write its refusal takes longer than to read it, and a
-// thousand in a second are enough: the first that is accepted ends that. With 100,000 keys refused, more than 4,000 were tried in a
-// second. The p99 of the others was 2.7 times as long as without them, with five times the tuples read, and is 1.4 times as long since,
-// with twice the tuples (test/bench, trouble).
+// other reads, and more if they are tried in vain. To publish a head and to write its refusal takes longer than to read it, and five
+// hundred in a second are enough: the first that is accepted ends that. With 100,000 keys refused, more than 4,000 were tried in a
+// second. The p99 of the others was 2.7 times as long as without them, with five times the tuples read, and is 1.2 times as long since,
+// with 1.4 to 1.6 times the tuples (test/bench, trouble).
 //
 // The rest also gathers what becomes due at about the same time: a read, a look for late rows before it, and a publish take the same
 // time for one head as for a hundred. It is short beside the pauses of so many causes. Nothing is to be gathered if not all heads that
@@ -128,7 +128,7 @@ func (d *Dispatch) TrialRest(read []*Wait, took time.Duration) time.Duration {
 				refused++
 			}
 		}
-		rest = max(rest, min(feed.RestShare*took, longestVain), feed.RestAfter(refused))
+		rest = max(rest, min(feed.RestShare*took, longestVain), time.Duration(refused)*vainShare)
 	}
 	if len(d.asking)+len(d.askingHeld) > len(read) {
 		return rest
@@ -137,8 +137,9 @@ func (d *Dispatch) TrialRest(read []*Wait, took time.Duration) time.Duration {
 }
 
 const (
-	trialRest   = 4                // as a multiple of the time that the read took
-	gatherShare = time.Millisecond // for each cause that is tried again by itself
+	trialRest   = 4                    // as a multiple of the time that the read took
+	vainShare   = 2 * time.Millisecond // for each head that is tried in vain
+	gatherShare = time.Millisecond     // for each cause that is tried again by itself
 	mostGather  = 100 * time.Millisecond
 )
 

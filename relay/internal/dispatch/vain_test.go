@@ -32,8 +32,8 @@ func TestHeadsInVainRest(t *testing.T) {
 		d.ask(&Wait{hash: uint64(i), index: -1, hold: []*hold{nil, {}}[i%2]})
 	}
 	asked := d.firstAsked(500)
-	if rest := d.TrialRest(asked, time.Millisecond); len(asked) != 500 || rest != 100*time.Millisecond {
-		t.Errorf("%d heads are read at once and rest %v, want a millisecond for each of 100 that were refused", len(asked), rest)
+	if rest := d.TrialRest(asked, time.Millisecond); len(asked) != 500 || rest != 200*time.Millisecond {
+		t.Errorf("%d heads are read at once and rest %v, want two milliseconds for each of 100 that were refused", len(asked), rest)
 	}
 	few := testDispatch(t)
 	openHolds(&few.holds, 100)
