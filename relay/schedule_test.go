@@ -41,6 +41,7 @@ type schedule struct {
 	deadens   bool  // writes of rows may have no effect
 	warm      bool  // rows have flowed for longer than recent reads go back
 	rate      float64
+	age       time.Duration // rows that are older fail instead of being sent; 0 if none does
 	events    int
 	pause     time.Duration // the longest pause between two events
 
@@ -104,6 +105,9 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	}
 	if r.IntN(16) == 0 {
 		c.press()
+	}
+	if r.IntN(8) == 0 {
+		c.age = time.Duration(300+r.IntN(4000)) * time.Millisecond
 	}
 	s.Apart(destinationOf)
 	if c.parts = r.IntN(2) == 0; c.parts {
@@ -292,11 +296,12 @@ func (c *schedule) overdue() (next []overdue) {
 	return next
 }
 
-// freeFailed retries or discards one of the given number of failed rows. Rows that no broker ever accepts are discarded.
+// freeFailed retries or discards one of the given number of failed rows. Rows that no broker ever accepts are discarded, and those that
+// may be too old.
 func (c *schedule) freeFailed(oneIn int) {
 	for _, id := range c.table.failedRows() {
 		if c.r.IntN(oneIn) == 0 {
-			c.table.free(id, c.r.IntN(4) == 0 || slices.Contains(c.unlucky, id))
+			c.table.free(id, c.r.IntN(4) == 0 || slices.Contains(c.unlucky, id) || c.age > 0)
 		}
 	}
 }

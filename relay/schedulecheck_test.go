@@ -146,6 +146,7 @@ func (c *schedule) checkRow(row *simRow, delivered bool) {
 	}
 	unlucky := slices.Contains(c.unlucky, row.id)
 	switch {
+	case c.age > 0 && row.failed && strings.Contains(row.lastError, "expired"): // after any number of attempts
 	case unlucky && !row.failed && !row.discarded:
 		c.t.Errorf("%s cannot be delivered and did not fail", row.id)
 	case row.failed && !unlucky && refused < 5:

@@ -24,18 +24,20 @@ func (c *schedule) begin() {
 	there := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: &c.auditDown}
 	d := c.destination("default", c.Broker)
 	d.Publisher, d.BackoffMin, d.BackoffMax, d.BlockFailed = here, 50*time.Millisecond, time.Second, c.block
-	d.Rate = c.rate
+	d.Rate, d.MaxAge = c.rate, c.age
 	c.destinations = []*Destination{d}
 	var copies *tracked
 	if c.other != nil {
 		copies = &tracked{Publisher: c.other.Publisher(), schedule: c.other, down: new(atomic.Bool)}
 		to := c.destination("copies", c.other.Broker)
 		to.Publisher, to.BackoffMin, to.BackoffMax, to.BlockFailed = copies, d.BackoffMin, d.BackoffMax, c.other.block
+		to.MaxAge = c.age
 		to.Columns = map[string]string{"relayed_at": "copied_at"}
 		c.destinations = append(c.destinations, to)
 	}
 	if c.two {
 		audit := c.destination("audit", c.Broker)
+		audit.MaxAge = c.age
 		audit.Publisher, audit.BackoffMax, audit.BlockFailed, audit.Topics = there, d.BackoffMax, d.BlockFailed, []string{"audit.*"}
 		c.destinations = slices.Insert(c.destinations, 0, audit)
 	}

@@ -17,7 +17,7 @@ func newCopies(of *schedule) *schedule {
 	table.txid = r.IntN(2) == 0
 	s := &sim{t: of.sim.t, table: table.also(), Broker: publishertest.NewBroker(), limits: of.limits}
 	c := &schedule{
-		sim: s, t: of.t, r: r, copies: true, ambiguous: of.ambiguous, late: of.late, dense: of.dense, refuses: of.refuses,
+		sim: s, t: of.t, r: r, copies: true, ambiguous: of.ambiguous, late: of.late, dense: of.dense, refuses: of.refuses, age: of.age,
 		block: r.IntN(3) == 0, parts: r.IntN(2) == 0,
 		deadens: of.deadens, alters: of.alters, release: func() {},
 	}
