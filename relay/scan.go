@@ -106,9 +106,11 @@ func (s *reads) takeScan(r read) {
 	taken := d.TakeScan(r.page, r.ended)
 	c.cursor = r.page.End
 	took := r.ended.Sub(r.started)
+	inVain := took
 	if n := len(r.page.Rows); n > 0 {
-		s.patience[readScan].rest = r.ended.Add(scanRest * took * time.Duration(n-taken) / time.Duration(n))
+		inVain = took * time.Duration(n-taken) / time.Duration(n)
 	}
+	s.patience[readScan].rest = r.ended.Add(scanRest * inVain)
 	if s.filters(&r.query) && took < filterLimit/4 {
 		c.most = 2 * min(c.most, r.query.Limit)
 	}

@@ -84,6 +84,12 @@ var late = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestHeadWaitsForWhatLiesBeforeIt$",
 	},
 	{
+		name:   "row on the wire overtakes after a short scan",
+		breaks: "a row that comes back from the broker goes after an older one that was passed over, wherever a scan has ended meanwhile",
+		file:   "relay/internal/dispatch/catchup.go", old: "		case beyond[w]:\n", new: "		case beyond[w] && false:\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowOnTheWireDoesNotOvertakeAfterAShortScan$",
+	},
+	{
 		name:   "failing row tried before a row of a declined page",
 		breaks: "a row whose failure cannot be written goes after an older row of its key in a page that was not taken",
 		file:   "relay/internal/dispatch/admit.go", old: "	for hash := range d.failing.rows { // these",

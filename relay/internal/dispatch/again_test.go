@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -35,6 +36,35 @@ func TestRowOnTheWireDoesNotOvertakeWhenTheTailScanBeginsAgain(t *testing.T) {
 	d.Begin()
 	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
 	published(t, d, nil, "")
+}
+
+// So it is if a catch-up scan reaches its end, where the tail scan that has begun again is, before either comes to these rows. When the
+// tail scan has come by, the next catch-up scan opens the key.
+func TestRowOnTheWireDoesNotOvertakeAfterAShortScan(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	sent := handedOver(d, rowsOf("k", "t", 9), now)
+	d.Decline(rowsOf("k", "t", 6), now)
+	d.Whole()
+	scan := func(rows ...outbox.Row) {
+		d.Begin()
+		d.Take(rows, FromFeed, now)
+		d.Scanning()
+		d.Begin()
+		d.TakeScan(page(rows), now)
+		if again := d.Scanned(now); again > 0 {
+			t.Errorf("the tail scan waits for the scans of %d keys, which wait for it", again)
+		}
+	}
+	scan(rowsOf("other", "t", 2)...)
+	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+	published(t, d, nil, "other-2")
+	published(t, d, nil, "")
+	scan(append(rowsOf("k", "t", 6), rowsOf("k", "t", 9)...)...)
+	published(t, d, nil, "k-6")
+	published(t, d, nil, "k-9")
+	if n := len(d.waits.catching); n > 0 {
+		t.Errorf("%d keys are still closed", n)
+	}
 }
 
 // A row is on the wire while its shard is not relayed for a moment, as in a short pause. The tail scan that begins again meets it while it

@@ -191,6 +191,7 @@ func (d *Dispatch) Scanning() (low int64) {
 // Scanned notes that the scan has reached its end. A key is open again if nothing of it was passed over since the scan
 // began. It returns the number of the other keys of this scan, which the next scan brings.
 func (d *Dispatch) Scanned(now time.Time) (again int) {
+	beyond := d.beyondScan()
 	d.catch.under = false
 	defer d.dropVoid()
 	for w := range d.waits.catching {
@@ -199,12 +200,28 @@ func (d *Dispatch) Scanned(now time.Time) (again int) {
 		case w.next != nothing:
 			again++
 			d.cover(w, w.next)
+		case beyond[w]:
+			d.cover(w, w.low)
 		default:
 			d.waits.remove(w)
 		}
 	}
 	d.CloseUnmet(now)
 	return again
+}
+
+// beyondScan returns the keys that have a row on the wire to which the current scan has not come. A scan ends where the tail scan is,
+// which may have begun again: such a row may come back, and must not go before one that was passed over between the two.
+func (d *Dispatch) beyondScan() map[*Wait]bool {
+	beyond := map[*Wait]bool{}
+	for i := range d.lanes {
+		for _, r := range d.lanes[i].wire {
+			if w := d.waits.byKey[r.Hash]; w != nil && d.catch.covers(w) && !d.brought(w, r) {
+				beyond[w] = true
+			}
+		}
+	}
+	return beyond
 }
 
 // AbandonScan notes that the scan will not reach its end. The next scan brings what this one was to bring.
