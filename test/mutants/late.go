@@ -90,10 +90,36 @@ var late = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestRowOnTheWireDoesNotOvertakeAfterAShortScan$",
 	},
 	{
+		name:   "failing row opens its key at a short scan",
+		breaks: "a row whose failure cannot be written goes after an older one that was passed over, wherever a scan has ended meanwhile",
+		file:   "relay/internal/dispatch/catchup.go", old: "	for _, r := range d.failing.rows {\n		look(r)\n",
+		new: "	for range d.failing.rows {\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestFailingRowWaitsForTheTailScanThatBeginsAgain$",
+	},
+	{
+		name:   "failing row of a shard that came back",
+		breaks: "a failing row whose shard was lost for a time goes only after what was forgotten with the shard",
+		file:   "relay/internal/dispatch/shards.go", old: "	for _, r := range d.failing.rows {\n		r.left = r.left || lost.Has(r.Shard)\n",
+		new: "	for range d.failing.rows {\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestFailingRowOfAShardThatCameBack$",
+	},
+	{
+		name:   "head of a crowd tried before the crowd's scan has come by",
+		breaks: "a refused or held row goes after what was passed over while its key waited in a crowd",
+		file:   "relay/internal/dispatch/head.go", old: "crowd != nil && !single && ", new: "crowd != nil && !single && false && ",
+		pkg: "./relay/internal/dispatch", tests: "^TestHeadOfACrowdGoesAfterWhatTheScanBrings$",
+	},
+	{
+		name:   "scan among rows without an order value has come by all",
+		breaks: "a row that comes back from the broker does not go before one that a scan has yet to bring",
+		file:   "relay/internal/dispatch/catchup.go", old: "		return r.Position.Unordered()\n", new: "		return true\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowComesBackWhileAScanIsAtRowsWithoutAnOrderValue$",
+	},
+	{
 		name:   "failing row tried before a row of a declined page",
 		breaks: "a row whose failure cannot be written goes after an older row of its key in a page that was not taken",
-		file:   "relay/internal/dispatch/admit.go", old: "	for hash := range d.failing.rows { // these",
-		new: "	for hash := range map[uint64]*Row{} { // these",
+		file:   "relay/internal/dispatch/admit.go", old: "	busy := d.mayComeBack()\n",
+		new: "	busy := d.underWay()\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestFailingRowGoesAfterADeclinedOne$",
 	},
 	{

@@ -51,10 +51,7 @@ func (d *Dispatch) Take(rows []outbox.Row, from source, now time.Time) (taken, w
 // Decline leaves the rows of a read to the next read. Younger rows of their keys that are queued, or refused, must wait for a scan,
 // since they must not go before a row that was seen.
 func (d *Dispatch) Decline(rows []outbox.Row, now time.Time) {
-	busy := d.underWay()
-	for hash := range d.failing.rows { // these are tried again if their failures cannot be written
-		busy[hash] = struct{}{}
-	}
+	busy := d.mayComeBack()
 	for i := range rows {
 		r := &Row{Row: &rows[i], key: keyOf(&rows[i])}
 		r.Hash = r.key.Hash()

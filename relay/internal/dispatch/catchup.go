@@ -168,7 +168,15 @@ func (d *Dispatch) goOn(w *Wait) {
 // brought reports whether the current scan, which covers a row's key, has come by the row, or begins after it.
 func (d *Dispatch) brought(w *Wait, r *Row) bool {
 	at := d.catch.at
-	return low(r) < w.low || !d.ordered() || at.Unordered() || !at.IsZero() && !d.Table.Before(at, r.Position)
+	switch {
+	case low(r) < w.low, !d.ordered():
+		return true
+	case at.IsZero():
+		return false
+	case at.Unordered(), r.Position.Unordered(): // rows without an order value come first
+		return r.Position.Unordered()
+	}
+	return !d.Table.Before(at, r.Position)
 }
 
 // want makes the next scan bring rows from an ordinal on.
@@ -210,16 +218,23 @@ func (d *Dispatch) Scanned(now time.Time) (again int) {
 	return again
 }
 
-// beyondScan returns the keys that have a row on the wire to which the current scan has not come. A scan ends where the tail scan is,
-// which may have begun again: such a row may come back, and must not go before one that was passed over between the two.
+// beyondScan returns the keys that have a row on the wire, or one that is failing, to which the current scan has not come. A scan ends
+// where the tail scan is, which may have begun again: such a row may come back, and must not go before one that was passed over between
+// the two.
 func (d *Dispatch) beyondScan() map[*Wait]bool {
 	beyond := map[*Wait]bool{}
+	look := func(r *Row) {
+		if w := d.waits.of(r.Hash); w != nil && d.catch.covers(w) && !d.brought(w, r) {
+			beyond[w] = true
+		}
+	}
 	for i := range d.lanes {
 		for _, r := range d.lanes[i].wire {
-			if w := d.waits.byKey[r.Hash]; w != nil && d.catch.covers(w) && !d.brought(w, r) {
-				beyond[w] = true
-			}
+			look(r)
 		}
+	}
+	for _, r := range d.failing.rows {
+		look(r)
 	}
 	return beyond
 }
@@ -243,12 +258,12 @@ func (d *Dispatch) AbandonScan(from int64) {
 }
 
 // Whole notes that the tail scan begins at the very beginning of the table. It brings what the catch-up scans were to bring, but for
-// keys with rows that are under way: what is on the wire may come back, and must not go before what was passed over.
+// keys with rows that are under way or failing: these may come back, and must not go before what was passed over.
 func (d *Dispatch) Whole() {
 	d.catch.number++
 	d.catch.under, d.catch.low, d.catch.next = false, nothing, ofKeys
 	busy := map[*Wait]bool{}
-	for hash := range d.underWay() {
+	for hash := range d.mayComeBack() {
 		busy[d.waits.of(hash)] = true
 	}
 	for w := range d.waits.catching {

@@ -11,7 +11,11 @@ import (
 // reports false if nothing more is to be done: something was passed over that goes before the row, and a scan brings
 // both, either at once or after the refusal that the key waits for has been written.
 func (d *Dispatch) lead(r *Row) (w *Wait, ok bool) {
+	single := d.waits.byKey[r.Hash] != nil
 	w, at := d.add(r.key, r.Hash, r.Shard), low(r)
+	if crowd := d.waits.inCrowd(r.Hash); crowd != nil && !single && !d.brought(crowd, r) {
+		w.low = min(w.low, crowd.low) // the crowd's scan has yet to bring what is before the row
+	}
 	switch {
 	case w.state == writing:
 		w.low, w.older = min(w.low, d.below(d.lowIn(w, r))), true

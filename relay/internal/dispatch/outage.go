@@ -54,7 +54,7 @@ func (d *Dispatch) outageWithoutRows(now time.Time) {
 	}
 	d.outage = outage{}
 	d.To.Reported.Over()
-	d.Logger.Info("no row waits for the destination any longer; the next one tries it")
+	d.Logger.Info("nothing tries the destination any longer; the next row that is read does")
 }
 
 // waiting reports whether rows are queued for an idle worker.

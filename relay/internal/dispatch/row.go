@@ -22,7 +22,7 @@ type Row struct {
 	Ended    func(failed error, now time.Time) // called when the row is marked or has failed; nil if there is nothing to call
 
 	late    bool  // committed after younger rows had been read
-	left    bool  // its shard was lost while it was on the wire
+	left    bool  // its shard was lost while it was on the wire, or failing
 	blocks  bool  // its failure is being written, and blocks its key
 	unknown int   // number of publishes of this row whose outcome is unknown
 	Try     int64 // number of the next attempt

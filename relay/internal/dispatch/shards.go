@@ -64,6 +64,9 @@ func (d *Dispatch) leave(lost owner.Set) {
 			r.left = r.left || lost.Has(r.Shard)
 		}
 	}
+	for _, r := range d.failing.rows {
+		r.left = r.left || lost.Has(r.Shard)
+	}
 	for _, w := range d.waits.byKey {
 		switch {
 		case w.shard == noShard || !lost.Has(w.shard):

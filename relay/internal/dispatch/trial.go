@@ -188,6 +188,16 @@ func (d *Dispatch) underWay() map[uint64]struct{} {
 	return busy
 }
 
+// mayComeBack returns the hashes of these keys, and of those with rows that are failing: they are tried again if their failures cannot
+// be written.
+func (d *Dispatch) mayComeBack() map[uint64]struct{} {
+	busy := d.underWay()
+	for hash := range d.failing.rows {
+		busy[hash] = struct{}{}
+	}
+	return busy
+}
+
 // headGone goes on with a key whose head no longer exists.
 func (d *Dispatch) headGone(w *Wait) {
 	if h := w.hold; h != nil {

@@ -1,0 +1,131 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// scanOf makes the tail scan, which has begun again, and a catch-up scan take these rows and end there.
+func (d *Dispatch) scanOf(rows []outbox.Row, now time.Time) {
+	d.Begin()
+	d.Take(rows, FromFeed, now)
+	d.Scanning()
+	d.Begin()
+	d.TakeScan(page(rows), now)
+	d.Scanned(now)
+}
+
+// A row's failure is being written when a page with an older row of its key is not taken, and the tail scan begins again. The failure
+// cannot be written, and the row is tried again: after the older one, wherever a catch-up scan has ended meanwhile.
+func TestFailingRowWaitsForTheTailScanThatBeginsAgain(t *testing.T) {
+	for name, meanwhile := range map[string]func(*Dispatch, time.Time){
+		"nothing is read meanwhile": func(*Dispatch, time.Time) {},
+		"a scan ends before it":     func(d *Dispatch, now time.Time) { d.scanOf(rowsOf("other", "t", 2), now) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			sent := handedOver(d, rowsOf("k", "t", 9), now)
+			d.Answer(0, sent, []error{publisher.PermanentError("no", "no")}, now)
+			d.Decline(rowsOf("k", "t", 3), now)
+			d.Whole()
+			meanwhile(d, now)
+			d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{sent[0].Identity(): Unwritable}}, now)
+			if waits := d.Trials(10, now.Add(time.Hour)); len(waits) != 0 {
+				t.Errorf("%d heads are tried before the tail scan has come by row 3", len(waits))
+			}
+		})
+	}
+}
+
+// A row's failure is being written while its shard is not relayed for a moment, and an older row that was queued is forgotten. The
+// failure cannot be written, and the row is tried again after the older one.
+func TestFailingRowOfAShardThatCameBack(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	sent := handedOver(d, rowsOf("k", "t", 9), now)
+	d.Take(rowsOf("k", "t", 3), FromFeed, now)
+	d.Answer(0, sent, []error{publisher.PermanentError("no", "no")}, now)
+	d.own(owner.Set{})
+	d.own(owner.All(1))
+	d.Whole()
+	d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{sent[0].Identity(): Unwritable}}, now)
+	if waits := d.Trials(10, now.Add(time.Hour)); len(waits) != 0 {
+		t.Errorf("%q is tried before k-3", waits[0].headID)
+	}
+}
+
+// crowded returns a dispatch in which k-9 is on the wire, and k waits in a crowd whose time is over, since k-6 was passed over.
+func crowded(t *testing.T, now time.Time) (d *Dispatch, sent []*Row) {
+	t.Helper()
+	d = testDispatch(t)
+	d.waits.most = 1
+	d.Take(rowsOf("x", "t", 1), FromFeed, now)
+	published(t, d, errRefused, "x-1")
+	refusalsWritten(d, now)
+	d.Begin()
+	sent = handedOver(d, rowsOf("k", "t", 9), now)
+	d.Decline(rowsOf("k", "t", 6), now)
+	d.Trials(0, now.Add(crowdRest))
+	if d.waits.former == nil {
+		t.Fatal("the crowd waits on")
+	}
+	return d, sent
+}
+
+// A row on the wire whose key waits in a crowd does not go before what was passed over, wherever a scan has ended meanwhile.
+func TestRowOfACrowdDoesNotOvertakeAfterAShortScan(t *testing.T) {
+	now := time.Now()
+	d, sent := crowded(t, now)
+	d.Whole()
+	d.scanOf(rowsOf("other", "t", 2), now)
+	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+	published(t, d, nil, "other-2")
+	published(t, d, nil, "")
+}
+
+// Nor does it when it is refused or held while the scan for the crowd is on its way, and there is room again to remember its key by
+// itself.
+func TestHeadOfACrowdGoesAfterWhatTheScanBrings(t *testing.T) {
+	for name, answer := range map[string]error{"refused": errRefused, "held": errNoTopic} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			d, sent := crowded(t, now)
+			d.waits.most = 2
+			d.Begin()
+			d.Scanning()
+			d.Answer(0, sent, []error{answer}, now)
+			refusalsWritten(d, now)
+			for _, w := range d.Trials(10, now.Add(time.Hour)) {
+				if w.headID == "k-9" {
+					t.Error("k-9 is tried before the scan has brought k-6")
+				}
+			}
+		})
+	}
+}
+
+// A row comes back from the broker while a scan that began at the very beginning is among rows without an order value, or has ended there.
+// It does not go before one that was passed over.
+func TestRowComesBackWhileAScanIsAtRowsWithoutAnOrderValue(t *testing.T) {
+	for name, ends := range map[string]bool{"it goes on": false, "it ends": true} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			sent := handedOver(d, rowsOf("k", "t", 9), now)
+			d.Decline(rowsOf("k", "t", 6), now)
+			d.Whole()
+			d.Scanning()
+			d.Begin()
+			first := rowsOf("other", "t", 1)
+			first[0].Position = outbox.AtNull("other-1")
+			if d.TakeScan(page(first), now); ends {
+				d.Scanned(now)
+			}
+			d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+			published(t, d, nil, "other-1")
+			published(t, d, nil, "")
+		})
+	}
+}
