@@ -64,7 +64,7 @@ func TestOwnerNotesWhatCommitsTake(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		stop()
-		if most := s.loop.reads.feed.MostRings(); most > 50 {
+		if most := s.loop.reads.feed.MostRings(); most > 51 { // a read takes as long, beside its row
 			t.Errorf("commits take %v, and %v a second may ring", s.table.took, most)
 		}
 	})

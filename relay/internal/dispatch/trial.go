@@ -188,8 +188,8 @@ func (d *Dispatch) underWay() map[uint64]struct{} {
 	return busy
 }
 
-// mayComeBack returns the hashes of these keys, and of those with rows that are failing: they are tried again if their failures cannot
-// be written.
+// mayComeBack returns the hashes of the keys that have rows under way, or failing ones, which are tried again if their failures cannot be
+// written.
 func (d *Dispatch) mayComeBack() map[uint64]struct{} {
 	busy := d.underWay()
 	for hash := range d.failing.rows {
