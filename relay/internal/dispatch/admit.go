@@ -164,8 +164,8 @@ func (d *Dispatch) scannedPast(r *Row) bool {
 	return d.ordered() && d.Table.Before(r.Position, d.catch.at)
 }
 
-// letPassHead does this for a row that goes before the head of its key. It does not wait for what the head waits for, but goes on if it
-// lies before everything that is known of the key. A head that is queued then gives way to it.
+// letPassHead lets a row go on that goes before the head of its key, or passes it over, and reports which. It does not wait for what the
+// head waits for, but goes on if it lies before everything that is known of the key. A head that is queued then gives way to it.
 func (d *Dispatch) letPassHead(r *Row, w *Wait, from source) bool {
 	at := d.lowIn(w, r)
 	if first, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == FromFeed); overtakes {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -45,21 +44,11 @@ func TestRowOnTheWireDoesNotOvertakeAfterAShortScan(t *testing.T) {
 	sent := handedOver(d, rowsOf("k", "t", 9), now)
 	d.Decline(rowsOf("k", "t", 6), now)
 	d.Whole()
-	scan := func(rows ...outbox.Row) {
-		d.Begin()
-		d.Take(rows, FromFeed, now)
-		d.Scanning()
-		d.Begin()
-		d.TakeScan(page(rows), now)
-		if again := d.Scanned(now); again > 0 {
-			t.Errorf("the tail scan waits for the scans of %d keys, which wait for it", again)
-		}
-	}
-	scan(rowsOf("other", "t", 2)...)
+	d.scanOf(t, rowsOf("other", "t", 2), now)
 	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
 	published(t, d, nil, "other-2")
 	published(t, d, nil, "")
-	scan(append(rowsOf("k", "t", 6), rowsOf("k", "t", 9)...)...)
+	d.scanOf(t, rowsOf("k", "t", 6, 9), now)
 	published(t, d, nil, "k-6")
 	published(t, d, nil, "k-9")
 	if n := len(d.waits.catching); n > 0 {

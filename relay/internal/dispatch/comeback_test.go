@@ -9,22 +9,26 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// scanOf makes the tail scan, which has begun again, and a catch-up scan take these rows and end there.
-func (d *Dispatch) scanOf(rows []outbox.Row, now time.Time) {
+// scanOf makes the tail scan, which has begun again, and a catch-up scan take these rows and end there. The tail scan must not wait for
+// keys that wait for it.
+func (d *Dispatch) scanOf(t *testing.T, rows []outbox.Row, now time.Time) {
+	t.Helper()
 	d.Begin()
 	d.Take(rows, FromFeed, now)
 	d.Scanning()
 	d.Begin()
 	d.TakeScan(page(rows), now)
-	d.Scanned(now)
+	if again := d.Scanned(now); again > 0 {
+		t.Errorf("the tail scan waits for the scans of %d keys, which wait for it", again)
+	}
 }
 
 // A row's failure is being written when a page with an older row of its key is not taken, and the tail scan begins again. The failure
 // cannot be written, and the row is tried again: after the older one, wherever a catch-up scan has ended meanwhile.
 func TestFailingRowWaitsForTheTailScanThatBeginsAgain(t *testing.T) {
-	for name, meanwhile := range map[string]func(*Dispatch, time.Time){
-		"nothing is read meanwhile": func(*Dispatch, time.Time) {},
-		"a scan ends before it":     func(d *Dispatch, now time.Time) { d.scanOf(rowsOf("other", "t", 2), now) },
+	for name, meanwhile := range map[string]func(*testing.T, *Dispatch, time.Time){
+		"nothing is read meanwhile": func(*testing.T, *Dispatch, time.Time) {},
+		"a scan ends before it":     func(t *testing.T, d *Dispatch, now time.Time) { d.scanOf(t, rowsOf("other", "t", 2), now) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, now := testDispatch(t), time.Now()
@@ -32,7 +36,7 @@ func TestFailingRowWaitsForTheTailScanThatBeginsAgain(t *testing.T) {
 			d.Answer(0, sent, []error{publisher.PermanentError("no", "no")}, now)
 			d.Decline(rowsOf("k", "t", 3), now)
 			d.Whole()
-			meanwhile(d, now)
+			meanwhile(t, d, now)
 			d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{sent[0].Identity(): Unwritable}}, now)
 			if waits := d.Trials(10, now.Add(time.Hour)); len(waits) != 0 {
 				t.Errorf("%d heads are tried before the tail scan has come by row 3", len(waits))
@@ -80,7 +84,7 @@ func TestRowOfACrowdDoesNotOvertakeAfterAShortScan(t *testing.T) {
 	now := time.Now()
 	d, sent := crowded(t, now)
 	d.Whole()
-	d.scanOf(rowsOf("other", "t", 2), now)
+	d.scanOf(t, rowsOf("other", "t", 2), now)
 	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
 	published(t, d, nil, "other-2")
 	published(t, d, nil, "")
