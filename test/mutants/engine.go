@@ -73,7 +73,8 @@ var engine = []mutant{
 	{
 		name:   "reads in table order go on when the tail scan begins again",
 		breaks: "rows of the same priority keep their order when shards leave and come back",
-		file:   "relay/internal/feed/feed.go", old: "f.guard = math.MinInt64, false, guard{}", new: "f.long = math.MinInt64, false, false",
+		file:   "relay/internal/feed/feed.go", old: "f.guard = false, math.MinInt64, false, guard{}",
+		new: "f.long = false, math.MinInt64, false, false",
 		pkg: "./relay/internal/feed", tests: "^TestGuardBeginsAgainWithTheTailScan$",
 	},
 	{

@@ -177,6 +177,25 @@ var late = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestRefusedRowGoesAfterAPassedOneWithItsOrderValue$",
 	},
 	{
+		name:   "order that is not known taken for brought",
+		breaks: "a row that comes back goes after what a scan has yet to bring, among equal order values too",
+		file:   "relay/internal/dispatch/catchup.go", old: "	return at == r.Position || d.Table.Before(r.Position, at)\n",
+		new: "	return !d.Table.Before(at, r.Position)\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowComesBackWhileAScanIsAmongEqualOrderValues$",
+	},
+	{
+		name:   "brought row brought once more",
+		breaks: "a key whose rows a scan has brought goes on, among equal order values too",
+		file:   "relay/internal/dispatch/admit.go", old: "			r.scan = d.catch.number\n", new: "",
+		pkg: "./relay/internal/dispatch", tests: "^TestBroughtRowStaysQueuedAmongEqualOrderValues$",
+	},
+	{
+		name:   "tail scan that leaves out the first rows taken for whole",
+		breaks: "what was passed over is brought, also where only rows without an order value were read so far",
+		file:   "relay/internal/feed/feed.go", old: "	return !f.met &&", new: "	return f.highest == math.MinInt64 &&",
+		pkg: "./relay/internal/feed", tests: "^TestTailScanThatLeavesOutTheFirstRowsIsNotWhole$",
+	},
+	{
 		name:   "refused row goes before what a scan brings",
 		breaks: "a row that is refused goes after an older one that a scan is on its way to",
 		file:   "relay/internal/dispatch/head.go", old: "		if !d.catch.covers(w) || !d.brought(w, r) {", new: "		if !d.catch.covers(w) {",

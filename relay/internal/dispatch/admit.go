@@ -149,6 +149,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 		return false // the row is the head
 	case d.catch.covers(w):
 		if !w.stopped && at <= w.next && (from == fromScan || d.scannedPast(r)) {
+			r.scan = d.catch.number
 			return true
 		}
 	case d.ordered() && at < w.head && w.headID != "":

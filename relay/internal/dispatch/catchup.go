@@ -165,18 +165,18 @@ func (d *Dispatch) goOn(w *Wait) {
 	d.waits.remove(w)
 }
 
-// brought reports whether the current scan, which covers a row's key, has come by the row, or begins after it.
+// brought reports whether the current scan, which covers a row's key, is known to have come by the row, or begins after it.
 func (d *Dispatch) brought(w *Wait, r *Row) bool {
 	at := d.catch.at
 	switch {
-	case low(r) < w.low, !d.ordered():
+	case low(r) < w.low, !d.ordered(), r.scan == d.catch.number:
 		return true
 	case at.IsZero():
 		return false
-	case at.Unordered(), r.Position.Unordered(): // rows without an order value come first
+	case at.Unordered() != r.Position.Unordered(): // rows without an order value come first
 		return r.Position.Unordered()
 	}
-	return !d.Table.Before(at, r.Position)
+	return at == r.Position || d.Table.Before(r.Position, at)
 }
 
 // want makes the next scan bring rows from an ordinal on.

@@ -133,3 +133,51 @@ func TestRowComesBackWhileAScanIsAtRowsWithoutAnOrderValue(t *testing.T) {
 		})
 	}
 }
+
+// Likewise where a scan is among rows with equal order values whose order is not known: it brings both before either goes on.
+func TestRowComesBackWhileAScanIsAmongEqualOrderValues(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Table = &stubTable{ties: true, textIDs: true}
+	sent := handedOver(d, []outbox.Row{tied(7, "b", "t")}, now)
+	d.Decline([]outbox.Row{tied(7, "a", "t")}, now)
+	d.Scanning()
+	d.Begin()
+	other := rowsOf("other", "t", 7)
+	other[0].Position = outbox.At(7, "0")
+	d.TakeScan(page(other), now)
+	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+	published(t, d, nil, "0")
+	both := []outbox.Row{tied(7, "a", "t"), tied(7, "b", "t")}
+	d.Begin()
+	d.TakeScan(page(both), now)
+	published(t, d, nil, "") // the rest is left to the next scan
+	d.Scanned(now)
+	d.Scanning()
+	d.Begin()
+	d.TakeScan(page(both), now)
+	d.Scanned(now)
+	published(t, d, nil, "a")
+	published(t, d, nil, "b")
+	if n := len(d.waits.catching); n > 0 {
+		t.Errorf("%d keys are still closed", n)
+	}
+}
+
+// A row that a scan has brought is not brought once more, although the order between it and the scan's last row is not known.
+func TestBroughtRowStaysQueuedAmongEqualOrderValues(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Table = &stubTable{ties: true, textIDs: true}
+	d.Take([]outbox.Row{tied(5, "0", "gone")}, FromFeed, now)
+	published(t, d, errNoTopic, "0")
+	d.Begin()
+	d.Take([]outbox.Row{tied(7, "a", "t")}, FromFeed, now)
+	waits := d.Trials(10, now.Add(time.Hour))
+	d.Begin()
+	d.TakeTrials(waits, nil, false, now) // the head is gone, and what was passed over goes on
+	d.Scanning()
+	d.Begin()
+	other := rowsOf("other", "t", 7)
+	d.TakeScan(page([]outbox.Row{tied(7, "a", "t"), other[0]}), now)
+	d.Take([]outbox.Row{tied(9, "c", "t")}, FromFeed, now) // waits: what is queued is gone through
+	published(t, d, nil, "a")
+}

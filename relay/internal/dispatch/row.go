@@ -21,11 +21,12 @@ type Row struct {
 	wait     *Wait                             // the wait whose head it is, while it is tried
 	Ended    func(failed error, now time.Time) // called when the row is marked or has failed; nil if there is nothing to call
 
-	late    bool  // committed after younger rows had been read
-	left    bool  // its shard was lost while it was on the wire, or failing
-	blocks  bool  // its failure is being written, and blocks its key
-	unknown int   // number of publishes of this row whose outcome is unknown
-	Try     int64 // number of the next attempt
+	late    bool   // committed after younger rows had been read
+	left    bool   // its shard was lost while it was on the wire, or failing
+	blocks  bool   // its failure is being written, and blocks its key
+	scan    uint32 // number of the catch-up scan that its key waited for, and that has brought what is before it
+	unknown int    // number of publishes of this row whose outcome is unknown
+	Try     int64  // number of the next attempt
 }
 
 // finish ends the row's span.

@@ -56,6 +56,7 @@ type Feed struct {
 	whole     time.Time // when it last began to bring all rows, where it always begins there
 	owes      bool      // all rows are to be brought, by a tail scan that has not ended
 	partial   bool      // the present tail scan leaves out what an earlier one has returned
+	met       bool      // rows were read since the tail scan last began again, perhaps without an order value
 	highest   int64     // highest ordinal seen
 
 	began   time.Time       // when the tail scan began, with its first page
@@ -264,6 +265,7 @@ func everywhere(s outbox.Snapshot) *outbox.Horizon {
 // see notes the ordinals of the rows that are not left to the next tail scan. If the highest has grown there are new rows,
 // even if they wait. Rows beyond the highest ordinal have not been met before.
 func (f *Feed) see(rows []outbox.Row, now time.Time) {
+	f.met = f.met || len(rows) > 0
 	if f.again = len(rows); !f.order.Ordinal() {
 		return
 	}
@@ -316,7 +318,7 @@ func (f *Feed) turn(page outbox.Page, started time.Time) bool {
 // too, since they must not overtake the tail scan.
 func (f *Feed) Again() {
 	f.cursor, f.caughtUp = outbox.Position{}, false
-	f.highest, f.reconciliation.under, f.guard = math.MinInt64, false, guard{}
+	f.met, f.highest, f.reconciliation.under, f.guard = false, math.MinInt64, false, guard{}
 	f.Late.Forget()
 }
 
@@ -329,12 +331,12 @@ func (f *Feed) Whole(k Kind, q outbox.Query) bool {
 	if !f.Reconciles() {
 		return q.Since == nil
 	}
-	return f.highest == math.MinInt64 && (q.Recent == nil || *q.Recent == math.MinInt64)
+	return !f.met && (q.Recent == nil || *q.Recent == math.MinInt64)
 }
 
 // Scannable reports whether anything was read that a catch-up scan can read again.
 func (f *Feed) Scannable() bool {
-	return f.Reconciles() && !f.Late.Lowered() && f.highest != math.MinInt64
+	return f.Reconciles() && !f.Late.Lowered() && f.met
 }
 
 // Upto returns the ordinal up to which reads go that must reach the last row of the tail scan, and not overtake it.

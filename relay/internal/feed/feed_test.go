@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -218,5 +219,30 @@ func TestTailScansOfAnEmptyTableAreWhole(t *testing.T) {
 		f.Read(kind, outbox.Page{Snapshot: outbox.Snapshot{Oldest: 7, Next: 7, Unassigned: 7}}, now, now)
 		f.TailTaken(0, 0, 0, time.Time{}, false, now)
 		now = now.Add(time.Second)
+	}
+}
+
+// So far only rows without an order value were read, or with the lowest one. The next tail scan leaves them out, so it does not bring what
+// catch-up scans are to bring, and these can.
+func TestTailScanThatLeavesOutTheFirstRowsIsNotWhole(t *testing.T) {
+	for name, at := range map[string]outbox.Position{"without an order value": outbox.AtNull("1"), "the lowest": outbox.At(math.MinInt64, "1")} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			f := New(&order{}, 10, 100, time.Second, 0, now)
+			q, kind, ok := f.Next(now, 100, 1<<20)
+			if !ok || !f.Whole(kind, q) || f.Scannable() {
+				t.Fatalf("the first read is not whole: %+v", q)
+			}
+			rows := rowsAt(1)
+			rows[0].Position = at
+			f.Read(kind, outbox.Page{Rows: rows, Snapshot: outbox.Snapshot{Oldest: 7, Next: 7, Unassigned: 7}}, now, now)
+			f.TailTaken(1, 1, 0, time.Time{}, false, now)
+			if q, kind, ok = f.Next(now.Add(time.Second), 100, 1<<20); !ok || q.Since == nil {
+				t.Fatalf("the next read leaves out nothing: %+v", q)
+			}
+			if f.Whole(kind, q) || !f.Scannable() {
+				t.Error("nothing brings what was passed over")
+			}
+		})
 	}
 }
