@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -26,7 +25,7 @@ func main() {
 // limit is how long the tests of one mutant may take.
 const limit = "3m"
 
-// run tests the tree as it is and then each chosen mutant, and prints the table.
+// run tests the tree as it is and then each chosen mutant, and prints a line for each as it goes.
 func run(ctx context.Context, words []string, out io.Writer) error {
 	root, err := module(ctx)
 	if err != nil {
@@ -42,8 +41,11 @@ func run(ctx context.Context, words []string, out io.Writer) error {
 			return fmt.Errorf("the tree as it is does not pass %s of %s:\n%s", c[1], c[0], v.output)
 		}
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "mutant\tcaught by\tafter\n")
+	width := 0
+	for _, m := range chosen {
+		width = max(width, len(m.name))
+	}
+	fmt.Fprintf(out, "%-*s  caught after  by\n", width, "mutant")
 	var survived []string
 	for _, m := range chosen {
 		v, err := m.test(ctx, root)
@@ -58,10 +60,7 @@ func run(ctx context.Context, words []string, out io.Writer) error {
 			survived = append(survived, m.name)
 			v.by = "NOT CAUGHT"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", m.name, v.by, v.after)
-	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("print table: %w", err)
+		fmt.Fprintf(out, "%-*s  %-12s  %s\n", width, m.name, v.after, v.by)
 	}
 	if len(survived) > 0 {
 		return fmt.Errorf("not caught: %s", strings.Join(survived, ", "))
