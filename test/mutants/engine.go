@@ -231,10 +231,9 @@ var engine = []mutant{
 	{
 		name:   "heads read while nothing can be published",
 		breaks: "during an outage, heads are read only if no queued row can try the destination",
-		file:   "relay/internal/dispatch/outage.go",
-		old:    "	if !d.outage.active() {\n		return time.Time{}\n	}\n	for i := range d.lanes {\n		if",
-		new:    "	if d.outage.err != nil || !d.outage.active() {\n		return time.Time{}\n	}\n	for i := range d.lanes {\n		if",
-		pkg:    "./relay/internal/dispatch", tests: "^TestHeadsAreNotReadInVainInAnOutage$",
+		file:   "relay/internal/dispatch/outage.go", old: "	if !d.outage.active() {\n		return time.Time{}\n",
+		new: "	if d.outage.err != nil || !d.outage.active() {\n		return time.Time{}\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestHeadsAreNotReadInVainInAnOutage$",
 	},
 	{
 		name: "filter ignored", breaks: "a destination reads only its own rows",

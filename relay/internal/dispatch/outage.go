@@ -38,18 +38,27 @@ func (d *Dispatch) Triable() time.Time {
 	if !d.outage.active() {
 		return time.Time{}
 	}
-	for i := range d.lanes {
-		if d.lanes[i].wire != nil || d.lanes[i].len() > 0 {
-			return d.outage.until.Add(time.Hour)
-		}
+	if d.laden() {
+		return d.outage.until.Add(time.Hour)
 	}
 	return d.outage.until
 }
 
-// outageWithoutRows ends an outage of which no row is left that could try the destination: they have expired, or their shards were given
-// away. Whether the broker can be reached, the probe says; without this, the destination would count as down until the next row comes.
+// laden reports whether rows are queued or on the wire.
+func (d *Dispatch) laden() bool {
+	return slices.ContainsFunc(d.lanes, func(l lane) bool { return l.wire != nil || l.len() > 0 })
+}
+
+// outageWithoutRows ends an outage of which no row is left that could try the destination now: they have expired, or their shards were
+// given away. Whether the broker can be reached, the probe says; without this, the destination would count as down until the next row
+// comes, or the next head has waited for its backoff.
 func (d *Dispatch) outageWithoutRows(now time.Time) {
-	if !d.outage.active() || d.outage.waits(now) || len(d.inFlight)+len(d.waits.byKey) > 0 || d.waits.crowd != nil || d.ScanWanted() {
+	switch {
+	case !d.outage.active(), d.outage.waits(now):
+		return
+	case d.laden(), len(d.asking)+len(d.askingHeld) > 0, d.ScanWanted(): // these try, or bring what does
+		return
+	case d.waits.counts[CauseUnavailable] > 0: // these wait because of the outage, each by itself
 		return
 	}
 	d.outage = outage{}

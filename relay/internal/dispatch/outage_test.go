@@ -8,8 +8,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// All rows that could try a destination leave without an answer. The outage is over then, since nothing else would ever end it: the
-// replica would not be ready until the next row came.
+// All rows that could try a destination leave without an answer. The outage is over then, since nothing else would end it: the replica
+// would not be ready until the next row came. A row that was refused and has yet to wait, and one that was accepted and cannot be
+// marked, try nothing.
 func TestOutageWithoutRowsIsOver(t *testing.T) {
 	for name, leave := range map[string]func(*Dispatch, time.Time){
 		"they expire": func(d *Dispatch, now time.Time) {
@@ -23,6 +24,14 @@ func TestOutageWithoutRowsIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, now := testDispatch(t), time.Now()
+			d.To.BackoffMin, d.To.BackoffMax = time.Hour, time.Hour
+			d.Take(rowsOf("refused", "t", 1), FromFeed, now)
+			published(t, d, errRefused, "refused-1")
+			refusalsWritten(d, now)
+			d.Begin()
+			d.Take(rowsOf("accepted", "t", 1), FromFeed, now)
+			published(t, d, nil, "accepted-1")
+			d.Begin()
 			d.To.MaxAge = time.Second
 			rows := of("t", 1, 2)
 			for i := range rows {
