@@ -70,6 +70,7 @@ func TestJudge(t *testing.T) {
 		},
 		"FAIL	x [build failed]":                         {after: "1s"},
 		"panic: deadlock\n	relay.TestSomething.func1()": {built: true, by: "TestSomething", after: "1s"},
+		"panic: nil\n	dispatch.(*Dispatch).Take()":      {built: true, by: "a panic, or the end of its time", after: "1s"},
 	} {
 		got := judge(output, want.passed, time.Second)
 		got.output = ""

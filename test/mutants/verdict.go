@@ -31,10 +31,12 @@ func judge(output string, passed bool, took time.Duration) verdict {
 	for _, match := range failedTest.FindAllStringSubmatch(output, -1) {
 		names = append(names, match[1])
 	}
-	if len(names) == 0 && !passed { // it panicked, or its time was over
+	if len(names) == 0 && !passed && v.built { // it panicked, or its time was over
+		by := "a panic, or the end of its time"
 		if match := testedFunc.FindStringSubmatch(output); match != nil {
-			names = append(names, match[1])
+			by = match[1]
 		}
+		names = append(names, by)
 	}
 	v.by = strings.Join(names, ", ")
 	if match := scheduleOf.FindStringSubmatch(output); match != nil {
