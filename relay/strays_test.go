@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 )
@@ -47,4 +48,16 @@ func TestOrderBeginsAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A row with the largest order value there is ('infinity') waits behind a refused row of its key. It goes when that one is done.
+func TestRowWithTheLargestOrderValue(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		stop := s.start()
+		defer stop()
+		s.Refuse("first", 2)
+		s.table.insert(1, "first", "k", "t")
+		s.table.insert(math.MaxInt64, "last", "k", "t")
+		s.table.drained(t, 5*time.Minute)
+	})
 }

@@ -3,12 +3,13 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"math"
 )
 
 // A FailedRow is a row that has failed and has a key.
 type FailedRow struct {
 	Key, Topic string
-	Ordinal    int64 // as in [Position]
+	Ordinal    int64 // as in [Position]; math.MinInt64 without an order value
 }
 
 // A FailedPage is a part of the failed rows, in the order in which they failed.
@@ -39,7 +40,11 @@ func (t *Table) Failed(ctx context.Context, q Query) (FailedPage, error) {
 	}
 	page := FailedPage{Rows: make([]FailedRow, 0, len(rows)), More: len(rows) == q.Limit}
 	for _, row := range rows {
-		page.Rows = append(page.Rows, FailedRow{Key: string(row[4]), Topic: string(row[3]), Ordinal: ordinal(row[2])})
+		at := ordinal(row[2])
+		if row[2] == nil { // such rows come before all others
+			at = math.MinInt64
+		}
+		page.Rows = append(page.Rows, FailedRow{Key: string(row[4]), Topic: string(row[3]), Ordinal: at})
 	}
 	if page.More {
 		last := rows[len(rows)-1]

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -149,5 +150,18 @@ func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	plan := explain(t, s, strings.NewReplacer("$1", "1000", "$2", "null", "$3", "null", "$4", "null").Replace(table.failedAll))
 	if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") {
 		t.Errorf("plan:\n%s", plan)
+	}
+}
+
+// A failed row without an order value comes before all others. The scan that brings it when it has been retried begins there.
+func TestFailedRowWithoutAnOrderValue(t *testing.T) {
+	s := pgtest.New(t)
+	s.Exec(t, `create table outbox_messages (id bigint generated always as identity primary key, seq bigint, topic text, key text,
+		payload text, relayed_at timestamptz, failed_at timestamptz); create index on outbox_messages (failed_at, id)`)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload, failed_at) values ('t', 'k', '{}', now())`)
+	table := open(t, s, Config{BlockFailed: true, Shards: 8})
+	page, err := table.Failed(t.Context(), Query{Limit: 7})
+	if err != nil || len(page.Rows) != 1 || page.Rows[0].Ordinal != math.MinInt64 {
+		t.Errorf("%+v, %v", page.Rows, err)
 	}
 }

@@ -272,6 +272,9 @@ func (q *Query) LeaveOut(page *Page, writers []uint32) {
 func (q *Query) upto() int64 {
 	last := int64(math.MaxInt64)
 	if q.Upto != nil {
+		if *q.Upto == math.MinInt64 {
+			return math.MinInt64
+		}
 		last = *q.Upto - 1
 	}
 	if q.Within == nil {

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -189,5 +190,13 @@ func TestShards(t *testing.T) {
 	recent := int64(150)
 	if n := len(read(t, table, Query{Recent: &recent, Shards: []int{0, 1, 2, 3}}).Rows); n != 40 {
 		t.Errorf("%d recent rows, want 40", n)
+	}
+}
+
+// A read that ends before the lowest order value reads no row that has one.
+func TestUptoTheLowestOrdinal(t *testing.T) {
+	lowest := int64(math.MinInt64)
+	if upto := (&Query{Upto: &lowest}).upto(); upto > lowest {
+		t.Errorf("the read goes on to %d", upto)
 	}
 }

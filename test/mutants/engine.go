@@ -73,8 +73,8 @@ var engine = []mutant{
 	{
 		name:   "reads in table order go on when the tail scan begins again",
 		breaks: "rows of the same priority keep their order when shards leave and come back",
-		file:   "relay/internal/feed/feed.go", old: "f.guard = false, math.MinInt64, false, guard{}",
-		new: "f.long = false, math.MinInt64, false, false",
+		file:   "relay/internal/feed/feed.go", old: "f.guard = false, math.MinInt64, guard{}",
+		new: "f.long = false, math.MinInt64, false",
 		pkg: "./relay/internal/feed", tests: "^TestGuardBeginsAgainWithTheTailScan$",
 	},
 	{
@@ -261,7 +261,7 @@ var engine = []mutant{
 	{
 		name:   "retried row overtaken",
 		breaks: "OUTBOX_ON_FAILED=block: a retried row goes before its key's younger ones, wherever the tail scan is",
-		file:   "relay/internal/dispatch/failures.go", old: "			d.passKey(k, k.Hash(), noShard, h.low, now)\n",
+		file:   "relay/internal/dispatch/failures.go", old: "			d.passKey(k, k.Hash(), noShard, min(h.low, nothing-1), now)\n",
 		new: "			_, _ = k, h\n",
 		pkg: "./relay", tests: "^TestRetryDuringATailScan$",
 	},

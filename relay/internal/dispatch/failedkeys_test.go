@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -121,5 +122,24 @@ func TestManyFailedRowsAreReadRarely(t *testing.T) {
 		if f.Ask(true); f.due.Sub(now) > time.Second {
 			t.Errorf("%d keys: %v after a command", keys, f.due.Sub(now))
 		}
+	}
+}
+
+// A failed row has the largest order value ('infinity'), and is discarded. A scan brings what its key waits for.
+func TestKeyOfAFailedRowWithTheLargestOrderValueComesFree(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Failures = &failures{}
+	d.own(owner.All(1))
+	d.NextFailed(now)
+	d.TakeFailed(outbox.FailedPage{Rows: []outbox.FailedRow{{Key: "k", Ordinal: math.MaxInt64}}}, true, now, now)
+	now = now.Add(time.Hour)
+	d.NextFailed(now)
+	d.TakeFailed(outbox.FailedPage{}, true, now, now)
+	if !d.ScanWanted() {
+		t.Errorf("no scan is to bring anything: %s", d.Leftover())
+	}
+	d.Scanning()
+	if d.Scanned(now); len(d.waits.byKey) > 0 {
+		t.Errorf("the key waits on: %s", d.Leftover())
 	}
 }

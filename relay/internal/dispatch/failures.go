@@ -159,9 +159,9 @@ func (f *failures) rest(freed int) time.Duration {
 // be committed long before that is known here.
 func (f *failures) fails(r *Row) {
 	text := strings.Clone(r.ordering().text) // the text lies among the bytes of other rows
-	f.known.add(text, r.Position.Ordinal)
+	f.known.add(text, low(r))
 	if f.reading {
-		f.since.add(text, r.Position.Ordinal)
+		f.since.add(text, low(r))
 	}
 }
 
@@ -274,7 +274,7 @@ func (d *Dispatch) freeFailed(now time.Time) (freed int) {
 		case f.found.more.Has(k.Hash()):
 			f.found.least = min(f.found.least, h.low)
 		default:
-			d.passKey(k, k.Hash(), noShard, h.low, now)
+			d.passKey(k, k.Hash(), noShard, min(h.low, nothing-1), now)
 			freed++
 		}
 	}

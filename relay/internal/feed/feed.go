@@ -208,6 +208,7 @@ func (f *Feed) Read(k Kind, page outbox.Page, started, ended time.Time) bool {
 	}
 	switch k {
 	case Reconcile:
+		f.met = f.met || len(page.Rows) > 0
 		f.reconciliation.read(page, took)
 	case Head:
 		f.restarted = ended
@@ -318,7 +319,8 @@ func (f *Feed) turn(page outbox.Page, started time.Time) bool {
 // too, since they must not overtake the tail scan.
 func (f *Feed) Again() {
 	f.cursor, f.caughtUp = outbox.Position{}, false
-	f.met, f.highest, f.reconciliation.under, f.guard = false, math.MinInt64, false, guard{}
+	f.met, f.highest, f.guard = false, math.MinInt64, guard{}
+	f.reconciliation.under, f.reconciliation.tailReads = false, 0
 	f.Late.Forget()
 }
 
@@ -341,9 +343,9 @@ func (f *Feed) Scannable() bool {
 
 // Upto returns the ordinal up to which reads go that must reach the last row of the tail scan, and not overtake it.
 func (f *Feed) Upto() *int64 {
-	upto := f.highest
-	if upto < math.MaxInt64 { // more rows than a page may have the same order value
-		upto++
+	if f.highest == math.MaxInt64 {
+		return nil
 	}
+	upto := f.highest + 1 // more rows than a page may have the same order value
 	return &upto
 }

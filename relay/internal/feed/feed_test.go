@@ -246,3 +246,52 @@ func TestTailScanThatLeavesOutTheFirstRowsIsNotWhole(t *testing.T) {
 		})
 	}
 }
+
+// Rows without an order value are read by a reconciliation scan only, since recent reads leave them out. The next tail scan is not whole
+// then, as above.
+func TestTailScanIsNotWholeAfterAReconciliationScanFoundRows(t *testing.T) {
+	now := time.Now()
+	f := New(&order{}, 10, 100, time.Second, 0, now)
+	snapshot := outbox.Snapshot{Oldest: 7, Next: 7, Unassigned: 7}
+	found := false
+	for range 40 {
+		now = now.Add(time.Second)
+		q, kind, ok := f.Next(now, 100, 1<<20)
+		switch {
+		case !ok:
+		case kind == Reconcile:
+			rows := rowsAt(1)
+			rows[0].Position, found = outbox.AtNull("1"), true
+			f.Read(kind, outbox.Page{Rows: rows, End: rows[0].Position, Snapshot: snapshot, Horizon: &outbox.Horizon{Snapshot: snapshot}}, now, now)
+			f.ReconciliationTaken(1, false, now)
+		case found:
+			if f.Whole(kind, q) && q.Recent != nil || !f.Scannable() {
+				t.Errorf("nothing brings what was passed over: %+v", q)
+			}
+			return
+		default:
+			f.Read(kind, outbox.Page{Snapshot: snapshot, Ended: snapshot}, now, now)
+			f.TailTaken(0, 0, 0, time.Time{}, false, now)
+		}
+	}
+	t.Fatal("no reconciliation scan, or no read after it")
+}
+
+// The tail scan begins again, as after a pause of the destination, while a reconciliation scan is due. It goes first: a reconciliation scan
+// ends where the tail scan is.
+func TestTailScanThatBeginsAgainGoesBeforeReconciliation(t *testing.T) {
+	now := time.Now()
+	f := New(&order{}, 10, 100, 50*time.Millisecond, 0, now)
+	for i := range int64(20) {
+		now = now.Add(60 * time.Millisecond)
+		if _, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Tail {
+			t.Fatal(kind, ok)
+		}
+		f.Read(Tail, outbox.Page{Rows: rowsAt(i), Snapshot: outbox.Snapshot{Oldest: 7, Next: 7, Unassigned: 7}}, now, now)
+		f.TailTaken(1, 1, 0, time.Time{}, false, now)
+	}
+	f.Again()
+	if _, kind, ok := f.Next(now.Add(time.Minute), 100, 1<<20); !ok || kind != Tail {
+		t.Errorf("the next read is of kind %v", kind)
+	}
+}

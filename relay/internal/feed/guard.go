@@ -37,8 +37,10 @@ func (g *guard) query(q outbox.Query, within *outbox.Horizon) outbox.Query {
 func (g *guard) read(page outbox.Page) (ended bool) {
 	if g.reads, g.after = 0, page.End; page.Horizon != nil {
 		upto := int64(math.MinInt64)
-		if highest := page.Horizon.Highest; highest != nil && *highest < math.MaxInt64 {
-			upto = *highest + 1
+		if highest := page.Horizon.Highest; highest != nil {
+			if upto = *highest; upto < math.MaxInt64 {
+				upto++
+			}
 		}
 		g.upto = &upto
 	}
