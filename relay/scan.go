@@ -61,6 +61,7 @@ func (s *reads) readScan(now time.Time) bool {
 		return false
 	case keys != nil && len(keys) == 0 && !null:
 		s.dispatch.Scanned(now)
+		c.alone = false
 		return false
 	}
 	q := outbox.Query{
