@@ -101,7 +101,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 		c.pack()
 	}
 	if r.IntN(4) == 0 {
-		c.ties, s.table.unique = 2+r.Int64N(8), false
+		c.ties, s.table.unique, s.table.textIDs = 2+r.Int64N(8), false, r.IntN(2) == 0
 	}
 	if r.IntN(16) == 0 {
 		c.press()
@@ -114,8 +114,8 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 		s.Partition("a", simPartitions)
 	}
 	t.Logf("ambiguous %v, late %v, two %v, block %v, rate %.0f, limits %+v", c.ambiguous, c.late, c.two, c.block, c.rate, s.limits)
-	t.Logf("table: ordinal %v, ties %d, delays %v, ranked %v, keeps failures %v and attempts %v",
-		s.table.ordinal, c.ties, s.table.delays, s.table.ranked, s.table.keepsFailures, s.table.keepsAttempts)
+	t.Logf("table: ordinal %v, ties %d, text ids %v, delays %v, ranked %v, keeps failures %v and attempts %v",
+		s.table.ordinal, c.ties, s.table.textIDs, s.table.delays, s.table.ranked, s.table.keepsFailures, s.table.keepsAttempts)
 	return c
 }
 

@@ -22,7 +22,7 @@ func newCopies(of *schedule) *schedule {
 		deadens: of.deadens, alters: of.alters, release: func() {},
 	}
 	s.table.took, s.table.ordinal, s.table.gaps, s.table.txid = table.took, table.ordinal, table.gaps, table.txid
-	s.table.filters, s.table.unique = table.filters, table.unique
+	s.table.filters, s.table.unique, s.table.textIDs = table.filters, table.unique, table.textIDs
 	s.table.delays, s.table.readsDue, s.table.ranked, s.table.orderIndexed = table.delays, table.readsDue, table.ranked, table.orderIndexed
 	s.table.byKey, s.table.keepsFailures, s.table.keepsAttempts = r.IntN(2) == 0, r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)

@@ -46,6 +46,7 @@ type simTable struct {
 	*simTransactions
 
 	ordinal, unique, ranked, delays, keepsFailures, keepsAttempts bool
+	textIDs                                                       bool // only the database knows the order of ids
 	forgetsErrors                                                 bool // there is no last_error
 	readsDue                                                      bool // there is an index of due times; used if delays
 	orderIndexed                                                  bool // there is an index in table order; used if ranked
@@ -185,7 +186,12 @@ var (
 	errSimLocked   error = &pgconn.PgError{Code: "55P03"} // lock_not_available
 )
 
-func (*simTable) Before(p, q outbox.Position) bool { return p.Before(q) }
+func (t *simTable) Before(p, q outbox.Position) bool {
+	if t.textIDs {
+		return p.Ordinal < q.Ordinal
+	}
+	return p.Before(q)
+}
 
 // position is a row's place in table order. Without ordinals the place is the id alone.
 func (t *simTable) position(r *simRow) outbox.Position {

@@ -86,7 +86,7 @@ var late = []mutant{
 	{
 		name:   "row on the wire overtakes after a short scan",
 		breaks: "a row that comes back from the broker goes after an older one that was passed over, wherever a scan has ended meanwhile",
-		file:   "relay/internal/dispatch/catchup.go", old: "		case beyond[w]:\n", new: "		case beyond[w] && false:\n",
+		file:   "relay/internal/dispatch/catchup.go", old: "		case beyond[w]:", new: "		case beyond[w] && false:",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowOnTheWireDoesNotOvertakeAfterAShortScan$",
 	},
 	{
@@ -194,6 +194,45 @@ var late = []mutant{
 		breaks: "what was passed over is brought, also where only rows without an order value were read so far",
 		file:   "relay/internal/feed/feed.go", old: "	return !f.met &&", new: "	return f.highest == math.MinInt64 &&",
 		pkg: "./relay/internal/feed", tests: "^TestTailScanThatLeavesOutTheFirstRowsIsNotWhole$",
+	},
+	{
+		name:   "scan goes on for a row that it has met on the wire",
+		breaks: "a scan is not repeated while a row is on the wire, among equal order values too",
+		file:   "relay/internal/dispatch/catchup.go", old: ", r.metBy == d.catch.number:\n", new: ":\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestScanIsNotRepeatedForARowOnTheWire$",
+	},
+	{
+		name:   "row that comes back goes before a brought one with its order value",
+		breaks: "a row that comes back goes after what a scan has brought before it",
+		file:   "relay/internal/dispatch/queue.go", old: "	return met || ", new: "	return met && false || ",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowComesBackAfterAScanOfEqualOrderValues$",
+	},
+	{
+		name:   "crowd forgets what lies beyond a short scan",
+		breaks: "a row on the wire of a crowd's key goes after what was passed over of its key",
+		file:   "relay/internal/dispatch/catchup.go", old: "			d.cover(w, min(w.low, w.next))\n			d.void = true\n		case w.next",
+		new: "			d.cover(w, min(w.next, nothing-1))\n			d.void = true\n		case w.next",
+		pkg: "./relay/internal/dispatch", tests: "^TestCrowdRemembersWhatLiesBeyondAShortScan$",
+	},
+	{
+		name:   "tail scan waits for a scan without keys",
+		breaks: "late rows are looked for before a head is read",
+		file:   "relay/scan.go", old: "		s.dispatch.Scanned(now)\n		c.alone = false\n", new: "		s.dispatch.Scanned(now)\n",
+		pkg: "./relay", tests: "^TestTailScanGoesOnAfterAScanWithoutKeys$",
+	},
+	{
+		name:   "reconciliation goes before a tail scan that begins again",
+		breaks: "a reconciliation scan ends where the tail scan is",
+		file:   "relay/internal/feed/feed.go", old: "f.reconciliation.tailReads = false, 0\n",
+		new: "f.long = false, f.long\n",
+		pkg: "./relay/internal/feed", tests: "^TestTailScanThatBeginsAgainGoesBeforeReconciliation$",
+	},
+	{
+		name:   "scan ends before the largest order value",
+		breaks: "a row with the largest order value there is does not wait for ever",
+		file:   "relay/internal/feed/feed.go", old: "		return nil\n	}\n	upto := f.highest + 1",
+		new: "		return &f.highest\n	}\n	upto := f.highest + 1",
+		pkg: "./relay", tests: "^TestRowWithTheLargestOrderValue$",
 	},
 	{
 		name:   "refused row goes before what a scan brings",

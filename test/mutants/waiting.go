@@ -143,7 +143,8 @@ var waiting = []mutant{
 	},
 	{
 		name: "abandoned scan counted as complete", breaks: "after a scan was given up, the next one brings its rows",
-		file: "relay/internal/dispatch/catchup.go", old: "			d.cover(w, min(w.low, w.next))\n			d.void = true\n", new: "			_ = w\n",
+		file: "relay/internal/dispatch/catchup.go", old: "			d.cover(w, min(w.low, w.next))\n			d.void = true\n		}\n",
+		new: "		}\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestScanThatIsGivenUpIsMadeAgain$",
 	},
 	{
@@ -301,8 +302,8 @@ var waiting = []mutant{
 	},
 	{
 		name: "rows of an abandoned scan kept", breaks: "rows that the next scan brings again take no room",
-		file: "relay/internal/dispatch/catchup.go", old: "			d.cover(w, min(w.low, w.next))\n			d.void = true\n",
-		new: "			d.cover(w, min(w.low, w.next))\n",
+		file: "relay/internal/dispatch/catchup.go", old: "			d.cover(w, min(w.low, w.next))\n			d.void = true\n		}\n",
+		new: "			d.cover(w, min(w.low, w.next))\n		}\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowsOfAScanThatIsGivenUpKeepTheirOrder$",
 	},
 	{

@@ -84,7 +84,10 @@ const (
 
 // admit decides what becomes of one row.
 func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
-	_, here := d.inFlight[r.Identity()]
+	same, here := d.inFlight[r.Identity()]
+	if here && from == fromScan {
+		same.metBy, same.metAt = d.catch.number, r.number
+	}
 	if _, settled := d.gone[r.Identity()]; here || settled {
 		// After the tail scan has begun again, it may come by such rows without having got that far, as it counts (feed.Upto). If the row
 		// has to wait then, the scan for it ends before it, and opens the key.
@@ -148,7 +151,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 	case w.headID == r.ID() && at == w.head:
 		return false // the row is the head
 	case d.catch.covers(w):
-		if !w.stopped && at <= w.next && (from == fromScan || d.scannedPast(r)) {
+		if !w.stopped && at <= d.below(w.next) && (from == fromScan || d.scannedPast(r)) {
 			r.scan = d.catch.number
 			return true
 		}
@@ -162,7 +165,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 // scannedPast reports whether the current scan has come by the place of a row that it did not bring. The rows that it has brought may be
 // on their way, and this one, which was committed late, goes before them.
 func (d *Dispatch) scannedPast(r *Row) bool {
-	return d.ordered() && d.Table.Before(r.Position, d.catch.at)
+	return d.Table.Before(r.Position, d.catch.at)
 }
 
 // letPassHead lets a row go on that goes before the head of its key, or passes it over, and reports which. It does not wait for what the

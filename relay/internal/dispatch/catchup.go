@@ -64,7 +64,7 @@ func (d *Dispatch) ScanDone() bool {
 // goes reports whether the current scan may bring further rows of a key.
 func (d *Dispatch) goes(w *Wait) bool {
 	c := &d.catch
-	return c.covers(w) && !w.stopped && (!d.ordered() || c.at.IsZero() || c.at.Unordered() || w.next >= c.at.Ordinal)
+	return c.covers(w) && !w.stopped && (c.at.IsZero() || c.at.Unordered() || w.next >= c.at.Ordinal)
 }
 
 // ScanKeys returns the keys whose rows the next page of the current scan has to bring, if they are few, and nil for all rows.
@@ -169,7 +169,7 @@ func (d *Dispatch) goOn(w *Wait) {
 func (d *Dispatch) brought(w *Wait, r *Row) bool {
 	at := d.catch.at
 	switch {
-	case low(r) < w.low, !d.ordered(), r.scan == d.catch.number:
+	case low(r) < w.low, r.scan == d.catch.number, r.metBy == d.catch.number:
 		return true
 	case at.IsZero():
 		return false
@@ -205,11 +205,13 @@ func (d *Dispatch) Scanned(now time.Time) (again int) {
 	for w := range d.waits.catching {
 		switch {
 		case w.covered > d.catch.number:
+		case beyond[w]: // a crowd may have something for the next scan, too
+			d.cover(w, min(w.low, w.next))
+			d.void = true
 		case w.next != nothing:
 			again++
 			d.cover(w, w.next)
-		case beyond[w]:
-			d.cover(w, w.low)
+			d.void = true
 		default:
 			d.waits.remove(w)
 		}
@@ -224,7 +226,7 @@ func (d *Dispatch) Scanned(now time.Time) (again int) {
 func (d *Dispatch) beyondScan() map[*Wait]bool {
 	beyond := map[*Wait]bool{}
 	look := func(r *Row) {
-		if w := d.waits.of(r.Hash); w != nil && d.catch.covers(w) && !d.brought(w, r) {
+		if w := d.waits.meets(r); w != nil && d.catch.covers(w) && !d.brought(w, r) {
 			beyond[w] = true
 		}
 	}

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -137,7 +139,7 @@ func TestRowComesBackWhileAScanIsAtRowsWithoutAnOrderValue(t *testing.T) {
 // Likewise where a scan is among rows with equal order values whose order is not known: it brings both before either goes on.
 func TestRowComesBackWhileAScanIsAmongEqualOrderValues(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Table = &stubTable{ties: true, textIDs: true}
+	d.textIDs()
 	sent := handedOver(d, []outbox.Row{tied(7, "b", "t")}, now)
 	d.Decline([]outbox.Row{tied(7, "a", "t")}, now)
 	d.Scanning()
@@ -166,7 +168,7 @@ func TestRowComesBackWhileAScanIsAmongEqualOrderValues(t *testing.T) {
 // A row that a scan has brought is not brought once more, although the order between it and the scan's last row is not known.
 func TestBroughtRowStaysQueuedAmongEqualOrderValues(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Table = &stubTable{ties: true, textIDs: true}
+	d.textIDs()
 	d.Take([]outbox.Row{tied(5, "0", "gone")}, FromFeed, now)
 	published(t, d, errNoTopic, "0")
 	d.Begin()
@@ -180,4 +182,139 @@ func TestBroughtRowStaysQueuedAmongEqualOrderValues(t *testing.T) {
 	d.TakeScan(page([]outbox.Row{tied(7, "a", "t"), other[0]}), now)
 	d.Take([]outbox.Row{tied(9, "c", "t")}, FromFeed, now) // waits: what is queued is gone through
 	published(t, d, nil, "a")
+}
+
+// A key has several rows with one order value and text ids, as one transaction gives them. While a scan is to bring them, another read
+// passes one of them over, and the next scan reads them in two pages while they are queued.
+func TestQueuedRowsWithOneOrderValueGiveWayTogether(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.textIDs()
+	x, y, a, b, c := tied(5, "x", "t"), tied(6, "y", "t"), tied(7, "a", "t"), tied(7, "b", "t"), tied(7, "c", "t")
+	feed := func(rows ...outbox.Row) {
+		d.Begin()
+		d.Take(rows, FromFeed, now)
+	}
+	scan := func(rows ...outbox.Row) {
+		d.Begin()
+		d.TakeScan(page(rows), now)
+	}
+	var sent []string
+	answer := func(rows []*Row) {
+		for _, r := range rows {
+			if r.Message.Topic == "t" && !slices.Contains(sent, r.ID()) {
+				sent = append(sent, r.ID())
+			}
+		}
+		d.Answer(0, rows, make([]error, len(rows)), now)
+	}
+	wire := handedOver(d, []outbox.Row{x}, now)
+	d.Decline([]outbox.Row{y}, now)
+	d.Scanning()
+	feed(a)
+	scan(y, a, b, c)
+	d.Scanned(now)
+	d.Scanning()
+	scan(a, b)
+	answer(wire)
+	answer(d.batch(0, now))
+	feed(rowsOf("other", "elsewhere", 8)...)
+	wire = d.batch(0, now)
+	feed()
+	scan(c)
+	d.Scanned(now)
+	d.Scanning()
+	scan(a, b)
+	scan(c, rowsOf("other", "elsewhere", 9)[0])
+	answer(wire)
+	for range 10 {
+		for rows := d.batch(0, now); rows != nil; rows = d.batch(0, now) {
+			answer(rows)
+		}
+		if d.catch.under {
+			d.Scanned(now)
+		}
+		if !d.ScanWanted() {
+			break
+		}
+		d.Scanning()
+		scan(a, b, c)
+	}
+	if want := []string{"x", "y", "a", "b", "c"}; !slices.Equal(sent, want) {
+		t.Errorf("the rows go as %q, want %q", sent, want)
+	}
+}
+
+// A row with text ids comes back although a scan has brought one with its order value before it, which still is queued.
+func TestRowComesBackAfterAScanOfEqualOrderValues(t *testing.T) {
+	for name, ends := range map[string]bool{"the scan goes on": false, "it ends": true} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			d.textIDs()
+			sent := handedOver(d, []outbox.Row{tied(7, "b", "t")}, now)
+			d.Decline([]outbox.Row{tied(7, "a", "t")}, now)
+			d.Scanning()
+			d.Begin()
+			if d.TakeScan(page([]outbox.Row{tied(7, "a", "t"), tied(7, "b", "t")}), now); ends {
+				d.Scanned(now)
+			}
+			d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+			published(t, d, nil, "a")
+			published(t, d, nil, "b")
+		})
+	}
+}
+
+// A row is on the wire for long, among equal order values at the end of the table. One scan that has come by it is enough.
+func TestScanIsNotRepeatedForARowOnTheWire(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.textIDs()
+	handedOver(d, []outbox.Row{tied(7, "b", "t")}, now)
+	d.Decline([]outbox.Row{tied(7, "a", "t")}, now)
+	other := rowsOf("other", "t", 7)[0]
+	scans := 0
+	for ; d.ScanWanted() && scans < 100; scans++ {
+		d.Scanning()
+		d.Begin()
+		d.TakeScan(page([]outbox.Row{tied(7, "a", "t"), tied(7, "b", "t"), other}), now)
+		d.Scanned(now)
+	}
+	if scans > 2 {
+		t.Errorf("%d scans", scans)
+	}
+}
+
+// Two keys of a crowd have rows on the wire that lie beyond the end of a short scan. One comes back before the scan ends, so that the crowd
+// has something for the next scan. The other one still goes after what was passed over of its key.
+func TestCrowdRemembersWhatLiesBeyondAShortScan(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.lanes = append(d.lanes, lane{queue: queue{before: d.Table.Before}}) // two workers
+	nameFor := func(worker uint64) string {                               // of a key of that worker
+		for i := 0; ; i++ {
+			if k := (key{text: fmt.Sprint("key", i)}); k.Hash()%2 == worker {
+				return k.text
+			}
+		}
+	}
+	first, second := nameFor(0), nameFor(1)
+	d.waits.most = 0
+	d.Take(append(rowsOf(first, "t", 9), rowsOf(second, "t", 20)...), FromFeed, now)
+	sent, sentToo := d.batch(0, now), d.batch(1, now)
+	d.Begin()
+	d.Decline(append(rowsOf(first, "t", 6), rowsOf(second, "t", 15)...), now)
+	d.Trials(0, now.Add(crowdRest))
+	d.Whole()
+	other := rowsOf(nameFor(1)+"other", "t", 2)
+	d.Begin()
+	d.Take(other, FromFeed, now)
+	d.Scanning()
+	d.Answer(1, sentToo, []error{publisher.ErrNotAttempted}, now)
+	d.Begin()
+	d.TakeScan(page(other), now)
+	d.Scanned(now)
+	d.Answer(0, sent, []error{publisher.ErrNotAttempted}, now)
+	for _, r := range d.batch(0, now) {
+		if r.Position.Ordinal == 9 {
+			t.Error("row 9 goes before row 6")
+		}
+	}
 }

@@ -41,7 +41,10 @@ func (q *queue) unpop(rows []*Row) {
 	if len(rows) == 0 {
 		return
 	}
-	isLate := func(r *Row) bool { return r.late }
+	met := slices.ContainsFunc(rows, func(r *Row) bool { return r.metBy != 0 })
+	isLate := func(r *Row) bool {
+		return r.late || met && slices.ContainsFunc(rows, func(back *Row) bool { return back.Hash == r.Hash && q.precedes(r, back) })
+	}
 	if q.head >= len(rows) && !slices.ContainsFunc(q.rows[q.head:], isLate) {
 		q.head -= len(rows)
 		copy(q.rows[q.head:], rows)
@@ -49,10 +52,11 @@ func (q *queue) unpop(rows []*Row) {
 	}
 	var late []*Row
 	q.filter(func(r *Row) bool {
-		if r.late {
+		first := isLate(r)
+		if first {
 			late = append(late, r)
 		}
-		return !r.late
+		return !first
 	})
 	q.rows = slices.Concat(rows, q.rows)
 	for _, r := range late {
@@ -63,12 +67,19 @@ func (q *queue) unpop(rows []*Row) {
 // insert puts a row that was committed late before the first younger row of its key.
 func (q *queue) insert(r *Row) {
 	for i := q.head; i < len(q.rows); i++ {
-		if other := q.rows[i]; other.Hash == r.Hash && q.before(r.Position, other.Position) {
+		if other := q.rows[i]; other.Hash == r.Hash && q.precedes(r, other) {
 			q.rows = slices.Insert(q.rows, i, r)
 			return
 		}
 	}
 	q.push(r)
+}
+
+// precedes reports whether a row is known to go before another one of its key. Among equal order values, it may be known only from a
+// scan that has brought the one and then met the other.
+func (q *queue) precedes(r, other *Row) bool {
+	met := other.metBy != 0 && r.scan == other.metBy && r.number < other.metAt && low(r) == low(other) && !q.before(other.Position, r.Position)
+	return met || q.before(r.Position, other.Position)
 }
 
 // filter keeps the rows for which keep returns true.

@@ -25,6 +25,8 @@ type Row struct {
 	left    bool   // its shard was lost while it was on the wire, or failing
 	blocks  bool   // its failure is being written, and blocks its key
 	scan    uint32 // number of the catch-up scan that its key waited for, and that has brought what is before it
+	metBy   uint32 // number of the last catch-up scan that has come by it while it was in flight; 0 if none has
+	metAt   uint64 // the number that it would have from that scan
 	unknown int    // number of publishes of this row whose outcome is unknown
 	Try     int64  // number of the next attempt
 }

@@ -19,3 +19,11 @@ func (t *stubTable) KeyFiltered() bool { return true }
 func (*stubTable) KeepsFailures() bool { return true }
 func (*stubTable) KeepsAttempts() bool { return true }
 func (*stubTable) KeepsErrors() bool   { return true }
+
+// textIDs makes the table one with equal order values and text ids.
+func (d *Dispatch) textIDs() {
+	d.Table = &stubTable{ties: true, textIDs: true}
+	for i := range d.lanes {
+		d.lanes[i].before = d.Table.Before
+	}
+}
