@@ -58,7 +58,7 @@ func (d *Dispatch) outageWithoutRows(now time.Time) {
 		return
 	case d.laden(), len(d.asking)+len(d.askingHeld) > 0, d.ScanWanted(): // these try, or bring what does
 		return
-	case d.waits.counts[CauseUnavailable] > 0: // these wait because of the outage, each by itself
+	case d.waits.counts[CauseUnavailable] > 0: // these could not be published, and try again each by itself
 		return
 	}
 	d.outage = outage{}
