@@ -70,8 +70,8 @@ func (p *steps) read(kind feed.Kind, rows ...outbox.Row) read {
 	return read{kind: kind, page: page, started: p.now, ended: p.now}
 }
 
-// A short catch-up scan leaves something to the next one, which then has no key to bring anything of: the only one waits until a refusal has
-// been written. As always, late rows are looked for before the head is read.
+// A short catch-up scan leaves something to the next one, which then has no key to bring anything of: the only one waits until a refusal
+// has been written. As always, late rows are looked for before the head is read.
 func TestTailScanGoesOnAfterAScanWithoutKeys(t *testing.T) {
 	p := newSteps(t)
 	d := p.dispatch

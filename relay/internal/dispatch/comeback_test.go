@@ -136,12 +136,21 @@ func TestRowComesBackWhileAScanIsAtRowsWithoutAnOrderValue(t *testing.T) {
 	}
 }
 
+// tiedOnTheWire returns a dispatch in which row b is on the wire, and row a of its key, with the same order value, was passed over. Only
+// the database knows the order of their ids.
+func tiedOnTheWire(t *testing.T, now time.Time) (d *Dispatch, sent []*Row) {
+	t.Helper()
+	d = testDispatch(t)
+	d.textIDs()
+	sent = handedOver(d, []outbox.Row{tied(7, "b", "t")}, now)
+	d.Decline([]outbox.Row{tied(7, "a", "t")}, now)
+	return d, sent
+}
+
 // Likewise where a scan is among rows with equal order values whose order is not known: it brings both before either goes on.
 func TestRowComesBackWhileAScanIsAmongEqualOrderValues(t *testing.T) {
-	d, now := testDispatch(t), time.Now()
-	d.textIDs()
-	sent := handedOver(d, []outbox.Row{tied(7, "b", "t")}, now)
-	d.Decline([]outbox.Row{tied(7, "a", "t")}, now)
+	now := time.Now()
+	d, sent := tiedOnTheWire(t, now)
 	d.Scanning()
 	d.Begin()
 	other := rowsOf("other", "t", 7)
@@ -248,10 +257,8 @@ func TestQueuedRowsWithOneOrderValueGiveWayTogether(t *testing.T) {
 func TestRowComesBackAfterAScanOfEqualOrderValues(t *testing.T) {
 	for name, ends := range map[string]bool{"the scan goes on": false, "it ends": true} {
 		t.Run(name, func(t *testing.T) {
-			d, now := testDispatch(t), time.Now()
-			d.textIDs()
-			sent := handedOver(d, []outbox.Row{tied(7, "b", "t")}, now)
-			d.Decline([]outbox.Row{tied(7, "a", "t")}, now)
+			now := time.Now()
+			d, sent := tiedOnTheWire(t, now)
 			d.Scanning()
 			d.Begin()
 			if d.TakeScan(page([]outbox.Row{tied(7, "a", "t"), tied(7, "b", "t")}), now); ends {
@@ -266,10 +273,8 @@ func TestRowComesBackAfterAScanOfEqualOrderValues(t *testing.T) {
 
 // A row is on the wire for long, among equal order values at the end of the table. One scan that has come by it is enough.
 func TestScanIsNotRepeatedForARowOnTheWire(t *testing.T) {
-	d, now := testDispatch(t), time.Now()
-	d.textIDs()
-	handedOver(d, []outbox.Row{tied(7, "b", "t")}, now)
-	d.Decline([]outbox.Row{tied(7, "a", "t")}, now)
+	now := time.Now()
+	d, _ := tiedOnTheWire(t, now)
 	other := rowsOf("other", "t", 7)[0]
 	scans := 0
 	for ; d.ScanWanted() && scans < 100; scans++ {

@@ -225,7 +225,9 @@ func TestTailScansOfAnEmptyTableAreWhole(t *testing.T) {
 // So far only rows without an order value were read, or with the lowest one. The next tail scan leaves them out, so it does not bring what
 // catch-up scans are to bring, and these can.
 func TestTailScanThatLeavesOutTheFirstRowsIsNotWhole(t *testing.T) {
-	for name, at := range map[string]outbox.Position{"without an order value": outbox.AtNull("1"), "the lowest": outbox.At(math.MinInt64, "1")} {
+	for name, at := range map[string]outbox.Position{
+		"without an order value": outbox.AtNull("1"), "with the lowest": outbox.At(math.MinInt64, "1"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
 			f := New(&order{}, 10, 100, time.Second, 0, now)
