@@ -43,6 +43,7 @@ func TestGolden(t *testing.T) {
 	}{
 		"help":             {nil, "--help"},
 		"help-settings":    {nil, "help settings"},
+		"help-kafka":       {nil, "help settings kafka"},
 		"help-run":         {nil, "run --help"},
 		"help-drain":       {nil, "help drain"},
 		"help-doctor":      {nil, "doctor --help"},

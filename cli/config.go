@@ -12,8 +12,9 @@ import (
 
 func (p *program) configCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "config",
-		Short: "Print the effective configuration, each value with its source",
+		Use:        "config",
+		SuggestFor: []string{"env", "show"},
+		Short:      "Print the effective configuration, each value with its source",
 		Long: `Print every setting with its effective value and its source: the default, the environment, a file, or the variable
 that a destination inherits the value from. Secrets are redacted. If the configuration is invalid, config lists every
 problem instead, and the exit status is 2. It needs no connection.`,

@@ -28,8 +28,10 @@ import (
 func (p *program) doctorCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
+		Use:        "doctor",
+		Aliases:    []string{"check"},
+		SuggestFor: []string{"diagnose", "lint"},
+		Short:      "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
 		Long: `Examine everything that relaying depends on: the settings, the database, the table with its columns, privileges and
 indexes, its pending rows, the other replicas, and each broker with the topics of the pending rows. Each finding comes
 with its remedy. doctor changes nothing, publishes nothing and owns nothing, so that it may run next to a relay at any

@@ -84,10 +84,11 @@ func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, con
 func (p *program) failedListCommand() *cobra.Command {
 	var flags looking
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List failed rows, the latest failures first",
-		Long:  "List failed rows, the latest failures first.\n" + selectionHelp,
-		Args:  noArgs,
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List failed rows, the latest failures first",
+		Long:    "List failed rows, the latest failures first.\n" + selectionHelp,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.json {
 				return flags.each(cmd, func(row operate.FailedRow) error { return json.NewEncoder(cmd.OutOrStdout()).Encode(row) }, false)
@@ -163,8 +164,9 @@ func showFailed(w io.Writer, row operate.FailedRow) error {
 func (p *program) failedRetryCommand() *cobra.Command {
 	var flags changing
 	cmd := &cobra.Command{
-		Use:   "retry [ID...]",
-		Short: "Retry failed rows, with all their attempts",
+		Use:        "retry [ID...]",
+		SuggestFor: []string{"requeue", "redrive"},
+		Short:      "Retry failed rows, with all their attempts",
 		Long: `Retry failed rows, with all their attempts: failed_at and last_error are cleared. Unless OUTBOX_ON_FAILED=block is
 set, younger rows of their keys have been relayed in the meantime, and the retried rows are published after them.
 Ids may also be given as arguments.
@@ -182,8 +184,10 @@ func (p *program) failedDiscardCommand() *cobra.Command {
 	var flags changing
 	keep, reason := false, ""
 	cmd := &cobra.Command{
-		Use:   "discard [ID...]",
-		Short: "Give up failed rows: delete them, or keep them with a reason",
+		Use:        "discard [ID...]",
+		Aliases:    []string{"rm"},
+		SuggestFor: []string{"delete", "skip", "drop"},
+		Short:      "Give up failed rows: delete them, or keep them with a reason",
 		Long: `Give up failed rows. A row that every other destination has done is deleted. Any other row, and every row with
 --keep, stays in the table with failed_at and relayed_at set and the reason appended to its last error, and no longer
 counts as failed. Ids may also be given as arguments.

@@ -10,10 +10,11 @@ import (
 
 func licensesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "licenses",
-		Short: "Print the licences of everything that is linked in",
-		Long:  `Print the licence of the program, and each licence, notice and patent grant of the modules that are linked in.`,
-		Args:  noArgs,
+		Use:     "licenses",
+		Aliases: []string{"license", "licences"},
+		Short:   "Print the licences of everything that is linked in",
+		Long:    `Print the licence of the program, and each licence, notice and patent grant of the modules that are linked in.`,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), licenses.Text)
 			return err

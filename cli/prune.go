@@ -20,8 +20,9 @@ func (p *program) pruneCommand() *cobra.Command {
 	var older config.Duration
 	failed, dryRun, yes, asJSON := false, false, false, false
 	cmd := &cobra.Command{
-		Use:   "prune --older-than D",
-		Short: "Delete rows that every destination has done",
+		Use:        "prune --older-than D",
+		SuggestFor: []string{"purge", "cleanup", "clean", "delete", "vacuum"},
+		Short:      "Delete rows that every destination has done",
 		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions with pauses
 between them. If the table is partitioned by the time of insert, whole partitions are dropped once every row in them
 is done, by the function that outbox-relay schema --partitioned prints. OUTBOX_PRUNE_AFTER does the same within run.

@@ -13,8 +13,9 @@ import (
 func (p *program) replayCommand() *cobra.Command {
 	var flags changing
 	cmd := &cobra.Command{
-		Use:   "replay [ID...]",
-		Short: "Publish relayed rows again",
+		Use:        "replay [ID...]",
+		SuggestFor: []string{"resend", "republish", "redrive"},
+		Short:      "Publish relayed rows again",
 		Long: `Publish relayed rows again, with the same message ids: relayed_at is cleared. Discarded rows are left alone. The
 rows of a key are published in their order among themselves, but after younger rows that were relayed before. Ids may
 also be given as arguments.

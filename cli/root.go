@@ -17,7 +17,8 @@ It is configured by environment variables only. Two of them are required:
   OUTBOX_PUBLISH_URL    kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost;
                         stdout: writes the messages as JSON lines, for trying out
 
-"outbox-relay help settings" explains all of them. Each may instead name a file that contains the value: OUTBOX_DATABASE_URL_FILE.
+"outbox-relay help settings" explains all of them, "outbox-relay help settings kafka" those for Kafka. Each may instead name a file
+that contains the value: OUTBOX_DATABASE_URL_FILE.
 
 Without a command, outbox-relay relays until SIGTERM or SIGINT; a second signal stops it at once.
 
@@ -35,6 +36,7 @@ func (p *program) rootCommand() *cobra.Command {
 		Short:   "Publish outbox rows from PostgreSQL to Kafka, NATS JetStream or RabbitMQ",
 		Long:    rootHelp,
 		Example: rootExamples,
+		Version: thisBuild().Version,
 		// Run reports errors itself, and a usage text would hide them.
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -51,6 +53,7 @@ func (p *program) rootCommand() *cobra.Command {
 		return fmt.Errorf("unknown command %q; see outbox-relay help", args[0])
 	}
 	root.SuggestionsMinimumDistance = 2
+	root.SetVersionTemplate(versionText())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})

@@ -15,8 +15,9 @@ import (
 
 func (p *program) runCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "run",
-		Short: "Relay until SIGTERM or SIGINT; a second signal stops at once",
+		Use:     "run",
+		Aliases: []string{"start", "serve"},
+		Short:   "Relay until SIGTERM or SIGINT; a second signal stops at once",
 		Long: `Relay rows until SIGTERM or SIGINT, then stop cleanly: nothing new is started, messages on the wire are
 acknowledged and settled, and another replica takes over. A second signal stops at once. Exit 3 when rows had to be
 left unsettled; they will be published again.

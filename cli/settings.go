@@ -15,11 +15,27 @@ is an error. Settings marked * may be given for one destination alone, as OUTBOX
 
 `
 
-// settingsTopic is "help settings": a help text without a command.
+// settingsTopic is "help settings", a help text without a command. "help settings kafka" has one group of them.
 func settingsTopic() *cobra.Command {
+	text := settingsHelp
+	topic := &cobra.Command{Use: "settings", Short: "Every setting, its default and its meaning"}
+	for _, group := range config.Groups() {
+		settings := groupHelp(group)
+		text += settings + "\n"
+		part := &cobra.Command{Use: group.Name, Short: group.Title, Long: settingsHelp + strings.TrimSuffix(settings, "\n")}
+		if group.Name == "rabbitmq" {
+			part.Aliases = []string{"amqp"}
+		}
+		topic.AddCommand(part)
+	}
+	topic.Long = text + "The standard OTEL_* variables are read as well; traces are exported when an OTLP endpoint is set."
+	return topic
+}
+
+func groupHelp(group config.Group) string {
 	var text strings.Builder
-	text.WriteString(settingsHelp)
-	for _, s := range config.Settings() {
+	text.WriteString(group.Title + "\n\n")
+	for _, s := range group.Settings {
 		text.WriteString("  " + s.Name)
 		if s.PerDestination && !strings.Contains(s.Name, "<NAME>") {
 			text.WriteString(" *")
@@ -32,10 +48,13 @@ func settingsTopic() *cobra.Command {
 		case s.Unset != "":
 			text.WriteString("  (default: " + s.Unset + ")")
 		}
-		text.WriteString("\n" + wrap(s.Description, "      ", 110))
+		description := s.Description
+		if s.Detail != "" {
+			description += ". " + s.Detail
+		}
+		text.WriteString("\n" + wrap(description, "      ", 110))
 	}
-	text.WriteString("\nThe standard OTEL_* variables are read as well; traces are exported when an OTLP endpoint is set.")
-	return &cobra.Command{Use: "settings", Short: "Every setting, its default and its meaning", Long: text.String()}
+	return text.String()
 }
 
 // wrap breaks a text into indented lines of at most width characters.

@@ -23,8 +23,9 @@ func (p *program) statusCommand() *cobra.Command {
 	var flags selection
 	asJSON, watching := false, false
 	cmd := &cobra.Command{
-		Use:   "status",
-		Short: "Show waiting rows by destination and topic, and the replicas; with --id where a row is",
+		Use:        "status",
+		SuggestFor: []string{"lag", "backlog", "stats", "ps", "top", "pending"},
+		Short:      "Show waiting rows by destination and topic, and the replicas; with --id where a row is",
 		Long: `Show the rows that are due, scheduled, waiting for a retry, held and failed, by destination and topic, how long the
 oldest has been due, and the replicas with their shards. Counts stop at 10001, and cost the same with any backlog.
 With --id, status shows where these rows are, and why. It changes nothing.

@@ -36,14 +36,19 @@ func thisBuild() telemetry.Build {
 	return build
 }
 
+// versionText is what the command version and the flag --version print.
+func versionText() string {
+	build := thisBuild()
+	return fmt.Sprintf("outbox-relay %s\ncommit %s\n%s\n", build.Version, build.Commit, runtime.Version())
+}
+
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print version, commit and Go version",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			build := thisBuild()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "outbox-relay %s\ncommit %s\n%s\n", build.Version, build.Commit, runtime.Version())
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}

@@ -37,16 +37,63 @@ func TestSettings(t *testing.T) {
 
 func settingsTable() string {
 	var b strings.Builder
-	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
-	for _, s := range Settings() {
-		name, value := "`"+s.Name+"`", s.Unset
-		if s.PerDestination && !s.named {
-			name += " *"
+	for _, group := range Groups() {
+		fmt.Fprintf(&b, "\n## %s\n\n| variable | default | meaning |\n|---|---|---|\n", group.Title)
+		var details strings.Builder
+		for _, s := range group.Settings {
+			name, value := "`"+s.Name+"`", s.Unset
+			if s.PerDestination && !s.named {
+				name += " *"
+			}
+			if s.Default != "" {
+				value = "`" + s.Default + "`"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", name, value, strings.ReplaceAll(s.Description, "*", `\*`))
+			if s.Detail != "" {
+				text := fmt.Sprintf("* `%s`: %s", s.Name, strings.ReplaceAll(s.Detail, "*", `\*`))
+				details.WriteString(folded(text, "  ", 120))
+			}
 		}
-		if s.Default != "" {
-			value = "`" + s.Default + "`"
+		if details.Len() > 0 {
+			b.WriteString("\n" + details.String())
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, value, strings.ReplaceAll(s.Description, "*", `\*`))
 	}
-	return b.String()
+	return b.String() + "\n"
+}
+
+// folded breaks a text into lines, the second and later ones indented.
+func folded(text, indent string, width int) string {
+	var out strings.Builder
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		switch {
+		case line == "":
+			line = word
+		case len(line)+1+len(word) > width:
+			out.WriteString(line + "\n")
+			line = indent + word
+		default:
+			line += " " + word
+		}
+	}
+	return out.String() + line + "\n"
+}
+
+// Each setting has a group, and a description that takes at most two lines of a table.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	grouped := map[string]int{}
+	for _, group := range Groups() {
+		for _, s := range group.Settings {
+			grouped[s.Name]++
+		}
+	}
+	for _, s := range Settings() {
+		if grouped[s.Name] != 1 {
+			t.Errorf("%s is in %d groups", s.Name, grouped[s.Name])
+		}
+		if s.Description == "" || len(s.Description) > 120 {
+			t.Errorf("%s: the description has %d bytes; what is longer than 120 belongs below the table", s.Name, len(s.Description))
+		}
+	}
 }

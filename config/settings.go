@@ -10,8 +10,9 @@ type Setting struct {
 	Name        string // the variable, such as OUTBOX_BATCH_SIZE
 	Default     string // text of the default, empty if there is none
 	Unset       string // the rule if there is no default, in words: "required", "the above"; may be empty
-	Description string
-	Secret      bool // never printed; of a URL only the password is left out
+	Description string // one line
+	Detail      string // sentences to read after the description; may be empty
+	Secret      bool   // never printed; of a URL only the password is left out
 	// PerDestination says that OUTBOX_DESTINATION_NAME_… may be given as well, and takes precedence for that destination.
 	PerDestination bool
 
@@ -73,6 +74,6 @@ func settingOf(field reflect.StructField) Setting {
 	if s.named {
 		s.Name = destinationPattern + s.key
 	}
-	s.Description = descriptions[strings.TrimPrefix(s.Name, Prefix)]
+	s.Description, s.Detail, _ = strings.Cut(descriptions[strings.TrimPrefix(s.Name, Prefix)], "\n")
 	return s
 }
