@@ -33,6 +33,13 @@ type Row struct {
 	Delayed bool
 	// Timed says that the row has available_at, whichever read brings it. It keeps no order, so it is never out of order.
 	Timed bool
+	// Hash names the key, or a row without one: see [Ask].
+	Hash uint64
+	// Writer is the number of the top-level transaction that inserted the row ([Table.Exact]), or of whatever transaction or
+	// savepoint wrote this version of it.
+	Writer uint64
+	// After says that the row comes after the query's position ([TailQuery.After]).
+	After bool
 	Extra []string // the configured additional texts
 	// LeftOut names the row's own headers that a dead letter's message does not have ([View.FailedOf]).
 	LeftOut []string

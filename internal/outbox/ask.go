@@ -1,0 +1,200 @@
+package outbox
+
+import "time"
+
+// This file is what the engine asks of a table. There are five statements. Each is one transaction of its own, which
+// locks nothing, and each has a bound in rows and in bytes, whatever the table holds.
+//
+//	Tail     pending rows in table order, after a cursor, with those before it that a snapshot may not have seen
+//	Due      the same for rows with available_at whose time has come, where they have an index of their own
+//	Keys     the first pending rows of some keys
+//	Sweep    pending rows in table order, without their contents
+//	Blocked  the keys of failed rows
+//
+// A key is named by its hash ([Row.Hash]), a number that the statement computes from the key's text, or from the id of
+// a row without a key. Two keys with the same hash are one key for the engine, in every statement and in every respect:
+// they keep one order and wait together. So no statement compares a key's text, and the engine holds no text.
+//
+// "Pending" means that a row is neither relayed nor failed, that the view takes it, and that its time has come. Rows that
+// have a read of their own for their time (ReadsDue) are left out of Tail, Keys without Due, and Sweep.
+
+// A Visible says which transactions had ended at the time of a statement: all before Oldest, none from Next on, and in
+// between all that are not Running. Unassigned is the number that was to be assigned next, so that of the numbers from
+// Next on some may belong to running transactions. All numbers have 64 bits: where a row holds only 32, the statement
+// adds the epoch. The numbers of savepoints are not listed.
+//
+// Unassigned stays the same throughout a transaction, so each read has to be a transaction of its own.
+type Visible struct {
+	Oldest, Next uint64
+	Running      []uint64 // in ascending order
+	Unassigned   uint64
+	Now          time.Time // the database's clock, at the statement's beginning or a little before
+}
+
+// A Most bounds a read. A row is taken if it and those before it have no more than Bytes, or if it is the first and has
+// no more than First. If there is not even room for the first row, the page is empty and says so (Wants).
+type Most struct {
+	Rows         int
+	Bytes, First int64
+}
+
+// A TailQuery asks for a page of pending rows in table order: priority if there is one, order value, id.
+//
+// A first page has the rows after After (the cursor), and those before it of which Seen may have missed the commit:
+//
+//	(order, id) > After or not certain(Seen)            and order >= least(Low, After)
+//
+// and in each row whether it is After. If Low is nil, the bound is the very beginning. (least(null, x) is x, so the
+// statement needs another bound then, or none.) Rows that Seen has seen, and that were not due at Seen.Now, are not certain.
+//
+// certain(Seen) means that the row's Writer had ended by then. If the writer is the top-level transaction ([Table.Exact]),
+// it is pg_visible_in_snapshot(Writer, Seen). Otherwise it may be a savepoint's number, which no snapshot lists; then it is
+// certain only if it is also below Seen.Oldest, or below the first transaction that was running in Seen and has ended now.
+//
+// If Seen is nil, all rows from After on are wanted, and with After zero all rows. A further page is the same without Seen.
+type TailQuery struct {
+	After  Position
+	Seen   *Visible
+	Low    *int64 // an ordinal; only where [Table.Ordinal]
+	Due    bool   // rows with available_at whose time has come, in the order of that time; only where ReadsDue. Low is nil
+	Shards []int  // nil for all
+	Most
+}
+
+// A TailPage is the answer to a [TailQuery]. Visible is that of the statement that has read the rows: it comes also
+// when there are none.
+type TailPage struct {
+	Rows     []Row // with After, Hash and Writer
+	Full     bool  // a limit was reached, so that there may be more rows
+	Visible  Visible
+	Distance time.Duration // how long a request to the database and its answer are on the way
+	Next     time.Duration // with Due: until the next row's time comes; 0 if there is none
+	Wants    int64         // bytes of the first row, if there was no room for it
+}
+
+// A KeysQuery asks for the first pending rows of some keys, in one statement, up to 500 keys. Most bounds the page; each
+// key has a limit of its own, too. It uses an index by key where there is one ([Table.KeyIndexed]) and otherwise passes
+// once over the pending rows.
+type KeysQuery struct {
+	Asks    []Ask
+	Due     bool // rows with available_at, where they have a read of their own
+	Blocked bool // say whether the keys have failed rows
+	Most
+}
+
+// An Ask names a key.
+type Ask struct {
+	Hash  uint64
+	Limit int    // rows
+	From  *int64 // the first ordinal to read; nil for the very beginning; only where [Table.Ordinal]
+}
+
+// A KeysPage is the answer to a [KeysQuery], with one element for each ask.
+type KeysPage struct {
+	Keys    []KeyRows
+	Visible Visible
+	Wants   int64 // bytes of the first row, if there was no room for it
+}
+
+// A KeyRows has the first pending rows of a key, in table order. A key may have more rows if its limit was reached, or
+// the page's, or because one of its rows went away while it was read: then All is false. A page that is full of the rows of
+// other keys has none of the last ones. Blocked says that the key has a failed row.
+type KeyRows struct {
+	Rows    []Row
+	All     bool
+	Blocked bool
+}
+
+// A SweepQuery asks for pending rows in table order, from After to Upto inclusive (zero: to the end), without contents.
+type SweepQuery struct {
+	After, Upto Position
+	Shards      []int // nil for all
+	Rows        int
+}
+
+// A SweepPage is the answer to a [SweepQuery].
+type SweepPage struct {
+	Rows    []SweptRow
+	Full    bool
+	Visible Visible
+}
+
+// A SweptRow is what a sweep reads of a row. Its texts are bounded: a topic is cut as in [Row], and no key is read.
+type SweptRow struct {
+	Identity string // as [Row.Identity]
+	Topic    string // the row's own, as [Row.Message] has it before a template is applied
+	Hash     uint64
+	Keyless  bool
+	Shard    int
+	Position Position
+	Writer   uint64
+}
+
+// A BlockedQuery asks for the keys of failed rows, in the order in which they failed, after the place at which an earlier
+// page ended (zero: from the beginning). Rows without a key are left out.
+type BlockedQuery struct {
+	After  Position
+	Shards []int // nil for all
+	Rows   int
+}
+
+// A BlockedPage is the answer to a [BlockedQuery]. Keys may come several times.
+type BlockedPage struct {
+	Keys []BlockedKey
+	End  Position // the place after which the next page begins
+	Full bool
+}
+
+// A BlockedKey is a key that has a failed row.
+type BlockedKey struct {
+	Hash  uint64
+	Shard int
+}
+
+// What the engine asks of the statements that write:
+//
+// Settle marks the version of a row that was read: its place and the transaction that wrote it. A row of which there is
+// another version by now is read again. If its topic, key, headers, payload and extra columns are the same, that version is marked (another
+// destination has marked the row, say); otherwise it stays pending and is named by a [*RewrittenError], and the engine publishes
+// it as it is now. SettleFree does the same.
+
+// A RewrittenError names rows that were not marked, since somebody has changed them after they were read.
+type RewrittenError struct {
+	Identities []string
+}
+
+func (e *RewrittenError) Error() string { return "rows were changed after they were read" }
+
+// Sees reports whether a transaction had ended.
+func (v *Visible) Sees(transaction uint64) bool {
+	if transaction < v.Oldest || transaction >= v.Next {
+		return transaction < v.Oldest
+	}
+	for _, running := range v.Running {
+		if running == transaction {
+			return false
+		}
+	}
+	return true
+}
+
+// FirstEnded returns the first transaction that v does not see and a later one does, or a number after all of them.
+func (v *Visible) FirstEnded(later *Visible) uint64 {
+	for _, running := range v.Running {
+		if later.Sees(running) {
+			return running
+		}
+	}
+	for n := v.Next; n < later.Next; n++ {
+		if later.Sees(n) {
+			return n
+		}
+	}
+	return later.Unassigned
+}
+
+// Certain reports whether a row's writer had certainly ended at the time of v, as certain in [TailQuery]. now is the later
+// statement that has read the row.
+func (v *Visible) Certain(writer uint64, exact bool, now *Visible) bool {
+	return v.Sees(writer) && (exact || writer < v.Oldest || writer < v.FirstEnded(now))
+}
