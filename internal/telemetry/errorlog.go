@@ -1,9 +1,14 @@
 package telemetry
 
 import (
+	"context"
+	"errors"
 	"log/slog"
+	"net/url"
 	"sync"
 	"time"
+
+	"go.opentelemetry.io/otel/sdk/resource"
 )
 
 // quiet is how long a repeated error is kept out of the log: an exporter whose collector is away reports it with each batch of
@@ -23,6 +28,9 @@ func newErrorLog(logger *slog.Logger) *errorLog {
 	return &errorLog{logger: logger, now: time.Now}
 }
 
+// errAttributes replaces errors that quote the variable.
+var errAttributes = errors.New("OTEL_RESOURCE_ATTRIBUTES cannot be read")
+
 // Handle logs an error, at most one in five minutes.
 func (l *errorLog) Handle(err error) {
 	l.mu.Lock()
@@ -32,5 +40,29 @@ func (l *errorLog) Handle(err error) {
 		return
 	}
 	l.last = now
+	if _, escape := errors.AsType[url.EscapeError](err); escape || errors.Is(err, resource.ErrPartialResource) {
+		err = errAttributes
+	}
 	l.logger.Warn("telemetry failed", "error", err)
 }
+
+// A messageLog logs what OpenTelemetry's own logger reports, without its attributes: the SDK adds headers and URLs to them as
+// they were given, with their secrets.
+type messageLog struct{ logger *slog.Logger }
+
+func (l messageLog) Enabled(ctx context.Context, level slog.Level) bool {
+	return l.logger.Enabled(ctx, level)
+}
+
+func (l messageLog) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		l.logger.Warn("OpenTelemetry reports a problem", "problem", r.Message)
+	} else {
+		l.logger.Log(ctx, r.Level, "OpenTelemetry reports", "text", r.Message)
+	}
+	return nil
+}
+
+func (l messageLog) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+func (l messageLog) WithGroup(string) slog.Handler { return l }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"runtime"
 
 	"github.com/go-logr/logr"
@@ -44,14 +45,15 @@ type Build struct{ Version, Commit string }
 // inside OpenTelemetry go to logger for the whole process, since the library has no other place for them.
 func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, error) {
 	otel.SetErrorHandler(newErrorLog(logger))
-	otel.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	otel.SetLogger(logr.FromSlogHandler(messageLog{logger}))
+	checkVariables(os.Environ(), logger)
 
 	described, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "outbox-relay"), attribute.String("service.version", build.Version)),
 		resource.WithFromEnv()) // last, so that OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
-		return nil, fmt.Errorf("describe resource: %w", err)
+		return nil, errAttributes
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -224,3 +224,33 @@ func TestErrorsAreLoggedSparsely(t *testing.T) {
 		t.Errorf("%d lines in %s", lines, &log)
 	}
 }
+
+// Variables that cannot be read, or that have no effect, are named once and without their values.
+func TestVariablesAreChecked(t *testing.T) {
+	t.Parallel()
+	for entry, want := range map[string]string{
+		"OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20x,b=c":      "",
+		"OTEL_EXPORTER_OTLP_HEADERS=Authorization: hush":               "write name=value,name=value",
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=hush%2":                   "write name=value,name=value",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=https://c:4318/":                  "",
+		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=u:hush@c:4318":             "write http://host:4318",
+		"OTEL_EXPORTER_OTLP_ENDPOINT=grpc://hush:4317":                 "write http://host:4318",
+		"OTEL_EXPORTER_OTLP_CERTIFICATE=/missing/hush":                 "write the path",
+		"OTEL_RESOURCE_ATTRIBUTES=hush":                                "write key=value",
+		"OTEL_METRICS_EXPORTER=prometheus":                             "",
+		"OTEL_METRICS_EXPORTER=otlp":                                   "OTEL_METRICS_EXPORTER",
+		"OTEL_LOGS_EXPORTER=otlp":                                      "OTEL_LOGS_EXPORTER",
+		"OTEL_EXPORTER_OTLP_METRICS_HEADERS=hush":                      "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+		"OTEL_BSP_SCHEDULE_DELAY=100":                                  "",
+		"OTEL_METRICS_EXPORTER=":                                       "",
+		"HOTEL_METRICS_EXPORTER=otlp":                                  "",
+		"OTEL_EXPORTER_JAEGER_ENDPOINT=http://u:hush@jaeger:14268/api": "OTEL_EXPORTER_JAEGER_ENDPOINT",
+	} {
+		var log bytes.Buffer
+		checkVariables([]string{entry}, slog.New(slog.NewTextHandler(&log, nil)))
+		text := log.String()
+		if strings.Contains(text, "hush") || want == "" && text != "" || !strings.Contains(text, want) || strings.Count(text, "\n") > 1 {
+			t.Errorf("%s: %q", entry, text)
+		}
+	}
+}
