@@ -1,11 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
-	"strconv"
-	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/spf13/cobra"
 )
@@ -27,14 +25,7 @@ problem instead, and the exit status is 2. It needs no connection.`,
 			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(out, "SETTING\tVALUE\tSOURCE")
 			for _, v := range c.Values() {
-				text := v.Text
-				switch {
-				case text == "":
-					text = "-"
-				case strings.ContainsFunc(text, unicode.IsControl):
-					text = strconv.Quote(text) // a line break would break the table
-				}
-				fmt.Fprintf(out, "%s\t%s\t%s\n", v.Name, text, v.Source)
+				fmt.Fprintf(out, "%s\t%s\t%s\n", v.Name, cmp.Or(v.Text, "-"), v.Source)
 			}
 			return out.Flush()
 		},

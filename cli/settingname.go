@@ -112,7 +112,7 @@ func credentialKeys(d *config.Destination, field string) string {
 // tokenKeys returns the variables of a token, or of the client that requests tokens.
 func tokenKeys(broker string, o config.OAuth) string {
 	switch {
-	case o.TokenURL == "":
+	case !o.TokenURL.IsSet():
 		return broker + "_OAUTH_TOKEN_FILE"
 	case o.ClientAssertion.IsSet():
 		return broker + "_OAUTH_CLIENT_ID " + broker + "_OAUTH_CLIENT_ASSERTION_FILE"

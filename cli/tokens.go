@@ -32,7 +32,7 @@ func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger)
 		})
 	}
 	return &oauth.Endpoint{
-		URL: o.TokenURL, Scope: o.Scope, Settings: prefix, HTTP: tokenClient(t), Logger: logger,
+		URL: o.TokenURL.Loaded(), Scope: o.Scope, Settings: prefix, HTTP: tokenClient(t), Logger: logger,
 		Client: func() (c oauth.Client, err error) {
 			if c.ID, c.Secret, err = readPair(o.ClientID, prefix+"CLIENT_ID", o.ClientSecret, prefix+"CLIENT_SECRET"); err != nil {
 				return c, err

@@ -27,9 +27,9 @@ func transports(d config.Destination) []doctor.Transport {
 		}
 	}
 	more(d.AMQPManagement.Loaded(), "let the management interface listen with TLS, and write https:// in OUTBOX_AMQP_MANAGEMENT_URL", true)
-	more(d.AMQPOAuth.TokenURL, "write https:// in OUTBOX_AMQP_OAUTH_TOKEN_URL", true)
+	more(d.AMQPOAuth.TokenURL.Loaded(), "write https:// in OUTBOX_AMQP_OAUTH_TOKEN_URL", true)
 	if d.Kafka.SASLMechanism == config.MechanismOAuth {
-		more(d.Kafka.OAuth.TokenURL, "write https:// in OUTBOX_KAFKA_OAUTH_TOKEN_URL", true)
+		more(d.Kafka.OAuth.TokenURL.Loaded(), "write https:// in OUTBOX_KAFKA_OAUTH_TOKEN_URL", true)
 	}
 	return ways
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -46,8 +45,7 @@ func requireBrokers(cfg *Config, _ *scope, scopes []*scope) {
 func checkConfig(cfg *Config, s *scope) {
 	checkDatabase(s, "DATABASE_URL", cfg.Database.URL)
 	checkDatabase(s, "DATABASE_DIRECT_URL", cfg.Database.DirectURL)
-	_, err := sql.ParseTable(cfg.Table.Name)
-	if err != nil || strings.ContainsFunc(cfg.Table.Name, unicode.IsControl) {
+	if _, err := sql.ParseTable(cfg.Table.Name); err != nil {
 		s.bad("TABLE", "is not a table name; write table or schema.table, with double quotes around a name that contains a dot")
 	}
 	checkColumns(cfg, s)

@@ -28,7 +28,7 @@ func checkToken(o OAuth, prefix, asks string, s *scope) {
 		s.bad(prefix+"TOKEN_URL", "requires client credentials; set %s and %s, usually as %s, or %s", id.variable, secret.variable,
 			secret.variable+fileSuffix, assertion.variable+fileSuffix)
 	}
-	if u, err := url.Parse(o.TokenURL); endpoint.given &&
+	if u, err := url.Parse(o.TokenURL.value); endpoint.given &&
 		(err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {
 		s.bad(prefix+"TOKEN_URL", "is not a URL of a token endpoint; write https://host/path, without a user")
 	}

@@ -186,7 +186,7 @@ type Kafka struct {
 // be an assertion. Each broker has its own settings for it, in a struct with the same fields.
 type OAuth struct {
 	Token           Secret
-	TokenURL        string
+	TokenURL        Secret
 	ClientID        Secret
 	ClientSecret    Secret
 	ClientAssertion Secret
@@ -194,12 +194,12 @@ type OAuth struct {
 }
 
 // IsSet reports whether there is a source of tokens.
-func (o OAuth) IsSet() bool { return o.Token.IsSet() || o.TokenURL != "" }
+func (o OAuth) IsSet() bool { return o.Token.IsSet() || o.TokenURL.IsSet() }
 
 // kafkaOAuth is [OAuth] for OAUTHBEARER.
 type kafkaOAuth struct {
 	Token           Secret `envconfig:"KAFKA_OAUTH_TOKEN" secret:"true" scheme:"kafka" group:"kafka-oauth"`
-	TokenURL        string `envconfig:"KAFKA_OAUTH_TOKEN_URL" unset:"none" scheme:"kafka" group:"kafka-oauth"`
+	TokenURL        Secret `envconfig:"KAFKA_OAUTH_TOKEN_URL" unset:"none" secret:"broker" scheme:"kafka" group:"kafka-oauth"`
 	ClientID        Secret `envconfig:"KAFKA_OAUTH_CLIENT_ID" secret:"true" scheme:"kafka" group:"kafka-oauth"`
 	ClientSecret    Secret `envconfig:"KAFKA_OAUTH_CLIENT_SECRET" secret:"true" scheme:"kafka" group:"kafka-oauth"`
 	ClientAssertion Secret `envconfig:"KAFKA_OAUTH_CLIENT_ASSERTION" secret:"true" scheme:"kafka" group:"kafka-oauth"`
@@ -209,7 +209,7 @@ type kafkaOAuth struct {
 // amqpOAuth is [OAuth] for RabbitMQ, where the token replaces the password.
 type amqpOAuth struct {
 	Token           Secret `envconfig:"AMQP_OAUTH_TOKEN" secret:"true" scheme:"amqp" group:"amqp-oauth"`
-	TokenURL        string `envconfig:"AMQP_OAUTH_TOKEN_URL" unset:"none" scheme:"amqp" group:"amqp-oauth"`
+	TokenURL        Secret `envconfig:"AMQP_OAUTH_TOKEN_URL" unset:"none" secret:"broker" scheme:"amqp" group:"amqp-oauth"`
 	ClientID        Secret `envconfig:"AMQP_OAUTH_CLIENT_ID" secret:"true" scheme:"amqp" group:"amqp-oauth"`
 	ClientSecret    Secret `envconfig:"AMQP_OAUTH_CLIENT_SECRET" secret:"true" scheme:"amqp" group:"amqp-oauth"`
 	ClientAssertion Secret `envconfig:"AMQP_OAUTH_CLIENT_ASSERTION" secret:"true" scheme:"amqp" group:"amqp-oauth"`

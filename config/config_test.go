@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -170,11 +171,33 @@ func TestEmptyCountsAsUnset(t *testing.T) {
 	}
 }
 
-func TestFiles(t *testing.T) {
+// One newline at the end of a value, which editors and echo leave there, is not part of it.
+func TestFinalNewline(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{"shop\n": "shop", "shop\r\n": "shop", "shop\n\n": "shop\n", "shop": "shop"} {
-		if got := load(t, "OUTBOX_TOPIC_FILE="+file(t, content)).Destinations[0].Topic; got != want {
-			t.Errorf("content %q gave %q", content, got)
+		for _, entry := range []string{"OUTBOX_KAFKA_SASL_PASSWORD_FILE=" + file(t, content), "OUTBOX_KAFKA_SASL_PASSWORD=" + content} {
+			cfg := load(t, "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN", "OUTBOX_KAFKA_SASL_USERNAME=u\n", entry)
+			if got := cfg.Destinations[0].Kafka.Password.Loaded(); got != want {
+				t.Errorf("%q gave %q", entry, got)
+			}
+		}
+	}
+}
+
+// A pipe whose other end nobody opens does not hold up the program.
+func TestFileIsAPipe(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"OUTBOX_NATS_TOKEN_FILE", "OUTBOX_PAUSE_FILE"} {
+		cfg, err := parse(append(slices.Clone(minimal), "OUTBOX_PUBLISH_URL=nats://h", name+"="+path), true)
+		if name == "OUTBOX_PAUSE_FILE" && err == nil {
+			_, err = cfg.Pause.Read()
+		}
+		if err == nil || !strings.Contains(err.Error(), "not a regular file") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

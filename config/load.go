@@ -1,9 +1,11 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"reflect"
 	"strings"
+	"unicode"
 )
 
 // Load reads the process environment for a command that connects to the database and the brokers. The error is an [*Error],
@@ -149,6 +151,9 @@ func (s *scope) load(setting Setting, into reflect.Value) {
 		into = reflect.ValueOf(&live.on).Elem()
 	}
 	err := decode(o.text, setting, into)
+	if strings.ContainsFunc(o.text, unicode.IsControl) && setting.key != "HTTP_CONFIG" { // the content of that file has its own message
+		err = errors.New("contains a line break or another control character; remove it")
+	}
 	if err == nil {
 		return
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -41,6 +42,7 @@ func (o origin) source() string {
 func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
 	name := prefix + setting.key
 	text, set := l.env[name]
+	text = withoutNewline(text)
 	set = set && (text != "" || setting.emptyOK)
 	path := l.env[name+fileSuffix]
 	switch {
@@ -57,26 +59,58 @@ func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
 	}
 	text, err := readFile(path)
 	if err != nil {
-		l.add(Problem{Variable: name + fileSuffix, Value: &path, Text: err.Error()})
+		p := Problem{Variable: name + fileSuffix, Value: &path, Text: err.Error()}
+		if setting.Secret && !mayBePath(path) {
+			p.Value = nil
+		}
+		l.add(p)
 		return origin{variable: name, given: true, broken: true, path: path, text: setting.Default}, true
 	}
 	return origin{variable: name, given: true, path: path, text: text}, true
 }
 
-// readFile returns the content of a setting's file without the newline that editors add at its end.
+// mayBePath reports whether a text that names no file is meant as a path, and not as the secret itself.
+func mayBePath(text string) bool {
+	folder := filepath.Dir(text)
+	info, err := os.Stat(folder)
+	return err == nil && info.IsDir() && folder != "." && folder != "/"
+}
+
+// mostBytes bounds the size of a setting's file.
+const mostBytes = 1 << 20
+
+// readFile returns the content of a setting's file without the newline that editors add at its end. It refuses pipes and devices,
+// whose content might never end.
 func readFile(path string) (string, error) {
-	content, err := os.ReadFile(path)
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file")
+	}
+	var content []byte
+	if err == nil && info.Size() > mostBytes {
+		err = errors.New("it has more than 1 MiB")
+	}
+	if err == nil {
+		content, err = os.ReadFile(path)
+	}
 	if err != nil {
 		if cause := errors.Unwrap(err); cause != nil { // without the path, which the caller prints
 			err = cause
 		}
 		return "", &fileError{err}
 	}
-	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	text := withoutNewline(string(content))
 	if text == "" {
-		return "", &fileError{errors.New("it is empty")}
+		return "", &fileError{errEmpty}
 	}
 	return text, nil
+}
+
+var errEmpty = errors.New("it is empty")
+
+// withoutNewline removes one newline from the end of a text, where editors and echo leave one.
+func withoutNewline(text string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 }
 
 // A fileError reports a settings file that gave no value.

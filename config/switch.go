@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 )
 
@@ -29,11 +28,11 @@ func (s Switch) Read() (on bool, err error) {
 }
 
 func readSwitch(path string) (on bool, err error) {
-	content, err := os.ReadFile(path)
-	switch text := strings.TrimSpace(string(content)); {
+	content, err := readFile(path)
+	switch text := strings.TrimSpace(content); {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case err != nil:
+	case err != nil && !errors.Is(err, errEmpty):
 		return false, err
 	case text == "true", text == "false":
 		return text == "true", nil

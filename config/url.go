@@ -25,7 +25,9 @@ var (
 	errNoURL       = errors.New("is not a URL")
 	errURLBlank    = errors.New("contains a space or a control character; remove it, or percent-encode it in a password")
 	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords, write / as %2F, ? as %3F, # as %23 and @ as %40")
-	errURLEscape   = errors.New("has a % that does not start a percent-encoded character; write % as %25")
+	errURLUsers    = errors.New("names a user for several hosts; write the user once, before the first host: " +
+		"user:password@host1,host2, and in a password @ as %40")
+	errURLEscape = errors.New("has a % that does not start a percent-encoded character; write % as %25")
 )
 
 // splitURL splits a URL into its parts. Its errors contain no part of the text, which may be a misplaced password.
@@ -44,6 +46,9 @@ func splitURL(text string) (urlParts, error) {
 	// In that case a password contains one of / ? # unescaped, and the apparent host is part of the password.
 	if strings.ContainsAny(after, "@#") {
 		return urlParts{}, errURLReserved
+	}
+	if first, others, several := strings.Cut(authority, ","); several && strings.Contains(first, "@") && strings.Contains(others, "@") {
+		return urlParts{}, errURLUsers
 	}
 	u := urlParts{scheme: strings.ToLower(scheme), hosts: authority}
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
