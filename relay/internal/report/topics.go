@@ -30,7 +30,7 @@ func (c Change) held() bool { return c.Reason != "" }
 type gathered struct {
 	logged time.Time // when there was last a line
 	first  bool      // that line was the first
-	topics []string  // some of the topics
+	topics []string  // at most mostKept of the topics
 	others int       // number of the other ones
 	err    error     // error of one of them
 }
@@ -38,7 +38,8 @@ type gathered struct {
 const (
 	gatherFirst = 10 * time.Second
 	gatherThen  = time.Minute
-	mostTopics  = 5 // named in a line
+	mostTopics  = 5   // named in a line
+	mostKept    = 100 // remembered, in case their changes are undone
 )
 
 // NewTopics makes Topics that log nothing yet.
@@ -58,7 +59,7 @@ func (t Topics) Add(c Change, topic string, err error, now time.Time) {
 		t.log(c, topic, err)
 		return
 	case slices.Contains(g.topics, topic):
-	case len(g.topics) < mostTopics:
+	case len(g.topics) < mostKept:
 		g.topics = append(g.topics, topic)
 	default:
 		g.others++
@@ -70,7 +71,9 @@ func (t Topics) Add(c Change, topic string, err error, now time.Time) {
 func (t Topics) undoes(c Change, topic string) (right bool) {
 	for other, g := range t.series {
 		if i := slices.Index(g.topics, topic); i >= 0 && other != c && other.Part == c.Part {
-			g.topics = slices.Delete(g.topics, i, i+1)
+			if g.topics = slices.Delete(g.topics, i, i+1); len(g.topics) == 0 {
+				g.others = 0 // a line that names no topic helps nobody
+			}
 			right = right || other.held() != c.held()
 		}
 	}
@@ -88,13 +91,13 @@ func (t Topics) Flush(all bool, now time.Time) {
 			gather = gatherFirst
 		}
 		switch {
-		case len(g.topics)+g.others > 0 && (all || now.Sub(g.logged) >= gather):
-			topics := strings.Join(g.topics, ", ")
-			if g.others > 0 {
-				t.log(c, topics, g.err, "others", g.others)
-			} else {
-				t.log(c, topics, g.err)
+		case len(g.topics) > 0 && (all || now.Sub(g.logged) >= gather):
+			named := g.topics[:min(len(g.topics), mostTopics)]
+			var more []any
+			if others := len(g.topics) + g.others - len(named); others > 0 {
+				more = []any{"others", others}
 			}
+			t.log(c, strings.Join(named, ", "), g.err, more...)
 			*g = gathered{logged: now}
 		case now.Sub(g.logged) >= gatherThen:
 			delete(t.series, c)

@@ -85,3 +85,23 @@ func TestChangeThatIsUndoneIsNotReported(t *testing.T) {
 		}
 	}
 }
+
+// Topics that are held and go on again before they are logged leave no line without a topic.
+func TestNoLineWithoutTopic(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	n, now := NewTopics(slog.New(slog.NewTextHandler(&log, nil))), time.Now()
+	held, free := Change{Reason: "topology"}, Change{}
+	n.Add(held, "first", nil, now)
+	for _, c := range []Change{held, free} {
+		for i := range 1000 {
+			n.Add(c, fmt.Sprint("t", i), nil, now)
+		}
+	}
+	n.Flush(true, now)
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, `topic=""`) {
+			t.Error(line)
+		}
+	}
+}
