@@ -86,6 +86,10 @@ type Error struct {
 	// for one of several queues. Each further try may leave another copy. Such tries therefore become rare, and each
 	// counts as published again.
 	Repeats bool
+	// Republished: the broker may hold one more copy of the message than the class tells, because the message was sent
+	// again after a try whose outcome is unknown, or will be. The relay counts the row as published again. It is not set
+	// for Ambiguous, whose rows are counted in any case.
+	Republished bool
 	// Short names the cause in two or three fixed words for logs, without values of the row.
 	Short string
 	// Err is the cause, in enough detail to be stored as the row's last_error.
@@ -143,6 +147,33 @@ func ShortOf(err error) string {
 func Repeats(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Repeats
+}
+
+// Republished reports whether the broker may hold one more copy of the message than the answer's class tells. See
+// [Error].
+func Republished(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Republished
+}
+
+// Republish returns an answer that says the same as err and is [Republished]. For nil, it is an answer of class
+// Accepted.
+func Republish(err error) error {
+	if err == nil {
+		return errAcceptedAgain
+	}
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Class == Ambiguous || e.Republished {
+		return err
+	}
+	marked := *e
+	marked.Republished = true
+	return &marked
+}
+
+var errAcceptedAgain error = &Error{
+	Class: Accepted, Republished: true, Short: "accepted again",
+	Err: errors.New("accepted, after a try whose outcome is unknown"),
 }
 
 // ErrNotAttempted is the answer for a message that was not sent, because it waits for an earlier message of its key.

@@ -13,7 +13,8 @@ import "context"
 type Publisher interface {
 	// Publish returns once the broker has answered for every message, or once ctx has ended. It returns one error for
 	// each message, in the order given. An answer of nil means that the broker has durably accepted the message, and so
-	// does a [*Duplicate]. For any other answer, [ClassOf] returns the meaning.
+	// does a [*Duplicate]. For any other answer, [ClassOf] returns the meaning. If the broker has forced the publisher
+	// to send a message again within the call, the answer is [Republished].
 	//
 	// Of each ordering key, the accepted messages are a prefix of those given, even if the messages of the key go to
 	// several topics. After a message that was not accepted, the other messages of its key are [NotAttempted]. Messages

@@ -86,6 +86,11 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 	defer span.End()
 	errs = broker.Publish(ctx, w.messages)
 	for _, err := range errs {
+		if publisher.Republished(err) {
+			w.engine.to.measured.Republish()
+		}
+	}
+	for _, err := range errs {
 		if publisher.ClassOf(err) != publisher.Accepted {
 			span.SetStatus(codes.Error, publisher.ShortOf(err))
 			break
