@@ -56,6 +56,9 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			return selectionError(err)
 		}
 		noteAbsent(cmd.ErrOrStderr(), chosen.IDs, choice.Rows())
+		if e := o.Strangers(); e != nil && change.Deletes() && choice.Rows() > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "no row is deleted, as with --keep: %v\n", e)
+		}
 		if c.dryRun {
 			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, row.Action) }); err != nil {
 				return err

@@ -72,8 +72,8 @@ create function {make}(days integer default 14) returns void
   return {make_of}({table_literal}::regclass, days);
 select {make}();
 
--- Drops a partition that ended before a time if every row of it has been done since before that time, and returns whether it did. While it
--- checks the rows, other sessions can read the partition and not change it. The drop itself locks the whole table for an instant, and
+-- Drops a partition that ended before a time if every row of it has been done since before that time, and returns whether it did. It knows
+-- the destinations that were configured when it was printed; prune also asks those that were added later. While it checks the rows, other sessions can read the partition and not change it. The drop itself locks the whole table for an instant, and
 -- gives up rather than wait for this lock. The function runs with the rights of its owner, so that the role that prunes need not own
 -- the table:
 --   grant execute on function {drop} to outbox_relay;

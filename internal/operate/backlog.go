@@ -39,7 +39,7 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 		return Report{}, err
 	}
 	r := Report{At: time.Now().UTC(), Table: o.Views[0].Table.Name(), Limit: countLimit, Problems: []string{}}
-	if e := o.strangers(); e != nil {
+	if e := o.Strangers(); e != nil {
 		r.Problems = append(r.Problems, "rows may wait that are not counted here: "+e.Error())
 	}
 	for _, v := range o.Views {

@@ -22,7 +22,9 @@ type Change struct {
 	still  func(outbox.Names) string        // the condition that a row is unchanged since it was chosen; $2 is when that was
 	apply  func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error)
 	refuse func(outbox.Names) error // why the table does not support the change; nil if it does
-	gently bool                     // the order of a key among the rows is kept
+	// deletes says that rows are deleted that every other destination has done, and others are kept.
+	deletes bool
+	gently  bool // the order of a key among the rows is kept
 
 	// empties reports whether the change of a row in one set takes the row out of the state in another set; nil if it never does.
 	empties func(changed, other outbox.Names) bool
@@ -33,6 +35,10 @@ type Change struct {
 
 // Verb returns the name of the change, for display: "retry".
 func (c Change) Verb() string { return c.verb }
+
+// Deletes reports whether the change deletes rows that every other destination has done. It keeps all rows while the table has
+// the state of others ([Outbox.Strangers]).
+func (c Change) Deletes() bool { return c.deletes }
 
 // Done returns the participle of the name, for display: "retried".
 func (c Change) Done() string { return c.done }
@@ -70,7 +76,7 @@ func Retry() Change {
 
 // Discard returns the change that gives up failed rows for good. A row that every other destination has done is deleted, unless
 // keep is set: the row is then kept with failed_at and relayed_at set, and its last error ends with the reason. A table without
-// relayed_at keeps no such rows.
+// relayed_at keeps no such rows. No row is deleted while the table has the state of destinations that are not configured.
 func Discard(keep bool, reason string) Change {
 	var action func(*Outbox, set, []chosenRows) string
 	if !keep {
@@ -79,7 +85,7 @@ func Discard(keep bool, reason string) Change {
 		}
 	}
 	return Change{
-		verb: "discard", done: "discarded", plan: "keep", action: action, state: failed, still: stillFailed, at: failedAt,
+		verb: "discard", done: "discarded", plan: "keep", deletes: !keep, action: action, state: failed, still: stillFailed, at: failedAt,
 		refuse: func(n outbox.Names) error {
 			if keep && n.Failed.Has() && !n.Relayed.Has() {
 				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; leave out --keep to delete the row",
@@ -226,9 +232,12 @@ func (c *chunk) change(ctx context.Context, tx pgx.Tx, how, statement string, va
 }
 
 // doneElsewhere is the condition that every destination with other columns than those of a set is done with a row, or will be
-// once the given rows of others have been discarded.
+// once the given rows of others have been discarded. Of destinations that are not configured here that is not known.
 func (o *Outbox) doneElsewhere(but set, discarded []chosenRows) string {
 	done := "true"
+	if o.Strangers() != nil {
+		done = "false" // the other conditions stay, since they use the statement's parameters
+	}
 	for _, s := range o.sets() {
 		if s.names.Relayed.Name == but.names.Relayed.Name {
 			continue

@@ -61,6 +61,9 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	if able := slices.DeleteFunc(slices.Clone(sets), func(s set) bool { return change.refuse(s.names) != nil }); len(able) > 0 {
 		sets = able
 	}
+	if e := o.Strangers(); e != nil && change.deletes && slices.ContainsFunc(sets, func(s set) bool { return !s.names.Relayed.Has() }) {
+		return nil, e // rows can be neither deleted nor kept
+	}
 	c := &Choice{outbox: o, change: change, conn: conn}
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), fmt.Sprint(chooseTime.Milliseconds()), nil, nil); err != nil {

@@ -65,7 +65,7 @@ type way struct {
 // Run deletes what may be deleted, and returns the number of deleted rows. When ctx ends, it stops after the current
 // transaction.
 func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
-	if e := p.Outbox.strangers(); e != nil {
+	if e := p.Outbox.Strangers(); e != nil {
 		return 0, e
 	}
 	var cutoff time.Time

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -20,14 +19,12 @@ func (e *StrangersError) Error() string {
 		e.Table, strings.Join(e.Destinations, ", "), strings.Join(e.Columns, ", "))
 }
 
-// strangers returns the destinations that are not configured and whose state the table keeps, nil if there are none.
-func (o *Outbox) strangers() *StrangersError {
+// Strangers returns the destinations that are not configured and whose state the table keeps, nil if there are none. Whatever deletes
+// rows has to ask: such a destination may not have done them.
+func (o *Outbox) Strangers() *StrangersError {
 	e := &StrangersError{Table: o.base().Table}
-	for _, stray := range o.Views[0].Table.StrayColumns() {
-		e.Columns = append(e.Columns, stray.Name)
-		if !slices.Contains(e.Destinations, stray.Destination) {
-			e.Destinations = append(e.Destinations, stray.Destination)
-		}
+	for _, s := range o.Views[0].Table.Strangers() {
+		e.Destinations, e.Columns = append(e.Destinations, s.String()), append(e.Columns, s.Columns...)
 	}
 	if len(e.Columns) == 0 {
 		return nil

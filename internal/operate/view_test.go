@@ -143,6 +143,91 @@ func TestRemovedDestination(t *testing.T) {
 	}
 }
 
+// TestDiscardBesideAStranger deletes no row for which a destination may wait that is not configured here: one whose columns have the
+// comment of `schema --destination`, or those with their state in the columns of the table.
+func TestDiscardBesideAStranger(t *testing.T) {
+	t.Parallel()
+	audit := outbox.View{
+		Name: "audit", Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed", "last_error": "audit_error"},
+	}
+	for name, c := range map[string]struct {
+		here     []outbox.View
+		stranger string
+		kept     string
+	}{
+		"columns with a comment":   {[]outbox.View{{Name: "orders"}}, "(audit), in the columns audit_at", "orders row kept"},
+		"the columns of the table": {[]outbox.View{audit}, "the table's own columns), in the columns relayed_at", "audit row kept"},
+		"several destinations here": {
+			[]outbox.View{{Name: "orders"}, {Name: "other", Columns: map[string]string{"relayed_at": "dead_at"}}},
+			"(audit), in the columns audit_at", "orders row kept",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := several(t)
+			s.Exec(t, "comment on column outbox_messages.audit_at is 'outbox-relay destination audit: relayed_at'")
+			s.Exec(t, "insert into outbox_messages (topic, payload, failed_at, audit_failed, dead_at) values ('row', '{}', now(), now(), now())")
+			o := opened(t, s, outbox.Config{Views: c.here})
+			if e := o.Strangers(); e == nil || !strings.Contains(e.Error(), c.stranger) {
+				t.Errorf("strangers: %v", e)
+			}
+			choice := choose(t, s, o, Discard(false, ""), Selection{})
+			if err := choice.Each(t.Context(), func(row Chosen) error {
+				if row.Action != "keep" {
+					t.Errorf("the plan is to %s the row", row.Action)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+			if result, how := apply(t, choice); result.Changed != 1 || how[0] != c.kept {
+				t.Errorf("%+v %v", result, how)
+			}
+			if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where dead_at is not null"); n != 1 {
+				t.Error("the row is gone")
+			}
+			if _, err := (&Prune{Outbox: o, Rest: gentle}).Run(t.Context()); !errors.As(err, new(*StrangersError)) {
+				t.Errorf("prune: %v", err)
+			}
+		})
+	}
+}
+
+// TestDiscardWhereNothingCanBeKept neither deletes nor keeps a row that can do neither.
+func TestDiscardWhereNothingCanBeKept(t *testing.T) {
+	t.Parallel()
+	s, _ := several(t)
+	s.Exec(t, "alter table outbox_messages drop relayed_at")
+	s.Exec(t, "comment on column outbox_messages.audit_at is 'outbox-relay destination audit: relayed_at'")
+	s.Exec(t, "insert into outbox_messages (topic, payload, failed_at) values ('row', '{}', now())")
+	o := opened(t, s, outbox.Config{Delete: true, Looks: true})
+	if _, err := o.Choose(t.Context(), nil, Discard(false, ""), Selection{}); !errors.As(err, new(*StrangersError)) {
+		t.Errorf("discard: %v", err)
+	}
+}
+
+// opened opens the outbox with the views of a configuration, or with one that takes every row.
+func opened(t testing.TB, s *pgtest.Schema, config outbox.Config) *Outbox {
+	t.Helper()
+	config.Table, config.Shards = sql.Table{Name: "outbox_messages"}, 16
+	if len(config.Views) == 0 {
+		config.Views = []outbox.View{{Name: "default"}}
+	}
+	table, err := outbox.Open(t.Context(), s.Pool, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Outbox{Pool: s.Pool, Shards: config.Shards}
+	for _, v := range config.Views {
+		seen, err := table.For(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Views = append(o.Views, View{Destination: v.Name, Table: seen, Shared: v.Columns == nil})
+	}
+	return o
+}
+
 // TestReplayOfDeadLetters replays dead letters of rows that are still failed. A relay publishes none of a row that was discarded, so that
 // replaying it would change the row and publish nothing.
 func TestReplayOfDeadLetters(t *testing.T) {

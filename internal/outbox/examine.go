@@ -37,6 +37,9 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	if t == nil {
 		return nil, findings(problems), nil
 	}
+	if problem := r.deletesForStrangers(config); problem != nil {
+		return nil, findings([]*SetupError{problem}), nil
+	}
 	e := newExamination(r, t.mapping, config, t.view)
 	e.storage()
 	e.columns()
@@ -49,7 +52,7 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	e.doorbell(channel)
 	e.found = append(e.found, views(r, config)...)
 	e.txid()
-	e.strays()
+	e.strangers()
 	return t, e.found, nil
 }
 
@@ -61,28 +64,16 @@ func lacks(r *relation, m *mapping, config Config, view View) []finding.Finding 
 	e.indexes()
 	e.found = append(e.found, views(r, config)...)
 	e.txid()
-	e.strays()
+	e.strangers()
 	return slices.DeleteFunc(e.found, func(f finding.Finding) bool { return f.Severity == finding.OK })
 }
 
-// strays names the columns of destinations that are not configured.
-func (e *examination) strays() {
-	columns, names := map[string][]string{}, []string(nil)
-	for _, stray := range e.relation.strays(e.config) {
-		if columns[stray.Destination] == nil {
-			names = append(names, stray.Destination)
-		}
-		columns[stray.Destination] = append(columns[stray.Destination], stray.Name)
-	}
-	for _, name := range names {
-		var drops []string
-		for _, column := range columns[name] {
-			drops = append(drops, "drop column "+sql.Quote(column))
-		}
-		e.warn(checkColumns, "configure the destination again; or, if it is gone for good: alter table "+e.table.Quoted()+" "+strings.Join(drops,
-			", ")+";",
-			"%s kept the state of destination %s, which is not configured: its rows wait there, and prune deletes none", strings.Join(columns[name],
-				", "), name)
+// strangers names the columns of destinations that are not configured.
+func (e *examination) strangers() {
+	for _, s := range e.relation.strangers(e.config) {
+		e.warn(checkColumns, "configure the destination again; or, if it is gone for good: "+e.relation.dropping(s),
+			"%s kept the state of destination %s, which is not configured: its rows wait there, and prune deletes none",
+			strings.Join(s.Columns, ", "), s)
 	}
 }
 

@@ -2,6 +2,9 @@ package outbox
 
 import (
 	"cmp"
+	"errors"
+	"slices"
+	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -63,24 +66,77 @@ func (c *Config) own(v View) sql.Own {
 	return o
 }
 
-// A StrayColumn is a column of the table that keeps the state of a destination which is not configured.
-type StrayColumn struct{ Destination, Ours, Name string }
+// A Stranger is a destination that keeps its state in the table and is not configured here. It may have been removed, or another
+// deployment relays it: in either case rows may wait for it.
+type Stranger struct {
+	Name    string   // empty for the destinations that keep their state in the columns of the table
+	Relayed string   // the column with relayed_at, empty if it has none any more
+	Columns []string // all columns with its state
+}
 
-// StrayColumns returns the columns of destinations that were removed or renamed: columns with the comment that the statements
-// of [Config.OwnSchema] make, and that are not a view's own.
-func (t *Table) StrayColumns() []StrayColumn { return t.relation.strays(t.config) }
+func (s Stranger) String() string {
+	if s.Name == "" {
+		return "those with the state in the table's own columns"
+	}
+	return s.Name
+}
 
-func (r *relation) strays(config Config) (found []StrayColumn) {
-	used := map[string]bool{}
+// Strangers returns the destinations that keep their state in the table and are not configured. Columns with the comment that the
+// statements of [Config.OwnSchema] make show them. So does the table's own relayed_at if all configured destinations have columns
+// of their own.
+func (t *Table) Strangers() []Stranger { return t.relation.strangers(t.config) }
+
+func (r *relation) strangers(config Config) (found []Stranger) {
+	used, own := map[string]bool{}, len(config.Views) > 0
 	for _, v := range config.Views {
+		own = own && v.Columns != nil
 		for _, theirs := range v.Columns {
 			used[theirs] = true
 		}
 	}
+	relayed := cmp.Or(config.Columns["relayed_at"], config.Preferred["relayed_at"], "relayed_at")
 	for _, name := range r.named {
-		if destination, ours, ok := sql.ParseOwnComment(r.columns[name].comment); ok && !used[name] {
-			found = append(found, StrayColumn{destination, ours, name})
+		destination, ours, ok := sql.ParseOwnComment(r.columns[name].comment)
+		if own && name == relayed {
+			destination, ours, ok = "", "relayed_at", true
+		}
+		if !ok || used[name] {
+			continue
+		}
+		i := slices.IndexFunc(found, func(s Stranger) bool { return s.Name == destination })
+		if i < 0 {
+			i, found = len(found), append(found, Stranger{Name: destination})
+		}
+		if found[i].Columns = append(found[i].Columns, name); ours == "relayed_at" {
+			found[i].Relayed = name
 		}
 	}
 	return found
 }
+
+// dropping returns the statement that drops a stranger's columns.
+func (r *relation) dropping(s Stranger) string {
+	drops := make([]string, len(s.Columns))
+	for i, column := range s.Columns {
+		drops[i] = "drop column " + sql.Quote(column)
+	}
+	return "alter table " + sql.Table{Schema: r.schema, Name: r.name}.Quoted() + " " + strings.Join(drops, ", ") + ";"
+}
+
+// deletesForStrangers returns the reason why no relay may delete rows of the table when it has relayed them: rows may wait there for
+// other destinations. It is nil if there is none.
+func (r *relation) deletesForStrangers(config Config) *SetupError {
+	strangers := r.strangers(config)
+	if !config.Delete || config.Looks || len(strangers) == 0 {
+		return nil
+	}
+	s := strangers[0]
+	found := problem(checkColumns, "remove "+config.Names.Of("Delete")+"; or, if destination "+s.Name+" is gone for good: "+r.dropping(s),
+		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not configured here, in %s: it "+
+			"would lose rows", config.Names.Of("Delete"), sql.Table{Schema: r.schema, Name: r.name}, s.Name, strings.Join(s.Columns, ", "))
+	found.Err = errDeletes
+	return found
+}
+
+// errDeletes marks the problem that relayed rows would be deleted for which other destinations wait.
+var errDeletes = errors.New("rows would be lost")

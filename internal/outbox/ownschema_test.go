@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -125,9 +126,10 @@ func TestOwnSchema(t *testing.T) {
 			}
 			check("after the statements ran again", then)
 			config.Views = views[:2]
-			stray := open(t, s, config).StrayColumns()
-			if want := (StrayColumn{"notice", "relayed_at", "notice_relayed_at"}); len(stray) != len(deadColumns)+1 || stray[len(stray)-1] != want {
-				t.Errorf("columns of destinations that are not configured: %+v", stray)
+			strangers := open(t, s, config).Strangers()
+			if len(strangers) != 2 || strangers[0].Name != "dead" || len(strangers[0].Columns) != len(deadColumns) ||
+				!reflect.DeepEqual(strangers[1], Stranger{"notice", "notice_relayed_at", []string{"notice_relayed_at"}}) {
+				t.Errorf("destinations that are not configured: %+v", strangers)
 			}
 			_, found, err := Examine(t.Context(), s.Pool, config, "")
 			if err != nil || !slices.ContainsFunc(found, func(f finding.Finding) bool {

@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -85,6 +86,9 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	if t == nil {
 		return nil, problems[0]
 	}
+	if problem := relation.deletesForStrangers(config); problem != nil {
+		return nil, problem
+	}
 	t.lacks = lacks(relation, t.mapping, config, t.view)
 	return t, nil
 }
@@ -122,10 +126,14 @@ func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, p
 // trigger notifies [Config.Channel] of each insert while a relay wants that.
 func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error) {
 	found, err := Open(ctx, t.pool, t.config)
+	if errors.Is(err, errDeletes) { // the statements would go on
+		return false, false, nil
+	}
 	if err != nil {
 		return false, false, err
 	}
-	same := found.relation.oid == t.relation.oid && found.name == t.name && reflect.DeepEqual(found.mapping, t.mapping)
+	same := found.relation.oid == t.relation.oid && found.name == t.name && reflect.DeepEqual(found.mapping, t.mapping) &&
+		reflect.DeepEqual(found.Strangers(), t.Strangers())
 	for _, v := range t.config.views() {
 		now, problems := mapColumns(found.relation, t.config, v)
 		then, before := mapColumns(t.relation, t.config, v)
