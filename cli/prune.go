@@ -73,6 +73,8 @@ not configured.
 				p.Row = func(id string) error { _, err := fmt.Fprintln(out, printable(id)); return err }
 			}
 			p.Done = bar.show
+			locked := int64(0)
+			p.Locked = func(rows int64) { locked = rows }
 			verb := map[bool]string{false: "dropped", true: "would drop"}[dryRun]
 			p.Dropped = func(partition string) { bar.clear(); fmt.Fprintf(errs, "%s partition %s\n", verb, partition) }
 			deleted, err := p.Run(cmd.Context())
@@ -83,13 +85,20 @@ not configured.
 			if err != nil {
 				return selectionError(err)
 			}
-			if dryRun {
+			stopped := cmd.Context().Err() != nil
+			switch {
+			case dryRun && stopped:
+				fmt.Fprintf(errs, "found before it was stopped: %s; nothing was changed\n", rows(deleted))
+			case dryRun:
 				fmt.Fprintf(errs, "would delete %s; nothing was changed\n", rows(deleted))
-			} else {
+			default:
 				fmt.Fprintf(errs, "deleted: %s\n", rows(deleted))
 			}
-			if cmd.Context().Err() != nil {
+			switch {
+			case stopped:
 				return unfinishedError(errors.New("stopped before all was done; run it again for the rest"))
+			case locked > 0:
+				return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them", rows(locked)))
 			}
 			return nil
 		},
@@ -112,6 +121,9 @@ func confirmPrune(cmd *cobra.Command, p *operate.Prune) (yes bool, err error) {
 	n, err := counting.Run(cmd.Context())
 	if err != nil {
 		return false, selectionError(err)
+	}
+	if cmd.Context().Err() != nil {
+		return false, unfinishedError(errors.New("stopped while the rows were counted; nothing was changed"))
 	}
 	what := rows(n)
 	if partitions > 0 {

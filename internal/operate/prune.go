@@ -26,6 +26,9 @@ type Prune struct {
 	Row func(id string) error
 	// Done is called after each transaction with the number of rows deleted so far; may be nil.
 	Done func(deleted int64)
+	// Locked is called at the end with the number of rows that another session kept locked, also when they were tried once more;
+	// may be nil, and then they are not counted.
+	Locked func(rows int64)
 	// Dropped is called for each partition that was dropped whole; may be nil. Its rows are not counted.
 	Dropped func(partition string)
 	// DryRun deletes nothing, and reports the rows as if it had.
@@ -79,12 +82,17 @@ func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	locked := int64(0)
 	for _, w := range ways {
-		n, err := p.follow(ctx, w, cutoff, deleted)
+		n, left, err := p.follow(ctx, w, cutoff, deleted)
 		deleted += n
+		locked += left
 		if err != nil {
 			return deleted, fmt.Errorf("prune: %w", err)
 		}
+	}
+	if p.Locked != nil {
+		p.Locked(locked)
 	}
 	return deleted, nil
 }
@@ -178,18 +186,18 @@ func (p *Prune) done() string {
 
 // follow goes along an index, one window after another. The values in a window may all be equal: one UPDATE may have marked
 // millions of rows.
-func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int64) (deleted int64, err error) {
+func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int64) (deleted, locked int64, err error) {
 	n := p.Outbox.base()
 	values := parameters{nil, cutoff, nil, nil}
 	selected, err := p.selected(n, &values)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	within := w.column.Name + " is not null"
 	if w.bounded {
 		within = w.column.Name + " < " + w.column.At("$2")
 	}
-	s := &pruning{Prune: p, values: values, rows: leastPrune, names: map[string]string{
+	s := &pruning{Prune: p, values: values, rows: leastPrune, deleted: before, names: map[string]string{
 		"table": n.Table, "identity": n.Identity,
 		"here": n.HereOf("select identity from chosen"), "id": n.ID.Name,
 		"column": w.column.Name, "ready": p.done() + selected,
@@ -197,45 +205,30 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 	at := func(parameter string) string { return parameter + "::text::" + w.column.Type }
 	s.beyond = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > %s)", within, w.column.Name, at("$3"))
 	s.whole = s.beyond + fmt.Sprintf(" and ($4::text is null or %s <= %s)", w.column.Name, at("$4"))
-	for ctx.Err() == nil {
+	var again [][2]any // windows with rows that another session kept locked: most locks are short
+	for more := true; more && ctx.Err() == nil; {
 		end, err := s.window(context.WithoutCancel(ctx))
 		if err != nil {
-			return deleted, err
+			return s.deleted - before, 0, err
 		}
-		s.values[3] = end
-		for ctx.Err() == nil {
-			started := time.Now()
-			ids, err := s.step(context.WithoutCancel(ctx))
-			took := time.Since(started)
-			if timeout(err) && s.rows > leastPrune {
-				s.rows = leastPrune
-				continue
-			}
-			if err != nil {
-				return deleted, err
-			}
-			deleted += int64(len(ids))
-			if err := p.report(ids, before+deleted); err != nil {
-				return deleted, err
-			}
-			full := len(ids) == s.rows
-			s.adapt(took)
-			if len(ids) > 0 && !p.DryRun {
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Duration(p.Rest() * float64(took))):
-				}
-			}
-			if !full || p.DryRun {
-				break
-			}
+		s.values[3], more = end, end != nil
+		left, err := s.clear(ctx)
+		if err != nil {
+			return s.deleted - before, 0, err
 		}
-		if end == nil {
-			return deleted, nil
+		if left > 0 {
+			again = append(again, [2]any{s.values[2], end})
 		}
 		s.values[2] = end
 	}
-	return deleted, nil
+	for _, window := range again {
+		s.values[2], s.values[3] = window[0], window[1]
+		left, err := s.clear(ctx)
+		if locked += left; err != nil {
+			return s.deleted - before, locked, err
+		}
+	}
+	return s.deleted - before, locked, nil
 }
 
 // selected is the selection in SQL, to be added to another condition. The last error is that of the chosen destination, or of any.
@@ -289,6 +282,40 @@ type pruning struct {
 	beyond, whole string     // conditions for rows after the position, and for those in the window
 	values        parameters // parameters of a window
 	rows          int        // number of rows that one transaction deletes
+	deleted       int64
+}
+
+// clear deletes the rows of a window, and returns how many of them another session keeps locked, if somebody wants to know.
+func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
+	for full := true; full && ctx.Err() == nil; {
+		started := time.Now()
+		ids, err := s.step(context.WithoutCancel(ctx))
+		took := time.Since(started)
+		if timeout(err) && s.rows > leastPrune {
+			s.rows = leastPrune
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		s.deleted += int64(len(ids))
+		if err := s.report(ids, s.deleted); err != nil || s.DryRun {
+			return 0, err
+		}
+		full = len(ids) == s.rows
+		s.adapt(took)
+		if len(ids) > 0 {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Duration(s.Rest() * float64(took))):
+			}
+		}
+	}
+	if s.Locked == nil || ctx.Err() != nil {
+		return 0, nil
+	}
+	left, err := s.list(context.WithoutCancel(ctx))
+	return int64(len(left)), err
 }
 
 // adapt keeps transactions short.
@@ -313,8 +340,7 @@ func (s *pruning) window(ctx context.Context) (end any, err error) {
 // step deletes rows of the window, or lists all rows that it would delete.
 func (s *pruning) step(ctx context.Context) ([]string, error) {
 	if s.DryRun {
-		s.values[0] = nil
-		return s.ask(ctx, pruneTime, "prune_list.sql", s.whole, s.values)
+		return s.list(ctx)
 	}
 	s.values[0] = s.rows
 	limit := pruneTime
@@ -322,6 +348,12 @@ func (s *pruning) step(ctx context.Context) ([]string, error) {
 		limit = pruneBrief
 	}
 	return s.ask(ctx, limit, "prune_delete.sql", s.whole, s.values)
+}
+
+// list lists the rows of the window that may be deleted.
+func (s *pruning) list(ctx context.Context) ([]string, error) {
+	s.values[0] = nil
+	return s.ask(ctx, pruneTime, "prune_list.sql", s.whole, s.values)
 }
 
 // ask runs a statement in a transaction of its own. The server ends a statement that takes longer than the limit.

@@ -153,7 +153,11 @@ func TestPruneLocked(t *testing.T) {
 		if n, err := p.Run(ctx); err != nil || n < 20000 || n > 25000 {
 			t.Errorf("stopped after %d rows (%v)", n, err)
 		}
-		prune(t, &Prune{Outbox: o, OlderThan: time.Hour})
+		locked := int64(0)
+		prune(t, &Prune{Outbox: o, OlderThan: time.Hour, Locked: func(rows int64) { locked = rows }})
+		if locked != 10000 {
+			t.Errorf("%d rows reported as locked, not 10000", locked)
+		}
 		return nil
 	})
 	if err != nil {
