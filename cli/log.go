@@ -10,15 +10,19 @@ import (
 
 // newLogger makes the logger that OUTBOX_LOG_LEVEL and OUTBOX_LOG_FORMAT describe.
 func newLogger(w io.Writer, c *config.Config) *slog.Logger {
-	options := &slog.HandlerOptions{Level: c.LogLevel, ReplaceAttr: oneLine}
+	options := &slog.HandlerOptions{Level: c.LogLevel, ReplaceAttr: plain}
 	if c.LogFormat == "text" {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
 	return slog.New(slog.NewJSONHandler(w, options))
 }
 
-// oneLine keeps an error on one line, as logs require, also where nothing parses the log.
-func oneLine(_ []string, a slog.Attr) slog.Attr {
+// plain keeps an error on one line, as logs require, also where nothing parses the log, and writes durations as 5m5s, which
+// slog's JSON would give in nanoseconds.
+func plain(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
 	if err, ok := a.Value.Any().(error); ok && a.Value.Kind() == slog.KindAny {
 		a.Value = slog.StringValue(errtext.Line(err))
 	}

@@ -3,8 +3,10 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/config"
 )
@@ -19,5 +21,28 @@ func TestLoggedErrorsAreOneLine(t *testing.T) {
 		if !strings.Contains(log.String(), `"failed: h:1: refused; h:2: refused"`) {
 			t.Errorf("%s: %s", format, log.String())
 		}
+	}
+}
+
+// A duration is written with its units, whatever the format.
+func TestLoggedDurations(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string]string{"json": `"for":"5m5s"`, "text": "for=5m5s"} {
+		var log bytes.Buffer
+		newLogger(&log, &config.Config{LogFormat: format}).Info("m", "for", 305*time.Second)
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%s: %s", format, log.String())
+		}
+	}
+}
+
+// At level debug each batch is a line, with the time that it took.
+func TestBatchesAreLogged(t *testing.T) {
+	s, env := failedRows(t)
+	s.Exec(t, "insert into outbox_messages (topic, payload) values ('a', '{}'), ('b', '{}')")
+	status, _, errs := execute(t, append(env, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_LOG_LEVEL=debug"), "drain")
+	line := regexp.MustCompile(`"msg":"batch published","destination":"default","rows":\d+,"accepted":\d+,"first_error":"","took":"[^"]+s"`)
+	if status != 0 || !line.MatchString(errs) {
+		t.Errorf("status %d: %s", status, errs)
 	}
 }

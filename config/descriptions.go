@@ -30,7 +30,7 @@ var descriptions = map[string]string{
 		"It deletes in small steps, by one replica at a time. Failed rows are kept.",
 	"TRACE_ROWS": "true records a span for each row whose traceparent is sampled\n" +
 		"The span goes from the row's insert to its mark. There is a span for each batch in any case.",
-	"LOG_LEVEL":  "debug, info, warn or error",
+	"LOG_LEVEL":  "debug, info, warn or error; debug adds a line for each batch",
 	"LOG_FORMAT": "json or text, on standard error",
 	"PAUSE": "true stops publishing\n" +
 		"The file named by OUTBOX_PAUSE_FILE is read again every second. A missing file means false.",

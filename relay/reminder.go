@@ -2,8 +2,9 @@ package relay
 
 import (
 	"context"
-	"math"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // reminders make the log say every five minutes what still cannot be used, so that a log that begins in the middle of an
@@ -70,7 +71,7 @@ func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 	}
 }
 
-// waiting returns how many rows wait for a destination, and for how many seconds the oldest has been due.
+// waiting returns how many rows wait for a destination, and for how long the oldest has been due.
 func (r *Relay) waiting(ctx context.Context, destination int) (attributes []any) {
 	tables := r.Tables()
 	if tables == nil || tables[destination] == nil {
@@ -82,11 +83,15 @@ func (r *Relay) waiting(ctx context.Context, destination int) (attributes []any)
 	if err != nil {
 		return nil // trouble with the database has a reminder of its own
 	}
-	if counts.Pending != nil {
+	switch {
+	case counts.Pending == nil:
+	case *counts.Pending >= outbox.CountCap:
+		attributes = append(attributes, "rows_at_least", *counts.Pending)
+	default:
 		attributes = append(attributes, "rows", *counts.Pending)
 	}
 	if counts.Oldest != nil {
-		attributes = append(attributes, "oldest", math.Round(*counts.Oldest))
+		attributes = append(attributes, "oldest", time.Duration(*counts.Oldest*float64(time.Second)).Round(time.Second))
 	}
 	return attributes
 }

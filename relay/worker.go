@@ -84,17 +84,22 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 	}()
 	ctx, span := w.engine.batchSpan(ctx, w.messages)
 	defer span.End()
+	started := time.Now()
 	errs = broker.Publish(ctx, w.messages)
+	accepted, first := 0, ""
 	for _, err := range errs {
 		if publisher.Republished(err) {
 			w.engine.to.measured.Republish()
 		}
-	}
-	for _, err := range errs {
-		if publisher.ClassOf(err) != publisher.Accepted {
-			span.SetStatus(codes.Error, publisher.ShortOf(err))
-			break
+		switch {
+		case publisher.ClassOf(err) == publisher.Accepted:
+			accepted++
+		case first == "":
+			first = publisher.ShortOf(err)
+			span.SetStatus(codes.Error, first)
 		}
 	}
+	w.engine.config.Logger.Debug("batch published", "destination", w.engine.to.Name, "rows", len(errs), "accepted", accepted,
+		"first_error", first, "took", time.Since(started))
 	return errs
 }
