@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/outbox-relay/outbox-relay/internal/printable"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
@@ -115,12 +117,12 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) error {
 	out := cmd.OutOrStdout()
 	if c.json {
-		return json.NewEncoder(out).Encode(changedRow{
+		return json.NewEncoder(printable.JSON(out)).Encode(changedRow{
 			ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action,
 			DryRun: c.dryRun,
 		})
 	}
-	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable(row.ID), row.Destination, printable(row.Topic))
+	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable.Text(row.ID), row.Destination, printable.Text(row.Topic))
 	return err
 }
 

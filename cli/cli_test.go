@@ -158,6 +158,7 @@ func TestBadInput(t *testing.T) {
 			"or how long ago as 90s, 2h or 3d; see outbox-relay failed list --help"},
 		{nil, "failed discard --keep", 2, "outbox-relay: --keep requires --reason TEXT, for whoever finds the row later"},
 
+		{nil, "completion foo", 2, `outbox-relay: outbox-relay completion takes no argument "foo"; see outbox-relay completion --help`},
 		{nil, "grants", 2, "outbox-relay: grants requires --role NAME, the database role of the relay"},
 		{nil, "grants --role x --for all", 2, `outbox-relay: a role is for relay, operate or prune, not for "all"`},
 		{
@@ -246,6 +247,9 @@ func TestHealthcheck(t *testing.T) {
 	relay.Close()
 	if status, _, errs := execute(t, env, "healthcheck"); status != 1 || !strings.Contains(errs, "connection refused") {
 		t.Errorf("gone: status %d: %s", status, errs)
+	}
+	if _, _, errs := execute(t, []string{"OUTBOX_HTTP_ADDR=:1"}, "healthcheck"); strings.Count(errs, "\n") != 1 {
+		t.Errorf("on both loopback addresses: %q", errs)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

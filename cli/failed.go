@@ -9,6 +9,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/printable"
+
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
@@ -91,13 +93,16 @@ func (p *program) failedListCommand() *cobra.Command {
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.json {
-				return flags.each(cmd, func(row operate.FailedRow) error { return json.NewEncoder(cmd.OutOrStdout()).Encode(row) }, false)
+				return flags.each(cmd, func(row operate.FailedRow) error {
+					return json.NewEncoder(printable.JSON(cmd.OutOrStdout())).Encode(row)
+				}, false)
 			}
 			out, listed := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), false
 			fmt.Fprintln(out, "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR")
 			err := flags.each(cmd, func(row operate.FailedRow) error {
 				listed = true
-				_, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(row.ID), row.Destination, printable(row.Topic), optional(row.Attempt),
+				_, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", printable.Text(row.ID), row.Destination,
+					printable.Cut(row.Topic, topicWidth), optional(row.Attempt),
 					row.FailedAt.UTC().Format(time.RFC3339), short(row.LastError))
 				return err
 			}, false)
@@ -123,7 +128,7 @@ func (p *program) failedShowCommand() *cobra.Command {
 			err := flags.each(cmd, func(row operate.FailedRow) error {
 				shown = true
 				if flags.json {
-					return json.NewEncoder(cmd.OutOrStdout()).Encode(row)
+					return json.NewEncoder(printable.JSON(cmd.OutOrStdout())).Encode(row)
 				}
 				return showFailed(cmd.OutOrStdout(), row)
 			}, true)
@@ -141,7 +146,7 @@ func showFailed(w io.Writer, row operate.FailedRow) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, value string) {
 		for part := range strings.SplitSeq(strings.ReplaceAll(value, "\t", " "), "\n") {
-			fmt.Fprintf(out, "%s\t%s\n", name, printable(part))
+			fmt.Fprintf(out, "%s\t%s\n", name, printable.Text(part))
 			name = ""
 		}
 	}
@@ -215,15 +220,16 @@ func optional[T any](value *T) string {
 	return fmt.Sprint(*value)
 }
 
+// Lists cut longer texts, so that one of them does not widen each line.
+const (
+	topicWidth = 60
+	errorWidth = 100
+)
+
 // short returns a text as one line of a list.
 func short(text *string) string {
-	const most = 100
 	if text == nil {
 		return "-"
 	}
-	line := printable(strings.Join(strings.Fields(*text), " "))
-	if runes := []rune(line); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return line
+	return printable.Cut(strings.Join(strings.Fields(*text), " "), errorWidth)
 }

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/health"
 )
 
@@ -32,6 +34,7 @@ live, 1 when it does not within 3 seconds. For health checks of images without a
 			ctx, cancel := context.WithTimeout(cmd.Context(), probeTimeout)
 			defer cancel()
 			if err := (health.Here{Addr: addr, Config: path}).Probe(ctx); err != nil {
+				err = errors.New(errtext.Line(err))             // one line for all addresses that were tried
 				return &exitError{Status: exitFailed, Err: err} // also when it is stopped: containers know no other status
 			}
 			return nil

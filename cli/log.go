@@ -6,6 +6,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
 
 // newLogger makes the logger that OUTBOX_LOG_LEVEL and OUTBOX_LOG_FORMAT describe.
@@ -14,7 +15,7 @@ func newLogger(w io.Writer, c *config.Config) *slog.Logger {
 	if c.LogFormat == "text" {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
-	return slog.New(slog.NewJSONHandler(w, options))
+	return slog.New(slog.NewJSONHandler(printable.JSON(w), options))
 }
 
 // plain keeps an error on one line, as logs require, also where nothing parses the log, and writes durations as 5m5s, which

@@ -46,3 +46,15 @@ func TestBatchesAreLogged(t *testing.T) {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }
+
+// No text steers the terminal on which a log is read.
+func TestLoggedControlCharacters(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"json", "text"} {
+		var log bytes.Buffer
+		newLogger(&log, &config.Config{LogFormat: format}).Info("m", "topic", "a\u009b31m\u202e", "error", errors.New("b\u009b"))
+		if strings.ContainsAny(log.String(), "\u009b\u202e") || !strings.Contains(log.String(), `a\u009b31m\u202e`) {
+			t.Errorf("%s: %q", format, log.String())
+		}
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/printable"
+
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
@@ -57,7 +59,7 @@ not configured.
 				}
 			}
 			bar := newCounter(errs)
-			encoder, action := json.NewEncoder(out), "deleted"
+			encoder, action := json.NewEncoder(printable.JSON(out)), "deleted"
 			if p.DryRun = dryRun; dryRun {
 				action = "delete"
 			}
@@ -70,7 +72,7 @@ not configured.
 					}{id, action, dryRun})
 				}
 			} else if dryRun {
-				p.Row = func(id string) error { _, err := fmt.Fprintln(out, printable(id)); return err }
+				p.Row = func(id string) error { _, err := fmt.Fprintln(out, printable.Text(id)); return err }
 			}
 			p.Done = bar.show
 			locked := int64(0)

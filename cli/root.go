@@ -60,6 +60,11 @@ func (p *program) rootCommand() *cobra.Command {
 	root.AddCommand(run, p.drainCommand(), p.doctorCommand(), p.statusCommand(), p.failedCommand(), p.replayCommand(), p.pruneCommand(),
 		p.verifyCommand(), p.schemaCommand(), p.grantsCommand(), p.configCommand(), licensesCommand(), healthcheckCommand(), versionCommand(),
 		settingsTopic())
+	root.InitDefaultCompletionCmd()
+	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
+		// Otherwise an unknown shell would be answered with the help text and status 0.
+		cmd.Args, cmd.RunE = noArgs, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	return root
 }
 

@@ -8,6 +8,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/printable"
+
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
@@ -61,7 +63,7 @@ leaves this part out if there is none. The other flags restrict which of the exa
 				report.Problems = append(report.Problems, fmt.Sprintf("there is no row with %d of the ids that were given", missing))
 			}
 			if asJSON {
-				encoder := json.NewEncoder(out)
+				encoder := json.NewEncoder(printable.JSON(out))
 				encoder.SetIndent("", "  ")
 				return encoder.Encode(report)
 			}
@@ -149,6 +151,6 @@ func (o *operating) watchJSON(ctx context.Context, chosen operate.Selection, out
 		if err != nil {
 			return selectionError(err)
 		}
-		return json.NewEncoder(out).Encode(report)
+		return json.NewEncoder(printable.JSON(out)).Encode(report)
 	})
 }

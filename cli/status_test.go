@@ -150,21 +150,43 @@ func TestStatusOfAPausedDestination(t *testing.T) {
 	}
 }
 
+// The text of a report shows the states first, marks counts that are lower bounds, also those of topics, and cuts long topics.
+func TestStatusText(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 300)
+	b := operate.Backlog{Due: new(int64(3)), Failed: new(int64(10001)), AtLeast: []string{"failed"}, Topics: []operate.Topic{
+		{Topic: "orders.\u009b1m\u202e", Failed: 1000, Due: 3}, {Topic: long, Failed: 9001},
+	}}
+	r := operate.Report{Destinations: []operate.Destination{{Name: "default", Backlog: b}}, Problems: []string{"no index"}}
+	var out strings.Builder
+	if err := writeStatus(&out, r, false); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"default 3 ? ? ? 10001+", "orders.\uFFFD1m\uFFFD 3 0 0 1000+ -", "x… 0 0 0 9001+"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("lacks %q:\n%s", want, &out)
+		}
+	}
+	if strings.Contains(out.String(), long) || !strings.HasSuffix(words, "! no index") {
+		t.Errorf("%s", &out)
+	}
+}
+
 // TestWatch draws as much as fits, and the trends.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	if got := sparkline([]float64{0, 1, 2, 4}); got != "▁▃▅█" {
 		t.Errorf("the sparkline is %s", got)
 	}
-	if got := frame("abc\n\x1b[1mdef\x1b[0mghi\n", "", 4, 10); got != "\x1b[Habc\x1b[K\r\n\x1b[1mdef\x1b[0mg\x1b[0m\x1b[K\r\n\x1b[J" {
+	if got := frame("abc\n\x1b[1mdef\x1b[0mghi\n", 4, 10); got != "\x1b[Habc\x1b[K\r\n\x1b[1mdef\x1b[0mg\x1b[0m\x1b[K\r\n\x1b[J" {
 		t.Errorf("the frame is %q", got)
 	}
 	for height, want := range map[int]string{
-		6: "1 2 3 x y", 5: "1 … 2 more lines in a higher terminal, or without --watch x y",
-		4: "… 3 more lines in a higher terminal, or without --watch x y",
-		3: "x y", 2: "x", 1: "",
+		4: "1 2 3", 3: "1 … 2 more lines in a higher terminal, or without --watch",
+		2: "… 3 more lines in a higher terminal, or without --watch", 1: "… 3 more lines in a higher terminal, or without --watch",
 	} {
-		got := strings.NewReplacer("\x1b[H", "", "\x1b[K\r\n", " ", "\x1b[J", "").Replace(frame("1\n2\n3\n", "x\ny\n", 80, height))
+		got := strings.NewReplacer("\x1b[H", "", "\x1b[K\r\n", " ", "\x1b[J", "").Replace(frame("1\n2\n3\n", 80, height))
 		if strings.TrimSpace(got) != want {
 			t.Errorf("a frame of %d lines is %q, not %q", height, got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
 
 // shownTopics is how many topics of a destination are shown.
@@ -17,6 +18,14 @@ const shownTopics = 10
 
 // writeStatus writes a report for people.
 func writeStatus(w io.Writer, r operate.Report, p paint) error {
+	if err := writeStates(w, r, p); err != nil {
+		return err
+	}
+	return writeDetails(w, r, p)
+}
+
+// writeStates writes the state of each destination.
+func writeStates(w io.Writer, r operate.Report, p paint) error {
 	fmt.Fprintf(w, "%s  %s\n", p.bold(r.Table), p.faint(r.At.Format(time.RFC3339)))
 	writeOwnership(w, r, p)
 	fmt.Fprintln(w)
@@ -32,9 +41,11 @@ func writeStatus(w io.Writer, r operate.Report, p paint) error {
 	if r.Untaken != nil {
 		writeBacklog(out, "(none)", *r.Untaken, "-", "no destination takes these")
 	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
+	return out.Flush()
+}
+
+// writeDetails writes what is behind the states: what is held, topics, chosen rows, and what is not known.
+func writeDetails(w io.Writer, r operate.Report, p paint) error {
 	for _, d := range r.Destinations {
 		writeHolds(w, d, p)
 	}
@@ -43,7 +54,7 @@ func writeStatus(w io.Writer, r operate.Report, p paint) error {
 		return err
 	}
 	for _, problem := range r.Problems {
-		fmt.Fprintf(w, "\n%s %s\n", p.red("!"), printable(problem))
+		fmt.Fprintf(w, "\n%s %s\n", p.red("!"), printable.Text(problem))
 	}
 	return nil
 }
@@ -73,13 +84,10 @@ func writeOwnership(w io.Writer, r operate.Report, p paint) {
 
 func writeBacklog(out io.Writer, name string, b operate.Backlog, held, state string) {
 	number := func(count *int64, kind string) string {
-		switch {
-		case count == nil:
+		if count == nil {
 			return "?"
-		case slices.Contains(b.AtLeast, kind):
-			return fmt.Sprintf("%d+", *count)
 		}
-		return fmt.Sprint(*count)
+		return atLeast(b, *count, kind)
 	}
 	oldest := "-"
 	if b.OldestAgeSeconds != nil && b.Due != nil && *b.Due > 0 {
@@ -88,6 +96,14 @@ func writeBacklog(out io.Writer, name string, b operate.Backlog, held, state str
 	fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, number(b.Due, "due"), number(b.Retrying, "due"),
 		number(b.Scheduled, "scheduled"), held,
 		number(b.Failed, "failed"), oldest, state)
+}
+
+// atLeast returns a count of rows of a kind, with + if it is a lower bound.
+func atLeast(b operate.Backlog, count int64, kind string) string {
+	if slices.Contains(b.AtLeast, kind) && count > 0 {
+		return fmt.Sprintf("%d+", count)
+	}
+	return fmt.Sprint(count)
 }
 
 // stateOf returns the state of a destination, as far as a relay has reported it.
@@ -99,7 +115,7 @@ func stateOf(d operate.Destination) string {
 	case p.Paused:
 		return "paused"
 	case !p.Up:
-		return "down: " + printable(p.Reason)
+		return "down: " + printable.Text(p.Reason)
 	case len(p.Holds) > 0:
 		return "up, with something held"
 	default:
@@ -116,8 +132,8 @@ func writeHolds(w io.Writer, d operate.Destination, p paint) {
 			fmt.Fprintf(w, "  and %d more that are held\n", len(d.Process.Holds)-i)
 			return
 		}
-		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), printable(h.What), h.Since.UTC().Format(time.RFC3339), h.Reason,
-			printable(h.Error))
+		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), printable.Text(h.What), h.Since.UTC().Format(time.RFC3339), h.Reason,
+			printable.Text(h.Error))
 	}
 }
 
@@ -138,7 +154,8 @@ func writeTopics(w io.Writer, r operate.Report) {
 			if t.OldestAgeSeconds != nil {
 				oldest = age(*t.OldestAgeSeconds)
 			}
-			fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", name, printable(t.Topic), t.Due, t.Retrying, t.Scheduled, t.Failed, oldest)
+			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, printable.Cut(t.Topic, topicWidth), atLeast(b, t.Due, "due"),
+				atLeast(b, t.Retrying, "due"), atLeast(b, t.Scheduled, "scheduled"), atLeast(b, t.Failed, "failed"), oldest)
 		}
 	}
 	for _, d := range r.Destinations {
@@ -152,14 +169,14 @@ func writeTopics(w io.Writer, r operate.Report) {
 
 func writeRows(w io.Writer, r operate.Report) error {
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "\nrow %s  topic %s  shard %d\n", printable(row.ID), printable(row.Topic), row.Shard)
+		fmt.Fprintf(w, "\nrow %s  topic %s  shard %d\n", printable.Text(row.ID), printable.Text(row.Topic), row.Shard)
 		out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, f := range row.Fates {
 			why := f.Why
 			if topic := heldFor(r, f.Destination, f.Topic); topic != "" && (f.State == operate.StateDue || f.State == operate.StateRetrying) {
 				why = topic
 			}
-			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt), printable(why))
+			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt), printable.Text(why))
 			if f.LastError != nil {
 				fmt.Fprintf(out, "  \t\tlast error\t%s\n", short(f.LastError))
 			}
@@ -206,14 +223,4 @@ func age(seconds float64) string {
 	default:
 		return d.Round(100 * time.Millisecond).String()
 	}
-}
-
-// printable returns a name from the table, which may contain any characters, in a form that is safe for a terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '�'
-		}
-		return r
-	}, text)
 }

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/printable"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
@@ -54,7 +56,7 @@ destinations write the same rows to one topic of one broker, these are reported 
 
 verify needs the settings of the database and of the brokers, and read access: on Kafka READ and DESCRIBE of the
 topics, on NATS JetStream's API to find streams and to create a consumer. The clocks of the application, the database
-and the brokers should agree.
+and the brokers must agree within five minutes, or every row is reported as missing.
 ` + selectionHelp + `
 
 Exit status: 0 when no row is missing or out of order (duplicated and gone rows are only reported), 1 when one is, 2
@@ -219,7 +221,7 @@ func newDiscrepancies(out io.Writer, asJSON bool) *discrepancies {
 
 func (d *discrepancies) row(found operate.Discrepancy) error {
 	if d.table == nil {
-		return json.NewEncoder(d.out).Encode(found)
+		return json.NewEncoder(printable.JSON(d.out)).Encode(found)
 	}
 	if !d.logged {
 		d.logged = true
@@ -232,14 +234,14 @@ func (d *discrepancies) row(found operate.Discrepancy) error {
 	case found.Position != nil:
 		details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
 	}
-	_, err := fmt.Fprintf(d.table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(found.ID), found.Destination, printable(found.Topic),
-		found.RelayedAt.Format(time.RFC3339), found.Problem, printable(details))
+	_, err := fmt.Fprintf(d.table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable.Text(found.ID), found.Destination, printable.Text(found.Topic),
+		found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
 	return err
 }
 
 func (d *discrepancies) sum(found operate.Comparison) error {
 	if d.table == nil {
-		return json.NewEncoder(d.out).Encode(found)
+		return json.NewEncoder(printable.JSON(d.out)).Encode(found)
 	}
 	d.logged = false
 	if err := d.table.Flush(); err != nil {

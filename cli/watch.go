@@ -31,7 +31,6 @@ func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.
 		if err != nil {
 			return selectionError(err)
 		}
-		var state, course strings.Builder
 		for _, d := range report.Destinations {
 			t := trends[d.Name]
 			if t == nil {
@@ -40,39 +39,41 @@ func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.
 			}
 			t.note(d, float64(report.At.UnixMicro())/1e6)
 		}
-		if err := writeStatus(&state, report, p); err != nil {
+		var text strings.Builder
+		if err := writeStates(&text, report, p); err != nil {
 			return err
 		}
-		fmt.Fprintln(&course)
+		fmt.Fprintln(&text)
 		for _, d := range report.Destinations {
 			t := trends[d.Name]
 			if len(t.rates) > 0 {
-				fmt.Fprintf(&course, "%s  relayed by the relay on this host  %s  %.0f/s\n", d.Name, p.green(sparkline(t.rates)),
+				fmt.Fprintf(&text, "%s  relayed by the relay on this host  %s  %.0f/s\n", d.Name, p.green(sparkline(t.rates)),
 					t.rates[len(t.rates)-1])
 			}
 			if len(t.due) > 0 {
-				fmt.Fprintf(&course, "%s  due  %s  %.0f\n", d.Name, sparkline(t.due), t.due[len(t.due)-1])
+				fmt.Fprintf(&text, "%s  due  %s  %.0f\n", d.Name, sparkline(t.due), t.due[len(t.due)-1])
 			}
 		}
+		if err := writeDetails(&text, report, p); err != nil {
+			return err
+		}
 		width, height := sizeOf(out)
-		_, err = io.WriteString(out, frame(state.String(), course.String(), width, height))
+		_, err = io.WriteString(out, frame(text.String(), width, height))
 		return err
 	})
 }
 
-// frame returns what replaces the last frame on a terminal: a text, with another one below it. If there is not room for both,
-// more of the lower one is kept. Each line is cut at the width, and the previous contents are erased.
-func frame(text, below string, width, height int) string {
-	lines, last := slices.Collect(strings.Lines(text)), slices.Collect(strings.Lines(below))
-	height-- // the cursor's line
-	last = last[:min(len(last), height)]
-	if room := height - len(last); len(lines) > room {
-		lines = append(lines[:max(room-1, 0)], fmt.Sprintf("… %d more lines in a higher terminal, or without --watch\n",
-			len(lines)-max(room-1, 0)))[:room]
+// frame returns what replaces the last frame on a terminal. Lines for which there is no room are left out at the end, each line
+// is cut at the width, and the previous contents are erased.
+func frame(text string, width, height int) string {
+	lines := slices.Collect(strings.Lines(text))
+	if room := max(height-1, 1); len(lines) > room { // one line is the cursor's
+		more := len(lines) - room + 1
+		lines = append(lines[:room-1], fmt.Sprintf("… %d more lines in a higher terminal, or without --watch\n", more))
 	}
 	var out strings.Builder
 	out.WriteString("\x1b[H")
-	for _, line := range append(lines, last...) {
+	for _, line := range lines {
 		out.WriteString(cutLine(strings.TrimSuffix(line, "\n"), width) + "\x1b[K\r\n")
 	}
 	return out.String() + "\x1b[J"

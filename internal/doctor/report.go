@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/outbox-relay/outbox-relay/internal/printable"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
@@ -44,7 +45,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	if findings == nil {
 		findings = []Finding{}
 	}
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(printable.JSON(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	return e.Encode(struct {

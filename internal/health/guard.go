@@ -102,9 +102,10 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// dress adds the file's headers to all answers.
+// dress adds the headers of all answers: the file's, and one that keeps pages of other origins from embedding an answer.
 func (g *guard) dress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		if c := g.config(); c != nil {
 			for name, value := range c.HTTP.Headers {
 				w.Header().Set(name, value)

@@ -263,3 +263,22 @@ func TestStopAnswersRequestsUnderWay(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A relay that listens on one loopback address alone is found by the name of both.
+func TestProbeOfLocalhost(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), ReadHeaderTimeout: time.Minute}
+		go func() { _ = server.Serve(listener) }()
+		_, port, _ := net.SplitHostPort(listener.Addr().String())
+		here := Here{Addr: "localhost:" + port}
+		if err := here.Probe(t.Context()); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+		server.Close()
+	}
+}

@@ -33,8 +33,8 @@ func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
 		return nil, err
 	}
 	hosts := []string{host}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		hosts = []string{"127.0.0.1", "::1"} // a host may have only one of the families
+	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsUnspecified() {
+		hosts = []string{"127.0.0.1", "::1"} // a host may have only one of the families, and the relay listen on one of them
 	}
 	var failed []error
 	for _, scheme := range h.schemes() {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
 
 // page shows the report of /status. Style and script are in it, so that nothing is fetched from elsewhere.
@@ -54,5 +56,5 @@ func (s *Server) status(w http.ResponseWriter, r *http.Request, g *guard) {
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(append(report, '\n'))
+	_, _ = printable.JSON(w).Write(append(report, '\n'))
 }

@@ -51,6 +51,13 @@ func TestPagePolicy(t *testing.T) {
 	answer := httptest.NewRecorder()
 	s.handler(&guard{}).ServeHTTP(answer, request)
 	policy := answer.Header().Get("Content-Security-Policy")
+	report := httptest.NewRecorder()
+	s.handler(&guard{}).ServeHTTP(report, httptest.NewRequest(http.MethodGet, "/status", nil))
+	for _, of := range []*httptest.ResponseRecorder{answer, report} {
+		if of.Header().Get("Cross-Origin-Resource-Policy") != "same-origin" {
+			t.Error("pages of other origins may embed the answer")
+		}
+	}
 	if answer.Code != 200 || !strings.HasPrefix(answer.Header().Get("Content-Type"), "text/html") || answer.Body.String() != string(page) {
 		t.Errorf("%d %v", answer.Code, answer.Header())
 	}
