@@ -1,49 +1,48 @@
 package nats
 
 import (
-	"context"
-	"errors"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
-// A batch is the state of one call of Publish. It is owned by the goroutine that called.
+// A batch is the state of one call of Publish. It is owned by the goroutine that called. See the package's comment for
+// the states of a message.
 type batch struct {
 	messages []publisher.Message
 	errs     []error
 	state    []state
 	keys     keyorder.Order
-	rest     []int32        // number of messages of its key from this one on; 0 if it must go alone
-	due      []int32        // messages that follow a message just accepted, which go first
-	cursor   int            // index from which messages have not had their turn
-	waiting  int            // number of messages sent and not answered
-	stop     publisher.Stop // nothing more is sent after it is closed
-	stranger bool           // an answer came from something that is not a stream
+	rest     []int32         // number of messages of its key from this one on; 0 if it must go alone
+	due      []int32         // messages that follow a message just accepted, which go first
+	cursor   int             // index from which messages have not had their turn
+	waiting  int             // number of messages sent and not answered
+	adopted  map[int32]*kept // those of them that an earlier call has sent
+	stop     publisher.Stop  // nothing more is sent after it is closed
+	until    time.Time       // how long the answers are waited for, in this call and others
+	stranger bool            // an answer came from something that is not a stream
+	limit    int64           // what the servers take at most, if this call has asked them; otherwise 0
 	late     late
-	// abandoned is set if answers may still come to messages that were given up.
-	abandoned bool
-	resent    map[int32]struct{} // messages that this call has sent before, in a run whose outcome is open
 }
 
 // A state says what is known of a message.
 type state uint8
 
 const (
-	head   state = iota // may be sent: all earlier messages of its key are accepted
-	waits               // an earlier message of its key is not accepted, or not yet
-	sent                // sent and not answered
-	staged              // in an atomic batch that is not answered
-	done                // has its answer
+	head  state = iota // may be sent: all earlier messages of its key are accepted
+	waits              // an earlier message of its key is not accepted, or not yet
+	sent               // sent and not answered, by this call or an earlier one
+	done               // has its answer
 )
 
 // begin prepares the batch for these messages.
 func (b *batch) begin(messages []publisher.Message, errs []error) {
 	b.messages, b.errs = messages, errs
 	b.state, b.rest, b.due = b.state[:0], b.rest[:0], b.due[:0]
-	b.cursor, b.waiting, b.stranger, b.abandoned = 0, 0, false, false
+	b.cursor, b.waiting, b.stranger, b.limit = 0, 0, false, 0
 	b.late.begin()
-	clear(b.resent)
+	clear(b.adopted)
 	b.keys.Link(messages, nil)
 	for i := range messages {
 		b.rest = append(b.rest, 1)
@@ -77,13 +76,18 @@ func (b *batch) turn() (int32, bool) {
 	return 0, false
 }
 
-// again notes that messages are sent a second time in this call, and that the stream may therefore have them already.
-func (b *batch) again(messages []int32) {
-	if b.resent == nil {
-		b.resent = map[int32]struct{}{}
-	}
-	for _, i := range messages {
-		b.resent[i] = struct{}{}
+// send notes that a message is on its way.
+func (b *batch) send(i int32) {
+	b.state[i] = sent
+	b.waiting++
+}
+
+// again lets a message that was not stored be sent alone.
+func (b *batch) again(i int32, to state) {
+	b.waiting--
+	b.state[i], b.rest[i] = to, 0
+	if to == head {
+		b.due = append(b.due, i)
 	}
 }
 
@@ -99,21 +103,10 @@ func (b *batch) answer(i int32, err error) {
 	}
 }
 
-// reheat lets the messages after the given one go in atomic batches again.
-func (b *batch) reheat(i int32) {
-	var later []int32
-	for n := b.keys.Next[i]; n != keyorder.None; n = b.keys.Next[n] {
-		later = append(later, n)
-	}
-	for n, at := range later {
-		b.rest[at] = int32(len(later) - n)
-	}
-}
-
 // deny answers the messages in flight to subjects to which this client may not publish.
 func (b *batch) deny(subjects map[string]struct{}) {
 	for i := range b.state {
-		if b.state[i] != sent {
+		if b.state[i] != sent || b.adopted[int32(i)] != nil {
 			continue
 		}
 		subject := b.messages[i].Topic
@@ -124,137 +117,17 @@ func (b *batch) deny(subjects map[string]struct{}) {
 }
 
 // finish answers everything that has no answer yet, and drops the references to the caller's memory.
-func (b *batch) finish(unsent error, unanswered func(subject string) error) {
+func (b *batch) finish(unsent error, unanswered func(i int32) error) {
 	for i := range b.state {
 		switch b.state[i] {
 		case head:
 			b.errs[i] = unsent
-		case sent, staged:
-			b.errs[i] = unanswered(b.messages[i].Topic)
+		case sent:
+			b.errs[i] = unanswered(int32(i))
 		case waits:
 			b.errs[i] = publisher.ErrNotAttempted
 		default: // it has its answer
 		}
 	}
 	b.messages, b.errs, b.stop = nil, nil, nil
-}
-
-// publish sends the messages and fills errs. It reports whether everything sent was answered.
-func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs []error) bool {
-	l.calls++
-	b := &l.batch
-	b.begin(messages, errs)
-	l.run.clear()
-	b.stop = publisher.StopOf(ctx)
-	unanswered, unsent := l.exchange(ctx, b)
-	settled := b.waiting == 0 && !b.abandoned
-	b.finish(unsent, unanswered)
-	l.wire.forget()
-	l.good = ""
-	return settled
-}
-
-// exchange sends what may be sent and takes answers until nothing is left to do. Otherwise it returns the answers for
-// messages that were sent and got none, and for messages that were not sent.
-func (l *lane) exchange(ctx context.Context, b *batch) (unanswered func(subject string) error, unsent error) {
-	l.patience.Reset(answerTime)
-	defer l.patience.Stop()
-	for {
-		more, gone := l.sendAll(ctx, b)
-		if gone {
-			<-l.link.closed
-			return l.cutOff(b)
-		}
-		switch {
-		case b.waiting > 0:
-		case !more:
-			return nil, nil
-		case b.stop.Closed():
-			return nil, publisher.ErrNotAttempted
-		}
-		select {
-		case m := <-l.acks:
-			l.settle(b, m)
-			l.drain(b)
-		case <-l.warned:
-			l.deny(b)
-		case <-l.link.closed:
-			return l.cutOff(b)
-		case <-ctx.Done():
-			l.drain(b)
-			return l.silence(b, context.Cause(ctx)), callEnded(ctx)
-		case now := <-l.patience.C:
-			l.look(b, now)
-		}
-	}
-}
-
-// sendAll sends as much as the window allows, and nothing if ctx has ended or the call was stopped. It reports whether
-// there may be more to send, and whether the connection was found gone.
-func (l *lane) sendAll(ctx context.Context, b *batch) (more, gone bool) {
-	for b.waiting < window && ctx.Err() == nil && !b.stop.Closed() {
-		i, ok := b.turn()
-		if !ok {
-			if !l.run.due() {
-				return false, false
-			}
-			if l.sendRun(ctx, b) {
-				return true, true
-			}
-			continue
-		}
-		if l.passOver(b, i) {
-			continue
-		}
-		if int(b.rest[i]) >= l.link.hot && l.heat(b, i) {
-			continue
-		}
-		switch err := l.send(i, &b.messages[i]); {
-		case err == nil:
-			b.state[i] = sent
-			b.waiting++
-		case errors.Is(err, errGone):
-			return true, true
-		default:
-			b.answer(i, err)
-		}
-	}
-	return true, false
-}
-
-// deny handles the subjects that the server has refused to this call.
-func (l *lane) deny(b *batch) {
-	subjects := l.link.denied(l)
-	if l.link.forbidden(subjects) {
-		l.link.streams.close()
-	}
-	if _, denied := subjects[l.prefix+echoToken]; denied {
-		l.link.mute.Store(true)
-	}
-	if l.run.has(b, subjects) {
-		b.again(l.run.messages)
-		l.undo(b)
-	}
-	b.deny(subjects)
-}
-
-// cutOff takes the answers that came before the end of the link. It returns the answers for the other messages, as
-// exchange does.
-func (l *lane) cutOff(b *batch) (unanswered func(subject string) error, unsent error) {
-	l.drain(b)
-	lost := l.link.lost()
-	b.late.begin()
-	return l.silence(b, lost), lost
-}
-
-// drain takes the answers that have arrived.
-func (l *lane) drain(b *batch) {
-	for {
-		select {
-		case m := <-l.acks:
-			l.settle(b, m)
-		default:
-			return
-		}
-	}
 }

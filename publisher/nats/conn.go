@@ -1,31 +1,41 @@
 package nats
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-const (
-	// stallTimeout is how long a write may make no progress before the connection is given up.
-	stallTimeout = 5 * time.Second
-	// interruptGrace is how long a write may go on after interrupt.
-	interruptGrace = 200 * time.Millisecond
-	// chunk is the amount that must be written within stallTimeout. A large message takes several chunks.
-	chunk = 64 << 10
-)
+// mostQueued is the number of bytes that may wait to be written before calls hand over no further messages.
+const mostQueued = 1 << 20
 
 // A conn is the socket below nats.go, which writes while it holds the lock that every publish needs. A conn therefore
-// never writes for long without progress, and it is closed after a failed write. nats.go itself would drop what it
-// could not write and go on.
+// never lets a write wait: it queues the bytes, and a goroutine writes them. Calls look at busy before they publish, so
+// that the queue stays small and each call can wait for room for as long as it wants. After a failed write the conn is
+// closed; nats.go itself would drop what it could not write and go on.
 type conn struct {
 	net.Conn
-	failed atomic.Pointer[error] // error of the write that ended the connection
-	heard  atomic.Int64          // time at which the other side last sent something, in nanoseconds since 1970; 0 before that
+	heard atomic.Int64  // time at which the other side last sent something, in nanoseconds since 1970; 0 before that
+	wake  chan struct{} // holds a signal that the queue is not empty
+	ended chan struct{} // closed by Close
+	done  chan struct{} // closed when the goroutine has ended
+	end   sync.Once
 
-	mu    sync.Mutex // held while a write's deadline is set
-	until time.Time  // time limit for a write that was under way at the last interrupt
+	mu     sync.Mutex
+	queue  []byte
+	room   chan struct{} // closed and replaced when the queue has been taken; nil while nobody waits
+	failed error         // error of the write that ended the connection, or why this client ended it
+}
+
+// explainTime is how long a server's reason for ending the connection may take to be read after a write has failed.
+const explainTime = 200 * time.Millisecond
+
+func newConn(socket net.Conn) *conn {
+	c := &conn{Conn: socket, wake: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{})}
+	go c.drain()
+	return c
 }
 
 func (c *conn) Read(b []byte) (int, error) {
@@ -37,39 +47,90 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	written, began := 0, time.Now()
-	for written < len(b) {
-		c.limit(began)
-		n, err := c.Conn.Write(b[written:min(written+chunk, len(b))])
-		written += n
-		if err != nil {
-			c.failed.CompareAndSwap(nil, &err)
-			_ = c.Close()
-			return written, err
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != nil {
+		return 0, c.failed
+	}
+	c.queue = append(c.queue, b...)
+	select {
+	case c.wake <- struct{}{}:
+	default: // the goroutine has not taken the last signal
+	}
+	return len(b), nil
+}
+
+// drain writes what is queued until the connection ends.
+func (c *conn) drain() {
+	defer close(c.done)
+	var writing []byte
+	for {
+		select {
+		case <-c.wake:
+		case <-c.ended:
+			return
+		}
+		c.mu.Lock()
+		writing, c.queue = c.queue, writing[:0]
+		c.mu.Unlock()
+		_, err := c.Conn.Write(writing)
+		if c.written(err) != nil {
+			_ = c.SetReadDeadline(time.Now().Add(explainTime)) // the read that fails then ends the connection
+			return
+		}
+		if cap(writing) > mostQueued {
+			writing = nil
 		}
 	}
-	return written, nil
 }
 
-// limit sets the deadline for the next chunk of a write.
-func (c *conn) limit(began time.Time) {
+// written notes how a write has ended, and lets waiting calls look again.
+func (c *conn) written(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	deadline := time.Now().Add(stallTimeout)
-	if c.until.After(began) && c.until.Before(deadline) {
-		deadline = c.until
+	if err != nil && c.failed == nil && !errors.Is(err, net.ErrClosed) {
+		c.failed = err
 	}
-	_ = c.SetWriteDeadline(deadline) // fails only on a closed connection, as Write then does
+	if c.room != nil {
+		close(c.room)
+		c.room = nil
+	}
+	return err
 }
 
-// interrupt sets a time limit for a write that is under way, or that begins within interruptGrace. If the write does
-// not end soon, it fails, even if it makes slow progress, and the connection fails with it.
-func (c *conn) interrupt() {
+// busy returns nil if there is room for further messages, and otherwise a channel that is closed when there may be.
+func (c *conn) busy() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.until = time.Now().Add(interruptGrace)
-	_ = c.SetWriteDeadline(c.until)
+	if len(c.queue) < mostQueued || c.failed != nil {
+		return nil
+	}
+	if c.room == nil {
+		c.room = make(chan struct{})
+	}
+	return c.room
 }
 
-// quiet reports whether the other side has sent nothing for the given time.
-func (c *conn) quiet(d time.Duration) bool { return time.Since(time.Unix(0, c.heard.Load())) >= d }
+// Close ends the connection. What is still queued is not written.
+func (c *conn) Close() error {
+	c.end.Do(func() { close(c.ended) })
+	err := c.Conn.Close()
+	<-c.done
+	return err
+}
+
+// fail closes the connection for a reason of this client's own.
+func (c *conn) fail(why error) {
+	_ = c.written(why)
+	_ = c.Close()
+}
+
+// failure returns the reason why the connection ended, as far as this side knows it.
+func (c *conn) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+// quietSince reports whether the other side has sent nothing since the given time.
+func (c *conn) quietSince(t time.Time) bool { return c.heard.Load() < t.UnixNano() }

@@ -23,7 +23,7 @@ func (p *Publisher) connected(ctx context.Context) (*link, error) {
 		case ctx.Err() != nil:
 			return nil, callEnded(ctx)
 		case link != nil:
-			return link, nil
+			return link, link.away()
 		case down != nil:
 			return nil, down
 		}
@@ -117,22 +117,30 @@ func (p *Publisher) hold(ctx context.Context, l *link) (known []server, next *li
 	p.report(l, nil)
 	look := time.NewTicker(renewEvery)
 	defer look.Stop()
-	for open := true; open; {
+	for open := true; open && next == nil; {
 		select {
 		case <-look.C:
-			if next := p.renewed(ctx, l); next != nil {
-				p.report(next, nil)
-				return nil, next
+			next = p.renewed(ctx, l)
+			if next == nil && (l.away() != nil || l.conn.quietSince(time.Now().Add(-2*pingInterval))) {
+				next = p.suspect(ctx, l)
 			}
+		case <-l.doubted:
+			next = p.suspect(ctx, l)
+		case question := <-p.limits:
+			if p.limited = append(p.limited, question); len(p.limited) == 1 {
+				p.limitDue.Reset(time.Until(p.limitAt.Add(limitPause)))
+			}
+		case <-p.limitDue.C:
+			next = p.answerLimits(ctx, l)
 		case <-l.closed:
 			open = false
-		case <-l.doubted:
-			l.check(ctx)
 		case <-ctx.Done():
-			l.close()
-			<-l.closed
+			l.drop()
 			open = false
 		}
+	}
+	if next != nil {
+		return nil, next
 	}
 	err := l.lost()
 	if ctx.Err() == nil {

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -27,6 +28,7 @@ func (l *lane) publishCore(ctx context.Context, messages []publisher.Message, er
 	}
 	stop := publisher.StopOf(ctx)
 	l.begin()
+	l.batch.limit = 0
 	for i := range messages {
 		m := &messages[i]
 		key := string(m.Key)
@@ -41,7 +43,14 @@ func (l *lane) publishCore(ctx context.Context, messages []publisher.Message, er
 			answer(int32(i), publisher.ErrNotAttempted)
 			continue
 		}
-		switch err := l.send(int32(i), m); {
+		err := l.roomFor(ctx)
+		if err == nil {
+			err = l.send(int32(i), m)
+		}
+		if large, ok := errors.AsType[*tooLarge](err); ok {
+			err = l.askLimit(ctx, large, &l.batch.limit)
+		}
+		switch {
 		case errors.Is(err, errGone):
 			<-l.link.closed
 			answer(int32(i), l.link.lost())
@@ -76,15 +85,32 @@ func (l *lane) confirm(ctx context.Context, messages []publisher.Message, p *par
 	clear(p.subjects)
 }
 
+// roomFor waits until the connection's queue has room.
+func (l *lane) roomFor(ctx context.Context) error {
+	for {
+		room := l.link.conn.busy()
+		if room == nil {
+			return nil
+		}
+		select {
+		case <-room:
+		case <-l.link.closed:
+			return errGone
+		case <-ctx.Done():
+			return callEnded(ctx)
+		}
+	}
+}
+
 // begin notes the last error that the server has reported so far.
 func (l *lane) begin() { l.last = l.link.nc.LastError() }
 
 // flush waits until the server has read everything that was sent. It returns the subjects that the server did not
 // permit, and the answer for the others.
 func (l *lane) flush(ctx context.Context) (denied map[string]struct{}, err error) {
-	// nats.go requires a deadline. By then, the pings of the connection itself notice a dead server.
-	within, cancel := context.WithTimeout(ctx, 3*pingInterval)
+	within, cancel := bounded(ctx)
 	defer cancel()
+	defer time.AfterFunc(quietBefore, l.link.doubt).Stop()
 	if err := l.link.nc.FlushWithContext(within); err != nil {
 		why := context.Cause(within)
 		if why == nil {

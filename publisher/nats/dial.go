@@ -44,7 +44,7 @@ func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 	race := connect.Race[*link]{
 		Turns: p.turns(len(servers)), Again: len(p.servers), Go: group.Go,
 		Open: func(ctx context.Context, i int) (*link, error) { return p.open(ctx, servers[i]) },
-		Drop: func(late *link) { late.close(); <-late.closed },
+		Drop: (*link).drop,
 		Ended: func(i int, err error) {
 			if i < len(p.servers) {
 				failed = err

@@ -50,7 +50,17 @@ func TestExamine(t *testing.T) {
 		"in memory": {
 			jetstream.StreamConfig{Storage: jetstream.MemoryStorage},
 			0, false,
+			[]string{"ok stream", "warning replication", "warning storage", "ok limits", "ok duplicate_window"},
+		},
+		"acknowledges before it writes": {
+			jetstream.StreamConfig{PersistMode: jetstream.AsyncPersistMode},
+			0, false,
 			[]string{"ok stream", "warning replication", "error storage", "ok limits", "ok duplicate_window"},
+		},
+		"keeps nothing": {
+			jetstream.StreamConfig{Retention: jetstream.InterestPolicy},
+			0, false,
+			[]string{"ok stream", "warning replication", "ok storage", "warning retention", "ok limits", "ok duplicate_window"},
 		},
 		"sealed": {
 			jetstream.StreamConfig{},
@@ -101,7 +111,7 @@ func TestExamine(t *testing.T) {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
 			for subject, want := range map[string]string{
-				topic + ".a": "ok topic", topic + ".b": "ok topic", unknown: "error topic",
+				topic + ".a": "ok topic", topic + ".b": "ok topic", unknown: "warning topic",
 				`"a b"`: "error topic",
 			} {
 				if got := about(findings, subject); len(got) != 1 || got[0] != want {

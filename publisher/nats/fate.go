@@ -1,10 +1,6 @@
 package nats
 
-import (
-	"time"
-
-	"github.com/outbox-relay/outbox-relay/publisher"
-)
+import "github.com/outbox-relay/outbox-relay/publisher"
 
 const (
 	errStoreFailed = 10077 // from a stream at one of its limits, or one whose disk has failed
@@ -34,7 +30,7 @@ func (l *lane) fate(a ack, err error) error {
 // something since it was asked to, the messages' streams are what does not answer.
 func (l *lane) silence(b *batch, why error) func(subject string) error {
 	whole := &publisher.Error{Class: publisher.Ambiguous, Short: "no acknowledgement", Err: b.unanswered(l.link.server, why)}
-	if b.late.begun.IsZero() || l.link.conn.quiet(time.Since(b.late.begun)) {
+	if b.late.begun.IsZero() || l.link.conn.quietSince(b.late.begun) {
 		return func(string) error { return whole }
 	}
 	answers := map[string]error{}

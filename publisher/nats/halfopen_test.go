@@ -117,7 +117,7 @@ func TestSilentStreamKeepsTheConnection(t *testing.T) {
 	p := open(t, nats.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		expect(t, p.Publish(ctx, im.messages(1, 1)), publisher.Ambiguous)
+		expect(t, p.Publish(ctx, im.messages(1, 1)), publisher.Unavailable)
 		cancel()
 	}
 	if err := p.Ping(timely(t)); err != nil {

@@ -8,14 +8,12 @@ import (
 	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/nats"
 )
 
-// Inspect lends the publisher's connection for an inspection of the server, and connects first if needed. The end of
-// ctx interrupts writes on the connection.
+// Inspect lends the publisher's connection for an inspection of the server, and connects first if needed.
 func (p *Publisher) Inspect(ctx context.Context) (*inspect.Connection, error) {
 	link, err := p.borrow(ctx, p.reconnected)
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, link.conn.interrupt)
 	return &inspect.Connection{
 		Conn: link.nc, Address: link.server.address, API: link.api, Stream: link.expect, Core: link.core,
 		CheckSubject: func(subject string) error { return checkSubject(subject, link.inboxes) },
@@ -26,9 +24,6 @@ func (p *Publisher) Inspect(ctx context.Context) (*inspect.Connection, error) {
 			}
 			return false, link.readInfo(answer)
 		},
-		Release: func() {
-			stop()
-			link.release()
-		},
+		Release: link.release,
 	}, nil
 }

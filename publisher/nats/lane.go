@@ -10,12 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-const (
-	// window is the maximum number of unanswered messages of one call.
-	window = 1000
-	// strays is the room for further answers, which come late.
-	strays = 64
-)
+// strays is the room for further answers, which come late.
+const strays = 64
 
 // A lane is an inbox for the answers to one call at a time, with memory that calls reuse. The library's read loop puts
 // answers directly into acks, and the calling goroutine takes them out.
@@ -32,12 +28,13 @@ type lane struct {
 	warned chan struct{}       // signals that a subject was added to denied
 	denied map[string]struct{} // subjects to which this client may not publish; guarded by link.mu
 
-	batch batch
-	run   run
-	wire  wire
-	reply []byte
-	good  string // last subject that was found legal
-	last  error  // last error of the server that was handled, in core mode
+	batch  batch
+	run    run
+	parked map[int32][]*kept // kept messages of the last call, by the message whose answer is theirs
+	wire   wire
+	reply  []byte
+	good   string // last subject that was found legal
+	last   error  // last error of the server that was handled, in core mode
 }
 
 func newLane(l *link, prefix string) *lane {
@@ -82,50 +79,15 @@ func (l *lane) post(message *nats.Msg) error {
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return errGone
 	case errors.Is(err, nats.ErrMaxPayload):
-		return publisher.PermanentError("message too large",
-			"%d bytes with headers are too many: the NATS server takes at most %d (max_payload)",
-			message.Size()-len(message.Subject)-len(message.Reply), l.link.nc.MaxPayload())
+		return &tooLarge{int64(message.Size() - len(message.Subject) - len(message.Reply)), l.link.nc.MaxPayload()}
 	case errors.Is(err, nats.ErrHeadersNotSupported):
 		return publisher.UnavailableError(publisher.ScopeDestination, "no headers",
 			"NATS server %s has headers turned off: remove no_header_support from its configuration", l.link.server.address)
 	case errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject):
 		return publisher.PermanentError("illegal message", "the NATS client refuses the message: %w", err)
 	default:
-		_ = l.link.conn.Close() // already closed if a write has failed
+		l.link.conn.fail(err) // a write has failed before
 		return nil
-	}
-}
-
-// settle handles one answer. It ignores answers that are not for a waiting message of this call.
-func (l *lane) settle(b *batch, m *nats.Msg) {
-	if l.run.awaits(m.Subject) {
-		if ack, ok := readAck(m); ok {
-			l.committed(b, ack)
-		} else {
-			b.stranger = true
-		}
-		return
-	}
-	i, ok := l.index(m.Subject)
-	if !ok || int(i) >= len(b.state) || b.state[i] != sent {
-		return
-	}
-	ack, ok := readAck(m)
-	if !ok {
-		b.stranger = true
-		return
-	}
-	l.meet(ack, b.messages[i].Topic)
-	err := l.fate(ack, ack.answer(&b.messages[i], l.link.names))
-	if ack.unheard {
-		err = l.unheard(b.messages[i].Topic)
-	}
-	if _, resent := b.resent[i]; resent && ack.duplicate {
-		err = nil
-	}
-	b.answer(i, err)
-	if accepted(err) {
-		l.single(b, i, ack)
 	}
 }
 

@@ -1,17 +1,16 @@
 package nats
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // A link is one connection to one server, from its greeting to its end. It never reconnects.
@@ -32,7 +31,9 @@ type link struct {
 	names          setting.Names
 
 	streams streams
-	mute    atomic.Bool // the user may not publish to the inbox
+	keeper  *keeper
+	limits  chan<- limitQuestion
+	silence atomic.Pointer[silence] // nil while the server answers, as far as is known
 
 	mu    sync.Mutex
 	busy  map[*lane]struct{} // lanes that serve a call
@@ -72,7 +73,8 @@ func (l *link) take() (*lane, error) {
 	return lane, nil
 }
 
-// give takes a lane back. A lane that may still receive answers of its last call is not used again.
+// give takes a lane back. A lane that may still receive answers of its last call is not used again. If messages of that
+// call are kept, it waits for their answers first.
 func (l *link) give(lane *lane, settled bool) {
 	l.mu.Lock()
 	delete(l.busy, lane)
@@ -81,7 +83,10 @@ func (l *link) give(lane *lane, settled bool) {
 		l.idle = append(l.idle, lane)
 	}
 	l.mu.Unlock()
-	if !settled {
+	switch {
+	case len(lane.parked) > 0:
+		go lane.linger()
+	case !settled:
 		_ = lane.sub.Unsubscribe() // fails only if the connection has ended
 	}
 }
@@ -134,50 +139,21 @@ func (l *link) denied(lane *lane) map[string]struct{} {
 
 // lost returns the answer for messages that cannot be sent because the connection has ended.
 func (l *link) lost() error {
-	err := l.nc.LastError()
-	if failed := l.conn.failed.Load(); failed != nil {
-		err = *failed
+	err := l.nc.LastError() // the server's reason, if it gave one
+	if failed := l.conn.failure(); failed != nil && (err == nil || network.Ended(err) || network.TimedOut(err)) {
+		err = failed
 	}
 	return connectionLost(l.server, err)
 }
 
-const (
-	// quietBefore is how long nothing must have come from a server before it is doubted.
-	quietBefore = 300 * time.Millisecond
-	// quietAfter is how long a doubted server may then take to send anything.
-	quietAfter = time.Second
-)
-
-// doubt requests a check of the link after an answer failed to arrive, if nothing else has come from the server either.
-func (l *link) doubt() {
-	if !l.conn.quiet(quietBefore) {
-		return
-	}
-	select {
-	case l.doubted <- struct{}{}:
-	default: // a check is already requested
-	}
-}
-
-var errSilent = errors.New("the server sends nothing, not even an answer to a ping")
-
-// check ends the link if its server sends nothing at all when it is asked to. A firewall that has forgotten a
-// connection discards what is sent over it, while a new connection works. The connection's own pings notice that only
-// after half a minute.
-func (l *link) check(ctx context.Context) {
-	asked := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, quietAfter)
-	defer cancel()
-	defer context.AfterFunc(ctx, l.conn.interrupt)()
-	if err := l.nc.FlushWithContext(ctx); err != nil && l.conn.quiet(time.Since(asked)) {
-		silent := errSilent
-		l.conn.failed.CompareAndSwap(nil, &silent)
-		l.close()
-	}
-}
-
 // close ends the connection at once. The channel closed is closed soon after.
 func (l *link) close() {
-	_ = l.conn.Close() // first, so that nats.go cannot wait for a stalled write
+	_ = l.conn.Close()
 	l.nc.Close()
+}
+
+// drop closes a link that no call uses, and waits for its end.
+func (l *link) drop() {
+	l.close()
+	<-l.closed
 }

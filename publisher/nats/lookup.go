@@ -16,8 +16,6 @@ const (
 	// mostAsked is the length of the longest subject about which questions are asked, in bytes. The server ends the connection if a
 	// protocol line is longer than 4096, and a question's line contains the subject once more, in a longer form.
 	mostAsked = 1024
-	// echoToken ends the reply subjects of echoes.
-	echoToken = "echo"
 )
 
 // namesSubject is the subject on which JetStream answers which stream takes a given subject.
@@ -79,14 +77,6 @@ func (l *lane) meet(a ack, subject string) {
 	l.met[string(name)] = struct{}{}
 }
 
-// echo asks the server to send something. The server answers that nothing listens, or that the user may not publish
-// there.
-func (l *lane) echo() {
-	if address := l.prefix + echoToken; !l.link.mute.Load() {
-		_ = l.link.nc.PublishRequest(address, address, nil) // fails only if the connection has ended
-	}
-}
-
 // askFor asks for a stream, which takes the subject.
 func (l *link) askFor(name, subject string) {
 	_ = l.nc.PublishRequest(l.streamSubject(name), l.lookupAddress(subject), nil)
@@ -109,7 +99,11 @@ func (l *link) learn(m *nats.Msg) {
 			Storage  string   `json:"storage"`
 			Replicas int      `json:"num_replicas"`
 			Discard  bool     `json:"discard_new_per_subject"`
+			NoAck    bool     `json:"no_ack"`
 		} `json:"config"`
+		Cluster struct {
+			Leader string `json:"leader"`
+		} `json:"cluster"`
 	}
 	if json.Unmarshal(m.Data, &answer) != nil {
 		l.streams.absent()
@@ -129,18 +123,20 @@ func (l *link) learn(m *nats.Msg) {
 	default:
 		found := &stream{
 			name: answer.Config.Name, subjects: answer.Config.Subjects, whole: !answer.Config.Discard, configured: true,
-			learned: time.Now(),
+			noAck: answer.Config.NoAck, leader: answer.Cluster.Leader, learned: time.Now(),
 		}
 		if len(found.subjects) == 0 { // the stream's name is its subject in this case
 			found.subjects = []string{found.name}
 		}
 		if answer.Config.Atomic {
-			found.limit, found.worth = batchLimit, l.hot
+			found.atomic, found.worth = true, l.hot
 			if answer.Config.Storage == "file" && answer.Config.Replicas == 1 {
 				found.worth = l.hotSynced
 			}
 		}
-		l.streams.learn(found)
+		if before := l.streams.learn(found); before != "" && found.leader != "" && before != found.leader {
+			l.keeper.moved(found.name, before, found.leader)
+		}
 	}
 }
 

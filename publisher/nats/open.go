@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"math"
 	"net"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 )
 
 const (
-	connectTimeout = 5 * time.Second  // for one server, including greeting and authentication
-	pingInterval   = 10 * time.Second // a silent server is given up after three of them
+	connectTimeout = 5 * time.Second // for one server, including greeting and authentication
+	pingInterval   = 10 * time.Second
 )
 
 // dialFunc is a nats.CustomDialer.
@@ -38,8 +39,8 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	}
 	l := &link{
 		server: s, names: p.names, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
-		streams: streams{haste: p.haste},
-		auth:    auth, closed: make(chan struct{}), unused: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
+		streams: streams{haste: p.haste}, keeper: p.keeper, limits: p.limits,
+		auth: auth, closed: make(chan struct{}), unused: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
 		inboxes: inboxes(p.config.InboxPrefix), api: apiPrefix(p.config.Domain),
 	}
 	l.inbox = l.inboxes + rand.Text()[:12] + "."
@@ -53,7 +54,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 			refused = err
 			return nil, err
 		}
-		l.conn = &conn{Conn: socket}
+		l.conn = newConn(socket)
 		// nats.go does not use a context. Closing the socket is what ends its handshake.
 		connecting = context.AfterFunc(ctx, func() { _ = socket.Close() })
 		return l.conn, nil
@@ -67,15 +68,17 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 			err = refused
 		}
 		if try.dialled = l.conn != nil; try.dialled {
+			_ = l.conn.Close()
 			try.heard = l.conn.heard.Load() != 0
 		}
+		_, try.greeted = p.greeted.Load(s.address)
 		return nil, answer(try.explain(err))
 	}
 	if err = l.listen(ctx); err == nil && connecting() {
+		p.greeted.Store(s.address, nil)
 		return l, nil
 	}
-	l.close()
-	<-l.closed
+	l.drop()
 	if err == nil {
 		err = context.Cause(ctx)
 	}
@@ -112,7 +115,8 @@ func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	options.AllowReconnect = false
 	options.Timeout = p.connectTimeout
 	options.PingInterval = pingInterval
-	options.FlusherTimeout = 0           // conn bounds its writes itself
+	options.MaxPingsOut = math.MaxInt    // suspect decides whether a silent server is gone
+	options.FlusherTimeout = 0           // writes to conn do not wait
 	options.SkipHostLookup = true        // the dialer looks up the host, and stops with its context
 	options.SkipSubjectValidation = true // checkSubject is stricter
 	if p.config.TLS != nil {

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -30,7 +31,6 @@ func (p *Publisher) Ping(ctx context.Context) error {
 		return err
 	}
 	defer link.release()
-	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	err = link.ask(ctx)
 	if ctx.Err() != nil {
 		link.doubt()
@@ -128,8 +128,7 @@ func (l *link) readInfo(m *nats.Msg) error {
 
 // greet makes one round trip to the server.
 func (l *link) greet(ctx context.Context) error {
-	// nats.go requires a deadline. By then, the pings of the connection itself notice a dead server.
-	ctx, cancel := context.WithTimeout(ctx, 3*pingInterval)
+	ctx, cancel := bounded(ctx)
 	defer cancel()
 	err := l.nc.FlushWithContext(ctx)
 	switch {
@@ -140,6 +139,14 @@ func (l *link) greet(ctx context.Context) error {
 	default:
 		return l.lost()
 	}
+}
+
+// bounded returns a context with a deadline, which nats.go requires.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, time.Hour)
 }
 
 func (l *link) silent(ctx context.Context) error {

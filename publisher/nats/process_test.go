@@ -101,6 +101,15 @@ func (p *process) stop() {
 	_ = p.cmd.Wait()
 }
 
+// freeze stops the server's process for some time.
+func (p *process) freeze(t *testing.T, d time.Duration) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(d, func() { _ = p.cmd.Process.Signal(syscall.SIGCONT) })
+}
+
 // reload makes the server read its configuration again.
 func (p *process) reload(t *testing.T, settings string) {
 	t.Helper()

@@ -88,6 +88,13 @@ type Publisher struct {
 	hurry   chan struct{}      // holds a request to connect without waiting
 
 	// The following fields belong to the connecting goroutine.
+	greeted  sync.Map // addresses of servers that have accepted a connection of this publisher
+	keeper   *keeper
+	limits   chan limitQuestion // questions to the connecting goroutine
+	limited  []limitQuestion    // those that have not been answered
+	limitDue *time.Timer        // when they are
+	limitAt  time.Time          // when the servers were last asked
+
 	answered  map[string]bool // whether an address of the cluster has ever answered
 	renewAt   time.Time       // earliest time of the next try, after new credentials gave no connection
 	unrenewed string          // reason of the last such failure, as logged
@@ -111,13 +118,16 @@ func New(config Config) (*Publisher, error) {
 	if config.Core {
 		logger.Warn("rows count as relayed when a NATS server has read them: core mode stores nothing, and nobody may be subscribed")
 	}
+	limitDue := time.NewTimer(time.Hour)
+	limitDue.Stop()
 	return &Publisher{
 		config:  config,
 		names:   config.SettingName,
 		servers: servers,
 		logger:  logger,
 		hot:     hotKey, hotSynced: hotKeySynced, connectTimeout: connectTimeout,
-		haste:   haste{answer: answerTime, acknowledge: firstPatience},
+		haste:  haste{answer: answerTime, acknowledge: firstPatience},
+		keeper: newKeeper(), limits: make(chan limitQuestion), limitDue: limitDue,
 		tried:   make(chan struct{}),
 		stopped: make(chan struct{}),
 		hurry:   make(chan struct{}, 1), answered: map[string]bool{},
@@ -134,8 +144,6 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 		return unsent(messages, err)
 	}
 	defer link.release()
-	// A stalled network can block a write, and everything that waits for the write, beyond the end of ctx.
-	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	lane, err := link.take()
 	if err != nil {
 		return unsent(messages, err)

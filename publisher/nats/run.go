@@ -20,44 +20,37 @@ const (
 	hotKeySynced = 64
 	// runBytes bounds an atomic batch, because the server holds its messages until the last one has arrived.
 	runBytes = 4 << 20
-	// patientRuns is the number of runs refused for a duplicate after which a call makes no more. By then the stream
-	// has every other message, and nothing was gained.
-	patientRuns = 8
 	// headroom is the size of a header line without the row's own name or value.
 	headroom = 64
 )
 
 // A run is an atomic batch (ADR-50): messages of one stream that are stored all or not at all, and therefore in order
 // without waiting for each other. The server answers the last message, which commits the others. If it refuses, nothing
-// was stored, and the messages go one by one so that each gets an answer.
+// was stored, and the messages go one by one so that each gets an answer. A call has one run in flight at a time.
 type run struct {
-	hot        []int32 // heads of keys that wait for the next run
-	heads      []int32 // first message of each key in this run
-	messages   []int32 // messages of this run, in the order in which they are sent
-	stream     *stream
-	id         string
-	reply      string // subject on which the answer arrives; empty while no run is in flight
-	number     uint64 // number of runs in this lane so far
-	duplicates int    // number of runs of this call that were refused because the stream had some of their messages
+	hot      []int32 // heads of keys that wait for the next run
+	heads    []int32 // first message of each key in this run
+	messages []int32 // messages of this run, in the order in which they are sent
+	stream   *stream
+	id       string // empty while no run is in flight
+	number   uint64 // number of runs in this lane so far
 }
 
-func (r *run) clear() {
-	r.hot, r.reply, r.duplicates = r.hot[:0], "", 0
-}
+func (r *run) clear() { r.hot, r.id = r.hot[:0], "" }
 
 // due reports whether the next run may go.
-func (r *run) due() bool { return len(r.hot) > 0 && r.reply == "" }
+func (r *run) due() bool { return len(r.hot) > 0 && r.id == "" }
 
-// awaits reports whether the subject is that of the run's answer.
-func (r *run) awaits(subject string) bool { return r.reply != "" && r.reply == subject }
+// last is the message whose answer is that of the run.
+func (r *run) last() int32 { return r.messages[len(r.messages)-1] }
+
+// awaits reports whether an answer to a message is that of the run.
+func (r *run) awaits(i int32) bool { return r.id != "" && i == r.last() }
 
 // has reports whether a message in flight has one of the subjects.
 func (r *run) has(b *batch, subjects map[string]struct{}) bool {
-	if r.reply == "" {
-		return false
-	}
-	for _, i := range r.messages {
-		if _, ok := subjects[b.messages[i].Topic]; ok {
+	for n := 0; r.id != "" && n < len(r.messages); n++ {
+		if _, ok := subjects[b.messages[r.messages[n]].Topic]; ok {
 			return true
 		}
 	}
@@ -67,7 +60,7 @@ func (r *run) has(b *batch, subjects map[string]struct{}) bool {
 // heat makes a head wait for the next run, if its stream takes atomic batches.
 func (l *lane) heat(b *batch, head int32) bool {
 	s := l.streamOf(b.messages[head].Topic)
-	if s == nil || int(b.rest[head]) < s.worth || l.link.streams.room(s) == 0 {
+	if s == nil || int(b.rest[head]) < s.worth || !l.link.streams.batches(s) {
 		return false
 	}
 	l.run.hot = append(l.run.hot, head)
@@ -80,38 +73,42 @@ func (l *lane) sendRun(ctx context.Context, b *batch) (gone bool) {
 	r := &l.run
 	l.collect(b)
 	if r.stream == nil || len(r.messages) < r.stream.worth {
-		l.alone(b)
+		for _, i := range r.heads {
+			b.rest[i] = 0
+			b.due = append(b.due, i)
+		}
 		return false
 	}
 	r.number++
-	token := strconv.FormatUint(l.calls, 36) + "-_" + strconv.FormatUint(r.number, 36)
-	r.id = strings.TrimPrefix(l.prefix, l.link.inboxes) + token
+	id := strings.TrimPrefix(l.address(r.last()), l.link.inboxes) + "_" + strconv.FormatUint(r.number, 36)
 	for n, i := range r.messages {
 		if ctx.Err() != nil {
 			return false
 		}
 		reply, last := "", n == len(r.messages)-1
 		if last {
-			reply = l.prefix + token
+			reply = l.address(i)
 		}
 		message := l.wire.build(&b.messages[i], reply)
-		l.wire.add(headerBatch, r.id)
+		l.wire.add(headerBatch, id)
 		l.wire.add(headerSequence, strconv.Itoa(n+1))
 		if last {
 			l.wire.add(headerCommit, "1")
 		}
 		if err := l.post(message); errors.Is(err, errGone) {
 			return true
-		} else if err != nil {
-			l.alone(b) // the message gets the same answer there
+		} else if err != nil { // the message gets the same answer when it is sent alone
+			for _, i := range r.heads {
+				b.rest[i] = 0
+				b.due = append(b.due, i)
+			}
 			return false
 		}
 	}
-	r.reply = l.prefix + token
+	r.id = id
 	for _, i := range r.messages {
-		b.state[i] = staged
+		b.send(i)
 	}
-	b.waiting++
 	return false
 }
 
@@ -119,51 +116,31 @@ func (l *lane) sendRun(ctx context.Context, b *batch) (gone bool) {
 // ends its key's part.
 func (l *lane) collect(b *batch) {
 	r := &l.run
-	r.heads, r.messages = r.heads[:0], r.messages[:0]
-	r.stream = l.streamOf(b.messages[r.hot[0]].Topic)
-	if r.stream == nil || l.link.streams.room(r.stream) == 0 { // another lane has found that out
-		r.heads, r.hot = append(r.heads, r.hot...), r.hot[:0]
-		return
-	}
-	limit, size, topic := l.link.streams.room(r.stream), 0, ""
-	left := r.hot[:0]
-	for _, first := range r.hot {
+	r.heads, r.messages, r.stream = r.heads[:0], r.messages[:0], l.streamOf(b.messages[r.hot[0]].Topic)
+	waiting := r.hot
+	r.hot = r.hot[:0]
+	size := 0
+	for _, first := range waiting {
 		i := first
-		for i != keyorder.None && len(r.messages) < limit && size < runBytes {
+		for i != keyorder.None && r.stream != nil && len(r.messages) < batchLimit && size < runBytes {
 			m := &b.messages[i]
-			if m.Topic != topic {
-				if s := l.streamOf(m.Topic); s == nil || s.name != r.stream.name {
-					break
-				}
-				topic = m.Topic
-			}
-			if !l.fits(m) {
+			if s := l.streamOf(m.Topic); s == nil || s.name != r.stream.name || !l.fits(m) {
 				break
 			}
 			r.messages = append(r.messages, i)
 			size += m.Size()
 			i = b.keys.Next[i]
 		}
-		switch {
+		switch s := l.streamOf(b.messages[first].Topic); {
 		case i != first:
 			r.heads = append(r.heads, first)
-		case len(r.messages) < limit && size < runBytes && l.aside(b, first): // not in this stream, or not fit for any run
+		case s != nil && r.stream != nil && l.link.streams.batches(s) && l.fits(&b.messages[first]):
+			r.hot = append(r.hot, first) // for a later run
 		default:
-			left = append(left, first)
+			b.rest[first] = 0
+			b.due = append(b.due, first)
 		}
 	}
-	r.hot = left
-}
-
-// aside sends a head that is unfit for runs by itself. It reports false for a head of another stream.
-func (l *lane) aside(b *batch, head int32) bool {
-	m := &b.messages[head]
-	if s := l.streamOf(m.Topic); s != nil && s.name != l.run.stream.name && l.link.streams.room(s) > 0 {
-		return false
-	}
-	b.rest[head] = 0
-	b.due = append(b.due, head)
-	return true
 }
 
 // fits reports whether the message may be part of a run, which means that nothing in the message itself will cause a
@@ -178,99 +155,61 @@ func (l *lane) fits(m *publisher.Message) bool {
 	return check(m) == nil && int64(m.Size()+len(m.DedupID)+headroom*(len(m.Headers)+10)) <= l.link.nc.MaxPayload()
 }
 
+// errBatchesOff answers a run if the stream takes none any more, errBatchTooLarge if the server takes fewer messages.
+const (
+	errBatchesOff    = 10174
+	errBatchTooLarge = 10199
+)
+
 // committed handles the answer to a run.
 func (l *lane) committed(b *batch, a ack) {
 	r := &l.run
 	switch {
 	case a.refusal != nil || a.unheard:
-		l.refused(b, a)
-	case a.batch != r.id || a.count != len(r.messages):
-		// The stream did not recognise the batch. The other messages of it may or may not have been stored.
-		l.link.streams.shrink(r.stream, 0)
-		l.end(b)
-		why := &publisher.Error{
-			Class: publisher.Ambiguous, Scope: publisher.ScopeMessage, Short: "no batch",
-			Err: fmt.Errorf("the stream %s has not taken the messages as one batch", r.stream.name),
+		if a.refusal != nil && (a.refusal.ErrCode == errBatchesOff || a.refusal.ErrCode == errBatchTooLarge) {
+			l.link.streams.noBatches(r.stream)
 		}
-		for _, i := range r.messages {
-			b.answer(i, why)
-		}
-	default:
-		l.end(b)
-		for _, i := range r.messages {
-			b.answer(i, nil)
-		}
-	}
-}
-
-// Error codes that answer a run as a whole.
-const (
-	errBatchTooLarge  = 10199
-	errBatchDuplicate = 10201
-	errBatchesOff     = 10174
-)
-
-// refused arranges for the run's messages to be sent again. None of them was stored.
-func (l *lane) refused(b *batch, a ack) {
-	r := &l.run
-	code := 0
-	if a.refusal != nil {
-		code = a.refusal.ErrCode
-	}
-	switch code {
-	case errBatchTooLarge:
-		l.link.streams.shrink(r.stream, len(r.messages)/2)
-		l.end(b)
-		l.restore(b)
+		l.undo(b)
 		return
-	case errBatchesOff:
-		l.link.streams.shrink(r.stream, 0)
-	case errBatchDuplicate:
-		r.duplicates++
+	case a.batch != r.id:
+		l.link.streams.noBatches(r.stream)
 	}
-	l.undo(b)
-}
-
-// single is called when a message that was sent alone has been stored. After a run that was refused for a duplicate,
-// the stream has the first messages of some keys, whose answers were lost. Those messages come back as duplicates one
-// by one. After the first new message, the key goes on in runs.
-func (l *lane) single(b *batch, i int32, a ack) {
-	if n := b.keys.Next[i]; n != keyorder.None && b.rest[n] == 0 && !a.duplicate && l.run.duplicates > 0 && l.run.duplicates < patientRuns {
-		b.reheat(i)
+	err := runAnswer(r.id, a)
+	r.id = ""
+	for _, i := range r.messages {
+		b.answer(i, err)
 	}
 }
 
-// undo sends the messages of a run one by one, although the run was sent. None of the run will be stored, or else the
-// stream recognises the messages as duplicates.
+// runAnswer returns the answer to a run that was not refused, for each of its messages.
+func runAnswer(id string, a ack) error {
+	if a.batch == id {
+		return nil
+	}
+	// The stream did not recognise the batch. The other messages of it may or may not have been stored.
+	return &publisher.Error{
+		Class: publisher.Ambiguous, Scope: publisher.ScopeMessage, Short: "no batch",
+		Err: fmt.Errorf("the stream %s has not taken the messages as one batch", a.by),
+	}
+}
+
+// ofRun handles the answer to a run of an earlier call, for one of its messages.
+func (l *lane) ofRun(b *batch, i int32, id string, a ack) {
+	if a.refusal != nil || a.unheard {
+		b.again(i, head) // it was not stored
+	} else {
+		b.answer(i, runAnswer(id, a))
+	}
+}
+
+// undo sends the messages of a run one by one. None of them was stored.
 func (l *lane) undo(b *batch) {
-	l.end(b)
-	l.restore(b)
+	l.run.id = ""
 	for _, i := range l.run.messages {
-		b.rest[i] = 0
-	}
-}
-
-// end forgets a run that was sent.
-func (l *lane) end(b *batch) {
-	l.run.reply = ""
-	b.waiting--
-}
-
-// alone sends the messages of a run that was not sent one by one.
-func (l *lane) alone(b *batch) {
-	l.restore(b)
-	for _, i := range l.run.messages {
-		b.rest[i] = 0
-	}
-}
-
-// restore gives a run's messages the states that they had before.
-func (l *lane) restore(b *batch) {
-	for _, i := range l.run.messages {
-		b.state[i] = waits
+		b.again(i, waits)
 	}
 	for _, i := range l.run.heads {
 		b.state[i] = head
+		b.due = append(b.due, i)
 	}
-	b.due = append(b.due, l.run.heads...)
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,8 +13,6 @@ const (
 	freshFor = 30 * time.Second
 	// soon is the same limit for whether a stream exists at all, while nothing answers on its subject.
 	soon = time.Second
-	// answerTime is the time within which a healthy JetStream answers.
-	answerTime = 250 * time.Millisecond
 	// askAgain is how long a question about a stream may stay unanswered before another is asked.
 	askAgain = 5 * time.Second
 	// rememberStreams bounds the memory for streams, and for subjects that have none.
@@ -27,8 +26,10 @@ type stream struct {
 	name     string   // empty if no stream was found for the subject
 	away     bool     // JetStream did not say which stream it is, because too few of its servers are there
 	subjects []string // patterns
-	limit    int      // maximum messages in one atomic batch; 0 if it takes none
+	atomic   bool     // it takes atomic batches
 	worth    int      // number of messages of one key from which an atomic batch is worthwhile
+	noAck    bool     // it sends no acknowledgements
+	leader   string   // empty if it is not known, or if the server is not part of a cluster
 	learned  time.Time
 
 	configured bool // the configuration is known
@@ -46,47 +47,13 @@ type streams struct {
 	since time.Time // time of the first of these questions
 	blind bool      // the user may not ask
 
-	late map[string]slowness // streams that were given up recently
+	deaf atomic.Bool // one of the known streams sends no acknowledgements
 }
 
 // haste says when JetStream is taken to be in trouble.
 type haste struct {
 	answer      time.Duration // see answerTime
 	acknowledge time.Duration // see firstPatience
-}
-
-// slowness is how often a stream was given up.
-type slowness struct {
-	times int
-	since time.Time // last time that it was given up
-}
-
-// slowFor is how long the giving up of a stream is remembered.
-const slowFor = 5 * time.Minute
-
-// patience returns how long a stream, or a subject whose stream is not known, may acknowledge nothing.
-func (s *streams) patience(name string, now time.Time) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known := s.late[name]
-	if now.Sub(known.since) > slowFor || known.times < shortTries {
-		return s.haste.acknowledge
-	}
-	return s.haste.acknowledge << min(known.times-shortTries+1, 10)
-}
-
-// slow notes that a stream was given up.
-func (s *streams) slow(name string, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.late == nil || len(s.late) >= rememberStreams {
-		s.late = map[string]slowness{}
-	}
-	known := s.late[name]
-	if now.Sub(known.since) > slowFor {
-		known.times = 0
-	}
-	s.late[strings.Clone(name)] = slowness{known.times + 1, now}
 }
 
 // of returns the stream that takes the subject, or nil. ask means that the caller must ask for it now, because nothing
@@ -172,18 +139,21 @@ func (s *streams) mayAsk(now time.Time) bool {
 	return s.ask(now)
 }
 
-// learn replaces what was known of a stream, or of a subject that has none.
-func (s *streams) learn(of *stream) {
+// learn replaces what was known of a stream, or of a subject that has none. It returns the stream's previous leader.
+func (s *streams) learn(of *stream) (leader string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked, s.since = time.Time{}, time.Time{}
+	deaf := of.noAck
 	kept := s.known[:0]
 	for _, known := range s.known {
 		switch {
 		case of.name == "" && known.takes(of.subjects[0]):
 		case known.name == "" && of.takes(known.subjects[0]):
 		case known.name != "" && known.name == of.name:
+			leader = known.leader
 		default:
+			deaf = deaf || known.noAck
 			kept = append(kept, known)
 		}
 	}
@@ -192,23 +162,22 @@ func (s *streams) learn(of *stream) {
 	}
 	clear(s.known[len(kept):])
 	s.known = append(kept, of)
+	s.deaf.Store(deaf)
+	return leader
 }
 
-// shrink lowers the maximum size of an atomic batch to n.
-func (s *streams) shrink(of *stream, n int) {
+// noBatches notes that a stream refuses atomic batches after all.
+func (s *streams) noBatches(of *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	of.limit = min(of.limit, n)
+	of.atomic = false
 }
 
-// room returns how many messages may go in one atomic batch of the stream, or 0 if a batch is not worthwhile.
-func (s *streams) room(of *stream) int {
+// batches reports whether a stream takes atomic batches.
+func (s *streams) batches(of *stream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if of.limit < of.worth {
-		return 0
-	}
-	return of.limit
+	return of.atomic
 }
 
 // silent reports whether a question has been unanswered for longer than a healthy JetStream takes.

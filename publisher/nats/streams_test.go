@@ -50,19 +50,10 @@ func TestStreams(t *testing.T) {
 	}
 	s.learn(&stream{subjects: []string{"other"}, learned: now})
 	s.learn(&stream{subjects: []string{"another"}, learned: now})
-	s.learn(&stream{name: "A", subjects: []string{"a.*"}, limit: 1000, worth: 8, learned: now})
+	s.learn(&stream{name: "A", subjects: []string{"a.*"}, atomic: true, worth: 8, learned: now})
 	found, ask := s.of("a.2", now, freshFor)
 	if found == nil || found.name != "A" || ask {
 		t.Fatalf("the stream is %+v, asked for: %t", found, ask)
-	}
-	s.shrink(found, 10)
-	s.shrink(found, 20)
-	if s.room(found) != 10 {
-		t.Error("the batch has another size than the smallest")
-	}
-	s.shrink(found, 7)
-	if s.room(found) != 0 {
-		t.Error("a batch is made that is not worth while")
 	}
 	if found, ask := s.of("a.2", now.Add(freshFor), freshFor); found == nil || !ask {
 		t.Error("what is old is forgotten, or not asked for")

@@ -1,0 +1,206 @@
+package nats_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outbox-relay/outbox-relay/internal/services"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/nats"
+)
+
+// A wireCount counts what was published on a server, by message id.
+type wireCount struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+func (c *wireCount) add(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.seen == nil {
+		c.seen = map[string]int{}
+	}
+	c.seen[id]++
+}
+
+// once checks that each message was published exactly once. It waits until all have been counted.
+func (c *wireCount) once(t *testing.T, messages []publisher.Message) {
+	t.Helper()
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for ctx := timely(t); ctx.Err() == nil; <-again.C {
+		c.mu.Lock()
+		counted := len(c.seen)
+		c.mu.Unlock()
+		if counted >= len(messages) {
+			break
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range messages {
+		if n := c.seen[messages[i].ID]; n != 1 {
+			t.Errorf("message %d of %d was published %d times", i, len(messages), n)
+		}
+	}
+}
+
+// tap counts the messages to a subject, whether a stream stores them or not.
+func tap(t *testing.T, url, subject string) *wireCount {
+	t.Helper()
+	nc, err := client.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	count := &wireCount{}
+	if _, err := nc.Subscribe(subject, func(m *client.Msg) { count.add(m.Header.Get("message-id")) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return count
+}
+
+// slow returns a dialer whose connections deliver everything later by a number of nanoseconds, in both directions.
+func slow(by *atomic.Int64) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		far, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		near, middle := net.Pipe()
+		go delay(far, middle, by)
+		go delay(middle, far, by)
+		return near, nil
+	}
+}
+
+// delay copies everything from one connection to the other, later by the given time, until one of them ends.
+func delay(to, from net.Conn, by *atomic.Int64) {
+	type part struct {
+		due   time.Time
+		bytes []byte
+	}
+	parts := make(chan part, 100_000)
+	go func() {
+		defer close(parts)
+		for {
+			b := make([]byte, 64<<10)
+			n, err := from.Read(b)
+			if err != nil {
+				return
+			}
+			parts <- part{time.Now().Add(time.Duration(by.Load())), b[:n]}
+		}
+	}()
+	for p := range parts {
+		<-time.After(time.Until(p.due))
+		if _, err := to.Write(p.bytes); err != nil {
+			break
+		}
+	}
+	_, _ = to.Close(), from.Close()
+	for range parts {
+	}
+}
+
+// relay publishes messages as the relay does, until all are accepted: each call has the usual time.
+func relay(t *testing.T, p *nats.Publisher, messages []publisher.Message) {
+	t.Helper()
+	left := messages
+	for began := time.Now(); len(left) > 0; {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("%d messages were not accepted in a minute", len(left))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		errs := p.Publish(ctx, left)
+		cancel()
+		var again []publisher.Message
+		for i, err := range errs {
+			switch class := publisher.ClassOf(err); class {
+			case publisher.Accepted:
+			case publisher.Unavailable, publisher.NotAttempted, publisher.Ambiguous:
+				again = append(again, left[i])
+			default:
+				t.Fatalf("message %s is %v: %v", left[i].ID, class, err)
+			}
+		}
+		left = again
+	}
+}
+
+// However slow the way to the server is, each message goes once, with JetStream and without it.
+func TestSlowNetworkMakesNoCopies(t *testing.T) {
+	t.Parallel()
+	for _, by := range []time.Duration{400 * time.Millisecond, time.Second, 1900 * time.Millisecond} {
+		for _, mode := range []string{"core", "stream"} {
+			t.Run(fmt.Sprintf("%s, %v", mode, by), func(t *testing.T) {
+				t.Parallel()
+				topic := harness{}.Unknown(t)
+				url := services.Endpoint(t, "TEST_NATS_URL")
+				if mode == "stream" {
+					stream(t, broker(t), jetstream.StreamConfig{Subjects: []string{topic}, Duplicates: 100 * time.Millisecond})
+				}
+				count := tap(t, url, topic)
+				var later atomic.Int64
+				p := open(t, nats.Config{Core: mode == "core", Dial: slow(&later)})
+				persist(t, p)
+				later.Store(int64(by))
+				all := hotRows(topic, 30, 15)
+				relay(t, p, all)
+				count.once(t, all)
+			})
+		}
+	}
+}
+
+// However late a stream acknowledges within the publish timeout, each message goes once.
+func TestLateAcknowledgementsMakeNoCopies(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{750 * time.Millisecond, 2 * time.Second, 9 * time.Second} {
+		for _, run := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, runs %t", after, run), func(t *testing.T) {
+				t.Parallel()
+				var count wireCount
+				f := silentStream(t, after, run, count.add)
+				p := open(t, nats.Config{Servers: []string{f.address}})
+				accepts(t, p, "b.first")
+				accepts(t, p, "b.first")
+				all := hotRows("b.1", 20, 2)
+				if !run {
+					all = hotRows("b.1", 20, 20)
+				}
+				relay(t, p, all)
+				count.once(t, all)
+			})
+		}
+	}
+}
+
+// A server that is frozen for some seconds, with full buffers, gets each message once.
+func TestFrozenServerGetsNoCopies(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, t.TempDir(), "")
+	createStream(t, "nats://"+server.address)
+	count := tap(t, "nats://"+server.address, "a.b")
+	p := open(t, nats.Config{Servers: []string{server.address}})
+	accepts(t, p, "a.c")
+	all := hotRows("a.b", 200, 200)
+	for i := range all {
+		all[i].Payload = make([]byte, 100<<10)
+	}
+	server.freeze(t, 6*time.Second)
+	relay(t, p, all)
+	count.once(t, all)
+}
