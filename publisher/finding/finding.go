@@ -59,3 +59,33 @@ func (f *List) Warn(check, subject, found, remedy string) {
 func (f *List) Fail(check, subject, found, remedy string) {
 	*f = append(*f, Finding{Severity: Error, Check: check, Subject: subject, Found: found, Remedy: remedy})
 }
+
+// An Answer is a possible result of one check, and whether it applies.
+type Answer struct {
+	applies bool
+	Finding
+}
+
+// FailIf returns an answer of severity [Error].
+func FailIf(applies bool, found, remedy string) Answer {
+	return Answer{applies, Finding{Severity: Error, Found: found, Remedy: remedy}}
+}
+
+// WarnIf returns an answer of severity [Warning].
+func WarnIf(applies bool, found, remedy string) Answer {
+	return Answer{applies, Finding{Severity: Warning, Found: found, Remedy: remedy}}
+}
+
+// OKIf returns an answer of severity [OK].
+func OKIf(applies bool, found string) Answer { return Answer{applies, Finding{Found: found}} }
+
+// Add adds the first of the answers that applies as the result of a check. If none does, it adds nothing.
+func (f *List) Add(check, subject string, answers ...Answer) {
+	for _, a := range answers {
+		if a.applies {
+			a.Check, a.Subject = check, subject
+			*f = append(*f, a.Finding)
+			return
+		}
+	}
+}

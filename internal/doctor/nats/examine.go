@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	inspectnats "github.com/outbox-relay/outbox-relay/internal/inspect/nats"
@@ -28,6 +26,7 @@ const (
 	checkReplication    = "replication"
 	checkStorage        = "storage"
 	checkLimits         = "limits"
+	checkRetention      = "retention"
 	checkDuplicates     = "duplicate_window"
 )
 
@@ -78,52 +77,43 @@ func (e *examination) server() {
 	nc, address := e.link, e.link.Address
 	e.Well(checkReach, address, "answers")
 	version := nc.ConnectedServerVersion()
-	if major, minor, ok := parseVersion(version); ok && (major < 2 || major == 2 && minor < oldestMinor) {
-		e.Warn(checkVersion, address, "the server's version is "+version+", which is older than the relay is meant for",
-			"upgrade to 2.10 or newer")
-	} else {
-		e.Well(checkVersion, address, "NATS server "+version)
-	}
+	major, minor, known := parseVersion(version)
+	e.Add(checkVersion, address,
+		finding.WarnIf(known && (major < 2 || major == 2 && minor < oldestMinor),
+			"the server's version is "+version+", which is older than the relay is meant for", "upgrade to 2.10 or newer"),
+		finding.OKIf(true, "NATS server "+version))
 	_, err := nc.TLSConnectionState()
-	secure := err == nil
-	switch login := nc.AuthRequired(); {
-	case login && secure:
-		e.Well(checkAuthentication, address, "the login succeeds, over TLS")
-	case login:
-		e.Warn(checkAuthentication, address, "the login succeeds, but without TLS its credentials or the messages can be read on the way",
-			"turn TLS on in the server, and write nats+tls://")
-	case secure:
-		e.Well(checkAuthentication, address, "TLS, and the server asks for no login")
-	default:
-		e.Warn(checkAuthentication, address, "neither TLS nor a login: anybody on the way can read and change the messages",
-			"turn both on in the server, and write nats+tls://")
-	}
+	secure, login := err == nil, nc.AuthRequired()
+	e.Add(checkAuthentication, address,
+		finding.OKIf(login && secure, "the login succeeds, over TLS"),
+		finding.WarnIf(login, "the login succeeds, but without TLS its credentials or the messages can be read on the way",
+			"turn TLS on in the server, and write nats+tls://"),
+		finding.OKIf(secure, "TLS, and the server asks for no login"),
+		finding.WarnIf(true, "neither TLS nor a login: anybody on the way can read and change the messages",
+			"turn both on in the server, and write nats+tls://"))
 	e.Well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows fail", nc.MaxPayload()))
 }
 
 // account examines JetStream in the account. It reports whether streams can be examined.
 func (e *examination) account(ctx context.Context) bool {
 	m, denied, err := e.link.Request(ctx, e.infoSubject(), nil)
+	without := false
+	if err == nil && !denied {
+		without, err = e.link.CheckAccount(m)
+	}
 	switch {
 	case err != nil:
-		e.Fail(checkJetStream, "", err.Error(), "look at the server's log")
+		e.Fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account; look at the server's log")
 		return false
 	case denied:
 		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked at",
 			"grant publish on "+e.infoSubject())
 		return true
-	}
-	without, err := e.link.CheckAccount(m)
-	if without {
-		e.Warn(checkJetStream, "",
-			"the account has no JetStream of its own: its rows are held, unless streams take them through an import or a leaf node, which cannot "+
-				"be looked at from here",
-			"enable JetStream in the server and for the account, set "+e.names.Of("Domain")+" to the domain of the streams, or see in the relay's "+
-				"/readyz?verbose whether rows are held")
-		return false
-	}
-	if err != nil {
-		e.Fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account")
+	case without:
+		e.Warn(checkJetStream, "", "the account has no JetStream of its own: its rows are held, unless streams take them through an import "+
+			"or a leaf node, which cannot be looked at from here",
+			"enable JetStream in the server and for the account, set "+e.names.Of("Domain")+" to the domain of the streams, or see in the "+
+				"relay's /readyz?verbose whether rows are held")
 		return false
 	}
 	var info struct {
@@ -134,10 +124,16 @@ func (e *examination) account(ctx context.Context) bool {
 		return true // CheckAccount has read it
 	}
 	if len(info.Tiers) == 0 {
-		e.usage("", info.usage)
+		info.Tiers = map[string]usage{"": info.usage}
 	}
-	for name, tier := range info.Tiers {
-		e.usage(name, tier)
+	for name, u := range info.Tiers {
+		full := func(used uint64, limit int64, kind string) finding.Answer {
+			return finding.WarnIf(limit > 0 && nearly(used, limit),
+				fmt.Sprintf("the account uses %d of %d bytes of JetStream's %s: when it is full, rows are held", used, limit, kind),
+				"make room in its streams, or raise the account's limit")
+		}
+		e.Add(checkJetStream, name, full(u.Storage, u.Limits.Storage, "disk"), full(u.Memory, u.Limits.Memory, "memory"),
+			finding.OKIf(true, "JetStream is on for the account"))
 	}
 	return true
 }
@@ -151,34 +147,10 @@ type usage struct {
 	} `json:"limits"`
 }
 
-func (e *examination) usage(tier string, u usage) {
-	for _, kind := range []struct {
-		name  string
-		used  uint64
-		limit int64
-	}{{"disk", u.Storage, u.Limits.Storage}, {"memory", u.Memory, u.Limits.Memory}} {
-		if kind.limit > 0 && nearly(kind.used, kind.limit) {
-			e.Warn(checkJetStream, tier, fmt.Sprintf("the account uses %d of %d bytes of JetStream's %s: when it is full, rows are held", kind.used,
-				kind.limit, kind.name),
-				"make room in its streams, or raise the account's limit")
-			return
-		}
-	}
-	e.Well(checkJetStream, tier, "JetStream is on for the account")
-}
-
 // nearly reports whether nine tenths of a limit are used.
 func nearly(used uint64, limit int64) bool { return float64(used) >= 0.9*float64(limit) }
 
 func parseVersion(version string) (major, minor int, ok bool) {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return 0, 0, false
-	}
-	major, err := strconv.Atoi(parts[0])
-	if err != nil {
-		return 0, 0, false
-	}
-	minor, err = strconv.Atoi(parts[1])
+	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
 	return major, minor, err == nil
 }
