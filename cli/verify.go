@@ -41,6 +41,8 @@ func (p *program) verifyCommand() *cobra.Command {
   gone           the broker has no message with this id, and may have removed it: it has removed older messages, or
                  keeps messages only until they are consumed, or only the latest of each key or subject
   duplicated     the broker has more than one; delivery is at least once, and replay makes duplicates
+  not_compared   the broker does not say where the messages are: no stream of the account lists the subject. If the
+                 account maps or imports it, name the stream in OUTBOX_NATS_STREAM: messages are found there by id
   out_of_order   the row's first message precedes that of an older row of its key, in one partition or stream. The
                  causes are late commits and retries of failed rows
 
@@ -59,8 +61,8 @@ topics, on NATS JetStream's API to find streams and to create a consumer. The cl
 and the brokers must agree within five minutes, or every row is reported as missing.
 ` + selectionHelp + `
 
-Exit status: 0 when no row is missing or out of order (duplicated and gone rows are only reported), 1 when one is, 2
-when the settings or flags are invalid, or when no destination can be compared.`,
+Exit status: 0 when no row is missing, out of order or not compared (duplicated and gone rows are only reported), 1
+when one is, 2 when the settings or flags are invalid, or when no destination can be compared.`,
 		Example: `  outbox-relay verify
   outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'
   outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
@@ -123,6 +125,7 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 			all.Rows += found.Rows
 			all.Missing += found.Missing
 			all.Disordered += found.Disordered
+			all.Unknown += found.Unknown
 		}
 		return nil
 	})
@@ -130,10 +133,13 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	case err != nil:
 		return selectionError(err)
 	case all.Rows == 0:
-		fmt.Fprintln(cmd.ErrOrStderr(), "no row was compared: none that was chosen was relayed in that time (without --since, the last hour)")
+		fmt.Fprintln(cmd.ErrOrStderr(), "no row was compared: none that was chosen was relayed in that time (without --since, the last "+
+			"hour; without --until, rows of the last "+verifyRest.String()+" are left out)")
 		return nil
 	case all.Missing+all.Disordered > 0:
 		return fmt.Errorf("the brokers and the outbox differ: %s missing, %d out of order", rows(all.Missing), all.Disordered)
+	case all.Unknown > 0:
+		return fmt.Errorf("%s could not be compared: the broker does not say where their messages are", rows(all.Unknown))
 	default:
 		return nil
 	}
@@ -251,7 +257,10 @@ func (d *discrepancies) sum(found operate.Comparison) error {
 	if found.Unordered {
 		unordered = " (its rows have no order that could be compared)"
 	}
+	if found.Unknown > 0 {
+		unordered += fmt.Sprintf(", %d not compared", found.Unknown)
+	}
 	_, err := fmt.Fprintf(d.out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of order%s\n", found.Destination,
-		rows(found.Rows), found.Missing, found.Gone, found.Duplicated, found.Disordered, unordered)
+		rows(found.Rows-found.Unknown), found.Missing, found.Gone, found.Duplicated, found.Disordered, unordered)
 	return err
 }

@@ -16,7 +16,7 @@ type Reader interface {
 
 // A Stored is a message as a broker holds it, without its body.
 type Stored struct {
-	Topic    string
+	Topic    string // empty if the broker does not say to which topic it was published
 	Place    string // partition or stream within which messages have an order
 	Position uint64 // position in that order
 	Key      []byte // key of a Kafka record
@@ -35,7 +35,8 @@ func (s *Stored) Header(name string) string {
 
 // Held says which messages of a topic a broker still has.
 type Held struct {
-	Absent bool      // there is no such topic, or no stream for it
-	Since  time.Time // time before which messages have been removed; zero if none have
-	Lossy  string    // reason why later messages may have been removed too; empty if they are kept
+	Absent  bool      // there is no such topic, or no stream for it
+	Unknown string    // reason why the broker cannot say what it holds; empty if it can
+	Since   time.Time // time before which messages have been removed; zero if none have
+	Lossy   string    // reason why later messages may have been removed too; empty if they are kept
 }

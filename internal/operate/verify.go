@@ -36,6 +36,7 @@ const (
 	ProblemGone       = "gone" // the broker removes messages, and may have removed this one
 	ProblemDuplicated = "duplicated"
 	ProblemDisordered = "out_of_order"
+	ProblemUnknown    = "not_compared" // the broker cannot say what it holds
 )
 
 // A Discrepancy is a row that its broker does not hold exactly once and in order. The names of its JSON fields are stable.
@@ -60,6 +61,7 @@ type Comparison struct {
 	Gone        int64  `json:"gone"`
 	Duplicated  int64  `json:"duplicated"`
 	Disordered  int64  `json:"out_of_order"`
+	Unknown     int64  `json:"not_compared,omitempty"`
 	Unordered   bool   `json:"order_not_compared,omitempty"`
 }
 
@@ -204,8 +206,18 @@ func (c *comparison) compare(ctx context.Context, rows []relayedRow) error {
 			from, until = time.Time{}, time.Time{}
 		}
 		var err error
+		var anywhere map[string]int // by id, for messages without a topic
 		held, err = c.broker.Read(ctx, slices.Sorted(maps.Keys(topics)), from, until, func(s *publisher.Stored) {
 			i, ours := first[message{s.Topic, c.broker.ID(s)}]
+			if s.Topic == "" {
+				if anywhere == nil {
+					anywhere = make(map[string]int, len(first))
+					for m, at := range first {
+						anywhere[m.id] = at
+					}
+				}
+				i, ours = anywhere[c.broker.ID(s)]
+			}
 			if !ours {
 				return
 			}
@@ -268,6 +280,8 @@ func (c *comparison) judge(rows []relayedRow, first map[message]int, held map[st
 // absence says why a message is missing.
 func absence(r *relayedRow, held publisher.Held) (problem, why string) {
 	switch {
+	case held.Unknown != "":
+		return ProblemUnknown, held.Unknown
 	case held.Absent:
 		return ProblemMissing, "there is no such topic, or no stream for it"
 	case held.Lossy != "":
@@ -296,6 +310,8 @@ func (c *comparison) note(r *relayedRow, problem, why, before string) error {
 		c.Missing++
 	case ProblemGone:
 		c.Gone++
+	case ProblemUnknown:
+		c.Unknown++
 	case ProblemDuplicated:
 		c.Duplicated++
 	case ProblemDisordered:

@@ -24,7 +24,7 @@ const (
 var _ publisher.Reader = (*Publisher)(nil)
 
 // Read implements [publisher.Reader]. It reads only headers, with an ordered consumer, which leaves nothing on the
-// server.
+// server. The messages of a stream that does not list the subject, or changes subjects, come without a topic.
 func (p *Publisher) Read(ctx context.Context, subjects []string, from, until time.Time, do func(*publisher.Stored)) (
 	map[string]publisher.Held, error,
 ) {
@@ -40,9 +40,25 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 	if err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	streams, held, err := streamsOf(ctx, js, subjects, p.config.Stream)
-	if err != nil {
-		return nil, err
+	held := map[string]publisher.Held{}
+	var streams []*storedStream
+	for _, subject := range subjects {
+		if i := slices.IndexFunc(streams, func(s *storedStream) bool { return s.takes.takes(subject) }); i >= 0 {
+			streams[i].subjects = append(streams[i].subjects, subject)
+			continue
+		}
+		s, err := p.streamWith(ctx, js, subject)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("find the stream of subject %s: %w: the user needs the right to publish to $JS.API.>", subject, err)
+		case s != nil:
+			streams = append(streams, s)
+		case p.config.Stream != "":
+			held[subject] = publisher.Held{Absent: true}
+		default:
+			held[subject] = publisher.Held{Unknown: "no stream lists the subject: it was deleted, or the account maps or imports the " +
+				"subject under another name; then name the stream in " + p.names.Of("Stream")}
+		}
 	}
 	for _, s := range streams {
 		state, err := s.read(ctx, js, from, until, do)
@@ -60,54 +76,49 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 type storedStream struct {
 	info     *jetstream.StreamInfo
 	takes    stream
+	renamed  bool // the messages have other subjects there
 	subjects []string
 }
 
-// streamsOf finds the streams of some subjects. A subject without a stream, or with a stream other than the expected
-// one, is in the result as absent.
-func streamsOf(ctx context.Context, js jetstream.JetStream, subjects []string, expected string) (
-	[]*storedStream, map[string]publisher.Held, error,
-) {
-	var found []*storedStream
-	held := map[string]publisher.Held{}
-	for _, subject := range subjects {
-		if i := slices.IndexFunc(found, func(s *storedStream) bool { return s.takes.takes(subject) }); i >= 0 {
-			found[i].subjects = append(found[i].subjects, subject)
-			continue
-		}
-		name, err := js.StreamNameBySubject(ctx, subject)
-		switch {
-		case errors.Is(err, jetstream.ErrStreamNotFound), err == nil && expected != "" && name != expected:
-			held[subject] = publisher.Held{Absent: true}
-			continue
-		case err != nil:
-			return nil, nil, fmt.Errorf("find the stream of subject %s: %w: the user needs the right to publish to $JS.API.>", subject, err)
-		}
-		s, err := js.Stream(ctx, name)
-		if err != nil {
-			return nil, nil, fmt.Errorf("look at stream %s: %w", name, err)
-		}
-		info := s.CachedInfo()
-		takes := stream{name: name, subjects: info.Config.Subjects}
-		if len(takes.subjects) == 0 { // the stream's name is its subject in this case
-			takes.subjects = []string{name}
-		}
-		found = append(found, &storedStream{info: info, takes: takes, subjects: []string{subject}})
+// streamWith finds the stream that holds the messages to a subject: the configured one, or the one that lists the
+// subject. It returns nil if there is none.
+func (p *Publisher) streamWith(ctx context.Context, js jetstream.JetStream, subject string) (*storedStream, error) {
+	name, err := p.config.Stream, error(nil)
+	if name == "" {
+		name, err = js.StreamNameBySubject(ctx, subject)
 	}
-	return found, held, nil
+	var found jetstream.Stream
+	if err == nil {
+		found, err = js.Stream(ctx, name)
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	s := &storedStream{info: found.CachedInfo(), subjects: []string{subject}}
+	config := s.info.Config
+	s.takes = stream{name: name, subjects: config.Subjects}
+	if len(s.takes.subjects) == 0 { // the stream's name is its subject in this case
+		s.takes.subjects = []string{name}
+	}
+	if s.renamed = config.SubjectTransform != nil || !s.takes.takes(subject); s.renamed {
+		s.takes.subjects = []string{">"} // it is read once, for all subjects
+	}
+	return s, nil
 }
 
 // lossy returns why the stream may lack messages other than its oldest ones. It returns "" if the stream keeps them.
 func (s *storedStream) lossy() string {
 	switch c := s.info.Config; {
+	case c.Retention == jetstream.InterestPolicy && s.info.State.Consumers == 0:
+		return "the stream keeps only what a consumer waits for, and has no consumer"
 	case c.Retention != jetstream.LimitsPolicy:
 		return "the stream removes messages that were consumed"
 	case c.MaxMsgsPerSubject > 0:
 		return "the stream keeps a limited number of messages of each subject"
 	case c.AllowMsgTTL:
 		return "the stream lets messages say how long they are kept"
-	case c.SubjectTransform != nil:
-		return "the stream changes subjects"
 	}
 	return ""
 }
@@ -130,7 +141,7 @@ func (s *storedStream) read(ctx context.Context, js jetstream.JetStream, from, u
 	if !from.IsZero() {
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &from
 	}
-	if len(s.subjects) <= readSubjects {
+	if len(s.subjects) <= readSubjects && !s.renamed {
 		config.FilterSubjects = s.subjects
 	}
 	consumer, err := js.OrderedConsumer(ctx, s.info.Config.Name, config)
@@ -164,7 +175,11 @@ func (s *storedStream) read(ctx context.Context, js jetstream.JetStream, from, u
 		if about.Sequence.Stream > state.LastSeq || !until.IsZero() && about.Timestamp.After(until) {
 			return held, nil
 		}
-		do(storedOf(m, about))
+		stored := storedOf(m, about)
+		if s.renamed {
+			stored.Topic = ""
+		}
+		do(stored)
 		if about.NumPending == 0 || about.Sequence.Stream == state.LastSeq {
 			return held, nil
 		}
