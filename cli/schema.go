@@ -20,7 +20,7 @@ func (p *program) schemaCommand() *cobra.Command {
 		Use:        "schema",
 		SuggestFor: []string{"ddl", "init", "migrate", "sql"},
 		Short:      "Print the DDL of the recommended table",
-		Long: `Print the DDL of the recommended table and its two indexes, under the names in OUTBOX_TABLE and OUTBOX_COLUMNS, for
+		Long: `Print the DDL of the recommended table and its indexes, under the names in OUTBOX_TABLE and OUTBOX_COLUMNS, for
 applications that do not have an outbox yet. schema only prints: pipe its output to psql, or put it into a migration.
 It needs no connection.
 

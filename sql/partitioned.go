@@ -23,6 +23,7 @@ func Partitioned(table Table, columns map[string]string, undone string) string {
 		"drop_of":        part(table, "_drop_partition_of").Quoted(),
 		"name_literal":   literal(part(table, "_p20000101").Name[:len(part(table, "_p20000101").Name)-len("20000101")]),
 		"pending_index":  Quote(indexName(table, "_pending_idx")),
+		"key_index":      Quote(indexName(table, "_key_idx")),
 		"failed_index":   Quote(indexName(table, "_failed_idx")),
 		"inserted_index": Quote(indexName(table, "_inserted_idx")),
 		"undone":         inFormat(undone),

@@ -17,6 +17,7 @@ func SchemaNamed(table Table, columns map[string]string) string {
 	names := columnNames(columns)
 	names["table"] = table.Quoted()
 	names["pending_index"] = Quote(indexName(table, "_pending_idx"))
+	names["key_index"] = Quote(indexName(table, "_key_idx"))
 	names["failed_index"] = Quote(indexName(table, "_failed_idx"))
 	return script("schema.sql", names)
 }

@@ -50,7 +50,7 @@ func TestSchemaApplies(t *testing.T) {
 			"updated_at) from "+table.Quoted()); got != "1 1 {} t" {
 			t.Errorf("%s: the new row is %s", name, got)
 		}
-		if got := pgtest.Value[int](t, s, "select count(*) from pg_indexes where schemaname = $1", s.Name); got != 3 {
+		if got := pgtest.Value[int](t, s, "select count(*) from pg_indexes where schemaname = $1", s.Name); got != 4 {
 			t.Errorf("%s: %d indexes", name, got)
 		}
 	}

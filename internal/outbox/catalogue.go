@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -51,7 +52,7 @@ type column struct {
 
 // index is a valid b-tree index.
 type index struct {
-	columns   []string // key columns; "" for an expression
+	columns   []string // key columns; an expression begins with expressionMark
 	predicate string   // the predicate as the server prints it
 	conjuncts []string // the predicate's parts joined by and, without outer parentheses
 	unique    bool
@@ -186,17 +187,30 @@ func (i index) holds(parts []string) bool {
 	return len(parts) > 0 && !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(i.conjuncts, part) })
 }
 
-// starts reports whether the index begins with these columns.
+// starts reports whether the index begins with these columns, of which "" is any expression.
 func (i index) starts(columns ...string) bool {
 	if len(i.columns) < len(columns) {
 		return false
 	}
 	for n, column := range columns {
-		if i.columns[n] != column {
+		if i.columns[n] != column && (column != "" || !strings.HasPrefix(i.columns[n], expressionMark)) {
 			return false
 		}
 	}
 	return true
+}
+
+// expressionMark begins an expression among an index's columns.
+const expressionMark = "="
+
+// startsWith reports whether the index begins with an expression, as far as its text shows: the server writes casts and parentheses
+// of its own.
+func (i index) startsWith(expression string) bool {
+	bare := func(text string) string {
+		return strings.ToLower(strings.NewReplacer("::text", "", "::bigint", "", "(", "", ")", "", " ", "", `"`, "").Replace(text))
+	}
+	printed, ok := strings.CutPrefix(i.columns[0], expressionMark)
+	return ok && bare(printed) == bare(expression)
 }
 
 // uniqueWith returns the columns that are unique together with an id, as long as each of their values has a single text form.

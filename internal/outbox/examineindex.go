@@ -29,14 +29,28 @@ func (e *examination) indexes() {
 		return
 	}
 	e.failedIndex()
-	switch where := e.where(); {
-	case m.keyColumn == "" || m.keyColumn == m.topic.name:
-	case m.keyIndex:
+	e.byKey()
+}
+
+// byKey reports what it costs that there is no index of the pending rows by key.
+func (e *examination) byKey() {
+	m := e.mapping
+	const cost = "while rows are refused, or a topic is missing, each round of retries passes over all pending rows"
+	columns := m.keyHash()
+	if m.rank != nil {
+		columns += ", " + rank(m)
+	}
+	create := e.createIndex("(" + columns + ", " + sql.Quote(m.order.name) + ")" + e.where())
+	switch {
+	case m.hashIndex:
 		e.ok(checkIndex, "pending rows of a key are found by an index")
+	case m.keyVaries:
+		e.warn(checkIndex, "keep the key in a column of type text, or in jsonb in place of json",
+			"no index of pending rows by key is possible, since the text of the key's type depends on settings: %s", cost)
+	case m.key == noKey: // a row that waits keeps no others back
+		e.ok(checkIndex, "no index of pending rows by what stands for their key: %s: %s", cost, create)
 	default:
-		e.ok(checkIndex, "no index of pending rows by key, which only matters while a key with a long backlog waits for a refused row; it "+
-			"costs each insert: %s",
-			e.createIndex("("+sql.Quote(m.keyColumn)+", "+e.orderColumns()+")"+where))
+		e.warn(checkIndex, create, "no index of pending rows by key: %s", cost)
 	}
 }
 
@@ -58,7 +72,7 @@ func (e *examination) pendingIndex() {
 		where = e.whereAvailable("is null")
 	}
 	switch inOrder, relayedFirst := e.inOrder(printed); {
-	case m.rank != nil && !e.any(func(i index) bool { return i.usableFor(printed...) && i.starts("") }):
+	case m.rank != nil && !e.any(func(i index) bool { return i.usableFor(printed...) && i.startsWith(rank(m)) }):
 		e.warn(checkIndex, e.createIndex("("+rank(m)+", "+head+")"+where),
 			"no index of pending rows by priority: each poll reads and sorts all that is pending")
 	case m.rank != nil && !m.orderIndex:

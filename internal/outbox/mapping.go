@@ -21,11 +21,13 @@ type mapping struct {
 	keyColumn                           string          // the key's column, if the key is a column
 	extra                               []string        // SQL expressions of type text
 	placed                              []placed        // columns that are sent as headers
+	keyVaries                           bool            // the text of the key's type depends on settings, so no index can hold it
 	texts                               map[string]bool // the expressions above that are a column of type text or varchar
 	indistinct                          map[string]bool // expressions in extra that samples neither distinguish nor report
 	ignored                             []string        // columns with a name of the relay's whose type does not fit
 	filter                              string          // the SQL condition for the rows that the view takes, in any state
 	pendingIndex, keyIndex, failedIndex bool
+	hashIndex                           bool // there is an index of pending rows by [mapping.keyHash]
 	filtered                            bool // the index of pending rows, in table order, holds no rows that the view does not take
 	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read of
 	// their own ([mapping.orderedPrinted]).
@@ -55,7 +57,9 @@ var (
 	intTypes     = []uint32{oidInt2, oidInt4, oidInt8}
 	// plainTypes are types whose values have one text form each.
 	plainTypes = append([]uint32{oidUUID, oidDate, oidTimestamp, oidTimestamptz}, intTypes...)
-	unordered  = []uint32{oidJSON, oidJSONB, oidXML, oidBool}
+	// varying are types whose values are written as settings say.
+	varying   = []uint32{oidBytea, oidDate, oidInterval, oidJSON, oidTimestamp, oidTimestamptz}
+	unordered = []uint32{oidJSON, oidJSONB, oidXML, oidBool}
 )
 
 const (
@@ -277,6 +281,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 			continue
 		}
 		partial := m.partial(i)
+		m.hashIndex = m.hashIndex || i.startsWith(m.keyHash()) && (partial || m.relayed == nil)
 		switch {
 		case m.failed != nil && i.starts(m.failed.name) && !partial:
 			m.failedIndex = true

@@ -158,7 +158,7 @@ func (p *parts) key(key rowkey.Source) {
 	p.mapping.key = noKey
 	byColumn := func(c *column) {
 		p.readable(c)
-		p.mapping.key, p.keyColumn = p.text(c), c.name
+		p.mapping.key, p.keyColumn, p.keyVaries = p.text(c), c.name, slices.Contains(varying, c.oid)
 		if slices.Contains(textTypes[:2], c.oid) {
 			p.mapping.key = sql.Quote(c.name)
 			p.texts[p.mapping.key] = true
@@ -181,13 +181,13 @@ func (p *parts) key(key rowkey.Source) {
 				"%s=header:%s requires a headers column of type jsonb or json, and table %s has none", p.names.Of("Key"), key.Name, p.table())
 			return
 		}
-		p.mapping.key = p.inHeaders(key.Name)
+		p.mapping.key, p.keyVaries = p.inHeaders(key.Name), p.headers.oid == oidJSON
 	case rowkey.Payload:
 		if !p.hasJSON() {
 			p.fail("correct "+p.names.Of("Key"), "%s=payload:%s requires a payload of type jsonb or json", p.names.Of("Key"), key.Name)
 			return
 		}
-		p.mapping.key = p.inPayload(key.Name)
+		p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.oid == oidJSON
 	case rowkey.Topic:
 		if p.topic != nil {
 			p.mapping.key, p.keyColumn = p.text(p.topic), p.topic.name

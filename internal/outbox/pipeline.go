@@ -42,7 +42,14 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 		settings[2] = []byte("off")
 	}
 	p := &pipeline{table: t, conn: conn}
-	p.add(t.limits, settings[:], nil, nil)
+	statement := t.limits
+	switch {
+	case l.generic && l.inOrder:
+		statement = t.limitsGeneric
+	case l.seen:
+		statement = t.limitsSeen
+	}
+	p.add(statement, settings[:], nil, nil)
 	return p
 }
 

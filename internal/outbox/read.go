@@ -155,7 +155,7 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	p := t.begin(ctx, conn.Conn(), limits{inOrder: t.inOrder(q)})
+	p := t.begin(ctx, conn.Conn(), limits{inOrder: t.inOrder(q), seen: true})
 	if q.Horizon {
 		p.add(t.horizon, nil, nil, []int16{1})
 	}

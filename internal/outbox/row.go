@@ -47,6 +47,7 @@ type Row struct {
 	place   [6]byte // the binary ctid, zero if the table has none that leads to the row
 	cutKey  bool    // the key was too long to be read
 	apart   string  // the identity, if it is not the id
+	version uint32  // the number of the transaction or savepoint that wrote this version of the row, 0 if it is not known
 	writer  uint32  // the number of the transaction that inserted it, or wrote it last
 	long    bool    // a text was too long to be read
 	size    int64   // size of what did not come with the page and must be read whole, 0 if everything came

@@ -36,7 +36,11 @@ func (t *Table) prepare(table sql.Table) {
 		t.all.keysOrNull = after.with("owned", "").text("read_keys_after.sql")
 		t.some.keysOrNull = after.with("owned", t.owned(limits+1)).text("read_keys_after.sql")
 	}
-	t.limits, t.snapshot, t.horizon = sql.Text("limits.sql", nil), sql.Text("snapshot.sql", nil), d.text("horizon.sql")
+	const seen = "pg_current_snapshot()::text, age('3'::xid)::text, (extract(epoch from now()) * 1000000)::bigint::text,"
+	t.limits = sql.Text("limits.sql", nil)
+	t.limitsGeneric = strings.Replace(t.limits, "force_custom_plan", "force_generic_plan", 1)
+	t.limitsSeen = strings.Replace(t.limits, "select", "select "+seen, 1)
+	t.snapshot, t.horizon = sql.Text("snapshot.sql", nil), d.text("horizon.sql")
 	due := d.with("due", c.due)
 	t.drainEnd, t.drainLeft = due.text("drain_end.sql"), due.text("drain_left.sql")
 	t.prepareSettling(d)
@@ -53,6 +57,7 @@ func (t *Table) prepare(table sql.Table) {
 	if m.dueIndex {
 		t.prepareDue(due.with("due", d["due"]), c.filtered)
 	}
+	t.prepareAsks(d.with("arrived_filter", c.arrived))
 	if m.failed != nil {
 		failed := d.with("failed_at", sql.Quote(m.failed.name), "failed_type", orderTypes[m.failed.oid], "failed_now", now(m.failed),
 			"topic", sql.Quote(m.topic.name))

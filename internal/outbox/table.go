@@ -40,6 +40,7 @@ type Table struct {
 	rings    bool // the doorbell is on
 
 	queries
+	asks
 }
 
 // queries are the statements of one view.
@@ -56,7 +57,8 @@ type queries struct {
 	countFailed, oldestPending                  string
 	drainEnd, drainLeft                         string
 	nextDue                                     string // empty if rows with available_at have no read of their own
-	limits, snapshot, horizon                   string
+	limits, limitsGeneric, limitsSeen           string
+	snapshot, horizon                           string
 	sampleTopics                                string // empty if no index makes it cheap
 }
 

@@ -1,0 +1,282 @@
+package outbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Columns that stand before those of [Table.columns] in what the engine asks. The first three are null in all rows but
+// the first, and all others in that one.
+const (
+	atSnapshot = iota
+	atAge
+	atNow
+	atAfter
+	atHash
+	atVersion
+	atColumns
+)
+
+// asked is the answer to one of the engine's statements.
+type asked struct {
+	visible  Visible
+	rows     []Row
+	full     bool            // a bound was reached
+	gone     map[uint64]bool // hashes of rows that were no longer pending when their contents were read
+	wants    int64           // bytes of the first row, if there was no room for it
+	distance time.Duration
+}
+
+// ask sends a statement that reads rows. Its third parameter is the bytes of a row that come with the page, and is
+// filled in here. Of rows that are larger the contents are read afterwards, by their ids.
+func (t *Table) ask(ctx context.Context, l limits, statement string, parameters [][]byte, m Most) (a asked, err error) {
+	for _, apart := range []bool{false, true} {
+		each := t.each(m, apart)
+		parameters[2] = number(each)
+		if a, err = t.askOnce(ctx, l, statement, parameters, m, each); !unreadable(err) {
+			break
+		} // a single row cannot be written as text: each body is read separately
+	}
+	if err == nil && a.wants == 0 {
+		err = t.contents(ctx, &a)
+	}
+	return a, err
+}
+
+// each returns the largest size at which a row of a page is sent with the page.
+func (t *Table) each(m Most, apart bool) int64 {
+	each := min(max(m.Bytes/int64(max(m.Rows, 1)), leastInPage), mostInPage)
+	if apart {
+		each = shortText
+	}
+	return max(min(each, t.maxRow/compressed), 1)
+}
+
+func (t *Table) askOnce(
+	ctx context.Context, l limits, statement string, parameters [][]byte, m Most, each int64,
+) (a asked, err error) {
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return a, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	if a.distance, err = t.distance.measure(ctx, conn.Conn()); err != nil {
+		return a, err
+	}
+	p := t.begin(ctx, conn.Conn(), l)
+	formats := slices.Concat([]int16{0, 1, 1, 1, 1, 1}, t.formats())
+	p.add(statement, parameters, binaryFormats(len(parameters)), formats)
+	p.send(ctx)
+	p.line()
+	result := p.next()
+	if result != nil && t.altered(result.FieldDescriptions()[atColumns:], false) {
+		return a, fmt.Errorf("read rows: %w", errors.Join(errAltered, p.results.Close()))
+	}
+	var memory arena
+	taken, bytes := 0, int64(0)
+	for result != nil && result.NextRow() {
+		values := result.Values()
+		if values[atSnapshot] != nil {
+			err = a.visible.parse(values)
+			continue
+		}
+		if taken++; a.full {
+			continue // the server sends the rest anyway, which is not much
+		}
+		if len(a.rows) == fewRows { // an idle relay's reads find no row or a few
+			a.rows = slices.Grow(a.rows, max(0, min(m.Rows, 1000)-fewRows))
+		}
+		a.rows = append(a.rows, Row{})
+		row := &a.rows[len(a.rows)-1]
+		t.decodeAsked(row, values, each, &memory)
+		size := int64(row.Message.Size())
+		if row.size > 0 && !t.refuses(row) {
+			size = row.size
+		}
+		if bytes+size > m.Bytes && (len(a.rows) > 1 || size > m.First) {
+			if a.rows, a.full = a.rows[:len(a.rows)-1], true; len(a.rows) == 0 {
+				a.wants = size
+			}
+			continue
+		}
+		bytes += size
+	}
+	if err := errors.Join(err, p.results.Close()); err != nil {
+		return asked{}, fmt.Errorf("read rows: %w", p.failed(ctx, err))
+	}
+	for i := range a.rows {
+		a.rows[i].Writer = a.visible.widen(a.rows[i].writer)
+	}
+	a.full = a.full || taken == m.Rows
+	return a, nil
+}
+
+// decodeAsked decodes one row of an answer.
+func (t *Table) decodeAsked(row *Row, values [][]byte, each int64, memory *arena) {
+	row.After = values[atAfter][0] != 0
+	row.Hash = binary.BigEndian.Uint64(values[atHash])
+	if v := values[atVersion]; v != nil {
+		row.version = binary.BigEndian.Uint32(v)
+	}
+	t.decode(row, values[atColumns:], each, memory)
+}
+
+// contents reads the contents of the large rows of an answer: together, or one by one if reading them together fails
+// because of one row. It leaves out rows that are no longer pending, and cuts the answer at one that has moved
+// meanwhile.
+func (t *Table) contents(ctx context.Context, a *asked) error {
+	var missing []*Row
+	for i := range a.rows {
+		if a.rows[i].size > 0 {
+			missing = append(missing, &a.rows[i])
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	moved, err := t.readContents(ctx, missing, &a.visible)
+	if unreadable(err) {
+		moved, err = map[*Row]bool{}, nil
+		for _, r := range missing {
+			if r.size == 0 {
+				continue
+			}
+			gone, failed := t.readContents(ctx, []*Row{r}, &a.visible)
+			if unreadable(failed) {
+				r.refuse(publisher.PermanentError("row unreadable", "the database cannot give the row out: %w", failed))
+			} else if failed != nil {
+				return failed
+			}
+			moved[r] = gone[r]
+		}
+	}
+	if err != nil {
+		return err
+	}
+	left := a.rows[:0]
+	for i := range a.rows {
+		r := &a.rows[i]
+		if moved[r] {
+			a.full = true
+			break
+		}
+		if r.size == 0 {
+			left = append(left, *r)
+			continue
+		}
+		if a.gone == nil {
+			a.gone = map[uint64]bool{}
+		}
+		a.gone[r.Hash] = true
+	}
+	a.rows = left
+	return nil
+}
+
+// readContents reads rows whole, in one statement. A row that is no longer pending keeps its size. One that is now in
+// another place of the order, or has another key, has moved.
+func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible) (moved map[*Row]bool, err error) {
+	missing, ids := make(map[string]*Row, len(rows)), make([]string, 0, len(rows))
+	for _, r := range rows {
+		missing[r.Identity()], ids = r, append(ids, r.ID())
+	}
+	moved = map[*Row]bool{}
+	err = t.readByID(ctx, ids, func(row *Row) {
+		r := missing[row.Identity()]
+		switch {
+		case r == nil || r.size == 0: // another row with that id
+			return
+		case r.Position != row.Position, r.Hash != row.Hash && !row.Delayed:
+			moved[r] = true
+			return
+		}
+		row.After, row.Hash, row.Writer = r.After, r.Hash, visible.widen(row.writer)
+		*r = *row
+	})
+	return moved, err
+}
+
+// readByID reads pending rows whole by their ids. A row that is larger than the limit for all rows comes as refused.
+func (t *Table) readByID(ctx context.Context, ids []string, found func(*Row)) error {
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	p := t.begin(ctx, conn.Conn(), limits{})
+	p.add(t.byID, [][]byte{number(int64(2 * len(ids))), array(t.idOID, ids), number(t.maxRow)}, binaryFormats(3),
+		slices.Concat([]int16{0, 1, 1, 1, 1, 1}, t.formats()))
+	p.send(ctx)
+	p.line()
+	result := p.next()
+	if result != nil && t.altered(result.FieldDescriptions()[atColumns:], true) {
+		return fmt.Errorf("read whole rows: %w", errors.Join(errAltered, p.results.Close()))
+	}
+	for result != nil && result.NextRow() {
+		var row Row
+		t.decodeAsked(&row, result.Values(), t.maxRow, &arena{})
+		if size := int64(row.Message.Size()); size > t.maxRow {
+			row.size = size
+		}
+		if row.size > 0 { // the row is larger than it seemed
+			row.size = max(row.size, t.maxRow+1)
+			t.refuses(&row)
+		}
+		found(&row)
+	}
+	if err := p.results.Close(); err != nil {
+		return fmt.Errorf("read whole rows: %w", p.failed(ctx, err))
+	}
+	return nil
+}
+
+// parse reads the first row of an answer.
+func (v *Visible) parse(values [][]byte) error {
+	parts := strings.Split(string(values[atSnapshot]), ":")
+	if len(parts) != 3 {
+		return fmt.Errorf("the snapshot %q has another form than xmin:xmax:list", values[atSnapshot])
+	}
+	var failed error
+	number := func(text string) uint64 {
+		n, err := strconv.ParseUint(text, 10, 64)
+		failed = errors.Join(failed, err)
+		return n
+	}
+	v.Oldest, v.Next = number(parts[0]), number(parts[1])
+	for text := range strings.SplitSeq(parts[2], ",") {
+		if text != "" {
+			v.Running = append(v.Running, number(text))
+		}
+	}
+	next := firstNormal + uint32(ordinal(values[atAge])) // the distance from the first number to the next one
+	v.Unassigned = v.Next + uint64(next-uint32(v.Next))
+	v.Now = time.UnixMicro(ordinal(values[atNow])).UTC()
+	return failed
+}
+
+// widen adds the epoch to a transaction's number of 32 bits, which is lower than the next one.
+func (v *Visible) widen(n uint32) uint64 {
+	back := uint64(uint32(v.Unassigned) - n)
+	if n < firstNormal || back > v.Unassigned {
+		return uint64(n) // before all others
+	}
+	return v.Unassigned - back
+}
+
+// binary is the snapshot as PostgreSQL sends a pg_snapshot.
+func (v *Visible) binary() []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(v.Running)))
+	b = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(b, v.Oldest), v.Next)
+	for _, running := range v.Running {
+		b = binary.BigEndian.AppendUint64(b, running)
+	}
+	return b
+}

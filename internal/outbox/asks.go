@@ -1,0 +1,198 @@
+package outbox
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// asks are the statements of the engine's questions ([TailQuery] and the following types).
+type asks struct {
+	tail, dueTail           tails
+	keys, keysPass, dueKeys string
+	sweeps                  [2][2]string // whether it begins after a position, and whether it ends at one
+	blocked, blockedAfter   string       // empty if failures are not kept
+	blockedKeys             string
+	byID                    string
+}
+
+// keyHash is the expression for the number that names a row's key, or a row without one. An index by key begins with
+// it. It has the same value for every collation and type of the key, and takes eight bytes however long the key is: an
+// index of the keys themselves makes inserts of keys above 2.7 kB fail, serves no text parameter where the column is a
+// uuid, a number or citext, and took twice the space for keys of 60 bytes. The expression is of the key's text: citext
+// and nondeterministic collations call keys equal that brokers do not.
+func (m *mapping) keyHash() string {
+	id := sql.Quote(m.id.name) + "::text"
+	if m.key == noKey {
+		return "hashtextextended(" + id + ", 0)"
+	}
+	return "hashtextextended(coalesce(" + m.key + `::text collate "C", ` + id + "), 0)"
+}
+
+// prepareAsks renders the statements.
+func (t *Table) prepareAsks(d description) {
+	m := t.mapping
+	version := "null::xid"
+	if t.relation.writers {
+		version = rowWriter
+	}
+	d = d.with("hash", m.keyHash(), "version", version, "shard", m.shard(), "rows", d["due"])
+	d = d.with("nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
+	place := m.position()
+	t.tail = t.tailStatements(d, place)
+	byID := d.with("columns", t.columns(t.whole(3)), "due", m.pendingByID()+d["arrived_filter"])
+	before := "null, null::bigint, null::bigint, true, " + d["hash"] + ", " + version + ", "
+	t.byID = byID.with("columns", before+byID["columns"]).text("read_ids.sql")
+
+	keys := d.with("columns", t.columns(t.limited(3)), "found", "ctid", "lows", "", "low", "", "from_lows", "")
+	if t.relation.children {
+		keys = keys.with("found", d["id"])
+	}
+	keys = keys.with("key_ordering", d["hash"]+", "+place.columns())
+	const asked = `"asked keys"`
+	within := fmt.Sprintf("%s >= %s.hash and %[1]s <= %[2]s.hash", d["hash"], asked)
+	if t.Ordinal() {
+		typ := orderTypes[m.order.oid]
+		keys = keys.with("lows", ", $5::"+typ+"[]", "low", ", low",
+			"from_lows", fmt.Sprintf(" and %s >= ($5::%s[])[array_position($2::bigint[], %s)]", d["order"], typ, d["hash"]))
+		within += fmt.Sprintf(" and %s >= %s.low", d["order"], asked)
+		if m.rank == nil {
+			within = fmt.Sprintf("(%s, %s) >= (%s.hash, %[3]s.low) and %[1]s <= %[3]s.hash", d["hash"], d["order"], asked)
+		}
+	}
+	t.keys, t.keysPass = keys.with("key_range", within).text("keys.sql"), keys.text("keys_pass.sql")
+
+	if m.dueIndex { // rows that are due at a time of their own keep no order, so each is a key by itself
+		byTime := map[string]string{
+			"hash": "hashtextextended(" + d["id"] + "::text, 0)", "rows": d["arrived"], "ordering": d["due_position"],
+		}
+		due := d
+		for name, value := range byTime {
+			due, keys = due.with(name, value), keys.with(name, value)
+		}
+		t.dueTail, t.dueKeys = t.tailStatements(due, m.duePosition()), keys.with("from_lows", "").text("keys_pass.sql")
+	}
+	t.prepareSweeps(d, place)
+	if m.failed != nil {
+		failed := d.with("failed_at", sql.Quote(m.failed.name), "range", "")
+		after := failed.with("range", fmt.Sprintf(" and (%s, %s) > ($3, $4)", failed["failed_at"], d["id"]))
+		t.blocked, t.blockedAfter = failed.text("blocked.sql"), after.text("blocked.sql")
+		t.blockedKeys = failed.text("blocked_keys.sql")
+	}
+}
+
+// A position is the columns that give an order, with the types of their parameters.
+type position []struct{ column, cast string }
+
+// position is table order.
+func (m *mapping) position() (p position) {
+	if m.rank != nil {
+		p = append(p, struct{ column, cast string }{rank(m), "::bigint"})
+	}
+	if m.order != m.id {
+		p = append(p, struct{ column, cast string }{sql.Quote(m.order.name), ""})
+	}
+	return append(p, struct{ column, cast string }{sql.Quote(m.id.name), ""})
+}
+
+// duePosition is the order of rows that are read by the time at which they are due.
+func (m *mapping) duePosition() position {
+	p := m.position()
+	if m.order != m.id && !m.order.notNull {
+		p = append(p[:len(p)-2], p[len(p)-1])
+	}
+	return append(position{{sql.Quote(m.available.name), ""}}, p...)
+}
+
+func (p position) columns() string {
+	columns := make([]string, len(p))
+	for i := range p {
+		columns[i] = p[i].column
+	}
+	return strings.Join(columns, ", ")
+}
+
+// compared is a comparison with a position in the parameters from first on.
+func (p position) compared(operator string, first int) string {
+	parameters := make([]string, len(p))
+	for i := range p {
+		parameters[i] = fmt.Sprintf("$%d%s", first+i, p[i].cast)
+	}
+	return fmt.Sprintf("(%s) %s (%s)", p.columns(), operator, strings.Join(parameters, ", "))
+}
+
+// tailStatements renders the statements of a tail.
+func (t *Table) tailStatements(d description, place position) (all tails) {
+	m := t.mapping
+	d = d.with("columns", t.columns(t.limited(3)))
+	const first = 4 // the first parameter of the position
+	next := first + len(place)
+	all[tailAll] = d.with("after", "true", "range", "").text("tail.sql")
+	all[tailAfter] = d.with("after", "true", "range", " and "+place.compared(">", first)).text("tail.sql")
+
+	after := "coalesce(" + place.compared(">", first) + ", true)"
+	certain := t.certain(fmt.Sprintf("$%d::pg_snapshot", next))
+	next++
+	if t.Delays() {
+		available := sql.Quote(m.available.name)
+		certain += fmt.Sprintf(" and (%s is null or %[1]s <= $%d)", available, next)
+		next++
+	}
+	missed := fmt.Sprintf(" and (%s or not (%s))", after, certain)
+	all[tailSeen] = d.with("after", after, "range", missed).text("tail.sql")
+	if t.Ordinal() && m.rank == nil {
+		bound := fmt.Sprintf("$%d::%s", next, orderTypes[m.order.oid])
+		if t.Timed() {
+			bound = "least(" + bound + ", " + now(m.order) + " - interval '" + lateInterval + "')"
+		}
+		all[tailLow] = d.with("after", after, "range", " and "+d["order"]+" >= "+bound+missed).text("tail.sql")
+	}
+	return all
+}
+
+// certain is the condition that a row's writer had certainly ended at the time of a snapshot, as [TailQuery] says. A
+// number of 32 bits is compared by its age: two numbers of 64 bits would have to be made from it for each row.
+func (t *Table) certain(seen string) string {
+	ended := fmt.Sprintf("age(xmin) > (select max(age(x::xid)) from (select pg_snapshot_xmax(%[1]s) as x union all "+
+		"select r from pg_snapshot_xip(%[1]s) r where pg_visible_in_snapshot(r, pg_current_snapshot())) ended)", seen)
+	if !t.relation.writers {
+		ended = "true"
+	}
+	if t.mapping.txid == nil {
+		return ended
+	}
+	txid := sql.Quote(t.mapping.txid.name)
+	return fmt.Sprintf("case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) "+
+		"then pg_visible_in_snapshot(%[1]s, %[2]s) else %[3]s end", txid, seen, ended)
+}
+
+// prepareSweeps renders the statements of a sweep.
+func (t *Table) prepareSweeps(d description, place position) {
+	m := t.mapping
+	rank, identity := "null::bigint", "null::text"
+	if m.rank != nil {
+		rank = place[0].column
+	}
+	if m.compound() {
+		identity, _, _ = m.identity("", "")
+	}
+	b := bounds{most: fmt.Sprint(shortText)}
+	swept := []string{
+		d["hash"], "(" + m.key + ") is null", d["shard"], m.writer, d["id"], d["order"], rank, identity,
+		b.text(m.topicText, m.texts[m.topicText]),
+	}
+	d = d.with("swept", strings.Join(swept, ", "), "nothing", strings.Repeat(", null", len(swept)))
+	for after := range 2 {
+		for upto := range 2 {
+			limits, first := "", 3
+			if after == 1 {
+				limits, first = " and "+place.compared(">", first), first+len(place)
+			}
+			if upto == 1 {
+				limits += " and " + place.compared("<=", first)
+			}
+			t.sweeps[after][upto] = d.with("range", limits).text("sweep.sql")
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package outbox
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// HashIndexed reports whether an index leads to the pending rows of a key ([KeysQuery]).
+func (t *Table) HashIndexed() bool { return t.mapping.hashIndex }
+
+// Keys reads the first pending rows of some keys: see [KeysQuery].
+func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
+	n := len(q.Asks)
+	hashes, most, lows, of := make([][]byte, n), make([][]byte, n), make([][]byte, n), make(map[uint64]int, n)
+	for i, a := range q.Asks {
+		low := int64(math.MinInt64) // before all others; as a time it is -infinity
+		if a.From != nil {
+			low = *a.From
+		}
+		hashes[i], lows[i] = number(int64(a.Hash)), t.ordinalValue(low)
+		most[i] = binary.BigEndian.AppendUint32(nil, uint32(min(a.Limit, q.Rows)))
+		of[a.Hash] = i
+	}
+	statement, l := t.keys, limits{inOrder: true, generic: true}
+	switch {
+	case q.Due:
+		statement, l = t.dueKeys, limits{}
+	case !t.mapping.hashIndex:
+		statement, l = t.keysPass, limits{}
+	}
+	parameters := [][]byte{number(int64(q.Rows)), array(oidInt8, hashes), nil, array(oidInt4, most)}
+	if t.Ordinal() && !q.Due {
+		parameters = append(parameters, array(t.mapping.order.oid, lows))
+	}
+	a, err := t.ask(ctx, l, statement, parameters, q.Most)
+	page := KeysPage{Keys: make([]KeyRows, n), Visible: a.visible, Wants: a.wants}
+	if err != nil {
+		return page, err
+	}
+	for start := 0; start < len(a.rows); {
+		end := start + 1
+		for end < len(a.rows) && a.rows[end].Hash == a.rows[start].Hash {
+			end++
+		}
+		page.Keys[of[a.rows[start].Hash]].Rows = a.rows[start:end:end]
+		start = end
+	}
+	for i := range page.Keys {
+		k := &page.Keys[i]
+		k.All = !a.full && len(k.Rows) < min(q.Asks[i].Limit, q.Rows) && !a.gone[q.Asks[i].Hash]
+	}
+	if q.Blocked && t.blockedKeys != "" {
+		err = t.markBlocked(ctx, page.Keys, of, array(oidInt8, hashes))
+	}
+	return page, err
+}
+
+// markBlocked finds the keys that have a failed row. It asks after the rows were read: a row that fails between the
+// two reads blocks its key, too.
+func (t *Table) markBlocked(ctx context.Context, keys []KeyRows, of map[uint64]int, hashes []byte) error {
+	rows, err := t.query(ctx, limits{}, t.blockedKeys, hashes)
+	if err != nil {
+		return fmt.Errorf("look for failed rows: %w", err)
+	}
+	for _, row := range rows {
+		keys[of[binary.BigEndian.Uint64(row[0])]].Blocked = true
+	}
+	return nil
+}
