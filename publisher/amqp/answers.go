@@ -52,24 +52,24 @@ func returned(r *amqp091.Return, names setting.Names) error {
 		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
 }
 
-// nacked is the answer for a negative confirm. RabbitMQ sends it because of the state of a queue, never because of the
-// content of a message: a length limit with reject-publish, or a quorum queue that has failed. On an exchange with
-// several queues, one such queue is enough for a negative confirm, and the other queues keep the message.
-func nacked(to route) error {
-	if to.exchange == "" {
-		return publisher.WithFate(publisher.UnavailableError(publisher.ScopeTopic, "queue rejects",
-			"RabbitMQ did not take the message for %q: a queue is full, has failed, or lacks the majority of its nodes", to.topic), to.fate())
+// nacked is the answer for a negative confirm, the given number of them in a row on the route. RabbitMQ sends it because
+// of the state of a queue, never because of the content of a message: a length limit with reject-publish, or a quorum
+// queue that has failed. On an exchange with several queues, one such queue is enough for a negative confirm, and the
+// other queues keep the message. On the default exchange, only overflow reject-publish-dlx leaves a copy, which a
+// publisher cannot see; tries become rare there once the queue has been full for some time.
+func nacked(to route, inRow int) error {
+	answer := &publisher.Error{
+		Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "queue rejects",
+		Repeats: to.exchange != "" || inRow >= stubborn,
 	}
-	return repeats(to, "queue rejects",
-		"RabbitMQ did not take the message for %q on exchange %q: a queue is full, has failed, or lacks the majority of its nodes; "+
-			"each try adds a copy to the other queues that are bound", to.topic, to.exchange)
-}
-
-// unconfirmed is the answer for a message on a route that confirms nothing while other routes confirm.
-func unconfirmed(to route) error {
-	return repeats(to, "no answer",
-		"RabbitMQ has confirmed others and not the message for %q on exchange %q: see whether a queue lacks the majority of its nodes; "+
-			"each try may add a copy", to.topic, to.exchange)
+	if to.exchange == "" {
+		answer.Err = fmt.Errorf("RabbitMQ did not take the message for %q: the queue is full, has failed, or lacks the "+
+			"majority of its nodes", to.topic)
+	} else {
+		answer.Err = fmt.Errorf("RabbitMQ did not take the message for %q on exchange %q: a queue is full, has failed, or "+
+			"lacks the majority of its nodes; each try adds a copy to the other queues that are bound", to.topic, to.exchange)
+	}
+	return answer
 }
 
 // stalled is the answer for messages of a route that confirms nothing while the broker answers otherwise. Messages that
@@ -77,17 +77,15 @@ func unconfirmed(to route) error {
 func stalled(to route) error {
 	return &publisher.Error{
 		Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
-		Err: fmt.Errorf("RabbitMQ answers, and confirms no message for %q on exchange %q: see whether a queue lacks the majority of its nodes, "+
-			"or is between leaders", to.topic, to.exchange),
+		Err: fmt.Errorf("RabbitMQ answers, and confirms no message for %q on exchange %q: see whether a queue lacks the "+
+			"majority of its nodes, or is between leaders", to.topic, to.exchange),
 	}
 }
 
-// repeats is the answer for a message that a queue may have taken, although nothing can be published to the topic now.
-func repeats(to route, short, format string, args ...any) error {
-	return &publisher.Error{
-		Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Repeats: true, Short: short,
-		Err: fmt.Errorf(format, args...),
-	}
+// waiting is the answer for a message whose confirm is kept, while its route may well work.
+func waiting(to route) error {
+	return publisher.UnavailableError(publisher.ScopeMessage, "no answer",
+		"RabbitMQ has the message for %q on exchange %q, and has not confirmed it yet", to.topic, to.exchange)
 }
 
 // unsent returns the answer for the other messages of a route, which are not sent.
@@ -129,11 +127,15 @@ func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 		}
 		return publisher.WithFate(topology(scope, "no exchange", "RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause), fate)
 	case amqp091.AccessRefused:
-		return publisher.WithFate(publisher.TopologyError("access refused",
-			"RabbitMQ refuses publishing to %q on exchange %q: grant the right to write, or renew the token: %w",
-			m.Topic, exchange, cause), route{exchange, m.Topic}.fate())
+		remedy := "grant the right to write, or renew the token"
+		if strings.Contains(cause.Reason, "internal exchange") {
+			remedy = "the exchange is internal, so only other exchanges lead to it: publish to one that is bound to it"
+		}
+		return publisher.WithFate(publisher.TopologyError("access refused", "RabbitMQ refuses publishing to %q on exchange %q: %s: %w",
+			m.Topic, exchange, remedy, cause), route{exchange, m.Topic}.fate())
 	case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
-		return publisher.PermanentError("message refused", "RabbitMQ refused the message of %d bytes: %w", m.Size(), cause)
+		return publisher.PermanentError("message refused",
+			"RabbitMQ refused the message of %d bytes (payload %d; its limit is max_message_size): %w", m.Size(), len(m.Payload), cause)
 	default:
 		return publisher.RefusedError("message refused", "RabbitMQ closed the channel on this message: %w", cause)
 	}

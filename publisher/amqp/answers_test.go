@@ -56,7 +56,8 @@ func TestAnswers(t *testing.T) {
 		{"541 of the connection", dying(amqp091.InternalError), publisher.Ambiguous, 0, "the connection dies; the message may be stored"},
 		{"connection cut", func(m *sent) { _ = m.conn.Close() }, publisher.Ambiguous, 0, "sent, and no answer"},
 		{"no answer", nil, publisher.Ambiguous, 0, "sent, and no answer: a queue without majority confirms nothing"},
-		{"blocked", func(m *sent) { m.conn.block("low on disk") }, publisher.Ambiguous, 0, "sent before the broker said so"},
+		{"530 of the connection", dying(amqp091.NotAllowed), publisher.Unavailable, 0, "a limit, or the virtual host: nobody's fault"},
+		{"blocked", func(m *sent) { m.conn.block("low on disk") }, publisher.Unavailable, 0, "the confirm comes after the alarm"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -13,8 +13,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
+const (
+	// glance is how often a call looks for late answers.
+	glance = 250 * time.Millisecond
+	// glances is the number of looks without a confirm after which the confirms of a route are kept. A message that
+	// tries a route is on its way for fewer.
+	glances      = 4
+	glancesTrial = 2
+)
+
 // A batch is the state of one call of Publish. Of each key, only the first unanswered message may be sent. It is in
-// ready, among the suspects, or in flight.
+// ready, aside, alone or in flight.
 type batch struct {
 	exchange string         // exchange of messages that name none
 	stop     publisher.Stop // nothing more is sent after it is closed
@@ -23,30 +32,28 @@ type batch struct {
 	answers  []error
 	open     int // number of messages without an answer
 	keys     keyorder.Order
+	begun    time.Time
+	patience time.Duration // how long the confirms of the call's messages are waited for, from then on
 
-	ready    []int    // messages that may be sent now, in order
-	flights  []flight // messages sent on the channel and unanswered
-	adopted  []*kept  // messages sent by earlier calls and unanswered
-	suspects suspects
+	ready   []int    // messages that may be sent now, in order
+	aside   []int    // messages that wait for others on their route
+	alone   []int    // messages that are sent with nothing else on the channel, the largest first
+	flights []flight // messages sent on the channel and unanswered
+	trial   bool     // the message in flight is alone on purpose
+	urgent  bool     // those to be sent alone go before what is ready, because one of them has closed a channel
 
 	exchanges map[string]error // exchanges that messages name, with what was found for each; nil if there are none
-	routes    map[route]error  // ways that this call has found unusable
+	refusals  map[route]error  // ways that this call has found unusable
+	doubts    map[int]*doubt   // messages that may be at the broker although they had no answer
+	code      int              // error code with which a channel was last closed
 
-	fanouts map[string]struct{}   // exchanges known as fanouts when the call began
-	trouble func(exchange string) // called with an exchange that has a route in trouble
+	routes *routes
+	kept   *confirms
+	flying map[route]int // number of messages in flight on limited routes
 
-	caution   *caution // shared by the calls of the publisher
-	careful   bool     // caution names routes
-	flying    map[route]int
-	aside     []int         // messages that wait for others on their route
-	tick      int           // number of times that the call has checked for late messages
-	received  int64         // bytes received by the connection at the last check
+	tick      int           // number of looks
+	received  int64         // bytes received by the connection at the last look
 	confirmed map[route]int // tick at which a route last confirmed
-	given     int           // number of the channel's messages that were given up
-	pilot     pilot
-	forsaken  bool // nothing more is sent on the channel
-
-	latest uint64 // delivery tag of the last message on the channel that was accepted
 }
 
 // A flight is a message on the wire.
@@ -58,19 +65,26 @@ type flight struct {
 	tick     int // tick at which the message was sent
 }
 
-// A route is the destination of a message within the broker.
-type route struct{ exchange, topic string }
-
-func newBatch(exchange string, messages []publisher.Message, caution *caution) *batch {
+// newBatch begins a call of the publisher.
+func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) *batch {
 	b := &batch{
-		caution:  caution,
-		careful:  caution.any(),
-		exchange: exchange,
+		exchange: p.config.Exchange,
+		stop:     publisher.StopOf(ctx),
 		messages: messages,
+		names:    p.names,
 		answers:  make([]error, len(messages)),
 		open:     len(messages),
+		begun:    time.Now(),
+		patience: keptFor,
 		ready:    make([]int, 0, len(messages)),
 		flights:  make([]flight, 0, min(window, len(messages))),
+		routes:   &p.routes,
+		kept:     &p.kept,
+
+		confirmed: map[route]int{},
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		b.patience = time.Until(deadline)
 	}
 	b.keys.Link(messages, nil)
 	for i := range messages {
@@ -104,18 +118,13 @@ func (b *batch) route(i int) route {
 
 // unusable returns the reason why a message's route cannot be used, or nil if none is known.
 func (b *batch) unusable(i int) error {
-	if b.exchanges != nil {
-		if err := b.exchanges[b.messages[i].Exchange]; err != nil {
-			return err
-		}
+	if err := b.exchanges[b.messages[i].Exchange]; err != nil {
+		return err
 	}
-	if b.routes != nil {
-		if err := b.routes[b.way(i)]; err != nil {
-			return err
-		}
-		return b.routes[b.route(i)]
+	if b.refusals == nil {
+		return nil
 	}
-	return nil
+	return b.refusals[b.route(i)]
 }
 
 // complete reports whether every message has its answer.
@@ -141,16 +150,16 @@ func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 	return nil
 }
 
-// run publishes on the channel until all messages are answered or the broker closes the channel. It then returns nil,
-// and messages that are still open need another channel. If nothing more can be sent, run returns the answer for the
-// messages that were not sent; messages in flight then have no answer.
+// run publishes on the channel until all messages are answered or another channel is needed. It then returns nil. If
+// nothing more can be sent, run returns the answer for the messages that were not sent; messages in flight then have no
+// answer.
 func (b *batch) run(ctx context.Context, ch *channel) error {
-	b.latest, b.given, b.pilot, b.forsaken = 0, 0, pilot{}, false
+	b.received = ch.conn.socket.received.Load()
 	looking := time.NewTicker(glance)
 	defer looking.Stop()
 	for {
 		stop := b.send(ctx, ch)
-		if len(b.flights) == 0 && (b.forsaken || len(b.adopted) == 0) {
+		if len(b.flights) == 0 {
 			return stop
 		}
 		select {
@@ -162,24 +171,29 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 		case <-ctx.Done():
 			b.settle(ch)
 			if len(b.flights) > 0 {
-				ch.conn.check(context.WithoutCancel(ctx)) // the call is over, and the broker gets its time
+				ch.conn.greet(ctx) // the call is over, and the broker gets its time
 			}
 			return publisher.ErrNotAttempted
 		}
 		if ch.closed() {
 			return b.closed(ctx, ch)
 		}
+		if err := ch.conn.usable(); err != nil && !ch.conn.broken() {
+			b.keepAll(ch, err)
+		}
 	}
 }
 
-// send publishes what is ready, as far as the window allows. If no more may be sent now, it returns the answer for the
-// rest.
+// send publishes what may be sent now, as far as the window allows. If no more may be sent at all, it returns the
+// answer for the rest.
 func (b *batch) send(ctx context.Context, ch *channel) (stop error) {
-	if !b.sendable() {
+	b.recall()
+	room := window - ch.unanswered()
+	if !b.sendable(ch, room) {
 		return nil
 	}
 	ch.conn.socket.burst(ctx, func() {
-		for b.sendable() && stop == nil {
+		for b.sendable(ch, room) && stop == nil {
 			if ctx.Err() != nil || b.stop.Closed() {
 				stop = publisher.ErrNotAttempted
 				return
@@ -187,53 +201,72 @@ func (b *batch) send(ctx context.Context, ch *channel) (stop error) {
 			if stop = ch.conn.usable(); stop != nil || ch.amqp.IsClosed() {
 				return
 			}
-			stop = b.sendNext(ctx, ch)
+			stop = b.sendNext(ch)
 		}
 	})
 	return stop
 }
 
-// sendable reports whether there is a message to send and room for it.
-func (b *batch) sendable() bool {
-	if b.pilot.flies || b.forsaken {
-		return false
+// recall makes what was set aside ready again, and counts what is in flight on limited routes.
+func (b *batch) recall() {
+	if len(b.aside) > 0 {
+		b.ready = append(b.aside, b.ready...)
+		b.aside = nil
 	}
-	if b.alone() {
-		return len(b.flights) == 0
+	if b.routes.count.Load() == 0 {
+		return
 	}
-	return !b.suspects.trial && len(b.flights)+b.given < window && len(b.ready) > 0
+	b.flying = map[route]int{}
+	for _, f := range b.flights {
+		b.flying[b.route(f.message)]++
+	}
 }
 
+// sendable reports whether there is a message to send and room for it on the channel.
+func (b *batch) sendable(ch *channel, room int) bool {
+	switch {
+	case b.trial, ch.stale:
+		return false
+	case b.aloneNext():
+		return len(b.flights) == 0
+	default:
+		return len(b.ready) > 0 && len(b.flights) < room
+	}
+}
+
+// aloneNext reports whether the next message to be sent goes alone.
+func (b *batch) aloneNext() bool { return len(b.alone) > 0 && (b.urgent || len(b.ready) == 0) }
+
 // sendNext sends the next message, or answers it if it cannot be sent.
-func (b *batch) sendNext(ctx context.Context, ch *channel) error {
-	from, alone := &b.ready, b.alone()
+func (b *batch) sendNext(ch *channel) error {
+	from, alone := &b.ready, b.aloneNext()
 	if alone {
-		from = &b.suspects.waiting
+		from = &b.alone
 	}
 	i := (*from)[0]
-	m := &b.messages[i]
+	m, to := &b.messages[i], b.route(i)
 	if err := b.unusable(i); err != nil {
 		*from = (*from)[1:]
 		b.answer(i, err)
 		return nil
 	}
-	if k := ch.conn.adopt(b.route(i), m); k != nil {
+	if b.remembered(i, to) {
 		*from = (*from)[1:]
-		k.message, k.tick = i, b.tick
-		b.adopted = append(b.adopted, k)
 		return nil
 	}
-	if !alone && !b.mayGo(b.way(i)) {
-		*from = (*from)[1:]
-		b.aside = append(b.aside, i)
-		return nil
+	if !alone {
+		switch limit, limited := b.routes.limit(to); {
+		case limited && limit == 0, !ch.conn.carries(len(m.Payload)):
+			*from = (*from)[1:]
+			b.goAlone(i)
+			return nil
+		case limited && b.flying[to] >= limit:
+			*from = (*from)[1:]
+			b.aside = append(b.aside, i)
+			return nil
+		}
 	}
-	if !alone && !ch.conn.carries(len(m.Payload)) {
-		*from = (*from)[1:]
-		b.suspect(i)
-		return nil
-	}
-	confirm, err := ch.publish(b.route(i).exchange, m)
+	confirm, err := ch.publish(to.exchange, m)
 	if errors.Is(err, amqp091.ErrClosed) {
 		return nil // not sent
 	}
@@ -241,11 +274,10 @@ func (b *batch) sendNext(ctx context.Context, ch *channel) error {
 	switch _, final := errors.AsType[*publisher.Error](err); {
 	case err == nil:
 		b.flights = append(b.flights, flight{message: i, confirm: confirm, tick: b.tick})
-		b.launched(b.way(i))
-		b.suspects.trial = alone
-		if !alone && ch.untried(b.way(i)) {
-			b.launchPilot(ctx, ch, b.way(i))
+		if b.flying != nil {
+			b.flying[to]++
 		}
+		b.trial = alone
 	case final:
 		b.answer(i, err)
 	default:
@@ -255,84 +287,52 @@ func (b *batch) sendNext(ctx context.Context, ch *channel) error {
 	return nil
 }
 
-// settle answers the messages that the broker has answered.
-func (b *batch) settle(ch *channel) {
-	b.settleKept()
-	for i := range b.flights {
-		f := &b.flights[i]
-		select {
-		case <-f.confirm.Done():
-			f.answered = true
-		default:
-		}
-	}
-	// A message's return comes before its confirm. The returns of all messages that were just found answered have
-	// therefore arrived; a check before that could miss one.
-	b.matchReturns(ch)
-	open := b.flights[:0]
-	for _, f := range b.flights {
-		m := &b.messages[f.message]
-		if f.answered && b.flying != nil {
-			b.landed(b.way(f.message))
-		}
-		if f.answered {
-			b.landPilot(ch, b.way(f.message))
-		}
-		switch {
-		case !f.answered:
-			open = append(open, f)
-		case f.returned != nil:
-			b.repeatable(f.message, b.named(f.message, returned(f.returned, b.names)))
-		case f.confirm.Acked():
-			ch.conn.accepted(len(m.Payload))
-			if b.latest = max(b.latest, f.confirm.DeliveryTag); b.careful {
-				b.caution.accepted(b.way(f.message))
-			}
-			b.noteConfirmed(f.message)
-			b.answer(f.message, nil)
-			b.acquit(f.message)
-		case ch.closed():
-			open = append(open, f)
-		default:
-			ch.stale = true
-			b.repeatable(f.message, b.named(f.message, nacked(b.route(f.message))))
-		}
-	}
-	b.flights = open
-	if len(open) == 0 {
-		b.suspects.trial = false
-	}
-}
-
-// matchReturns matches the messages that the broker returned by id and route. It takes all messages that look alike: a
-// message taken for returned is only sent again, but one that was missed would be lost.
-func (b *batch) matchReturns(ch *channel) {
-	if !ch.collect() {
+// look is called repeatedly while a call waits. It asks the broker whether it is there. If that is answered, and routes
+// confirm nothing, they are not waited for: their confirms are kept.
+func (b *batch) look(ctx context.Context, ch *channel) {
+	received := ch.conn.socket.received.Load()
+	ch.conn.greet(ctx)
+	if quiet := received == b.received; quiet {
 		return
 	}
-	var matched []amqp091.Return
-	for i := range b.flights {
-		f := &b.flights[i]
-		if r := ch.givenBack(b.route(f.message), b.messages[f.message].ID); r != nil {
-			f.returned, matched = r, append(matched, *r)
+	b.received = received
+	b.tick++
+	most := glances
+	if b.trial {
+		most = glancesTrial
+	}
+	stalls := map[route]bool{}
+	for _, f := range b.flights {
+		to := b.route(f.message)
+		if b.tick-max(f.tick, b.confirmed[to]) >= most {
+			stalls[to] = true
 		}
 	}
-	ch.forgetReturns(matched...)
+	if len(stalls) == 0 {
+		return
+	}
+	ch.distrust()
+	for to := range stalls {
+		if b.routes.begin(to, 0); !b.took(to) {
+			b.refuse(to, stalled(to))
+		}
+	}
+	b.keep(ch, func(to route) (now, then error) {
+		switch {
+		case !stalls[to]:
+			return nil, nil
+		case b.took(to): // the message may be at fault
+			return waiting(to), waiting(to)
+		default:
+			return stalled(to), stalled(to)
+		}
+	})
 }
 
-// condemn gives a message the broker's verdict. A verdict on its route is remembered.
-func (b *batch) condemn(i int, err error) {
-	if publisher.ClassOf(err) == publisher.Topology || publisher.ClassOf(err) == publisher.Unavailable {
-		if b.routes == nil {
-			b.routes = map[route]error{}
-		}
-		at := b.route(i)
-		if fate, _ := publisher.FateOf(err, at.topic); fate.Kind == publisher.FateExchange {
-			at = b.way(i)
-		}
-		b.routes[at] = unsent(err)
-	}
-	b.answer(i, err)
+// took reports whether the route has confirmed a message of the call.
+func (b *batch) took(to route) bool {
+	_, ok := b.confirmed[to]
+	return ok
 }
 
 // answer gives a message its answer. If the message was accepted, the next one of its key may be sent.
@@ -351,19 +351,27 @@ func (b *batch) answer(i int, err error) {
 }
 
 // end answers all open messages: those that are or were in flight are Ambiguous, and those that were not sent get err.
+// It then marks the answers of messages that may be at the broker twice.
 func (b *batch) end(err error) {
-	if errors.Is(err, publisher.ErrNotAttempted) && len(b.flights) > 0 {
-		b.overdue()
-	}
-	b.keepAdopted(err)
 	for _, f := range b.flights {
-		b.answer(f.message, unanswered(err))
+		to := b.route(f.message)
+		if !errors.Is(err, publisher.ErrNotAttempted) || b.took(to) || len(b.confirmed) == 0 {
+			b.answer(f.message, unanswered(err))
+			continue
+		}
+		b.routes.begin(to, 1)
+		b.answer(f.message, late(to)) // only the route's state can be the cause
 	}
-	for _, i := range slices.Concat(b.suspects.waiting, b.aside, b.ready) {
-		if b.suspects.doubts[i] > 0 {
+	for _, i := range slices.Concat(b.alone, b.aside, b.ready) {
+		if d := b.doubts[i]; d != nil && d.copied {
 			b.answer(i, unanswered(err))
 		} else {
 			b.answer(i, err)
+		}
+	}
+	for i, d := range b.doubts {
+		if d.copied {
+			b.answers[i] = publisher.Republish(b.answers[i])
 		}
 	}
 }

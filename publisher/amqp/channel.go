@@ -22,13 +22,12 @@ type channel struct {
 	woken   chan struct{} // an answer may have come
 	writer  writer
 
-	kept int // number of messages that calls have given up and that the broker may still answer; guarded by conn.mu
+	kept int  // number of messages that the broker may still answer although no call waits; guarded by conn.mu
+	left bool // no call will use it any more; guarded by conn.mu
 
-	// stale is set if a queue has rejected or not confirmed a message. The next call then uses another channel, because
+	// stale is set if a queue has rejected or not confirmed a message. Another channel then takes its place, because
 	// RabbitMQ 3 remembers a queue's leader for each channel and may continue to send to a leader that is gone.
 	stale bool
-
-	tried map[route]struct{} // routes on which pilots were answered
 
 	returning sync.Mutex
 	returned  map[keptID]*amqp091.Return // returns that were collected and not yet matched
@@ -37,8 +36,8 @@ type channel struct {
 	cause *amqp091.Error // reason of the end; nil if the channel was closed in good order
 }
 
-func newChannel(c *connection, conn *amqp091.Connection) (*channel, error) {
-	ch, err := conn.Channel()
+func newChannel(c *connection) (*channel, error) {
+	ch, err := c.amqp.Channel()
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +50,7 @@ func newChannel(c *connection, conn *amqp091.Connection) (*channel, error) {
 		returns: ch.NotifyReturn(make(chan amqp091.Return, window)),
 		closes:  ch.NotifyClose(make(chan *amqp091.Error, 1)),
 		woken:   make(chan struct{}, 1),
-		writer:  writer{frameMax: conn.Config.FrameSize, user: c.user, typed: c.typed, table: amqp091.Table{}},
+		writer:  writer{frameMax: c.amqp.Config.FrameSize, user: c.user, typed: c.typed, table: amqp091.Table{}},
 	}, nil
 }
 
@@ -80,6 +79,30 @@ func (ch *channel) closed() bool {
 		}
 	}
 	return ch.ended
+}
+
+// distrust makes another channel take the channel's place, unless the connection may have no further ones.
+func (ch *channel) distrust() { ch.stale = !ch.conn.limited }
+
+// keep counts messages whose confirms are kept. Without any, a channel that was left is closed, and so is a connection
+// that was retired.
+func (ch *channel) keep(n int) {
+	c := ch.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch.kept += n
+	c.kept += n
+	if ch.kept == 0 && ch.left {
+		c.running.Go(func() { _ = ch.amqp.Close() })
+	}
+	c.closeRetired()
+}
+
+// unanswered returns the number of messages on the channel that no call waits for.
+func (ch *channel) unanswered() int {
+	ch.conn.mu.Lock()
+	defer ch.conn.mu.Unlock()
+	return ch.kept
 }
 
 // collect takes the messages that the broker has returned so far, and reports whether there are any. Several calls may
@@ -111,7 +134,7 @@ func (ch *channel) givenBack(to route, id string) *amqp091.Return {
 }
 
 // forgetReturns removes returns that were matched.
-func (ch *channel) forgetReturns(matched ...amqp091.Return) {
+func (ch *channel) forgetReturns(matched ...*amqp091.Return) {
 	ch.returning.Lock()
 	defer ch.returning.Unlock()
 	for _, r := range matched {

@@ -3,7 +3,6 @@ package amqp
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,8 +14,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-// closeTimeout bounds the wait for the broker's reply to a close.
-const closeTimeout = time.Second
+const (
+	// closeTimeout bounds the wait for the broker's reply to a close.
+	closeTimeout = time.Second
+	// silence is how long the broker may send nothing at all after it was asked something. The connection is then
+	// retired, because a firewall on the way may have forgotten it, or the node may be gone. Heartbeats would take half
+	// a minute to find that out.
+	silence = 1500 * time.Millisecond
+)
 
 // A connection is one connection to the broker and its channels.
 type connection struct {
@@ -24,9 +29,10 @@ type connection struct {
 	socket  *socket
 	address string
 	url     string        // URL with which the connection was made
-	silence time.Duration // how long the broker may take for the first sign of an answer
 	made    time.Time     // time at which the connection was made
 	ended   chan struct{} // closed when the connection has ended
+	pool    chan *channel // channels that no call uses; in place of nil, one may be opened
+	limited bool          // the broker allows no further channels than those of the pool
 
 	// The following fields are for a login by token. Only the goroutine that has set renewing changes them.
 	token     string    // token that the broker currently has
@@ -35,72 +41,62 @@ type connection struct {
 
 	// patience is the age that the connection must have before a refusal is a reason to log in again.
 	patience time.Duration
-	seed     maphash.Seed
 	user     string // user that has logged in; empty if not known
 	typed    bool   // header values keep their types
 	unrouted bool   // messages need no route
 	log      *slog.Logger
 	running  *sync.WaitGroup // wait group of the publisher
 
-	renewing  atomic.Bool                   // the token is being renewed
-	refused   atomic.Bool                   // the broker has refused access on the connection, and its login has not been checked since
-	checking  atomic.Bool                   // a check whether the broker still answers is under way
-	accepts   atomic.Int64                  // number of messages accepted on the connection
-	waryUntil atomic.Int64                  // Unix time in nanoseconds until which routes are tried one by one
-	futile    atomic.Int64                  // value of accepts when a message had been waited for in vain, plus one; 0 before that
-	largest   atomic.Int64                  // size of the largest payload that was accepted
-	blocked   atomic.Pointer[string]        // the broker's reason while it blocks publishing
-	cause     atomic.Pointer[amqp091.Error] // reason why the connection ended, if this client did not end it
+	renewing atomic.Bool                   // the token is being renewed
+	refused  atomic.Bool                   // the broker has refused access on the connection, and its login has not been checked since
+	greeting atomic.Bool                   // the broker is being asked whether it still answers
+	accepts  atomic.Int64                  // number of messages accepted on the connection
+	futile   atomic.Int64                  // value of accepts when a message had been waited for in vain, plus one; 0 before that
+	largest  atomic.Int64                  // size of the largest payload that was accepted
+	blocked  atomic.Pointer[string]        // the broker's reason while it blocks publishing
+	freed    atomic.Int64                  // Unix time in nanoseconds at which the broker has last ceased to block
+	cause    atomic.Pointer[amqp091.Error] // reason why the connection ended, if this client did not end it
 
 	mu        sync.Mutex
 	exchanges map[string]struct{} // exchanges that existed at the last check
-	idle      []*channel
-	kept      map[keptID]*kept // messages that calls have given up
 	busy      map[*channel]struct{}
+	kept      int // number of messages on all channels whose confirms are kept
 	closing   bool
 	users     int  // number of calls that use the connection
 	retired   bool // another connection has taken its place
 }
 
-// start begins to watch the connection. If the previous connection ended while it was blocked, blocked is the reason.
-func (c *connection) start(blocked *string) {
+// start begins to watch the connection.
+func (c *connection) start() {
 	closes := c.amqp.NotifyClose(make(chan *amqp091.Error, 1))
 	blocks := c.amqp.NotifyBlocked(make(chan amqp091.Blocking, 1))
-	if blocked != nil {
-		c.blocked.Store(blocked)
-		c.running.Go(func() { c.tryOut(blocked) })
-	}
 	c.running.Go(func() { c.watch(closes, blocks) })
 }
 
-// tryOut finds out whether the broker still blocks. The broker reports this to a connection only once the connection
-// publishes. Rows would wait in the broker's socket and all be published at the end of the alarm, and once more for
-// each connection that was lost in the meantime. tryOut therefore uses a message that goes nowhere.
-func (c *connection) tryOut(presumed *string) {
-	_ = c.publishNowhere() // an error ends the connection, or is an answer as well
-	if !c.amqp.IsClosed() && c.blocked.CompareAndSwap(presumed, nil) {
-		c.log.Info("rabbitmq takes messages again", "address", c.address)
-		c.wake()
-	}
+// presume makes the connection count as blocked, for the reason of the one before, until the broker has answered a
+// message that goes nowhere. The broker tells a connection of an alarm only once the connection publishes. Rows would
+// otherwise lie in the broker's socket, once for each connection that is lost during the alarm.
+func (c *connection) presume(ctx context.Context, reason *string) {
+	c.blocked.Store(reason)
+	c.running.Go(func() {
+		_ = c.onChannel(context.WithoutCancel(ctx), publishNowhere) // an error ends the connection, or is an answer as well
+		if !c.amqp.IsClosed() && c.blocked.CompareAndSwap(reason, nil) {
+			c.log.Info("rabbitmq takes messages again", "address", c.address)
+			c.wake()
+		}
+	})
 }
 
 // publishNowhere publishes one byte to the queue with the empty name, which does not exist. It waits until the broker
 // has confirmed or refused the message, or the connection has ended.
-func (c *connection) publishNowhere() error {
-	ch, err := c.amqp.Channel()
-	if err != nil {
-		return err
-	}
-	if err := ch.Confirm(false); err != nil {
-		return err
-	}
+func publishNowhere(ch *amqp091.Channel) error {
 	const mandatory, immediate = false, false
 	confirm, err := ch.PublishWithDeferredConfirm("", "", mandatory, immediate, amqp091.Publishing{Body: []byte{0}})
 	if err != nil {
 		return err
 	}
 	<-confirm.Done()
-	return ch.Close()
+	return nil
 }
 
 // watch follows the connection's state until the connection and all its channels have ended.
@@ -122,6 +118,7 @@ func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.B
 				c.blocked.Store(&b.Reason)
 				c.log.Warn("rabbitmq blocks publishing", "address", c.address, "reason", b.Reason)
 			default:
+				c.freed.Store(time.Now().UnixNano())
 				c.blocked.Store(nil)
 				c.log.Info("rabbitmq takes messages again", "address", c.address)
 			}
@@ -149,14 +146,27 @@ func (c *connection) wake() {
 	}
 }
 
-// usable returns the answer for messages that cannot be sent now, or nil if they can. The library needs a moment to
-// notice that the socket has been given up.
+// silent reports whether the broker has left a question without any sign of life for too long. During an alarm the
+// broker does not read questions.
+func (c *connection) silent() bool {
+	asked := c.socket.asked.Load()
+	return asked != 0 && time.Since(time.Unix(0, asked)) >= silence && c.blocked.Load() == nil
+}
+
+// broken reports whether the connection has ended. The library needs a moment to notice that the socket was given up.
+func (c *connection) broken() bool { return c.amqp.IsClosed() || c.socket.broken.Load() != nil }
+
+// usable returns the answer for messages that cannot be sent now, or nil if they can.
 func (c *connection) usable() error {
-	if c.amqp.IsClosed() || c.socket.broken.Load() != nil {
+	reason := c.blocked.Load()
+	switch {
+	case c.broken():
 		return c.lost()
-	}
-	if reason := c.blocked.Load(); reason != nil {
-		return unavailable("broker blocked", "RabbitMQ at %s has blocked publishing (%s): free memory or disk on the broker", c.address, *reason)
+	case reason != nil:
+		return unavailable("broker blocked", "RabbitMQ at %s has blocked publishing (%s): free memory or disk on the broker",
+			c.address, *reason)
+	case c.silent():
+		return unavailable("no answer", "RabbitMQ at %s sends nothing any more: check that it runs, and the network", c.address)
 	}
 	return nil
 }
@@ -178,12 +188,15 @@ func (c *connection) lost() error {
 }
 
 // ask waits for a question to the broker and its answer. The library cannot interrupt a question. If ctx ends first,
-// ask returns ErrNotAttempted, and the question ends later with its answer or with the connection. If nothing at all
-// has been received for too long, or for all of the time that ctx allowed, ask ends the connection.
-func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection) error) error {
-	heard, begun, patience := c.socket.received.Load(), time.Now(), c.patienceOf(ctx)
+// ask returns ErrNotAttempted, and the question ends later with its answer or with the connection.
+func (c *connection) ask(ctx context.Context, question func() error) error {
+	c.socket.asked.CompareAndSwap(0, time.Now().UnixNano())
 	done := make(chan error, 1)
-	c.running.Go(func() { done <- question(c.amqp) })
+	c.running.Go(func() {
+		err := question()
+		c.socket.asked.Store(0)
+		done <- err
+	})
 	select {
 	case err := <-done:
 		if err != nil && c.amqp.IsClosed() {
@@ -191,63 +204,35 @@ func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection)
 		}
 		return err
 	case <-ctx.Done():
-		// The broker does not read from a blocked connection, and sends nothing on it for as long as the alarm lasts.
-		if c.socket.received.Load() == heard && time.Since(begun) >= patience && c.blocked.Load() == nil {
-			c.socket.fail(errSilence)
-		}
 		return publisher.ErrNotAttempted
 	}
 }
 
-// How long a broker may take for the first sign of an answer, when it is asked in a ping or after a message was not
-// confirmed in time. A connection that is silent for longer counts as dead, for example because a firewall on the way has
-// forgotten it. Heartbeats would take half a minute to find that out. Whatever is in flight is then published again, so a
-// node that has no substitute is given more time: it may just be busy.
-const (
-	silence      = time.Second             // with several hosts
-	silenceAlone = 2500 * time.Millisecond // below the timeouts of pings and of half-open connections
-)
-
-var errSilence = errors.New("it has fallen silent")
-
-// silent reports whether the connection was ended because nothing came from the broker.
-func (c *connection) silent() bool {
-	broken := c.socket.broken.Load()
-	return broken != nil && errors.Is(*broken, errSilence)
-}
-
-// patienceOf returns how long the broker may be silent within a call: no longer than the call may take, so that a
-// connection that a firewall has forgotten is found at the first short timeout.
-func (c *connection) patienceOf(ctx context.Context) time.Duration {
-	if deadline, ok := ctx.Deadline(); ok {
-		return max(min(c.silence, time.Until(deadline)), silence*9/10) // a part of a second's time has passed
-	}
-	return c.silence
-}
-
-// check finds out, in the background, whether the broker still answers on the connection. The call that wants to know
-// has ctx, and need not wait.
-func (c *connection) check(ctx context.Context) {
-	if !c.checking.CompareAndSwap(false, true) {
+// greet finds out, in the background, whether the broker still answers, if there is a channel to ask it on.
+func (c *connection) greet(ctx context.Context) {
+	if !c.greeting.CompareAndSwap(false, true) {
 		return
 	}
-	patience := c.patienceOf(ctx)
-	c.running.Go(func() {
-		defer c.checking.Store(false)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		_ = c.ask(ctx, greet)
-	})
+	select {
+	case ch := <-c.pool:
+		if ch != nil {
+			c.running.Go(func() {
+				defer c.greeting.Store(false)
+				_ = c.ask(context.WithoutCancel(ctx), func() error {
+					defer c.put(ch, true)
+					return hello(ch.amqp)
+				})
+			})
+			return
+		}
+		c.pool <- nil
+	default:
+	}
+	c.greeting.Store(false)
 }
 
-// greet sends a request that changes nothing.
-func greet(conn *amqp091.Connection) error {
-	ch, err := conn.Channel()
-	if err != nil {
-		return err
-	}
-	return ch.Close()
-}
+// hello changes nothing: the channel is in confirm mode already.
+func hello(ch *amqp091.Channel) error { return ch.Confirm(false) }
 
 // ping returns nil if the broker answers and would take messages for the exchange.
 func (c *connection) ping(ctx context.Context, exchange string) error {
@@ -257,7 +242,7 @@ func (c *connection) ping(ctx context.Context, exchange string) error {
 	if exchange != "" {
 		return c.lookFor(ctx, exchange, publisher.ScopeDestination)
 	}
-	return c.failed("open channel", c.ask(ctx, greet))
+	return c.failed("ping", c.onChannel(ctx, hello))
 }
 
 // failed returns err as an answer for messages that were not sent.
@@ -266,114 +251,6 @@ func (c *connection) failed(what string, err error) error {
 		return err
 	}
 	return unavailable(what+" failed", "%s on RabbitMQ at %s: %w", what, c.address, err)
-}
-
-// checkExchange looks for the exchange before it is first used. Publishing to a missing exchange closes the channel and
-// leaves everything on it without an answer. The default exchange always exists.
-func (c *connection) checkExchange(ctx context.Context, name string, scope publisher.Scope) error {
-	if name == "" {
-		return nil
-	}
-	c.mu.Lock()
-	_, seen := c.exchanges[name]
-	c.mu.Unlock()
-	if seen {
-		return nil
-	}
-	return c.lookFor(ctx, name, scope)
-}
-
-// maxExchanges is the maximum number of exchanges that are remembered. Rows may name any number.
-const maxExchanges = 1000
-
-// forgetExchanges clears the known exchanges, so that each is looked for again before it is used.
-func (c *connection) forgetExchanges() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.exchanges)
-}
-
-// lookFor asks for the exchange on a separate channel, which the broker closes if the exchange is missing. The answer
-// then has the given scope.
-func (c *connection) lookFor(ctx context.Context, name string, scope publisher.Scope) error {
-	err := c.ask(ctx, func(conn *amqp091.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
-		// The broker does not compare the kind.
-		if err := ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
-			return err
-		}
-		return ch.Close()
-	})
-	if err == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if len(c.exchanges) >= maxExchanges {
-			clear(c.exchanges)
-		}
-		c.exchanges[name] = struct{}{}
-		return nil
-	}
-	if answer, ok := errors.AsType[*amqp091.Error](err); ok {
-		switch answer.Code {
-		case amqp091.NotFound:
-			return topology(scope, "no exchange", "the exchange %q does not exist on RabbitMQ at %s: declare it", name, c.address)
-		case amqp091.AccessRefused:
-			c.refused.Store(true)
-			return topology(scope, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name, answer)
-		}
-	}
-	return c.failed("check exchange", err)
-}
-
-// take returns a channel for one call alone, which must give it back with put.
-func (c *connection) take(ctx context.Context) (*channel, error) {
-	for {
-		c.mu.Lock()
-		for len(c.idle) > 0 {
-			ch := c.idle[len(c.idle)-1]
-			c.idle = c.idle[:len(c.idle)-1]
-			if !ch.amqp.IsClosed() {
-				c.busy[ch] = struct{}{}
-				c.mu.Unlock()
-				return ch, nil
-			}
-		}
-		c.mu.Unlock()
-		// A channel that is opened too late for this call serves another one.
-		if err := c.ask(ctx, c.open); err != nil {
-			return nil, c.failed("open channel", err)
-		}
-	}
-}
-
-// open adds an idle channel.
-func (c *connection) open(conn *amqp091.Connection) error {
-	ch, err := newChannel(c, conn)
-	if err == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.idle = append(c.idle, ch)
-	}
-	return err
-}
-
-// put takes a channel back. A channel with unanswered messages is closed in the background, because late answers must
-// not be taken for those of a later call.
-func (c *connection) put(ch *channel, clean bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.busy, ch)
-	ch.writer.forget()
-	switch {
-	case ch.amqp.IsClosed(), ch.kept > 0:
-	case clean && !ch.stale:
-		c.idle = append(c.idle, ch)
-	default:
-		c.running.Go(func() { _ = ch.amqp.Close() })
-	}
 }
 
 // close ends the connection with a notice to the broker, and takes about closeTimeout at most. If the broker does not

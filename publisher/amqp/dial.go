@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"hash/maphash"
 	"net"
 	"strings"
 	"time"
@@ -25,7 +24,7 @@ const (
 // connect returns the live connection, or makes one. The caller gives it back with release. Soon after a failure,
 // connect returns that failure. If look is true, it compares the connection's login with the current one.
 func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error) {
-	if live := p.live.Load(); live != nil && !look && !live.refused.Load() && live.futile.Load() == 0 && !live.amqp.IsClosed() && live.use() {
+	if live := p.live.Load(); live != nil && !look && live.quiet() && live.use() {
 		return live, nil
 	}
 	select {
@@ -38,7 +37,7 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 		if live.accepts.Load() > 0 {
 			p.backoff.Reset()
 		}
-		if !live.amqp.IsClosed() {
+		if !live.amqp.IsClosed() && !live.silent() {
 			live = p.renewed(ctx, live)
 			live.use() // no other call can retire it in the meantime
 			return live, nil
@@ -46,13 +45,14 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 		// A connection that dies before it has done anything counts as a failed attempt. Otherwise, if something kills
 		// each connection, the next one would be tried without a pause.
 		if live.accepts.Load() == 0 {
-			p.fail(live.lost())
+			p.fail(live.usable())
 		}
 		p.blocked = live.blocked.Load()
 		p.live.Store(nil)
-		if live.silent() {
+		if !live.amqp.IsClosed() {
+			p.log.Warn("rabbitmq sends nothing any more, so another connection is made", "address", live.address)
 			p.host++
-			p.wary = true
+			p.replace(live)
 		}
 	}
 	if time.Now().Before(p.retryAt) {
@@ -62,10 +62,6 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 	switch {
 	case err == nil:
 		p.retryAt = time.Time{}
-		if p.wary {
-			p.wary = false
-			conn.beWary()
-		}
 		conn.use()
 		return conn, nil
 	case errors.Is(err, publisher.ErrClosed), errors.Is(err, publisher.ErrNotAttempted):
@@ -76,6 +72,11 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 	}
 	p.fail(err)
 	return nil, err
+}
+
+// quiet reports whether nothing about the connection is to be looked at before it is used.
+func (c *connection) quiet() bool {
+	return !c.refused.Load() && c.futile.Load() == 0 && !c.amqp.IsClosed() && !c.silent()
 }
 
 // open makes a connection, which becomes the live one.
@@ -170,10 +171,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	}
 	conn, _, won := race.Run(ctx)
 	if won {
-		conn.url, conn.silence = url, silence
-		if len(urls) == 1 {
-			conn.silence = silenceAlone
-		}
+		conn.url = url
 		return conn, nil
 	}
 	if ctx.Err() != nil {
@@ -215,7 +213,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &connection{
-		seed: maphash.MakeSeed(), made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL),
+		made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL),
 		token: token, ended: make(chan struct{}), typed: p.config.TypedHeaders,
 		unrouted: p.config.Unrouted, log: p.log,
 		running:   &p.running,
@@ -233,11 +231,19 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 		// own.
 		conn.amqp, err = amqp091.DialConfig("amqp"+strings.TrimPrefix(url, uri.Scheme), config)
 	}
+	if err == nil {
+		conn.start()
+		err = conn.fill(p.allowed())
+	}
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
 		_ = raw.Close()
+		if limit, ok := errors.AsType[*tooMany](err); ok && limit.allowed > 0 && ctx.Err() == nil {
+			p.learn(limit)
+			return p.dialOne(ctx, url, token)
+		}
 		if ctx.Err() != nil {
 			err = ctx.Err() // the handshake saw only that the socket was closed
 		} else if server, ok := errors.AsType[*amqp091.Error](err); ok && a.token &&
@@ -246,7 +252,9 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 		}
 		return nil, a.explain(err)
 	}
-	conn.start(p.blocked)
+	if p.blocked != nil {
+		conn.presume(ctx, p.blocked)
+	}
 	return conn, nil
 }
 

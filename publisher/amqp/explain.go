@@ -106,12 +106,19 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 		return failed("login refused", "it refuses the OAuth token",
 			"check "+a.names.Of("Tokens")+", that the token has not expired and that its audience is the broker's resource_server_id, and at "+
 				"the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens")
-	case a.token && notAllowed:
+	case a.token && notAllowed && !strings.Contains(server.Reason, "limit"):
 		return failed("vhost refused", fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)", a.uri.Vhost, server.Reason),
 			"create the vhost, change it in "+c.Servers+", or grant a scope for it, such as rabbitmq.write:VHOST/*")
 	case denied:
 		return failed("login refused", fmt.Sprintf("it refuses the login of user %q", a.uri.Username),
 			"check user and password in "+c.Servers+" (the user guest may log in from the broker's own machine only)")
+	case notAllowed && strings.Contains(server.Reason, "limit"): // of connections or channels, for a user, a vhost or a node
+		return c.Failed("limit reached", fmt.Sprintf("it takes no more of user %q (%s)", a.uri.Username, server.Reason),
+			"raise that limit (rabbitmqctl set_user_limits, set_vhost_limits, or channel_max and connection_max of the node), or let "+
+				"fewer clients connect", nil)
+	case notAllowed && strings.Contains(server.Reason, "down"):
+		return c.FailedAbsent("vhost down", fmt.Sprintf("virtual host %q does not run (%s)", a.uri.Vhost, server.Reason),
+			"see the broker's log, and rabbitmqctl restart_vhost", nil)
 	case notAllowed:
 		return failed("vhost refused", fmt.Sprintf("it does not let user %q into virtual host %q (%s)", a.uri.Username, a.uri.Vhost,
 			server.Reason),

@@ -10,7 +10,6 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
 // expectFates fails the test if one of three calls names other fates than wanted; "-" means none.
@@ -121,40 +120,5 @@ func TestFateWithoutConfirm(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("the fates of %q are %q, not %q", test.topics, got, test.want)
 		}
-	}
-}
-
-// If the management interface reports that an exchange is a fanout, the exchange has one fate for all routing keys, and
-// a call makes one try for all of them, because each try leaves a copy in the other queues. Any other exchange has one
-// fate for each routing key.
-func TestFateOfFanout(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, amqp091.ExchangeFanout, amqp091.QueueTypeClassic)
-	full, healthy := h.Unknown(t), h.Unknown(t)
-	h.create(t, full, amqp091.Table{amqp091.QueueMaxLenArg: 1, amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish})
-	h.create(t, healthy, nil)
-	direct := declareExchange(t, h.conn, amqp091.ExchangeDirect)
-	ch := channel(t, h.conn)
-	for _, key := range []string{"one", "two"} {
-		if err := ch.QueueBind(full, key, direct, false, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p := amqp.New(h.managed(t))
-	t.Cleanup(func() { _ = p.Close() })
-	p.Publish(within(t, 10*time.Second), to("filled"))
-	messages := to("a", "b", "c", "d", "", "one", "two")
-	messages[5].Exchange, messages[6].Exchange = direct, direct
-	exchange := "exchange " + h.exchange
-	want := []string{exchange, exchange, exchange, exchange, exchange, "topic " + direct + "/one", "topic " + direct + "/two"}
-	await(t, func() bool {
-		p.Publish(within(t, 10*time.Second), messages[:1])
-		return p.KnowsFanout(h.exchange)
-	})
-	p.Publish(within(t, 10*time.Second), messages[:1]) // from now on the whole exchange is treated with care
-	before := len(h.Received(t, healthy, 1))
-	expectFates(t, p, messages, want...)
-	if n := len(h.Received(t, healthy, before)); n > before+3 {
-		t.Errorf("three calls have left %d copies", n-before)
 	}
 }

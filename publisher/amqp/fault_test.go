@@ -140,7 +140,7 @@ func TestOneUnconfirmedMessageOfEachKey(t *testing.T) {
 	for i, err := range answers {
 		switch {
 		case i == 0:
-			want(t, "the unanswered message", err, publisher.Ambiguous)
+			want(t, "the unanswered message", err, publisher.Unavailable)
 		case i%keys == 0:
 			want(t, "a message after it", err, publisher.NotAttempted)
 		default:

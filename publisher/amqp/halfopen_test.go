@@ -68,17 +68,19 @@ func TestHalfOpenConnection(t *testing.T) {
 	}
 }
 
-// A broker that stalls for two seconds, in a collection of garbage for example, keeps its only address's connection, so that
-// nothing is sent twice. If there is another node, the silent one is left after a second.
+// A broker that stalls for two seconds, in a collection of garbage for example, gets nothing twice, although another
+// connection is made meanwhile: the confirm comes on the one before.
 func TestStallOfTwoSeconds(t *testing.T) {
 	t.Parallel()
-	for hosts, want := range map[string]int{"broker": 1, "one,two": 2} {
+	for _, hosts := range []string{"broker", "one,two"} {
 		t.Run(hosts, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var stall sync.Once
+				copies := 0
 				network := newPipes()
 				f := newFake(t, network, func(m *sent) {
+					copies++
 					stall.Do(func() { <-time.After(2 * time.Second) })
 					m.ack()
 				})
@@ -93,8 +95,8 @@ func TestStallOfTwoSeconds(t *testing.T) {
 					}
 					<-time.After(250 * time.Millisecond) // as the relay does
 				}
-				if got := len(f.connections()); got != want {
-					t.Errorf("%d connections, want %d", got, want)
+				if got := len(f.connections()); got > 2 || copies != 1 {
+					t.Errorf("%d connections, want 2 at most; the message was sent %d times", got, copies)
 				}
 			})
 		})

@@ -26,11 +26,18 @@ func (p *Publisher) Inspect(ctx context.Context) (*inspect.Connection, error) {
 	}
 	c := &inspect.Connection{
 		Connection: conn.amqp, Address: conn.address, Exchange: p.config.Exchange, Unrouted: p.config.Unrouted,
-		CheckExchange: checkExchangeName, Ask: conn.ask, Blocked: conn.blocked.Load,
+		CheckExchange: checkExchangeName, Ask: conn.onPlainChannel, Blocked: conn.blocked.Load,
+		Channels: mostChannels,
 		Release: func() {
 			conn.release()
 			p.running.Done()
 		},
+	}
+	if conn.limited {
+		c.Channels, c.Limit = cap(conn.pool), "channel_max of the connection"
+		if known := p.limits.Load(); known != nil {
+			c.Limit = known.reason
+		}
 	}
 	if p.config.Management != nil {
 		c.Management = p.management

@@ -8,6 +8,8 @@ func TestOwnBroker(t *testing.T) {
 	o := newOwnBroker(t)
 	t.Run("neighbours of a refused message", o.neighbours)
 	t.Run("mistakes", o.mistakes)
+	t.Run("limits of channels", o.channelLimits)
+	t.Run("right taken away", o.rightTakenAway)
 	t.Run("without the right to write", o.readerExamined)
 	t.Run("management interface", o.managedExamined)
 	t.Run("rotated password", o.rotatedPassword)

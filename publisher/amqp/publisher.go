@@ -1,18 +1,3 @@
-// Package amqp publishes to RabbitMQ over AMQP 0-9-1. Every message is persistent and, by default, mandatory. Messages
-// go out on channels in confirm mode, in windows of unanswered messages. No two messages of a window share an ordering
-// key.
-//
-// One connection carries everything. Each call of Publish has a channel of its own, because delivery tags follow the
-// order of publishing. Channels are kept for later calls. The broker reports some errors (an oversized body, a missing
-// right) only by closing the channel. Such a report does not identify a message, and all messages on the channel lose
-// their answers. Exchanges are therefore looked for before they are used, and a payload larger than all previous ones
-// on the connection is sent alone. If the channel is closed even so, the call sends the messages without an answer
-// again one by one, until the guilty one is alone.
-//
-// Negative confirms come from queues, not from messages: a full queue that rejects, or a quorum queue that has failed.
-// They are Unavailable for the topic. On an exchange, other queues may have taken the message. Fewer messages are then
-// sent at a time (caution), and the relay tries rarely; see also fanouts. A confirm that the library turns false
-// because its channel was closed is not an answer.
 package amqp
 
 import (
@@ -54,9 +39,8 @@ type Config struct {
 	// Unrouted lets messages be published without a route. Messages that no queue takes count as accepted, and are
 	// lost. It is for exchanges that return messages which they deliver later (x-delayed-message).
 	Unrouted bool
-	// Management returns the URL of RabbitMQ's management interface, http[s]://user:password@host:port. The interface
-	// is asked for the type of an exchange in trouble. Without a user in this URL, the login of URL is used. nil if
-	// there is none.
+	// Management returns the URL of RabbitMQ's management interface, http[s]://user:password@host:port, for reports.
+	// Without a user in this URL, the login of URL is used. nil if there is none.
 	Management func() (string, error)
 	// Name is the connection's name in the broker's displays.
 	Name string
@@ -85,11 +69,11 @@ type Publisher struct {
 	retired   []*connection // connections that calls may still use
 	renewAt   time.Time     // earliest time of the next renewal, after a connection could not be renewed
 	unrenewed string        // reason of the last failed renewal, as logged
-	wary      bool          // the last connection ended because its node was silent
 	leaveAt   time.Time     // earliest time at which a node that confirms nothing is left
 	stay      time.Duration // pause until the next such time
 
-	live atomic.Pointer[connection] // newest connection, nil before the first; changed only with the token
+	live   atomic.Pointer[connection] // newest connection, nil before the first; changed only with the token
+	limits atomic.Pointer[limits]     // what is known of the broker's limit of channels; nil for nothing
 
 	mu     sync.Mutex
 	closed bool
@@ -97,8 +81,8 @@ type Publisher struct {
 	failed error              // why the last connection could not be made or was of no use; changed only with the token
 	trying *attempt           // the last attempt that was begun, for its address
 
-	caution caution
-	fanouts fanouts
+	routes routes
+	kept   confirms
 
 	running sync.WaitGroup // counts calls, and the background work of connections
 }
@@ -120,11 +104,7 @@ func New(config Config) *Publisher {
 
 // Publish implements [publisher.Publisher].
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
-	b := newBatch(p.config.Exchange, messages, &p.caution)
-	b.trouble, b.names, b.stop = p.askType, p.names, publisher.StopOf(ctx)
-	if known := p.fanouts.known.Load(); known != nil {
-		b.fanouts = *known
-	}
+	b := p.newBatch(ctx, messages)
 	if !p.enter() {
 		for i := range b.answers {
 			b.answers[i] = publisher.ErrClosed
@@ -143,12 +123,13 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 	if ctx.Err() != nil || b.stop.Closed() {
 		return publisher.ErrNotAttempted
 	}
+	p.kept.sweep()
 	conn, err := p.connect(ctx, false)
 	if err != nil {
 		return err
 	}
 	defer conn.release()
-	// Each iteration uses one channel. A channel that the broker closes answers at least one message.
+	// Each iteration uses one channel. A channel that ends, or that another one takes the place of, has answered a message.
 	for !b.complete() {
 		if err := conn.usable(); err != nil {
 			return err
@@ -175,6 +156,7 @@ func (p *Publisher) Ping(ctx context.Context) error {
 		return publisher.ErrClosed
 	}
 	defer p.running.Done()
+	p.kept.sweep()
 	conn, err := p.connect(ctx, true)
 	if errors.Is(err, publisher.ErrNotAttempted) {
 		err = p.stillDialing(err)
@@ -201,7 +183,6 @@ func (p *Publisher) Close() error {
 	if abort != nil {
 		abort()
 	}
-	p.fanouts.stop()
 	p.dialing <- struct{}{}
 	connections := p.retired
 	if live := p.live.Load(); live != nil {

@@ -28,7 +28,7 @@ const (
 
 	// stayMin is the minimum time between leaving one node that confirms nothing and the next. It doubles with each
 	// node that is left: if a queue has lost the majority of its nodes, no node is better than another.
-	stayMin = keptFor
+	stayMin = 5 * time.Second
 	stayMax = time.Minute
 )
 
@@ -68,10 +68,15 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 	if !changed && outdated {
 		conn.patience = min(2*live.patience, patienceMax)
 	}
-	p.retired = slices.DeleteFunc(p.retired, func(c *connection) bool { return c.amqp.IsClosed() })
-	p.retired = append(p.retired, live)
-	live.retire()
+	p.replace(live)
 	return conn
+}
+
+// replace retires a connection.
+func (p *Publisher) replace(c *connection) {
+	p.retired = slices.DeleteFunc(p.retired, func(c *connection) bool { return c.amqp.IsClosed() })
+	p.retired = append(p.retired, c)
+	c.retire()
 }
 
 // leaves reports whether to leave the connection's node because the node confirms nothing.
@@ -80,7 +85,7 @@ func (p *Publisher) leaves(live *connection) bool {
 	if futile != live.accepts.Load()+1 || live.blocked.Load() != nil || now.Before(p.leaveAt) {
 		return false
 	}
-	if now.Sub(p.leaveAt) > carefulFor {
+	if now.Sub(p.leaveAt) > waryFor {
 		p.stay = 0
 	}
 	p.stay = min(max(2*p.stay, stayMin), stayMax)
@@ -100,22 +105,26 @@ func (c *connection) use() bool {
 	return true
 }
 
-// release ends a call's use of the connection. When the last call leaves a retired connection, the connection is closed
-// in the background.
+// release ends a call's use of the connection.
 func (c *connection) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.users--; c.users == 0 && c.retired {
-		c.running.Go(c.close)
-	}
+	c.users--
+	c.closeRetired()
 }
 
-// retire ends the connection once no call uses it any more.
+// retire ends the connection once no call uses it any more and none of its confirms is kept.
 func (c *connection) retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.retired = true
-	if c.users == 0 {
+	c.closeRetired()
+}
+
+// closeRetired closes a retired connection in the background if nothing needs it. c.mu is held.
+func (c *connection) closeRetired() {
+	if c.retired && c.users == 0 && c.kept == 0 && !c.closing {
+		c.closing = true
 		c.running.Go(c.close)
 	}
 }

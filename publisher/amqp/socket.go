@@ -32,6 +32,7 @@ type socket struct {
 	pending []byte
 
 	received atomic.Int64          // number of bytes received
+	asked    atomic.Int64          // Unix time in nanoseconds of the first question since the last byte received; 0 for none
 	broken   atomic.Pointer[error] // why this client has ended the connection: a failed write, or silence
 
 	hearing sync.Mutex
@@ -48,7 +49,9 @@ func (s *socket) Read(b []byte) (int, error) {
 	if broken := s.broken.Load(); err != nil && broken != nil {
 		err = *broken // why the connection was closed during the read
 	}
-	s.received.Add(int64(n))
+	if s.received.Add(int64(n)); n > 0 {
+		s.asked.Store(0)
+	}
 	s.hear(b[:n], err)
 	return n, err
 }

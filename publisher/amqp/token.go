@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/rabbitmq/amqp091-go"
-
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
@@ -72,7 +70,7 @@ func (c *connection) renew(tokens Tokens, outdated bool) {
 		}
 		token, err := tokens.Token(ctx)
 		if err == nil && token != c.token {
-			err = c.ask(ctx, func(conn *amqp091.Connection) error { return conn.UpdateSecret(token, "renewed") })
+			err = c.ask(ctx, func() error { return c.amqp.UpdateSecret(token, "renewed") })
 		}
 		if err == nil {
 			c.token, c.unrenewed = token, ""

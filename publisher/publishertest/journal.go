@@ -29,7 +29,9 @@ type entry struct {
 	message  publisher.Message
 	number   int // position in order of first publishing
 	accepted int
-	unknown  int // number of ambiguous answers; the message may have arrived that many times without being accepted
+	// unknown is the number of answers that are ambiguous or republished. The message may have arrived that many times
+	// without being accepted.
+	unknown int
 }
 
 // newJournal opens a new publisher on the network and closes it when the test ends.
@@ -156,7 +158,7 @@ func (j *journal) compareWith(topic string, received []publisher.Message) {
 		case n == 0 && e.accepted > 0:
 			j.t.Errorf("message %d (key %q) was accepted and is not in %s", e.number, e.message.Key, topic)
 		case n > e.accepted+e.unknown:
-			j.t.Errorf("message %d (key %q) is in %s %d times; answers: accepted %d, ambiguous %d",
+			j.t.Errorf("message %d (key %q) is in %s %d times; answers: accepted %d, ambiguous or republished %d",
 				e.number, e.message.Key, topic, n, e.accepted, e.unknown)
 		}
 	}
@@ -179,6 +181,9 @@ func (j *journal) record(messages []publisher.Message, answers []error) {
 		e := j.entries[messages[i].ID]
 		if duplicate, ok := errors.AsType[*publisher.Duplicate](answers[i]); ok && e.accepted+e.unknown == 0 {
 			j.t.Errorf("message %d counts as a duplicate and was not sent before: %v", e.number, duplicate)
+		}
+		if publisher.Republished(answers[i]) {
+			e.unknown++
 		}
 		switch publisher.ClassOf(answers[i]) {
 		case publisher.Accepted:

@@ -25,6 +25,7 @@ import (
 const (
 	checkReach          = inspect.Reach
 	checkAuthentication = inspect.Authentication
+	checkChannels       = "channels"
 	checkVersion        = "version"
 	checkAlarms         = "alarms"
 	checkExchange       = "exchange"
@@ -130,6 +131,12 @@ func (e *examination) server() {
 		return value
 	}
 	e.Well(checkReach, e.conn.Address, "answers")
+	if e.conn.Limit != "" {
+		e.Warn(checkChannels, e.conn.Address, fmt.Sprintf("the relay may open %d channels on its connection, so batches take turns: %s",
+			e.conn.Channels, e.conn.Limit), "raise the limit of channels to 5 for each replica: rabbitmqctl set_user_limits, or channel_max")
+	} else {
+		e.Well(checkChannels, e.conn.Address, fmt.Sprintf("the relay may open %d channels on its connection", e.conn.Channels))
+	}
 	e.Well(checkAuthentication, e.conn.Address, fmt.Sprintf("the login succeeds, into virtual host %q", e.conn.Config.Vhost))
 	product, version := text("product"), text("version")
 	var major, minor int
@@ -171,11 +178,7 @@ func (e *examination) alarms(ctx context.Context) bool {
 func (e *examination) rehearse(ctx context.Context, exchange, topic string) error {
 	ctx, cancel := context.WithTimeout(ctx, alarmTimeout)
 	defer cancel()
-	return e.conn.Ask(ctx, func(conn *amqp091.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
+	return e.conn.Ask(ctx, func(ch *amqp091.Channel) error {
 		closes := ch.NotifyClose(make(chan *amqp091.Error, 1))
 		if err := ch.Tx(); err != nil {
 			return err
@@ -183,16 +186,13 @@ func (e *examination) rehearse(ctx context.Context, exchange, topic string) erro
 		if err := ch.PublishWithContext(ctx, exchange, topic, false, false, amqp091.Publishing{}); err != nil {
 			return err
 		}
-		err = ch.TxRollback()
+		err := ch.TxRollback()
 		if errors.Is(err, amqp091.ErrClosed) { // the publish was refused before the rollback
 			if cause := <-closes; cause != nil {
 				return cause
 			}
 		}
-		if err != nil {
-			return err
-		}
-		return ch.Close()
+		return err
 	})
 }
 
@@ -203,16 +203,9 @@ func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail", "correct the rows, or "+e.names.Of("Exchange"))
 		return false
 	}
-	err := e.conn.Ask(ctx, func(conn *amqp091.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
+	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) error {
 		// A passive declaration ignores the kind.
-		if err := ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
-			return err
-		}
-		return ch.Close()
+		return ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil)
 	})
 	switch answer, ok := errors.AsType[*amqp091.Error](err); {
 	case err == nil:
@@ -255,17 +248,10 @@ func (e *examination) route(ctx context.Context, to route) bool {
 // queue looks for the queue that a routing key of the default exchange names.
 func (e *examination) queue(ctx context.Context, name, subject string) bool {
 	var found amqp091.Queue
-	err := e.conn.Ask(ctx, func(conn *amqp091.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
-		queue, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
-		if err != nil {
-			return err
-		}
-		found = queue
-		return ch.Close()
+	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) error {
+		var err error
+		found, err = ch.QueueDeclarePassive(name, true, false, false, false, nil)
+		return err
 	})
 	switch answer, ok := errors.AsType[*amqp091.Error](err); {
 	case err == nil:

@@ -19,8 +19,13 @@ type Connection struct {
 
 	// CheckExchange returns why no exchange can have the name, nil if one can.
 	CheckExchange func(name string) error
-	// Ask calls a question that the library would wait for without limit. It waits until ctx ends at the latest.
-	Ask func(ctx context.Context, question func(*amqp091.Connection) error) error
+	// Channels is the number of channels that the broker allows the publisher, if that is fewer than it would use, or
+	// else that number. Limit is the broker's reason if it has refused more.
+	Channels int
+	Limit    string
+	// Ask calls a question with a channel for it alone. The library would wait for the answer without limit; Ask waits
+	// until ctx ends at the latest.
+	Ask func(ctx context.Context, question func(*amqp091.Channel) error) error
 	// Blocked returns why the broker blocks publishing, nil if it does not.
 	Blocked func() *string
 	// Management returns the management interface; the field is nil if none is configured.

@@ -1,0 +1,171 @@
+package amqp
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A doubt is about a message that was sent and lost its answer, because the broker closed the channel.
+type doubt struct {
+	times    int  // how often that has happened
+	position int  // of the message among those on the channel
+	copied   bool // the broker may have the message
+}
+
+// doubt returns the doubt about a message.
+func (b *batch) doubt(i int) *doubt {
+	if b.doubts == nil {
+		b.doubts = map[int]*doubt{}
+	}
+	if b.doubts[i] == nil {
+		b.doubts[i] = &doubt{}
+	}
+	return b.doubts[i]
+}
+
+// closed decides what the end of a channel means for the messages that were in flight on it. It returns the answer for
+// messages that were not sent, or nil if they can be sent on another channel.
+func (b *batch) closed(ctx context.Context, ch *channel) error {
+	for _, f := range b.flights {
+		select {
+		case <-f.confirm.Done():
+		case <-ctx.Done():
+			return publisher.ErrNotAttempted
+		}
+	}
+	b.settle(ch) // messages that were confirmed just before
+	conn := ch.conn
+	if conn.amqp.IsClosed() || ch.cause == nil {
+		return b.disconnected(ctx, conn)
+	}
+	b.code = ch.cause.Code
+	conn.refused.CompareAndSwap(false, b.code == amqp091.AccessRefused)
+	if b.code == amqp091.NotFound {
+		conn.forgetExchanges()
+	}
+	b.trial = false
+	if len(b.flights) == 1 {
+		i := b.flights[0].message
+		b.flights = b.flights[:0]
+		b.convict(i, ch.cause)
+		return nil
+	}
+	for position, f := range b.flights {
+		d := b.doubt(f.message)
+		d.times, d.position, d.copied = d.times+1, position, true
+		b.goAlone(f.message)
+	}
+	b.flights, b.urgent = b.flights[:0], len(b.alone) > 0
+	return nil
+}
+
+// disconnected returns the answer for messages that were not sent when the connection has ended. RabbitMQ ends a
+// connection with NOT_ALLOWED because of a limit or of the virtual host, and never because of a message: those in
+// flight have lost their answers for the relay's own doing, and nothing is held against them.
+func (b *batch) disconnected(ctx context.Context, conn *connection) error {
+	select {
+	case <-conn.ended: // now the reason is known
+	case <-ctx.Done():
+	}
+	err := conn.lost()
+	if server := conn.cause.Load(); server != nil && server.Server && server.Code == amqp091.NotAllowed {
+		for _, f := range b.flights {
+			b.answer(f.message, publisher.Republish(err))
+		}
+		b.flights = b.flights[:0]
+	}
+	return err
+}
+
+// convict answers the message because of which the broker has closed the channel. What was sent after it when it was
+// among others was not read.
+func (b *batch) convict(i int, cause *amqp091.Error) {
+	to := b.route(i)
+	err := guilty(to.exchange, &b.messages[i], cause)
+	if publisher.ClassOf(err) == publisher.Topology {
+		b.routes.begin(to, 0) // its next try closes a channel under nothing else
+	}
+	if found := b.doubts[i]; found != nil {
+		found.copied = false
+		for _, d := range b.doubts {
+			d.copied = d.copied && (d.times != 1 || d.position < found.position)
+		}
+	}
+	switch cause.Code {
+	case amqp091.AccessRefused, amqp091.NotFound, amqp091.PreconditionFailed, amqp091.ContentTooLarge:
+		// There may be more: the others are acquitted by what is accepted.
+	default:
+		b.ready = append(b.alone, b.ready...)
+		b.alone = nil
+	}
+	b.urgent = b.urgent && len(b.alone) > 0
+	b.condemn(i, err)
+}
+
+// goAlone makes a message wait to be sent alone. The largest messages go first: in most cases a size is refused, and if
+// not, the answer applies to all others.
+func (b *batch) goAlone(i int) {
+	at, _ := slices.BinarySearchFunc(b.alone, len(b.messages[i].Payload), func(j, size int) int {
+		if len(b.messages[j].Payload) < size {
+			return 1
+		}
+		return -1 // a message of the same size is inserted after those already there
+	})
+	b.alone = slices.Insert(b.alone, at, i)
+}
+
+// acquit makes the messages ready for which the acceptance of another one is evidence: after a refused size, those that
+// are no larger, and otherwise those of the same route. Messages that have lost their answers twice go alone in any
+// case, because the broker may have had another reason.
+func (b *batch) acquit(accepted int) {
+	if !b.trial {
+		return
+	}
+	size, to := len(b.messages[accepted].Payload), b.route(accepted)
+	b.alone = slices.DeleteFunc(b.alone, func(i int) bool {
+		small, same, times, free := len(b.messages[i].Payload) <= size, b.route(i) == to, 0, false
+		if d := b.doubts[i]; d != nil {
+			times = d.times
+		}
+		switch {
+		case times > 1:
+			return false
+		case times == 1:
+			switch b.code {
+			case amqp091.AccessRefused, amqp091.NotFound:
+				free = same
+			case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
+				free = small
+			}
+		default: // because of its size or of its route
+			limit, limited := b.routes.limit(b.route(i))
+			free = len(b.messages[i].Payload) <= max(size, unproven) && (!limited || limit > 0)
+		}
+		if free {
+			b.ready = append(b.ready, i)
+		}
+		return free
+	})
+	b.urgent = b.urgent && len(b.alone) > 0
+}
+
+// unproven is the payload size in bytes above which a message is not sent together with others until one as large has
+// been accepted. Lower limits are not used in practice.
+const unproven = 16 << 10
+
+// carries reports whether the broker is known to accept a payload of this size.
+func (c *connection) carries(size int) bool {
+	return size <= unproven || int64(size) <= c.largest.Load()
+}
+
+// accepted notes that the broker has accepted a payload of this size.
+func (c *connection) accepted(size int) {
+	c.accepts.Add(1)
+	if size > unproven && int64(size) > c.largest.Load() {
+		c.largest.Store(int64(size))
+	}
+}

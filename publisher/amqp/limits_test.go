@@ -1,0 +1,178 @@
+package amqp_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+)
+
+// publishFrom publishes from several goroutines at a time, until everything is accepted. It returns the classes of all
+// other answers.
+func publishFrom(t *testing.T, p *amqp.Publisher, topic string, calls int) map[publisher.Class]int {
+	t.Helper()
+	others := map[publisher.Class]int{}
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for call := range calls {
+		group.Go(func() {
+			left := numbered(200, 20, topic)
+			for i := range left {
+				left[i].ID = fmt.Sprint(call, "-", i)
+				left[i].Key = fmt.Appendf(left[i].Key, "-%d", call)
+			}
+			for len(left) > 0 && t.Context().Err() == nil {
+				var later []publisher.Message
+				for i, err := range p.Publish(within(t, 20*time.Second), left) {
+					if err == nil {
+						continue
+					}
+					mu.Lock()
+					others[publisher.ClassOf(err)]++
+					mu.Unlock()
+					later = append(later, left[i])
+				}
+				left = later
+			}
+		})
+	}
+	group.Wait()
+	return others
+}
+
+// as returns a publisher that logs in as another user.
+func (o *ownBroker) as(t *testing.T, user, exchange string) *amqp.Publisher {
+	config := o.harness.config()
+	config.Exchange = exchange
+	config.URL = func() (string, error) {
+		return strings.Replace(o.harness.url, "guest:guest", user+":"+url.QueryEscape(password), 1), nil
+	}
+	p := amqp.New(config)
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+func (o *ownBroker) addUser(t *testing.T, user string) {
+	t.Helper()
+	o.ctl(t, "add_user", user, password)
+	o.ctl(t, "set_permissions", user, ".*", ".*", ".*")
+}
+
+// The broker allows a user one channel, or three that two publishers share. It answers one more by closing the
+// connection, with all that is on the wire. Whatever the limit, no outcome is unknown, nothing is spent, and there is no
+// copy. Without any channel the destination is unavailable, and the reason is named.
+func (o *ownBroker) channelLimits(t *testing.T) {
+	h := o.harness
+	ch := channel(t, h.conn)
+	if err := ch.ExchangeDeclare("limited", amqp091.ExchangeFanout, true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []int{1, 2, 3, 4} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			topic := h.Topic(t)
+			if err := ch.QueueBind(topic, "", "limited", false, nil); err != nil {
+				t.Fatal(err)
+			}
+			user := fmt.Sprint("limited-", limit)
+			o.addUser(t, user)
+			o.ctl(t, "set_user_limits", user, fmt.Sprintf(`{"max-channels": %d}`, limit))
+			p := o.as(t, user, "limited")
+			for range 2 {
+				if others := publishFrom(t, p, topic, 4); len(others) > 0 {
+					t.Errorf("answers beside the accepted ones: %v", others)
+				}
+				if err := p.Ping(within(t, 10*time.Second)); err != nil {
+					t.Error(err)
+				}
+			}
+			if got := len(h.Received(t, topic, 1600)); got != 1600 {
+				t.Errorf("1600 messages arrived as %d", got)
+			}
+			if found := shown(examine(within(t, 20*time.Second), p, nil)); !strings.Contains(found, fmt.Sprintf("may open %d channels", limit)) {
+				t.Errorf("the report does not name the limit: %v", found)
+			}
+			if err := p.Ping(within(t, 10*time.Second)); err != nil { // the report has given its channel back
+				t.Error(err)
+			}
+			if limit > 1 { // channels that the report has used are opened again when they are needed
+				return
+			}
+			err := o.as(t, user, "limited").Publish(within(t, 10*time.Second), numbered(1, 1, topic))[0]
+			want(t, "a message of a publisher that gets no channel", err, publisher.Unavailable)
+			if err == nil || publisher.ScopeOf(err) != publisher.ScopeDestination || !strings.Contains(err.Error(), "raise that limit") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The right to some routing keys of an exchange is taken away while they flow beside others. The broker closes the
+// channel under all of them. What may have got there twice is told, and there is no other copy.
+func (o *ownBroker) rightTakenAway(t *testing.T) {
+	h := o.harness
+	ch := channel(t, h.conn)
+	if err := ch.ExchangeDeclare("rights", amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	topic := h.Topic(t)
+	if err := ch.QueueBind(topic, "#", "rights", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	o.addUser(t, "partly")
+	p := o.as(t, "partly", "rights")
+	told := 0
+	var sent []publisher.Message
+	publish := func(messages []publisher.Message) (left []publisher.Message) {
+		for i, err := range p.Publish(within(t, 20*time.Second), messages) {
+			if publisher.Republished(err) {
+				told++
+			}
+			switch class := publisher.ClassOf(err); {
+			case class == publisher.Accepted:
+			case class == publisher.Topology && strings.HasPrefix(messages[i].Topic, "b."):
+				left = append(left, messages[i])
+			default:
+				t.Errorf("a message for %s is %v: %v", messages[i].Topic, class, err)
+			}
+		}
+		return left
+	}
+	for round := range 4 {
+		messages := numbered(600, 0, "")
+		for i := range messages {
+			messages[i].ID = fmt.Sprint(round, "-", i)
+			messages[i].Topic = fmt.Sprintf("%s.%d", []string{"a", "b"}[i%2], i%20)
+		}
+		sent = append(sent, messages...)
+		if round%2 == 0 {
+			o.ctl(t, "clear_topic_permissions", "partly")
+		} else {
+			o.ctl(t, "set_topic_permissions", "partly", "rights", `^a\.`, ".*")
+		}
+		left := publish(messages)
+		for range 3 { // tries of what is held close nothing under others
+			before := told
+			left = publish(append(left, numbered(1, 0, "a.0")[0]))
+			sent = append(sent, numbered(1, 0, "a.0")...)
+			if told > before {
+				t.Errorf("a try of held messages makes %d copies", told-before)
+			}
+		}
+		o.ctl(t, "clear_topic_permissions", "partly")
+		for len(left) > 0 {
+			left = publish(left)
+		}
+	}
+	got := h.Received(t, topic, len(sent))
+	if len(got) > len(sent)+told {
+		t.Errorf("%d messages arrived as %d, and %d were told to be there twice", len(sent), len(got), told)
+	}
+	t.Logf("%d copies, %d told", len(got)-len(sent), told)
+}

@@ -1,0 +1,220 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// mostChannels is the number of channels of a connection. The relay publishes four batches at a time; one more is for
+// questions. Calls that find no free channel wait for one.
+const mostChannels = 5
+
+// limitedFor is how long it is remembered that the broker allows fewer channels.
+const limitedFor = 10 * time.Minute
+
+// A tooMany reports that the broker has closed the connection because of the number of channels.
+type tooMany struct {
+	allowed int // number of channels that it has opened before
+	err     error
+}
+
+func (t *tooMany) Error() string { return t.err.Error() }
+func (t *tooMany) Unwrap() error { return t.err }
+
+// limits is the number of channels that the broker allows, and until when that is believed.
+type limits struct {
+	channels int
+	reason   string
+	until    time.Time
+}
+
+// learn notes that the broker allows fewer channels than were asked for.
+func (p *Publisher) learn(limit *tooMany) {
+	known := &limits{channels: limit.allowed, reason: errtext.Line(limit.err), until: time.Now().Add(limitedFor)}
+	if before := p.limits.Swap(known); before == nil || before.channels != known.channels {
+		p.log.Warn("rabbitmq allows few channels, so batches take turns", "channels", known.channels, "reason", known.reason)
+	}
+}
+
+// allowed returns the number of channels to open.
+func (p *Publisher) allowed() int {
+	if known := p.limits.Load(); known != nil && time.Now().Before(known.until) {
+		return known.channels
+	}
+	return mostChannels
+}
+
+// fill opens the channels of the connection, before anything else is sent. RabbitMQ's limit of channels, for a user or
+// a node, may be shared with other clients, and the answer to one channel too many is that it closes the connection
+// with all that is on the wire. The error is then a [tooMany].
+func (c *connection) fill(most int) error {
+	if allowed := int(c.amqp.Config.ChannelMax); allowed > 0 {
+		most = min(most, allowed)
+	}
+	c.limited = most < mostChannels
+	opened := make([]*channel, 0, most)
+	for len(opened) < most {
+		ch, err := newChannel(c)
+		switch {
+		case err == nil:
+			opened = append(opened, ch)
+			continue
+		case c.amqp.IsClosed() || len(opened) == 0:
+			if server := c.cause.Load(); server != nil && server.Server {
+				err = server
+			}
+			return &tooMany{len(opened), err}
+		}
+		c.limited = true // something on the way allows no more
+		most = len(opened)
+	}
+	c.pool = make(chan *channel, most)
+	for _, ch := range opened {
+		c.pool <- ch
+	}
+	return nil
+}
+
+// take returns a channel for one call alone, which must give it back with put.
+func (c *connection) take(ctx context.Context) (*channel, error) {
+	for {
+		select {
+		case ch := <-c.pool:
+			if ch != nil && !ch.amqp.IsClosed() {
+				c.mu.Lock()
+				c.busy[ch] = struct{}{}
+				c.mu.Unlock()
+				return ch, nil
+			}
+			// A channel that is opened too late for this call serves another one.
+			if err := c.ask(ctx, c.open); err != nil {
+				return nil, c.failed("open channel", err)
+			}
+		case <-c.ended:
+			return nil, c.lost()
+		case <-ctx.Done():
+			return nil, publisher.ErrNotAttempted
+		}
+	}
+}
+
+// open adds a channel to the pool, in place of one that has ended.
+func (c *connection) open() error {
+	ch, err := newChannel(c)
+	c.pool <- ch
+	return err
+}
+
+// put takes a channel back. A channel with unanswered messages is closed, because late answers must not be taken for
+// those of a later call; if the answers are kept, only after them.
+func (c *connection) put(ch *channel, clean bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.busy, ch)
+	ch.writer.forget()
+	switch {
+	case ch.amqp.IsClosed():
+		c.pool <- nil
+	case clean && !ch.stale:
+		c.pool <- ch
+	case ch.kept > 0 && !c.limited:
+		ch.left = true
+		c.pool <- nil
+	default:
+		c.running.Go(func() {
+			_ = ch.amqp.Close()
+			c.pool <- nil // now, because a limit counts channels
+		})
+	}
+}
+
+// onChannel asks the broker something on a channel that no call uses.
+func (c *connection) onChannel(ctx context.Context, question func(*amqp091.Channel) error) error {
+	ch, err := c.take(ctx)
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, func() error {
+		defer c.put(ch, true)
+		return question(ch.amqp)
+	})
+}
+
+// onPlainChannel asks the broker something on a channel that is not in confirm mode.
+func (c *connection) onPlainChannel(ctx context.Context, question func(*amqp091.Channel) error) error {
+	ch, err := c.take(ctx)
+	if err != nil {
+		return err
+	}
+	return c.ask(ctx, func() error {
+		defer c.put(ch, true)
+		if err := ch.amqp.Close(); err != nil {
+			return err
+		}
+		plain, err := c.amqp.Channel()
+		if err != nil {
+			return err
+		}
+		defer plain.Close()
+		return question(plain)
+	})
+}
+
+// checkExchange looks for the exchange before it is first used. Publishing to a missing exchange closes the channel and
+// leaves everything on it without an answer. The default exchange always exists.
+func (c *connection) checkExchange(ctx context.Context, name string, scope publisher.Scope) error {
+	if name == "" {
+		return nil
+	}
+	c.mu.Lock()
+	_, seen := c.exchanges[name]
+	c.mu.Unlock()
+	if seen {
+		return nil
+	}
+	return c.lookFor(ctx, name, scope)
+}
+
+// maxExchanges is the maximum number of exchanges that are remembered. Rows may name any number.
+const maxExchanges = 1000
+
+// forgetExchanges clears the known exchanges, so that each is looked for again before it is used.
+func (c *connection) forgetExchanges() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.exchanges)
+}
+
+// lookFor asks for the exchange, on a channel that the broker closes if the exchange is missing. The answer then has
+// the given scope.
+func (c *connection) lookFor(ctx context.Context, name string, scope publisher.Scope) error {
+	err := c.onChannel(ctx, func(ch *amqp091.Channel) error {
+		// The broker does not compare the kind.
+		return ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil)
+	})
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.exchanges) >= maxExchanges {
+			clear(c.exchanges)
+		}
+		c.exchanges[name] = struct{}{}
+		return nil
+	}
+	if answer, ok := errors.AsType[*amqp091.Error](err); ok {
+		switch answer.Code {
+		case amqp091.NotFound:
+			return topology(scope, "no exchange", "the exchange %q does not exist on RabbitMQ at %s: declare it", name, c.address)
+		case amqp091.AccessRefused:
+			c.refused.Store(true)
+			return topology(scope, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name, answer)
+		}
+	}
+	return c.failed("check exchange", err)
+}

@@ -1,0 +1,110 @@
+package amqp
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A route is the destination of a message within the broker.
+type route struct{ exchange, topic string }
+
+// routes is the table of the routes on which a try may leave something behind. It is shared by all calls.
+type routes struct {
+	count atomic.Int64 // number of known routes
+
+	mu    sync.Mutex
+	known map[route]*wary
+}
+
+// wary is what is known of a route that has been in trouble.
+type wary struct {
+	// limit is the number of unanswered messages that a call may have on the route. With 0, a message of the route goes
+	// alone on its channel. There are therefore no more copies than accepted messages, except for the one that tries.
+	limit    int
+	rejected int       // number of negative confirms in a row
+	until    time.Time // the route is forgotten after that
+}
+
+const (
+	mostRoutes = 10_000           // maximum number of routes that are remembered; above it, any are forgotten
+	waryFor    = 10 * time.Minute // time after the last trouble for which a route is remembered
+
+	// stubborn is the number of negative confirms in a row after which each further try of a full queue may count as a
+	// copy, because overflow reject-publish-dlx gives a copy of each rejected message to another queue. Tries become
+	// rarer from then on. The relay makes so many in about ten seconds.
+	stubborn = 20
+)
+
+// limit returns the limit of a route, and whether there is one.
+func (r *routes) limit(to route) (limit int, ok bool) {
+	if r.count.Load() == 0 {
+		return 0, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known, ok := r.known[to]
+	if ok && time.Now().After(known.until) {
+		delete(r.known, to)
+		r.count.Store(int64(len(r.known)))
+		ok = false
+	}
+	if !ok {
+		return 0, false
+	}
+	return known.limit, true
+}
+
+// begin limits a route.
+func (r *routes) begin(to route, limit int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at(to).limit = limit
+}
+
+// rejected limits a route to one message, because of a negative confirm. It returns the number of those in a row.
+func (r *routes) rejected(to route) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.at(to)
+	known.limit = 1
+	known.rejected++
+	return known.rejected
+}
+
+// at returns the entry of a route that is in trouble now. r.mu is held.
+func (r *routes) at(to route) *wary {
+	if r.known == nil {
+		r.known = map[route]*wary{}
+	}
+	known := r.known[to]
+	if known == nil {
+		for other := range r.known {
+			if len(r.known) < mostRoutes {
+				break
+			}
+			delete(r.known, other)
+		}
+		known = &wary{}
+		r.known[to.clone()] = known
+		r.count.Store(int64(len(r.known)))
+	}
+	known.until = time.Now().Add(waryFor)
+	return known
+}
+
+// accepted raises the limit of a route by one. The limit therefore doubles once that many messages have been accepted.
+func (r *routes) accepted(to route) {
+	if r.count.Load() == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.known[to]; known != nil {
+		known.rejected = 0
+		if known.limit++; known.limit > window {
+			delete(r.known, to)
+			r.count.Store(int64(len(r.known)))
+		}
+	}
+}
