@@ -38,9 +38,14 @@ func Pause(n int) time.Duration { return PauseAmong(0, n) }
 // PauseAmong returns the pause of one of several causes that are each tried again by themselves. Each try costs a part
 // of a read and a publish. So the more causes there are, the longer each waits.
 func PauseAmong(causes, n int) time.Duration {
-	longest := min(ShortestHold+time.Duration(causes)*holdShare, longestHold)
-	most := bound(max(50*time.Millisecond, longest/16), longest, int64(n))
+	most := LongestPause(causes, n)
 	return most/2 + rand.N(most/2)
+}
+
+// LongestPause returns the bound of PauseAmong. A pause is at least half as long.
+func LongestPause(causes, n int) time.Duration {
+	longest := min(ShortestHold+time.Duration(causes)*holdShare, longestHold)
+	return bound(max(50*time.Millisecond, longest/16), longest, int64(n))
 }
 
 const (

@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Answers takes the broker's answers for a batch, which took some time.
+func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
+	e.publishing--
+	e.outage.probing = false
+	a := answers{Engine: e, now: now, counts: map[publisher.Class]int{}, alone: len(batch) == 1}
+	for from := 0; from < len(batch); {
+		to := from + 1
+		for to < len(batch) && batch[to].key == batch[from].key {
+			to++
+		}
+		a.key(batch[from:to], errs[from:to])
+		from = to
+	}
+	spared := a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]
+	e.limiter.Spend(-spared)
+	if !e.To.Nowhere {
+		e.Measure.Published(len(batch), a.counts)
+	}
+	e.Measure.UnexpectedDuplicates(a.unexpected)
+	switch {
+	case a.alive:
+		e.up(e.To.Reported)
+	case a.down != nil:
+		e.down(a.down, now)
+	case a.counts[publisher.NotAttempted] == len(batch):
+		e.outage.until = later(e.outage.until, now.Add(unattemptedPause)) // a publisher that is closing, perhaps
+	}
+	if e.stopping {
+		e.Stop()
+	}
+}
+
+// unattemptedPause is the pause after a call that has attempted nothing.
+const unattemptedPause = 50 * time.Millisecond
+
+// answers is the processing of one batch's answers.
+type answers struct {
+	*Engine
+	now    time.Time
+	counts map[publisher.Class]int
+	alone  bool  // the batch has one row
+	alive  bool  // an answer shows that the broker works
+	down   error // the last answer that says that nothing can be published to the destination
+
+	unexpected int // duplicates among rows that had not been sent before
+}
+
+// key takes the answers for a key's rows: some of the first were accepted. The others go back to the front of its
+// queue, and the answer for the first of them says what becomes of the key.
+func (a *answers) key(rows []*Row, errs []error) {
+	k, n := rows[0].key, 0
+	k.wire = 0
+	var left []*Row
+	for i, r := range rows {
+		class := publisher.ClassOf(errs[i])
+		if a.counts[class]++; class == publisher.Accepted {
+			a.accept(r, errs[i])
+		} else if left = append(left, r); len(left) == 1 {
+			n = i
+		}
+		if class == publisher.Ambiguous {
+			a.sentUnknown.Add(sentHash(r))
+		}
+	}
+	if publisher.ClassOf(errs[0]) == publisher.Accepted && k.hold != nil {
+		a.release(k.hold, a.now)
+	}
+	switch { // of a key that was read by itself
+	case !k.tried:
+	case publisher.ClassOf(errs[0]) == publisher.Accepted:
+		a.vain, k.tried = 0, false
+	case publisher.ClassOf(errs[0]) != publisher.NotAttempted:
+		a.vain++
+	}
+	if len(left) > 0 {
+		a.stopped(k, left, errs[n])
+	}
+	if len(k.queue) > 0 {
+		a.list(k)
+	} else if k.state == draining {
+		a.further(k, a.now)
+	}
+	a.idle(k)
+}
+
+func (a *answers) accept(r *Row, err error) {
+	a.alive = true
+	if d, ok := errors.AsType[*publisher.Duplicate](err); ok {
+		a.duplicate(r, d)
+	}
+	k := r.key
+	k.tries, k.unanswered = 0, 0
+	a.accepted++
+	a.sentAccepted.Add(sentHash(r))
+	r.answered = a.now
+	a.settle = append(a.settle, r)
+	if a.ordered && !k.keyless && !r.Timed && a.order.accept(k.hash, r.Position.Ordinal) {
+		a.Measure.OrderViolation()
+	}
+}
+
+// stopped handles the rows of a key from the first one on that was not accepted, for which err is the answer.
+func (a *answers) stopped(k *key, rows []*Row, err error) {
+	class := publisher.ClassOf(err)
+	first := rows[0]
+	if class == publisher.Refused || class == publisher.Permanent {
+		a.alive = true
+		for _, r := range rows[1:] {
+			a.land(r)
+		}
+		a.refuses(k, first, err)
+		return
+	}
+	fate, named := publisher.FateOf(err, first.Message.Topic)
+	down := named && fate.Kind == publisher.FateDestination
+	if class == publisher.Ambiguous {
+		k.unanswered++
+		down = down && !(a.alone && k.unanswered > aloneAfter)
+	}
+	if down {
+		a.down = err
+	}
+	a.alive = a.alive || !down && (class == publisher.Unavailable || class == publisher.Topology)
+	if !a.goesOn(k) || a.stopping { // it was closed meanwhile
+		for _, r := range rows {
+			if a.stopping && k.unanswered > 0 {
+				a.unknown++
+			}
+			a.land(r)
+		}
+		a.unprobe(k)
+		return
+	}
+	k.queue = slices.Concat(rows, k.queue)
+	a.queued += len(rows)
+	switch h := k.hold; {
+	case down, class == publisher.NotAttempted: // they go first the next time
+	case named && fate.Kind != publisher.FateDestination:
+		if h != nil && h.fate != fate {
+			a.release(h, a.now) // its probe came further than this hold
+		}
+		a.hold(k, fate, err, a.now)
+	case a.isCulprit(k):
+		k.unanswered = 0
+		a.refused(k, 1, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err),
+			a.fails(first, publisher.Refused))
+	default:
+		if h != nil {
+			a.prolong(h, h.cause, err, a.now)
+		}
+		if k.tries++; class == publisher.Ambiguous && a.alone {
+			k.accepted = a.accepted
+		}
+		a.rest(k, CauseUnavailable, a.now.Add(a.pause(k.tries)))
+	}
+}
+
+// refuses makes a refusal be written. Until then its key is closed.
+func (a *answers) refuses(k *key, r *Row, err error) {
+	if h := k.hold; h != nil {
+		a.release(h, a.now) // its probe was answered
+	}
+	k.unanswered = 0
+	k.queue = slices.Concat([]*Row{r}, k.queue)
+	a.queued++
+	a.refused(k, 1, err, a.fails(r, publisher.ClassOf(err)))
+}
+
+// goesOn reports whether rows of a key may stay queued.
+func (e *Engine) goesOn(k *key) bool {
+	return e.shards.active.Has(k.shard) && (k.state == open || k.state == draining) && !e.blocked.has(k.hash)
+}
+
+// fails reports whether a refused row has failed for good.
+func (e *Engine) fails(r *Row, class publisher.Class) bool {
+	return e.Table.KeepsFailures() && (class == publisher.Permanent || r.Try+1 > e.To.MaxAttempts)
+}
+
+// refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal.
+const refuseAfter = 6
+
+// isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the
+// destination are accepted.
+func (a *answers) isCulprit(k *key) bool {
+	return a.alone && k.unanswered >= refuseAfter && a.accepted > k.accepted
+}
+
+// duplicate handles the answer that the broker already holds a message with the row's id. After a publish without an
+// answer, or for a row that the shard's last owner may have sent, this is what message ids are for. Any other row
+// shares its id with another message, and the broker has dropped it. Such a row is marked anyway, since it would be
+// dropped each time, but the log reports it.
+func (a *answers) duplicate(r *Row, d *publisher.Duplicate) {
+	if hash := sentHash(r); a.sentUnknown.Has(hash) || a.sentAccepted.Has(hash) || !a.newHere(r) {
+		return
+	}
+	a.unexpected++
+	if !a.To.Reported.Duplicates(d.Stream) {
+		return
+	}
+	a.Logger.Warn("rows that were never sent are dropped by their broker as duplicates and count as relayed",
+		"stream", d.Stream, "error", d)
+}
+
+// newHere reports whether the row was inserted after this replica acquired its shard, judged by its insertion time. A
+// time that is far ahead of this replica's clock was not taken from a clock.
+func (a *answers) newHere(r *Row) bool {
+	inserted, since := r.Message.Inserted, a.shards.since[r.Shard]
+	const skew = time.Minute
+	return !inserted.IsZero() && !inserted.Before(since) && inserted.Before(a.now.Add(skew))
+}
+
+// order remembers the last accepted row of recent keys.
+type order struct {
+	recent, old map[uint64]int64 // ordinals, by the key's hash
+}
+
+// mostRecent is the number of keys of which the last row is remembered, at least.
+const mostRecent = 1 << 16
+
+// accept notes that a row was accepted, and reports whether a younger one of its key was accepted before.
+func (o *order) accept(key uint64, ordinal int64) (violated bool) {
+	last, known := o.recent[key]
+	if !known {
+		last, known = o.old[key]
+	}
+	if known && last > ordinal {
+		return true
+	}
+	if o.recent == nil || len(o.recent) >= mostRecent {
+		o.recent, o.old = make(map[uint64]int64), o.recent
+	}
+	o.recent[key] = ordinal
+	return false
+}

@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// An outage is a time in which nothing can be published to the destination. Rows stay queued, and the first rows of a
+// few keys try now and then: a single row may go to the one part of the broker that does not answer.
+type outage struct {
+	cause    Cause
+	err      error
+	failures int       // in a row; 0 if there is no outage
+	until    time.Time // nothing is published before this time
+	probing  bool
+}
+
+// probeKeys is how many keys try the destination in an outage.
+const probeKeys = 10
+
+// aloneAfter is how many publishes in a row of a key's first row may end without an answer before it goes alone, in
+// case it is the one that breaks the connection.
+const aloneAfter = 2
+
+// list lists a key whose rows can be published.
+func (e *Engine) list(k *key) {
+	if k.ready || k.wire > 0 || len(k.queue) == 0 {
+		return
+	}
+	k.ready = true
+	i := 0
+	if k.hold != nil || k.tries > 0 || k.unanswered > 0 || k.queue[0].Retried {
+		i = 1
+	}
+	e.ready[i] = append(e.ready[i], k)
+}
+
+// Batch returns the rows that a lane publishes now in one call: of each key the first ones, in order. Lanes from
+// Workers on are for keys that were not accepted the last time.
+func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
+	list := &e.ready[0]
+	if lane >= e.Workers {
+		list = &e.ready[1]
+	}
+	o := &e.outage
+	if e.stopping || len(*list) == 0 || o.probing || now.Before(o.until) {
+		return nil
+	}
+	most, keys, bytes := e.limiter.Rows(e.Limits.Batch, now), len(*list), e.Limits.Bytes/2
+	if o.failures > 0 {
+		keys = min(keys, probeKeys)
+	}
+	for ; keys > 0 && len(batch) < most && bytes > 0; keys-- {
+		k := (*list)[0]
+		*list = (*list)[1:]
+		k.ready = false
+		alone := k.unanswered >= aloneAfter
+		if alone && len(batch) > 0 {
+			e.list(k)
+			continue
+		}
+		n := e.prefix(k, most-len(batch), bytes, now)
+		if o.failures > 0 || alone {
+			n = min(n, 1)
+		}
+		for _, r := range k.queue[:n] {
+			bytes -= r.Size
+			batch = append(batch, r)
+		}
+		k.queue, k.wire = k.queue[n:], n
+		e.queued -= n
+		e.idle(k)
+		if alone && n > 0 {
+			break
+		}
+	}
+	if len(batch) > 0 {
+		e.publishing++
+		o.probing = o.failures > 0
+		e.limiter.Spend(len(batch))
+	}
+	return batch
+}
+
+// prefix returns how many of a key's rows may be published now. If its first row may not, the key is closed, or the
+// row fails.
+func (e *Engine) prefix(k *key, most int, bytes int64, now time.Time) int {
+	for i, r := range k.queue {
+		h := e.holds.topics[addressOf(r)]
+		switch {
+		case i > 0 && (i == most || bytes <= 0 || k.hold != nil || h != nil),
+			i > 0 && (r.after.After(now) || r.Invalid != nil || e.expired(r, now)):
+			return i
+		case r.Invalid != nil:
+			e.refused(k, 1, permanent(r.Invalid), e.Table.KeepsFailures())
+			return 0
+		case e.expired(r, now):
+			e.expire(k, now)
+			return 0
+		case h != nil && h != k.hold:
+			e.wait(k, h)
+			return 0
+		case r.after.After(now):
+			e.rest(k, CauseRetry, r.after)
+			return 0
+		}
+		bytes -= r.Size
+	}
+	return len(k.queue)
+}
+
+func permanent(err error) error {
+	if publisher.ClassOf(err) != publisher.Permanent {
+		return publisher.PermanentError("invalid row", "%w", err)
+	}
+	return err
+}
+
+// errExpired is wrapped by the error of a row that failed because it was too old to be published.
+var errExpired = errors.New("expired")
+
+// clock estimates the database's clock from the last read, since the times of rows are taken from that clock. The
+// estimate is never ahead.
+type clock struct {
+	database time.Time // time in the database; zero if nothing is known
+	at       time.Time // when it was that time there, by the monotonic clock
+}
+
+// since returns how long ago a time of the database was, or 0 if the database's time is not known.
+func (c *clock) since(t, now time.Time) time.Duration {
+	if c.database.IsZero() {
+		return 0
+	}
+	return c.database.Add(now.Sub(c.at)).Sub(t)
+}
+
+// expired reports whether a row is too old to be published. An invalid row fails for being invalid instead.
+func (e *Engine) expired(r *Row, now time.Time) bool {
+	return e.To.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && r.Invalid == nil && e.clock.since(r.Due, now) > e.To.MaxAge
+}
+
+// expire makes the first rows of a key fail that are too old, instead of being published. This needs no broker, so it
+// also happens during an outage. Where failed rows block their keys, the first one has to be retried or discarded
+// before the next ones.
+func (e *Engine) expire(k *key, now time.Time) {
+	n := 1
+	for n < len(k.queue) && !e.blocks && e.expired(k.queue[n], now) {
+		n++
+	}
+	err := publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, e.To.MaxAge)
+	e.refused(k, n, err, true)
+}
+
+// down notes that nothing can be published to the destination.
+func (e *Engine) down(err error, now time.Time) {
+	o := &e.outage
+	o.cause, o.err = classCause(publisher.ClassOf(err)), err
+	o.failures++
+	most := retry.LongestPause(0, o.failures)
+	o.until = now.Add(most/2 + e.Jitter(most/2))
+	if o.failures == 1 && !e.To.Reported.Logged(err) {
+		e.Logger.Warn("destination is held", "reason", o.cause, "error", err)
+	}
+}
+
+// up notes that the broker works.
+func (e *Engine) up(reported *report.Outage) {
+	if e.outage.failures > 0 {
+		reported.Over()
+		e.Logger.Info("destination is back")
+	}
+	e.outage = outage{}
+}
+
+// idleOutage ends an outage of which nothing is left that could try the destination: its rows have expired, or their
+// shards were given away. Whether the broker can be reached, the relay's probe says.
+func (e *Engine) idleOutage(now time.Time) {
+	o := &e.outage
+	left := len(e.flying) + len(e.resting) + len(e.waits.by)
+	if o.failures > 0 && !o.probing && !now.Before(o.until) && left == 0 {
+		e.outage = outage{}
+		e.To.Reported.Over()
+		e.Logger.Info("outage ended: no rows are left to try the destination with")
+	}
+}

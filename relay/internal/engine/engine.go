@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/keys"
+	"github.com/outbox-relay/outbox-relay/relay/internal/rate"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// Engine is the state of one destination. One goroutine uses it.
+type Engine struct {
+	Setup
+	ordered bool // order values give the order of rows
+	blocks  bool // failed rows block their keys
+	tails   int  // number of tails
+
+	tail, dueTail tail
+	keys          map[uint64]*key // by name; those that are not known are open
+	resting       retry.Alarms[*key]
+	closed        int // keys that are read by themselves
+	waits         waits
+	holds         holds
+	blocked       blocked
+	sweep         sweep
+	held          map[Cause]int // keys that rest or wait
+	vain          int           // keys that were tried in vain since one went on
+	resume        time.Time     // when keys are read again, if very many were
+	shortDue      time.Time     // when keys that wait for room are looked at
+
+	flying map[string]*Row // rows in flight, by identity
+	bytes  int64
+	queued int               // rows that wait in the queues of their keys
+	gone   map[string]uint64 // rows that were settled during reads: the number of the last read then
+	forgot uint64            // number of the read up to which gone was cleared
+	shards shards
+	reads  reads
+	clock  clock
+
+	ready      [2][]*key // have rows to publish: keys that are likely to go, and those that were not accepted the last time
+	publishing int       // calls under way
+	outage     outage
+	limiter    *rate.Limiter // nil if there is no rate
+	accepted   uint64        // number of accepted rows
+
+	settle           []*Row // accepted rows, to be marked
+	refuse           []Refusal
+	locked, rejected unwritten
+	careful          time.Time // until when marks do not wait for locks
+	unwritable       time.Time // when the log last said that refusals cannot be written
+	stopping         bool
+	unknown          int // rows dropped by the stop that may have been published
+
+	failures report.Failures
+	order    order
+	bell     bell
+
+	// By sentHash: rows whose outcome is unknown may leave memory before they are published again, and an operator may
+	// want rows to be sent again that were accepted.
+	sentUnknown, sentAccepted keys.Recent
+}
+
+// New makes an engine that owns nothing.
+func New(s Setup) *Engine {
+	l := &s.Limits
+	number(&l.Keys, mostKeys)
+	number(&l.Waiting, mostWaiting)
+	number(&l.Holds, mostHolds)
+	number(&l.Hot, hotRows)
+	number(&l.Sweep, sweepPause)
+	l.IdlePoll = max(l.IdlePoll, l.Poll)
+	if s.Jitter == nil {
+		s.Jitter = rand.N[time.Duration]
+	}
+	e := &Engine{
+		Setup: s, ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.To.BlockFailed && s.Table.KeepsFailures(), tails: 1,
+		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}}, blocked: blocked{by: map[uint64]blocking{}},
+		held: map[Cause]int{}, flying: map[string]*Row{}, gone: map[string]uint64{}, shards: newShards(s.Shards),
+		limiter: rate.New(s.To.Rate, s.Shards), failures: report.Failures{Logger: s.Logger}, reads: reads{most: l.Bytes},
+	}
+	e.holds.init(report.NewTopics(s.Logger))
+	e.tail = tail{ordered: e.ordered && !s.Table.Delays(), exact: s.Table.Exact(), late: lateNumber}
+	if s.Table.Timed() {
+		e.tail.late = lateTime
+	}
+	if s.Table.ReadsDue() {
+		e.tails, e.dueTail = 2, tail{due: true, exact: s.Table.Exact()}
+	}
+	return e
+}
+
+func number[T int | time.Duration](n *T, otherwise T) {
+	if *n == 0 {
+		*n = otherwise
+	}
+}
+
+// shards are the shards that this replica relays, with the number of rows of each in flight.
+type shards struct {
+	active  owner.Set
+	flying  []int
+	leaving map[int]time.Time // since when each of these shards is to be released
+	since   []time.Time       // when this replica acquired each shard
+}
+
+func newShards(total int) shards {
+	return shards{flying: make([]int, total), leaving: map[int]time.Time{}, since: make([]time.Time, total)}
+}
+
+// queried returns the shards for a query, nil for all.
+func (s *shards) queried() []int {
+	if s.active.Len() == len(s.flying) {
+		return nil
+	}
+	return s.active.Shards()
+}
+
+// Own records the shards to relay from now on, and those that are to be released. It returns the shards to be released
+// that have nothing in flight any more. What is on the wire of a lost shard is answered and written; all else of it is
+// forgotten. If shards were gained, everything is read from the beginning.
+func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) {
+	lost, gained := e.shards.active.Without(active), active.Without(e.shards.active)
+	e.shards.active = active
+	if lost != (owner.Set{}) {
+		e.lose(lost)
+	}
+	for _, shard := range gained.Shards() {
+		e.shards.since[shard] = now
+	}
+	if gained != (owner.Set{}) {
+		e.begins()
+	}
+	if lost != gained {
+		e.limiter.Own(active.Len(), now)
+	}
+	for shard := range e.shards.leaving {
+		if !leaving.Has(shard) {
+			delete(e.shards.leaving, shard)
+		}
+	}
+	for _, shard := range leaving.Shards() {
+		since, known := e.shards.leaving[shard]
+		if !known {
+			since = now
+			e.shards.leaving[shard] = now
+		}
+		if e.shards.flying[shard] > 0 {
+			e.letGo(shard, now.Sub(since) >= e.Limits.Patience)
+		}
+		if e.shards.flying[shard] == 0 {
+			left.Add(shard)
+		}
+	}
+	return left
+}
+
+// Hint notes that there may be new rows, and whether rows may have been changed by hand: then failed rows may be
+// pending again, and keys may wait for rows that are gone.
+func (e *Engine) Hint(changed bool) {
+	e.ring()
+	e.blocked.asked = true
+	if e.sweep.asked = e.sweep.asked || changed; changed {
+		e.rereadDue()
+	}
+}
+
+// Wake returns when to ask again for reads, batches and writes if nothing happens before. Rows may be handed over if
+// publish is true.
+func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
+	at = now.Add(time.Second) // so that the engine is seen to be alive
+	earlier := func(t time.Time) {
+		if t.Before(at) {
+			at = t
+		}
+	}
+	for _, u := range []*unwritten{&e.locked, &e.rejected} {
+		if u.any() && !e.retrying() {
+			earlier(u.due)
+		}
+	}
+	if e.stopping {
+		return at
+	}
+	if len(e.holds.due) > 0 {
+		earlier(e.holds.due[0].due)
+	}
+	if e.shards.active.Len() == 0 {
+		return at
+	}
+	for kind := range kinds {
+		if due, ok := e.due(kind); ok {
+			earlier(due)
+		}
+	}
+	if len(e.waits.short) > 0 && e.closed < e.room(true) {
+		earlier(e.shortDue)
+	}
+	if publish && !e.outage.probing && (e.outage.until.After(now) || e.limiter != nil) && len(e.ready[0])+len(e.ready[1]) > 0 {
+		earlier(later(e.outage.until, e.limiter.Next(now)))
+	}
+	return at
+}
+
+// Stop drops everything that is not on the wire. What is being written goes on.
+func (e *Engine) Stop() {
+	e.stopping = true
+	e.failures.End()
+	for _, k := range e.keys {
+		for _, r := range k.queue {
+			if k.unanswered > 0 {
+				e.unknown++
+			}
+			e.queued--
+			e.land(r)
+		}
+		k.queue = nil
+	}
+}
+
+// Stopping reports whether Stop has been called.
+func (e *Engine) Stopping() bool { return e.stopping }
+
+// Busy reports whether rows are on the wire or reads are under way.
+func (e *Engine) Busy() bool { return e.publishing > 0 || e.reads.oldest() != 0 }
+
+// Unsettled returns, after the stop, the number of rows that were published, or may have been, and are not settled.
+func (e *Engine) Unsettled() int { return len(e.flying) + e.unknown }
+
+// InFlight returns the number of rows in flight.
+func (e *Engine) InFlight() int { return len(e.flying) }

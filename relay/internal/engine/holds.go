@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// A Cause is the reason why rows are held. It is the label reason of rows_held.
+type Cause = string
+
+const (
+	CauseRetry        Cause = "retry"         // refused, waiting for the next try
+	CauseTopology     Cause = "topology"      // the topic, stream, exchange or queue is missing
+	CauseUnavailable  Cause = "unavailable"   // the broker, the topic or the partition is down
+	CauseFailed       Cause = "failed"        // would have failed, but the table cannot record it
+	CauseBehindFailed Cause = "behind_failed" // waits for a failed row of the same key to be retried or discarded
+	CausePaused       Cause = "paused"        // due while the destination is paused
+	causeOrder        Cause = "order"         // goes on as soon as the rows of its key have been read
+)
+
+// Causes are all causes.
+var Causes = []Cause{CauseRetry, CauseTopology, CauseUnavailable, CauseFailed, causeOrder, CauseBehindFailed, CausePaused}
+
+// A hold is a circuit breaker for something at the broker that is in trouble. Keys whose first row meets it wait. One
+// of them tries it now and then, with growing pauses.
+type hold struct {
+	fate     publisher.Fate
+	cause    Cause
+	err      error
+	topics   []publisher.Address // addresses whose rows share the fate; none if the address does not decide that
+	keys     []uint64            // keys that wait, in the order in which they came, with some that do not wait any more
+	live     int                 // number of those that do
+	passed   []string            // topics of rows without a key that wait and are not remembered
+	probe    *key                // key that tries, or nil
+	gone     int                 // keys in a row of which nothing was left to try
+	failures int                 // failed tries in a row
+	since    time.Time
+	due      time.Time // of the next try
+	place    int       // among the holds that wait for it, -1 while a key tries
+	logged   []string  // reasons that were logged, in short
+	repeats  bool      // each try may leave a copy
+}
+
+// When and Place make a hold wait for its next try; see [retry.Alarms].
+func (h *hold) When() time.Time { return h.due }
+func (h *hold) Place() *int     { return &h.place }
+
+type holds struct {
+	by      map[publisher.Fate]*hold
+	topics  map[publisher.Address]*hold
+	begun   []*hold // oldest first, with some that have ended
+	logged  int     // number of holds whose beginning was logged
+	due     retry.Alarms[*hold]
+	repeats retry.Repeats
+	passed  map[string]int // number of holds for which rows of a topic wait that have no key
+	log     report.Topics
+}
+
+func causeOf(h *hold) Cause {
+	if h == nil {
+		return causeOrder
+	}
+	return h.cause
+}
+
+// classCause returns the cause for which rows with such an answer are held.
+func classCause(class publisher.Class) Cause {
+	if class == publisher.Topology {
+		return CauseTopology
+	}
+	return CauseUnavailable
+}
+
+// concerns reports whether a row meets the hold, as far as its address decides that.
+func (h *hold) concerns(r *Row) bool {
+	return len(h.topics) == 0 || slices.Contains(h.topics, addressOf(r))
+}
+
+// join adds a key that waits.
+func (h *hold) join(e *Engine, key uint64) {
+	if len(h.keys) == cap(h.keys) {
+		h.keys = slices.DeleteFunc(h.keys, func(key uint64) bool { return e.waits.by[key].hold != h })
+	}
+	h.keys = append(h.keys, key)
+	h.live++
+}
+
+// passOver notes that a row without a key waits and is not remembered. While such a hold lasts, sweeps leave rows of
+// its topic alone.
+func (hs *holds) passOver(h *hold, topic string) {
+	if !slices.Contains(h.passed, topic) && len(h.passed) < mostHoldsShown {
+		topic = strings.Clone(topic)
+		h.passed = append(h.passed, topic)
+		hs.passed[topic]++
+	}
+}
+
+// hold makes a key wait for what the answer for its first row says is in trouble.
+func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
+	c := classCause(publisher.ClassOf(err))
+	h := e.holds.by[f]
+	part := f.Kind == publisher.FatePartition || f.Kind == publisher.FateBroker
+	if h == nil && len(e.holds.by) >= e.Limits.Holds || k.keyless && part { // such a row may go to another partition the next time
+		k.tries++
+		e.rest(k, c, now.Add(e.pause(k.tries)))
+		return
+	}
+	tried := k.hold == h && h != nil
+	if h == nil {
+		h = &hold{fate: f, since: now, place: -1, cause: c}
+		e.holds.by[f] = h
+		e.holds.begun = append(e.holds.begun, h)
+	}
+	if to := addressOf(k.queue[0]); publisher.ScopeOf(err) == publisher.ScopeTopic && e.holds.topics[to] != h {
+		to.Topic, to.Exchange = strings.Clone(to.Topic), strings.Clone(to.Exchange) // they lie among the bytes of other rows
+		e.holds.topics[to] = h
+		h.topics = append(h.topics, to)
+	}
+	repeats := publisher.Repeats(err)
+	if repeats {
+		e.Measure.Republish()
+	}
+	if h.failures == 0 || tried || repeats && !h.repeats {
+		e.prolong(h, c, err, now)
+	}
+	e.wait(k, h)
+}
+
+// prolong notes that a hold has begun or that a try has failed.
+func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
+	before := h.cause
+	e.held[before] -= h.live
+	e.held[c] += h.live
+	h.cause, h.err, h.gone = c, err, 0
+	h.failures++
+	h.due = now.Add(e.pause(h.failures))
+	if h.repeats = publisher.Repeats(err); h.repeats {
+		h.due = later(h.due, now.Add(e.holds.repeats.Pause(h.fate, now)))
+	}
+	e.holds.due.Set(h)
+	e.announce(h, before != c, now)
+}
+
+// announce logs that a hold has begun, or has another reason. Part of a topic has to be held for a moment before:
+// leaders move in less time.
+func (e *Engine) announce(h *hold, other bool, now time.Time) {
+	short, news := publisher.ShortOf(h.err), h.failures == 1 || other
+	if len(h.topics) == 0 {
+		news = now.Sub(h.since) >= partialAfter && !slices.Contains(h.logged, short)
+	}
+	if !news {
+		return
+	}
+	if len(h.logged) == 0 {
+		e.holds.logged++
+	}
+	h.logged = append(h.logged, short)
+	e.holds.report(h, h.cause, now)
+}
+
+const partialAfter = 2 * time.Second
+
+// report logs a change of a hold; with the reason "" its end.
+func (hs *holds) report(h *hold, reason Cause, now time.Time) {
+	change, what := report.Change{Part: len(h.topics) == 0, Reason: reason}, h.fate.String()
+	if !change.Part {
+		what = h.topics[0].Topic
+	}
+	hs.log.Add(change, what, h.err, now)
+}
+
+// try makes a key try each hold whose time has come. If nothing was left of the last keys that did, more and more are
+// read at once: all of them may have been deleted.
+func (e *Engine) try(now time.Time) {
+	for h, due := e.holds.due.Past(now); due; h, due = e.holds.due.Past(now) {
+		for n := 1 << min(h.gone, 6); len(h.keys) > 0 && n > 0; {
+			key := h.keys[0]
+			if e.waits.by[key].hold == h {
+				k, ok := e.resumes(key, now)
+				if !ok {
+					break
+				}
+				if n--; h.probe == nil {
+					h.probe, k.hold = k, h
+				}
+			}
+			h.keys = h.keys[1:]
+		}
+		switch {
+		case h.probe != nil:
+			e.holds.due.Cancel(h)
+		case len(h.keys) > 0: // there is no room
+			h.due = now.Add(retry.ShortestHold)
+			e.holds.due.Set(h)
+		default:
+			e.release(h, now) // what waited for it is gone, or not remembered: the next row that meets it tries
+		}
+	}
+}
+
+// unprobe makes another key try the hold that a key was to try.
+func (e *Engine) unprobe(k *key) {
+	if h := k.hold; h != nil {
+		h.probe, k.hold = nil, nil
+		e.holds.due.Set(h)
+	}
+}
+
+// release ends a hold: what waited for it may go on.
+func (e *Engine) release(h *hold, now time.Time) {
+	if h.probe != nil {
+		h.probe.hold, h.probe = nil, nil
+	}
+	delete(e.holds.by, h.fate)
+	for _, to := range h.topics {
+		if e.holds.topics[to] == h {
+			delete(e.holds.topics, to)
+		}
+	}
+	e.holds.due.Cancel(h)
+	e.holds.repeats.Relent(h.fate)
+	e.waits.freed = append(e.waits.freed, h)
+	for _, topic := range h.passed {
+		if e.holds.passed[topic]--; e.holds.passed[topic] == 0 {
+			delete(e.holds.passed, topic)
+		}
+		e.sweep.asked = true
+	}
+	if len(h.logged) > 0 {
+		e.holds.logged--
+		e.holds.report(h, "", now)
+	}
+	if hs := &e.holds; len(hs.begun) > 2*len(hs.by)+mostHoldsShown {
+		hs.begun = slices.DeleteFunc(hs.begun, func(h *hold) bool { return hs.by[h.fate] != h })
+	}
+}
+
+// oldest returns the holds that have not ended, oldest first.
+func (hs *holds) oldest() iter.Seq[*hold] {
+	return func(yield func(*hold) bool) {
+		for _, h := range hs.begun {
+			if hs.by[h.fate] == h && !yield(h) {
+				return
+			}
+		}
+	}
+}
+
+func (hs *holds) init(log report.Topics) {
+	*hs = holds{
+		by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: retry.Repeats{}, passed: map[string]int{}, log: log,
+	}
+}

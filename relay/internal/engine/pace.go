@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"math"
+	"time"
+)
+
+// bell decides how long the tail rests, and whether writers are to ring meanwhile. While rows are few, each writer is
+// to ring: a notification in each transaction then costs little, and the relay need not poll. Commits that notify wait
+// for one another, so when rows are many, writers do not ring, and the relay polls often.
+type bell struct {
+	up    bool      // writers can ring
+	armed time.Time // since when each writer rings; zero if they do not
+	rings float64   // writers that may ring per second from now on; 0 if none is to ring
+
+	pause  time.Duration // of the tail
+	active time.Time     // when new rows last came
+	rate   float64       // rows per second
+	rated  time.Time
+	calm   time.Time // since when rows have been few
+	steady bool      // many rows come at once, and the next read is not far away
+}
+
+const (
+	// ShortestPause is the shortest time between two first pages.
+	ShortestPause = time.Millisecond
+
+	mostRings  = 400 // commits a second that notify, at most
+	calmAfter  = time.Second
+	calmShare  = 0.75
+	rateShare  = 250 * time.Millisecond
+	awakePause = 4 * time.Millisecond // for a while after rows came, if writers can wake the relay afterwards
+	awakeFor   = 20 * time.Millisecond
+	idleAfter  = 10 * time.Second
+
+	flowShare  = 4  // rest while rows flow, as a multiple of the time that the read took
+	restShare  = 20 // rest otherwise
+	flowRows   = 16
+	busyRest   = 25 * time.Millisecond // shortest rest while more rows flow
+	droppedRow = 20 * time.Microsecond // rest for each row that was read again in vain
+)
+
+// SetBell records whether writers can ring, and since when each of them does.
+func (e *Engine) SetBell(up bool, armed time.Time) { e.bell.up, e.bell.armed = up, armed }
+
+// Rings returns how many writers may ring per second, or 0 if none is to ring.
+func (e *Engine) Rings() float64 { return e.bell.rings }
+
+// ring makes the tails look at once, unless many rows are coming: then a read for each writer would bring only a few
+// of them.
+func (e *Engine) ring() {
+	if !e.bell.steady {
+		e.tail.poll, e.dueTail.poll = time.Time{}, time.Time{}
+	}
+}
+
+// stir notes that new rows came.
+func (e *Engine) stir(fresh int, now time.Time) {
+	if fresh > 0 {
+		e.bell.active = now
+	}
+}
+
+// pace sets when a tail is read next, after a page with some new rows and others.
+func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
+	b := &e.bell
+	look := max(now.Sub(r.began)-r.TailPage.Distance-time.Duration(fresh+dropped)*50*time.Microsecond, 100*time.Microsecond)
+	rung := !b.armed.IsZero() && now.Sub(b.armed) > awakeFor
+	idle := now.Sub(b.active)
+	longest := e.Limits.Poll
+	switch {
+	case rung && now.Sub(b.armed) >= idleAfter && idle >= idleAfter:
+		longest = e.Limits.IdlePoll
+	case b.up && !rung && idle < awakeFor:
+		longest = min(longest, awakePause)
+	}
+	switch {
+	case t.due:
+		b.pause = max(b.pause, ShortestPause)
+	case rung:
+		b.pause = longest
+	case fresh > 0:
+		b.pause = ShortestPause
+	default:
+		b.pause = min(max(2*b.pause, ShortestPause), longest)
+	}
+	rest := restShare * look
+	switch {
+	case fresh > 0 && (fresh <= flowRows || b.rate < mostRings*5):
+		rest = flowShare * look
+	case fresh > flowRows:
+		rest = max(rest, min(busyRest, e.Limits.Poll))
+	}
+	b.steady = fresh > flowRows && rest <= e.Limits.Poll && !rung
+	t.poll = now.Add(max(min(rest, time.Second), b.pause, time.Duration(dropped)*droppedRow))
+	if next := now.Add(r.TailPage.Next); t.due && r.TailPage.Next > 0 && next.Before(t.poll) {
+		t.poll = later(next, now.Add(ShortestPause))
+	}
+	if !t.due {
+		e.measureRate(fresh, now)
+	}
+}
+
+// measureRate counts new rows, and decides whether writers are to ring.
+func (e *Engine) measureRate(fresh int, now time.Time) {
+	b := &e.bell
+	b.rate = b.rate*math.Exp(-now.Sub(b.rated).Seconds()/rateShare.Seconds()) + float64(fresh)/rateShare.Seconds()
+	b.rated = now
+	switch {
+	case b.rate >= mostRings:
+		b.calm = now.Add(calmAfter)
+		b.rings = 0
+	case b.rate < calmShare*mostRings && !now.Before(b.calm):
+		b.rings = mostRings
+	}
+}

@@ -1,0 +1,415 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
+
+// Kind is the kind of a read.
+type Kind uint8
+
+// Kinds of reads. Reads of keys are made beside the others.
+const (
+	Tail   Kind = iota // pending rows in table order
+	Due                // pending rows by their available_at
+	Sweep              // pending rows in table order, without their contents
+	Failed             // the keys of failed rows
+	Keys               // the first pending rows of some keys
+	kinds
+)
+
+// A Read is one statement, and its result. Do makes it.
+type Read struct {
+	Kind   Kind
+	number uint64
+	began  time.Time
+
+	tail    outbox.TailQuery
+	keys    outbox.KeysQuery
+	sweep   outbox.SweepQuery
+	blocked outbox.BlockedQuery
+	first   bool   // a tail's first page
+	floor   uint64 // of a first page: transactions with this number or a higher one insert only after its beginning
+	asked   []*key // of keys
+	rows    int    // rows that it may bring, and bytes
+	bytes   int64
+
+	TailPage    outbox.TailPage
+	KeysPage    outbox.KeysPage
+	SweepPage   outbox.SweepPage
+	BlockedPage outbox.BlockedPage
+	err         error
+}
+
+// A Reader makes reads. [outbox.Table] is one.
+type Reader interface {
+	Tail(context.Context, outbox.TailQuery) (outbox.TailPage, error)
+	Keys(context.Context, outbox.KeysQuery) (outbox.KeysPage, error)
+	Sweep(context.Context, outbox.SweepQuery) (outbox.SweepPage, error)
+	Blocked(context.Context, outbox.BlockedQuery) (outbox.BlockedPage, error)
+}
+
+// Do makes the read. Any goroutine may call it; the engine does not look at the read until it is given back.
+func (r *Read) Do(ctx context.Context, from Reader) (err error) {
+	switch r.Kind {
+	case Keys:
+		r.KeysPage, err = from.Keys(ctx, r.keys)
+	case Sweep:
+		r.SweepPage, err = from.Sweep(ctx, r.sweep)
+	case Failed:
+		r.BlockedPage, err = from.Blocked(ctx, r.blocked)
+	default:
+		r.TailPage, err = from.Tail(ctx, r.tail)
+	}
+	return err
+}
+
+// Wants returns the size of the first row if there was no room for it, so that nothing was read.
+func (r *Read) Wants() int64 { return max(r.TailPage.Wants, r.KeysPage.Wants) }
+
+// reads are the reads that are under way: one of keys, and one of the other kinds.
+type reads struct {
+	last  uint64 // number of the last read
+	under [2]*Read
+	stale bool             // what the read of another kind than keys brings is not to be taken: the tails begin anew
+	turn  Kind             // kind of the last read, other than of keys
+	rests [kinds]time.Time // until when reads of a kind rest
+	most  int64            // bytes of one read; less than the limit while they take too long
+	wants int64            // bytes of the first row of a key for which there was no room
+}
+
+func slot(k Kind) int {
+	if k == Keys {
+		return 1
+	}
+	return 0
+}
+
+// oldest returns the number of the first of the reads that are under way, 0 for none.
+func (s *reads) oldest() (number uint64) {
+	for _, r := range s.under {
+		if r != nil && (number == 0 || r.number < number) {
+			number = r.number
+		}
+	}
+	return number
+}
+
+// freeRows returns how many rows there is room for.
+func (e *Engine) freeRows() int {
+	n := min(e.Limits.Rows-len(e.flying), e.limiter.Ahead()-e.queued)
+	for _, r := range e.reads.under {
+		if r != nil {
+			n -= r.rows
+		}
+	}
+	return n
+}
+
+// freeBytes returns how much may be read at once, and how large the first row may be. A row that is too large for the
+// room waits until there is room for it, or until almost nothing is in flight except rows that cannot be written,
+// which may stay for ever.
+func (e *Engine) freeBytes(wants int64) (bytes, first int64) {
+	bytes = e.Limits.Bytes - e.bytes
+	others := false
+	for _, r := range e.reads.under {
+		if r != nil {
+			bytes -= r.bytes
+			others = others || r.rows > 0
+		}
+	}
+	almostAll := e.Limits.Bytes - e.Limits.Bytes/4
+	switch {
+	case bytes+e.unwrittenBytes() >= almostAll && !others:
+		bytes, first = max(bytes, 1), math.MaxInt64
+	case bytes > 0 && bytes >= wants:
+		first = bytes
+	default:
+		return 0, 0
+	}
+	return min(bytes, e.reads.most), first
+}
+
+// Next returns the read to make now, or nil. There may be two reads under way at a time, so the user asks until it is
+// nil.
+func (e *Engine) Next(now time.Time) *Read {
+	if e.stopping {
+		return nil
+	}
+	e.try(now)
+	e.promote(now)
+	e.idleOutage(now)
+	if e.shards.active.Len() == 0 {
+		return nil
+	}
+	for i := range kinds { // the kinds take turns
+		kind := (e.reads.turn + 1 + i) % kinds
+		if at, ok := e.due(kind); ok && !at.After(now) {
+			if r := e.query(kind, now); r != nil {
+				return e.begin(r, now)
+			}
+		}
+	}
+	return nil
+}
+
+// due returns when a read of a kind may be made, if there is one to make.
+func (e *Engine) due(kind Kind) (at time.Time, ok bool) {
+	if e.reads.under[slot(kind)] != nil {
+		return at, false
+	}
+	switch kind {
+	case Keys:
+		at, ok = e.keysDue()
+	case Sweep:
+		at, ok = e.sweepDue()
+	case Failed:
+		at, ok = e.listDue()
+	default:
+		at, ok = e.tailDue(e.tailOf(kind))
+	}
+	return later(at, e.reads.rests[kind]), ok
+}
+
+// tailOf returns the tail of a kind of read, nil if there is none.
+func (e *Engine) tailOf(kind Kind) *tail {
+	switch {
+	case kind == Tail:
+		return &e.tail
+	case e.tails > 1:
+		return &e.dueTail
+	}
+	return nil
+}
+
+// tailDue returns when the next page of a tail is to be read, if there is room for it. A quarter of the room is left
+// to keys that are read by themselves.
+func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
+	if t == nil || e.blocks && !e.blocked.ready() || e.tailRows() < e.least() {
+		return at, false
+	}
+	if e.waits.jammed && e.waiting() > e.Limits.Waiting*9/10 {
+		return at, false
+	}
+	if bytes, _ := e.freeBytes(t.wants); bytes == 0 {
+		return at, false
+	}
+	if t.more {
+		return at, true
+	}
+	return t.poll, true
+}
+
+func (e *Engine) tailRows() int { return e.freeRows() - e.Limits.Rows/4 }
+
+// least returns how many rows of room make a page worthwhile.
+func (e *Engine) least() int {
+	return max(1, min(e.Limits.Batch, e.Limits.Rows/2, e.limiter.Furthest()/2, (e.Limits.Rows-e.stuck()-e.Limits.Rows/4)/2))
+}
+
+// query returns the read of a kind.
+func (e *Engine) query(kind Kind, now time.Time) *Read {
+	switch kind {
+	case Keys:
+		r := e.readKeys(now)
+		if r.bytes, r.keys.First = e.freeBytes(e.reads.wants); r.bytes == 0 {
+			for _, k := range r.asked {
+				e.again(k, now.Add(shortRest))
+			}
+			return nil
+		}
+		r.keys.Bytes = r.bytes
+		return r
+	case Sweep:
+		return e.readSweep()
+	case Failed:
+		return e.readList()
+	default: // a tail
+	}
+	if e.waits.jammed {
+		e.waits.jammed = false
+		if e.begins(); e.blocks {
+			return nil // the failed rows are listed first
+		}
+	}
+	t := e.tailOf(kind)
+	r := t.query(now)
+	r.bytes, r.tail.First = e.freeBytes(t.wants)
+	r.rows = min(e.Limits.Batch, e.tailRows())
+	r.tail.Rows, r.tail.Bytes, r.tail.Shards = r.rows, r.bytes, e.shards.queried()
+	return r
+}
+
+// begin notes that a read is under way.
+func (e *Engine) begin(r *Read, now time.Time) *Read {
+	s := &e.reads
+	s.last++
+	r.number, r.began = s.last, now
+	s.under[slot(r.Kind)] = r
+	if r.Kind != Keys {
+		s.turn, s.stale = r.Kind, false
+	}
+	return r
+}
+
+// Taken takes the result of a read, or the error of one that has failed. It returns how many rows were new.
+func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
+	s, took := &e.reads, now.Sub(r.began)
+	r.err = err
+	for _, at := range []time.Time{r.TailPage.Visible.Now, r.KeysPage.Visible.Now} {
+		if !at.IsZero() {
+			e.clock = clock{at, now}
+		}
+	}
+	s.under[slot(r.Kind)] = nil
+	if err != nil {
+		s.rests[r.Kind] = now.Add(took)
+		s.most = max(s.most/4, 1)
+	} else if took < StatementTimeout/8 {
+		s.most = min(2*s.most, e.Limits.Bytes)
+	}
+	stale := s.stale && r.Kind != Keys || e.stopping
+	switch {
+	case r.Kind == Keys:
+		s.rests[Keys] = now.Add(took)
+		if !e.Table.KeyIndexed() {
+			s.rests[Keys] = now.Add(unindexedShare * took)
+		}
+		s.wants = r.KeysPage.Wants
+		if !e.stopping {
+			fresh = e.took(r, now)
+		}
+	case err != nil, stale:
+	case r.Kind == Failed:
+		s.rests[Failed] = now.Add(took)
+		e.listed(r, now)
+	case r.Kind == Sweep:
+		s.rests[Sweep] = now.Add(unindexedShare * took)
+		e.swept(r, took, now)
+	default:
+		fresh = e.taken(r, now)
+	}
+	e.forget()
+	return fresh
+}
+
+// unindexedShare is how long reads rest that go over many rows, as a multiple of the time that they took.
+const unindexedShare = 4
+
+// taken takes the rows of a tail's page.
+func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
+	t := e.tailOf(r.Kind)
+	dropped := 0
+	rows, whole := t.page(r, now)
+	for i := range rows {
+		switch row := &rows[i]; {
+		case e.waits.jammed:
+		case e.admit(row, r.number, now):
+			fresh++
+		default:
+			dropped++
+		}
+	}
+	if e.stir(fresh, now); whole && !t.more {
+		e.pace(t, r, fresh, dropped, now)
+	}
+	return fresh
+}
+
+// admit takes a row of a tail's page, unless it is known or its key is closed.
+func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
+	if !e.shards.active.Has(row.Shard) {
+		return false
+	}
+	name := nameOf(row.Hash, row.Delayed)
+	known := e.isKnown(row.Identity(), read)
+	k := e.keys[name]
+	if !keyless(row) {
+		e.hasKey(name)
+	}
+	switch {
+	case e.blocked.has(row.Hash):
+		return false
+	case known && e.elsewhere(row.Identity(), name) && (k == nil || k.state == open) && !e.waits.has(name),
+		!known && k != nil && e.follows(k, row, read): // it was committed late: all are read in order
+		e.rest(e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard), causeOrder, now)
+	}
+	if e.drops(name, row.Position.Ordinal) || known || e.waits.jammed {
+		return false
+	}
+	k = e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard)
+	if e.isHot(k) && e.closed < e.room(false) {
+		// It leaves room to others: the rest of its rows is read in turn.
+		e.enter(k, draining)
+		k.rows, k.last, k.brought, k.low, k.missed = fewRows, row.Position.Ordinal, 0, nil, true
+		k.dropped = row.Position.Ordinal
+		if len(k.queue) == 0 && k.wire == 0 {
+			e.further(k, now)
+		}
+		return false
+	}
+	return e.take(row, k, read, now)
+}
+
+// hasKey notes that a key is one: a row without a key may have the same hash.
+func (e *Engine) hasKey(name uint64) {
+	if k := e.keys[name]; k != nil {
+		k.keyless = false
+	}
+	if w, waits := e.waits.by[name]; waits && w.alone {
+		w.alone = false
+		e.waits.by[name] = w
+		e.waits.alone--
+	}
+}
+
+// isHot reports whether a key has a quarter of all that may be in flight.
+func (e *Engine) isHot(k *key) bool {
+	return k.flying >= max(1, e.Limits.Rows/4) || k.bytes >= e.Limits.Bytes/4 && k.flying > 0
+}
+
+// begins makes the tails begin at the very beginning.
+func (e *Engine) begins() {
+	if e.waits.jammed { // they do so later, and the sweep goes as far as the tail has come
+		return
+	}
+	e.tail.again()
+	e.dueTail.again()
+	e.blocked.gained, e.blocked.on = e.reads.last, false // what is read again may have failed rows that are not known
+	e.reads.stale = e.reads.under[slot(Tail)] != nil
+}
+
+// rereadDue makes the tail of due rows begin anew, since no sweep finds what it has missed.
+func (e *Engine) rereadDue() {
+	e.dueTail.again()
+	if r := e.reads.under[slot(Due)]; r != nil && r.Kind == Due {
+		e.reads.stale = true
+	}
+}
+
+// forget forgets rows that were settled before all reads that are under way.
+func (e *Engine) forget() {
+	switch oldest := e.reads.oldest(); {
+	case len(e.gone) == 0:
+	case oldest == 0:
+		clear(e.gone)
+	case oldest > e.forgot:
+		e.forgot = oldest
+		for identity, number := range e.gone {
+			if number < oldest {
+				delete(e.gone, identity)
+			}
+		}
+	}
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

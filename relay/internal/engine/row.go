@@ -1,0 +1,123 @@
+package engine
+
+import (
+	"hash/maphash"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// A Row is in flight: from its read until its outcome is known to be written. Only the engine touches it, except that a
+// worker reads it while it is on the wire.
+type Row struct {
+	*outbox.Row
+	Size  int64
+	Try   int64                             // number of the next attempt
+	Ended func(failed error, now time.Time) // called when the row is marked or has failed; nil if there is nothing to call
+
+	key      *key
+	read     uint64    // number of the read that has brought it
+	topic    string    // its own, before a template was applied
+	stamp    uint32    // see stampOf
+	after    time.Time // end of the backoff of its last refusal
+	answered time.Time // when it was accepted
+}
+
+// rowOverhead is the approximate memory that a row in flight takes in addition to its message, in bytes.
+const rowOverhead = 400
+
+// dueKeys distinguishes the keys of rows that are read by their available_at from those of rows in table order. They
+// keep an order of their own, and rows in table order do not wait for them.
+const dueKeys = 0x9e3779b97f4a7c15
+
+// nameOf returns the name of a key.
+func nameOf(hash uint64, due bool) uint64 {
+	if due {
+		return hash ^ dueKeys
+	}
+	return hash
+}
+
+func keyless(r *outbox.Row) bool { _, keyed := r.Key(); return !keyed }
+
+var seed = maphash.MakeSeed()
+
+// stampOf identifies what may be wrong with a row: which one it is, and its topic. 0 is none.
+func stampOf(identity, topic string) uint32 {
+	return uint32(maphash.String(seed, identity)^maphash.String(seed, topic)) | 1
+}
+
+// sentHash identifies a row among those that were sent.
+func sentHash(r *Row) uint64 { return maphash.String(seed, r.Identity()) }
+
+// addressOf returns where a row is published to.
+func addressOf(r *Row) publisher.Address {
+	return publisher.Address{Topic: r.Message.Topic, Exchange: r.Message.Exchange}
+}
+
+// finish ends the row's span.
+func (r *Row) finish(failed error, now time.Time) {
+	if r.Ended != nil {
+		r.Ended(failed, now)
+	}
+}
+
+// take queues a row that was read, unless it is known, and reports whether it was new.
+func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
+	if !e.shards.active.Has(r.Shard) || e.isKnown(r.Identity(), read) {
+		return false
+	}
+	topic := r.Message.Topic
+	row := &Row{Row: r, key: k, read: read, Try: r.Attempt, topic: topic, stamp: stampOf(r.Identity(), topic)}
+	if !e.Table.KeepsAttempts() && len(k.queue) == 0 {
+		row.Try += k.refused
+	}
+	if r.Retried && (r.Waited >= 0 || k.refused == 0) { // else the clock was set back, and the key has waited by this one
+		row.after = now.Add(retry.Backoff(e.To.BackoffMin, e.To.BackoffMax, r.Message.ID, row.Try) - max(0, r.Waited))
+	}
+	e.To.Prepare(row, now)
+	row.Size = int64(r.Message.Size()) + rowOverhead
+	e.flying[r.Identity()] = row
+	e.bytes += row.Size
+	e.queued++
+	e.shards.flying[r.Shard]++
+	k.flying++
+	if k.keyless && !keyless(r) {
+		e.hasKey(k.name)
+	}
+	k.bytes += row.Size
+	k.queue = append(k.queue, row)
+	e.list(k)
+	return true
+}
+
+// land notes that a row is not in flight any more.
+func (e *Engine) land(r *Row) {
+	delete(e.flying, r.Identity())
+	e.bytes -= r.Size
+	e.shards.flying[r.Shard]--
+	r.key.flying--
+	r.key.bytes -= r.Size
+}
+
+// done lands a row of which a read that is under way may still bring the version before it was written.
+func (e *Engine) done(r *Row) {
+	if e.reads.oldest() != 0 {
+		e.gone[r.Identity()] = e.reads.last
+	}
+	e.land(r)
+}
+
+// isKnown reports whether a row is in flight, or was when the read began that has brought it.
+func (e *Engine) isKnown(identity string, read uint64) bool {
+	gone, is := e.gone[identity]
+	return is && gone >= read || e.flying[identity] != nil
+}
+
+// elsewhere reports whether a row is in flight under another key, which somebody has changed since.
+func (e *Engine) elsewhere(identity string, key uint64) bool {
+	f := e.flying[identity]
+	return f != nil && f.key.name != key
+}

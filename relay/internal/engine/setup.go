@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
+)
+
+// Setup is what an engine is made from.
+type Setup struct {
+	To      Destination
+	Limits  Limits
+	Workers int // number of lanes for rows that are likely to go; see TryLanes
+	Shards  int // total number of shards
+	Table   Table
+	Measure *measure.Destination
+	Logger  *slog.Logger // adds the destination's name
+
+	// Jitter returns a random part of a duration, by default by rand.N.
+	Jitter func(time.Duration) time.Duration
+}
+
+// Destination is what an engine knows of its destination. A MaxAge or Rate of 0 means no limit.
+type Destination struct {
+	MaxAttempts            int64
+	BackoffMin, BackoffMax time.Duration
+	MaxAge                 time.Duration
+	BlockFailed            bool    // a failed row blocks its key
+	Rate                   float64 // rows per second, over all replicas
+	Nowhere                bool    // stands for rows that no destination takes: they are handed to no broker
+
+	Prepare  func(*Row, time.Time) // gives the message of a row its form
+	Reported *report.Outage        // what has been logged of the broker
+}
+
+// Table is what an engine knows of its table.
+type Table interface {
+	Ordinal() bool       // order values are numbers or times, so that the engine can compare them
+	Timed() bool         // they are times of transactions' beginnings
+	Ranked() bool        // new rows may come before older ones
+	Delays() bool        // rows can become due later than they are written, and are read in table order
+	ReadsDue() bool      // rows with available_at have a read of their own
+	Exact() bool         // Row.Writer is the top-level transaction
+	KeyIndexed() bool    // an index leads to the pending rows of a key
+	KeepsFailures() bool // rows can fail
+	KeepsAttempts() bool // tries are counted
+	KeepsErrors() bool   // the reason of a refusal is written
+}
+
+// Limits bound what an engine holds in memory, and its pace. Zero durations and numbers of keys mean the defaults.
+type Limits struct {
+	Batch int   // rows in a read and in a publish
+	Rows  int   // rows in flight
+	Bytes int64 // bytes in flight; a larger row goes alone
+
+	Keys    int // keys that are read by themselves and remembered one by one
+	Waiting int // further keys that wait, of which only the hash is remembered
+	Holds   int
+	Hot     int // a key with more rows than this is not read from its beginning each time
+
+	Poll     time.Duration // longest pause of an owner
+	IdlePoll time.Duration // the same, if writers ring and nothing came for a while
+	Sweep    time.Duration // shortest pause between two sweeps
+	Patience time.Duration // how long a shard that is to be released waits for rows that another session keeps locked
+}
+
+// The defaults. A key takes some 200 bytes, and one that only waits some 45.
+const (
+	mostKeys    = 1 << 17
+	mostWaiting = 1_000_000
+	mostHolds   = 10_000
+	hotRows     = 10_000
+	sweepPause  = 10 * time.Second
+)
+
+// StatementTimeout limits one statement. A connection on which one takes longer counts as dead.
+const StatementTimeout = 30 * time.Second
+
+// TryLanes is the number of lanes, in addition to Workers, for keys that were not accepted the last time. A publish
+// that may stay without an answer does not delay other keys there.
+const TryLanes = 2

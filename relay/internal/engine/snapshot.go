@@ -1,0 +1,107 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+)
+
+// A Snapshot is the published state of a destination.
+type Snapshot struct {
+	InFlight, Blocked int   // numbers of rows in flight, and of keys that wait
+	Stuck             int   // number of rows in flight that cannot be written now
+	Full              bool  // the stuck rows leave no room for others
+	Why               error // why they cannot be written
+	Held              map[Cause]int64
+	Holds             []Hold // oldest first, at most mostHoldsShown
+	Down              error  // why nothing can be published
+	Note              string // what is held at the destination, if it is not down
+}
+
+// Snapshot returns the present state.
+func (e *Engine) Snapshot() Snapshot {
+	s := Snapshot{
+		InFlight: len(e.flying), Blocked: len(e.resting) + len(e.waits.by) + len(e.blocked.by), Held: e.heldRows(), Holds: e.holds.shown(),
+		Note: e.holds.note(), Stuck: e.stuck(), Why: e.why(),
+	}
+	s.Full = (len(e.flying) >= e.Limits.Rows || e.bytes >= e.Limits.Bytes) && s.Stuck >= len(e.flying)
+	if e.outage.failures > 0 {
+		s.Down = e.outage.err
+	}
+	return s
+}
+
+// Report logs which topics are held, or go on, of those that are logged together. last says that there is no later
+// report.
+func (e *Engine) Report(last bool, now time.Time) { e.holds.log.Flush(last, now) }
+
+// heldRows counts the rows that are known to wait, by reason: one for each key.
+func (e *Engine) heldRows() map[Cause]int64 {
+	counts := map[Cause]int64{}
+	for c, n := range maps.All(e.held) {
+		counts[c] += int64(n)
+	}
+	if e.outage.failures > 0 {
+		counts[e.outage.cause] += int64(e.queued)
+	}
+	counts[CauseBehindFailed] += int64(len(e.blocked.by))
+	return counts
+}
+
+// A Hold is something at the broker that is in trouble.
+type Hold struct {
+	Reason string // a [Cause]
+	Kind   string // kind of what is in trouble: a topic, a partition
+	What   string // the kind with the name
+	Topics []string
+	Since  time.Time
+	err    error
+}
+
+// Error returns the broker's last answer, on one line.
+func (h Hold) Error() string {
+	if h.err == nil {
+		return ""
+	}
+	return errtext.Line(h.err)
+}
+
+// mostHoldsShown is the largest number of holds of a destination that are shown, and of topics of each.
+const mostHoldsShown = 20
+
+// shown returns the oldest holds.
+func (hs *holds) shown() (shown []Hold) {
+	for h := range hs.oldest() {
+		one := Hold{Reason: h.cause, Kind: h.fate.Kind.String(), What: h.fate.String(), Since: h.since, err: h.err}
+		for _, t := range h.topics[:min(len(h.topics), mostHoldsShown)] {
+			one.Topics = append(one.Topics, t.Topic)
+		}
+		if shown = append(shown, one); len(shown) == mostHoldsShown {
+			break
+		}
+	}
+	return shown
+}
+
+// note describes what is held: the oldest hold with its reason, and the number of others.
+func (hs *holds) note() string {
+	if hs.logged == 0 {
+		return ""
+	}
+	more := ""
+	if n := hs.logged; n > 1 {
+		more = fmt.Sprintf(" (and %d others)", n-1)
+	}
+	for h := range hs.oldest() {
+		switch {
+		case len(h.logged) == 0:
+		case len(h.topics) > 0:
+			return fmt.Sprintf("rows of topic %q are held%s: %v", h.topics[0].Topic, more, h.err)
+		default:
+			return fmt.Sprintf("rows of %s are held%s: %v", h.fate, more, h.err)
+		}
+	}
+	return ""
+}

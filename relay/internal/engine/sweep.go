@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
+
+// sweep goes over all pending rows up to the tail's cursor, slowly, and takes nothing. A row that is not in flight and
+// whose key is open was missed: its order value is older than its transaction's first write, or another session has
+// made it pending again, or its key did not fit anywhere. (Or it was committed a moment ago.) Its key is closed, and
+// read by itself.
+type sweep struct {
+	at     outbox.Position
+	on     bool
+	met    uint8     // number of the sweep, of which waiting keys remember the last that has met them
+	asked  bool      // as soon as possible
+	strays bool      // rows without a key were forgotten for which no hold is responsible
+	ended  time.Time // end of the last sweep
+	took   time.Duration
+}
+
+const (
+	sweepRows   = 4000
+	strayPause  = 10 * time.Second
+	sweepShare  = 50              // shortest rest after a sweep, as a multiple of the time that it took
+	longestRest = 5 * time.Minute // after a sweep
+)
+
+// sweepDue returns when the next page is to be read, or the next sweep begins, if there is room for what it finds.
+func (e *Engine) sweepDue() (at time.Time, ok bool) {
+	s := &e.sweep
+	switch {
+	case e.tail.cursor.IsZero() && !e.waits.jammed || e.closed >= e.room(true) || len(e.gone) >= e.Limits.Rows:
+		return at, false
+	case s.on || s.asked:
+		return at, true
+	case s.strays:
+		return s.ended.Add(strayPause), true
+	}
+	return s.ended.Add(min(max(e.Limits.Sweep, sweepShare*s.took), longestRest)), true
+}
+
+// readSweep returns the read of the next page.
+func (e *Engine) readSweep() *Read {
+	s := &e.sweep
+	if !s.on {
+		s.on, s.asked, s.strays, s.at, s.took = true, false, false, outbox.Position{}, 0
+		s.met++
+	}
+	return &Read{Kind: Sweep, sweep: outbox.SweepQuery{After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Rows: sweepRows}}
+}
+
+// swept looks at the rows of a page.
+func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
+	s := &e.sweep
+	s.took += took
+	for i := range r.SweepPage.Rows {
+		row := &r.SweepPage.Rows[i]
+		if w, waits := e.waits.by[row.Hash]; waits && w.met != s.met {
+			w.met = s.met
+			e.waits.by[row.Hash] = w
+			e.meets(row, &w, now)
+		}
+		if e.isMissed(row, r.number) {
+			if e.closed >= e.room(true) {
+				return // the next page begins here
+			}
+			if low := e.tail.low; low != nil && row.Position.Ordinal < low.highest {
+				e.tail.distrust() // its marks do not hold for all rows: a sequence was set back, perhaps
+			}
+			e.rest(e.keyOf(row.Hash, false, row.Keyless, row.Shard), causeOrder, now)
+		}
+		s.at = row.Position
+	}
+	if !r.SweepPage.Full {
+		s.on, s.ended = false, now
+		if e.tails > 1 {
+			e.rereadDue()
+		}
+	}
+}
+
+// meets looks at the first row of a key that waits for a hold. If it is not the row that was stopped, or has another
+// topic by now, somebody has changed the rows of the key, which is tried.
+func (e *Engine) meets(row *outbox.SweptRow, w *waiter, now time.Time) {
+	if w.hold != nil && w.stamp != 0 && w.stamp != stampOf(row.Identity, row.Topic) {
+		e.resumes(row.Hash, now)
+	}
+}
+
+// isMissed reports whether a row is not in flight although nothing is known of its key.
+func (e *Engine) isMissed(r *outbox.SweptRow, read uint64) bool {
+	known := e.isKnown(r.Identity, read) && !e.elsewhere(r.Identity, r.Hash)
+	if known || !e.shards.active.Has(r.Shard) || e.waits.has(r.Hash) || e.blocked.has(r.Hash) {
+		return false
+	}
+	if k := e.keys[r.Hash]; k != nil && k.state != open {
+		return false
+	}
+	return !(r.Keyless && e.holds.passed[r.Topic] > 0)
+}

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
+
+// A tail reads pending rows in an order and finds what commits late.
+//
+// Every row at or before the cursor that seen sees has been taken, or was dropped because its key was closed. Writers
+// of a key are serialised: whoever sees a row of a key sees all rows before it. So a younger row may be taken from a
+// page if the page brings, or the rule above covers, everything that is visible in its snapshot (first page) or in
+// seen (further pages).
+type tail struct {
+	due     bool // reads rows by their available_at
+	ordered bool // order values are compared, so that there are marks
+	exact   bool // a row's writer is its top-level transaction
+	late    time.Duration
+
+	seen   *outbox.Visible // of the last first page
+	cursor outbox.Position // zero: before everything
+	more   bool            // the next page goes on from the cursor
+	poll   time.Time       // when the next first page is read
+	wants  int64           // bytes of the next row, for which there was no room
+
+	// First pages begin at the low watermark: a mark that is old enough. How old, is only a guess: the numbers of the
+	// transactions that have ended show whether it was right.
+	marks   []mark // oldest first; the last ones are not complete
+	low     *mark  // the last that a page began at; nil for none
+	highest *int64 // highest order value seen
+	missed  uint64 // a transaction has ended that may have inserted rows before the low watermark; 0 for none
+}
+
+// A mark is the highest order value at a time. Transactions with this number or a higher one insert only after it:
+// their numbers were not assigned when the time had passed for which an order value may be drawn before its
+// transaction's first write.
+type mark struct {
+	at      time.Time // when the page had come that showed the value
+	highest int64
+	number  uint64 // 0 until it is complete
+}
+
+const (
+	mostMarks = 1000
+	markEvery = time.Second
+
+	// lateNumber is how long before its transaction's first write a number may be drawn, and lateTime how long before it
+	// the transaction may have begun, where times are order values. What comes later is found by a sweep.
+	lateNumber = time.Second
+	lateTime   = 5 * time.Second
+)
+
+// query returns the next page's query.
+func (t *tail) query(now time.Time) *Read {
+	r := &Read{Kind: Tail, tail: outbox.TailQuery{After: t.cursor, Due: t.due}}
+	if t.due {
+		r.Kind = Due
+	}
+	if t.more {
+		return r
+	}
+	r.first, r.tail.Seen = true, t.seen
+	if t.low = t.lowAt(now); t.low != nil && t.seen != nil {
+		r.tail.Low, r.floor = &t.low.highest, t.low.number
+	}
+	return r
+}
+
+// lowAt returns the mark at which a first page begins; nil for the very beginning.
+func (t *tail) lowAt(now time.Time) *mark {
+	for i := len(t.marks) - 1; i >= 0; i-- {
+		m := &t.marks[i]
+		if m.number != 0 && now.Sub(m.at) >= t.late && (t.missed == 0 || m.number <= t.missed) {
+			return &mark{m.at, m.highest, m.number}
+		}
+	}
+	return nil
+}
+
+// page returns the rows of a page that may be taken, and whether the page is whole. If not, the next one is read at
+// once.
+func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
+	page := &r.TailPage
+	if t.wants = page.Wants; t.wants > 0 {
+		return nil, false
+	}
+	rows = page.Rows
+	switch {
+	case r.first && r.tail.Low != nil && t.seen.FirstEnded(&page.Visible) < r.floor:
+		// Such a transaction may have inserted an older row of a key before the low watermark. The next page begins before
+		// it.
+		t.missed = t.seen.FirstEnded(&page.Visible)
+		t.poll = time.Time{}
+		return nil, false
+	case r.first:
+		t.missed, t.seen = 0, &page.Visible
+	default:
+		ended := t.seen.FirstEnded(&page.Visible)
+		for i := range rows {
+			// An older row of its key may have been committed since, at a place that was passed. A first page follows.
+			if !t.certain(rows[i].Writer, ended) {
+				if t.more, rows = false, rows[:i]; i > 0 {
+					t.cursor = rows[i-1].Position
+				}
+				t.poll = time.Time{}
+				return rows, false
+			}
+		}
+	}
+	t.advance(page)
+	t.mark(r.began, now, page.Visible.Unassigned)
+	return rows, true
+}
+
+// certain reports whether the last first page has certainly seen what a transaction wrote; ended is the first one that
+// has ended since. A savepoint's number is not among those running: it is higher than its transaction's, and in doubt
+// if one that was running has ended.
+func (t *tail) certain(writer, ended uint64) bool {
+	return t.seen.Sees(writer) && (t.exact || writer < t.seen.Oldest || writer < ended)
+}
+
+// advance moves the cursor. A full page moves it back if it ends before: what lies between is read again.
+func (t *tail) advance(p *outbox.TailPage) {
+	t.more = p.Full
+	for i := range p.Rows {
+		r := &p.Rows[i]
+		if r.After || p.Full {
+			t.cursor = r.Position
+		}
+		if t.ordered && (t.highest == nil || *t.highest < r.Position.Ordinal) {
+			t.highest = new(r.Position.Ordinal)
+		}
+	}
+}
+
+// mark makes a mark once a second, and completes those that are old enough. began is when the read of the page began
+// that brings the number, and now when it ended: the highest value was seen before now, and the number was to be
+// assigned after began.
+func (t *tail) mark(began, now time.Time, number uint64) {
+	if t.highest == nil {
+		return
+	}
+	for i := len(t.marks) - 1; i >= 0 && t.marks[i].number == 0; i-- {
+		if began.Sub(t.marks[i].at) >= t.late {
+			t.marks[i].number = number
+		}
+	}
+	if n := len(t.marks); n > 0 && (now.Sub(t.marks[n-1].at) < markEvery || t.marks[n-1].highest == *t.highest) {
+		return
+	}
+	if len(t.marks) == mostMarks {
+		t.marks = append(t.marks[:0], t.marks[mostMarks/2:]...)
+	}
+	t.marks = append(t.marks, mark{at: now, highest: *t.highest})
+}
+
+// again makes the tail begin at the very beginning.
+func (t *tail) again() {
+	t.seen, t.cursor, t.more, t.missed, t.wants, t.poll = nil, outbox.Position{}, false, 0, 0, time.Time{}
+}
+
+// distrust forgets the marks: new rows come before them. The next first page begins at the very beginning.
+func (t *tail) distrust() { t.marks, t.low, t.highest, t.missed = nil, nil, nil, 0 }

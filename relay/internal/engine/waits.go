@@ -1,0 +1,157 @@
+package engine
+
+import (
+	"maps"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+)
+
+// waits are closed keys that cannot go on now: they wait for a hold, for a failed row, or for room. Of each only the
+// hash is kept, which is enough to read it later, and no text.
+type waits struct {
+	by    map[uint64]waiter
+	alone int      // number of those that are rows without a key: each hold may have a few, which take no room from others
+	short []uint64 // those that wait for room, in the order in which they came, with some that do not wait any more
+	freed []*hold  // holds that have ended: their keys may go on as soon as there is room
+
+	// jammed says that there is no room to remember that a key waits. Nothing is taken from the tail then, which begins
+	// anew later.
+	jammed bool
+}
+
+// A waiter is a key that waits. They are found by the keys' names.
+type waiter struct {
+	hold  *hold  // nil for room
+	stamp uint32 // of the row that stopped it; 0 if that is not known
+	shard int16
+	met   uint8 // the last sweep that has met it; see sweep.met
+	alone bool  // it is a row without a key
+	due   bool  // see key.due
+}
+
+func (w *waits) has(key uint64) bool { _, has := w.by[key]; return has }
+
+// wait makes a key wait for a hold, or for room if h is nil, and forgets all of it but its hash. Very many rows may
+// have no key: a hold remembers a few of these, and a sweep finds the others when it has ended.
+func (e *Engine) wait(k *key, h *hold) {
+	var stamp uint32
+	var topic string
+	if len(k.queue) > 0 {
+		stamp, topic = k.queue[0].stamp, k.queue[0].topic
+	}
+	e.shut(k, waiting)
+	switch {
+	case k.keyless && h == nil:
+		e.sweep.strays = true
+		e.reopen(k)
+		return
+	case k.keyless && len(h.keys) >= fewKeyless:
+		e.holds.passOver(h, topic)
+		e.reopen(k)
+		return
+	case !k.keyless && e.waiting() >= e.Limits.Waiting:
+		if e.jam(); !e.waits.has(k.name) {
+			e.reopen(k)
+			return
+		}
+	}
+	if h == nil {
+		e.waits.short = append(e.waits.short, k.name)
+	} else {
+		h.join(e, k.name)
+	}
+	e.waits.by[k.name] = waiter{hold: h, stamp: stamp, shard: int16(k.shard), met: e.sweep.met, alone: k.keyless, due: k.due}
+	if k.keyless {
+		e.waits.alone++
+	}
+	e.held[causeOf(h)]++
+	e.idle(k)
+}
+
+// waiting returns how many keys are closed of which only the hash is remembered.
+func (e *Engine) waiting() int { return len(e.waits.by) - e.waits.alone + len(e.blocked.by) }
+
+// fewKeyless is how many keys a hold has from which on it remembers no row without a key.
+const fewKeyless = 4
+
+// jam stops the tail until there is room for keys that wait.
+func (e *Engine) jam() {
+	if !e.waits.jammed {
+		e.waits.jammed = true
+		e.Logger.Error("nothing new is read: more keys wait than can be remembered", "keys", len(e.waits.by))
+	}
+}
+
+// forgo forgets that a key waits.
+func (e *Engine) forgo(key uint64) {
+	w := e.waits.by[key]
+	e.held[causeOf(w.hold)]--
+	if w.alone {
+		e.waits.alone--
+	}
+	if delete(e.waits.by, key); w.hold != nil {
+		w.hold.live--
+	}
+}
+
+// resumes makes a key that waits be read now, if there is room, and reports whether there was.
+func (e *Engine) resumes(key uint64, now time.Time) (k *key, ok bool) {
+	if e.closed >= e.Limits.Keys {
+		return nil, false
+	}
+	w := e.waits.by[key]
+	if k = e.keyOf(nameOf(key, w.due), w.due, w.alone, int(w.shard)); k.state != waiting {
+		e.forgo(key)
+	}
+	e.shut(k, resting)
+	e.again(k, now)
+	return k, true
+}
+
+// promote lets keys go on that waited for a hold that has ended, or for room. Those of holds may take the last quarter
+// of the room.
+func (e *Engine) promote(now time.Time) {
+	w := &e.waits
+	for n := 0; len(w.freed) > 0 && n < mostAsked; n++ {
+		h := w.freed[0]
+		if len(h.keys) == 0 {
+			w.freed = w.freed[1:]
+			continue
+		}
+		if key := h.keys[0]; w.by[key].hold == h {
+			if _, ok := e.resumes(key, now); !ok {
+				return
+			}
+		}
+		h.keys = h.keys[1:]
+	}
+	if len(w.short) == 0 || now.Before(e.shortDue) {
+		return
+	}
+	e.shortDue = now.Add(time.Second)
+	for n := 0; len(w.short) > 0 && n < mostVain && e.closed < e.room(true); n++ {
+		key := w.short[0]
+		w.short = w.short[1:]
+		if waits, is := w.by[key]; is && waits.hold == nil {
+			e.resumes(key, now)
+		}
+	}
+}
+
+// lose forgets the keys of shards that are not relayed any more. If the shards come back, the keys are met again.
+func (e *Engine) lose(lost owner.Set) {
+	maps.DeleteFunc(e.blocked.by, func(_ uint64, b blocking) bool { return lost.Has(int(b.shard)) })
+	for key, w := range e.waits.by {
+		if lost.Has(int(w.shard)) && e.keys[key] == nil {
+			e.forgo(key)
+		}
+	}
+	for _, k := range e.keys {
+		// If a shard comes back before a refusal is written, its key is still closed.
+		if lost.Has(k.shard) && k.state != writing {
+			e.shut(k, open)
+			e.reopen(k)
+		}
+	}
+}

@@ -1,0 +1,385 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// A Refusal is a row that was not accepted and is tried again later, or has failed.
+type Refusal struct {
+	Row    *Row
+	Err    error
+	Failed bool
+}
+
+// An Outcome is what is to be written for some rows, and the result of writing it.
+type Outcome struct {
+	Accepted []*Row
+	Refused  []Refusal
+	Again    bool // the rows could not be written before
+	Careful  bool // do not wait for rows that another session keeps locked
+
+	Effects map[string]Effect // by the rows' identities; see [Effect]
+	Why     error             // the database's last answer for an unwritable row
+	Marked  int               // number of rows that were marked in the same statements
+	Took    time.Duration     // time to write everything, including the commits
+	Slow    int               // number of rows of a statement that took too long
+	Err     error             // set if ctx ended before everything was written, or if nothing can be written to the table as it is now
+}
+
+// An Effect is what a write did to a row. An accepted row without an effect is marked. A refused row without an effect
+// has changed since it was read.
+type Effect uint8
+
+const (
+	Written    Effect = iota + 1 // the refusal is written
+	Unwritable                   // a constraint, a trigger or row security prevents the write
+	Unfree                       // another session keeps the row locked, or a row that a trigger or a foreign key uses
+	Rewritten                    // somebody has changed the row since it was read, so that it is not marked
+)
+
+// Number counts the rows, including those with an effect.
+func (o *Outcome) Number() int { return len(o.Accepted) + len(o.Refused) }
+
+// refused makes the refusals of a key's first rows be written, and closes it until then.
+func (e *Engine) refused(k *key, n int, err error, failed bool) {
+	rows := k.queue[:n]
+	k.queue = k.queue[n:]
+	e.queued -= n
+	for _, r := range rows {
+		e.refuse = append(e.refuse, Refusal{Row: r, Err: err, Failed: failed})
+	}
+	e.shut(k, writing)
+	k.writes += n
+}
+
+// unwritten are rows that could not be written. They stay in flight, so that they are not published again.
+type unwritten struct {
+	accepted []*Row
+	refused  []Refusal
+	trying   int       // rows that are being tried again
+	most     int       // rows that are tried at once; 0 for all
+	due      time.Time // when they are tried again
+	logged   int       // rows that the log has reported; 0 once it has said that all are written
+	why      error     // the database's last answer
+}
+
+const (
+	lockedPause   = time.Second
+	rejectedPause = 10 * time.Second
+	// rejectedBatch is how many rows are tried at once that the database did not mark. Finding the bad ones takes up to
+	// two statements for each. While none is bad, the next batch follows at once and has twice the size.
+	rejectedBatch = 32
+	// carefulFor is how long marks do not wait for locks after a lock was met that was not released.
+	carefulFor = 10 * time.Second
+)
+
+// errLocked is why locked rows cannot be written.
+var errLocked = errors.New("another session keeps them locked, or rows that a trigger or a foreign key has to do with")
+
+func (u *unwritten) rows() int { return len(u.accepted) + len(u.refused) + u.trying }
+func (u *unwritten) any() bool { return len(u.accepted)+len(u.refused) > 0 }
+
+// all yields the rows.
+func (u *unwritten) all(yield func(*Row) bool) {
+	for _, r := range u.accepted {
+		if !yield(r) {
+			return
+		}
+	}
+	for _, x := range u.refused {
+		if !yield(x.Row) {
+			return
+		}
+	}
+}
+
+// retry returns the rows to try again now.
+func (u *unwritten) retry(now time.Time) (o Outcome, ok bool) {
+	if !u.any() || now.Before(u.due) {
+		return Outcome{}, false
+	}
+	n := len(u.accepted)
+	if u.most > 0 {
+		n = min(n, u.most)
+	}
+	o = Outcome{Accepted: u.accepted[:n:n], Refused: u.refused, Again: true}
+	u.accepted, u.refused, u.trying = u.accepted[n:], nil, o.Number()
+	return o, true
+}
+
+// retrying reports whether rows that could not be written are being tried again.
+func (e *Engine) retrying() bool { return e.locked.trying+e.rejected.trying > 0 }
+
+// Writes calls to with what is to be written now. What could not be written before is tried separately.
+func (e *Engine) Writes(now time.Time, to func(Outcome)) {
+	e.failures.Flush(now)
+	if !e.retrying() {
+		o, ok := e.locked.retry(now)
+		o.Careful = true
+		if !ok {
+			o, ok = e.rejected.retry(now)
+		}
+		if ok {
+			to(o)
+		}
+	}
+	if len(e.settle)+len(e.refuse) > 0 {
+		to(Outcome{Accepted: e.settle, Refused: e.refuse, Careful: now.Before(e.careful)})
+		e.settle, e.refuse = nil, nil
+	}
+}
+
+// Written takes what was written of an outcome.
+func (e *Engine) Written(o Outcome, now time.Time) {
+	again, of := o.Again, &e.locked
+	if e.rejected.trying > 0 {
+		of = &e.rejected
+	}
+	if again {
+		of.trying = 0
+	}
+	locked := o.apart(Unfree)
+	if e.locked.keep(locked, errLocked, now.Add(lockedPause)) {
+		e.Logger.Warn("rows cannot be written because another session keeps them locked, or rows that a trigger or a foreign "+
+			"key has to do with; they are tried again until they are free", "rows", e.locked.rows())
+	}
+	if locked.Number() > 0 {
+		e.careful = now.Add(carefulFor)
+	}
+	rejected := Outcome{}
+	o.Accepted, rejected.Accepted = o.split(Unwritable)
+	if e.rejected.keep(rejected, o.Why, now.Add(rejectedPause)) {
+		e.Logger.Error("rows are published and cannot be marked, since the table does not take the change; "+
+			"they are kept in memory and tried again, and a restart publishes them again", "rows", e.rejected.rows(), "error", o.Why)
+	}
+	switch u := &e.rejected; {
+	case rejected.Number() > 0:
+		u.most, u.due = rejectedBatch, now.Add(rejectedPause)
+	case again && of == u:
+		u.most, u.due = 2*u.most, now // the rows that were tried are marked, and the next ones follow
+	}
+	if again && of.logged > 0 && of.rows() == 0 {
+		of.logged = 0
+		e.Logger.Info("rows that could not be written are written now")
+	}
+	changed := Outcome{}
+	o.Accepted, changed.Accepted = o.split(Rewritten)
+	for _, r := range o.Accepted {
+		e.done(r)
+		r.key.refused = 0
+		r.finish(nil, now)
+		e.idle(r.key)
+	}
+	for _, r := range changed.Accepted {
+		e.changed(r, now)
+	}
+	e.Measure.Relayed(latencies(o.Accepted), now)
+	e.refusedWritten(&o, now)
+}
+
+// split divides accepted rows into those without an effect and those with it.
+func (o *Outcome) split(effect Effect) (others, with []*Row) {
+	if len(o.Effects) == 0 {
+		return o.Accepted, nil
+	}
+	for _, r := range o.Accepted {
+		if o.Effects[r.Identity()] == effect {
+			with = append(with, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return others, with
+}
+
+// apart takes the rows with an effect out of the outcome.
+func (o *Outcome) apart(effect Effect) (with Outcome) {
+	o.Accepted, with.Accepted = o.split(effect)
+	if len(o.Effects) > 0 {
+		o.Refused = slices.DeleteFunc(o.Refused, func(x Refusal) bool {
+			is := o.Effects[x.Row.Identity()] == effect
+			if is {
+				with.Refused = append(with.Refused, x)
+			}
+			return is
+		})
+	}
+	return with
+}
+
+// keep keeps rows that could not be written, and reports whether the log is to say so. They do not postpone the next
+// try of those that are already kept.
+func (u *unwritten) keep(o Outcome, why error, due time.Time) (news bool) {
+	if o.Number() == 0 {
+		return false
+	}
+	if !u.any() {
+		u.due = due
+	}
+	u.accepted, u.refused = append(u.accepted, o.Accepted...), append(u.refused, o.Refused...)
+	if u.why = why; u.rows() < max(1, 2*u.logged) {
+		return false
+	}
+	u.logged = u.rows()
+	return true
+}
+
+// changed makes a row be published as it is now: somebody has changed it after it was read.
+func (e *Engine) changed(r *Row, now time.Time) {
+	k := r.key
+	e.land(r)
+	r.finish(nil, now)
+	if e.goesOn(k) {
+		e.rest(k, causeOrder, now)
+	}
+	e.sweep.asked = true // it may have another key now
+	e.idle(k)
+}
+
+// latencies returns the times from when rows were due to when they were accepted.
+func latencies(rows []*Row) iter.Seq[time.Duration] {
+	return func(yield func(time.Duration) bool) {
+		for _, r := range rows {
+			latency := measure.Unknown
+			if !r.Due.IsZero() {
+				latency = r.answered.Sub(r.Due)
+			}
+			if !yield(latency) {
+				return
+			}
+		}
+	}
+}
+
+// refusedWritten goes on with the keys of refusals that were written. Those whose rows had changed since they were
+// read are read again.
+func (e *Engine) refusedWritten(o *Outcome, now time.Time) {
+	bad := 0 // number of refusals that cannot be written
+	for _, x := range o.Refused {
+		e.done(x.Row)
+		effect := o.Effects[x.Row.Identity()]
+		if effect == Unwritable {
+			bad++
+		}
+		if x.Failed && effect == Written {
+			e.Measure.Failed(failure(x.Err), now)
+			e.failures.Failed(&x.Row.Message, x.Row.Try, x.Err, true, now)
+			x.Row.finish(x.Err, now)
+		}
+		if k := x.Row.key; k.state == writing {
+			if k.writes--; k.writes == 0 {
+				e.goOn(k, x, effect, now)
+			}
+		}
+		e.idle(x.Row.key)
+	}
+	if bad > 0 && now.Sub(e.unwritable) > time.Minute {
+		e.unwritable = now
+		e.Logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again",
+			"rows", bad, "error", o.Why)
+	}
+}
+
+// goOn goes on with a key after the refusal of its first row.
+func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
+	r, to, written := x.Row, &e.To, effect == Written
+	spent := !x.Failed && (r.Try+1 > to.MaxAttempts || publisher.ClassOf(x.Err) == publisher.Permanent)
+	k.refused++
+	if spent && written && (r.Try == to.MaxAttempts || k.refused == 1) { // log it once
+		e.failures.Failed(&r.Message, r.Try, x.Err, false, now)
+	} else if !x.Failed {
+		e.failures.Refused(&r.Message, r.Try, x.Err, k.refused > 1 || e.Table.KeepsErrors() && e.Table.KeepsFailures(), now)
+	}
+	switch {
+	case !e.shards.active.Has(k.shard):
+		e.reopen(k)
+	case x.Failed && written && e.blocks && !k.keyless:
+		e.reopen(k)
+		e.block(k.hash, k.shard)
+	case x.Failed && written, !written && effect != Unwritable:
+		k.refused = 0
+		e.rest(k, causeOrder, now)
+	case spent, effect == Unwritable: // the row would have failed, but the table cannot record it
+		e.rest(k, CauseFailed, now.Add(to.BackoffMax))
+	default:
+		e.rest(k, CauseRetry, now.Add(retry.Backoff(to.BackoffMin, to.BackoffMax, r.Message.ID, r.Try+1)))
+	}
+}
+
+// failure returns the reason for which a row failed with an error.
+func failure(err error) string {
+	switch {
+	case errors.Is(err, errExpired):
+		return measure.FailedExpired
+	case publisher.ClassOf(err) == publisher.Permanent:
+		return measure.FailedPermanent
+	default:
+		return measure.FailedAttempts
+	}
+}
+
+// letGo forgets the rows of a leaving shard that the database did not mark, and once it is late also those that
+// another session keeps locked. They are pending in the table, and the next owner publishes them again. No replica
+// reads a leaving shard, so a single row must not keep it for ever.
+func (e *Engine) letGo(shard int, late bool) {
+	n := 0
+	gone := func(r *Row) bool {
+		if r.Shard != shard {
+			return false
+		}
+		n++
+		e.land(r)
+		if r.key.state == writing {
+			r.key.writes = 0
+			e.reopen(r.key)
+		}
+		e.idle(r.key)
+		return true
+	}
+	for _, u := range []*unwritten{&e.rejected, &e.locked} {
+		if u == &e.rejected || late {
+			u.accepted = slices.DeleteFunc(u.accepted, gone)
+			u.refused = slices.DeleteFunc(u.refused, func(x Refusal) bool { return gone(x.Row) })
+		}
+	}
+	if n > 0 {
+		e.Logger.Warn(
+			"shards are released although the outcome of some of their rows could not be written; their next owner publishes these rows again",
+			"rows", n)
+	}
+}
+
+// stuck returns how many rows in flight can be neither written nor published.
+func (e *Engine) stuck() int { return e.locked.rows() + e.rejected.rows() }
+
+// WaitsFor counts the rows that are not written because another session keeps them locked.
+func (e *Engine) WaitsFor() int { return len(e.locked.accepted) + len(e.locked.refused) }
+
+// unwrittenBytes returns the bytes of the rows whose outcome cannot be written at present.
+func (e *Engine) unwrittenBytes() (bytes int64) {
+	for _, u := range []*unwritten{&e.locked, &e.rejected} {
+		for r := range u.all {
+			bytes += r.Size
+		}
+	}
+	return bytes
+}
+
+// why returns why rows in flight cannot be written.
+func (e *Engine) why() error {
+	if e.rejected.rows() > 0 {
+		return e.rejected.why
+	}
+	if e.locked.rows() > 0 {
+		return cmp.Or(e.locked.why, errLocked)
+	}
+	return nil
+}
