@@ -64,22 +64,45 @@ func writeOwnership(w io.Writer, r operate.Report, p paint) {
 	if o == nil {
 		return
 	}
-	shards := fmt.Sprintf("shards owned: %d of %d", o.Owned, o.Shards)
-	if o.Unowned > 0 {
-		shards = p.red(shards)
+	fmt.Fprintf(w, "replicas: %d  %s", len(o.Replicas), shardsOf(o.Owned, o.Shards, o.Replicas, p))
+	fmt.Fprintln(w)
+	if len(o.Groups) < 2 {
+		return
 	}
-	each := make([]string, len(o.Replicas))
-	for i, replica := range o.Replicas {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, g := range o.Groups {
+		text := shardsOf(g.Owned, g.Shards, g.Replicas, p)
+		if !g.Configured && g.Unserved() {
+			text = p.red("no replica relays it")
+		}
+		fmt.Fprintf(out, "  %s\t%s\n", printable.Text(strings.Join(g.Destinations, ", ")), text)
+	}
+	_ = out.Flush() // the next write reports the error
+}
+
+// shardsOf describes who owns shards.
+func shardsOf(owned, shards int, replicas []operate.Replica, p paint) string {
+	text := fmt.Sprintf("shards owned: %d of %d", owned, shards)
+	if owned < shards {
+		text = p.red(text)
+	}
+	each := make([]string, len(replicas))
+	for i, replica := range replicas {
 		each[i] = fmt.Sprintf("%d (backend %d)", replica.Shards, replica.Backend)
-		if !replica.CanPublish {
+		switch n := len(replica.CannotPublishTo); {
+		case replica.CanPublish:
+		case n > 1:
+			each[i] += " cannot publish to all of " + printable.Text(strings.Join(replica.CannotPublishTo, ", "))
+		case n == 1:
+			each[i] += " cannot publish to " + printable.Text(replica.CannotPublishTo[0])
+		default:
 			each[i] += " cannot publish"
 		}
 	}
-	fmt.Fprintf(w, "replicas: %d  %s", len(o.Replicas), shards)
 	if len(each) > 0 {
-		fmt.Fprintf(w, "  %s", p.faint("by replica: "+strings.Join(each, ", ")))
+		text += "  " + p.faint("by replica: "+strings.Join(each, ", "))
 	}
-	fmt.Fprintln(w)
+	return text
 }
 
 func writeBacklog(out io.Writer, name string, b operate.Backlog, held, state string) {

@@ -14,7 +14,7 @@ import (
 // blocks.
 func (r *Relay) Ring() {
 	r.wake(measure.SourceDoorbell)
-	if state, _ := r.owner.State(); state.Owned.Len() < r.config.Shards && r.plan.Channel != "" {
+	if r.plan.Channel != "" && !r.ownsEverything() {
 		r.bell.ring()
 	}
 }

@@ -55,12 +55,11 @@ func TestDatabaseOutageIsLogged(t *testing.T) {
 			eventually(t, "up", func() bool { return r.databaseDown() == nil && notReady(r) == "" })
 			weather(network)
 			eventually(t, "down", func() bool {
-				state, _ := r.owner.State()
-				return r.databaseDown() != nil && verdicts(r)["database"] != "" && !state.Holds()
+				return r.databaseDown() != nil && verdicts(r)["database"] != "" && !firstState(r).Holds()
 			})
 			other := replica(t, s, b, nil)
 			start(t, other)
-			eventually(t, "another one owns all", func() bool { state, _ := other.owner.State(); return state.Owned.Len() == 16 })
+			eventually(t, "another one owns all", func() bool { return firstState(other).Owned.Len() == 16 })
 			if r.databaseDown() == nil {
 				t.Error("the database counts as reached")
 			}

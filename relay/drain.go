@@ -77,6 +77,9 @@ func (r *Relay) drained(ctx context.Context) error {
 // the others. The first call notes where they end.
 func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (open, paused int64, err error) {
 	for i, v := range r.plan.Views {
+		if leavesRest(table, v) {
+			continue
+		}
 		view, failure := table.For(v)
 		if failure == nil && ends[i] == nil {
 			var end outbox.End
@@ -138,8 +141,7 @@ func noServer(err error) bool {
 
 // reasons returns why rows may be left, with counts by reason.
 func (r *Relay) reasons(paused int64) string {
-	state, _ := r.owner.State()
-	if !state.Holds() && paused == 0 {
+	if states, _ := r.owner.States(); !holds(states) && paused == 0 {
 		return "other replicas relay"
 	}
 	counts := map[dispatch.Cause]int64{dispatch.CausePaused: paused}

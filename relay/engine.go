@@ -20,9 +20,10 @@ import (
 // time, one thing each, so that reading, publishing and settling overlap.
 type engine struct {
 	*engines
-	to     *Destination
-	writer *settle.Writer
-	hints  chan string
+	to        *Destination
+	ownership ownership
+	writer    *settle.Writer
+	hints     chan string
 
 	// Requests from other goroutines, guarded by the engines' mu.
 	left  owner.Set // shards to be released with nothing in flight here
@@ -61,7 +62,8 @@ func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits
 		interval = max(interval, nowhereInterval)
 	}
 	e := &engine{
-		engines: es, to: to, hints: make(chan string, 1), answers: make(chan answered), settled: make(chan dispatch.Outcome, 2),
+		engines: es, to: to, ownership: es.owners[to], hints: make(chan string, 1), answers: make(chan answered),
+		settled: make(chan dispatch.Outcome, 2),
 	}
 	e.writer = es.settlement.NewWriter(state, limits, to.measured, e.settled)
 	f := feed.New(table, limits.Batch, limits.Rows, interval, es.config.idlePause(), time.Now())

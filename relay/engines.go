@@ -15,15 +15,15 @@ import (
 
 // engines relay the rows of all destinations. Each destination has an engine of its own, so that one takes neither
 // memory, nor time to read, nor workers from another. The engines share the ownership, the hints, the pool and the
-// settlers of the process.
+// settlers of the process. Destinations that keep their state in the same columns share the ownership of shards, too.
 type engines struct {
 	process
-	views     map[*Destination]Table // destinations' views of the table; a destination without one has no engine
-	together  settle.Join
-	limits    dispatch.Limits // limits of all destinations together
-	workers   int             // per destination
-	ownership ownership
-	doorbell  doorbell
+	views    map[*Destination]Table     // destinations' views of the table; a destination without one has no engine
+	owners   map[*Destination]ownership // equal for destinations that share it
+	together settle.Join
+	limits   dispatch.Limits // limits of all destinations together
+	workers  int             // per destination
+	doorbell doorbell
 
 	settlement *settle.Settlement
 	mu         sync.Mutex
@@ -76,7 +76,13 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 	defer end(nil)
 	var watching, running sync.WaitGroup
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
-	watching.Go(func() { es.follow(watch) })
+	var followed []ownership
+	for _, e := range es.all {
+		if !slices.Contains(followed, e.ownership) {
+			followed = append(followed, e.ownership)
+			watching.Go(func() { es.follow(watch, e.ownership) })
+		}
+	}
 	watching.Go(func() { es.ring(watch) })
 	// Work that is under way when ctx ends, or an engine ends by itself, goes on until it is done or the stop timeout is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
@@ -107,11 +113,11 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 	return left, err
 }
 
-// follow wakes the engines when the ownership has changed.
-func (es *engines) follow(ctx context.Context) {
+// follow wakes the engines when an ownership has changed.
+func (es *engines) follow(ctx context.Context, ownership ownership) {
 	var owned owner.Set
 	for {
-		state, changed := es.ownership.State()
+		state, changed := ownership.State()
 		if won := state.Owned.Without(owned); won.Len() > 0 {
 			es.metrics.TookOver(won.Len())
 		}
@@ -158,7 +164,7 @@ func (e *engine) ours() (owner.State, <-chan struct{}) {
 	defer e.mu.Unlock()
 	state, _ := e.ownership.State()
 	var awaited owner.Set
-	for _, other := range e.all {
+	for other := range e.sharers {
 		other.left = other.left.And(state.Leaving)
 		if other.slow {
 			awaited = awaited.Or(state.Leaving.Without(other.left))
@@ -171,15 +177,24 @@ func (e *engine) ours() (owner.State, <-chan struct{}) {
 	return state, e.changed
 }
 
-// leave notes that the engine has nothing of these shards in flight any more. A shard is released when all engines
-// have left it. That is reported before any engine can learn that it has the shard again.
+// sharers calls yield with all engines that share the ownership, this one included.
+func (e *engine) sharers(yield func(*engine) bool) {
+	for _, other := range e.all {
+		if other.ownership == e.ownership && !yield(other) {
+			return
+		}
+	}
+}
+
+// leave notes that the engine has nothing of these shards in flight any more. A shard is released when all engines that share the
+// ownership have left it. That is reported before any engine can learn that it has the shard again.
 func (e *engine) leave(set owner.Set) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before := e.left
 	e.left = e.left.Or(set)
 	all := e.left
-	for _, other := range e.all {
+	for other := range e.sharers {
 		all = all.And(other.left)
 	}
 	if e.left != before {

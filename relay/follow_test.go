@@ -9,14 +9,34 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
+// firstState returns the state of the first group of destinations.
+func firstState(r *Relay) owner.State {
+	states, _ := r.owner.States()
+	if len(states) == 0 {
+		return owner.State{}
+	}
+	return states[0]
+}
+
+// noteOf returns the note of one of the checks of readiness.
+func noteOf(r *Relay, check string) string {
+	for _, c := range r.Ready() {
+		if c.Name == check {
+			return c.Note
+		}
+	}
+	return ""
+}
+
 // owned returns the number of shards that a relay owns, or -1 while it has shards to release.
 func owned(r *Relay) int {
-	state, _ := r.owner.State()
+	state := firstState(r)
 	if state.Leaving.Len() > 0 {
 		return -1
 	}
@@ -71,7 +91,7 @@ func TestKeyColumnComesToManyReplicas(t *testing.T) {
 	shared := func() bool {
 		n := 0
 		for _, r := range replicas {
-			if state, _ := r.owner.State(); state.Others > 0 || state.Replicas != 3 {
+			if state := firstState(r); state.Others > 0 || state.Replicas != 3 {
 				return false
 			}
 			n += owned(r)
@@ -84,7 +104,7 @@ func TestKeyColumnComesToManyReplicas(t *testing.T) {
 	s.Exec(t, insertKeyed, 2000)
 	eventually(t, "they share again, by key", func() bool {
 		for _, r := range replicas {
-			if table, _ := r.state(); table == nil || !strings.Contains(table.Mapping(), "key") {
+			if table, _ := r.state(); table == nil || !strings.Contains(table.Groups()[0].Mapping, "key") {
 				return false
 			}
 		}

@@ -36,16 +36,17 @@ func (r *Relay) gaugesOfProcess(meter metric.Meter) error {
 		gauge(meter, "ready", "Whether /readyz answers that the relay is ready.", func(o metric.Int64Observer) {
 			o.Observe(one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
 		}),
-		gauge(meter, "shards_owned", "Shards that this replica holds.", func(o metric.Int64Observer) { o.Observe(int64(r.Owned())) }),
-		gauge(meter, "shards_unowned", "Shards that no replica holds, as last seen by this replica: aggregate with max.",
+		gauge(meter, "shards_owned", "Shards that this replica holds. Destinations with columns of their own have shards of their own.", func(o metric.Int64Observer) { o.Observe(int64(r.Owned())) }),
+		gauge(meter, "shards_unowned", "Shards that no replica holds, as last seen by this replica, also those of destinations that are not "+
+			"configured here: aggregate with max.",
 			func(o metric.Int64Observer) {
-				if state, _ := r.owner.State(); state.Replicas > 0 {
-					o.Observe(int64(state.Unowned))
+				if unowned, known := r.unowned(); known {
+					o.Observe(int64(unowned))
 				}
 			}),
 		gauge(meter, "replicas", "Replicas that share the outbox.", func(o metric.Int64Observer) {
-			if state, _ := r.owner.State(); state.Replicas > 0 {
-				o.Observe(int64(state.Replicas))
+			if n := r.owner.Replicas(); n > 0 {
+				o.Observe(int64(n))
 			}
 		}),
 		gauge(meter, "database_up", "Whether the last contact with the database succeeded, whoever made it.", func(o metric.Int64Observer) {
@@ -173,6 +174,9 @@ func (r *Relay) views(table *outbox.Table) []*outbox.Table {
 	var views []*outbox.Table
 	for _, v := range r.plan.Views {
 		view, _ := table.For(v) // the readiness reports what is missing
+		if leavesRest(table, v) {
+			view = nil
+		}
 		views = append(views, view)
 	}
 	return views

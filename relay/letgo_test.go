@@ -202,10 +202,10 @@ func TestControlConnectionEndsBesideLockedRows(t *testing.T) {
 	eventually(t, "the rows are known as locked", func() bool {
 		return allOf(r.config.Destinations).InFlight == rows
 	})
-	term := r.owner.Trusted()
+	term := firstState(r).Trusted
 	s.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1", s.Name)
 	eventually(t, "it owns everything again", func() bool {
-		state, _ := r.owner.State()
+		state := firstState(r)
 		return state.Owned.Len() == 16 && state.Term > 1 && state.Trusted.After(term)
 	})
 	s.Exec(t, "insert into outbox_messages (topic, key, payload) values ('t', 'other', '1')")

@@ -9,8 +9,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// A single destination takes the rows that match its patterns, like one of several destinations. This holds for one relay,
-// and for two relays of one table whose patterns do not overlap.
+// A single destination takes the rows that match its patterns, like one of several destinations. Of two relays whose destinations divide
+// the rows of the same columns in different ways, one relays, and the other is ready and says why it waits. Side by side each would
+// leave half of its rows to the other, which does not take them.
 func TestDestinationAloneGoesByItsTopics(t *testing.T) {
 	t.Parallel()
 	for name, patterns := range map[string][][]string{
@@ -27,15 +28,20 @@ func TestDestinationAloneGoesByItsTopics(t *testing.T) {
 					[]string{"order.x/y", "audit.x", "nobody.x"}[i%3])
 			}
 			var brokers []*publishertest.Broker
-			for _, topics := range patterns {
+			var last func()
+			for i, topics := range patterns {
 				b := publishertest.NewBroker()
 				brokers = append(brokers, b)
-				start(t, replica(t, s, b, func(c *tested) { c.Destinations[0].Topics = topics }))
-			}
-			if len(patterns) == 1 {
-				eventually(t, "rows flow", func() bool { return len(brokers[0].All()) >= 100 })
-			} else {
-				eventually(t, "rows flow", func() bool { return len(brokers[0].All()) > 0 && len(brokers[1].All()) > 0 })
+				r := replica(t, s, b, func(c *tested) { c.Destinations[0].Topics = topics })
+				stop := start(t, r)
+				if i > 0 {
+					eventually(t, "it says why it waits", func() bool {
+						return strings.Contains(noteOf(r, "ownership"), "other destinations in the same columns") && notReady(r) == ""
+					})
+					last()
+				}
+				eventually(t, "rows flow", func() bool { return len(b.All()) >= 100 })
+				last = stop
 			}
 			for i, b := range brokers {
 				for _, m := range b.All() {

@@ -80,7 +80,7 @@ func TestPauseDuringAnOutage(t *testing.T) {
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.DiscardHandler)},
 			database: &database{}, wakes: make(chan string, 1), changes: new(atomic.Uint64),
 		},
-		owner: &owner.Owner{},
+		owner: owner.New(),
 	}
 	down := errors.New("no leader anywhere")
 	d.state.Store(&dispatch.Snapshot{Down: down})
@@ -109,7 +109,7 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 			database: &database{}, wakes: make(chan string, 1), changes: new(atomic.Uint64),
 		},
-		owner: &owner.Owner{},
+		owner: owner.New(),
 	}
 	note := func() (string, error) {
 		for _, c := range r.Ready() {
@@ -122,21 +122,21 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish() == nil || log.Len() > 0 {
-		t.Errorf("before the pause: %q, unable: %v, %s", text, r.cannotPublish(), &log)
+	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish("") == nil || log.Len() > 0 {
+		t.Errorf("before the pause: %q, unable: %v, %s", text, r.cannotPublish(""), &log)
 	}
 	on = true
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, err := note(); err != nil || !strings.HasPrefix(text, "paused") || r.cannotPublish() != nil {
-		t.Errorf("paused: %q, %v, unable: %v", text, err, r.cannotPublish())
+	if text, err := note(); err != nil || !strings.HasPrefix(text, "paused") || r.cannotPublish("") != nil {
+		t.Errorf("paused: %q, %v, unable: %v", text, err, r.cannotPublish(""))
 	}
 	on = false
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish() == nil || strings.Count(log.String(), "\n") != 2 {
-		t.Errorf("after the pause: %q, unable: %v\n%s", text, r.cannotPublish(), &log)
+	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish("") == nil || strings.Count(log.String(), "\n") != 2 {
+		t.Errorf("after the pause: %q, unable: %v\n%s", text, r.cannotPublish(""), &log)
 	}
 }

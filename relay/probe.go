@@ -94,15 +94,3 @@ func (d *Destination) unusable() error {
 	}
 	return d.snapshot().Down
 }
-
-// cannotPublish returns why this replica cannot publish: a destination that is not paused cannot be used. Other replicas may
-// be able to publish.
-func (r *Relay) cannotPublish() error {
-	var errs []error
-	for _, d := range configured(r.config.Destinations) {
-		if !d.paused.Load() {
-			errs = append(errs, d.unusable())
-		}
-	}
-	return errors.Join(errs...)
-}

@@ -1,8 +1,10 @@
 package relay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,44 +40,78 @@ func (r *Relay) Live() error {
 // Ready returns whether the relay could relay now, check by check. A standby needs only the database to be ready.
 func (r *Relay) Ready() []Check {
 	_, setup := r.state()
-	state, _ := r.owner.State()
-	ownership := r.checkOwnership(setup, state)
-	standby := setup == nil && ownership.Err == nil && !state.Holds()
+	states, _ := r.owner.States()
+	ownership := r.checkOwnership(setup, states)
 	if outbox.Unreachable(setup) {
 		setup = errNotFound
 	}
 	checks := []Check{{Name: "database", Err: r.databaseTrouble()}, {Name: "table", Err: setup}, ownership}
 	for _, d := range configured(r.config.Destinations) {
+		waits := func(s owner.State) bool { return s.Column == d.group() && !s.Holds() }
+		standby := setup == nil && ownership.Err == nil && slices.ContainsFunc(states, waits)
 		checks = append(checks, d.checkUsable(standby))
 	}
 	if now := allOf(r.config.Destinations); now.Stuck > 0 {
 		checks = append(checks, checkMarks(now, r.config.Destinations))
 	}
-	if r.plan.Channel != "" && state.Holds() && !r.listener.Up() {
+	if r.plan.Channel != "" && holds(states) && !r.listener.Up() {
 		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
 	}
 	return checks
 }
 
 // checkOwnership says which part of the rows this replica relays. setup is why the table has not been found.
-func (r *Relay) checkOwnership(setup error, state owner.State) Check {
+func (r *Relay) checkOwnership(setup error, states []owner.State) Check {
 	c := Check{Name: "ownership"}
+	if setup != nil {
+		c.Note = "decided when the table is found"
+		return c
+	}
+	var notes []string
+	for _, s := range states {
+		note, err := r.ownershipOf(s)
+		c.Err = cmp.Or(c.Err, err)
+		notes = append(notes, note)
+	}
+	if len(slices.Compact(slices.Clone(notes))) > 1 {
+		for i, s := range states {
+			notes[i] = s.Name + ": " + notes[i]
+		}
+	}
+	notes = slices.Compact(notes)
+	for _, s := range r.owner.Unserved() {
+		notes = append(notes, fmt.Sprintf("no replica relays %s: rows wait for it since %s", s.Name, s.Since.UTC().Format(time.RFC3339)))
+	}
+	c.Note = strings.Join(notes, "; ")
+	return c
+}
+
+// ownershipOf says which part of a group's rows this replica relays.
+func (r *Relay) ownershipOf(state owner.State) (note string, err error) {
 	held := state.Owned.Len() + state.Leaving.Len()
 	switch {
-	case setup != nil:
-		c.Note = "decided when the table is found"
 	case state.Err != nil:
-		c.Err = state.Err
+		return "", state.Err
 	case state.Unable:
-		c.Err = fmt.Errorf("this replica cannot publish and another one can, so it takes no shards; shards still held: %d", held)
+		return "", fmt.Errorf("this replica cannot publish to %s and another one can, so it takes no shards; shards still held: %d", state.Name, held)
 	case state.Note != "":
-		c.Note = "standing by: " + state.Note
+		return "standing by: " + state.Note, nil
 	case !state.Holds():
-		c.Note = fmt.Sprintf("standing by: other replicas relay; replicas: %d", state.Replicas)
+		return fmt.Sprintf("standing by: other replicas relay; replicas: %d", state.Replicas), nil
 	default:
-		c.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d", held, r.config.Shards, state.Replicas)
+		return fmt.Sprintf("relays %d of %d shards; replicas: %d", held, r.config.Shards, state.Replicas), nil
 	}
-	return c
+}
+
+// ownerTrouble returns why the ownership cannot be decided, or nil if it can.
+func (r *Relay) ownerTrouble() error {
+	states, _ := r.owner.States()
+	for _, s := range states {
+		if s.Err != nil {
+			return s.Err
+		}
+	}
+	return nil
 }
 
 // checkUsable says whether rows can be published to the destination. Neither a standby nor a paused destination needs
@@ -133,8 +169,7 @@ func (r *Relay) databaseTrouble() error {
 // table, the owner of shards with its control connection, or the reads and writes.
 func (r *Relay) databaseDown() error {
 	_, setup := r.state()
-	state, _ := r.owner.State()
-	for _, err := range []error{setup, state.Err, r.database.state()} {
+	for _, err := range []error{setup, r.ownerTrouble(), r.database.state()} {
 		if errors.Is(err, errStarting) || outbox.Unreachable(err) && !owner.Answered(err) {
 			return err
 		}

@@ -91,10 +91,9 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 // to all replicas.
 func (r *Relay) joinReplicas() {
 	c := r.config
-	r.owner = &owner.Owner{
-		Connect: c.guard.connect, Unable: r.cannotPublish, Witness: c.guard.witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: r.plan.Channel,
-		Logger: c.Logger, Names: c.SettingName,
-	}
+	r.owner = owner.New()
+	r.owner.Connect, r.owner.Witness, r.owner.Shards, r.owner.TTL = c.guard.connect, c.guard.witness, c.Shards, c.OwnerTTL
+	r.owner.Channel, r.owner.Logger, r.owner.Names = r.plan.Channel, c.Logger, c.SettingName
 	if c.guard.links != nil {
 		r.owner.Silent = c.guard.links.Reset
 	}

@@ -170,7 +170,7 @@ func TestReplicasShareTheWork(t *testing.T) {
 	start(t, second)
 	for n, r := range []*Relay{first, second} {
 		eventually(t, fmt.Sprintf("replica %d has half", n), func() bool {
-			state, _ := r.owner.State()
+			state := firstState(r)
 			return state.Owned.Len() == 8 && state.Leaving.Len() == 0
 		})
 	}

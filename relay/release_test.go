@@ -11,9 +11,10 @@ import (
 // time.
 func TestShardIsReleasedByAllDestinations(t *testing.T) {
 	o, heir := newSimOwner(simShards), newSimOwner(0)
-	es := &engines{ownership: o, changed: make(chan struct{})}
-	fast, slow := &engine{engines: es}, &engine{engines: es}
-	es.all = []*engine{fast, slow}
+	es := &engines{changed: make(chan struct{})}
+	fast, slow, apart := &engine{engines: es, ownership: o}, &engine{engines: es, ownership: o}, &engine{engines: es, ownership: heir}
+	es.all = []*engine{fast, slow, apart}
+	apart.wait(true) // it has shards of its own, and nothing waits for it
 	const shard = 3
 	leave := func() { o.give(shard, heir) }
 	stay := func() {
@@ -75,8 +76,7 @@ func TestShardIsReportedAsLeftBeforeItIsTakenAgain(t *testing.T) {
 	const shard = 3
 	es := &engines{changed: make(chan struct{})}
 	o := &watchedOwner{simOwner: newSimOwner(simShards), engines: es}
-	es.ownership = o
-	e := &engine{engines: es}
+	e := &engine{engines: es, ownership: o}
 	es.all = []*engine{e}
 	heir := newSimOwner(0)
 	o.give(shard, heir)

@@ -36,7 +36,7 @@ func newSteps(t *testing.T) *steps {
 			config:  &Config{Destinations: s.destinations, PollInterval: s.interval, Shards: simShards, Logger: logger, Tracer: tracenoop.Tracer{}},
 			metrics: m, database: &database{logger: logger}, changes: &s.changes,
 		},
-		limits: s.limits, workers: 1, together: simTogether, ownership: countingOwner{s.owner, &s.turns}, doorbell: s.doorbell,
+		limits: s.limits, workers: 1, together: simTogether, owners: s.owners(), doorbell: s.doorbell,
 		views: map[*Destination]Table{s.destinations[0]: s.table},
 	}
 	e.make()

@@ -86,7 +86,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 			},
 			metrics: m, database: &database{logger: logger}, wakes: s.wakes, changes: &s.changes,
 		},
-		limits: s.limits, workers: 4, together: simTogether, ownership: countingOwner{s.owner, &s.turns}, doorbell: s.doorbell,
+		limits: s.limits, workers: 4, together: simTogether, owners: s.owners(), doorbell: s.doorbell,
 	}
 	open := func() {
 		e.views = map[*Destination]Table{}
@@ -119,6 +119,15 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		}
 	}()
 	return cancel, ended
+}
+
+// owners gives all destinations the same ownership.
+func (s *sim) owners() map[*Destination]ownership {
+	owners := map[*Destination]ownership{}
+	for _, d := range s.destinations {
+		owners[d] = countingOwner{s.owner, &s.turns}
+	}
+	return owners
 }
 
 // simulate runs f in a bubble of simulated time.

@@ -61,10 +61,13 @@ func (r *Relay) States() []State {
 	return all
 }
 
-// Owned returns how many shards this replica holds.
-func (r *Relay) Owned() int {
-	state, _ := r.owner.State()
-	return state.Owned.Len() + state.Leaving.Len()
+// Owned returns how many shards this replica holds. Destinations with columns of their own have shards of their own.
+func (r *Relay) Owned() (shards int) {
+	states, _ := r.owner.States()
+	for _, s := range states {
+		shards += s.Owned.Len() + s.Leaving.Len()
+	}
+	return shards
 }
 
 // Tables returns the outbox as each configured destination sees it, in the order of the configuration, or nil while the

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
@@ -20,7 +21,9 @@ const workers = 2
 // relay takes part in the ownership of the outbox until ctx ends or the table has changed. It returns the number of
 // rows that were left unsettled when ctx ended.
 func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
-	r.owner.Table, r.owner.Mapping, r.listener.Table = table.Name(), table.Mapping(), table.Quoted()
+	groups := r.groups(table)
+	r.owner.Open(table.Name(), groups, strangers(table))
+	r.listener.Table = table.Quoted()
 	// The outbox is released only after the engine has stopped.
 	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -32,15 +35,15 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 	defer outdated(nil)
 	group.Go(func() { r.follow(ctx, table, func() { outdated(errOutdated) }) })
 	for ctx.Err() == nil {
-		state, changed := r.owner.State()
-		if !state.Holds() {
+		states, changed := r.owner.States()
+		if !holds(states) {
 			select {
 			case <-ctx.Done():
 			case <-changed:
 			}
 			continue
 		}
-		left, err := r.term(ctx, table, state.Term)
+		left, err := r.term(ctx, table, groups, states[0].Term)
 		switch {
 		case ctx.Err() != nil:
 			return left
@@ -53,15 +56,15 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 }
 
 // term runs the engine for as long as this replica is the owner.
-func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (left int, err error) {
+func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.Group, term uint64) (left int, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer end(nil)
 	group.Go(func() {
 		for {
-			state, changed := r.owner.State()
-			if !state.Holds() || state.Term != term {
+			states, changed := r.owner.States()
+			if !holds(states) || states[0].Term != term {
 				end(errTermOver)
 				return
 			}
@@ -76,17 +79,24 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (lef
 		group.Go(func() { r.listener.Run(ctx) })
 	}
 	e := engines{
-		process: r.process, views: map[*Destination]Table{}, together: settle.Together, limits: r.config.limits(), workers: workers,
-		ownership: r.owner, doorbell: r.listener,
+		process: r.process, views: map[*Destination]Table{}, owners: map[*Destination]ownership{}, together: settle.Together,
+		limits: r.config.limits(), workers: workers, doorbell: r.listener,
 	}
 	for i, d := range r.config.Destinations {
+		if leavesRest(table, r.plan.Views[i]) {
+			continue
+		}
 		view, failure := table.For(r.plan.Views[i])
 		if failure != nil { // the other destinations need not wait for this one's columns
 			d.state.Store(&dispatch.Snapshot{Down: failure})
 			err = cmp.Or(err, failure)
 			continue
 		}
-		e.views[d] = view
+		for _, g := range groups {
+			if g.Column == r.plan.Views[i].GroupColumn() {
+				e.views[d], e.owners[d] = view, g
+			}
+		}
 	}
 	if len(e.views) == 0 {
 		return 0, err
@@ -105,13 +115,13 @@ var errOutdated = errors.New("the table has changed")
 // way, and stand by until all other replicas understand it in that way, too. That is why follow also looks when such
 // replicas come or go, and at the beginning of each term.
 func (r *Relay) follow(ctx context.Context, table *outbox.Table, outdated func()) {
-	seen, _ := r.owner.State()
+	term, others, _ := r.seen()
 	for {
 		next := time.NewTimer(r.looks)
 		for due := false; !due; {
-			state, changed := r.owner.State()
-			if state.Term != seen.Term || state.Others != seen.Others {
-				seen = state
+			now, beside, changed := r.seen()
+			if now != term || beside != others {
+				term, others = now, beside
 				break
 			}
 			select {

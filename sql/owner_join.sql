@@ -1,4 +1,5 @@
--- Makes this session count as a replica, and lets the server end the session if it falls silent.
--- $1 the table's lock class, $2 the time to live in milliseconds, $3 the number that stands for its membership.
--- Takes an advisory lock, shared: (class, -number). The last column says whether the server is a standby.
-select set_config('idle_session_timeout', $2::text, false), pg_advisory_lock_shared($1, -$3::integer), pg_is_in_recovery()
+-- Makes this session count as a replica of some groups, and lets the server end the session if it falls silent.
+-- $1 the lock classes, $2 the numbers that stand for its memberships there, $3 the time to live in milliseconds.
+-- Takes advisory locks, shared: (class, -number). The last column says whether the server is a standby.
+select set_config('idle_session_timeout', $3::text, false), count(pg_advisory_lock_shared(class, -number)::text), pg_is_in_recovery()
+from unnest($1::integer[], $2::integer[]) member (class, number)

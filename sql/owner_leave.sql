@@ -1,7 +1,6 @@
--- Releases everything, the membership first, so that the other replicas no longer count this one when they are notified.
--- $1 the table's lock class, $2 the shards, $3 the channel or '', $4 the payload, $5 the membership.
+-- Releases everything and notifies the other replicas, if they listen.
+-- $1 the lock classes and $2 the locks, memberships being negative, in this order; $3 the channel or '', $4 the payload.
 -- Releases advisory locks.
-select pg_advisory_unlock_shared($1, -$5::integer),
-       count(*) filter (where pg_advisory_unlock($1, shard)),
+select count(*) filter (where case when object < 0 then pg_advisory_unlock_shared(class, object) else pg_advisory_unlock(class, object) end),
        case when $3 <> '' then pg_notify($3, $4)::text end
-from unnest($2::integer[]) shard
+from unnest($1::integer[], $2::integer[]) lock (class, object)

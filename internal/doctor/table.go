@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -150,37 +151,74 @@ func capped(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// replicas examines which replicas relay at present.
-func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) []finding.Finding {
-	const check = "replicas"
-	table := opened.Name()
-	peers, err := owner.Look(ctx, conn, table, d.Shards, opened.Mapping())
+// replicas examines which replicas relay at present: the destinations that are configured, and others whose state the table keeps.
+func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) (found []finding.Finding) {
+	groups, strangers := opened.Groups(), opened.Strangers()
+	var columns []string
+	for _, g := range groups {
+		columns = append(columns, g.Column)
+	}
+	for _, s := range strangers {
+		columns = append(columns, s.Column())
+	}
+	all, err := owner.Replicas(ctx, conn, opened.Name(), columns...)
 	if err != nil {
-		return []finding.Finding{unreadable(check, err)}
+		return []finding.Finding{unreadable(checkReplicas, err)}
 	}
-	if len(peers.Replicas) == 0 {
-		return []finding.Finding{ok(check, table, "no replica runs at present")}
+	earlier := false
+	for i, replicas := range all {
+		earlier = earlier || slices.ContainsFunc(replicas, func(r owner.Replica) bool { return r.Earlier })
+		if i < len(groups) {
+			subject := opened.Name()
+			if len(groups) > 1 {
+				subject += ", " + strings.Join(groups[i].Names, ", ")
+			}
+			found = append(found, d.replicasOf(replicas, groups[i], subject))
+		}
 	}
-	var counts []int
-	for shards := range peers.Replicas {
-		counts = append(counts, shards)
+	for i, s := range strangers {
+		switch relays := len(all[len(groups)+i]); {
+		case relays > 0:
+			found = append(found, ok(checkReplicas, opened.Name(), "destination %s, which is not configured here, is relayed by others: %d", s, relays))
+		case !earlier: // one of an earlier version may relay it
+			found = append(found, warning(checkReplicas, opened.Name(), "run a relay with this destination; or, if it is gone for good: "+s.Drop,
+				"no replica relays destination %s, whose state the table keeps in %s: rows wait for it, and prune deletes none", s,
+				strings.Join(s.Columns, ", ")))
+		}
 	}
-	slices.Sort(counts)
+	return found
+}
+
+const checkReplicas = "replicas"
+
+// replicasOf examines the replicas that relay a group of destinations.
+func (d *Doctor) replicasOf(replicas []owner.Replica, g outbox.Group, subject string) finding.Finding {
+	if len(replicas) == 0 {
+		return ok(checkReplicas, subject, "no replica runs at present")
+	}
+	counts, different, owned, foreign := map[int]int{}, 0, 0, false
+	for _, r := range replicas {
+		counts[r.Of]++
+		owned += r.Owned.Len()
+		foreign = foreign || r.Of != d.Shards
+		if !r.Like(d.Shards, owner.Group{Mapping: g.Mapping, Earlier: g.Earlier}) {
+			different++
+		}
+	}
 	var parts []string
-	foreign := false
-	for _, shards := range counts {
-		parts = append(parts, fmt.Sprintf("%d with %s=%d", peers.Replicas[shards], d.Names.Of("Shards"), shards))
-		foreign = foreign || shards != d.Shards
+	for _, shards := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d with %s=%d", counts[shards], d.Names.Of("Shards"), shards))
 	}
-	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), peers.Owned)
-	if foreign {
-		return []finding.Finding{warning(check, table, "give all replicas the same "+d.Names.Of("Shards"),
-			"%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)}
+	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), owned)
+	switch {
+	case foreign:
+		return warning(checkReplicas, subject, "give all replicas the same "+d.Names.Of("Shards"),
+			"%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)
+	case different > 0:
+		return warning(checkReplicas, subject, "give all replicas of these destinations the same version, "+d.Names.Of("Key")+" and "+
+			d.Names.Of("Columns")+", and configure all destinations with the same columns in each of them, with the same names and topics",
+			"%s; of these, %d find the key, the id, the order, the priority or the destination of rows otherwise than is set here, or are of an "+
+				"earlier version: a replica with these settings waits until they are gone", text, different)
 	}
-	if peers.Different > 0 {
-		return []finding.Finding{warning(check, table, "give all replicas the same version, "+d.Names.Of("Key")+" and "+d.Names.Of("Columns"),
-			"%s; of these, %d take the key, the id, the order or the priority of rows from elsewhere than is set here, or are of an earlier "+
-				"version: a replica with these settings waits until they are gone", text, peers.Different)}
-	}
-	return []finding.Finding{ok(check, table, "%s", text)}
+	return ok(checkReplicas, subject, "%s", text)
 }

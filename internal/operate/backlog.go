@@ -39,9 +39,6 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 		return Report{}, err
 	}
 	r := Report{At: time.Now().UTC(), Table: o.Views[0].Table.Name(), Limit: countLimit, Problems: []string{}}
-	if e := o.Strangers(); e != nil {
-		r.Problems = append(r.Problems, "rows may wait that are not counted here: "+e.Error())
-	}
 	for _, v := range o.Views {
 		r.Destinations = append(r.Destinations, Destination{Name: v.Destination, Backlog: newBacklog()})
 	}
@@ -61,8 +58,17 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 	if r.Untaken != nil {
 		r.Untaken.finish()
 	}
-	r.Ownership, err = o.Ownership(ctx)
-	return r, err
+	if r.Ownership, err = o.Ownership(ctx); err != nil {
+		return r, err
+	}
+	for _, g := range r.Ownership.Groups {
+		if !g.Configured && g.Unserved() {
+			r.Problems = append(r.Problems, fmt.Sprintf("no replica relays %s, whose state the table keeps (%s): rows may wait for it, and they are not "+
+				"counted here. Run a relay with this destination, or drop its columns if it is gone for good",
+				strings.Join(g.Destinations, ", "), cmp.Or(g.Column, "relayed_at")))
+		}
+	}
+	return r, nil
 }
 
 // base returns the names of the table for a destination that takes rows as they are inserted.
@@ -244,7 +250,11 @@ func (o *Outbox) taker(s set) string {
 			fmt.Fprintf(&cases, " when %s then %d", n.Taken, left)
 		}
 	}
-	return fmt.Sprintf("case%s else %d end", cases.String(), untaken)
+	nobody := untaken
+	if o.Strangers() != nil {
+		nobody = left // a destination that is not configured here may take it
+	}
+	return fmt.Sprintf("case%s else %d end", cases.String(), nobody)
 }
 
 // taken is the condition that a view takes a row, to be added to others.

@@ -44,7 +44,7 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 		return nil
 	}
 	// A relay that starts later reads everything from the beginning.
-	if replicas, err := c.outbox.replicas(ctx); err != nil || len(replicas) == 0 {
+	if relays, err := c.relays(ctx, p.set); err != nil || !relays {
 		return err
 	}
 	k := &chunk{outbox: c.outbox, set: p.set}
@@ -76,8 +76,7 @@ func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) er
 		return nil
 	}
 	for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < aheadTime; {
-		replicas, err := c.outbox.replicas(ctx)
-		if err != nil || len(replicas) == 0 {
+		if relays, err := c.relays(ctx, l.set); err != nil || !relays {
 			return err
 		}
 		if ahead, err := c.ahead(ctx, l); err != nil || !ahead {
@@ -90,6 +89,12 @@ func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) er
 		}
 	}
 	return nil
+}
+
+// relays reports whether a replica relays the destinations of a set.
+func (c *Choice) relays(ctx context.Context, s set) (bool, error) {
+	groups, err := c.outbox.replicas(ctx)
+	return err == nil && len(replicasOf(groups, c.outbox.Views[s.views[0]])) > 0, err
 }
 
 // ahead reports whether a destination that takes one of the rows has a pending row of its key before it. Destinations do not

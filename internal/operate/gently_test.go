@@ -35,13 +35,13 @@ func TestReplayWaits(t *testing.T) {
 				values ($1, 'k', '{}', now() + nullif($2, '')::interval, now() - interval '1 hour')`, c.older, c.available)
 			s.Exec(t, `insert into outbox_messages (topic, key, payload, inserted_at, relayed_at, audit_at)
 				values ('a', 'k', '{}', now() - interval '1 hour', now(), now())`)
-			startOwner(t, s, o.Views[0].Table.Name(), 16)
+			startOwner(t, s, o, 16)
 			for {
 				now, err := o.Ownership(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
-				if now.Owned == 16 {
+				if now.Unowned == 0 {
 					break
 				}
 			}

@@ -63,14 +63,32 @@ type Ownership struct {
 	Owned    int       `json:"owned"`    // shards that some replica holds
 	Unowned  int       `json:"unowned"`  // shards that no replica holds
 	Replicas []Replica `json:"replicas"` // the one with the most shards first
+	// Groups are the parts of the numbers above. Destinations that keep their state in the same columns share their shards.
+	Groups []Group `json:"groups"`
 }
+
+// A Group is the destinations that keep their state in the same columns, and the replicas that relay them.
+type Group struct {
+	Destinations []string  `json:"destinations"`
+	Column       string    `json:"column"`     // the column with relayed_at, empty for the columns of the table
+	Configured   bool      `json:"configured"` // whether the destinations are configured where the report was made
+	Shards       int       `json:"shards"`
+	Owned        int       `json:"owned"`
+	Unowned      int       `json:"unowned"`
+	Replicas     []Replica `json:"replicas"`
+}
+
+// Unserved reports whether no replica takes part in the ownership of the group.
+func (g Group) Unserved() bool { return len(g.Replicas) == 0 }
 
 // A Replica is a process that takes part in the ownership.
 type Replica struct {
 	Backend    int32 `json:"backend"`     // process id of its control connection at the server (pg_stat_activity.pid)
 	Shards     int   `json:"shards"`      // number of shards that it holds
 	Of         int   `json:"of"`          // number of shards by its configuration
-	CanPublish bool  `json:"can_publish"` // whether the replica itself says that it can publish
+	CanPublish bool  `json:"can_publish"` // whether the replica itself says that it can publish to all of its destinations
+	// CannotPublishTo are destinations of which at least one cannot be used by the replica, those of a group together.
+	CannotPublishTo []string `json:"cannot_publish_to,omitempty"`
 }
 
 // A Process is what the answering process knows about itself.
@@ -134,7 +152,7 @@ type Row struct {
 	ID    string     `json:"id"`
 	Topic string     `json:"topic"`
 	Shard int        `json:"shard"`
-	Owner *int32     `json:"owner"` // [Replica.Backend] of the owner of its shard; null if there is none
+	Owner *int32     `json:"owner"` // [Replica.Backend] of the owner of its shard at the first of the destinations; null if there is none
 	Fates []Fate     `json:"destinations"`
 	At    *time.Time `json:"inserted_at"`
 }
@@ -158,6 +176,7 @@ type Fate struct {
 	Attempt     *int64     `json:"attempt"`
 	LastError   *string    `json:"last_error"`
 	DueAt       *time.Time `json:"due_at"` // when the row is or was due
+	Owner       *int32     `json:"owner"`  // [Replica.Backend] of the owner of its shard; null if there is none
 	RelayedAt   *time.Time `json:"relayed_at"`
 	FailedAt    *time.Time `json:"failed_at"`
 	Topic       *string    `json:"-"` // on the broker; nil if it is not known

@@ -171,7 +171,7 @@ func TestReportOwnership(t *testing.T) {
 	if err != nil || before.Shards != 16 || before.Unowned != 16 || len(before.Replicas) != 0 {
 		t.Fatalf("before anybody relays: %+v (%v)", before, err)
 	}
-	startOwner(t, s, o.Views[0].Table.Name(), 8)
+	startOwner(t, s, o, 8)
 	for {
 		now, err := o.Ownership(t.Context())
 		if err != nil {
@@ -188,11 +188,15 @@ func TestReportOwnership(t *testing.T) {
 }
 
 // startOwner runs a replica until the test ends.
-func startOwner(t *testing.T, s *pgtest.Schema, table string, shards int) {
-	replica := &owner.Owner{
-		Table: table, Shards: shards, TTL: 20 * time.Second, Logger: slog.New(slog.DiscardHandler),
-		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) },
+func startOwner(t *testing.T, s *pgtest.Schema, o *Outbox, shards int) {
+	replica := owner.New()
+	replica.Shards, replica.TTL, replica.Logger = shards, 20*time.Second, slog.New(slog.DiscardHandler)
+	replica.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) }
+	var groups []*owner.Group
+	for _, g := range o.Views[0].Table.Groups() {
+		groups = append(groups, &owner.Group{Column: g.Column})
 	}
+	replica.Open(o.Views[0].Table.Name(), groups, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); replica.Run(ctx) }()

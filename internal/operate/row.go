@@ -21,7 +21,7 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 	if _, err := o.chosen(Selection{Destination: destination}); err != nil {
 		return nil, err
 	}
-	replicas, err := o.replicas(ctx)
+	groups, err := o.replicas(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,16 +40,18 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 			if !known {
 				i = len(found)
 				at[s.row.ID] = i
-				row := s.row
-				for _, r := range replicas {
-					if r.Owned.Has(row.Shard) && row.Owner == nil {
-						row.Owner = new(r.Backend)
-					}
+				found = append(found, s.row)
+			}
+			for _, r := range replicasOf(groups, v) {
+				if r.Owned.Has(s.row.Shard) && s.fate.Owner == nil {
+					s.fate.Owner = new(r.Backend)
 				}
-				found = append(found, row)
+			}
+			if !known {
+				found[i].Owner = s.fate.Owner
 			}
 			if s.fate.Why == "" {
-				s.fate.Why = waitsFor(found[i], s.failed, s.older)
+				s.fate.Why = waitsFor(s, s.failed, s.older)
 			}
 			found[i].Fates = append(found[i].Fates, s.fate)
 		}
@@ -163,10 +165,10 @@ func (f *Fate) notTaken() {
 }
 
 // waitsFor says what a due row waits for, as far as the table and the locks show it.
-func waitsFor(row Row, failed, older string) string {
+func waitsFor(s rowState, failed, older string) string {
 	switch {
-	case row.Owner == nil:
-		return fmt.Sprintf("no replica owns its shard, which is number %d", row.Shard)
+	case s.fate.Owner == nil:
+		return fmt.Sprintf("no replica owns its shard, which is number %d", s.row.Shard)
 	case failed != "":
 		return "a row of its key has failed, and the key waits until that row is retried or discarded: " + failed
 	case older != "":

@@ -39,7 +39,7 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s: %+v", row.Topic, row)
 		}
 	}
-	startOwner(t, s, o.Views[0].Table.Name(), 16)
+	startOwner(t, s, o, 16)
 	for {
 		rows, err := o.RowsOf(t.Context(), ids, "orders", patience)
 		if err != nil {
@@ -87,7 +87,7 @@ func TestRowAfterAFailedOne(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages (topic, key, payload, failed_at) values
 		('first', 'a', '{}', null), ('failed', 'a', '{}', now()), ('last', 'a', '{}', null), ('other', 'b', '{}', null)`)
 	o := open(t, s, "orders *")
-	startOwner(t, s, o.Views[0].Table.Name(), 16)
+	startOwner(t, s, o, 16)
 	ids := strings.Split(pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages"), ",")
 	failed := pgtest.Value[string](t, s, "select id::text from outbox_messages where topic = 'failed'")
 	for _, blocks := range []bool{false, true} {

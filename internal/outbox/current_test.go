@@ -55,8 +55,8 @@ func TestCurrent(t *testing.T) {
 			t.Errorf("%s: %t, %v", test.change, current, err)
 		}
 		after := open()
-		if same := after.Mapping() == before.Mapping(); same != test.mapping {
-			t.Errorf("%s: %q, then %q", test.change, before.Mapping(), after.Mapping())
+		if same := after.mapping.mapping() == before.mapping.mapping(); same != test.mapping {
+			t.Errorf("%s: %q, then %q", test.change, before.mapping.mapping(), after.mapping.mapping())
 		}
 		if current, _, err := after.Current(t.Context()); err != nil || !current {
 			t.Errorf("%s: opened again: %t, %v", test.change, current, err)

@@ -52,7 +52,6 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	e.doorbell(channel)
 	e.found = append(e.found, views(r, config)...)
 	e.txid()
-	e.strangers()
 	return t, e.found, nil
 }
 
@@ -64,17 +63,7 @@ func lacks(r *relation, m *mapping, config Config, view View) []finding.Finding 
 	e.indexes()
 	e.found = append(e.found, views(r, config)...)
 	e.txid()
-	e.strangers()
 	return slices.DeleteFunc(e.found, func(f finding.Finding) bool { return f.Severity == finding.OK })
-}
-
-// strangers names the columns of destinations that are not configured.
-func (e *examination) strangers() {
-	for _, s := range e.relation.strangers(e.config) {
-		e.warn(checkColumns, "configure the destination again; or, if it is gone for good: "+e.relation.dropping(s),
-			"%s kept the state of destination %s, which is not configured: its rows wait there, and prune deletes none",
-			strings.Join(s.Columns, ", "), s)
-	}
 }
 
 // txid reports the consequences if no column holds the transaction that inserted a row and several destinations write into the

@@ -147,7 +147,7 @@ func TestMappingIsThatOfOtherVersions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := table.Mapping(); got != test.want {
+			if got := table.mapping.mapping(); got != test.want {
 				t.Errorf("%s\nwant\n%s", got, test.want)
 			}
 		})

@@ -72,6 +72,7 @@ type Stranger struct {
 	Name    string   // empty for the destinations that keep their state in the columns of the table
 	Relayed string   // the column with relayed_at, empty if it has none any more
 	Columns []string // all columns with its state
+	Drop    string   // the statement that drops them
 }
 
 func (s Stranger) String() string {
@@ -79,6 +80,14 @@ func (s Stranger) String() string {
 		return "those with the state in the table's own columns"
 	}
 	return s.Name
+}
+
+// Column returns the column by which the stranger's group is known; see [Group.Column].
+func (s Stranger) Column() string {
+	if s.Name == "" {
+		return ""
+	}
+	return s.Relayed
 }
 
 // Strangers returns the destinations that keep their state in the table and are not configured. Columns with the comment that the
@@ -111,6 +120,9 @@ func (r *relation) strangers(config Config) (found []Stranger) {
 			found[i].Relayed = name
 		}
 	}
+	for i := range found {
+		found[i].Drop = r.dropping(found[i])
+	}
 	return found
 }
 
@@ -131,7 +143,7 @@ func (r *relation) deletesForStrangers(config Config) *SetupError {
 		return nil
 	}
 	s := strangers[0]
-	found := problem(checkColumns, "remove "+config.Names.Of("Delete")+"; or, if destination "+s.Name+" is gone for good: "+r.dropping(s),
+	found := problem(checkColumns, "remove "+config.Names.Of("Delete")+"; or, if destination "+s.Name+" is gone for good: "+s.Drop,
 		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not configured here, in %s: it "+
 			"would lose rows", config.Names.Of("Delete"), sql.Table{Schema: r.schema, Name: r.name}, s.Name, strings.Join(s.Columns, ", "))
 	found.Err = errDeletes

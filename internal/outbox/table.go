@@ -179,17 +179,6 @@ func (t *Table) Named() sql.Table { return t.name }
 // Quoted returns the name for use in a statement.
 func (t *Table) Quoted() string { return t.name.Quoted() }
 
-// Mapping describes how a row's shard and its place in the order are found. Replicas with different mappings must not relay
-// side by side.
-func (t *Table) Mapping() string {
-	m := t.mapping
-	priority := "none"
-	if m.rank != nil {
-		priority = rank(m)
-	}
-	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), sql.Quote(m.order.name), sql.Quote(m.id.name), priority)
-}
-
 // Lacks returns the columns and indexes that the table should have, each with its remedy.
 func (t *Table) Lacks() []finding.Finding { return t.lacks }
 

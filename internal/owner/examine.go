@@ -11,46 +11,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Peers are the replicas that share an outbox.
-type Peers struct {
-	Replicas  map[int]int // count of replicas by their number of shards
-	Different int         // replicas that have the given number of shards and another mapping, or do not show theirs
-	Owned     int         // shards that any replica holds
-}
-
-// Look returns the replicas that share an outbox at present, without taking part. shards and mapping are those of a
-// hypothetical replica with which they are compared, as in [Owner].
-func Look(ctx context.Context, conn *pgx.Conn, table string, shards int, mapping string) (Peers, error) {
-	found, err := listLocks(ctx, conn, classOf(table))
-	if err != nil {
-		return Peers{}, err
-	}
-	own := kindOf(shards, mapping)
-	l := read(found, own)
-	peers := Peers{Replicas: map[int]int{}, Owned: l.taken.Len()}
-	if l.replicas > 0 {
-		peers.Replicas[shards] = l.replicas
-	}
-	for k, n := range l.others {
-		peers.Replicas[k.shards] += n
-		if k.shards == shards {
-			peers.Different += n
-		}
-	}
-	return peers, nil
-}
-
-// listLocks returns the locks of an outbox that any replica holds.
-func listLocks(ctx context.Context, conn *pgx.Conn, class int32) ([]lockRow, error) {
-	rows, err := conn.Query(ctx, sql.Text("owner_locks.sql", nil), pgx.QueryExecModeExec, class)
+// listLocks returns the locks of some classes that any replica holds.
+func listLocks(ctx context.Context, conn *pgx.Conn, classes []int32) ([]lockRow, error) {
+	rows, err := conn.Query(ctx, sql.Text("owner_locks.sql", nil), pgx.QueryExecModeExec, classes)
 	if err != nil {
 		return nil, fmt.Errorf("look at the locks: %w", err)
 	}
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (lockRow, error) {
-		var object int64
+		var class, object int64
 		var l lockRow
-		err := row.Scan(&object, &l.pid, &l.mine)
-		l.object = uint32(object)
+		err := row.Scan(&class, &object, &l.pid, &l.mine)
+		l.class, l.object = int32(uint32(class)), uint32(object)
 		return l, err
 	})
 	if err != nil {
@@ -59,37 +30,56 @@ func listLocks(ctx context.Context, conn *pgx.Conn, class int32) ([]lockRow, err
 	return found, nil
 }
 
-// A Replica is one of the replicas that share an outbox, as its locks show it.
+// A Replica is one of the replicas that share a group, as its locks show it.
 type Replica struct {
 	Backend int32 // process id of its control connection at the server
 	Owned   Set   // shards that it holds
 	Of      int   // number of shards into which it divides the rows
 	Able    bool  // the replica says that it can publish
+	Earlier bool  // of a version without groups: it is listed with the table's own columns, and may relay any other group too
+	kind    kind
 }
 
-// Replicas returns the replicas that share an outbox at present, without taking part. The connection may go through a pooler.
-func Replicas(ctx context.Context, conn *pgx.Conn, table string) ([]Replica, error) {
-	found, err := listLocks(ctx, conn, classOf(table))
+// Like reports whether a replica with this number of shards would share the group with r.
+func (r Replica) Like(shards int, g Group) bool {
+	if r.Earlier {
+		return g.Earlier != "" && r.kind == kindOf(shards, g.Earlier)
+	}
+	return r.kind == kindOf(shards, g.Mapping)
+}
+
+// Replicas returns the replicas that share each group at present, without taking part. The groups are named by their columns, as in
+// [Group]. The connection may go through a pooler.
+func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...string) ([][]Replica, error) {
+	common := placeOf(table, "")
+	classes := []int32{common.shards, common.members}
+	for _, column := range columns {
+		classes = append(classes, placeOf(table, column).members)
+	}
+	found, err := listLocks(ctx, conn, classes)
 	if err != nil {
 		return nil, err
 	}
-	var all []Replica
-	at := map[int32]int{}
-	for _, l := range found {
-		if n := int32(l.object); n < 0 {
-			m := memberOf(int(-n))
-			at[l.pid] = len(all)
-			all = append(all, Replica{Backend: l.pid, Of: m.shards, Able: m.able})
+	earlier := earlierVersions(found, common)
+	all := make([][]Replica, len(columns))
+	for i, column := range columns {
+		place, at := placeOf(table, column), map[int32]int{}
+		for _, l := range found {
+			old := earlier[l.pid] && column == "" && l.class == common.shards
+			if m, member := l.member(); member && (old || l.class == place.members) {
+				at[l.pid] = len(all[i])
+				all[i] = append(all[i], Replica{Backend: l.pid, Of: m.shards, Able: m.able, Earlier: old, kind: m.kind})
+			}
 		}
-	}
-	for _, l := range found {
-		if i, member := at[l.pid]; member && l.object < MaxShards {
-			all[i].Owned.Add(int(l.object))
+		for _, l := range found {
+			if n, member := at[l.pid]; member && l.class == place.shards && l.object < MaxShards {
+				all[i][n].Owned.Add(int(l.object))
+			}
 		}
+		slices.SortFunc(all[i], func(a, b Replica) int {
+			return cmp.Or(cmp.Compare(b.Owned.Len(), a.Owned.Len()), cmp.Compare(a.Backend, b.Backend))
+		})
 	}
-	slices.SortFunc(all, func(a, b Replica) int {
-		return cmp.Or(cmp.Compare(b.Owned.Len(), a.Owned.Len()), cmp.Compare(a.Backend, b.Backend))
-	})
 	return all, nil
 }
 

@@ -1,7 +1,9 @@
 package owner
 
 import (
-	"maps"
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// Look shows the replicas that share the outbox, without taking part.
-func TestLook(t *testing.T) {
+// Replicas shows those that share a group, without taking part.
+func TestReplicas(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	conn, err := pgx.Connect(t.Context(), s.URL)
@@ -19,28 +21,36 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	look := func() Peers {
+	look := func() (shown []string) {
 		t.Helper()
-		peers, err := Look(t.Context(), conn, s.Name, 4, "")
-		if err != nil {
-			t.Fatal(err)
+		groups, err := Replicas(t.Context(), conn, s.Name, "", "audit_at")
+		if err != nil || len(groups) != 2 {
+			t.Fatalf("%+v, %v", groups, err)
 		}
-		return peers
+		for i, group := range groups {
+			for _, r := range group {
+				shown = append(shown, fmt.Sprintf("%d: %d of %d, %v, %v", i, r.Owned.Len(), r.Of, r.Able, r.Like(4, Group{Mapping: "mapping"})))
+			}
+		}
+		slices.Sort(shown)
+		return shown
 	}
-	if peers := look(); len(peers.Replicas) != 0 || peers.Owned != 0 {
-		t.Errorf("before anybody came: %+v", peers)
+	if shown := look(); shown != nil {
+		t.Errorf("before anybody came: %q", shown)
 	}
 	a, _ := start(t, s.URL, s.Name, 4, 10*time.Second, nil)
-	await(t, a, "all shards", func(state State) bool { return state.Owned.Len() == 4 })
+	await(t, a, "all shards", owns(4))
 	b, _ := start(t, s.URL, s.Name, 8, 10*time.Second, nil)
 	await(t, b, "a note", func(state State) bool { return state.Note != "" })
-	if peers := look(); !maps.Equal(peers.Replicas, map[int]int{4: 1, 8: 1}) || peers.Owned != 4 {
-		t.Errorf("%+v", peers)
-	}
-	c, _ := startWith(t, s.URL, s.Name, 4, 10*time.Second, nil, func(o *Owner) { o.Mapping = "another" })
+	c, _ := startWith(t, s.URL, s.Name, 4, 10*time.Second, nil, func(o *tested) { o.Mapping = "another" })
 	await(t, c, "a note", func(state State) bool { return state.Note != "" })
-	if peers := look(); !maps.Equal(peers.Replicas, map[int]int{4: 2, 8: 1}) || peers.Different != 1 {
-		t.Errorf("with another mapping: %+v", peers)
+	d, _ := startWith(t, s.URL, s.Name, 2, 10*time.Second, nil, func(o *tested) {
+		o.Column, o.Unable = "audit_at", func() error { return errors.New("no broker") }
+	})
+	await(t, d, "all shards", owns(2))
+	want := []string{"0: 0 of 4, true, false", "0: 0 of 8, true, false", "0: 4 of 4, true, true", "1: 2 of 2, false, false"}
+	if shown := look(); !slices.Equal(shown, want) {
+		t.Errorf("%q, want %q", shown, want)
 	}
 	if state, _ := a.State(); state.Replicas != 1 {
 		t.Errorf("the onlooker was counted: %+v", state)

@@ -19,13 +19,13 @@ import (
 func logged(t *testing.T, connect func(ctx context.Context, attempt int) error) (attempts, lines int) {
 	t.Helper()
 	var log bytes.Buffer
-	o := &Owner{
-		Table: "t", Shards: 16, TTL: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Connect: func(ctx context.Context) (*pgx.Conn, error) {
-			attempts++
-			return nil, connect(ctx, attempts)
-		},
+	o := New()
+	o.Shards, o.TTL, o.Logger = 16, 10*time.Second, slog.New(slog.NewTextHandler(&log, nil))
+	o.Connect = func(ctx context.Context) (*pgx.Conn, error) {
+		attempts++
+		return nil, connect(ctx, attempts)
 	}
+	o.Open("t", []*Group{{}}, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	o.Run(ctx)

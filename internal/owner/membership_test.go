@@ -65,12 +65,12 @@ func TestOneOfTwoKindsGoesOn(t *testing.T) {
 func TestDifferentMappings(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	with := func(mapping string) func(*Owner) { return func(o *Owner) { o.Mapping = mapping } }
+	with := func(mapping string) func(*tested) { return func(o *tested) { o.Mapping = mapping } }
 	first, stop := startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, with("by id"))
 	await(t, first, "first owns", owns(16))
 	second, _ := startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, with("by key"))
 	third, _ := startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, with("by key"))
-	for _, o := range []*Owner{second, third} {
+	for _, o := range []*tested{second, third} {
 		state := await(t, o, "says why it waits", func(s State) bool { return s.Note != "" && s.Others == 1 && s.Replicas == 2 })
 		if state.Holds() || state.Err != nil || !strings.Contains(state.Note, "Key") {
 			t.Errorf("%+v", state)
@@ -163,7 +163,7 @@ func TestTwoKindsNeverOwnSideBySide(t *testing.T) {
 				return &stalling{conn, left, stalled, goOn}, err
 			}
 			const ttl = 30 * time.Second
-			slow, _ := startWith(t, s.URL, s.Name, 32, ttl, nil, func(o *Owner) {
+			slow, _ := startWith(t, s.URL, s.Name, 32, ttl, nil, func(o *tested) {
 				o.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 			})
 			<-stalled

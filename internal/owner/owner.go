@@ -3,9 +3,12 @@
 // close. Every replica sees all locks. A replica that holds more than its fair share releases some; a replica that holds less
 // tries the free ones.
 //
-// Replicas that would find a row's shard or its place in the order in different ways must not own shards side by side. Each
-// replica shows its way by the number of another lock, its membership, and takes shards only while no replica of another kind
-// holds any. It checks this under a lock that one replica holds at a time.
+// Destinations that keep their state in the same columns are a group, and each group has shards of its own. So replicas may relay
+// different groups of one table.
+//
+// Replicas that would find a row's shard, its place in the order or its destination in different ways must not own shards of a group
+// side by side. Each replica shows its way by the number of another lock, its membership, and takes shards only while no replica of
+// another kind holds any. It checks this under a lock that one replica holds at a time.
 //
 // A lock cannot fence the broker, so two rules keep a replica that was paused or cut off from publishing beside its successor.
 // The server ends a session that is silent for the time to live (idle_session_timeout), which frees its lock. The owner itself
@@ -18,29 +21,23 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outbox-relay/outbox-relay/internal/setting"
-
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
 // Owner takes part in the ownership of one outbox. Its exported fields are its configuration.
 type Owner struct {
 	// Connect opens the control connection, which must not go through a transaction pooler.
 	Connect func(context.Context) (*pgx.Conn, error)
-	Table   string        // names the outbox: schema.table
 	Shards  int           // the number of shards into which rows are divided, the same in every replica
-	Mapping string        // how a row's shard and its place in the order are found, the same in every replica
 	TTL     time.Duration // how long a silent owner keeps its locks
 	Logger  *slog.Logger
-	// Unable returns why this replica cannot publish at present, nil if it can. While another replica can publish, this one
-	// takes no shards, and releases its own when that has lasted for three times the time to live. Unable must not block; it is
-	// nil for a replica that always can publish.
-	Unable func() error
 	// Silent is called when the control connection is given up because nothing answered on it in time: other connections to the
 	// server may be useless too. It must not block; may be nil.
 	Silent func()
@@ -51,25 +48,45 @@ type Owner struct {
 	// Names are the user's names of the relay's configuration fields, for errors.
 	Names setting.Names
 
-	mu      sync.Mutex
-	state   State
-	changed chan struct{} // closed and replaced at every change of state
-	left    Set           // leaving shards that may be released now
-	poke    chan struct{} // requests a look at once
+	mu        sync.Mutex
+	table     string
+	groups    []*Group
+	strangers []Stranger
+	term      uint64        // counts the sessions in which this process owned any shard
+	replicas  int           // replicas that relay any group of the table, as last counted; 0 if unknown
+	changed   chan struct{} // closed and replaced at every change of state
+	poke      chan struct{} // requests a look at once
 }
 
-// State is what a replica knows of the ownership.
+// New makes an owner of no groups, with its configuration to be filled in.
+func New() *Owner { return &Owner{changed: make(chan struct{}), poke: make(chan struct{}, 1)} }
+
+// Open says of which groups of an outbox shards are to be owned, and which other groups the table has. The name of the table is
+// schema.table. Open must not be called while Run runs.
+func (o *Owner) Open(table string, groups []*Group, strangers []Stranger) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, g := range groups {
+		g.owner = o
+		g.state.Term = o.term
+	}
+	o.table, o.groups, o.strangers = table, groups, strangers
+	o.notify()
+}
+
+// State is what a replica knows of the ownership of a group.
 type State struct {
-	Owned    Set       // shards to relay
-	Leaving  Set       // shards that are still held, but will be released once their rows have settled
-	Term     uint64    // counts the sessions in which this process owned any shard
-	Trusted  time.Time // nothing is published after this time, on the monotonic clock
-	Replicas int       // number of replicas that share the outbox, as last counted; 0 if unknown
-	Others   int       // replicas with another number of shards or another mapping, which never own shards beside this one
-	Unowned  int       // shards that no replica held at the last look
-	Unable   bool      // this replica takes no shards, since it cannot publish and another one can
-	Note     string    // why this replica owns nothing although it could, for display
-	Err      error     // why ownership cannot be decided at the moment
+	Column, Name string    // as in [Group]
+	Owned        Set       // shards to relay
+	Leaving      Set       // shards that are still held, but will be released once their rows have settled
+	Term         uint64    // counts the sessions in which this process owned any shard, of any group
+	Trusted      time.Time // nothing is published after this time, on the monotonic clock
+	Replicas     int       // number of replicas that share the group, as last counted; 0 if unknown
+	Others       int       // replicas with another number of shards or another mapping, which never own shards beside this one
+	Unowned      int       // shards that no replica held at the last look
+	Unable       bool      // this replica takes no shards, since it cannot publish and another one can
+	Note         string    // why this replica owns nothing although it could, for display
+	Err          error     // why ownership cannot be decided at the moment
 }
 
 // Holds reports whether any shard is held.
@@ -85,58 +102,63 @@ const (
 // Given is the payload of the notification that shards were released.
 const Given = "outbox-relay:given"
 
-// State returns the present state and a channel that is closed when the state changes. Reaching Trusted is not a change.
-func (o *Owner) State() (State, <-chan struct{}) {
+// States returns the present states of all groups, and a channel that is closed when one of them changes. Reaching Trusted is not a
+// change.
+func (o *Owner) States() ([]State, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.prepare()
-	return o.state, o.changed
+	return o.states(), o.changed
 }
 
-// prepare makes the channels. The caller holds mu.
-func (o *Owner) prepare() {
-	if o.changed == nil {
-		o.changed, o.poke = make(chan struct{}), make(chan struct{}, 1)
-	}
-}
-
-func (o *Owner) update(change func(*State)) {
+// Replicas returns how many replicas relay any group of the table, this one included; 0 if that is not known.
+func (o *Owner) Replicas() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.prepare()
-	before := o.state
-	change(&o.state)
-	after := o.state
-	after.Trusted, before.Trusted = time.Time{}, time.Time{}
-	if errors.Is(after.Err, before.Err) {
-		after.Err, before.Err = nil, nil
-	}
-	if before != after {
-		close(o.changed)
-		o.changed = make(chan struct{})
-	}
+	return o.replicas
 }
 
-// Trusted returns the time until which this replica may publish. It is zero when it owns nothing.
-func (o *Owner) Trusted() time.Time {
+// Unserved returns the groups that the table has and that no replica has relayed for three times the time to live.
+func (o *Owner) Unserved() []Stranger {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.state.Holds() {
-		return time.Time{}
-	}
-	return o.state.Trusted
+	return slices.DeleteFunc(slices.Clone(o.strangers), func(s Stranger) bool { return !s.unserved })
 }
 
-// Left reports that no rows of these shards are in flight any more: the leaving ones among them are released.
-func (o *Owner) Left(shards Set) {
+// states returns the states of all groups. The caller holds mu.
+func (o *Owner) states() []State {
+	states := make([]State, len(o.groups))
+	for i, g := range o.groups {
+		states[i] = g.state
+		states[i].Column, states[i].Name = g.Column, g.Name
+	}
+	return states
+}
+
+// holds reports whether shards of any group are held. The caller holds mu.
+func (o *Owner) holds() bool {
+	return slices.ContainsFunc(o.groups, func(g *Group) bool { return g.state.Holds() })
+}
+
+// notify announces a change. The caller holds mu.
+func (o *Owner) notify() {
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// update changes the states of groups.
+func (o *Owner) update(change func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.prepare()
-	for i := range o.left {
-		o.left[i] |= shards[i] & o.state.Leaving[i]
-	}
-	if (o.left != Set{}) {
-		o.look()
+	before := o.states()
+	change()
+	same := slices.EqualFunc(before, o.states(), func(a, b State) bool {
+		if a.Trusted, b.Trusted = (time.Time{}), (time.Time{}); errors.Is(b.Err, a.Err) {
+			a.Err, b.Err = nil, nil
+		}
+		return a == b
+	})
+	if !same {
+		o.notify()
 	}
 }
 
@@ -144,7 +166,6 @@ func (o *Owner) Left(shards Set) {
 func (o *Owner) Look() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.prepare()
 	o.look()
 }
 
@@ -155,7 +176,7 @@ func (o *Owner) look() {
 	}
 }
 
-// Run keeps a control connection, owns its share of the outbox while possible, and releases shards that other replicas should
+// Run keeps a control connection, owns its share of each group while possible, and releases shards that other replicas should
 // have. It returns when ctx ends, after it has released everything. The caller must stop publishing before it ends ctx.
 func (o *Owner) Run(ctx context.Context) {
 	var last string
@@ -163,9 +184,11 @@ func (o *Owner) Run(ctx context.Context) {
 		started := time.Now()
 		err := o.session(ctx)
 		joined := false
-		o.update(func(s *State) {
-			joined = s.Replicas > 0
-			*s, o.left = State{Term: s.Term, Err: err}, Set{}
+		o.update(func() {
+			joined, o.replicas = o.replicas > 0, 0
+			for _, g := range o.groups {
+				g.state, g.left = State{Term: o.term, Err: err}, Set{}
+			}
 		})
 		if ctx.Err() != nil {
 			return

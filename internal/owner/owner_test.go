@@ -17,17 +17,25 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// start runs a replica until the test or the returned function ends it. Like a relay with nothing in flight, it releases
-// leaving shards at once.
-func start(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network) (*Owner, func()) {
-	t.Helper()
-	return startWith(t, url, table, shards, ttl, network, func(*Owner) {})
+// tested is a replica of one group.
+type tested struct {
+	*Owner
+	*Group
+	table     string
+	strangers []Stranger
 }
 
-// startWith is start with additional configuration.
+// start runs a replica until the test or the returned function ends it. Like a relay with nothing in flight, it releases
+// leaving shards at once.
+func start(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network) (*tested, func()) {
+	t.Helper()
+	return startWith(t, url, table, shards, ttl, network, func(*tested) {})
+}
+
+// startWith is start with additional configuration. A mapping is shown to earlier versions as it is.
 func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network,
-	configure func(*Owner),
-) (*Owner, func()) {
+	configure func(*tested),
+) (*tested, func()) {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -36,18 +44,28 @@ func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, n
 	if network != nil {
 		config.DialFunc = network.Dial
 	}
-	o := &Owner{
-		Table: table, Shards: shards, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
-		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
-	}
+	o := &tested{Owner: New(), Group: &Group{Name: "default", Mapping: "mapping"}, table: table}
+	o.Shards, o.TTL, o.Logger = shards, ttl, slog.New(slog.DiscardHandler)
+	o.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	configure(o)
+	if o.Column == "" {
+		o.Earlier = o.Mapping
+	}
+	return o, o.run(t, o.Group)
+}
+
+// run runs the replica with some groups.
+func (o *tested) run(t *testing.T, groups ...*Group) (stop func()) {
+	o.Open(o.table, groups, o.strangers)
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() { o.Run(ctx) })
 	group.Go(func() {
 		for {
-			state, changed := o.State()
-			o.Left(state.Leaving)
+			states, changed := o.States()
+			for i, g := range groups {
+				g.Left(states[i].Leaving)
+			}
 			select {
 			case <-ctx.Done():
 				return
@@ -55,13 +73,15 @@ func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, n
 			}
 		}
 	})
-	stop := func() { cancel(); group.Wait() }
+	stop = func() { cancel(); group.Wait() }
 	t.Cleanup(stop)
-	return o, stop
+	return stop
 }
 
 // await waits until the state meets a condition.
-func await(t *testing.T, o *Owner, what string, want func(State) bool) State {
+func await(t *testing.T, o interface {
+	State() (State, <-chan struct{})
+}, what string, want func(State) bool) State {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {
@@ -146,7 +166,7 @@ func TestShardsAreReleasedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first *Owner
+	var first *tested
 	var given atomic.Int64
 	peers := make(chan func(), 2) // called while shards are released, one at a time
 	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -163,7 +183,7 @@ func TestShardsAreReleasedOnce(t *testing.T) {
 			(<-peers)()
 		}}, err
 	}
-	startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, func(o *Owner) {
+	startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, func(o *tested) {
 		first = o
 		o.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	})
@@ -220,8 +240,8 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 	s := pgtest.New(t)
 	const ttl = time.Second
 	var broken [2]atomic.Bool
-	unable := func(i int) func(*Owner) {
-		return func(o *Owner) {
+	unable := func(i int) func(*tested) {
+		return func(o *tested) {
 			o.Unable = func() error {
 				if broken[i].Load() {
 					return errors.New("no way to the broker")
@@ -281,7 +301,7 @@ func TestWitness(t *testing.T) {
 	if err := w.Check(t.Context(), other); err != nil {
 		t.Errorf("without an owner: %v", err)
 	}
-	o, _ := startWith(t, s.URL, s.Name, 4, 2*time.Second, nil, func(o *Owner) { o.Witness = w })
+	o, _ := startWith(t, s.URL, s.Name, 4, 2*time.Second, nil, func(o *tested) { o.Witness = w })
 	term := await(t, o, "owns", owns(4)).Term
 	for range 2 {
 		if err := w.Check(t.Context(), same); err != nil {

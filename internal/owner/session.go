@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,12 +17,46 @@ import (
 // session is one control connection. One goroutine uses it.
 type session struct {
 	*Owner
-	conn   *pgx.Conn
-	class  int32
+	conn  *pgx.Conn
+	table place // the place of the group in the table's own columns, whether this replica relays it or not
+	parts []*part
+	// simple says that versions without groups relay the same as this replica and may do so beside it.
+	simple bool
+	barred bool // this session keeps replicas of these versions from taking shards
+}
+
+// part is a group's part of a session.
+type part struct {
+	*Group
+	place
 	kind   kind
+	shown  kind      // what versions without groups see
 	able   bool      // the membership says that this replica can publish
 	logged string    // the note that was last logged
 	apart  time.Time // since when this replica cannot publish while another one can; zero if that is not so
+}
+
+// memberships returns the part's locks that show this replica to others, if it says that it can or cannot publish.
+func (p *part) memberships(able bool) (classes []int32, numbers []int) {
+	classes, numbers = []int32{p.members}, []int{membership{p.kind, able}.number()}
+	if p.shards != p.members {
+		classes, numbers = append(classes, p.shards), append(numbers, membership{p.shown, able}.number())
+	}
+	return classes, numbers
+}
+
+// newSession makes a session of a connection.
+func (o *Owner) newSession(conn *pgx.Conn) *session {
+	s := &session{Owner: o, conn: conn, table: placeOf(o.table, ""), simple: len(o.groups) == 1 && o.groups[0].Earlier != ""}
+	for _, g := range o.groups {
+		p := &part{Group: g, place: placeOf(o.table, g.Column), kind: kindOf(o.Shards, g.Mapping), able: g.canPublish()}
+		p.shown = p.kind
+		if s.simple {
+			p.shown = kindOf(o.Shards, g.Earlier)
+		}
+		s.parts = append(s.parts, p)
+	}
+	return s
 }
 
 // session runs one control connection to its end.
@@ -33,7 +67,7 @@ func (o *Owner) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to database: %w", err)
 	}
-	s := session{Owner: o, conn: conn, class: classOf(o.Table), kind: kindOf(o.Shards, o.Mapping), able: o.canPublish()}
+	s := o.newSession(conn)
 	defer hangUp(ctx, conn)
 	if err := CheckPooler(connecting, conn, o.Connect); err != nil {
 		return o.pooled(err)
@@ -65,9 +99,15 @@ var ErrStandby = errors.New("the database server is a standby, where nothing can
 
 // join makes this session count as a replica.
 func (s *session) join(ctx context.Context) error {
+	var classes []int32
+	var numbers []int
+	for _, p := range s.parts {
+		c, n := p.memberships(p.able)
+		classes, numbers = append(classes, c...), append(numbers, n...)
+	}
 	var standby bool
-	err := s.conn.QueryRow(ctx, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, s.class,
-		fmt.Sprint(s.TTL.Milliseconds()), membership{s.kind, s.able}.number()).Scan(nil, nil, &standby)
+	err := s.conn.QueryRow(ctx, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, classes, numbers,
+		fmt.Sprint(s.TTL.Milliseconds())).Scan(nil, nil, &standby)
 	switch {
 	case err != nil:
 		return fmt.Errorf("join replicas: %w", err)
@@ -124,35 +164,52 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	if err := s.declare(ctx); err != nil {
 		return 0, err
 	}
-	l, err := s.list(ctx)
+	found, err := s.list(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if !l.joined {
-		return 0, s.pooled(ErrPooler)
-	}
-	note, contested := "", false
-	switch {
-	case l.foreign != nil:
-		note = s.kind.why(*l.foreign, s.Names)
-	case len(l.wanted(s.Shards)) > 0:
-		if l, contested, err = s.take(ctx, l); err != nil {
+	pause := lookEver
+	var together Set // shards of the first group, of which this replica prefers to own those of the others, too
+	for i, p := range s.parts {
+		l := s.read(found, p)
+		if !l.joined {
+			return 0, s.pooled(ErrPooler)
+		}
+		kept, next, err := s.turnOf(ctx, p, l, together)
+		if err != nil {
 			return 0, err
 		}
+		if pause = min(pause, next); i == 0 {
+			together = kept
+		}
 	}
-	if note != s.logged {
-		if s.logged = note; note != "" {
-			s.Logger.Warn("this replica stands by", "reason", note)
+	s.lookAround(found)
+	return pause, s.unbar(ctx)
+}
+
+// turnOf is the part of a turn that concerns one group. It returns the shards that the replica keeps.
+func (s *session) turnOf(ctx context.Context, p *part, l locks, together Set) (kept Set, pause time.Duration, err error) {
+	contested := false
+	if l.note(p, s.Names) == "" && len(l.wanted(s.Shards, together)) > 0 {
+		if l, contested, err = s.take(ctx, p, l, together); err != nil {
+			return kept, 0, err
+		}
+	}
+	note := l.note(p, s.Names)
+	if note != p.logged {
+		if p.logged = note; note != "" {
+			s.Logger.Warn("this replica stands by", s.about(p, "reason", note)...)
 		}
 	}
 	var surplus Set
 	switch {
-	case l.foreign != nil && l.foreign.before(s.kind): // they own shards beside this replica, if it owns any
+	case l.foreign != nil && l.foreign.before(p.kind): // they own shards beside this replica, if it owns any
 		surplus = l.mine
-	case s.mayGive(l):
-		surplus = l.surplus(s.Shards)
+	case s.mayGive(p, l):
+		surplus = l.surplus(s.Shards, together)
 	}
-	s.update(func(state *State) {
+	s.update(func() {
+		state := &p.state
 		leaving := state.Leaving.And(l.mine)
 		for i := range leaving {
 			leaving[i] |= surplus[i]
@@ -161,55 +218,84 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		state.Leaving, state.Owned = leaving, l.mine.Without(leaving)
 		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, l.unowned(s.Shards), note, nil
 		state.Others, state.Unable = l.strangers(), l.apart()
+		kept = state.Owned
 	})
 	if contested {
-		return lookAgain/2 + rand.N(lookAgain/2), nil
+		return kept, lookAgain/2 + rand.N(lookAgain/2), nil
 	}
 	share := l.share(s.Shards)
 	due := l.mine.Len() < share && l.most > share
 	if surplus != (Set{}) || due || l.taken.Len() < s.Shards {
-		return lookSoon, nil
+		return kept, lookSoon, nil
 	}
-	return lookEver, nil
+	return kept, lookEver, nil
+}
+
+// about returns the attributes of a log line about a group.
+func (s *session) about(p *part, attributes ...any) []any {
+	if len(s.parts) > 1 || len(s.strangers) > 0 {
+		attributes = append(attributes, "destinations", p.Name)
+	}
+	return attributes
 }
 
 // list looks at the locks, which proves that the session is alive and extends the time of trust.
-func (s *session) list(ctx context.Context) (locks, error) {
+func (s *session) list(ctx context.Context) ([]lockRow, error) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	found, err := listLocks(ctx, s.conn, s.class)
-	if err != nil {
-		return locks{}, err
+	classes := []int32{s.table.shards, s.table.members}
+	for _, p := range s.parts {
+		classes = append(classes, p.shards, p.members)
 	}
-	s.update(func(state *State) { state.Trusted = asked.Add(s.TTL - s.margin()) })
-	return read(found, s.kind), nil
+	for _, other := range s.strangers {
+		classes = append(classes, placeOf(s.Owner.table, other.Column).members)
+	}
+	found, err := listLocks(ctx, s.conn, classes)
+	if err != nil {
+		return nil, err
+	}
+	s.update(func() {
+		for _, p := range s.parts {
+			p.state.Trusted = asked.Add(s.TTL - s.margin())
+		}
+	})
+	return found, nil
 }
 
 // take tries the free shards that are due to this replica, and returns the locks afterwards. One replica at a time takes
 // shards, and looks at the locks while no other replica can take any: however long it pauses in between, replicas of two kinds
 // never become owners side by side. contested reports that another replica is taking shards.
-func (s *session) take(ctx context.Context, l locks) (_ locks, contested bool, err error) {
+func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ locks, contested bool, err error) {
 	asked := time.Now()
 	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	var alone bool
-	if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec, s.class).Scan(&alone); err != nil {
+	var alone, barred, took bool
+	if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec, p.shards, s.table.shards).
+		Scan(&alone, &barred); err != nil {
 		return l, false, fmt.Errorf("guard shards: %w", err)
 	}
-	if !alone {
-		return l, true, nil
-	}
 	defer func() {
-		if _, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec, s.class); failed != nil && err == nil {
+		if barred && !s.simple && !s.barred && took {
+			barred, s.barred = false, true // until it owns nothing
+		}
+		if _, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec, p.shards, s.table.shards, alone,
+			barred); failed != nil && err == nil {
 			err = fmt.Errorf("end guard of shards: %w", failed)
 		}
 	}()
-	if l, err = s.list(limited); err != nil || l.foreign != nil {
+	if !alone || !barred {
+		return l, true, nil
+	}
+	found, err := s.list(limited)
+	if err != nil {
 		return l, false, err
 	}
+	if l = s.read(found, p); l.note(p, s.Names) != "" {
+		return l, false, nil
+	}
 	before := l.mine
-	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec, s.class, l.wanted(s.Shards))
+	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec, p.shards, l.wanted(s.Shards, together))
 	if err != nil {
 		return l, false, fmt.Errorf("take shards: %w", err)
 	}
@@ -224,62 +310,100 @@ func (s *session) take(ctx context.Context, l locks) (_ locks, contested bool, e
 	if len(got) == 0 {
 		return l, false, nil
 	}
-	s.update(func(state *State) {
-		if !state.Holds() {
-			state.Term++
-			state.Trusted = asked.Add(s.TTL - s.margin())
+	s.update(func() {
+		if !s.holds() {
+			s.term++
+			for _, other := range s.parts {
+				other.state.Term, other.state.Trusted = s.term, asked.Add(s.TTL-s.margin())
+			}
 		}
 	})
-	s.Logger.Info("took shards", "shards", len(got), "owned", l.mine.Len(), "of", s.Shards, "before", before.Len(), "replicas", l.replicas)
+	took = true
+	s.Logger.Info("took shards", s.about(p, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards, "before", before.Len(), "replicas",
+		l.replicas)...)
 	return l, false, nil
 }
 
-// give releases the leaving shards that have no rows in flight any more.
-func (s *session) give(ctx context.Context) error {
+// owns reports whether this session holds shards of any group.
+func (s *session) owns() bool {
 	s.mu.Lock()
-	shards := s.left
-	s.mu.Unlock()
-	if shards == (Set{}) {
+	defer s.mu.Unlock()
+	return s.holds()
+}
+
+// unbar lets replicas of versions without groups take shards again when this replica owns none.
+func (s *session) unbar(ctx context.Context) error {
+	if !s.barred || s.owns() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.TTL)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, shards.Shards(), s.Channel,
-		Given); err != nil {
-		return fmt.Errorf("release shards: %w", err)
+	s.barred = false
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec, s.table.shards, s.table.shards, false,
+		true); err != nil {
+		return fmt.Errorf("let earlier versions in: %w", err)
 	}
-	// The engines may have reported them again meanwhile. That must not release them if this replica takes them again.
-	s.update(func(state *State) {
-		state.Leaving, s.left = state.Leaving.Without(shards), s.left.Without(shards)
-	})
-	s.Logger.Info("gave shards back", "shards", shards.Len())
 	return nil
 }
 
-// leave releases everything.
+// give releases the leaving shards that have no rows in flight any more.
+func (s *session) give(ctx context.Context) error {
+	for _, p := range s.parts {
+		s.mu.Lock()
+		shards := p.left
+		s.mu.Unlock()
+		if shards == (Set{}) {
+			continue
+		}
+		if err := s.release(ctx, p, shards); err != nil {
+			return err
+		}
+		// The engines may have reported them again meanwhile. That must not release them if this replica takes them again.
+		s.update(func() {
+			p.state.Leaving, p.left = p.state.Leaving.Without(shards), p.left.Without(shards)
+		})
+		s.Logger.Info("gave shards back", s.about(p, "shards", shards.Len())...)
+	}
+	return nil
+}
+
+func (s *session) release(ctx context.Context, p *part, shards Set) error {
+	ctx, cancel := context.WithTimeout(ctx, s.TTL)
+	defer cancel()
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, p.shards, shards.Shards(), s.Channel,
+		Given); err != nil {
+		return fmt.Errorf("release shards: %w", err)
+	}
+	return nil
+}
+
+// leave releases everything, the memberships first, so that the other replicas no longer count this one when they are notified.
 func (s *session) leave(ctx context.Context) error {
-	state, _ := s.State()
-	if !state.Holds() {
+	var classes []int32
+	var objects []int
+	held := false
+	s.update(func() {
+		for _, p := range s.parts {
+			c, n := p.memberships(p.able)
+			for i := range slices.Backward(c) { // without the first one, this replica would look like one of an earlier version
+				classes, objects = append(classes, c[i]), append(objects, -n[i])
+			}
+			held = held || p.state.Holds()
+			for _, shard := range p.state.Owned.Or(p.state.Leaving).Shards() {
+				classes, objects = append(classes, p.shards), append(objects, shard)
+			}
+			p.state.Owned, p.state.Leaving = Set{}, Set{}
+		}
+	})
+	if !held {
 		return nil
 	}
-	held := state.Leaving
-	for i := range held {
-		held[i] |= state.Owned[i]
-	}
-	s.update(func(state *State) { state.Owned, state.Leaving = Set{}, Set{} })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given,
-		membership{s.kind, s.able}.number()); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, classes, objects, s.Channel,
+		Given); err != nil {
 		return fmt.Errorf("release shards: %w", err)
 	}
 	s.Logger.Info("gave all shards back")
 	return nil
-}
-
-// classOf returns the lock class of an outbox, the same in every replica.
-func classOf(table string) int32 {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte("outbox-relay:" + table)) // a hash never fails
-	return int32(h.Sum32())
 }

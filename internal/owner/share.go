@@ -1,8 +1,13 @@
 package owner
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"time"
 
-// locks is what one look at the server shows of all replicas.
+	"github.com/outbox-relay/outbox-relay/internal/setting"
+)
+
+// locks is what one look at the server shows of all replicas of a group.
 type locks struct {
 	mine     Set          // shards that this session holds
 	taken    Set          // shards that any replica holds
@@ -12,38 +17,62 @@ type locks struct {
 	fit      int          // replicas of this kind that can publish
 	others   map[kind]int // replicas of other kinds
 	foreign  *kind        // another kind that owns shards, nil if there is none
+	earlier  bool         // versions without groups own shards that this replica cannot share with them
 	most     int          // shards of the replica that holds the most
 }
 
-// lockRow is one advisory lock of the table's class.
+// lockRow is one advisory lock.
 type lockRow struct {
+	class  int32
 	object uint32
 	pid    int32
 	mine   bool
 }
 
-// read interprets the locks, given this replica's kind.
-func read(rows []lockRow, own kind) locks {
+// member returns the membership that the lock shows; ok is false for other locks.
+func (r lockRow) member() (m membership, ok bool) {
+	n := int32(r.object) // memberships have negative numbers, which the server shows as unsigned
+	if n >= 0 {
+		return m, false
+	}
+	return memberOf(int(-n)), true
+}
+
+// read interprets the locks of a part's group.
+func (s *session) read(rows []lockRow, p *part) locks {
 	l := locks{others: map[kind]int{}}
+	earlier := earlierVersions(rows, s.table)
 	kinds := map[int32]kind{}
 	for _, row := range rows {
-		if n := int32(row.object); n < 0 { // a membership, whose negative number the server shows as unsigned
-			m := memberOf(int(-n))
-			kinds[row.pid] = m.kind
-			if m.kind != own {
-				l.others[m.kind]++
+		m, member := row.member()
+		if earlier[row.pid] && row.class == s.table.shards {
+			if !s.simple {
+				l.earlier = l.earlier || row.object < MaxShards
 				continue
 			}
-			l.replicas++
-			if m.able {
-				l.fit++
+			if m.kind == p.shown {
+				m.kind = p.kind
 			}
-			l.joined, l.able = l.joined || row.mine, l.able || row.mine && m.able
+		} else if row.class != p.members {
+			continue
 		}
+		if !member {
+			continue
+		}
+		kinds[row.pid] = m.kind
+		if m.kind != p.kind {
+			l.others[m.kind]++
+			continue
+		}
+		l.replicas++
+		if m.able {
+			l.fit++
+		}
+		l.joined, l.able = l.joined || row.mine, l.able || row.mine && m.able
 	}
 	held := map[int32]int{}
 	for _, row := range rows {
-		if row.object >= MaxShards {
+		if row.class != p.shards || row.object >= MaxShards {
 			continue
 		}
 		held[row.pid]++
@@ -52,11 +81,67 @@ func read(rows []lockRow, own kind) locks {
 		if row.mine {
 			l.mine.Add(int(row.object))
 		}
-		if k, known := kinds[row.pid]; known && k != own && (l.foreign == nil || k.before(*l.foreign)) {
+		if k, known := kinds[row.pid]; known && k != p.kind && (l.foreign == nil || k.before(*l.foreign)) {
 			l.foreign = &k
 		}
 	}
 	return l
+}
+
+// earlierVersions returns the sessions of replicas of versions without groups: what they own is owned for all groups of the table.
+func earlierVersions(rows []lockRow, table place) map[int32]bool {
+	sessions := map[int32]bool{}
+	for _, row := range rows {
+		if _, member := row.member(); member && row.class == table.shards {
+			sessions[row.pid] = true
+		}
+	}
+	for _, row := range rows {
+		if _, member := row.member(); member && row.class == table.members {
+			delete(sessions, row.pid)
+		}
+	}
+	return sessions
+}
+
+// note returns why this replica takes no shards of the group, for display; empty if it may.
+func (l locks) note(p *part, names setting.Names) string {
+	switch {
+	case l.earlier:
+		return "replicas of an earlier version relay at present, which share all destinations or none; this one waits until they are gone"
+	case l.foreign != nil:
+		return p.kind.why(*l.foreign, names)
+	}
+	return ""
+}
+
+// lookAround notes which of the groups that this replica does not relay are relayed by another one.
+func (s *session) lookAround(rows []lockRow) {
+	served, sessions, earlier := map[int32]bool{}, map[int32]bool{}, earlierVersions(rows, s.table)
+	for _, row := range rows {
+		if _, member := row.member(); member {
+			served[row.class], sessions[row.pid] = true, true
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replicas = len(sessions)
+	for i := range s.strangers {
+		other := &s.strangers[i]
+		switch {
+		case served[placeOf(s.Owner.table, other.Column).members] || len(earlier) > 0: // these may relay it
+			if other.unserved {
+				s.Logger.Info("a replica relays the other destination of the table", "destinations", other.Name)
+			}
+			other.Since, other.unserved = time.Time{}, false
+		case other.Since.IsZero():
+			other.Since = time.Now()
+		case !other.unserved && time.Since(other.Since) >= Patience*s.TTL:
+			other.unserved = true
+			s.Logger.Warn("rows wait for a destination that no replica relays", "destinations", other.Name, "column", other.Column)
+			s.notify()
+		}
+	}
 }
 
 // strangers returns how many replicas of other kinds there are.
@@ -94,18 +179,19 @@ func (l locks) share(shards int) int {
 // fair is how many shards each replica should hold at most.
 func fair(shards, replicas int) int { return (shards + max(replicas, 1) - 1) / max(replicas, 1) }
 
-// wanted returns the free shards to try, in random order, so that replicas that look at the same time
-// rarely try the same ones.
-func (l locks) wanted(shards int) []int {
-	free := All(shards).Without(l.taken).Shards()
+// wanted returns the free shards to try: first those that the replica owns of another group, since it can mark their rows for both at
+// once. The others are in random order, so that replicas that look at the same time rarely try the same ones.
+func (l locks) wanted(shards int, together Set) []int {
+	free := All(shards).Without(l.taken).Without(together).Shards()
 	rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	free = append(All(shards).Without(l.taken).And(together).Shards(), free...)
 	return free[:min(len(free), max(0, l.share(shards)-l.mine.Len()))]
 }
 
-// surplus returns the shards to release.
-func (l locks) surplus(shards int) Set {
+// surplus returns the shards to release, last those that the replica owns of another group.
+func (l locks) surplus(shards int, together Set) Set {
 	var s Set
-	held := l.mine.Shards()
+	held := append(l.mine.And(together).Shards(), l.mine.Without(together).Shards()...)
 	for _, shard := range held[min(len(held), l.share(shards)):] {
 		s.Add(shard)
 	}

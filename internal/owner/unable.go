@@ -15,33 +15,33 @@ import (
 // then.
 const Patience = 3
 
-// canPublish reports whether this replica can publish at present.
-func (o *Owner) canPublish() bool { return o.Unable == nil || o.Unable() == nil }
-
-// declare shows the other replicas when this one can no longer publish, or can again.
+// declare shows the other replicas when this one can no longer publish to the destinations of a group, or can again.
 func (s *session) declare(ctx context.Context) error {
-	able := s.canPublish()
-	if able == s.able {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_declare.sql", nil), pgx.QueryExecModeExec, s.class,
-		membership{s.kind, able}.number(), membership{s.kind, s.able}.number()); err != nil {
-		return fmt.Errorf("declare membership: %w", err)
+	for _, p := range s.parts {
+		able := p.canPublish()
+		if able == p.able {
+			continue
+		}
+		classes, now := p.memberships(able)
+		_, before := p.memberships(p.able)
+		if _, err := s.conn.Exec(ctx, sql.Text("owner_declare.sql", nil), pgx.QueryExecModeExec, classes, now, before); err != nil {
+			return fmt.Errorf("declare membership: %w", err)
+		}
+		p.able = able
 	}
-	s.able = able
 	return nil
 }
 
 // mayGive reports whether shards beyond this replica's share are to be released now.
-func (s *session) mayGive(l locks) bool {
+func (s *session) mayGive(p *part, l locks) bool {
 	if !l.apart() {
-		s.apart = time.Time{}
+		p.apart = time.Time{}
 		return true
 	}
-	if s.apart.IsZero() {
-		s.apart = time.Now()
+	if p.apart.IsZero() {
+		p.apart = time.Now()
 	}
-	return time.Since(s.apart) >= Patience*s.TTL
+	return time.Since(p.apart) >= Patience*s.TTL
 }

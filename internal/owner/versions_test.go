@@ -49,7 +49,7 @@ func TestAnotherVersionShares(t *testing.T) {
 	exec("select pg_advisory_lock_shared($1, -$2::integer)", class, pinned)
 	exec("select pg_advisory_lock($1, shard) from generate_series(0, 7) shard", class)
 
-	this, _ := startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, func(o *Owner) { o.Mapping = "pinned" })
+	this, _ := startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, func(o *tested) { o.Mapping = "pinned" })
 	state := await(t, this, "takes its share beside it", owns(8))
 	if state.Note != "" || state.Replicas != 2 || state.Others != 0 {
 		t.Errorf("%+v", state)

@@ -1,0 +1,78 @@
+package outbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A Group is the destinations that keep their state in the same columns of the table, and so divide its rows.
+type Group struct {
+	Column  string   // the column with relayed_at, empty for the columns of the table
+	Names   []string // of the destinations
+	Mapping string   // how a row's shard, its place in the order and its destination are found
+	// Earlier is the part that the first versions of the relay compare, if there is a single destination that
+	// takes every row into the columns of the table. Otherwise it is empty: these versions may understand the destinations differently.
+	Earlier string
+}
+
+// GroupColumn returns the column by which the group of a view is known; see [Group.Column].
+func (v View) GroupColumn() string { return v.Columns["relayed_at"] }
+
+// GroupColumn returns the column by which the group of the table's view is known; see [Group.Column].
+func (t *Table) GroupColumn() string { return t.view.GroupColumn() }
+
+// Groups returns the groups of the configured destinations that can use the table. Replicas whose mapping of a group differs must not
+// relay it side by side.
+func (t *Table) Groups() (groups []Group) {
+	views := slices.DeleteFunc(slices.Clone(t.config.views()), func(v View) bool { return v.Rest })
+	for _, v := range views {
+		group := func(g Group) bool { return g.Column == v.GroupColumn() }
+		m, problems := mapColumns(t.relation, t.config, v)
+		if len(problems) > 0 || slices.ContainsFunc(groups, group) {
+			continue
+		}
+		g := Group{Column: v.GroupColumn()}
+		g.Names, g.Mapping = t.members(views, g.Column)
+		if len(views) == 1 && v.Columns == nil && m.filter == pattern.Always {
+			g.Earlier = m.mapping()
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// members returns the names of a group's destinations, and how their rows are found.
+func (t *Table) members(views []View, group string) (names []string, mapping string) {
+	var all []string
+	for _, v := range views {
+		if m, problems := mapColumns(t.relation, t.config, v.bare()); v.GroupColumn() == group && len(problems) == 0 {
+			names, all = append(names, v.Name), append(all, m.taking(v))
+		}
+	}
+	slices.Sort(all) // where the order of the destinations matters, it is part of their filters
+	return names, strings.Join(all, "\n")
+}
+
+// mapping describes how a row's shard and its place in the order are found.
+func (m *mapping) mapping() string {
+	priority := "none"
+	if m.rank != nil {
+		priority = rank(m)
+	}
+	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), sql.Quote(m.order.name), sql.Quote(m.id.name), priority)
+}
+
+// taking describes the rows that a destination takes, and where it keeps their state.
+func (m *mapping) taking(v View) string {
+	var columns []string
+	for _, c := range []*column{m.relayed, m.attempt, m.failed, m.lastError, m.updated} {
+		if c != nil {
+			columns = append(columns, c.name)
+		}
+	}
+	return fmt.Sprintf("%s: %s, columns %q, rows %s", v.Name, m.mapping(), columns, m.filter)
+}

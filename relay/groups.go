@@ -1,0 +1,79 @@
+package relay
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+)
+
+// groups returns the groups of destinations whose shards this replica may own.
+func (r *Relay) groups(table *outbox.Table) (groups []*owner.Group) {
+	for _, g := range table.Groups() {
+		groups = append(groups, &owner.Group{
+			Column: g.Column, Name: strings.Join(g.Names, ", "), Mapping: g.Mapping, Earlier: g.Earlier,
+			Unable: func() error { return r.cannotPublish(g.Column) },
+		})
+	}
+	return groups
+}
+
+// strangers returns the groups of destinations that other deployments may relay.
+func strangers(table *outbox.Table) (groups []owner.Stranger) {
+	for _, s := range table.Strangers() {
+		if s.Relayed != "" {
+			groups = append(groups, owner.Stranger{Column: s.Column(), Name: s.String()})
+		}
+	}
+	return groups
+}
+
+// leavesRest reports whether a view stands for the rows that no destination takes, and it is not known which they are: other deployments
+// may relay destinations that take them.
+func leavesRest(table *outbox.Table, v outbox.View) bool { return v.Rest && len(table.Strangers()) > 0 }
+
+// cannotPublish returns why this replica cannot publish to the destinations of a group: one that is not paused cannot be used. Other
+// replicas may be able to publish.
+func (r *Relay) cannotPublish(column string) error {
+	var errs []error
+	for _, d := range configured(r.config.Destinations) {
+		if d.group() == column && !d.paused.Load() {
+			errs = append(errs, d.unusable())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// group returns the column by which the group of the destination is known; see [owner.Group].
+func (d *Destination) group() string { return d.Columns["relayed_at"] }
+
+// holds reports whether shards of any group are held.
+func holds(states []owner.State) bool { return slices.ContainsFunc(states, owner.State.Holds) }
+
+// seen returns the number of the present term and how many replicas understand a group in another way.
+func (r *Relay) seen() (term uint64, others int, changed <-chan struct{}) {
+	states, changed := r.owner.States()
+	for _, s := range states {
+		term, others = s.Term, others+s.Others
+	}
+	return term, others, changed
+}
+
+// ownsEverything reports whether this replica owns all shards of the table.
+func (r *Relay) ownsEverything() bool {
+	states, _ := r.owner.States()
+	table, _ := r.state()
+	return table != nil && len(table.Strangers()) == 0 && len(states) > 0 &&
+		!slices.ContainsFunc(states, func(s owner.State) bool { return s.Owned.Len() < r.config.Shards })
+}
+
+// unowned returns how many shards no replica holds, if that is known. A group that no replica relays counts with all of its shards.
+func (r *Relay) unowned() (shards int, known bool) {
+	states, _ := r.owner.States()
+	for _, s := range states {
+		shards, known = shards+s.Unowned, known || s.Replicas > 0
+	}
+	return shards + len(r.owner.Unserved())*r.config.Shards, known
+}
