@@ -9,8 +9,11 @@ import (
 
 // Line returns an error's text on one line, the same text for the same problem. Several attempts at a connection, with and
 // without TLS or to several addresses, give an error of several lines, often the same, and each connection that ends names a
-// local port of its own.
+// local port of its own. The text of no error is empty.
 func Line(err error) string {
+	if err == nil {
+		return ""
+	}
 	var lines []string
 	for line := range strings.Lines(lasting(err)) {
 		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {

@@ -160,63 +160,32 @@ func TestExamineQueues(t *testing.T) {
 	}
 }
 
-// The queues that the routing keys reach, through all kinds of exchanges.
+// The queues that are bound to exchanges of all kinds. Which of them a routing key reaches is not looked at.
 func TestExamineBindings(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, amqp091.ExchangeTopic, amqp091.QueueTypeQuorum)
 	ch := channel(t, h.conn)
-	bind := func(exchange, key, queue string) {
-		t.Helper()
-		if err := ch.QueueBind(queue, key, exchange, false, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	chain := func(from, key, to string) {
-		t.Helper()
-		if err := ch.ExchangeBind(to, key, from, false, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
 	one, two := h.Unknown(t), h.Unknown(t)
 	h.create(t, one, nil) // also bound by its name
 	h.create(t, two, nil)
-	fanout, direct, headers := declareExchange(t, h.conn, "fanout"), declareExchange(t, h.conn, "direct"),
-		declareExchange(t, h.conn, "headers")
-	bind(h.exchange, "order.*", one)
-	bind(h.exchange, "#.placed", two)
-	chain(h.exchange, "chain.#", direct)
-	chain(direct, "chain.on", fanout)
-	chain(fanout, "", h.exchange) // a circle
-	bind(fanout, "whatever", two)
-	chain(h.exchange, "by.header", headers)
+	headers, empty := declareExchange(t, h.conn, "headers"), declareExchange(t, h.conn, "direct")
 	transient, err := ch.QueueDeclare("", false, false, true, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bind(h.exchange, "debug.#", transient.Name)
-	bind(h.exchange, "order.seen", transient.Name)
-
-	text := examined(t, h.managed(t), publishertest.Addresses("order.placed", "order.late", "chain.on", "chain.off", "nowhere", "by.header",
-		"debug.x", "order.seen")...)
+	for exchange, queue := range map[string]string{h.exchange: one, headers: transient.Name} {
+		if err := ch.QueueBind(queue, "#.placed", exchange, false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
 	sorted := []string{one, two}
 	slices.Sort(sorted)
-	says(t, text, "ok durability "+h.exchange+": this exchange is durable, of type topic",
-		`ok topic "order.placed": goes to queue `+strings.Join(sorted, ", "), `ok topic "order.late": goes to queue `+one+"\n",
-		`ok topic "chain.on": goes to queue `+two+"\n",
-		`error topic "chain.off": no queue of exchange `+h.exchange+" takes this routing key", `error topic "nowhere": no queue`,
-		`warning topic "by.header": exchange `+headers+`: it is of type "headers", which does not go by the routing key alone`,
-		`ok durability queue "`+one+`": it is durable`, fmt.Sprintf("warning durability queue %q: it is exclusive", transient.Name),
-		`error durability "debug.x": none of its queues outlives`)
-	if strings.Contains(text, `error durability "order.seen"`) {
-		t.Errorf("order.seen has a durable queue, too:\n%s", text)
-	}
 	says(t, examined(t, h.managed(t), publisher.Address{Topic: "order.placed", Exchange: h.exchange},
-		publisher.Address{Topic: "chain.off", Exchange: direct}, publisher.Address{Topic: "x", Exchange: headers}),
-		`ok topic "order.placed": goes to queue `, `error topic "chain.off" on exchange `+direct+": no queue",
-		`warning topic : exchange `+headers+`: it is of type "headers"`)
-	config := h.managed(t)
-	config.Exchange = headers
-	says(t, examined(t, config, publishertest.Addresses("x")...), `warning topic : exchange `+headers+`: it is of type "headers"`)
+		publisher.Address{Topic: "x", Exchange: empty}, publisher.Address{Topic: "x", Exchange: headers}),
+		"ok durability "+h.exchange+": this exchange is durable, of type topic",
+		"ok topic "+h.exchange+": queues that are bound to it: "+strings.Join(sorted, ", ")+"; RabbitMQ decides",
+		`ok durability queue "`+one+`": it is durable`, fmt.Sprintf("warning durability queue %q: it is exclusive", transient.Name),
+		"error durability "+headers+": none of its queues outlives", "error topic "+empty+": nothing is bound to this exchange")
 }
 
 // A route to several queues, one of which rejects, and an exchange that returns what it delivers.
@@ -225,7 +194,7 @@ func TestExamineRepetitions(t *testing.T) {
 	h := newHarness(t, amqp091.ExchangeFanout, amqp091.QueueTypeClassic)
 	full, other := h.Unknown(t), h.Unknown(t)
 	h.create(t, full, amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish"})
-	const warning = "warning limits \"x\": it goes to 2 queues, of which "
+	warning := "warning limits " + h.exchange + ": it goes to 2 queues, of which "
 	if text := examined(t, h.managed(t), publishertest.Addresses("x")...); strings.Contains(text, warning) {
 		t.Errorf("one queue causes a warning:\n%s", text)
 	}
@@ -256,7 +225,7 @@ func TestExamineRepetitions(t *testing.T) {
 	}
 }
 
-// What no queue takes may go to an alternate exchange, and an exchange may disappear by itself.
+// An exchange without bindings may have an alternate exchange, and an exchange may disappear by itself.
 func TestExamineAlternate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeQuorum)
@@ -270,7 +239,7 @@ func TestExamineAlternate(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ch.ExchangeDelete(h.exchange, false, false) })
-	says(t, examined(t, h.managed(t), publishertest.Addresses("x")...), `ok topic "x": goes to queue `+queue,
+	says(t, examined(t, h.managed(t), publishertest.Addresses("x")...), "ok topic "+h.exchange+": queues that are bound to it: none",
 		"warning durability "+h.exchange+": this exchange is not durable")
 }
 

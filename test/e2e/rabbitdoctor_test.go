@@ -9,7 +9,7 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 )
 
-// TestDoctorQueues: with RabbitMQ's management interface, doctor reports which queues the pending rows reach and how durable
+// TestDoctorQueues: with RabbitMQ's management interface, doctor reports which queues are bound and how durable
 // an acknowledged message is. Without the interface it reports that this was not checked.
 func TestDoctorQueues(t *testing.T) {
 	t.Parallel()
@@ -50,19 +50,17 @@ func TestDoctorQueues(t *testing.T) {
 		{"ok", "management", hostOf(t, "TEST_AMQP_MANAGEMENT_URL")},
 		{"ok", "cluster", "without alarm"},
 		{"ok", "durability", exchange, "durable, of type topic"},
-		{"ok", "topic", "order.placed", "goes to queue " + quorum},
-		{"ok", "topic", "invoice.sent.late", "goes to queue " + dropping},
+		{"ok", "topic", exchange, "queues that are bound to it", quorum, dropping},
 		{"ok", "durability", quorum, "it is durable"},
 		{"warning", "replication", quorum, "quorum queue with one member"},
 		{"warning", "replication", dropping, "classic queue", "declare a quorum queue"},
 		{"warning", "limits", dropping, "full with 1000 messages", "reject-publish"},
-		{"error", "topic", "nobody.listens", "no queue of exchange " + exchange, "bind a queue"},
 	} {
 		if !d.says(want[0], want[1], want[2:]...) {
 			t.Errorf("it does not say %q: %+v", want, d.Findings)
 		}
 	}
-	if d.Errors != 1 {
+	if d.Errors != 0 {
 		t.Errorf("%+v", d.errors())
 	}
 

@@ -46,23 +46,22 @@ type route struct{ exchange, topic string }
 
 // Examine examines the connection, the exchanges and, on the default exchange, the queues, over a connection that connect
 // makes; see [publisher.Examiner]. AMQP reports neither how a queue is replicated nor what is bound to an exchange. The
-// management interface is asked for that if it is configured; otherwise a finding says so.
+// management interface is asked for that if it is configured; otherwise a finding says so. Which of an exchange's queues
+// take a routing key is left to the broker.
 func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Connection, error), names setting.Names,
 	addresses []publisher.Address,
 ) []finding.Finding {
 	e := &examination{names: names}
 	conn, err := connect(ctx)
 	if err != nil {
-		e.List = append(e.List, inspect.Unusable("", err, "check "+names.Of("URL")+", that the broker runs, and the network"))
-		return e.List
+		return []finding.Finding{inspect.Unusable("", err, "check "+names.Of("URL")+", that the broker runs, and the network")}
 	}
 	defer conn.Release()
 	e.conn = conn
 	e.server()
-	if e.conn.Unrouted {
-		e.Warn(checkDurability, "", names.Of("Unrouted")+": rows that no queue takes count as relayed, and are lost",
-			"let rows need a queue, unless the exchange returns what it delivers later (x-delayed-message)")
-	}
+	e.Add(checkDurability, "", finding.WarnIf(conn.Unrouted,
+		names.Of("Unrouted")+": rows that no queue takes count as relayed, and are lost",
+		"let rows need a queue, unless the exchange returns what it delivers later (x-delayed-message)"))
 	managed := conn.Management != nil && e.askManagement(ctx)
 	if managed {
 		defer e.management.Close()
@@ -70,20 +69,20 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Co
 	if !e.alarms(ctx) {
 		return e.List // a blocked connection no longer answers anything
 	}
-	there := e.routes(ctx, addresses)
-	switch {
-	case managed:
-		e.bindings(ctx, there)
-	case conn.Management == nil && (len(addresses) > 0 || e.conn.Exchange != ""):
-		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated was not looked at: AMQP does not report it",
-			"set "+names.Of("Management")+", or see with rabbitmqctl list_bindings and list_queues name type durable")
+	exchanges, queues := e.routes(ctx, addresses)
+	if managed {
+		e.queues(ctx, exchanges, queues)
 	}
+	e.Add(checkManagement, "", finding.WarnIf(conn.Management == nil && (len(addresses) > 0 || conn.Exchange != ""),
+		"whether queues are bound, durable and replicated was not looked at: AMQP does not report it",
+		"set "+names.Of("Management")+", or see with rabbitmqctl list_bindings and list_queues name type durable"))
 	return e.List
 }
 
-// routes looks for the exchanges, and examines the routes to them. It returns the existing ones: routing keys by exchange.
-func (e *examination) routes(ctx context.Context, addresses []publisher.Address) map[string][]string {
-	keys, there := map[string][]string{}, map[string][]string{}
+// routes examines the exchanges and the routes to them. It returns the exchanges that exist, and the queues of the default
+// exchange that do.
+func (e *examination) routes(ctx context.Context, addresses []publisher.Address) (exchanges, queues []string) {
+	keys := map[string][]string{}
 	if e.conn.Exchange != "" {
 		keys[e.conn.Exchange] = nil
 	}
@@ -92,12 +91,19 @@ func (e *examination) routes(ctx context.Context, addresses []publisher.Address)
 		keys[exchange] = append(keys[exchange], address.Topic)
 	}
 	for _, exchange := range slices.Sorted(maps.Keys(keys)) {
-		if exchange != "" && !e.lookForExchange(ctx, exchange) {
-			continue
+		if exchange != "" {
+			if !e.lookForExchange(ctx, exchange) {
+				continue
+			}
+			exchanges = append(exchanges, exchange)
 		}
-		there[exchange] = slices.DeleteFunc(keys[exchange], func(key string) bool { return !e.route(ctx, route{exchange, key}) })
+		for _, key := range keys[exchange] {
+			if e.route(ctx, route{exchange, key}) && exchange == "" {
+				queues = append(queues, key)
+			}
+		}
 	}
-	return there
+	return exchanges, queues
 }
 
 // subject names a route, with the exchange if it is not the configured one.
@@ -131,23 +137,21 @@ func (e *examination) server() {
 		return value
 	}
 	e.Well(checkReach, e.conn.Address, "answers")
-	if e.conn.Limit != "" {
-		e.Warn(checkChannels, e.conn.Address, fmt.Sprintf("the relay may open %d channels on its connection, so batches take turns: %s",
-			e.conn.Channels, e.conn.Limit), "raise the limit of channels to 5 for each replica: rabbitmqctl set_user_limits, or channel_max")
-	} else {
-		e.Well(checkChannels, e.conn.Address, fmt.Sprintf("the relay may open %d channels on its connection", e.conn.Channels))
-	}
+	channels := fmt.Sprintf("the relay may open %d channels on its connection", e.conn.Channels)
+	e.Add(checkChannels, e.conn.Address,
+		finding.WarnIf(e.conn.Limit != "", channels+", so batches take turns: "+e.conn.Limit,
+			"raise the limit of channels to 5 for each replica: rabbitmqctl set_user_limits, or channel_max"),
+		finding.OKIf(true, channels))
 	e.Well(checkAuthentication, e.conn.Address, fmt.Sprintf("the login succeeds, into virtual host %q", e.conn.Config.Vhost))
 	product, version := text("product"), text("version")
 	var major, minor int
-	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); product != "RabbitMQ" || err != nil {
-		e.Warn(checkVersion, e.conn.Address, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not tested with", product,
-			version), "use RabbitMQ 3.10 or newer")
-	} else if major < 3 || major == 3 && minor < 10 {
-		e.Warn(checkVersion, e.conn.Address, "RabbitMQ "+version+" is older than what the relay is tested with", "use RabbitMQ 3.10 or newer")
-	} else {
-		e.Well(checkVersion, e.conn.Address, "RabbitMQ "+version)
-	}
+	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	const use = "use RabbitMQ 3.10 or newer"
+	e.Add(checkVersion, e.conn.Address,
+		finding.WarnIf(product != "RabbitMQ" || err != nil, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not "+
+			"tested with", product, version), use),
+		finding.WarnIf(major < 3 || major == 3 && minor < 10, "RabbitMQ "+version+" is older than what the relay is tested with", use),
+		finding.OKIf(true, "RabbitMQ "+version))
 }
 
 // alarmTimeout is how long the broker may take to report an alarm.
@@ -157,21 +161,16 @@ const alarmTimeout = 3 * time.Second
 // connections that publish, so a message is published within a transaction, which is rolled back: nobody ever receives it.
 func (e *examination) alarms(ctx context.Context) bool {
 	err := e.rehearse(ctx, e.conn.Exchange, "")
-	if answer, ok := errors.AsType[*amqp091.Error](err); ok && (answer.Code == amqp091.AccessRefused || answer.Code == amqp091.NotFound) {
+	if code(err) == amqp091.AccessRefused || code(err) == amqp091.NotFound {
 		err = nil // the broker has examined the message, and reports the problem again below
 	}
-	switch reason := e.conn.Blocked(); {
-	case reason != nil:
-		e.Fail(checkAlarms, e.conn.Address, fmt.Sprintf("it has blocked publishing (%s)", *reason),
-			"free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)")
-		return false
-	case err != nil && ctx.Err() == nil:
-		e.Warn(checkAlarms, e.conn.Address, "it does not say whether it takes messages: "+errtext.Line(err), "look at its log")
-		return !e.conn.IsClosed()
-	default:
-		e.Well(checkAlarms, e.conn.Address, "it takes messages: no alarm of memory or disk")
-		return true
-	}
+	reason := cmp.Or(e.conn.Blocked(), new(string))
+	e.Add(checkAlarms, e.conn.Address,
+		finding.FailIf(e.conn.Blocked() != nil, "it has blocked publishing ("+*reason+")",
+			"free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)"),
+		finding.WarnIf(err != nil && ctx.Err() == nil, "it does not say whether it takes messages: "+errtext.Line(err), "look at its log"),
+		finding.OKIf(true, "it takes messages: no alarm of memory or disk"))
+	return e.conn.Blocked() == nil && !e.conn.IsClosed()
 }
 
 // rehearse publishes an empty message in a transaction, and rolls the transaction back.
@@ -196,6 +195,14 @@ func (e *examination) rehearse(ctx context.Context, exchange, topic string) erro
 	})
 }
 
+// code returns the code of a broker's refusal, 0 if the error is another one.
+func code(err error) int {
+	if answer, ok := errors.AsType[*amqp091.Error](err); ok {
+		return answer.Code
+	}
+	return 0
+}
+
 // lookForExchange reports whether an exchange exists.
 func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 	subject := fmt.Sprintf("%.100s", name)
@@ -203,21 +210,15 @@ func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail", "correct the rows, or "+e.names.Of("Exchange"))
 		return false
 	}
-	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) error {
-		// A passive declaration ignores the kind.
+	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) error { // a passive declaration ignores the kind
 		return ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil)
 	})
-	switch answer, ok := errors.AsType[*amqp091.Error](err); {
-	case err == nil:
-	case ok && answer.Code == amqp091.NotFound:
-		e.Fail(checkExchange, subject, "it does not exist, so its rows are held", "declare it, durable, or correct "+e.names.Of("Exchange"))
-		return false
-	default:
-		e.Fail(checkExchange, subject, errtext.Line(err), "see the right to it, and the broker's log")
-		return false
-	}
-	e.Well(checkExchange, subject, "exists")
-	return true
+	e.Add(checkExchange, subject,
+		finding.OKIf(err == nil, "exists"),
+		finding.FailIf(code(err) == amqp091.NotFound, "it does not exist, so its rows are held",
+			"declare it, durable, or correct "+e.names.Of("Exchange")),
+		finding.FailIf(true, errtext.Line(err), "see the right to it, and the broker's log"))
+	return err == nil
 }
 
 // route examines whether a routing key may be published to and, on the default exchange, has its queue. It returns false if the
@@ -233,37 +234,27 @@ func (e *examination) route(ctx context.Context, to route) bool {
 		return false
 	}
 	err := e.rehearse(ctx, to.exchange, to.topic)
-	switch answer, ok := errors.AsType[*amqp091.Error](err); {
-	case ok && answer.Code == amqp091.AccessRefused:
-		e.Fail(checkPermission, subject, "this user may not publish to it",
-			"grant the right to write to the exchange, and for the routing key if topic permissions are used")
-	case err != nil:
-		e.Warn(checkPermission, subject, "whether this user may publish to it is not known: "+errtext.Line(err), "look at the broker's log")
-	default:
-		e.Well(checkPermission, subject, "this user may publish to it")
-	}
+	e.Add(checkPermission, subject,
+		finding.OKIf(err == nil, "this user may publish to it"),
+		finding.FailIf(code(err) == amqp091.AccessRefused, "this user may not publish to it",
+			"grant the right to write to the exchange, and for the routing key if topic permissions are used"),
+		finding.WarnIf(true, "whether this user may publish to it is not known: "+errtext.Line(err), "look at the broker's log"))
 	return true
 }
 
 // queue looks for the queue that a routing key of the default exchange names.
 func (e *examination) queue(ctx context.Context, name, subject string) bool {
 	var found amqp091.Queue
-	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) error {
-		var err error
+	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) (err error) {
 		found, err = ch.QueueDeclarePassive(name, true, false, false, false, nil)
 		return err
 	})
-	switch answer, ok := errors.AsType[*amqp091.Error](err); {
-	case err == nil:
-		e.Well(checkTopic, subject, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages, found.Consumers))
-		return true
-	case ok && answer.Code == amqp091.NotFound:
-		e.Fail(checkTopic, subject, "there is no queue of this name, so its rows are "+e.withoutRoute(),
-			"declare it, durable, best as a quorum queue; or set "+e.names.Of("Exchange")+" to an exchange")
-	case ok && answer.Code == amqp091.ResourceLocked:
-		e.Fail(checkTopic, subject, "the queue is exclusive to another connection", "declare one that is not exclusive")
-	default:
-		e.Fail(checkTopic, subject, errtext.Line(err), "see the state of the queue with rabbitmqctl list_queues name state")
-	}
-	return false
+	e.Add(checkTopic, subject,
+		finding.OKIf(err == nil, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages, found.Consumers)),
+		finding.FailIf(code(err) == amqp091.NotFound, "there is no queue of this name, so its rows are "+e.withoutRoute(),
+			"declare it, durable, best as a quorum queue; or set "+e.names.Of("Exchange")+" to an exchange"),
+		finding.FailIf(code(err) == amqp091.ResourceLocked, "the queue is exclusive to another connection",
+			"declare one that is not exclusive"),
+		finding.FailIf(true, errtext.Line(err), "see the state of the queue with rabbitmqctl list_queues name state"))
+	return err == nil
 }

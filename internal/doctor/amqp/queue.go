@@ -7,6 +7,7 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // A queueInfo is what the management interface reports about a queue.
@@ -53,92 +54,58 @@ func (q *queueInfo) rejects() bool {
 // describe reports what an acknowledgement by this queue guarantees.
 func (e *examination) describe(q *queueInfo) {
 	subject := fmt.Sprintf("queue %.100q", q.Name)
-	e.durability(q, subject)
+	e.Add(checkDurability, subject,
+		finding.WarnIf(q.Exclusive, "it is exclusive: it is deleted with the connection that declared it",
+			"declare one that is durable and not exclusive"),
+		finding.WarnIf(!q.Durable, "it is not durable: what it holds is lost when the broker restarts",
+			"declare it again as durable, best as a quorum queue"),
+		finding.WarnIf(q.AutoDelete, "it is deleted with what it holds when its last consumer leaves (auto-delete)",
+			"declare it again without auto-delete"),
+		finding.OKIf(true, "it is durable"))
+	expires, unused := q.option("expires")
+	e.Add(checkDurability, subject, finding.WarnIf(unused,
+		"it is deleted with what it holds when nobody has used it for "+milliseconds(expires),
+		"take away expires from its arguments or policy"))
 	e.replication(q, subject)
 	if q.Type == amqp091.QueueTypeStream { // a stream keeps what was read, and drops messages by age and size by design
-		e.stream(q, subject)
-	} else {
-		e.limits(q, subject)
+		age, aged := q.option("max-age")
+		bytes, limited := q.option("max-length-bytes")
+		e.Add(checkLimits, subject,
+			finding.OKIf(limited, fmt.Sprintf("drops its oldest messages when it holds %.0f bytes", bytes)),
+			finding.OKIf(aged, fmt.Sprintf("drops messages that are older than %v", age)),
+			finding.WarnIf(true, "it has neither max-age nor max-length-bytes: a stream keeps what was read, so it grows until the "+
+				"disk is full", "set one of them in its arguments or by a policy"))
+		return
 	}
-}
-
-// stream reports whether a stream ever removes messages.
-func (e *examination) stream(q *queueInfo, subject string) {
-	age, aged := q.option("max-age")
-	bytes, limited := q.option("max-length-bytes")
-	switch {
-	case limited:
-		e.Well(checkLimits, subject, fmt.Sprintf("drops its oldest messages when it holds %.0f bytes", bytes))
-	case aged:
-		e.Well(checkLimits, subject, fmt.Sprintf("drops messages that are older than %v", age))
-	default:
-		e.Warn(checkLimits, subject, "it has neither max-age nor max-length-bytes: a stream keeps what was read, so it grows until the "+
-			"disk is full",
-			"set one of them in its arguments or by a policy")
-	}
-}
-
-func (e *examination) durability(q *queueInfo, subject string) {
-	warn := func(found, remedy string) { e.Warn(checkDurability, subject, found, remedy) }
-	switch {
-	case q.Exclusive:
-		warn("it is exclusive: it is deleted with the connection that declared it", "declare one that is durable and not exclusive")
-	case !q.Durable:
-		warn("it is not durable: what it holds is lost when the broker restarts", "declare it again as durable, best as a quorum queue")
-	case q.AutoDelete:
-		warn("it is deleted with what it holds when its last consumer leaves (auto-delete)", "declare it again without auto-delete")
-	default:
-		e.Well(checkDurability, subject, "it is durable")
-	}
-	if expires, ok := q.option("expires"); ok {
-		warn("it is deleted with what it holds when nobody has used it for "+milliseconds(expires),
-			"take away expires from its arguments or policy")
-	}
+	e.limits(q, subject)
 }
 
 func (e *examination) replication(q *queueInfo, subject string) {
-	warn := func(found, remedy string) { e.Warn(checkReplication, subject, found, remedy) }
 	const grow = "add members: rabbitmq-queues add_member, for a stream rabbitmq-streams add_replica"
+	const quorum = "declare a quorum queue in its place (x-queue-type quorum)"
+	const back = "bring back the nodes that hold it"
 	members, online := len(q.Members), len(q.Online)
 	_, mirrored := q.option("ha-mode")
-	switch {
-	case q.Type == amqp091.QueueTypeClassic && mirrored:
-		warn("it is a classic queue with mirrors, which RabbitMQ 4 no longer has", "declare a quorum queue in its place (x-queue-type quorum)")
-		return
-	case q.Type == amqp091.QueueTypeClassic:
-		warn("it is a classic queue, on one node: what it holds is lost with that node's disk, and rows are held while the node is away",
-			"declare a quorum queue in its place (x-queue-type quorum)")
-		return
-	case q.Type != amqp091.QueueTypeQuorum && q.Type != amqp091.QueueTypeStream:
-		warn(fmt.Sprintf("it is of type %.100q, which the relay is not tested with", q.Type), "declare a quorum queue (x-queue-type quorum)")
-		return
-	case members == 0: // not known yet
-		e.Well(checkReplication, subject, "it is a "+q.Type+" queue")
-		return
-	case 2*online <= members:
-		e.Fail(checkReplication, subject, fmt.Sprintf("of its %d members %d are there: it takes no message, and its rows are held", members,
-			online), "bring back the nodes that hold it")
-		return
-	case online < members:
-		warn(fmt.Sprintf("of its %d members %d are there", members, online), "bring back the nodes that hold it")
-	}
-	found := fmt.Sprintf("it is a %s queue with %d members", q.Type, members)
-	switch members {
-	case 1:
-		warn(fmt.Sprintf("it is a %s queue with one member: what it holds is lost with that node's disk", q.Type), grow)
-	case 2:
-		warn(found+": it takes no message while either is away", grow)
-	default:
-		e.Well(checkReplication, subject, found)
-	}
+	classic, replicated := q.Type == amqp091.QueueTypeClassic, q.Type == amqp091.QueueTypeQuorum || q.Type == amqp091.QueueTypeStream
+	some := fmt.Sprintf("of its %d members %d are there", members, online)
+	e.Add(checkReplication, subject, finding.WarnIf(online < members && 2*online > members, some, back))
+	e.Add(checkReplication, subject,
+		finding.WarnIf(classic && mirrored, "it is a classic queue with mirrors, which RabbitMQ 4 no longer has", quorum),
+		finding.WarnIf(classic, "it is a classic queue, on one node: what it holds is lost with that node's disk, and rows are held while "+
+			"the node is away", quorum),
+		finding.WarnIf(!replicated, fmt.Sprintf("it is of type %.100q, which the relay is not tested with", q.Type),
+			"declare a quorum queue (x-queue-type quorum)"),
+		finding.OKIf(members == 0, "it is a "+q.Type+" queue"), // how many it has is not known yet
+		finding.FailIf(2*online <= members, some+": it takes no message, and its rows are held", back),
+		finding.WarnIf(members == 1, fmt.Sprintf("it is a %s queue with one member: what it holds is lost with that node's disk", q.Type), grow),
+		finding.WarnIf(members == 2, fmt.Sprintf("it is a %s queue with 2 members: it takes no message while either is away", q.Type), grow),
+		finding.OKIf(true, fmt.Sprintf("it is a %s queue with %d members", q.Type, members)))
 }
 
 func (e *examination) limits(q *queueInfo, subject string) {
-	warn := func(found, remedy string) { e.Warn(checkLimits, subject, found, remedy) }
-	if q.Policy == nil {
-		warn("its policies are not reported: it is some seconds old, or the management interface collects no statistics",
-			"ask again, or see with rabbitmqctl list_queues name effective_policy_definition")
-	}
+	e.Add(checkLimits, subject, finding.WarnIf(q.Policy == nil,
+		"its policies are not reported: it is some seconds old, or the management interface collects no statistics",
+		"ask again, or see with rabbitmqctl list_queues name effective_policy_definition"))
 	_, deadLetters := q.option("dead-letter-exchange")
 	full := ""
 	if limit, ok := q.option("max-length"); ok {
@@ -146,26 +113,22 @@ func (e *examination) limits(q *queueInfo, subject string) {
 	} else if limit, ok := q.option("max-length-bytes"); ok {
 		full = fmt.Sprintf("it is full with %.0f bytes", limit)
 	}
-	switch overflow, _ := q.option("overflow"); {
-	case full == "":
-	case overflow == "reject-publish":
-		e.Well(checkLimits, subject, full+", and takes no more then: rows wait")
-	case overflow == "reject-publish-dlx":
-		warn(full+", and then each try of a row puts the message into the dead-letter exchange, and refuses it",
-			"set overflow to reject-publish, which only holds rows")
-	case deadLetters:
-		e.Well(checkLimits, subject, full+", and then the oldest goes to the dead-letter exchange")
-	default:
-		warn(full+", and then each new message drops the oldest one, confirmed or not, read or not (overflow drop-head)",
-			"set overflow to reject-publish, which holds rows instead, or raise the limit")
+	overflow, _ := q.option("overflow")
+	if full != "" {
+		e.Add(checkLimits, subject,
+			finding.OKIf(overflow == "reject-publish", full+", and takes no more then: rows wait"),
+			finding.WarnIf(overflow == "reject-publish-dlx", full+", and then each try of a row puts the message into the dead-letter "+
+				"exchange, and refuses it", "set overflow to reject-publish, which only holds rows"),
+			finding.OKIf(deadLetters, full+", and then the oldest goes to the dead-letter exchange"),
+			finding.WarnIf(true, full+", and then each new message drops the oldest one, confirmed or not, read or not (overflow drop-head)",
+				"set overflow to reject-publish, which holds rows instead, or raise the limit"))
 	}
 	if ttl, ok := q.option("message-ttl"); ok {
-		if deadLetters {
-			e.Well(checkLimits, subject, "messages that nobody has consumed for "+milliseconds(ttl)+" go to the dead-letter exchange")
-		} else {
-			warn("messages that nobody has consumed for "+milliseconds(ttl)+" are thrown away (message-ttl)",
-				"take away message-ttl from its arguments or policy, or add a dead-letter-exchange")
-		}
+		old := "messages that nobody has consumed for " + milliseconds(ttl)
+		e.Add(checkLimits, subject,
+			finding.OKIf(deadLetters, old+" go to the dead-letter exchange"),
+			finding.WarnIf(true, old+" are thrown away (message-ttl)",
+				"take away message-ttl from its arguments or policy, or add a dead-letter-exchange"))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	inspectkafka "github.com/outbox-relay/outbox-relay/internal/inspect/kafka"
 	"github.com/outbox-relay/outbox-relay/internal/setting"
@@ -88,32 +89,23 @@ func (e *examination) reached(ctx context.Context) {
 		}
 		e.Well(checkReach, address, "answers")
 	}
-	switch c := e.cluster; {
-	case !c.LogsIn && !c.Encrypted:
-		e.Warn(checkAuthentication, "", "neither TLS nor a login is configured: anybody on the way can read and change the messages",
-			"write kafka+tls://, where the cluster has a listener for it")
-	case !c.LogsIn:
-		e.Well(checkAuthentication, "", "TLS, without a SASL login")
-	case !c.Encrypted:
-		e.Warn(checkAuthentication, "", "the login succeeds, but without TLS its credentials or the messages can be read on the way",
-			"write kafka+tls://, where the cluster has a listener for it")
-	default:
-		e.Well(checkAuthentication, "", "the login succeeds, over TLS")
-	}
+	c := e.cluster
+	const tls = "write kafka+tls://, where the cluster has a listener for it"
+	e.Add(checkAuthentication, "",
+		finding.OKIf(c.LogsIn && c.Encrypted, "the login succeeds, over TLS"),
+		finding.OKIf(c.Encrypted, "TLS, without a SASL login"),
+		finding.WarnIf(c.LogsIn, "the login succeeds, but without TLS its credentials or the messages can be read on the way", tls),
+		finding.WarnIf(true, "neither TLS nor a login is configured: anybody on the way can read and change the messages", tls))
 }
 
 // idempotence examines whether the cluster assigns a producer id.
 func (e *examination) idempotence(ctx context.Context) {
 	idempotent, err := e.cluster.Idempotent(ctx)
-	switch {
-	case err != nil:
-		e.Warn(checkIdempotence, "", "asking for a producer id failed: "+err.Error(), "look at the brokers' logs")
-	case !idempotent:
-		e.Warn(checkIdempotence, "", "the cluster refuses idempotent producing, so after a lost answer messages may be appended twice",
-			"grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics")
-	default:
-		e.Well(checkIdempotence, "", "a batch that is sent again is appended once")
-	}
+	e.Add(checkIdempotence, "",
+		finding.WarnIf(err != nil, "asking for a producer id failed: "+errtext.Line(err), "look at the brokers' logs"),
+		finding.OKIf(idempotent, "a batch that is sent again is appended once"),
+		finding.WarnIf(true, "the cluster refuses idempotent producing, so after a lost answer messages may be appended twice",
+			"grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics"))
 }
 
 // operationWrite is the bit of WRITE in a set of allowed operations; operationsUnknown is the set of a broker that does not
@@ -125,33 +117,28 @@ const (
 
 // topic examines the topic's metadata. It reports whether the topic exists.
 func (e *examination) topic(t *metadata.ResponseTopic) bool {
-	switch code := kafkago.Error(t.ErrorCode); code {
-	case 0:
-	case kafkago.UnknownTopicOrPartition:
-		e.Fail(checkTopic, t.Name, "does not exist, or this client may not see it, so its rows are held",
-			"create it, or grant DESCRIBE and WRITE on it")
-		return false
-	case kafkago.TopicAuthorizationFailed:
-		e.Fail(checkPermission, t.Name, "this client may not see it, so its rows are held", "grant DESCRIBE and WRITE on it")
-		return false
-	default:
-		e.Fail(checkTopic, t.Name, code.Error(), "look at the brokers' logs")
+	code := kafkago.Error(t.ErrorCode)
+	before := len(e.List)
+	e.Add(checkTopic, t.Name, finding.FailIf(code == kafkago.UnknownTopicOrPartition,
+		"does not exist, or this client may not see it, so its rows are held", "create it, or grant DESCRIBE and WRITE on it"))
+	e.Add(checkPermission, t.Name, finding.FailIf(code == kafkago.TopicAuthorizationFailed,
+		"this client may not see it, so its rows are held", "grant DESCRIBE and WRITE on it"))
+	if code != 0 {
+		e.Add(checkTopic, t.Name, finding.FailIf(len(e.List) == before, code.Error(), "look at the brokers' logs"))
 		return false
 	}
-	if allowed := t.TopicAuthorizedOperations; allowed != 0 && allowed != operationsUnknown && allowed&operationWrite == 0 {
-		e.Fail(checkPermission, t.Name, "this client may not write to it, so its rows are held", "grant WRITE on it")
-	}
+	allowed := t.TopicAuthorizedOperations
+	e.Add(checkPermission, t.Name, finding.FailIf(allowed != 0 && allowed != operationsUnknown && allowed&operationWrite == 0,
+		"this client may not write to it, so its rows are held", "grant WRITE on it"))
 	leaderless := 0
 	for i := range t.Partitions {
 		if t.Partitions[i].LeaderID < 0 {
 			leaderless++
 		}
 	}
-	if leaderless > 0 {
-		e.Fail(checkTopic, t.Name, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held", leaderless, len(t.Partitions)),
-			"bring back the brokers that hold them")
-	} else {
-		e.Well(checkTopic, t.Name, fmt.Sprintf("exists, with %d partitions", len(t.Partitions)))
-	}
+	e.Add(checkTopic, t.Name,
+		finding.FailIf(leaderless > 0, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held", leaderless,
+			len(t.Partitions)), "bring back the brokers that hold them"),
+		finding.OKIf(true, fmt.Sprintf("exists, with %d partitions", len(t.Partitions))))
 	return true
 }

@@ -9,6 +9,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // resourceTopic is the type of a topic among the resources that have settings.
@@ -65,26 +67,21 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 	}
 	insync, _ := strconv.Atoi(value["min.insync.replicas"])
 	e.replicas(t, insync)
-	if value["unclean.leader.election.enable"] == "true" {
-		e.Fail(checkElection, t.Name,
+	e.Add(checkElection, t.Name,
+		finding.FailIf(value["unclean.leader.election.enable"] == "true",
 			"unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, and they are lost",
-			"set it to false")
-	} else {
-		e.Well(checkElection, t.Name, "only replicas in sync become leader")
-	}
+			"set it to false"),
+		finding.OKIf(true, "only replicas in sync become leader"))
 	if limit, err := strconv.Atoi(value["max.message.bytes"]); err == nil {
 		found := fmt.Sprintf("takes batches of up to %d bytes; a row above that fails", limit)
-		if limit < e.cluster.BatchBytes {
-			e.Warn(checkSize, t.Name, found, "raise max.message.bytes, if rows may be larger")
-		} else {
-			e.Well(checkSize, t.Name, found)
-		}
+		e.Add(checkSize, t.Name,
+			finding.WarnIf(limit < e.cluster.BatchBytes, found, "raise max.message.bytes, if rows may be larger"),
+			finding.OKIf(true, found))
 	}
 	e.times(t.Name, value)
-	if strings.Contains(value["cleanup.policy"], "compact") {
-		e.Warn(checkTopic, t.Name, "is compacted: rows without a key fail, and of each key only the last message is kept",
-			"give each row a key, or set cleanup.policy to delete")
-	}
+	e.Add(checkTopic, t.Name, finding.WarnIf(strings.Contains(value["cleanup.policy"], "compact"),
+		"is compacted: rows without a key fail, and of each key only the last message is kept",
+		"give each row a key, or set cleanup.policy to delete"))
 }
 
 // replicas compares the number of replicas with how many must have a message before it is acknowledged. An insync of 0 means
@@ -104,21 +101,16 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 	if insync > 0 {
 		found += fmt.Sprintf(", of which %d must have a message before it is acknowledged", insync)
 	}
-	warn := func(more, remedy string) { e.Warn(checkReplication, t.Name, found+": "+more, remedy) }
-	switch {
-	case insync > fewest:
-		e.Fail(checkReplication, t.Name, found+": it takes no message at all", "lower min.insync.replicas, or add replicas")
-	case fewest == 1:
-		warn("an acknowledged message is lost with that broker's disk", "give it 3 replicas and min.insync.replicas=2")
-	case insync == 1:
-		warn("with the others out of sync an acknowledged message is on one disk alone", "set min.insync.replicas=2")
-	case insync == fewest:
-		warn("it takes no message while any of them is away", "lower min.insync.replicas, or add a replica")
-	default:
-		e.Well(checkReplication, t.Name, found)
-	}
-	if behind > 0 {
-		e.Warn(checkReplication, t.Name, fmt.Sprintf("%d of its %d partitions have replicas out of sync", behind, len(t.Partitions)),
-			"look after the brokers that are away or slow")
-	}
+	e.Add(checkReplication, t.Name,
+		finding.FailIf(insync > fewest, found+": it takes no message at all", "lower min.insync.replicas, or add replicas"),
+		finding.WarnIf(fewest == 1, found+": an acknowledged message is lost with that broker's disk",
+			"give it 3 replicas and min.insync.replicas=2"),
+		finding.WarnIf(insync == 1, found+": with the others out of sync an acknowledged message is on one disk alone",
+			"set min.insync.replicas=2"),
+		finding.WarnIf(insync == fewest, found+": it takes no message while any of them is away",
+			"lower min.insync.replicas, or add a replica"),
+		finding.OKIf(true, found))
+	e.Add(checkReplication, t.Name, finding.WarnIf(behind > 0,
+		fmt.Sprintf("%d of its %d partitions have replicas out of sync", behind, len(t.Partitions)),
+		"look after the brokers that are away or slow"))
 }

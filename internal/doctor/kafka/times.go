@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // Settings of a topic that decide what happens to old records.
@@ -31,23 +33,15 @@ func (e *examination) times(topic string, value map[string]string) {
 	if oldest := e.oldest[topic]; !oldest.IsZero() {
 		age = time.Since(oldest).Round(time.Second)
 	}
-	switch {
-	case age > takes:
-		e.Warn(checkTime, topic,
-			fmt.Sprintf("takes no record that is older than %v, and the oldest row that waits is %v old: such rows get the time of now", takes, age),
-			"raise message.timestamp.before.max.ms, if consumers want the time of insert")
-	case age > keeps:
-		e.Warn(checkTime, topic,
-			fmt.Sprintf("deletes records that are older than %v, and the oldest row that waits is %v old: such rows are acknowledged and soon gone",
-				keeps, age),
-			"raise retention.ms before they are published, until consumers have read them")
-	case takes == math.MaxInt64 && keeps == math.MaxInt64:
-		e.Well(checkTime, topic, "takes and keeps records of any age")
-	case keeps == math.MaxInt64:
-		e.Well(checkTime, topic, fmt.Sprintf("takes records up to an age of %v", takes))
-	default:
-		e.Well(checkTime, topic, fmt.Sprintf("takes and keeps records up to an age of %v", min(takes, keeps)))
-	}
+	e.Add(checkTime, topic,
+		finding.WarnIf(age > takes, fmt.Sprintf("takes no record that is older than %v, and the oldest row that waits is %v old: such rows "+
+			"get the time of now", takes, age), "raise message.timestamp.before.max.ms, if consumers want the time of insert"),
+		finding.WarnIf(age > keeps, fmt.Sprintf("deletes records that are older than %v, and the oldest row that waits is %v old: such "+
+			"rows are acknowledged and soon gone", keeps, age),
+			"raise retention.ms before they are published, until consumers have read them"),
+		finding.OKIf(takes == math.MaxInt64 && keeps == math.MaxInt64, "takes and keeps records of any age"),
+		finding.OKIf(keeps == math.MaxInt64, fmt.Sprintf("takes records up to an age of %v", takes)),
+		finding.OKIf(true, fmt.Sprintf("takes and keeps records up to an age of %v", min(takes, keeps))))
 }
 
 // limitOf reads a setting in milliseconds. Without a limit it is the longest duration.

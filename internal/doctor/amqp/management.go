@@ -1,0 +1,203 @@
+package amqp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
+)
+
+// askManagement determines whether the management interface answers this user, and what it reports about the cluster. It
+// returns false if the interface does not answer.
+func (e *examination) askManagement(ctx context.Context) bool {
+	remedy := "check " + e.names.Of("Management") + " (the interface is usually on port 15672, with TLS on 15671), and that the plugin " +
+		"rabbitmq_management is enabled"
+	m, err := e.conn.Management(ctx)
+	if err != nil {
+		e.Warn(checkManagement, "", errtext.Line(err), remedy)
+		return false
+	}
+	var self struct{ Name string }
+	err = m.Get(ctx, &self, "", "whoami")
+	_, refused := errors.AsType[*rabbitmq.Refusal](err)
+	if err == nil && self.Name == "" {
+		err = errors.New("its answer is not that of RabbitMQ's management interface")
+	}
+	e.Add(checkManagement, m.Address,
+		finding.OKIf(err == nil, fmt.Sprintf("user %q may look at queues and bindings", self.Name)),
+		finding.WarnIf(refused, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked at", m.Name(),
+			errtext.Line(err)),
+			"correct user and password, or name another user in "+e.names.Of("Management")+"; it needs the tag monitoring (rabbitmqctl "+
+				"set_user_tags) and access to the vhost"),
+		finding.WarnIf(true, "queues and bindings were not looked at: "+errtext.Line(err), remedy))
+	if err != nil {
+		return false
+	}
+	e.management = m
+	e.cluster(ctx)
+	return true
+}
+
+// A nodeInfo is what the management interface reports about a node of the cluster.
+type nodeInfo struct {
+	Name       string
+	Running    bool
+	Memory     bool     `json:"mem_alarm"`
+	Disk       bool     `json:"disk_free_alarm"`
+	Partitions []string // nodes that it has lost contact with
+}
+
+// cluster examines the nodes: missing nodes, alarms and partitions.
+func (e *examination) cluster(ctx context.Context) {
+	var nodes []nodeInfo
+	err := e.management.Get(ctx, &nodes, "name,running,mem_alarm,disk_free_alarm,partitions", "nodes")
+	if err != nil {
+		_, refused := errors.AsType[*rabbitmq.Refusal](err)
+		e.Add(checkCluster, "",
+			finding.WarnIf(refused, fmt.Sprintf("user %q may not see the nodes, so neither those that are away nor partitions were looked for",
+				e.management.Name()), "give it the tag monitoring: rabbitmqctl set_user_tags"),
+			finding.WarnIf(true, "the nodes cannot be looked at: "+errtext.Line(err), "look at the broker's log"))
+		return
+	}
+	before := len(e.List)
+	for _, n := range nodes {
+		e.Add(checkAlarms, n.Name, finding.FailIf(n.Memory, "it has an alarm of memory, so the whole cluster blocks publishing",
+			"free memory, or raise vm_memory_high_watermark"))
+		e.Add(checkAlarms, n.Name, finding.FailIf(n.Disk, "it has an alarm of disk space, so the whole cluster blocks publishing",
+			"free disk space, or lower disk_free_limit"))
+		e.Add(checkCluster, n.Name, finding.FailIf(len(n.Partitions) > 0, "the network is partitioned: it has lost sight of "+
+			strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
+			"mend the network, and restart the side to be given up; see cluster_partition_handling"))
+		e.Add(checkCluster, n.Name, finding.WarnIf(!n.Running, "this node is away",
+			"start it, or remove it from the cluster with rabbitmqctl forget_cluster_node"))
+	}
+	e.Add(checkCluster, "", finding.OKIf(len(e.List) == before, fmt.Sprintf("nodes that run: %d, without alarm or partition", len(nodes))))
+}
+
+// mostQueues is how many queues are described: one exchange may have thousands.
+const mostQueues = 100
+
+// queues describes the exchanges, the queues that are bound to them, and the given ones.
+func (e *examination) queues(ctx context.Context, exchanges, names []string) {
+	bound := map[string][]string{} // queues by what leads to them: an exchange, or a routing key of the default exchange
+	for _, name := range names {
+		bound[e.subject(route{"", name})] = []string{name}
+	}
+	fanout := map[string]bool{} // exchanges that lead to all their queues
+	for _, exchange := range exchanges {
+		var kind string
+		kind, bound[exchange] = e.exchange(ctx, exchange)
+		fanout[exchange] = kind == amqp091.ExchangeFanout
+		names = append(names, bound[exchange]...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	e.Add(checkDurability, "", finding.WarnIf(len(names) > mostQueues,
+		fmt.Sprintf("only the first %d of %d queues were looked at", mostQueues, len(names)),
+		"look at the others with rabbitmqctl list_queues name type durable"))
+	known := map[string]*queueInfo{}
+	for _, name := range names[:min(len(names), mostQueues)] {
+		q := &queueInfo{}
+		if err := e.management.Get(ctx, q, queueColumns, "queues", e.management.Vhost, name); err != nil {
+			e.unseen(checkDurability, fmt.Sprintf("queue %.100q", name), err)
+			continue
+		}
+		known[name] = q
+		e.describe(q)
+	}
+	for _, from := range slices.Sorted(maps.Keys(bound)) {
+		queues := bound[from]
+		is := func(what func(*queueInfo) bool) func(string) bool {
+			return func(name string) bool { return known[name] != nil && what(known[name]) }
+		}
+		lasting := slices.ContainsFunc(queues, func(name string) bool { return known[name] == nil || known[name].lasts() })
+		e.Add(checkDurability, from, finding.FailIf(len(queues) > 0 && !lasting,
+			"none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost",
+			"bind a durable queue for it"))
+		full := slices.IndexFunc(queues, is((*queueInfo).rejects))
+		e.Add(checkLimits, from, finding.WarnIf(fanout[from] && len(queues) > 1 && full >= 0,
+			fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and each try puts a copy "+
+				"into the others", len(queues), at(queues, full)),
+			"take the overflow reject-publish from that queue, or have its rows published on a route of its own"))
+	}
+}
+
+// at returns an element, "" if there is none at the index.
+func at(names []string, index int) string {
+	if index < 0 {
+		return ""
+	}
+	return names[index]
+}
+
+// exchange examines an exchange, and returns its type and the queues that are bound to it.
+func (e *examination) exchange(ctx context.Context, name string) (kind string, queues []string) {
+	var found struct {
+		Type       string
+		Durable    bool
+		AutoDelete bool `json:"auto_delete"`
+		Arguments  rabbitmq.Options
+		Policy     string
+	}
+	var bindings []struct {
+		Destination string
+		Kind        string `json:"destination_type"`
+	}
+	path := []string{"exchanges", e.management.Vhost, name}
+	err := e.management.Get(ctx, &found, "", path...)
+	if err == nil {
+		err = e.management.Get(ctx, &bindings, "destination,destination_type", append(path, "bindings", "source")...)
+	}
+	if err != nil {
+		e.unseen(checkExchange, name, err)
+		return "", nil
+	}
+	e.Add(checkDurability, name,
+		finding.WarnIf(!found.Durable, "this exchange is not durable: after a restart of the broker it is gone, and rows are held",
+			"declare it again as durable"),
+		finding.WarnIf(found.AutoDelete, "this exchange is deleted when its last binding goes (auto-delete), and rows are held",
+			"declare it again without auto-delete"),
+		finding.OKIf(true, "this exchange is durable, of type "+found.Type))
+	e.Add(checkExchange, name, finding.FailIf(found.Type == "x-delayed-message" && !e.conn.Unrouted,
+		"it is of type x-delayed-message, which returns each message that it delays, but delivers it later: such rows are never "+
+			"relayed, and each try is another copy",
+		"publish to an exchange of another type, without the header x-delay, since rows can wait themselves, with available_at; or set "+
+			e.names.Of("Unrouted")))
+	for _, b := range bindings {
+		if b.Kind == "queue" {
+			queues = append(queues, b.Destination)
+		}
+	}
+	slices.Sort(queues)
+	queues = slices.Compact(queues)
+	_, alternate := found.Arguments["alternate-exchange"]
+	const most = 5
+	text := "queues that are bound to it: " + cmp.Or(strings.Join(queues[:min(len(queues), most)], ", "), "none, only exchanges")
+	if more := len(queues) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	const later = "; RabbitMQ decides which of them a routing key reaches, and rows that reach none are "
+	e.Add(checkTopic, name,
+		finding.FailIf(len(bindings) == 0 && !alternate && found.Policy == "",
+			"nothing is bound to this exchange, so its rows are "+e.withoutRoute(), "bind a queue for them"),
+		finding.OKIf(true, text+later+e.withoutRoute()))
+	return found.Type, queues
+}
+
+// unseen reports what could not be examined.
+func (e *examination) unseen(check, subject string, err error) {
+	_, refused := errors.AsType[*rabbitmq.Refusal](err)
+	e.Add(check, subject,
+		finding.WarnIf(refused, "the management interface does not show it: "+errtext.Line(err),
+			"give its user access to the vhost: rabbitmqctl set_permissions"),
+		finding.WarnIf(true, "the management interface does not report it: "+errtext.Line(err), "ask again; look at the broker's log"))
+}
