@@ -3,6 +3,7 @@ package kafka
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -82,6 +83,9 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 		size := 1 + varintLen(at-base) + varintLen(int64(count)) + bodySize(m)
 		if count > 0 && len(b)+varintLen(int64(size))+size > limit {
 			break
+		}
+		if count == 0 {
+			b = slices.Grow(b, size+binary.MaxVarintLen64) // a large record is not moved while it is encoded
 		}
 		b = binary.AppendVarint(b, int64(size))
 		b = append(b, 0) // attributes

@@ -79,6 +79,9 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	case dns && !slices.Contains(p.config.Brokers, address):
 		return failed("unknown host", "the cluster names this address, but it cannot be resolved here",
 			"set advertised.listeners of the broker to a name that is known here")
+	case known != nil && at == stepDial && !slices.Contains(p.config.Brokers, address):
+		return a.FailedAbsent(known.Short, "the cluster names this address, but "+known.Found,
+			"check that this broker runs, and that its advertised.listeners names an address that is reached from here", nil)
 	case errors.Is(err, errRegion):
 		return a.FailedLogin("credentials unusable", "its name contains no AWS region",
 			"give the region as "+p.names.Of("IAM.Region")+" or AWS_REGION", nil)
@@ -112,10 +115,12 @@ func (p *Publisher) explain(address string, at step, err error) error {
 			"if it wants SASL, give "+p.names.Of("SASL.Mechanism"))
 	case network.Ended(err) && at == stepVersions && p.config.TLS == nil:
 		return absent("connection ended", "it ended the connection at once",
-			"if it wants TLS write kafka+tls://, else check that the port is Kafka's")
+			"if it wants TLS write kafka+tls://; else check that the port is Kafka's, and the broker's max.connections and "+
+				"max.connections.per.ip")
 	case network.Ended(err) && at == stepVersions:
 		return absent("connection ended", "it ended the connection at once",
-			"if it wants a client certificate give "+p.names.Of("TLS.Certificates")+", else check that the port is Kafka's")
+			"if it wants a client certificate give "+p.names.Of("TLS.Certificates")+"; else check that the port is Kafka's, and "+
+				"the broker's max.connections and max.connections.per.ip")
 	default:
 		return absent("broker unreachable", "it cannot be used", "check that it runs, its address, and the network, TLS and SASL settings")
 	}

@@ -17,7 +17,7 @@ const (
 	avoidance = 5 * time.Second
 	// loyalty is how long a free message with an unknown outcome stays with its partition in trouble. Usually another
 	// broker leads the partition by then and recognises the batch. After that time the message is sent elsewhere,
-	// perhaps a second time.
+	// perhaps a second time. It is no shorter than the time limit of the call.
 	loyalty = 10 * time.Second
 )
 
@@ -92,7 +92,11 @@ func (b *broker) mayTry(now time.Time) bool {
 // leaves reports whether the message, whose outcome in an earlier call is unknown, is now sent to a different
 // partition.
 func (c *call) leaves(i int32, b *batch, u *use) bool {
-	return c.publisher.recall.age(b, c.now) > loyalty && c.free(i) &&
+	loyal := loyalty
+	if !c.deadline.IsZero() {
+		loyal = max(loyal, c.deadline.Sub(c.now))
+	}
+	return c.publisher.recall.age(b, c.now) > loyal && c.free(i) &&
 		!u.topic.takes(b.partition.index, c.now) && u.topic.takes(u.sticky, c.now)
 }
 

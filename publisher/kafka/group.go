@@ -67,12 +67,16 @@ func (c *call) advance(ctx context.Context, g *group) {
 	}
 	replication := max(within(ctx, maxReplication), time.Millisecond)
 	limit := replication + answerSlack
+	patient := c.producer == noProducer
+	if patient && !c.deadline.IsZero() {
+		limit = max(limit, time.Until(c.deadline))
+	}
 	if g.sending[0].partition.batch.kept {
 		replication = min(replication, againReplication)
 	}
 	g.request = request{
 		message: newRequest(g.sending, replication), back: c.back, group: g, size: size, since: c.now, deadline: c.deadline,
-		limit: limit, patient: c.producer == noProducer,
+		limit: limit, patient: patient,
 	}
 	c.underway = append(c.underway, g)
 	g.leader.post(&g.request)

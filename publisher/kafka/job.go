@@ -205,6 +205,10 @@ func (j *job) divide(v verdict, err error) {
 	if sent != 1 {
 		return
 	}
+	if v.action == shrink {
+		err = fmt.Errorf("topic %q takes no record of %d bytes: raise its max.message.bytes, or make the row smaller: %w", p.topic,
+			bodySize(&j.call.messages[j.queue[j.next]]), err)
+	}
 	j.refuse(j.queue[j.next], j.answer(v, err))
 	j.next++
 	if v.class == publisher.Permanent || v.examined {

@@ -87,6 +87,7 @@ func (c *call) run(ctx context.Context) {
 	if !c.findTopics(ctx) {
 		return
 	}
+	c.findLimits(ctx)
 	c.routeAll()
 	if c.count == 0 {
 		return

@@ -86,9 +86,6 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 	return held, nil
 }
 
-// resourceTopic is the type of a topic among the resources that have settings.
-const resourceTopic = 2
-
 // compacted returns the topics that keep only the last message of each key. If the client may not read a topic's
 // settings, the topic counts as not compacted.
 func (p *Publisher) compacted(ctx context.Context, topics []string) (map[string]bool, error) {

@@ -14,6 +14,7 @@ type use struct {
 	sticky int32   // partition for free messages in this call
 	tried  bool    // no further free message of this call is sent to a partition that the others avoid
 	jobs   []int32 // by partition: index in call.jobs + 1
+	limit  int     // largest batch that the topic takes, in bytes; 0 if not known
 }
 
 // A target is the destination of a message within the call.
@@ -116,6 +117,11 @@ func (c *call) target(i int32) (target, error) {
 	u := &c.topics[index]
 	if u.err != nil {
 		return target{}, u.err
+	}
+	if u.limit > 0 && bodySize(m) > u.limit {
+		return target{}, publisher.PermanentError("message too large",
+			"topic %q takes no record of %d bytes: its max.message.bytes is %d: raise it, or make the row smaller",
+			m.Topic, bodySize(m), u.limit)
 	}
 	to := target{use: index}
 	partition, given, err := chosen(m, c.publisher.config.PartitionHeader)

@@ -31,11 +31,11 @@ func (b *broker) bound(r *request, now time.Time) {
 	}
 	r.suspected = b.state.silences > 0
 	r.wait = r.within(promptly(r.size)<<min(max(b.state.silences-1, 0), 4), now)
-	if r.suspected && !b.publisher.cluster.unreachable() {
-		r.limit = r.wait
-	}
-	if r.patient {
+	switch {
+	case r.patient:
 		r.wait = r.limit
+	case r.suspected && !b.publisher.cluster.unreachable():
+		r.limit = r.wait
 	}
 	r.late = now.Add(r.wait)
 }

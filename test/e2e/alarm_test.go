@@ -57,6 +57,6 @@ func TestAlarm(t *testing.T) {
 	outbox.awaitDrained()
 	r.awaitReady()
 	outbox.checkUnspent(everyRow)
-	checkBounded(t, outbox, b.received(t, topic), 1)
+	checkBounded(t, outbox, b.received(t, topic), 0) // the alarm outlasts the publish timeout, and no connection ends
 	r.stop()
 }

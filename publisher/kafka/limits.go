@@ -1,0 +1,56 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+)
+
+const (
+	// largePayload is the payload size in bytes from which the limit of the topic is asked for: the default limit.
+	largePayload = 1 << 20
+	// resourceTopic is the type of a topic among the resources that have settings.
+	resourceTopic = 2
+	sizeSetting   = "max.message.bytes"
+)
+
+// findLimits asks for the limits of topics to which the call has large records, so that a record above the limit is
+// refused without being sent. Nothing is remembered, because a limit may be raised at any time. If the cluster does not
+// answer or does not show the settings, the records are sent, and their leaders decide; so they are if batches are
+// compressed, because their size is not known before.
+func (c *call) findLimits(ctx context.Context) {
+	if c.publisher.config.Compression != 0 {
+		return
+	}
+	var names []string
+	for i := range c.messages {
+		m := &c.messages[i]
+		if len(m.Payload) > largePayload && !slices.Contains(names, m.Topic) {
+			if at, known := c.byName[m.Topic]; known && c.topics[at].err == nil {
+				names = append(names, m.Topic)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	question := &describeconfigs.Request{}
+	for _, name := range names {
+		question.Resources = append(question.Resources,
+			describeconfigs.RequestResource{ResourceType: resourceTopic, ResourceName: name, ConfigNames: []string{sizeSetting}})
+	}
+	m, err := c.publisher.cluster.ask(ctx, question, false)
+	if err != nil {
+		return
+	}
+	for _, r := range m.(*describeconfigs.Response).Resources {
+		at, known := c.byName[r.ResourceName]
+		for _, entry := range r.ConfigEntries {
+			if limit, err := strconv.Atoi(entry.ConfigValue); known && err == nil && entry.ConfigName == sizeSetting {
+				c.topics[at].limit = limit
+			}
+		}
+	}
+}
