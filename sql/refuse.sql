@@ -1,5 +1,6 @@
 -- Writes refused attempts, many rows at once, where a row has not changed since it was read.
--- $1 the identities, $2 their attempts as read, $3 the next attempts, $4 the errors, $5 whether the row has failed for good.
+-- $1 the identities, $2 their attempts as read, $3 the next attempts, $4 the errors, $5 whether the row has failed for good,
+-- $6 the versions that were read or 0.
 -- Locks the rows, and waits for none. Uses the primary key, or the places in the identities. Returns the identities of the rows
 -- that were written with true, and of the rows that another session keeps locked with false. The planner does not see how many
 -- identities there are: with 2,000 of them it would read a table of 200,000 rows from end to end.
@@ -9,8 +10,8 @@ with free (row) as materialized (
 ), written as (
   update {table} as t
   set {refusal}
-  from unnest($1::{identity_type}[], $2::bigint[], $3::bigint[], $4::text[], $5::boolean[])
-       as r (refused_row, attempt, next_attempt, error, failed)
+  from unnest($1::{identity_type}[], $2::bigint[], $3::bigint[], $4::text[], $5::boolean[],
+              $6::xid[]) as r (refused_row, attempt, next_attempt, error, failed, version)
   where {t_here}{t_identity} = r.refused_row and {t_identity} = any (array(select row from free)) and {unchanged}
   returning r.refused_row
 )

@@ -30,13 +30,18 @@ func (m *mapping) keyHash() string {
 	return "hashtextextended(coalesce(" + m.key + `::text collate "C", ` + id + "), 0)"
 }
 
+// version is the expression for the transaction that wrote the present version of a row.
+func (t *Table) version() string {
+	if t.relation.writers {
+		return rowWriter
+	}
+	return "null::xid"
+}
+
 // prepareAsks renders the statements.
 func (t *Table) prepareAsks(d description) {
 	m := t.mapping
-	version := "null::xid"
-	if t.relation.writers {
-		version = rowWriter
-	}
+	version := t.version()
 	d = d.with("hash", m.keyHash(), "version", version, "shard", m.shard(), "rows", d["due"])
 	d = d.with("nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
 	place := m.position()

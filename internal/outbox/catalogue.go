@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,7 @@ type relation struct {
 	named     []string // the columns in their order
 	indexes   []index
 	doorbell  doorbell
+	seed      maphash.Seed
 	normal    map[string][]string // conditions to their parts in normal form, as far as they were requested ([relation.normalise])
 }
 
@@ -59,7 +61,7 @@ type index struct {
 }
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
-	r := &relation{name: name.Name, columns: map[string]*column{}}
+	r := &relation{name: name.Name, columns: map[string]*column{}, seed: maphash.MakeSeed()}
 	var children, usage, canDelete, persistence, policies, writers, readOnly string
 	var schema *string
 	if name.Schema != "" {

@@ -90,6 +90,7 @@ const (
 	oidInt4        = 23
 	oidText        = 25
 	oidTID         = 27
+	oidXID         = 28
 	oidJSON        = 114
 	oidBpchar      = 1042
 	oidVarchar     = 1043

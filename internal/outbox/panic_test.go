@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ import (
 func TestPanicWhileARowIsRead(t *testing.T) {
 	t.Parallel()
 	text := &column{name: "c", oid: oidText}
-	table := Table{mapping: &mapping{id: &column{name: "id", oid: oidUUID}, order: text, payload: text}}
+	table := Table{seed: maphash.MakeSeed(), mapping: &mapping{id: &column{name: "id", oid: oidUUID}, order: text, payload: text}}
 	var a arena
 	for i := range 300 {
 		values := make([][]byte, atExtra)

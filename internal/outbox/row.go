@@ -3,6 +3,7 @@ package outbox
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"hash/maphash"
 	"math"
 	"strconv"
 	"time"
@@ -47,6 +48,7 @@ type Row struct {
 	place   [6]byte // the binary ctid, zero if the table has none that leads to the row
 	cutKey  bool    // the key was too long to be read
 	apart   string  // the identity, if it is not the id
+	content uint64  // a hash of everything of which the message is made, under the table's seed
 	version uint32  // the number of the transaction or savepoint that wrote this version of the row, 0 if it is not known
 	writer  uint32  // the number of the transaction that inserted it, or wrote it last
 	long    bool    // a text was too long to be read
@@ -141,6 +143,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))
 	row.Shard = int(ordinal(values[atShard]))
 	copy(row.place[:], values[atPlace])
+	row.content = t.contentOf(values)
 	row.apart, row.writer = a.text(values[atIdentity]), writer(values)
 	message := &row.Message
 	message.Topic = a.text(values[atTopic])
@@ -202,6 +205,33 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}
 	t.extras(row, values[atExtra:], a)
 }
+
+// contentOf hashes everything of a row of which its message is made.
+func (t *Table) contentOf(values [][]byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(t.seed)
+	add := func(value []byte) {
+		size := uint64(len(value)) << 1
+		if value == nil {
+			size = 1
+		}
+		var b [8]byte
+		_, _ = h.Write(binary.LittleEndian.AppendUint64(b[:0], size))
+		_, _ = h.Write(value)
+	}
+	for _, i := range []int{atOrder, atTopic, atKey} {
+		add(values[i])
+	}
+	add(either(values[atPayload], values[atPayloadRest]))
+	add(either(values[atHeaders], values[atHeadersRest]))
+	for _, value := range values[atExtra:] {
+		add(value)
+	}
+	return h.Sum64()
+}
+
+// Same reports whether two reads of a row, of one table or its views, have brought the same content.
+func (r *Row) Same(other *Row) bool { return r.content == other.content }
 
 // writer returns the number of the transaction that inserted the row, or wrote it last.
 func writer(values [][]byte) uint32 { return binary.BigEndian.Uint32(values[atWriter]) }

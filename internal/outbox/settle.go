@@ -2,8 +2,10 @@ package outbox
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,45 +16,116 @@ const (
 	// lockPatience is how long a settling statement waits for a lock of another session.
 	lockPatience = 500 * time.Millisecond
 
-	// freePatience is the same for a statement that skips locked rows. It can still meet locks in a trigger or a foreign key,
-	// and many statements may meet them before the rows in question are known.
+	// freePatience is the same for a statement that skips locked rows. It can still meet locks in a trigger or a foreign
+	// key, and many statements may meet them before the rows in question are known.
 	freePatience = 50 * time.Millisecond
 )
 
-// Settle marks or deletes accepted rows. It may be repeated. If another session keeps one of the rows locked for longer than a
-// moment, no row is settled and the error is [Locked]. Rows that are still pending afterwards are named by a [*NoEffectError];
-// the others are settled.
+// Settle marks or deletes accepted rows. It may be repeated. If another session keeps one of the rows locked for
+// longer than a moment, no row is settled and the error is [Locked]. Rows that are still pending afterwards are named
+// by a [*NoEffectError], and those that are no longer what was read by a [*RewrittenError]; the others are settled.
 //
-// Settle looks for the rows at the places where they were read, which saves a tenth of a mark's cost in the database. Only rows
-// that are no longer there are found by their identities.
+// Settle looks for the rows at the places where they were read, which saves a tenth of a mark's cost in the database.
+// Only rows that are no longer there are found by their identities. It settles the versions that were read, so that
+// nothing is marked that no broker has. A row of which there is another version with the same content, because another
+// destination has marked it, is read again for that.
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
-	identities := array(t.rowOID, identitiesOf(rows))
-	left, err := t.mark(ctx, rows, identities, t.settleHere, t.settle)
-	if err != nil || left <= 0 {
-		return err
+	var problems unsettled
+	for again := false; ; again = true {
+		left, err := t.mark(ctx, rows, t.settleHere, t.settle)
+		if err != nil || left <= 0 {
+			return errors.Join(err, problems.err(t))
+		}
+		// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost, or they
+		// have changed, or nothing was done.
+		pending, err := t.query(ctx, limits{lock: lockPatience}, t.unsettled, array(t.rowOID, identitiesOf(rows)))
+		if err != nil {
+			return fmt.Errorf("settle rows: %w", err)
+		}
+		pointless, changed := t.changed(rows, pending)
+		problems.pointless = append(problems.pointless, pointless...)
+		if rows, err = t.reread(ctx, changed, again, &problems); err != nil || len(rows) == 0 {
+			return errors.Join(err, problems.err(t))
+		}
 	}
-	// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost, or nothing
-	// was done.
-	pending, err := t.query(ctx, limits{lock: lockPatience}, t.unsettled, identities)
-	if err != nil {
-		return fmt.Errorf("settle rows: %w", err)
-	}
-	return t.noEffect(firsts(pending))
 }
 
-// mark settles rows at the places where they were read, and then the remaining rows by their identities. here and anywhere are
-// the two statements; if here is empty, all rows are found by their identities. mark returns the number of rows that are left.
-func (t *Table) mark(ctx context.Context, rows []*Row, identities []byte, here, anywhere string) (left int64, err error) {
+// unsettled are the identities of rows that remain pending.
+type unsettled struct {
+	pointless []string // writing them has no effect
+	rewritten []string // they are no longer what was read
+}
+
+func (u *unsettled) err(t *Table) error {
+	err := t.noEffect(u.pointless)
+	if len(u.rewritten) > 0 {
+		err = errors.Join(err, &RewrittenError{Identities: u.rewritten})
+	}
+	return err
+}
+
+// changed divides the rows that are still pending into those that are as they were read, and those of which there is
+// another version.
+func (t *Table) changed(rows []*Row, pending [][][]byte) (pointless []string, changed []*Row) {
+	if len(pending) == 0 {
+		return nil, nil
+	}
+	of := make(map[string]*Row, len(rows))
+	for _, r := range rows {
+		of[r.Identity()] = r
+	}
+	for _, values := range pending {
+		r := of[string(values[0])]
+		if r != nil && r.version != 0 && values[1] != nil && binary.BigEndian.Uint32(values[1]) != r.version {
+			changed = append(changed, r)
+		} else {
+			pointless = append(pointless, string(values[0]))
+		}
+	}
+	return pointless, changed
+}
+
+// reread reads changed rows again. It returns those whose content is the same, as copies with their present versions,
+// and notes the others. Rows that have changed once more count as others if they were read again before.
+func (t *Table) reread(ctx context.Context, changed []*Row, again bool, problems *unsettled) (same []*Row, err error) {
+	if len(changed) == 0 {
+		return nil, nil
+	}
+	of, ids := make(map[string]*Row, len(changed)), make([]string, 0, len(changed))
+	for _, r := range changed {
+		of[r.Identity()], ids = r, append(ids, r.ID())
+	}
+	if !again {
+		if err := t.readByID(ctx, ids, func(row *Row) {
+			if r := of[row.Identity()]; r != nil && r.Same(row) {
+				now := *r
+				now.version, now.place = row.version, row.place
+				same = append(same, &now)
+				delete(of, row.Identity())
+			}
+		}); err != nil {
+			return nil, fmt.Errorf("read changed rows again: %w", err)
+		}
+	}
+	problems.rewritten = slices.AppendSeq(problems.rewritten, maps.Keys(of))
+	return same, nil
+}
+
+// mark settles rows at the places where they were read, and then the remaining rows by their identities. here and
+// anywhere are the two statements; if here is empty, all rows are found by their identities. mark returns the number
+// of rows that are left.
+func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (left int64, err error) {
 	left = int64(len(rows))
+	identities, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
 	for _, form := range []string{here, anywhere} {
 		if form == "" {
 			continue
 		}
 		b := batch{limits: limits{lock: lockPatience}}
 		if form == here {
-			b.add(form, identities, placesOf(rows))
+			b.add(form, identities, placesOf(rows), versions)
 		} else {
-			b.add(form, identities)
+			b.add(form, identities, versions)
 		}
 		results, err := t.send(ctx, b)
 		if err != nil {
@@ -65,39 +138,43 @@ func (t *Table) mark(ctx context.Context, rows []*Row, identities []byte, here, 
 	return left, nil
 }
 
-// SettleFree settles the rows that no other session keeps locked, and returns the identities of the others. It costs the
-// database more than Settle does. Its error is [Locked] if a trigger or a foreign key meets a lock.
+// SettleFree settles the rows that no other session keeps locked, and returns the identities of the others. It costs
+// the database more than Settle does. Its error is [Locked] if a trigger or a foreign key meets a lock, and otherwise
+// as that of Settle.
 func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, err error) {
-	b, parameter := batch{limits: limits{lock: freePatience}}, array(t.rowOID, identitiesOf(rows))
-	b.add(t.lockFree, parameter)
-	b.add(t.settleFree, parameter)
-	b.add(t.unsettled, parameter)
-	results, err := t.send(ctx, b)
-	if err != nil {
-		return nil, fmt.Errorf("settle rows: %w", err)
-	}
-	pending := firsts(results[2].Rows)
-	if len(pending) == 0 {
-		return nil, nil
-	}
-	var pointless []string // rows that no other session could write, and that are pending all the same
-	free := set(firsts(results[0].Rows))
-	for _, identity := range pending {
-		if free[identity] {
-			pointless = append(pointless, identity)
-		} else {
-			locked = append(locked, identity)
+	var problems unsettled
+	for again := false; ; again = true {
+		b, parameter, versions := batch{limits: limits{lock: freePatience}}, array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
+		b.add(t.lockFree, parameter)
+		b.add(t.settleFree, parameter, versions)
+		b.add(t.unsettled, parameter)
+		results, err := t.send(ctx, b)
+		if err != nil {
+			return locked, fmt.Errorf("settle rows: %w", err)
+		}
+		pending, changed := t.changed(rows, results[2].Rows)
+		var kept []string
+		free := set(firsts(results[0].Rows))
+		for _, identity := range pending {
+			if free[identity] { // no other session could write the row, and it is pending all the same
+				problems.pointless = append(problems.pointless, identity)
+			} else {
+				kept = append(kept, identity)
+			}
+		}
+		kept, hidden, err := t.hidden(ctx, kept)
+		if err != nil {
+			return locked, fmt.Errorf("settle rows: %w", err)
+		}
+		locked, problems.pointless = append(locked, kept...), append(problems.pointless, hidden...)
+		if rows, err = t.reread(ctx, changed, again, &problems); err != nil || len(rows) == 0 {
+			return locked, errors.Join(err, problems.err(t))
 		}
 	}
-	locked, hidden, err := t.hidden(ctx, locked)
-	if err != nil {
-		return nil, fmt.Errorf("settle rows: %w", err)
-	}
-	return locked, t.noEffect(append(pointless, hidden...))
 }
 
-// hidden separates rows that another session keeps locked from rows that row security hides from every write of this role.
-// While there are some of both, all count as locked.
+// hidden separates rows that another session keeps locked from rows that row security hides from every write of this
+// role. While there are some of both, all count as locked.
 func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidden []string, err error) {
 	if !t.policies || len(locked) == 0 {
 		return locked, nil, nil
@@ -118,6 +195,22 @@ func identitiesOf(rows []*Row) []string {
 		identities[i] = r.Identity()
 	}
 	return identities
+}
+
+// versionsOf encodes the versions of rows as an array, each once, or as null if they are not known.
+func versionsOf(rows []*Row) []byte {
+	var versions [][]byte
+	last := uint32(0)
+	for _, r := range rows {
+		if r.version == 0 {
+			return nil
+		}
+		if r.version != last {
+			versions = append(versions, binary.BigEndian.AppendUint32(nil, r.version))
+		}
+		last = r.version
+	}
+	return array(oidXID, versions)
 }
 
 // placesOf encodes the places where the rows were read as an array.
@@ -152,21 +245,29 @@ type Refusal struct {
 	Attempt int64  // the attempt as read
 	Error   string
 	Failed  bool // permanently
+	// Of is the row as it was read. The refusal is then written only to this version of it, unless other destinations
+	// write into rows, too. Without it any version serves that has the same attempt.
+	Of *Row
 }
 
-// Refuse writes refused attempts: the next attempt, the error, the time and, for rows that failed, the failure. It writes a row
-// only if the row is unchanged since it was read. It returns the identities of the rows written and of those that another
-// session keeps locked. The others have been changed by another session, unless a [*NoEffectError] names them. In a table
-// without columns for any of this, every row counts as written.
+// Refuse writes refused attempts: the next attempt, the error, the time and, for rows that failed, the failure. It
+// writes a row only if the row is unchanged since it was read. It returns the identities of the rows written and of
+// those that another session keeps locked. The others have been changed by another session, unless a [*NoEffectError]
+// names them. In a table without columns for any of this, every row counts as written.
 func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked []string, err error) {
 	n := len(refusals)
 	identities, texts := make([]string, n), make([]string, n)
 	attempts, next, failed := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	versions := make([][]byte, n)
 	for i, r := range refusals {
 		identities[i] = r.ID
 		texts[i] = t.clean(r.Error)
 		attempts[i] = number(r.Attempt)
 		next[i] = number(min(r.Attempt, t.maxAttempt()-1) + 1)
+		versions[i] = binary.BigEndian.AppendUint32(nil, 0)
+		if r.Of != nil && !t.config.shared() {
+			versions[i] = binary.BigEndian.AppendUint32(nil, r.Of.version)
+		}
 		failed[i] = []byte{0}
 		if r.Failed {
 			failed[i] = []byte{1}
@@ -175,9 +276,9 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	if t.refuse == "" {
 		return identities, nil, nil
 	}
-	which, asRead := array(t.rowOID, identities), array(oidInt8, attempts)
+	which, asRead, version := array(t.rowOID, identities), array(oidInt8, attempts), array(oidXID, versions)
 	rows, err := t.query(ctx, limits{lock: lockPatience}, t.refuse, which, asRead, array(oidInt8, next), array(oidText, texts),
-		array(oidBool, failed))
+		array(oidBool, failed), version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}
@@ -190,7 +291,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	}
 	locked, pointless, err := t.hidden(ctx, locked)
 	if err == nil && len(written)+len(locked)+len(pointless) < n {
-		if rows, err = t.query(ctx, limits{lock: lockPatience}, t.unrefused, which, asRead); err == nil {
+		if rows, err = t.query(ctx, limits{lock: lockPatience}, t.unrefused, which, asRead, version); err == nil {
 			done := set(slices.Concat(written, locked, pointless)) // in a table that keeps nothing else, every row is unchanged
 			pointless = append(pointless, slices.DeleteFunc(firsts(rows), func(identity string) bool { return done[identity] })...)
 		}
@@ -201,8 +302,8 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	return written, locked, t.noEffect(pointless)
 }
 
-// A NoEffectError names rows that a statement should have written but left unchanged, although no session keeps them locked and
-// the server reported no error. Writing them again has no effect until the database is changed.
+// A NoEffectError names rows that a statement should have written but left unchanged, although no session keeps them
+// locked and the server reported no error. Writing them again has no effect until the database is changed.
 type NoEffectError struct {
 	Identities []string // the identities of the rows ([Row.Identity])
 	SetupError
@@ -235,8 +336,8 @@ func WithoutEffect(err error) []string {
 	return nil
 }
 
-// clean makes an error text fit for the last_error column: valid UTF-8 without NUL, cut to the column's width, which PostgreSQL
-// counts in characters.
+// clean makes an error text fit for the last_error column: valid UTF-8 without NUL, cut to the column's width, which
+// PostgreSQL counts in characters.
 func (t *Table) clean(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 	if c := t.mapping.lastError; c != nil && c.width > 0 && utf8.RuneCountInString(text) > c.width {

@@ -75,6 +75,14 @@ func (t *Table) prepareSettling(d description) {
 		d = d.with("unmarked", isNull(d["relayed_at"]), "marks", d["relayed_at"]+" = "+d["relayed_now"])
 		t.marks = d
 	}
+	asRead := " and (%[1]s::xid[] is null or xmin = any (%[1]s))"
+	if !t.relation.writers { // the role may not read which version a row is
+		asRead = " and %[1]s::xid[] is null"
+	}
+	d = d.with("as_read", fmt.Sprintf(asRead, "$2"), "as_read_here", fmt.Sprintf(asRead, "$3"), "version", t.version())
+	if t.marks != nil {
+		t.marks = d
+	}
 	t.settle, t.settleFree = d.text(settle+".sql"), d.text(settle+"_free.sql")
 	if m.place != noPlace {
 		t.settleHere = d.text(settle + "_here.sql")
@@ -365,6 +373,9 @@ func (t *Table) refusal() (set, unchanged string) {
 	}
 	if m.relayed != nil {
 		conditions = append(conditions, isNull("t."+sql.Quote(m.relayed.name)))
+	}
+	if t.relation.writers {
+		conditions = append(conditions, "(r.version = '0'::xid or t.xmin = r.version)")
 	}
 	return strings.Join(assignments, ", "), strings.Join(conditions, " and ")
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
 	"net/url"
 	"reflect"
@@ -33,7 +34,8 @@ type Table struct {
 	prefix   string // prefix of a message's dedup id, for ids that are not globally unique
 	idOID    uint32 // type of the elements of an array of ids
 	rowOID   uint32 // type of the elements of an array of identities
-	maxRow   int64  // limit of the bytes of a row that are read
+	seed     maphash.Seed
+	maxRow   int64 // limit of the bytes of a row that are read
 
 	lacks    []finding.Finding
 	prepares bool // statements stay prepared on their connections
@@ -147,6 +149,7 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
 	t := &Table{
+		seed: relation.seed,
 		pool: pool, distance: &distance{}, relation: relation, mapping: m,
 		name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config, view: view, role: relation.role,
 		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow,

@@ -31,6 +31,6 @@ func Together(views []*Table) *Joint {
 // Settle marks accepted rows, each for all of the destinations or for none. It reports whether it has marked all of them. The
 // other rows had one of the marks already or could not be written; [Table.Settle] finds out which, for each destination.
 func (j *Joint) Settle(ctx context.Context, rows []*Row) (all bool, err error) {
-	left, err := j.table.mark(ctx, rows, array(j.table.rowOID, identitiesOf(rows)), j.here, j.anywhere)
+	left, err := j.table.mark(ctx, rows, j.here, j.anywhere)
 	return err == nil && left <= 0, err
 }

@@ -77,6 +77,11 @@ func (v View) written(config Config) bool {
 	})
 }
 
+// shared reports whether destinations with different columns write into the same rows.
+func (c *Config) shared() bool {
+	return slices.ContainsFunc(c.Views, func(v View) bool { return !v.SameColumns(c.Views[0]) })
+}
+
 // deadLetters returns the views that take the rows that have failed at a view or at another one with the same columns: one
 // statement writes the failures of all destinations that divide the rows.
 func (c *Config) deadLetters(v View) (views []View) {

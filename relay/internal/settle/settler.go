@@ -74,7 +74,9 @@ func (s *settler) refuse(ctx context.Context, o *order) error {
 	return divide(ctx, s, o, o.Refused, row, func(ctx context.Context, refused []dispatch.Refusal) error {
 		refusals := make([]outbox.Refusal, 0, len(refused))
 		for _, x := range refused {
-			refusals = append(refusals, outbox.Refusal{ID: x.Row.Identity(), Attempt: x.Row.Attempt, Error: x.Err.Error(), Failed: x.Failed})
+			refusals = append(refusals, outbox.Refusal{
+				ID: x.Row.Identity(), Attempt: x.Row.Attempt, Error: x.Err.Error(), Failed: x.Failed, Of: x.Row.Row,
+			})
 		}
 		done, locked, err := s.states[o.state].table.Refuse(ctx, refusals)
 		for _, identity := range done {

@@ -34,8 +34,14 @@ func (s *settler) together(ctx context.Context, job []*order) {
 		return
 	}
 	sets := map[string]uint64{} // sets of states, by the rows' identities
+	first := map[string]*outbox.Row{}
 	for _, w := range job {
 		for _, r := range w.Accepted {
+			if other := first[r.Identity()]; other == nil {
+				first[r.Identity()] = r.Row
+			} else if !other.Same(r.Row) { // changed between the two reads, so that each is marked by itself
+				continue
+			}
 			sets[r.Identity()] |= 1 << w.state
 		}
 	}

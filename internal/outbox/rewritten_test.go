@@ -1,0 +1,116 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// A mark is for the version of a row that was read. A row whose content has changed stays pending and is named; one that was only
+// written to, by another destination say, is marked. That holds wherever the relay finds its rows, and when it deletes them.
+func TestSettleMarksWhatWasRead(t *testing.T) {
+	t.Parallel()
+	const columns = `(id bigint %s, seq bigint generated always as identity, topic text not null default 't', key text default 'k',
+		payload jsonb default '{"a": 1}', headers jsonb default '{}', extra text default 'x', state text, relayed_at timestamptz)`
+	changes := []struct {
+		change string
+		same   bool
+	}{
+		{"update outbox_messages set payload = '{\"a\": 2}' where id = $1", false},
+		{"update outbox_messages set topic = 'other' where id = $1", false},
+		{"update outbox_messages set key = null where id = $1", false},
+		{"update outbox_messages set headers = '{\"h\": \"1\"}' where id = $1", false},
+		{"update outbox_messages set extra = null where id = $1", false},
+		{"with gone as (delete from outbox_messages where id = $1 returning id) insert into outbox_messages (id) select id from gone", false},
+		{"update outbox_messages set state = 'seen by another' where id = $1", true},
+		{"update outbox_messages set payload = payload where id = $1", true},
+		{"select $1::bigint", true},
+	}
+	for name, table := range map[string]struct {
+		ddl    string
+		config Config
+	}{
+		"places": {"create table outbox_messages " + fmt.Sprintf(columns, "primary key"), Config{}},
+		"partitioned": {"create table outbox_messages " + fmt.Sprintf(columns, "not null") + ` partition by hash (id);
+			create table p0 partition of outbox_messages for values with (modulus 2, remainder 0);
+			create table p1 partition of outbox_messages for values with (modulus 2, remainder 1);
+			alter table outbox_messages add primary key (id)`, Config{}},
+		"deleting": {"create table outbox_messages " + fmt.Sprintf(columns, "primary key"), Config{Delete: true}},
+	} {
+		for _, free := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, %v", name, free), func(t *testing.T) {
+				t.Parallel()
+				s := pgtest.New(t)
+				s.Exec(t, table.ddl)
+				s.Exec(t, "insert into outbox_messages (id) select i from generate_series(1, $1::int) i", len(changes))
+				config := table.config
+				config.Extra = []Extra{{Kind: ExtraColumn, Name: "extra"}}
+				outbox := open(t, s, config)
+				page := tail(t, outbox, TailQuery{})
+				var rows []*Row
+				var want []string
+				for i := range page.Rows {
+					rows = append(rows, &page.Rows[i])
+				}
+				for i, c := range changes {
+					s.Exec(t, c.change, i+1)
+					if !c.same {
+						want = append(want, rows[i].Identity())
+					}
+				}
+				settle := func(rows []*Row) (err error) {
+					if free {
+						var locked []string
+						if locked, err = outbox.SettleFree(t.Context(), rows); len(locked) > 0 {
+							t.Errorf("%d rows count as locked", len(locked))
+						}
+						return err
+					}
+					return outbox.Settle(t.Context(), rows)
+				}
+				rewritten, ok := errors.AsType[*RewrittenError](settle(rows))
+				if !ok {
+					t.Fatal("no row counts as changed")
+				}
+				slices.Sort(rewritten.Identities)
+				slices.Sort(want)
+				if !slices.Equal(rewritten.Identities, want) {
+					t.Errorf("%d rows count as changed, want %d", len(rewritten.Identities), len(want))
+				}
+				left := tail(t, outbox, TailQuery{}).Rows
+				if len(left) != len(want) {
+					t.Fatalf("%d rows are pending, want %d", len(left), len(want))
+				}
+				rows = rows[:0]
+				for i := range left {
+					rows = append(rows, &left[i])
+				}
+				if err := settle(rows); err != nil || len(tail(t, outbox, TailQuery{}).Rows) > 0 {
+					t.Errorf("what was read again: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A refusal is not written to a row that was corrected while it was refused, unless other destinations write into rows.
+func TestRefusalOfWhatWasRead(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, recommended())
+	s.Exec(t, "insert into outbox_messages (topic, payload) select 't', '1' from generate_series(1, 2)")
+	table := open(t, s, Config{})
+	rows := tail(t, table, TailQuery{}).Rows
+	s.Exec(t, "update outbox_messages set payload = '2' where id::text = $1", rows[0].Message.ID)
+	var refusals []Refusal
+	for i := range rows {
+		refusals = append(refusals, Refusal{ID: rows[i].Identity(), Attempt: 1, Error: "no", Failed: true, Of: &rows[i]})
+	}
+	written, locked, err := table.Refuse(t.Context(), refusals)
+	if err != nil || len(locked) > 0 || len(written) != 1 || written[0] != rows[1].Identity() {
+		t.Errorf("%d written, %d locked, %v", len(written), len(locked), err)
+	}
+}
