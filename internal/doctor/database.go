@@ -68,9 +68,8 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	var s server
 	var clock, timeout int64
 	asked := time.Now()
-	err := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec).Scan(&s.version, &s.number, &s.standby, &s.readOnly,
-		&clock,
-		&s.isolation, &s.commit, &timeout, &s.sessions, &s.slots, &s.started, &s.database, &s.role)
+	err := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec).Scan(&s.version, &s.number, &s.standby,
+		&s.readOnly, &clock, &s.isolation, &s.commit, &timeout, &s.sessions, &s.slots, &s.started, &s.database, &s.role)
 	answered := time.Now()
 	if err != nil {
 		return s, fmt.Errorf("ask the server: %w", err)
@@ -90,69 +89,62 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 const oldest = 14_00_00 // server_version_num of the first version that works
 
 func (s server) findings(variable string) []finding.Finding {
-	found := []finding.Finding{ok("reach", variable, "PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role)}
-	if s.number < oldest {
-		found = append(found, failure("version", "", "upgrade the server", "PostgreSQL %s is too old: the relay needs 14 or newer", s.version))
-	}
-	switch {
-	case s.standby:
-		found = append(found, failure("read_only", variable, "name the primary, or several hosts with target_session_attrs=read-write",
-			"the server is a standby, where nothing can be marked as relayed"))
-	case s.readOnly:
-		found = append(found, failure("read_only", variable, "take away default_transaction_read_only from the role, the database or the URL",
-			"transactions are read-only, so nothing can be marked as relayed"))
-	}
-	if skew := s.skew.Abs(); skew > 2*time.Second {
-		found = append(found, warning("clock", "", "let both hosts follow the same time servers",
-			"this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates may seem expired",
-			skew.Round(100*time.Millisecond)))
-	}
-	if s.isolation != "read committed" {
-		found = append(found, warning("settings", "default_transaction_isolation", "set it to read committed for the relay's role",
-			"transactions are %s by default: statements may fail that two replicas make at once", s.isolation))
-	}
-	if s.commit == "off" || s.commit == "local" {
-		found = append(found, warning("settings", "synchronous_commit", "set it to on for the relay's role",
-			"it is %s: a crash or failover of the server forgets marks, and their rows are published again", s.commit))
-	}
-	const least = 5 * time.Second
-	if s.statementTimeout > 0 && s.statementTimeout < least {
-		found = append(found, warning("settings", "statement_timeout", "set it to 30s or more for the relay's role",
-			"it is %v: a write of many rows may be cut off again and again", s.statementTimeout))
-	}
-	const spare = 6
-	if free := s.slots - s.sessions; free < spare {
-		found = append(found, warning("connections", "", "raise max_connections, or put a pooler in front of applications that hold many",
-			"%d of %d connections are left; a replica uses up to %d", max(free, 0), s.slots, spare))
-	}
-	return found
+	const (
+		least = 5 * time.Second // of statement_timeout
+		spare = 6               // connections of a replica
+	)
+	free := s.slots - s.sessions
+	var f finding.List
+	f.Well("reach", variable, fmt.Sprintf("PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role))
+	f.Add("version", "", finding.FailIf(s.number < oldest,
+		"PostgreSQL "+s.version+" is too old: the relay needs 14 or newer", "upgrade the server"))
+	f.Add("read_only", variable,
+		finding.FailIf(s.standby, "the server is a standby, where nothing can be marked as relayed",
+			"name the primary, or several hosts with target_session_attrs=read-write"),
+		finding.FailIf(s.readOnly, "transactions are read-only, so nothing can be marked as relayed",
+			"take away default_transaction_read_only from the role, the database or the URL"))
+	f.Add("clock", "", finding.WarnIf(s.skew.Abs() > 2*time.Second,
+		fmt.Sprintf("this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates may seem expired",
+			s.skew.Abs().Round(100*time.Millisecond)), "let both hosts follow the same time servers"))
+	f.Add("settings", "default_transaction_isolation", finding.WarnIf(s.isolation != "read committed",
+		"transactions are "+s.isolation+" by default: statements may fail that two replicas make at once",
+		"set it to read committed for the relay's role"))
+	f.Add("settings", "synchronous_commit", finding.WarnIf(s.commit == "off" || s.commit == "local",
+		"it is "+s.commit+": a crash or failover of the server forgets marks, and their rows are published again",
+		"set it to on for the relay's role"))
+	f.Add("settings", "statement_timeout", finding.WarnIf(s.statementTimeout > 0 && s.statementTimeout < least,
+		fmt.Sprintf("it is %v: a write of many rows may be cut off again and again", s.statementTimeout),
+		"set it to 30s or more for the relay's role"))
+	f.Add("connections", "", finding.WarnIf(free < spare,
+		fmt.Sprintf("%d of %d connections are left; a replica uses up to %d", max(free, 0), s.slots, spare),
+		"raise max_connections, or put a pooler in front of applications that hold many"))
+	return f
 }
 
 // direct examines the connection for ownership.
 func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) []finding.Finding {
-	const check = "pooler"
 	s, err := look(ctx, conn)
 	if err != nil {
 		return []finding.Finding{unreachable(d.Names.Of("Direct"), err)}
 	}
+	pool, direct := d.Names.Of("Pool"), d.Names.Of("Direct")
+	var f finding.List
 	if s.started != work.started || s.database != work.database {
-		return []finding.Finding{failure("reach", d.Names.Of("Direct"), "let both URLs lead to the same database of the same server",
-			"it leads to another server or database than %s", d.Names.Of("Pool"))}
+		f.Fail("reach", direct, "it leads to another server or database than "+pool, "let both URLs lead to the same database of the same server")
+		return f
 	}
-	found := DatabaseSecurity(&conn.Config().Config).findings(d.Names.Of("Direct"), s.encrypted)
-	if conn.Config().ConnString() == d.Pool.Config().ConnString() { // already reported for the other connection
-		found = nil
+	if conn.Config().ConnString() != d.Pool.Config().ConnString() { // otherwise already reported for the other connection
+		f = DatabaseSecurity(&conn.Config().Config).findings(direct, s.encrypted)
 	}
 	err = owner.CheckPooler(ctx, conn, d.Connect)
-	switch {
-	case errors.Is(err, owner.ErrPooler):
-		return append(found, failure(check, d.Names.Of("Direct"),
-			"set "+d.Names.Of("Direct")+" to the PostgreSQL server itself; "+d.Names.Of("Pool")+" may stay as it is",
-			"the connection for ownership goes through a transaction pooler, where session locks and LISTEN do not work"))
-	case err != nil:
-		return append(found, unreachable(d.Names.Of("Direct"), err))
+	if err != nil && !errors.Is(err, owner.ErrPooler) {
+		return append(f, unreachable(direct, err))
 	}
-	return append(found, ok(check, d.Names.Of("Direct"), "the connection for ownership keeps its session"))
+	f.Add("pooler", direct,
+		finding.FailIf(err != nil, "the connection for ownership goes through a transaction pooler, where session locks and LISTEN do not work",
+			"set "+direct+" to the PostgreSQL server itself; "+pool+" may stay as it is"),
+		finding.OKIf(true, "the connection for ownership keeps its session"))
+	return f
 }
 
 // transactions looks for whatever keeps dead rows from being removed.
@@ -163,28 +155,24 @@ func transactions(ctx context.Context, conn *pgx.Conn) []finding.Finding {
 		far   = 1_000_000
 	)
 	var open, behind, prepared, slots int64
+	var f finding.List
 	err := conn.QueryRow(ctx, sql.Text("doctor_transactions.sql", nil), pgx.QueryExecModeExec).Scan(&open, &behind, &prepared, &slots)
 	if err != nil {
-		return []finding.Finding{warning(check, "", "look at the server's log for the same message", "cannot be examined: %s", errtext.Line(err))}
+		f.Warn(check, "", "cannot be examined: "+errtext.Line(err), "look at the server's log for the same message")
+		return f
 	}
 	const because = ": the dead rows that each relayed row leaves cannot be removed meanwhile, and reads become slower"
-	var found []finding.Finding
-	if open > long || behind > far {
-		found = append(found, warning(check, "", "find it in pg_stat_activity by xact_start and backend_xmin, and end it; "+
-			"idle_in_transaction_session_timeout keeps it from coming back",
-			"a transaction has been open for long (the oldest that this role may see for %v, the oldest snapshot is %d "+
-				"transactions behind)%s", time.Duration(open)*time.Second, behind, because))
-	}
-	if prepared > long {
-		found = append(found, warning(check, "", "commit or roll back what pg_prepared_xacts shows", "a prepared transaction has waited for %v%s",
-			time.Duration(prepared)*time.Second, because))
-	}
-	if slots > far {
-		found = append(found, warning(check, "", "bring its reader back, or drop the slot that pg_replication_slots shows",
-			"a replication slot without a reader is %d transactions behind%s", slots, because))
-	}
-	if found == nil {
-		found = append(found, ok(check, "", "none has been open for long"))
-	}
-	return found
+	f.Add(check, "", finding.WarnIf(open > long || behind > far,
+		fmt.Sprintf("a transaction has been open for long (the oldest that this role may see for %v, the oldest snapshot is %d "+
+			"transactions behind)", time.Duration(open)*time.Second, behind)+because,
+		"find it in pg_stat_activity by xact_start and backend_xmin, and end it; idle_in_transaction_session_timeout keeps it from "+
+			"coming back"))
+	f.Add(check, "", finding.WarnIf(prepared > long,
+		fmt.Sprintf("a prepared transaction has waited for %v", time.Duration(prepared)*time.Second)+because,
+		"commit or roll back what pg_prepared_xacts shows"))
+	f.Add(check, "", finding.WarnIf(slots > far,
+		fmt.Sprintf("a replication slot without a reader is %d transactions behind", slots)+because,
+		"bring its reader back, or drop the slot that pg_replication_slots shows"))
+	f.Add(check, "", finding.OKIf(f == nil, "none has been open for long"))
+	return f
 }

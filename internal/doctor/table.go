@@ -31,17 +31,17 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	for _, v := range views {
 		r.add(areaTable, v.name, backlog(ctx, v.table)...)
 	}
+	var f finding.List
 	rows, cheap, err := samples(ctx, views)
-	switch {
-	case err != nil:
-		r.add(areaTable, "", unreadable("topics", err))
-	case !cheap:
-		r.add(areaTable, "", warning("topics", table.Name(), "make the index of pending rows",
-			"which topics are pending was not looked at, because no index makes that cheap: whether the brokers have them is not known"))
-	case len(rows) == 0:
-		r.add(areaTable, "", ok("topics", table.Name(), "nothing is pending, so the brokers' topics were not looked at"))
+	if err != nil {
+		f = append(f, unreadable("topics", err))
+	} else {
+		f.Add("topics", table.Name(),
+			finding.WarnIf(!cheap, "which topics are pending was not looked at, because no index makes that cheap: whether the brokers have "+
+				"them is not known", "make the index of pending rows"),
+			finding.OKIf(len(rows) == 0, "nothing is pending, so the brokers' topics were not looked at"))
 	}
-	r.add(areaTable, "", future(table.Name(), rows, time.Now())...)
+	r.add(areaTable, "", append(f, future(table.Name(), rows, time.Now())...)...)
 	return table, rows
 }
 
@@ -90,18 +90,16 @@ func samples(ctx context.Context, views []view) (rows []outbox.Sample, cheap boo
 
 // future looks for rows whose time of insert lies in the future.
 func future(table string, rows []outbox.Sample, now time.Time) []finding.Finding {
-	const apart = time.Minute // the usual difference of clocks
 	var ahead time.Duration
 	for i := range rows {
 		ahead = max(ahead, rows[i].Newest.Sub(now))
 	}
-	if ahead < apart {
-		return nil
-	}
-	return []finding.Finding{warning("inserted_at", table, "make the column timestamptz, or its default (now() at time zone 'utc'); compare "+
-		"the clocks of this host and the database",
-		"rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A time without a zone is "+
-			"taken for UTC", ahead.Round(time.Second))}
+	var f finding.List
+	f.Add("inserted_at", table, finding.WarnIf(ahead >= time.Minute, // the usual difference of clocks is less
+		fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A time without a zone "+
+			"is taken for UTC", ahead.Round(time.Second)),
+		"make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and the database"))
+	return f
 }
 
 // unreadable is the finding for a question that the database did not answer.
@@ -119,7 +117,7 @@ func backlog(ctx context.Context, table *outbox.Table) []finding.Finding {
 	if err != nil {
 		return []finding.Finding{unreadable(check, err)}
 	}
-	var found []finding.Finding
+	var f finding.List
 	if c.Pending != nil {
 		text := "pending rows: " + capped(*c.Pending)
 		var age time.Duration
@@ -127,21 +125,18 @@ func backlog(ctx context.Context, table *outbox.Table) []finding.Finding {
 			age = time.Duration(*c.Oldest * float64(time.Second)).Round(time.Second)
 			text += fmt.Sprintf(", the first of them for %v", age)
 		}
-		const late = 5 * time.Minute
-		if age > late {
-			found = append(found, warning(check, table.Name(), "see whether a replica relays (replicas, below), whether the broker takes "+
-				"messages, and in the relay's log what it holds", "%s", text))
-		} else {
-			found = append(found, ok(check, table.Name(), "%s", text))
-		}
+		f.Add(check, table.Name(),
+			finding.WarnIf(age > 5*time.Minute, text, "see whether a replica relays (replicas, below), whether the broker takes messages, and "+
+				"in the relay's log what it holds"),
+			finding.OKIf(true, text))
 	}
-	if c.Failed != nil && *c.Failed > 0 {
-		found = append(found, warning("failed", table.Name(), "read last_error of the rows with failed_at; when the cause is gone, let them be "+
-			"tried again", "failed rows: %s", capped(*c.Failed)))
-	} else if c.Failed != nil {
-		found = append(found, ok("failed", table.Name(), "no row has failed"))
+	if c.Failed != nil {
+		f.Add("failed", table.Name(),
+			finding.WarnIf(*c.Failed > 0, "failed rows: "+capped(*c.Failed),
+				"read last_error of the rows with failed_at; when the cause is gone, let them be tried again"),
+			finding.OKIf(true, "no row has failed"))
 	}
-	return found
+	return f
 }
 
 func capped(n int64) string {
