@@ -74,7 +74,7 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Co
 		e.queues(ctx, exchanges, queues)
 	}
 	e.Add(checkManagement, "", finding.WarnIf(conn.Management == nil && (len(addresses) > 0 || conn.Exchange != ""),
-		"whether queues are bound, durable and replicated was not looked at: AMQP does not report it",
+		"whether queues are bound, durable and replicated, and what a full one does, was not looked at: AMQP does not report it",
 		"set "+names.Of("Management")+", or see with rabbitmqctl list_bindings and list_queues name type durable"))
 	return e.List
 }

@@ -99,7 +99,7 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 	}
 	found := fmt.Sprintf("%d replicas", fewest)
 	if insync > 0 {
-		found += fmt.Sprintf(", of which %d must have a message before it is acknowledged", insync)
+		found += fmt.Sprintf(", of which %d must have a message, in memory, before it is acknowledged", insync)
 	}
 	e.Add(checkReplication, t.Name,
 		finding.FailIf(insync > fewest, found+": it takes no message at all", "lower min.insync.replicas, or add replicas"),
