@@ -20,6 +20,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/test/demo/broker"
 	"github.com/outbox-relay/outbox-relay/test/demo/ledger"
+	"github.com/outbox-relay/outbox-relay/test/demo/recording"
 )
 
 // Exit status, as of the relay.
@@ -39,6 +40,7 @@ type options struct {
 	rate     int
 	scene    string
 	large    int
+	record   string // file to draw what was shown into
 }
 
 // The scenes, and the sets of brokers of the scene fanout other than NATS alone.
@@ -62,6 +64,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		": each row has four destinations, of which one is away for a time and one refuses rows")
 	flags.StringVar(&o.broker, "broker", "nats", strings.Join(broker.Kinds, ", ")+"; with the scene "+sceneFanout+" nats or "+allBrokers)
 	flags.IntVar(&o.large, "large", 1000, "in the scene "+sceneFanout+", one row in so many is refused")
+	flags.StringVar(&o.record, "record", "", "draw what a terminal would show into this SVG, and show nothing")
 	flags.StringVar(&o.relay, "relay", "../../outbox-relay", "path of the relay's binary")
 	flags.DurationVar(&o.duration, "duration", 28*time.Second, "how long orders are taken")
 	flags.DurationVar(&o.patience, "patience", 10*time.Second, "how long nothing may arrive until what is outstanding counts as missing")
@@ -88,7 +91,15 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	if o.scene == sceneFanout {
 		play = d.playFanout
 	}
+	var recorded *recording.Recording
+	if o.record != "" {
+		recorded = &recording.Recording{Pace: time.Second}
+		stdout = recorded
+	}
 	right, err := play(ctx, getenv, stdout)
+	if recorded != nil && err == nil {
+		err = recorded.Save(o.record, "make demo")
+	}
 	status := exitDone
 	switch {
 	case ctx.Err() != nil:

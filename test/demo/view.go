@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/test/demo/ledger"
+	"github.com/outbox-relay/outbox-relay/test/demo/recording"
 )
 
 // A view shows the changing state and prints events: in a terminal the state is a block that is redrawn below the events,
@@ -39,9 +40,12 @@ type actor struct {
 
 func newView(out io.Writer, title string, whole time.Duration) *view {
 	v := &view{out: out, title: title, whole: whole, began: time.Now()}
-	if file, ok := out.(*os.File); ok && os.Getenv("TERM") != "dumb" {
-		info, err := file.Stat()
-		v.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	switch out := out.(type) {
+	case *recording.Recording:
+		v.terminal = true
+	case *os.File:
+		info, err := out.Stat()
+		v.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 	}
 	return v
 }
