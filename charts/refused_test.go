@@ -24,7 +24,14 @@ func TestRefusedValues(t *testing.T) {
 		"unknown value":          {"replica=3", "replica"},
 		"unknown mode":           {"mode=daemonset", "mode"},
 		"setting in small":       {"settings.outbox_table=x", "outbox_table"},
-		"unknown setting":        {"settings.OUTBOX_TABEL=x", "OUTBOX_TABEL is not a setting"},
+		"unknown setting":        {"settings.OUTBOX_TABEL=x", "OUTBOX_TABEL is not a setting of version 0.1.0: did you mean OUTBOX_TABLE?"},
+		"underscore missing":     {"settings.OUTBOX_BATCHSIZE=x", "did you mean OUTBOX_BATCH_SIZE?"},
+		"letter too many":        {"settings.OUTBOX_SHARDSS=x", "did you mean OUTBOX_SHARDS?"},
+		"wrong letter":           {"files.OUTBOX_TLS_KAY.key=x,files.OUTBOX_TLS_KAY.secret=y", "did you mean OUTBOX_TLS_KEY_FILE?"},
+		"nothing like it":        {"settings.OUTBOX_COLOUR=x", "/docs/settings.md lists them"},
+		"memory without a size":  {"resources.limits.memory=lots", "memory"},
+		"resources misspelt":     {"resources.limit.memory=1Gi", "limit"},
+		"prune's resources":      {"prune.enabled=true,prune.resources.requests.cpu=much", "cpu"},
 		"unknown file":           {"files.OUTBOX_TLS_CAA.key=x,files.OUTBOX_TLS_CAA.secret=y", "OUTBOX_TLS_CAA_FILE is not a setting"},
 		"unknown in env":         {"extraEnv[0].name=OUTBOX_BATCH,extraEnv[0].value=x", "OUTBOX_BATCH is not a setting"},
 		"destination not listed": {destinations + "settings.OUTBOX_DESTINATION_AUDIT_TOPICS=x", "not a setting of a destination"},
@@ -122,5 +129,11 @@ func wantRefused(t *testing.T, want string, args ...string) {
 	}
 	if !strings.Contains(err.Error(), want) {
 		t.Errorf("%v\ndoes not say %q", err, want)
+	}
+	for _, elsewhere := range []string{"tests/doctor.yaml", "prune.yaml"} {
+		about := strings.Contains(strings.Join(args, ","), strings.TrimSuffix(elsewhere, ".yaml"))
+		if strings.Contains(err.Error(), "templates/"+elsewhere) && !about {
+			t.Errorf("%v\nis located in %s, which has nothing to do with it", err, elsewhere)
+		}
 	}
 }

@@ -1,8 +1,12 @@
 {{/*
-Settings that the relay would refuse at start are refused before anything is deployed. The dictionaries hold a variable's
-text by its name; the text is "" where it comes from elsewhere (a file, valueFrom).
+Settings that the relay would refuse at start are refused before anything is deployed. Only the relay's own container checks them,
+so that Helm names its template. The dictionaries hold a variable's text by its name; the text is "" where it comes from elsewhere (a
+file, valueFrom).
 */}}
 {{- define "outbox-relay.check" -}}
+{{- if not .Values.image.repository -}}
+{{- fail "outbox-relay: image.repository is missing: name the registry and repository of the image, such as registry.example.com/outbox-relay" -}}
+{{- end -}}
 {{- $given := dict -}}
 {{- range $name, $value := .Values.settings -}}
 {{- if not (kindIs "invalid" $value) -}}{{- $_ := set $given $name (toString $value) -}}{{- end -}}
@@ -20,7 +24,7 @@ text by its name; the text is "" where it comes from elsewhere (a file, valueFro
 {{- end -}}
 {{- end -}}
 {{- if .Values.checkSettings -}}
-{{- include "outbox-relay.checkNames" (dict "given" $given "envFrom" .Values.envFrom "lines" (.Files.Lines "files/settings.txt") "version" .Chart.AppVersion) -}}
+{{- include "outbox-relay.checkNames" (dict "given" $given "envFrom" .Values.envFrom "lines" (.Files.Lines "files/settings.txt") "version" .Chart.AppVersion "home" .Chart.Home) -}}
 {{- end -}}
 {{- range list "OUTBOX_DATABASE_URL" "OUTBOX_PUBLISH_URL" -}}
 {{- $destinations := and (eq . "OUTBOX_PUBLISH_URL") (or (hasKey $given "OUTBOX_DESTINATIONS") (hasKey $given "OUTBOX_DESTINATIONS_FILE")) -}}
@@ -55,9 +59,40 @@ text by its name; the text is "" where it comes from elsewhere (a file, valueFro
 {{- if hasPrefix "OUTBOX_DESTINATION_" $name -}}
 {{- fail (printf "outbox-relay: %s is not a setting of a destination in OUTBOX_DESTINATIONS (%s)" $name (get $.given "OUTBOX_DESTINATIONS" | default "not set")) -}}
 {{- end -}}
-{{- fail (printf "outbox-relay: %s is not a setting of version %s: see outbox-relay help settings, or set checkSettings to false if the image is newer than the chart" $name $.version) -}}
+{{- $advice := include "outbox-relay.near" (dict "name" $setting "known" (keys $known | sortAlpha)) -}}
+{{- if $advice -}}
+{{- $advice = printf "did you mean %s%s?" $advice (ternary "_FILE" "" (ne $setting $name)) -}}
+{{- else -}}
+{{- $advice = printf "%s/blob/v%s/docs/settings.md lists them" $.home $.version -}}
+{{- end -}}
+{{- fail (printf "outbox-relay: %s is not a setting of version %s: %s If the image is newer than the chart, set checkSettings to false" $name $.version $advice) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/*
+Those of the known names that differ from a name in one letter (wrong, missing or too many, an underscore among them), or only in the
+order of its letters.
+*/}}
+{{- define "outbox-relay.near" -}}
+{{- $name := .name -}}
+{{- $forms := list -}}
+{{- range $i := until (add1 (len $name) | int) -}}
+{{- $before := substr 0 $i $name -}}
+{{- $forms = append $forms (printf "%s.%s" $before (substr $i (len $name) $name)) -}}
+{{- if lt $i (len $name) -}}
+{{- $forms = append $forms (printf "%s.?%s" $before (substr (add1 $i | int) (len $name) $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- $form := printf "^(%s)$" (join "|" $forms) -}}
+{{- $letters := splitList "" $name | sortAlpha | join "" -}}
+{{- $near := list -}}
+{{- range .known -}}
+{{- if or (regexMatch $form .) (eq $letters (splitList "" . | sortAlpha | join "")) -}}
+{{- $near = append $near . -}}
+{{- end -}}
+{{- end -}}
+{{- join " or " $near -}}
 {{- end -}}
 
 {{/* The pod's grace period is longer than a clean stop may take. For the pod of a sidecar, the application has to ensure this. */}}

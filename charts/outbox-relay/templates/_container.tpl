@@ -1,5 +1,6 @@
 {{/* The container as both modes have it. */}}
 {{- define "outbox-relay.base" -}}
+{{- include "outbox-relay.check" . -}}
 name: outbox-relay
 image: {{ include "outbox-relay.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}

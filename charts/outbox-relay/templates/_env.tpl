@@ -3,7 +3,6 @@ The container's env: the chart's own variables, then settings, files and extraEn
 last value wins and keeps the place of the first, because a server-side apply refuses an env with a name twice.
 */}}
 {{- define "outbox-relay.env" -}}
-{{- include "outbox-relay.check" . -}}
 {{- $entries := list (dict "name" "OUTBOX_HTTP_ADDR" "value" (printf ":%d" (int .Values.http.port))) -}}
 {{- with .Values.http.metricsPort -}}
 {{- $entries = append $entries (dict "name" "OUTBOX_METRICS_ADDR" "value" (printf ":%d" (int .))) -}}

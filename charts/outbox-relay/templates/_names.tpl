@@ -45,9 +45,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- define "outbox-relay.image" -}}
 {{- with .Values.image -}}
-{{- if not .repository -}}
-{{- fail "outbox-relay: image.repository is missing: name the registry and repository that you pushed the image to, such as registry.example.com/outbox-relay" -}}
-{{- end -}}
 {{- if .digest -}}
 {{- printf "%s@%s" .repository .digest -}}
 {{- else -}}
