@@ -50,6 +50,14 @@ demo: build ## 30 s of orders, relayed and checked: BROKER=nats (default), kafka
 demo-run:
 	@cd test/demo && go build -o ../../bin/demo . && exec ../../bin/demo --scene $(SCENE) --broker $(BROKER)
 
+.PHONY: recording
+recording: build ## draw docs/demo.svg again, the recording of make demo in the README
+	@$(SERVICES) run postgres -- make recording-run
+
+.PHONY: recording-run
+recording-run:
+	@cd test/demo && go run . --broker nats --record ../../docs/demo.svg
+
 .PHONY: check
 check: STARTED := $(shell date +%s)
 check: ## go vet, and every test that needs no service: a minute, for while you work
@@ -75,9 +83,20 @@ BESIDE  := $(filter-out . test/e2e,$(MODULES))
 LONGEST := ./relay ./publisher/amqp
 
 .PHONY: test-go
-test-go: build bin/helm bin/helm3 bin/promtool ## go test -race of all modules; needs the TEST_ variables
+test-go: build bin/helm bin/helm3 bin/promtool bin/nats ## go test -race of all modules; needs the TEST_ variables
 	@failed=0; make test-module-. || failed=1; \
 	make --keep-going --jobs=3 --output-sync=line test-module-test/e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
+	exit $$failed
+
+# What continuous integration runs as jobs of their own. Together with lint they are make test.
+.PHONY: unit
+unit: build bin/helm bin/helm3 bin/promtool bin/nats ## all tests but the end-to-end ones and the linters
+	@$(SERVICES) run -- make unit-run
+
+.PHONY: unit-run
+unit-run:
+	@failed=0; make test-module-. || failed=1; \
+	make --keep-going --jobs=3 --output-sync=line $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
 	exit $$failed
 
 .PHONY: $(MODULES:%=test-module-%)
@@ -120,6 +139,10 @@ lint: bin/golangci-lint ## golangci-lint on all modules, syntax of the scripts
 	  echo "== lint: $$module"; \
 	  (cd $$module && $(CURDIR)/bin/golangci-lint run ./...) || failed=1; \
 	done; exit $$failed
+
+.PHONY: vulnerabilities
+vulnerabilities: ## search the modules that are linked in for known vulnerabilities; needs vuln.go.dev
+	@go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
 
 .PHONY: e2e
 e2e: build bin/promtool ## only the end-to-end tests
@@ -204,6 +227,10 @@ image: ## the container image, outbox-relay:VERSION
 release: bin/helm bin/release ## binaries, images of two architectures, chart, bills of materials and checksums, into dist/: VERSION=0.1.0
 	@bin/release build --checkout . --out $(DIST) --version '$(VERSION)' --commit '$(COMMIT)' --source '$(SOURCE)' --time "$$(git log -1 --format=%cI)"
 
+.PHONY: release-notes
+release-notes: bin/release ## print what CHANGELOG.md says of a version: VERSION=0.1.0
+	@bin/release notes --checkout . --version '$(VERSION)'
+
 .PHONY: release-push
 release-push: bin/helm bin/release ## push what make release has made: VERSION=0.1.0 IMAGE=registry/name CHARTS=registry/folder
 	@bin/release push --checkout . --out $(DIST) --version '$(VERSION)' --image '$(IMAGE)' --charts '$(CHARTS)'
@@ -222,7 +249,7 @@ clean: ## stop the services and remove all that was built or stored
 	@rm -rf bin dist outbox-relay .services
 
 # Pinned tools: built again when their module changes.
-bin/golangci-lint bin/helm bin/nats-server: bin/%: dev/tools/%/go.mod
+bin/golangci-lint bin/helm bin/nats bin/nats-server: bin/%: dev/tools/%/go.mod
 	@echo "building $*"
 	@mkdir -p bin
 	@cd dev/tools/$* && go build -trimpath -ldflags='-s -w' -o ../../../bin/ tool

@@ -3,6 +3,7 @@
 //
 //	release build --version 0.1.0 --commit abc --time 2026-01-02T03:04:05Z --out dist
 //	release push --version 0.1.0 --out dist --image REGISTRY/NAME --charts REGISTRY/FOLDER
+//	release notes --version 0.1.0
 package main
 
 import (
@@ -30,7 +31,7 @@ func main() {
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("say build or push")
+		return errors.New("say build, push or notes")
 	}
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	checkout := flags.String("checkout", ".", "the repository")
@@ -60,7 +61,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return r.Build(ctx)
 	case "push":
 		return r.Push(ctx, *image, *charts)
+	case "notes":
+		return r.Notes(out)
 	default:
-		return fmt.Errorf("%s is neither build nor push", args[0])
+		return fmt.Errorf("%s is none of build, push and notes", args[0])
 	}
 }

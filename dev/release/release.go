@@ -25,8 +25,14 @@ type Release struct {
 	Log      io.Writer
 }
 
-// architectures are the Linux architectures for which there are binaries and images.
+// architectures are those for which there are binaries, and images for Linux.
 var architectures = []string{"amd64", "arm64"}
+
+// systems are the operating systems for which there are binaries: one for servers, and one for the laptops from which operators run
+// status, doctor and failed.
+var systems = []string{linux, "darwin"}
+
+const linux = "linux"
 
 // versions matches versions that image tags and Helm both accept: without build metadata, since a tag cannot contain its plus
 // sign.
@@ -50,18 +56,22 @@ func (r *Release) Build(ctx context.Context) error {
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		return fmt.Errorf("make %s: %w", r.Out, err)
 	}
-	binaries := map[string]string{}
-	for _, architecture := range architectures {
-		binary := filepath.Join(work, "outbox-relay-"+architecture)
-		if err := r.compile(ctx, architecture, binary); err != nil {
-			return err
-		}
-		binaries[architecture] = binary
-		if err := r.archive(binary, r.file(architecture, "tar.gz")); err != nil {
-			return err
-		}
-		if err := r.writeBill(binary, r.file(architecture, "cdx.json")); err != nil {
-			return err
+	binaries := map[string]string{} // for Linux
+	for _, system := range systems {
+		for _, architecture := range architectures {
+			binary := filepath.Join(work, "outbox-relay-"+system+"-"+architecture)
+			if err := r.compile(ctx, system, architecture, binary); err != nil {
+				return err
+			}
+			if system == linux {
+				binaries[architecture] = binary
+			}
+			if err := r.archive(binary, r.file(system, architecture, "tar.gz")); err != nil {
+				return err
+			}
+			if err := r.writeBill(binary, r.file(system, architecture, "cdx.json")); err != nil {
+				return err
+			}
 		}
 	}
 	if err := r.writeImage(binaries); err != nil {
@@ -76,14 +86,14 @@ func (r *Release) Build(ctx context.Context) error {
 	return r.writeSums()
 }
 
-// file returns the name of a file of the release for one architecture.
-func (r *Release) file(architecture, ending string) string {
-	return filepath.Join(r.Out, fmt.Sprintf("outbox-relay_%s_linux_%s.%s", r.Version, architecture, ending))
+// file returns the name of a file of the release for one platform.
+func (r *Release) file(system, architecture, ending string) string {
+	return filepath.Join(r.Out, fmt.Sprintf("outbox-relay_%s_%s_%s.%s", r.Version, system, architecture, ending))
 }
 
 // compile builds the binary as make build does.
-func (r *Release) compile(ctx context.Context, architecture, to string) error {
-	return r.command(ctx, []string{"GOOS=linux", "GOARCH=" + architecture, "MAKEFLAGS="},
+func (r *Release) compile(ctx context.Context, system, architecture, to string) error {
+	return r.command(ctx, []string{"GOOS=" + system, "GOARCH=" + architecture, "MAKEFLAGS="},
 		"make", "build", "OUT="+to, "VERSION="+r.Version, "COMMIT="+r.Commit)
 }
 

@@ -51,10 +51,15 @@ func TestRelease(t *testing.T) {
 	}
 	shell(t, filepath.Join(first, "dist"), nil, "sha256sum --check --strict "+sums)
 	for _, architecture := range architectures {
+		for _, system := range systems {
+			name := filepath.Join(first, "dist", "outbox-relay_"+version+"_"+system+"_"+architecture)
+			folder := t.TempDir()
+			shell(t, folder, nil, "tar --extract --file "+name+".tar.gz")
+			checkBill(t, filepath.Join(folder, "outbox-relay"), name+".cdx.json")
+		}
 		folder := t.TempDir()
 		name := filepath.Join(first, "dist", "outbox-relay_"+version+"_linux_"+architecture)
 		shell(t, folder, nil, "tar --extract --file "+name+".tar.gz")
-		checkBill(t, filepath.Join(folder, "outbox-relay"), name+".cdx.json")
 		checkImage(t, environment["IMAGE"]+":"+version, architecture, read(t, first, "dist/digests"), read(t, folder, "outbox-relay"))
 		if architecture == runtime.GOARCH {
 			if said := shell(t, folder, nil, "./outbox-relay version"); !strings.HasPrefix(said, "outbox-relay "+version+"\n") {

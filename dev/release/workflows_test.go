@@ -35,8 +35,8 @@ func TestWorkflows(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no workflows: %v", err)
 	}
-	pinned := regexp.MustCompile(`uses: (\./|[\w-]+/[\w-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$)`)
-	targets := regexp.MustCompile(`\bmake ([a-z-]+)|\btarget: \[(.*)\]`)
+	pinned := regexp.MustCompile(`uses: (\./|[\w-]+/[\w-]+(/[\w-]+)?@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$)`)
+	targets := regexp.MustCompile(`\bmake ([a-z0-9-]+)|\btarget: \[(.*)\]`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
