@@ -12,7 +12,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     -o /outbox-relay .
 
 # The sample application of docker-compose.yml: psql, and the relay for the DDL it prints.
-FROM postgres:17-alpine AS sample-app
+FROM postgres:18-alpine AS sample-app
 COPY --from=build /outbox-relay /usr/local/bin/
 COPY dev/compose/ /app/
 USER postgres

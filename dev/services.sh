@@ -4,6 +4,7 @@
 #   dev/services.sh up     [SERVICE...]   obtain and start, wait until ready
 #   dev/services.sh install [SERVICE...]  obtain the software of native ones and print the PATH to it
 #   dev/services.sh stop   [SERVICE...]   stop gracefully; data is kept
+#   dev/services.sh start  [SERVICE...]   start again what was stopped, also after eval "$(dev/services.sh env)"
 #   dev/services.sh crash  [SERVICE...]   kill -9, for recovery tests; `up` starts it again
 #   dev/services.sh wipe   [SERVICE...]   stop and delete the data
 #   dev/services.sh purge                 wipe all, delete logs and downloads too
@@ -87,6 +88,7 @@ variable() {
 # given SERVICE reports whether the environment names a service that this script has not started.
 given() {
   local name
+  if [ "$verb" = start ]; then return 1; fi
   name=$(variable "$1")
   [ -n "${!name:-}" ]
 }
@@ -246,10 +248,10 @@ done
 mkdir -p "$LOGS" "$RUN"
 chmod 755 "$SERVICES_DIR" "$LOGS"
 case $verb in
-  up | stop | crash | wipe | purge)
+  up | start | stop | crash | wipe | purge)
     mode
     locked choose_ports
-    locked "$verb" "${services[@]}"
+    locked "${verb/start/up}" "${services[@]}"
     ;;
   install) locked install "${services[@]}" ;;
   chromium) locked chromium_path ;;

@@ -66,10 +66,16 @@ var assignment = regexp.MustCompile(`(?m)^(?:export )?(OUTBOX_\w+)=("[^"]*"|\S+)
 
 // Settings in shell samples and environment files of the documents can be loaded.
 func TestEnvironments(t *testing.T) {
-	for _, text := range append(blocks(t, "dotenv"), blocks(t, "sh")...) {
+	for _, sample := range samples(t) {
+		if sample.language != "dotenv" && sample.language != "sh" {
+			continue
+		}
+		text := sample.text
 		settings := map[string]string{}
 		for _, match := range assignment.FindAllStringSubmatch(text, -1) {
-			settings[match[1]] = strings.Trim(match[2], `"`)
+			if sample.language != "sh" || !strings.Contains(match[2], "$") { // else the shell fills it in, for TestShell
+				settings[match[1]] = strings.Trim(match[2], `"`)
+			}
 		}
 		if len(settings) > 0 {
 			t.Run(fmt.Sprint(settings), func(t *testing.T) { load(t, settings) })
@@ -80,9 +86,9 @@ func TestEnvironments(t *testing.T) {
 // Policies and other JSON are well formed.
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	for _, text := range blocks(t, "json") {
-		if !json.Valid([]byte(text)) {
-			t.Errorf("this is not JSON:\n%s", text)
+	for _, sample := range claimed(t, "TestJSON") {
+		if !json.Valid([]byte(sample.text)) {
+			t.Errorf("%s:%d: this is not JSON", sample.document, sample.line)
 		}
 	}
 }
@@ -102,7 +108,8 @@ type chartValues struct {
 
 // Settings in Kubernetes samples of the documents have the form that Kubernetes or the chart expects, and can be loaded.
 func TestManifests(t *testing.T) {
-	for _, text := range blocks(t, "yaml") {
+	for _, sample := range claimed(t, "TestManifests") {
+		text := sample.text
 		name, _, _ := strings.Cut(text, "\n")
 		t.Run(name, func(t *testing.T) {
 			var kind struct {

@@ -3,7 +3,6 @@ package examples
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"sync"
 	"testing"
@@ -13,18 +12,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
-
 // Each message is processed once, however often, in whichever order and by however many consumers at a time it is received,
 // also when processing it fails at first.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	statements := sqlBlock.FindAllStringSubmatch(read(t, "docs/consumers.md"), -1)
+	statements := claimed(t, "TestOnce")
 	if len(statements) != 2 {
 		t.Fatalf("%d blocks of SQL, not the table and its cleaning", len(statements))
 	}
-	s.Exec(t, statements[0][1])
+	s.Exec(t, statements[0].text)
 	s.Exec(t, "create table balance (customer text primary key, cents bigint not null)")
 	s.Exec(t, "insert into balance values ('ada', 0)")
 	pay := func(tx pgx.Tx) error {
@@ -56,7 +53,7 @@ func TestOnce(t *testing.T) {
 		t.Errorf("%d messages were processed, not %d", cents, messages+1)
 	}
 	s.Exec(t, "update processed_messages set processed_at = now() - interval '31 days' where id::int < 40")
-	s.Exec(t, statements[1][1])
+	s.Exec(t, statements[1].text)
 	if left := pgtest.Value[string](t, s, "select string_agg(distinct consumer, ' ') || ' ' || count(*) from "+
 		"processed_messages"); left != fmt.Sprintf("billing %d", messages-40) {
 		t.Errorf("after the cleaning: %s", left)

@@ -15,15 +15,13 @@ var (
 	unslug  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-var documents = append([]string{
-	"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/outbox-relay/README.md",
-	"dev/tools/README.md",
-}, guides...)
+// more are documents with links that are not for users.
+var more = []string{"CHANGELOG.md", "CONTRIBUTING.md", "ROADMAP.md", "SECURITY.md", "dev/tools/README.md"}
 
 // Links inside the repository lead to a file, and to a heading in it.
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	for _, document := range documents {
+	for _, document := range append(documents(t), more...) {
 		text := read(t, document)
 		for _, match := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(match[1], "://") {
@@ -47,8 +45,8 @@ func TestLinks(t *testing.T) {
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	makefile := read(t, "Makefile")
-	for _, text := range blocks(t, "sh") {
-		for _, match := range target.FindAllStringSubmatch(text, -1) {
+	for _, sample := range samples(t) {
+		for _, match := range target.FindAllStringSubmatch(sample.text, -1) {
 			if !strings.Contains(makefile, "\n"+match[1]+":") {
 				t.Errorf("a document says to run make %s, which the Makefile lacks", match[1])
 			}
@@ -63,13 +61,4 @@ func anchors(text string) map[string]bool {
 		all[strings.ReplaceAll(unslug.ReplaceAllString(strings.ToLower(match[1]), ""), " ", "-")] = true
 	}
 	return all
-}
-
-func read(t *testing.T, document string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../..", document))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

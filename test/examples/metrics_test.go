@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the table of docs/metrics.md")
 var (
 	help   = regexp.MustCompile(`(?m)^# HELP outbox_relay_(\w+) (.*)$`)
 	kind   = regexp.MustCompile(`(?m)^# TYPE outbox_relay_(\w+) (\w+)$`)
-	sample = regexp.MustCompile(`(?m)^outbox_relay_(\w+?)(?:_bucket|_sum|_count)?(?:\{(.*)\})? \S+$`)
+	inText = regexp.MustCompile(`(?m)^outbox_relay_(\w+?)(?:_bucket|_sum|_count)?(?:\{(.*)\})? \S+$`)
 	label  = regexp.MustCompile(`(\w+)="`)
 )
 
@@ -47,7 +47,7 @@ func TestMetrics(t *testing.T) {
 // describe returns the table of the metrics of a scrape.
 func describe(scrape string) string {
 	labels, kinds := map[string][]string{}, map[string]string{}
-	for _, match := range sample.FindAllStringSubmatch(scrape, -1) {
+	for _, match := range inText.FindAllStringSubmatch(scrape, -1) {
 		for _, name := range label.FindAllStringSubmatch(match[2], -1) {
 			if name := name[1]; name != "le" && !slices.Contains(labels[match[1]], name) { // le is of histograms
 				labels[match[1]] = append(labels[match[1]], name)

@@ -19,7 +19,7 @@ func tables(t *testing.T) *pgtest.Schema {
 	t.Helper()
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-	s.Exec(t, blocks(t, "sql")[0])
+	s.Exec(t, claimed(t, "TestSQL")[0].text)
 	return s
 }
 
@@ -27,8 +27,8 @@ func tables(t *testing.T) *pgtest.Schema {
 func TestSQL(t *testing.T) {
 	t.Parallel()
 	s := tables(t)
-	for _, text := range blocks(t, "sql")[1:] {
-		s.Exec(t, text)
+	for _, sample := range claimed(t, "TestSQL")[1:] {
+		s.Exec(t, sample.text)
 	}
 	got := pgtest.Value[string](t, s, "select concat_ws(' ', topic, key, payload, headers->>'correlation-id') from outbox_messages")
 	if got != `orders.placed ada {"cents": 4200, "customer": "ada"} checkout-7` {
@@ -66,9 +66,9 @@ func TestIndexes(t *testing.T) {
 				}
 			}
 			check("as it is", c.useful, c.failed)
-			for _, text := range blocks(t, "sql") {
-				if strings.HasPrefix(text, "create index") {
-					s.Exec(t, text)
+			for _, sample := range claimed(t, "TestSQL") {
+				if strings.HasPrefix(sample.text, "create index") {
+					s.Exec(t, sample.text)
 				}
 			}
 			check("with the indexes of the documents", true, true)
@@ -83,9 +83,9 @@ func TestGoIsCompiled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range blocks(t, "go") {
-		if !strings.Contains(string(source), text) {
-			t.Errorf("examples/order.go does not have this sample of the documents:\n%s", text)
+	for _, sample := range claimed(t, "TestGoIsCompiled") {
+		if !strings.Contains(string(source), sample.text) {
+			t.Errorf("examples/order.go does not have the sample of %s:%d", sample.document, sample.line)
 		}
 	}
 }
@@ -117,8 +117,8 @@ var (
 // The statements in the samples of other languages run with values of the types that PostgreSQL expects.
 func TestStatements(t *testing.T) {
 	t.Parallel()
-	for _, language := range []string{"java", "python", "js", "elixir"} {
-		t.Run(language, func(t *testing.T) {
+	for _, sample := range claimed(t, "TestStatements") {
+		t.Run(sample.language, func(t *testing.T) {
 			t.Parallel()
 			s := tables(t)
 			conn, err := s.Pool.Acquire(t.Context())
@@ -126,7 +126,7 @@ func TestStatements(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Release()
-			for _, statement := range insert.FindAllString(strings.Join(blocks(t, language), ""), -1) {
+			for _, statement := range insert.FindAllString(sample.text, -1) {
 				n := 0
 				statement = placeholder.ReplaceAllStringFunc(statement, func(string) string { n++; return "$" + strconv.Itoa(n) })
 				prepared, err := conn.Conn().Prepare(t.Context(), statement, statement)
