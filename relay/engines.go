@@ -186,8 +186,8 @@ func (e *engine) sharers(yield func(*engine) bool) {
 	}
 }
 
-// leave notes that the engine has nothing of these shards in flight any more. A shard is released when all engines that share the
-// ownership have left it. That is reported before any engine can learn that it has the shard again.
+// leave notes that the engine has nothing of these shards in flight any more. A shard is released when all engines that
+// share the ownership have left it. That is reported before any engine can learn that it has the shard again.
 func (e *engine) leave(set owner.Set) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -36,9 +36,10 @@ func (r *Relay) gaugesOfProcess(meter metric.Meter) error {
 		gauge(meter, "ready", "Whether /readyz answers that the relay is ready.", func(o metric.Int64Observer) {
 			o.Observe(one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
 		}),
-		gauge(meter, "shards_owned", "Shards that this replica holds. Destinations with columns of their own have shards of their own.", func(o metric.Int64Observer) { o.Observe(int64(r.Owned())) }),
-		gauge(meter, "shards_unowned", "Shards that no replica holds, as last seen by this replica, also those of destinations that are not "+
-			"configured here: aggregate with max.",
+		gauge(meter, "shards_owned", "Shards that this replica holds. Destinations with columns of their own have shards of "+
+			"their own.", func(o metric.Int64Observer) { o.Observe(int64(r.Owned())) }),
+		gauge(meter, "shards_unowned", "Shards that no replica holds, as last seen by this replica, also those of destinations "+
+			"that are not configured here: aggregate with max.",
 			func(o metric.Int64Observer) {
 				if unowned, known := r.unowned(); known {
 					o.Observe(int64(unowned))

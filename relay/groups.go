@@ -30,12 +30,12 @@ func strangers(table *outbox.Table) (groups []owner.Stranger) {
 	return groups
 }
 
-// leavesRest reports whether a view stands for the rows that no destination takes, and it is not known which they are: other deployments
-// may relay destinations that take them.
+// leavesRest reports whether a view stands for the rows that no destination takes, and it is not known which they are:
+// other deployments may relay destinations that take them.
 func leavesRest(table *outbox.Table, v outbox.View) bool { return v.Rest && len(table.Strangers()) > 0 }
 
-// cannotPublish returns why this replica cannot publish to the destinations of a group: one that is not paused cannot be used. Other
-// replicas may be able to publish.
+// cannotPublish returns why this replica cannot publish to the destinations of a group: one that is not paused cannot
+// be used. Other replicas may be able to publish.
 func (r *Relay) cannotPublish(column string) error {
 	var errs []error
 	for _, d := range configured(r.config.Destinations) {
@@ -69,7 +69,8 @@ func (r *Relay) ownsEverything() bool {
 		!slices.ContainsFunc(states, func(s owner.State) bool { return s.Owned.Len() < r.config.Shards })
 }
 
-// unowned returns how many shards no replica holds, if that is known. A group that no replica relays counts with all of its shards.
+// unowned returns how many shards no replica holds, if that is known. A group that no replica relays counts with all of
+// its shards.
 func (r *Relay) unowned() (shards int, known bool) {
 	states, _ := r.owner.States()
 	for _, s := range states {

@@ -9,9 +9,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// A single destination takes the rows that match its patterns, like one of several destinations. Of two relays whose destinations divide
-// the rows of the same columns in different ways, one relays, and the other is ready and says why it waits. Side by side each would
-// leave half of its rows to the other, which does not take them.
+// A single destination takes the rows that match its patterns, like one of several destinations. Of two relays whose
+// destinations divide the rows of the same columns in different ways, one relays, and the other is ready and says why
+// it waits. Side by side each would leave half of its rows to the other, which does not take them.
 func TestDestinationAloneGoesByItsTopics(t *testing.T) {
 	t.Parallel()
 	for name, patterns := range map[string][][]string{

@@ -80,7 +80,8 @@ func (r *Relay) checkOwnership(setup error, states []owner.State) Check {
 	}
 	notes = slices.Compact(notes)
 	for _, s := range r.owner.Unserved() {
-		notes = append(notes, fmt.Sprintf("no replica relays %s: rows wait for it since %s", s.Name, s.Since.UTC().Format(time.RFC3339)))
+		since := s.Since.UTC().Format(time.RFC3339)
+		notes = append(notes, fmt.Sprintf("no replica relays %s: rows wait for it since %s", s.Name, since))
 	}
 	c.Note = strings.Join(notes, "; ")
 	return c
@@ -93,7 +94,8 @@ func (r *Relay) ownershipOf(state owner.State) (note string, err error) {
 	case state.Err != nil:
 		return "", state.Err
 	case state.Unable:
-		return "", fmt.Errorf("this replica cannot publish to %s and another one can, so it takes no shards; shards still held: %d", state.Name, held)
+		return "", fmt.Errorf("this replica cannot publish to %s and another one can, so it takes no shards; shards still held: %d",
+			state.Name, held)
 	case state.Note != "":
 		return "standing by: " + state.Note, nil
 	case !state.Holds():

@@ -12,7 +12,8 @@ import (
 func TestShardIsReleasedByAllDestinations(t *testing.T) {
 	o, heir := newSimOwner(simShards), newSimOwner(0)
 	es := &engines{changed: make(chan struct{})}
-	fast, slow, apart := &engine{engines: es, ownership: o}, &engine{engines: es, ownership: o}, &engine{engines: es, ownership: heir}
+	fast, slow := &engine{engines: es, ownership: o}, &engine{engines: es, ownership: o}
+	apart := &engine{engines: es, ownership: heir}
 	es.all = []*engine{fast, slow, apart}
 	apart.wait(true) // it has shards of its own, and nothing waits for it
 	const shard = 3

@@ -56,7 +56,9 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 }
 
 // term runs the engine for as long as this replica is the owner.
-func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.Group, term uint64) (left int, err error) {
+func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.Group, term uint64) (
+	left int, err error,
+) {
 	ctx, end := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()

@@ -146,7 +146,8 @@ func capped(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// replicas examines which replicas relay at present: the destinations that are configured, and others whose state the table keeps.
+// replicas examines which replicas relay at present: the destinations that are configured, and others whose state the
+// table keeps.
 func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) (found []finding.Finding) {
 	groups, strangers := opened.Groups(), opened.Strangers()
 	var columns []string
@@ -174,9 +175,11 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 	for i, s := range strangers {
 		switch relays := len(all[len(groups)+i]); {
 		case relays > 0:
-			found = append(found, ok(checkReplicas, opened.Name(), "destination %s, which is not configured here, is relayed by others: %d", s, relays))
+			found = append(found, ok(checkReplicas, opened.Name(),
+				"destination %s, which is not configured here, is relayed by others: %d", s, relays))
 		case !earlier: // one of an earlier version may relay it
-			found = append(found, warning(checkReplicas, opened.Name(), "run a relay with this destination; or, if it is gone for good: "+s.Drop,
+			found = append(found, warning(checkReplicas, opened.Name(),
+				"run a relay with this destination; or, if it is gone for good: "+s.Drop,
 				"no replica relays destination %s, whose state the table keeps in %s: rows wait for it, and prune deletes none", s,
 				strings.Join(s.Columns, ", ")))
 		}
@@ -210,10 +213,11 @@ func (d *Doctor) replicasOf(replicas []owner.Replica, g outbox.Group, subject st
 		return warning(checkReplicas, subject, "give all replicas the same "+d.Names.Of("Shards"),
 			"%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)
 	case different > 0:
-		return warning(checkReplicas, subject, "give all replicas of these destinations the same version, "+d.Names.Of("Key")+" and "+
-			d.Names.Of("Columns")+", and configure all destinations with the same columns in each of them, with the same names and topics",
-			"%s; of these, %d find the key, the id, the order, the priority or the destination of rows otherwise than is set here, or are of an "+
-				"earlier version: a replica with these settings waits until they are gone", text, different)
+		return warning(checkReplicas, subject, "give all replicas of these destinations the same version, "+
+			d.Names.Of("Key")+" and "+d.Names.Of("Columns")+", and configure in each of them all destinations that have the same "+
+			"columns, with the same names and topics",
+			"%s; of these, %d find the key, the id, the order, the priority or the destination of rows otherwise than is set "+
+				"here, or are of an earlier version: a replica with these settings waits until they are gone", text, different)
 	}
 	return ok(checkReplicas, subject, "%s", text)
 }

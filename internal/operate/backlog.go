@@ -63,8 +63,8 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 	}
 	for _, g := range r.Ownership.Groups {
 		if !g.Configured && g.Unserved() {
-			r.Problems = append(r.Problems, fmt.Sprintf("no replica relays %s, whose state the table keeps (%s): rows may wait for it, and they are not "+
-				"counted here. Run a relay with this destination, or drop its columns if it is gone for good",
+			r.Problems = append(r.Problems, fmt.Sprintf("no replica relays %s, whose state the table keeps (%s): rows may wait "+
+				"for it, and they are not counted here. Run a relay with this destination, or drop its columns if it is gone for good",
 				strings.Join(g.Destinations, ", "), cmp.Or(g.Column, "relayed_at")))
 		}
 	}

@@ -36,8 +36,8 @@ type Change struct {
 // Verb returns the name of the change, for display: "retry".
 func (c Change) Verb() string { return c.verb }
 
-// Deletes reports whether the change deletes rows that every other destination has done. It keeps all rows while the table has
-// the state of others ([Outbox.Strangers]).
+// Deletes reports whether the change deletes rows that every other destination has done. It keeps all rows while the
+// table has the state of others ([Outbox.Strangers]).
 func (c Change) Deletes() bool { return c.deletes }
 
 // Done returns the participle of the name, for display: "retried".
@@ -74,9 +74,10 @@ func Retry() Change {
 	}
 }
 
-// Discard returns the change that gives up failed rows for good. A row that every other destination has done is deleted, unless
-// keep is set: the row is then kept with failed_at and relayed_at set, and its last error ends with the reason. A table without
-// relayed_at keeps no such rows. No row is deleted while the table has the state of destinations that are not configured.
+// Discard returns the change that gives up failed rows for good. A row that every other destination has done is
+// deleted, unless keep is set: the row is then kept with failed_at and relayed_at set, and its last error ends with the
+// reason. A table without relayed_at keeps no such rows. No row is deleted while the table has the state of
+// destinations that are not configured.
 func Discard(keep bool, reason string) Change {
 	var action func(*Outbox, set, []chosenRows) string
 	if !keep {
@@ -85,7 +86,8 @@ func Discard(keep bool, reason string) Change {
 		}
 	}
 	return Change{
-		verb: "discard", done: "discarded", plan: "keep", deletes: !keep, action: action, state: failed, still: stillFailed, at: failedAt,
+		verb: "discard", done: "discarded", plan: "keep", deletes: !keep, action: action,
+		state: failed, still: stillFailed, at: failedAt,
 		refuse: func(n outbox.Names) error {
 			if keep && n.Failed.Has() && !n.Relayed.Has() {
 				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; leave out --keep to delete the row",

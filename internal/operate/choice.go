@@ -61,7 +61,8 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	if able := slices.DeleteFunc(slices.Clone(sets), func(s set) bool { return change.refuse(s.names) != nil }); len(able) > 0 {
 		sets = able
 	}
-	if e := o.Strangers(); e != nil && change.deletes && slices.ContainsFunc(sets, func(s set) bool { return !s.names.Relayed.Has() }) {
+	keepsNone := func(s set) bool { return !s.names.Relayed.Has() }
+	if e := o.Strangers(); e != nil && change.deletes && slices.ContainsFunc(sets, keepsNone) {
 		return nil, e // rows can be neither deleted nor kept
 	}
 	c := &Choice{outbox: o, change: change, conn: conn}

@@ -19,7 +19,9 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 	earlier := false
 	for _, one := range found {
 		earlier = earlier || slices.ContainsFunc(one.replicas, func(r owner.Replica) bool { return r.Earlier })
-		g := Group{Destinations: one.names, Column: one.column, Configured: one.configured, Shards: o.Shards, Replicas: []Replica{}}
+		g := Group{
+			Destinations: one.names, Column: one.column, Configured: one.configured, Shards: o.Shards, Replicas: []Replica{},
+		}
 		if len(one.replicas) > 0 && one.replicas[0].Owned.Len() > 0 {
 			g.Shards = one.replicas[0].Of
 		}
@@ -69,8 +71,8 @@ type group struct {
 	replicas   []owner.Replica
 }
 
-// replicas lists the replicas that take part in the ownership of each group: those of the configured destinations, and those of others
-// whose state the table keeps.
+// replicas lists the replicas that take part in the ownership of each group: those of the configured destinations, and
+// those of others whose state the table keeps.
 func (o *Outbox) replicas(ctx context.Context) (groups []group, err error) {
 	conn, err := o.Pool.Acquire(ctx)
 	if err != nil {
@@ -95,8 +97,8 @@ func (o *Outbox) replicas(ctx context.Context) (groups []group, err error) {
 	return groups, nil
 }
 
-// replicasOf lists the replicas that take part in the ownership of a view's group. Those of versions that own the shards of all
-// destinations together do.
+// replicasOf lists the replicas that take part in the ownership of a view's group. Those of versions that own the
+// shards of all destinations together do.
 func replicasOf(groups []group, view View) (replicas []owner.Replica) {
 	for _, g := range groups {
 		for _, r := range g.replicas {

@@ -63,7 +63,8 @@ type Ownership struct {
 	Owned    int       `json:"owned"`    // shards that some replica holds
 	Unowned  int       `json:"unowned"`  // shards that no replica holds
 	Replicas []Replica `json:"replicas"` // the one with the most shards first
-	// Groups are the parts of the numbers above. Destinations that keep their state in the same columns share their shards.
+	// Groups are the parts of the numbers above. Destinations that keep their state in the same columns share their
+	// shards.
 	Groups []Group `json:"groups"`
 }
 
@@ -152,7 +153,7 @@ type Row struct {
 	ID    string     `json:"id"`
 	Topic string     `json:"topic"`
 	Shard int        `json:"shard"`
-	Owner *int32     `json:"owner"` // [Replica.Backend] of the owner of its shard at the first of the destinations; null if there is none
+	Owner *int32     `json:"owner"` // [Fate.Owner] of the first of the destinations
 	Fates []Fate     `json:"destinations"`
 	At    *time.Time `json:"inserted_at"`
 }

@@ -19,8 +19,8 @@ func (e *StrangersError) Error() string {
 		e.Table, strings.Join(e.Destinations, ", "), strings.Join(e.Columns, ", "))
 }
 
-// Strangers returns the destinations that are not configured and whose state the table keeps, nil if there are none. Whatever deletes
-// rows has to ask: such a destination may not have done them.
+// Strangers returns the destinations that are not configured and whose state the table keeps, nil if there are none.
+// Whatever deletes rows has to ask: such a destination may not have done them.
 func (o *Outbox) Strangers() *StrangersError {
 	e := &StrangersError{Table: o.base().Table}
 	for _, s := range o.Views[0].Table.Strangers() {

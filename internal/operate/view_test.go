@@ -120,8 +120,8 @@ func TestOwnColumns(t *testing.T) {
 	}
 }
 
-// TestRemovedDestination: a destination that is no longer configured, and that nobody relays, is named by the report, and keeps prune
-// from deleting rows.
+// TestRemovedDestination: a destination that is no longer configured, and that nobody relays, is named by the report,
+// and keeps prune from deleting rows.
 func TestRemovedDestination(t *testing.T) {
 	t.Parallel()
 	s, _ := several(t)
@@ -134,7 +134,8 @@ func TestRemovedDestination(t *testing.T) {
 	}
 	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{Destination: "orders", Table: table, Shared: true}}}
 	r, err := o.Report(t.Context(), patience)
-	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "no replica relays audit, whose state the table keeps (audit_at)") {
+	if err != nil || len(r.Problems) != 1 ||
+		!strings.Contains(r.Problems[0], "no replica relays audit, whose state the table keeps (audit_at)") {
 		t.Errorf("problems %q (%v)", r.Problems, err)
 	}
 	_, err = (&Prune{Outbox: o, Rest: func() float64 { return 0 }}).Run(t.Context())
@@ -143,20 +144,23 @@ func TestRemovedDestination(t *testing.T) {
 	}
 }
 
-// TestDiscardBesideAStranger deletes no row for which a destination may wait that is not configured here: one whose columns have the
-// comment of `schema --destination`, or those with their state in the columns of the table.
+// TestDiscardBesideAStranger deletes no row for which a destination may wait that is not configured here: one whose
+// columns have the comment of `schema --destination`, or those with their state in the columns of the table.
 func TestDiscardBesideAStranger(t *testing.T) {
 	t.Parallel()
 	audit := outbox.View{
-		Name: "audit", Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed", "last_error": "audit_error"},
+		Name:    "audit",
+		Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed", "last_error": "audit_error"},
 	}
 	for name, c := range map[string]struct {
 		here     []outbox.View
 		stranger string
 		kept     string
 	}{
-		"columns with a comment":   {[]outbox.View{{Name: "orders"}}, "(audit), in the columns audit_at", "orders row kept"},
-		"the columns of the table": {[]outbox.View{audit}, "the table's own columns), in the columns relayed_at", "audit row kept"},
+		"columns with a comment": {[]outbox.View{{Name: "orders"}}, "(audit), in the columns audit_at", "orders row kept"},
+		"the columns of the table": {
+			[]outbox.View{audit}, "the table's own columns), in the columns relayed_at", "audit row kept",
+		},
 		"several destinations here": {
 			[]outbox.View{{Name: "orders"}, {Name: "other", Columns: map[string]string{"relayed_at": "dead_at"}}},
 			"(audit), in the columns audit_at", "orders row kept",
@@ -166,7 +170,8 @@ func TestDiscardBesideAStranger(t *testing.T) {
 			t.Parallel()
 			s, _ := several(t)
 			s.Exec(t, "comment on column outbox_messages.audit_at is 'outbox-relay destination audit: relayed_at'")
-			s.Exec(t, "insert into outbox_messages (topic, payload, failed_at, audit_failed, dead_at) values ('row', '{}', now(), now(), now())")
+			s.Exec(t, `insert into outbox_messages (topic, payload, failed_at, audit_failed, dead_at)
+				values ('row', '{}', now(), now(), now())`)
 			o := opened(t, s, outbox.Config{Views: c.here})
 			if e := o.Strangers(); e == nil || !strings.Contains(e.Error(), c.stranger) {
 				t.Errorf("strangers: %v", e)

@@ -14,8 +14,9 @@ type Group struct {
 	Column  string   // the column with relayed_at, empty for the columns of the table
 	Names   []string // of the destinations
 	Mapping string   // how a row's shard, its place in the order and its destination are found
-	// Earlier is the part that the first versions of the relay compare, if there is a single destination that
-	// takes every row into the columns of the table. Otherwise it is empty: these versions may understand the destinations differently.
+	// Earlier is the part that the first versions of the relay compare, if there is a single destination that takes every
+	// row into the columns of the table. Otherwise it is empty: these versions may understand the destinations
+	// differently.
 	Earlier string
 }
 
@@ -25,8 +26,8 @@ func (v View) GroupColumn() string { return v.Columns["relayed_at"] }
 // GroupColumn returns the column by which the group of the table's view is known; see [Group.Column].
 func (t *Table) GroupColumn() string { return t.view.GroupColumn() }
 
-// Groups returns the groups of the configured destinations that can use the table. Replicas whose mapping of a group differs must not
-// relay it side by side.
+// Groups returns the groups of the configured destinations that can use the table. Replicas whose mapping of a group
+// differs must not relay it side by side.
 func (t *Table) Groups() (groups []Group) {
 	views := slices.DeleteFunc(slices.Clone(t.config.views()), func(v View) bool { return v.Rest })
 	for _, v := range views {
@@ -63,7 +64,8 @@ func (m *mapping) mapping() string {
 	if m.rank != nil {
 		priority = rank(m)
 	}
-	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), sql.Quote(m.order.name), sql.Quote(m.id.name), priority)
+	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), sql.Quote(m.order.name), sql.Quote(m.id.name),
+		priority)
 }
 
 // taking describes the rows that a destination takes, and where it keeps their state.

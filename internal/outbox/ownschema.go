@@ -66,8 +66,8 @@ func (c *Config) own(v View) sql.Own {
 	return o
 }
 
-// A Stranger is a destination that keeps its state in the table and is not configured here. It may have been removed, or another
-// deployment relays it: in either case rows may wait for it.
+// A Stranger is a destination that keeps its state in the table and is not configured here. It may have been removed,
+// or another deployment relays it: in either case rows may wait for it.
 type Stranger struct {
 	Name    string   // empty for the destinations that keep their state in the columns of the table
 	Relayed string   // the column with relayed_at, empty if it has none any more
@@ -90,9 +90,9 @@ func (s Stranger) Column() string {
 	return s.Relayed
 }
 
-// Strangers returns the destinations that keep their state in the table and are not configured. Columns with the comment that the
-// statements of [Config.OwnSchema] make show them. So does the table's own relayed_at if all configured destinations have columns
-// of their own.
+// Strangers returns the destinations that keep their state in the table and are not configured. Columns with the
+// comment that the statements of [Config.OwnSchema] make show them. So does the table's own relayed_at if all
+// configured destinations have columns of their own.
 func (t *Table) Strangers() []Stranger { return t.relation.strangers(t.config) }
 
 func (r *relation) strangers(config Config) (found []Stranger) {
@@ -135,17 +135,18 @@ func (r *relation) dropping(s Stranger) string {
 	return "alter table " + sql.Table{Schema: r.schema, Name: r.name}.Quoted() + " " + strings.Join(drops, ", ") + ";"
 }
 
-// deletesForStrangers returns the reason why no relay may delete rows of the table when it has relayed them: rows may wait there for
-// other destinations. It is nil if there is none.
+// deletesForStrangers returns the reason why no relay may delete rows of the table when it has relayed them: rows may
+// wait there for other destinations. It is nil if there is none.
 func (r *relation) deletesForStrangers(config Config) *SetupError {
 	strangers := r.strangers(config)
 	if !config.Delete || config.Looks || len(strangers) == 0 {
 		return nil
 	}
 	s := strangers[0]
-	found := problem(checkColumns, "remove "+config.Names.Of("Delete")+"; or, if destination "+s.Name+" is gone for good: "+s.Drop,
-		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not configured here, in %s: it "+
-			"would lose rows", config.Names.Of("Delete"), sql.Table{Schema: r.schema, Name: r.name}, s.Name, strings.Join(s.Columns, ", "))
+	deletes, table := config.Names.Of("Delete"), sql.Table{Schema: r.schema, Name: r.name}
+	found := problem(checkColumns, "remove "+deletes+"; or, if destination "+s.Name+" is gone for good: "+s.Drop,
+		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not configured "+
+			"here, in %s: it would lose rows", deletes, table, s.Name, strings.Join(s.Columns, ", "))
 	found.Err = errDeletes
 	return found
 }

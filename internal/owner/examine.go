@@ -36,7 +36,7 @@ type Replica struct {
 	Owned   Set   // shards that it holds
 	Of      int   // number of shards into which it divides the rows
 	Able    bool  // the replica says that it can publish
-	Earlier bool  // of a version without groups: it is listed with the table's own columns, and may relay any other group too
+	Earlier bool  // of a version without groups, with the table's own columns: it may relay any other group too
 	kind    kind
 }
 
@@ -48,8 +48,8 @@ func (r Replica) Like(shards int, g Group) bool {
 	return r.kind == kindOf(shards, g.Mapping)
 }
 
-// Replicas returns the replicas that share each group at present, without taking part. The groups are named by their columns, as in
-// [Group]. The connection may go through a pooler.
+// Replicas returns the replicas that share each group at present, without taking part. The groups are named by their
+// columns, as in [Group]. The connection may go through a pooler.
 func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...string) ([][]Replica, error) {
 	common := placeOf(table, "")
 	classes := []int32{common.shards, common.members}

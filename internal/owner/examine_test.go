@@ -29,7 +29,8 @@ func TestReplicas(t *testing.T) {
 		}
 		for i, group := range groups {
 			for _, r := range group {
-				shown = append(shown, fmt.Sprintf("%d: %d of %d, %v, %v", i, r.Owned.Len(), r.Of, r.Able, r.Like(4, Group{Mapping: "mapping"})))
+				like := r.Like(4, Group{Mapping: "mapping"})
+				shown = append(shown, fmt.Sprintf("%d: %d of %d, %v, %v", i, r.Owned.Len(), r.Of, r.Able, like))
 			}
 		}
 		slices.Sort(shown)
@@ -48,7 +49,10 @@ func TestReplicas(t *testing.T) {
 		o.Column, o.Unable = "audit_at", func() error { return errors.New("no broker") }
 	})
 	await(t, d, "all shards", owns(2))
-	want := []string{"0: 0 of 4, true, false", "0: 0 of 8, true, false", "0: 4 of 4, true, true", "1: 2 of 2, false, false"}
+	want := []string{
+		"0: 0 of 4, true, false", "0: 0 of 8, true, false", "0: 4 of 4, true, true",
+		"1: 2 of 2, false, false",
+	}
 	if shown := look(); !slices.Equal(shown, want) {
 		t.Errorf("%q, want %q", shown, want)
 	}

@@ -5,21 +5,22 @@ import (
 	"time"
 )
 
-// A Group is the destinations that keep their state in the same columns of the table, and so divide its rows. The shards of each
-// group have owners of their own. Its exported fields are its configuration.
+// A Group is the destinations that keep their state in the same columns of the table, and so divide its rows. The
+// shards of each group have owners of their own. Its exported fields are its configuration.
 type Group struct {
-	// Column is the column with relayed_at. It names the group among all replicas. It is empty for the columns of the table.
+	// Column is the column with relayed_at. It names the group among all replicas. It is empty for the columns of the
+	// table.
 	Column string
 	Name   string // names of the destinations, for display
-	// Mapping is how a row's shard, its place in the order and its destination are found. Replicas with another mapping never own
-	// shards of the group beside this one.
+	// Mapping is how a row's shard, its place in the order and its destination are found. Replicas with another mapping
+	// never own shards of the group beside this one.
 	Mapping string
-	// Earlier is the mapping in the form in which versions without groups show it, empty if a replica of this group alone must not
-	// relay beside them.
+	// Earlier is the mapping in the form in which versions without groups show it, empty if a replica of this group alone
+	// must not relay beside them.
 	Earlier string
-	// Unable returns why this replica cannot publish at present, nil if it can. While another replica can publish, this one
-	// takes no shards, and releases its own when that has lasted for three times the time to live. Unable must not block; it is
-	// nil for a replica that always can publish.
+	// Unable returns why this replica cannot publish at present, nil if it can. While another replica can publish, this
+	// one takes no shards, and releases its own when that has lasted for three times the time to live. Unable must not
+	// block; it is nil for a replica that always can publish.
 	Unable func() error
 
 	owner *Owner
@@ -27,7 +28,8 @@ type Group struct {
 	left  Set   // leaving shards that may be released now
 }
 
-// State returns the present state and a channel that is closed when the state of any group changes. Reaching Trusted is not a change.
+// State returns the present state and a channel that is closed when the state of any group changes. Reaching Trusted is
+// not a change.
 func (g *Group) State() (State, <-chan struct{}) {
 	g.owner.mu.Lock()
 	defer g.owner.mu.Unlock()
@@ -63,7 +65,8 @@ func (g *Group) canPublish() bool { return g.Unable == nil || g.Unable() == nil 
 type Stranger struct {
 	Column string // as in [Group]
 	Name   string // names of the destinations, for display
-	// Since is when this replica began to find no other one that takes part in the ownership of the group; zero while there is one.
+	// Since is when this replica began to find no other one that takes part in the ownership of the group; zero while
+	// there is one.
 	Since    time.Time
 	unserved bool // that has lasted for so long that no restart explains it
 }
@@ -74,9 +77,9 @@ type place struct {
 	members int32 // class of the memberships
 }
 
-// placeOf returns the place of a group, the same in every replica. Versions without groups have shards and memberships of the whole
-// table in one class. The table's own columns keep that class for the shards, and their memberships are elsewhere: this is how replicas of
-// these versions are told from others.
+// placeOf returns the place of a group, the same in every replica. Versions without groups have shards and memberships
+// of the whole table in one class. The table's own columns keep that class for the shards, and their memberships are
+// elsewhere: this is how replicas of these versions are told from others.
 func placeOf(table, column string) place {
 	own := hashOf("outbox-relay:" + table + "/" + column)
 	if column == "" {

@@ -33,7 +33,8 @@ func relaying(t *testing.T, s *pgtest.Schema, columns ...string) (groups map[str
 	return groups, o, o.run(t, all...)
 }
 
-// Each group has owners of its own: a replica that relays one of two owns all of its shards, and one that relays both has a share of each.
+// Each group has owners of its own: a replica that relays one of two owns all of its shards, and one that relays both
+// has a share of each.
 func TestGroupsHaveOwnersOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -105,7 +106,9 @@ func TestGroupThatNobodyRelays(t *testing.T) {
 	await(t, o, "owns", owns(16))
 	unserved := func(want ...string) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
 			var names []string
 			for _, s := range o.Unserved() {
 				names = append(names, s.Name)
@@ -124,7 +127,8 @@ func TestGroupThatNobodyRelays(t *testing.T) {
 	leave()
 	unserved("audit")
 	stop()
-	if text := log.String(); strings.Count(text, "rows wait for a destination that no replica relays") != 2 || strings.Contains(text, "=mail ") {
+	const told = "rows wait for a destination that no replica relays"
+	if text := log.String(); strings.Count(text, told) != 2 || strings.Contains(text, "=mail ") {
 		t.Errorf("the log says %s", text)
 	}
 }
@@ -155,10 +159,12 @@ func (o *old) exec(statement string, args ...any) {
 	}
 }
 
-// tries takes the lock without which such a replica takes no shards, and reports whether it could. It is the statement of these versions.
+// tries takes the lock without which such a replica takes no shards, and reports whether it could. It is the statement
+// of these versions.
 func (o *old) tries() (alone bool) {
 	o.t.Helper()
-	if err := o.conn.QueryRow(o.t.Context(), "select pg_try_advisory_lock($1, 2147483647)", o.class).Scan(&alone); err != nil {
+	err := o.conn.QueryRow(o.t.Context(), "select pg_try_advisory_lock($1, 2147483647)", o.class).Scan(&alone)
+	if err != nil {
 		o.t.Fatal(err)
 	}
 	if alone {
@@ -167,8 +173,8 @@ func (o *old) tries() (alone bool) {
 	return alone
 }
 
-// A replica of a version without groups relays all of its destinations for each shard that it owns. A replica with groups owns nothing
-// beside it, unless it relays the table's own columns alone, and then keeps it from taking shards.
+// A replica of a version without groups relays all of its destinations for each shard that it owns. A replica with
+// groups owns nothing beside it, unless it relays the table's own columns alone, and then keeps it from taking shards.
 func TestGroupsBesideAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	for name, columns := range map[string][]string{"other columns": {"audit_at"}, "both": {"", "audit_at"}} {
@@ -180,7 +186,8 @@ func TestGroupsBesideAnEarlierVersion(t *testing.T) {
 			groups, _, stop := relaying(t, s, columns...)
 			for column, g := range groups {
 				state := await(t, g, "says why it waits", func(s State) bool { return s.Note != "" })
-				if state.Holds() || state.Err != nil || !strings.Contains(state.Note, "earlier version") || column == "" && state.Replicas != 1 {
+				if state.Holds() || state.Err != nil || !strings.Contains(state.Note, "earlier version") ||
+					column == "" && state.Replicas != 1 {
 					t.Errorf("%+v", state)
 				}
 			}
@@ -217,8 +224,8 @@ func TestGroupsBesideAnEarlierVersion(t *testing.T) {
 	})
 }
 
-// Replicas of different groups come and go. No two ever own the same shard of a group, and in the end each group has owners for all of
-// its shards.
+// Replicas of different groups come and go. No two ever own the same shard of a group, and in the end each group has
+// owners for all of its shards.
 func TestManyGroups(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -265,7 +272,9 @@ func TestManyGroups(t *testing.T) {
 		return columns
 	}()...)
 	for c, g := range everything {
-		await(t, g, "everything of "+c+" has an owner", func(s State) bool { return s.Replicas > 0 && s.Unowned == 0 && s.Leaving == Set{} })
+		await(t, g, "everything of "+c+" has an owner", func(s State) bool {
+			return s.Replicas > 0 && s.Unowned == 0 && s.Leaving == Set{}
+		})
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
-// A kind is what replicas must have in common to own shards of one group side by side: the number of shards, and the way each
-// row's shard, place in the order and destination are found.
+// A kind is what replicas must have in common to own shards of one group side by side: the number of shards, and the
+// way each row's shard, place in the order and destination are found.
 type kind struct {
 	shards  int
 	mapping uint32 // a hash, of mappingBits
@@ -88,8 +88,9 @@ func (k kind) why(other kind, names setting.Names) string {
 	case other.earlier:
 		return "replicas of an earlier version relay at present, which do not report how they read the table; " + waits
 	default:
-		return fmt.Sprintf("replicas relay at present that have other destinations in the same columns, or other topics for them; or that take the "+
-			"key, the id, the order or the priority of rows from other columns, because of %s, %s or columns that have changed; %s",
+		return fmt.Sprintf("replicas relay at present that have other destinations in the same columns, or other topics for "+
+			"them; or that take the key, the id, the order or the priority of rows from other columns, because of %s, %s or "+
+			"columns that have changed; %s",
 			names.Of("Key"), names.Of("Columns"), waits)
 	}
 }

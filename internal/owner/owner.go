@@ -3,12 +3,12 @@
 // close. Every replica sees all locks. A replica that holds more than its fair share releases some; a replica that holds less
 // tries the free ones.
 //
-// Destinations that keep their state in the same columns are a group, and each group has shards of its own. So replicas may relay
-// different groups of one table.
+// Destinations that keep their state in the same columns are a group, and each group has shards of its own. So replicas
+// may relay different groups of one table.
 //
-// Replicas that would find a row's shard, its place in the order or its destination in different ways must not own shards of a group
-// side by side. Each replica shows its way by the number of another lock, its membership, and takes shards only while no replica of
-// another kind holds any. It checks this under a lock that one replica holds at a time.
+// Replicas that would find a row's shard, its place in the order or its destination in different ways must not own
+// shards of a group side by side. Each replica shows its way by the number of another lock, its membership, and takes
+// shards only while no replica of another kind holds any. It checks this under a lock that one replica holds at a time.
 //
 // A lock cannot fence the broker, so two rules keep a replica that was paused or cut off from publishing beside its successor.
 // The server ends a session that is silent for the time to live (idle_session_timeout), which frees its lock. The owner itself
@@ -61,8 +61,8 @@ type Owner struct {
 // New makes an owner of no groups, with its configuration to be filled in.
 func New() *Owner { return &Owner{changed: make(chan struct{}), poke: make(chan struct{}, 1)} }
 
-// Open says of which groups of an outbox shards are to be owned, and which other groups the table has. The name of the table is
-// schema.table. Open must not be called while Run runs.
+// Open says of which groups of an outbox shards are to be owned, and which other groups the table has. The name of the
+// table is schema.table. Open must not be called while Run runs.
 func (o *Owner) Open(table string, groups []*Group, strangers []Stranger) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +82,7 @@ type State struct {
 	Term         uint64    // counts the sessions in which this process owned any shard, of any group
 	Trusted      time.Time // nothing is published after this time, on the monotonic clock
 	Replicas     int       // number of replicas that share the group, as last counted; 0 if unknown
-	Others       int       // replicas with another number of shards or another mapping, which never own shards beside this one
+	Others       int       // replicas of other kinds, which never own shards beside this one
 	Unowned      int       // shards that no replica held at the last look
 	Unable       bool      // this replica takes no shards, since it cannot publish and another one can
 	Note         string    // why this replica owns nothing although it could, for display
@@ -102,8 +102,8 @@ const (
 // Given is the payload of the notification that shards were released.
 const Given = "outbox-relay:given"
 
-// States returns the present states of all groups, and a channel that is closed when one of them changes. Reaching Trusted is not a
-// change.
+// States returns the present states of all groups, and a channel that is closed when one of them changes. Reaching
+// Trusted is not a change.
 func (o *Owner) States() ([]State, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -176,8 +176,9 @@ func (o *Owner) look() {
 	}
 }
 
-// Run keeps a control connection, owns its share of each group while possible, and releases shards that other replicas should
-// have. It returns when ctx ends, after it has released everything. The caller must stop publishing before it ends ctx.
+// Run keeps a control connection, owns its share of each group while possible, and releases shards that other replicas
+// should have. It returns when ctx ends, after it has released everything. The caller must stop publishing before it
+// ends ctx.
 func (o *Owner) Run(ctx context.Context) {
 	var last string
 	for attempt := 0; ctx.Err() == nil; attempt++ {

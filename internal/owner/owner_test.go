@@ -27,7 +27,9 @@ type tested struct {
 
 // start runs a replica until the test or the returned function ends it. Like a relay with nothing in flight, it releases
 // leaving shards at once.
-func start(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network) (*tested, func()) {
+func start(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network) (
+	*tested, func(),
+) {
 	t.Helper()
 	return startWith(t, url, table, shards, ttl, network, func(*tested) {})
 }

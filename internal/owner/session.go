@@ -47,7 +47,8 @@ func (p *part) memberships(able bool) (classes []int32, numbers []int) {
 
 // newSession makes a session of a connection.
 func (o *Owner) newSession(conn *pgx.Conn) *session {
-	s := &session{Owner: o, conn: conn, table: placeOf(o.table, ""), simple: len(o.groups) == 1 && o.groups[0].Earlier != ""}
+	s := &session{Owner: o, conn: conn, table: placeOf(o.table, "")}
+	s.simple = len(o.groups) == 1 && o.groups[0].Earlier != ""
 	for _, g := range o.groups {
 		p := &part{Group: g, place: placeOf(o.table, g.Column), kind: kindOf(o.Shards, g.Mapping), able: g.canPublish()}
 		p.shown = p.kind
@@ -188,7 +189,9 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 }
 
 // turnOf is the part of a turn that concerns one group. It returns the shards that the replica keeps.
-func (s *session) turnOf(ctx context.Context, p *part, l locks, together Set) (kept Set, pause time.Duration, err error) {
+func (s *session) turnOf(ctx context.Context, p *part, l locks, together Set) (
+	kept Set, pause time.Duration, err error,
+) {
 	contested := false
 	if l.note(p, s.Names) == "" && len(l.wanted(s.Shards, together)) > 0 {
 		if l, contested, err = s.take(ctx, p, l, together); err != nil {
@@ -271,16 +274,16 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
 	var alone, barred, took bool
-	if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec, p.shards, s.table.shards).
-		Scan(&alone, &barred); err != nil {
+	if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec,
+		p.shards, s.table.shards).Scan(&alone, &barred); err != nil {
 		return l, false, fmt.Errorf("guard shards: %w", err)
 	}
 	defer func() {
 		if barred && !s.simple && !s.barred && took {
 			barred, s.barred = false, true // until it owns nothing
 		}
-		if _, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec, p.shards, s.table.shards, alone,
-			barred); failed != nil && err == nil {
+		if _, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec,
+			p.shards, s.table.shards, alone, barred); failed != nil && err == nil {
 			err = fmt.Errorf("end guard of shards: %w", failed)
 		}
 	}()
@@ -295,7 +298,8 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 		return l, false, nil
 	}
 	before := l.mine
-	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec, p.shards, l.wanted(s.Shards, together))
+	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec,
+		p.shards, l.wanted(s.Shards, together))
 	if err != nil {
 		return l, false, fmt.Errorf("take shards: %w", err)
 	}
@@ -319,8 +323,8 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 		}
 	})
 	took = true
-	s.Logger.Info("took shards", s.about(p, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards, "before", before.Len(), "replicas",
-		l.replicas)...)
+	s.Logger.Info("took shards", s.about(p, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
+		"before", before.Len(), "replicas", l.replicas)...)
 	return l, false, nil
 }
 
@@ -339,8 +343,8 @@ func (s *session) unbar(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.TTL)
 	defer cancel()
 	s.barred = false
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec, s.table.shards, s.table.shards, false,
-		true); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec,
+		s.table.shards, s.table.shards, false, true); err != nil {
 		return fmt.Errorf("let earlier versions in: %w", err)
 	}
 	return nil
@@ -370,14 +374,15 @@ func (s *session) give(ctx context.Context) error {
 func (s *session) release(ctx context.Context, p *part, shards Set) error {
 	ctx, cancel := context.WithTimeout(ctx, s.TTL)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, p.shards, shards.Shards(), s.Channel,
-		Given); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec,
+		p.shards, shards.Shards(), s.Channel, Given); err != nil {
 		return fmt.Errorf("release shards: %w", err)
 	}
 	return nil
 }
 
-// leave releases everything, the memberships first, so that the other replicas no longer count this one when they are notified.
+// leave releases everything, the memberships first, so that the other replicas no longer count this one when they are
+// notified.
 func (s *session) leave(ctx context.Context) error {
 	var classes []int32
 	var objects []int
@@ -400,8 +405,8 @@ func (s *session) leave(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, classes, objects, s.Channel,
-		Given); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec,
+		classes, objects, s.Channel, Given); err != nil {
 		return fmt.Errorf("release shards: %w", err)
 	}
 	s.Logger.Info("gave all shards back")

@@ -88,7 +88,8 @@ func (s *session) read(rows []lockRow, p *part) locks {
 	return l
 }
 
-// earlierVersions returns the sessions of replicas of versions without groups: what they own is owned for all groups of the table.
+// earlierVersions returns the sessions of replicas of versions without groups: what they own is owned for all groups of
+// the table.
 func earlierVersions(rows []lockRow, table place) map[int32]bool {
 	sessions := map[int32]bool{}
 	for _, row := range rows {
@@ -108,7 +109,8 @@ func earlierVersions(rows []lockRow, table place) map[int32]bool {
 func (l locks) note(p *part, names setting.Names) string {
 	switch {
 	case l.earlier:
-		return "replicas of an earlier version relay at present, which share all destinations or none; this one waits until they are gone"
+		return "replicas of an earlier version relay at present, which share all destinations or none; " +
+			"this one waits until they are gone"
 	case l.foreign != nil:
 		return p.kind.why(*l.foreign, names)
 	}
@@ -138,7 +140,8 @@ func (s *session) lookAround(rows []lockRow) {
 			other.Since = time.Now()
 		case !other.unserved && time.Since(other.Since) >= Patience*s.TTL:
 			other.unserved = true
-			s.Logger.Warn("rows wait for a destination that no replica relays", "destinations", other.Name, "column", other.Column)
+			s.Logger.Warn("rows wait for a destination that no replica relays",
+				"destinations", other.Name, "column", other.Column)
 			s.notify()
 		}
 	}
@@ -179,8 +182,9 @@ func (l locks) share(shards int) int {
 // fair is how many shards each replica should hold at most.
 func fair(shards, replicas int) int { return (shards + max(replicas, 1) - 1) / max(replicas, 1) }
 
-// wanted returns the free shards to try: first those that the replica owns of another group, since it can mark their rows for both at
-// once. The others are in random order, so that replicas that look at the same time rarely try the same ones.
+// wanted returns the free shards to try: first those that the replica owns of another group, since it can mark their
+// rows for both at once. The others are in random order, so that replicas that look at the same time rarely try the
+// same ones.
 func (l locks) wanted(shards int, together Set) []int {
 	free := All(shards).Without(l.taken).Without(together).Shards()
 	rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })

@@ -26,7 +26,8 @@ func (s *session) declare(ctx context.Context) error {
 		}
 		classes, now := p.memberships(able)
 		_, before := p.memberships(p.able)
-		if _, err := s.conn.Exec(ctx, sql.Text("owner_declare.sql", nil), pgx.QueryExecModeExec, classes, now, before); err != nil {
+		if _, err := s.conn.Exec(ctx, sql.Text("owner_declare.sql", nil), pgx.QueryExecModeExec,
+			classes, now, before); err != nil {
 			return fmt.Errorf("declare membership: %w", err)
 		}
 		p.able = able
