@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -100,7 +101,7 @@ func TestPageInBrowser(t *testing.T) {
 		text = evaluate[string](b, "document.body.innerText")
 		return strings.Contains(text, held) && strings.Contains(text, "topology")
 	})
-	for _, part := range []string{hostile, "Destination default", "Topics of default with failed rows", "topology", "16", "ready"} {
+	for _, part := range []string{hostile, "Destination default", "Topics of default with failed rows", "topology", "16", "rows held: default"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the page does not say %q:\n%s", part, text)
 		}
@@ -213,35 +214,49 @@ func (b *browser) keyboard() {
 	b.do(chromedp.Click("#pause"))
 }
 
-// TestPageColours draws a report of a busy hour in light and dark colours, in which each text must have enough contrast with
-// its background. With -update the pictures in docs are written.
-func TestPageColours(t *testing.T) {
-	t.Parallel()
+// serveReport serves the page of a report on any port.
+func serveReport(t *testing.T, report func() operate.Report) (addr string) {
+	t.Helper()
 	listening := make(chan net.Addr, 1)
 	server := &health.Server{
 		Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { listening <- a },
-		Status: func(context.Context, bool) any { return anHour(time.Now()) },
+		Status: func(context.Context, bool) any { return report() },
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
-	defer func() {
+	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-	}()
-	addr := (<-listening).String()
+	})
+	return (<-listening).String()
+}
+
+// check examines what is drawn: each text has enough contrast, stays within its card and keeps its words whole, and the page is
+// no wider than the window.
+func (b *browser) check(name string) {
+	b.t.Helper()
+	for problem, script := range map[string]string{"too little contrast": contrast, "out of its card": outside, "broken words": broken} {
+		if found := evaluate[[]string](b, script); len(found) > 0 {
+			b.t.Errorf("%s: %s: %q", name, problem, found)
+		}
+	}
+	if evaluate[bool](b, "document.documentElement.scrollWidth > document.documentElement.clientWidth") {
+		b.t.Errorf("%s: the page is wider than the window", name)
+	}
+}
+
+// TestPageColours draws a report of a busy hour in light and dark colours. With -update the pictures in docs are written.
+func TestPageColours(t *testing.T) {
+	t.Parallel()
+	addr := serveReport(t, func() operate.Report { return anHour(time.Now()) })
 	b := newBrowser(t)
 	for _, scheme := range []string{"light", "dark"} {
 		b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
 		b.open(addr)
-		if faint := evaluate[[]string](b, contrast); len(faint) > 0 {
-			t.Errorf("%s: too little contrast: %v", scheme, faint)
-		}
-		if wide := evaluate[bool](b, "document.documentElement.scrollWidth > document.documentElement.clientWidth"); wide {
-			t.Errorf("%s: the page is wider than the window", scheme)
-		}
+		b.check(scheme)
 		if *update {
 			var picture []byte
 			b.do(chromedp.CaptureScreenshot(&picture))
@@ -250,12 +265,74 @@ func TestPageColours(t *testing.T) {
 			}
 		}
 	}
-	b.do(emulation.SetDeviceMetricsOverride(360, 700, 1, true))
-	b.open(addr)
-	if evaluate[bool](b, "document.documentElement.scrollWidth > document.documentElement.clientWidth") {
-		t.Error("on a telephone the page is wider than the screen")
+}
+
+// TestPageSizes draws reports with and without trouble, from no destination to twelve, on a telephone and on a desk. The worst
+// destination is named beside the title and stands first. With -artifacts the pictures are kept.
+func TestPageSizes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		destinations int
+		state, first string
+	}{
+		{0, "not everything is known", ""},
+		{1, "rows held: orders", ""},
+		{5, "down: audit", "audit"},
+		{12, "down: audit, search-index", "audit"},
+	} {
+		t.Run(fmt.Sprint(c.destinations), func(t *testing.T) {
+			t.Parallel()
+			addr := serveReport(t, func() operate.Report { return troubled(time.Now(), c.destinations) })
+			b := newBrowser(t)
+			for _, width := range []int64{390, 1440} {
+				for _, scheme := range []string{"light", "dark"} {
+					name := fmt.Sprintf("%d-%d-%s", c.destinations, width, scheme)
+					b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+						emulation.SetDeviceMetricsOverride(width, 900, 1, width < 500))
+					b.open(addr)
+					b.check(name)
+					if got := evaluate[string](b, `document.getElementById("state").textContent`); got != c.state {
+						t.Errorf("%s: the state is %q", name, got)
+					}
+					if got := evaluate[string](b, `(document.querySelector(".overview tbody th") || {}).textContent || ""`); got != c.first {
+						t.Errorf("%s: the first destination is %q", name, got)
+					}
+					if c.first != "" && !evaluate[bool](b,
+						`[...document.querySelectorAll(".overview a")].every(a => document.getElementById(a.hash.slice(1)))`) {
+						t.Errorf("%s: a link leads nowhere", name)
+					}
+					var picture []byte
+					b.do(chromedp.FullScreenshot(&picture, 100))
+					if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name+".png"), picture, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
 	}
 }
+
+// outside lists texts that reach beyond their card, or beyond a part that scrolls and should not need to.
+const outside = `[...document.querySelectorAll("section *, header *")].filter(e => {
+  const card = e.closest("section, header"), box = e.getBoundingClientRect();
+  if (e.matches(".scroll:has(.stack)")) return e.scrollWidth > e.clientWidth;
+  return !e.closest(".scroll") && e.checkVisibility() && box.width && box.right > card.getBoundingClientRect().right + 1;
+}).map(e => e.textContent.slice(0, 60))`
+
+// broken lists words of ordinary length that are broken between two letters.
+const broken = `(() => {
+  const found = [], walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
+  for (let n = walk.nextNode(); n; n = walk.nextNode()) {
+    const e = n.parentElement;
+    if (!e.checkVisibility() || e instanceof SVGElement || ["SCRIPT", "STYLE", "NOSCRIPT"].includes(e.tagName)) continue;
+    for (const word of n.textContent.matchAll(/[A-Za-z0-9_.]{2,14}/g)) {
+      range.setStart(n, word.index); range.setEnd(n, word.index + word[0].length);
+      const tops = new Set([...range.getClientRects()].map(r => Math.round(r.top)));
+      if (tops.size > 1 && !/[^\s]/.test(n.textContent[word.index - 1] || " ")) found.push(word[0] + " in " + n.textContent.slice(0, 40));
+    }
+  }
+  return found;
+})()`
 
 // contrast lists texts whose contrast is less than the 4.5 that WCAG requires.
 const contrast = `(() => {
@@ -346,4 +423,57 @@ func anHour(now time.Time) operate.Report {
 			},
 		},
 	}
+}
+
+// troubled is a report in which many things are wrong, with as many destinations.
+func troubled(now time.Time, destinations int) operate.Report {
+	r := anHour(now)
+	busy, idle := r.Destinations[1].Process.History, []operate.Interval{}
+	n := func(v int64) *int64 { return &v }
+	age := func(v float64) *float64 { return &v }
+	calm := func(name string, history []operate.Interval) operate.Destination {
+		return operate.Destination{
+			Name: name, Held: n(0), Backlog: operate.Backlog{
+				Due: n(0), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{}, OldestAgeSeconds: age(0), Topics: []operate.Topic{},
+			},
+			Process: &operate.DestinationProcess{Up: true, History: history, Reasons: []operate.ReasonRows{}, Holds: []operate.Hold{}},
+		}
+	}
+	down := func(name, reason string) operate.Destination {
+		d := calm(name, busy)
+		d.Due, d.OldestAgeSeconds, d.Held, d.AtLeast = n(10_001), age(200), n(10_001), []string{"due"}
+		d.Process.Up, d.Process.Reason, d.Process.InFlight = false, reason, 1000
+		d.Process.Reasons = []operate.ReasonRows{{Reason: "unavailable", Rows: 10_001}}
+		d.Topics = []operate.Topic{{Topic: "audit." + strings.Repeat("very_long_name_", 18), Due: 10_001, OldestAgeSeconds: age(200)}}
+		return d
+	}
+	failing := calm("notifications", idle)
+	failing.Failed, failing.AtLeast = n(10_001), []string{"failed"}
+	failing.Topics = []operate.Topic{{Topic: "order.0", Failed: 9001}, {Topic: "order.1", Failed: 1000}}
+	paused := calm("mail", busy)
+	paused.Process.Paused, paused.Due, paused.Held = true, n(12), n(12)
+	all := []operate.Destination{
+		r.Destinations[0], failing, down("audit", "dial tcp 10.244.12.17:5672: connect: connection refused: nothing listens there: check that "+
+			"RabbitMQ runs, the port, and OUTBOX_DESTINATION_AUDIT_PUBLISH_URL"), paused, calm("dead-letters", idle),
+	}
+	all[0].Process.History = append([]operate.Interval(nil), all[0].Process.History...)
+	for i := range all[0].Process.History[100:] { // an axis of minutes
+		slow := 150.0
+		all[0].Process.History[100+i].LatencyP99 = &slow
+	}
+	for len(all) < destinations {
+		all = append(all, calm(fmt.Sprintf("region-%d", len(all)), idle))
+	}
+	if destinations > 8 {
+		all[8] = down("search-index", "no broker answers")
+		r.Untaken = &operate.Backlog{
+			Due: n(3), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{}, OldestAgeSeconds: age(7000),
+			Topics: []operate.Topic{{Topic: "refund.created", Due: 3, OldestAgeSeconds: age(7000)}},
+		}
+	}
+	if r.Destinations = all[:destinations]; destinations == 0 {
+		r.Problems = []string{"the table cannot be looked at yet: the checks say why"}
+		r.Ownership = nil
+	}
+	return r
 }
