@@ -111,7 +111,7 @@ func TestExamine(t *testing.T) {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
 			for subject, want := range map[string]string{
-				topic + ".a": "ok topic", topic + ".b": "ok topic", unknown: "warning topic",
+				topic + ".a": "ok topic", topic + ".b": "ok topic", unknown: "error topic",
 				`"a b"`: "error topic",
 			} {
 				if got := about(findings, subject); len(got) != 1 || got[0] != want {

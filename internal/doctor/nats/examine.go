@@ -53,15 +53,16 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectnats.Co
 	} else if !e.account(ctx) {
 		return e.List
 	}
-	seen := map[string]bool{}
+	var subjects []string
 	for _, address := range addresses {
 		if err := link.CheckSubject(address.Topic); err != nil {
 			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), err.Error()+", so its rows fail",
 				"correct the rows' topic, or "+names.Of("Topic"))
 		} else if !link.Core {
-			e.topic(ctx, address.Topic, seen)
+			subjects = append(subjects, address.Topic)
 		}
 	}
+	e.topics(ctx, subjects)
 	return e.List
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
@@ -84,35 +85,42 @@ func (e *examination) ask(ctx context.Context, api string, question []byte, answ
 	return false
 }
 
-// topic finds the stream of a subject, and examines it unless it has been examined already.
-func (e *examination) topic(ctx context.Context, subject string, seen map[string]bool) {
-	var answer struct{ Streams []string }
-	question, _ := json.Marshal(map[string]string{"subject": subject}) // strings can always be encoded
-	if !e.ask(ctx, e.namesSubject(), question, &answer, checkTopic, subject, "which stream takes the subject, so it was not looked at") {
-		return
+// topics finds the streams of subjects, and examines each stream once.
+func (e *examination) topics(ctx context.Context, subjects []string) {
+	streams := map[string]string{} // by subject; "" if no stream lists it
+	listed := false
+	for _, subject := range subjects {
+		var answer struct{ Streams []string }
+		question, _ := json.Marshal(map[string]string{"subject": subject}) // strings can always be encoded
+		if e.ask(ctx, e.namesSubject(), question, &answer, checkTopic, subject, "which stream takes the subject, so it was not looked at") {
+			streams[subject] = strings.Join(answer.Streams[:min(1, len(answer.Streams))], "")
+			listed = listed || streams[subject] != ""
+		}
 	}
-	expected, name := e.link.Stream, ""
-	if len(answer.Streams) > 0 {
-		name = answer.Streams[0]
-	}
-	if name == "" && !e.hasStreams(ctx) {
-		e.Fail(checkTopic, subject, "no stream takes the subject, and the account has none: its rows are held", "create a stream for it")
-		return
-	}
-	e.Add(checkTopic, subject,
-		finding.WarnIf(name == "", "no stream lists the subject, so its rows are held, unless the account maps or imports it under "+
-			"another name, which JetStream does not report",
-			"create a stream, or add the subject to one; if the account maps it, see in the relay's /readyz?verbose whether rows are "+
-				"held, and name the stream in "+e.names.Of("Stream")+", so that verify finds the messages"),
-		finding.FailIf(expected != "" && expected != name, fmt.Sprintf("the stream %s takes the subject, not %s: its rows are held",
-			name, expected), "correct "+e.names.Of("Stream")+", or the streams' subjects"),
-		finding.OKIf(true, "goes to the stream "+name))
-	if name == "" {
-		name = expected
-	}
-	if name != "" && (expected == "" || expected == name) && !seen[name] {
-		seen[name] = true
-		e.stream(ctx, name)
+	expected, seen := e.link.Stream, map[string]bool{"": true}
+	// An account that maps or imports subjects has streams that list none of them.
+	mapped := !listed && e.hasStreams(ctx)
+	for _, subject := range subjects {
+		name, known := streams[subject]
+		if !known {
+			continue
+		}
+		e.Add(checkTopic, subject,
+			finding.WarnIf(name == "" && mapped, "no stream lists the subject, so its rows are held, unless the account maps or imports it "+
+				"under another name, which JetStream does not report",
+				"create a stream, or add the subject to one; if the account maps it, see in the relay's /readyz?verbose whether rows are "+
+					"held, and name the stream in "+e.names.Of("Stream")+", so that verify finds the messages"),
+			finding.FailIf(name == "", "no stream takes the subject: its rows are held", "create a stream, or add the subject to one"),
+			finding.FailIf(expected != "" && expected != name, fmt.Sprintf("the stream %s takes the subject, not %s: its rows are held",
+				name, expected), "correct "+e.names.Of("Stream")+", or the streams' subjects"),
+			finding.OKIf(true, "goes to the stream "+name))
+		if name == "" && mapped {
+			name = expected
+		}
+		if !seen[name] && (expected == "" || expected == name) {
+			seen[name] = true
+			e.stream(ctx, name)
+		}
 	}
 }
 
