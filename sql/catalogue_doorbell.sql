@@ -1,7 +1,15 @@
--- Finds the doorbell trigger: its arguments, the channel that it notifies followed by a zero byte, whether it is enabled, and
--- whether it rings for each insert. It does if its function notifies and no column or row condition limits it.
--- $1 oid of the table. Reads the catalogue only.
-select t.tgargs, (t.tgenabled in ('O', 'A'))::text, (t.tgtype & 5 = 4 and p.prosrc like '%pg_notify(tg_argv[0]%')::text
+-- Finds the doorbell trigger: the channel that it notifies, whether it is enabled, whether it rings for each insert, and whether
+-- it is of the present form, which never makes an insert fail. It rings if its function notifies, no column or row condition
+-- limits it, and no transaction of the server can be prepared.
+-- $1 oid of the table. Reads the catalogue only. Arguments are separated by zero bytes; bytea would arrive in the form that the
+-- session's bytea_output asks for.
+select convert_from(substring(t.tgargs for greatest(position(decode('00', 'hex') in t.tgargs) - 1, 0)), current_setting('server_encoding')),
+       (t.tgenabled in ('O', 'A'))::text,
+       (t.tgtype & 5 = 4 and p.prosrc like '%pg_notify(tg_argv[0]%')::text,
+       (p.prosrc like '%pg_notification_queue_usage%')::text,
+       (current_setting('max_prepared_transactions') <> '0')::text
 from pg_catalog.pg_trigger t
 join pg_catalog.pg_proc p on p.oid = t.tgfoid
-where t.tgrelid = $1::oid and not t.tgisinternal and pg_catalog.pg_get_triggerdef(t.oid) like '%({class},%'
+where t.tgrelid = $1::oid and not t.tgisinternal
+  and (t.tgname = 'outbox_relay_doorbell' or p.prosrc like '%({class},%' or pg_catalog.pg_get_triggerdef(t.oid) like '%({class},%')
+order by 2 desc, t.tgname limit 1

@@ -1,10 +1,14 @@
 -- The doorbell: an insert wakes a relay that sleeps, so that it need not wait for its next poll.
 --
 -- A relay that sleeps, or relays few rows a second, holds an advisory lock shared: {class} with the table's oid. The
--- trigger's condition tries to take it exclusively: if it can, no relay holds it and nothing is sent, since a NOTIFY in each
+-- function tries to take it exclusively: if it can, no relay holds it and nothing is sent, since a NOTIFY in each
 -- transaction would make commits in the whole cluster wait for one another. The lock belongs to the session and is released at
--- once; if it were held to the end of the transaction, writers would take each other for a sleeping relay. The function is called
--- only if the lock is taken, and tries again, since another writer releases it within some microseconds.
+-- once, in the same expression so that nothing comes between; if it were held to the end of the transaction, writers would take
+-- each other for a sleeping relay. It is tried again, since another writer releases it within some microseconds.
+--
+-- Nothing here waits, and nothing makes your transaction fail: an error is caught. What would only fail at the commit is left
+-- out: a notification while the cluster's queue of notifications is half full, or where a transaction may be prepared
+-- (max_prepared_transactions), because PREPARE TRANSACTION is refused after a notification.
 --
 -- A notification is sent when the transaction commits. A row that commits just after the relay went
 -- to sleep, in a transaction that inserted it before that, waits for the next poll.
@@ -14,16 +18,20 @@
 --   drop function {function}();
 create or replace function {function}() returns trigger
   language plpgsql
-  set search_path = pg_catalog, pg_temp
 as $$
 begin
   for try in 1..10 loop
-    if pg_try_advisory_lock({class}, tg_relid::integer) then
-      perform pg_advisory_unlock({class}, tg_relid::integer);
+    if (case when pg_catalog.pg_try_advisory_lock({class}, tg_relid::integer)
+        then pg_catalog.pg_advisory_unlock({class}, tg_relid::integer) end) then
       return null;
     end if;
   end loop;
-  perform pg_notify(tg_argv[0], '');
+  if pg_catalog.pg_notification_queue_usage() operator(pg_catalog.<) 0.5
+     and pg_catalog.current_setting('max_prepared_transactions') operator(pg_catalog.=) '0' then
+    perform pg_catalog.pg_notify(tg_argv[0], '');
+  end if;
+  return null;
+exception when others then
   return null;
 end
 $$;
@@ -31,5 +39,4 @@ $$;
 create or replace trigger outbox_relay_doorbell
   before insert on {table}
   for each statement
-  when (case when pg_try_advisory_lock({class}, {oid}) then not pg_advisory_unlock({class}, {oid}) else true end)
   execute function {function}({channel});

@@ -108,7 +108,6 @@ func Doorbell(table Table, channel string) string {
 		"table":    table.Quoted(),
 		"function": Table{Schema: table.Schema, Name: "outbox_relay_doorbell"}.Quoted(),
 		"class":    DoorbellClass,
-		"oid":      strings.TrimSpace(Literal(table.Quoted())) + "::regclass::integer",
 		"channel":  strings.TrimSpace(Literal(channel)),
 	})
 }

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
@@ -12,30 +11,32 @@ import (
 
 // doorbell is what the catalogue says about the doorbell's trigger.
 type doorbell struct {
-	found   bool
-	enabled bool // the trigger fires in ordinary sessions, and perhaps in replicating ones
-	rings   bool // fires for each statement that inserts
-	channel string
+	found    bool
+	enabled  bool // the trigger fires in ordinary sessions, and perhaps in replicating ones
+	rings    bool // fires for each statement that inserts
+	harmless bool // never makes an insert or a commit fail
+	prepares bool // transactions of this server may be prepared, so a trigger of the present form does not ring
+	channel  string
 }
 
 func (r *relation) readDoorbell(ctx context.Context, conn *pgx.Conn) error {
-	var arguments []byte
-	var enabled, rings string
+	var enabled, rings, harmless, prepares string
+	var d doorbell
 	err := conn.QueryRow(ctx, sql.Text("catalogue_doorbell.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, r.oid).
-		Scan(&arguments, &enabled, &rings)
+		Scan(&d.channel, &enabled, &rings, &harmless, &prepares)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	channel, _, _ := bytes.Cut(arguments, []byte{0})
-	r.doorbell = doorbell{found: true, enabled: enabled == "true", rings: rings == "true", channel: string(channel)}
+	d.found, d.enabled, d.rings, d.harmless, d.prepares = true, enabled == "true", rings == "true", harmless == "true", prepares == "true"
+	r.doorbell = d
 	return nil
 }
 
 // on reports whether each insert into the table notifies the channel.
 func (d doorbell) on(channel string) bool {
-	return d.found && d.enabled && d.rings && channel != "" && d.channel == channel
+	return d.found && d.enabled && d.rings && !(d.harmless && d.prepares) && channel != "" && d.channel == channel
 }
 
 // doorbell examines the trigger that wakes a sleeping relay.
@@ -56,6 +57,12 @@ func (e *examination) doorbell(channel string) {
 	case !d.rings:
 		e.warn("doorbell", "apply again what `outbox-relay schema --doorbell` prints",
 			"the doorbell trigger has been changed so that it does not notify for each insert")
+	case !d.harmless:
+		e.warn("doorbell", "apply again what `outbox-relay schema --doorbell` prints",
+			"the doorbell trigger is of an earlier form: it makes commits fail while the server's queue of notifications is full")
+	case d.prepares:
+		e.ok("doorbell", "a trigger is there and does not ring, since transactions may be prepared here (max_prepared_transactions); a "+
+			"sleeping relay finds rows at its next poll")
 	default:
 		e.ok("doorbell", "a trigger wakes a sleeping relay through channel %s", d.channel)
 	}

@@ -163,8 +163,14 @@ func (l *Listener) session(ctx context.Context) error {
 	}
 	l.set(true)
 	l.Wake(Missed) // for earlier notifications
-	held, proved := false, time.Now()
+	held, proved, pulsed := false, time.Now(), time.Now()
 	for {
+		if l.Pulse > 0 && time.Since(pulsed) >= l.Pulse {
+			if err := l.pulse(ctx, conn); err != nil {
+				return err
+			}
+			pulsed = time.Now()
+		}
 		if err := l.doorbell(ctx, conn, &held); err != nil {
 			return err
 		}
@@ -212,11 +218,6 @@ func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *
 	case quiet || !errors.Is(waiting.Err(), context.DeadlineExceeded): // or interrupted
 		return nil, nil
 	}
-	if l.Pulse > 0 {
-		if err := l.pulse(ctx, conn); err != nil {
-			return nil, err
-		}
-	}
 	if time.Since(*proved) < check {
 		return nil, nil
 	}
@@ -224,12 +225,20 @@ func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *
 	return nil, l.prove(ctx, conn)
 }
 
+// errQueue reports that the doorbell's trigger does not ring, because a full queue of notifications makes commits fail.
+var errQueue = errors.New("the server's queue of notifications is half full or more: a session that listens has a transaction open, so " +
+	"that nothing is removed from the queue; find it in pg_stat_activity by query_start, and end it")
+
 // pulse makes the server answer.
 func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, l.Pulse)
 	defer cancel()
-	if err := conn.Ping(ctx); err != nil {
+	var room bool
+	if err := conn.QueryRow(ctx, "select pg_notification_queue_usage() < 0.5", pgx.QueryExecModeExec).Scan(&room); err != nil {
 		return fmt.Errorf("no answer on the connection for notifications: %w", err)
+	}
+	if !room {
+		return errQueue
 	}
 	return nil
 }
@@ -239,8 +248,12 @@ func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, listenAnswer)
 	defer cancel()
 	nonce := "outbox-relay:" + rand.Text()
-	if _, err := conn.Exec(ctx, "select pg_notify($1, $2)", pgx.QueryExecModeExec, l.Channel, nonce); err != nil {
+	var sent *string
+	if err := conn.QueryRow(ctx, sql.Text("notify.sql", nil), pgx.QueryExecModeExec, l.Channel, nonce).Scan(&sent); err != nil {
 		return fmt.Errorf("notify itself: %w", err)
+	}
+	if sent == nil {
+		return errQueue
 	}
 	for {
 		notification, err := conn.WaitForNotification(ctx)

@@ -2,7 +2,9 @@ package pgtest
 
 import (
 	"context"
+	"crypto/rand"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 // whatever uses the role must have ended by then.
 func (s *Schema) NewRole(t testing.TB) (name string) {
 	t.Helper()
-	name = s.Name + "_role"
+	name = s.Name + "_" + strings.ToLower(rand.Text()[:12])
 	s.Exec(t, "create role "+name+" login")
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

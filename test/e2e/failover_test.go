@@ -22,17 +22,29 @@ type server struct {
 	t    testing.TB
 	data string
 	addr string
+	bin  string // the directory of its programs
 	cmd  *exec.Cmd
 }
 
 // newServer makes a server's data directory, empty or as a copy of another server's.
 func newServer(t testing.TB, template *server) *server {
 	t.Helper()
+	s := emptyServer(t)
+	if template == nil {
+		s.init()
+	} else if out, err := s.command("cp", "-a", template.data, s.data).CombinedOutput(); err != nil {
+		t.Fatalf("copy the data: %v\n%s", err, out)
+	}
+	return s
+}
+
+func emptyServer(t testing.TB) *server {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "outbox-relay-postgres-") //nolint:usetesting // t.TempDir is closed to the user that PostgreSQL runs as
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, data: filepath.Join(dir, "data"), addr: freeAddr(t)}
+	s := &server{t: t, data: filepath.Join(dir, "data"), addr: freeAddr(t), bin: endpoint(t, "TEST_POSTGRES_BIN")}
 	t.Cleanup(func() {
 		s.kill()
 		_ = os.RemoveAll(dir) // remaining files do no harm
@@ -42,12 +54,26 @@ func newServer(t testing.TB, template *server) *server {
 			t.Fatal(err)
 		}
 	}
-	if template == nil {
-		s.run("initdb", "-D", s.data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C")
-	} else if out, err := s.command("cp", "-a", template.data, s.data).CombinedOutput(); err != nil {
-		t.Fatalf("copy the data: %v\n%s", err, out)
-	}
 	return s
+}
+
+// newServerOf makes a data directory for the version of the server at an address.
+func newServerOf(t testing.TB, address string) *server {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s := emptyServer(t)
+	s.bin = pgtest.Value[string](t, &pgtest.Schema{Pool: pool}, "select setting from pg_config where name = 'BINDIR'")
+	s.init()
+	return s
+}
+
+func (s *server) init() {
+	s.t.Helper()
+	s.run("initdb", "-D", s.data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C")
 }
 
 // postgresUser returns the user as whom PostgreSQL runs, or nil for the user of the tests. PostgreSQL refuses to run as root.
@@ -75,15 +101,9 @@ func (s *server) command(name string, args ...string) *exec.Cmd {
 
 func (s *server) run(program string, args ...string) {
 	s.t.Helper()
-	if out, err := s.command(filepath.Join(postgresBin(s.t), program), args...).CombinedOutput(); err != nil {
+	if out, err := s.command(filepath.Join(s.bin, program), args...).CombinedOutput(); err != nil {
 		s.t.Fatalf("%s: %v\n%s", program, err, out)
 	}
-}
-
-// postgresBin returns the directory of PostgreSQL's programs.
-func postgresBin(t testing.TB) string {
-	t.Helper()
-	return endpoint(t, "TEST_POSTGRES_BIN")
 }
 
 // start starts the server with further settings.
@@ -97,7 +117,7 @@ func (s *server) start(more ...string) {
 	for _, setting := range more {
 		args = append(args, "-c", setting)
 	}
-	s.cmd = s.command(filepath.Join(postgresBin(s.t), "postgres"), args...)
+	s.cmd = s.command(filepath.Join(s.bin, "postgres"), args...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
