@@ -38,7 +38,10 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	if err != nil {
 		return nil, usageError(err)
 	}
-	pool, closePool, err := openPool(ctx, c.Database, &r, nil)
+	// A pooler lends its sessions for one transaction each, with whatever settings they have.
+	database := c.Database
+	database.URL = database.DirectURL
+	pool, closePool, err := openPool(ctx, database, &r, nil)
 	if err != nil {
 		return nil, usageError(err)
 	}

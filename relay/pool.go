@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 )
 
 const (
@@ -54,7 +56,12 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	}
 	// An idle owner uses its connection once a second. The links find out whether a connection is half open.
 	to.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
-	to.AfterConnect = links.Note
+	to.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if err := pgsession.Own(ctx, conn); err != nil {
+			return err
+		}
+		return links.Note(ctx, conn)
+	}
 	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations)+c.SpareConnections)
 	to.MaxConnIdleTime, to.HealthCheckPeriod = workIdle, workIdle
 	if links.Pooler || addressesOf(to.ConnConfig) > 1 {
@@ -89,8 +96,7 @@ func prepare(c *pgx.ConnConfig) {
 	}
 	// Statements are sent unnamed, so that a transaction pooler on the way causes no errors.
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
-	// Times without a zone are UTC, whatever the role's settings say. PgBouncer passes both of these parameters on.
-	c.RuntimeParams["timezone"] = "UTC"
+	pgsession.Startup(c.RuntimeParams)
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "outbox-relay"
 	}
@@ -109,7 +115,14 @@ func connector(pool *pgxpool.Config, silence time.Duration) func(context.Context
 				return nil, err
 			}
 		}
-		return pgx.ConnectConfig(ctx, c)
+		conn, err := pgx.ConnectConfig(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if err := pgsession.Own(ctx, conn); err != nil {
+			return nil, errors.Join(err, conn.Close(ctx))
+		}
+		return conn, nil
 	}
 }
 

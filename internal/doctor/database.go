@@ -56,25 +56,25 @@ type server struct {
 	standby, readOnly bool
 	clock             time.Time
 	skew              time.Duration // difference between this clock and the server's; 0 if it is within the measuring error
-	isolation, commit string
-	statementTimeout  time.Duration
+	commit            string
 	sessions, slots   int64
 	started           int64
 	database, role    string
 	encrypted         bool
+	notifications     float64 // how full the queue is, from 0 to 1
 }
 
 func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	var s server
-	var clock, timeout int64
+	var clock int64
 	asked := time.Now()
 	err := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec).Scan(&s.version, &s.number, &s.standby,
-		&s.readOnly, &clock, &s.isolation, &s.commit, &timeout, &s.sessions, &s.slots, &s.started, &s.database, &s.role)
+		&s.readOnly, &clock, &s.commit, &s.sessions, &s.slots, &s.started, &s.database,
+		&s.role, &s.notifications)
 	answered := time.Now()
 	if err != nil {
 		return s, fmt.Errorf("ask the server: %w", err)
 	}
-	s.statementTimeout = time.Duration(timeout) * time.Millisecond
 	s.clock = time.UnixMicro(clock)
 	switch {
 	case s.clock.Before(asked):
@@ -89,10 +89,7 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 const oldest = 14_00_00 // server_version_num of the first version that works
 
 func (s server) findings(variable string) []finding.Finding {
-	const (
-		least = 5 * time.Second // of statement_timeout
-		spare = 6               // connections of a replica
-	)
+	const spare = 6 // connections of a replica
 	free := s.slots - s.sessions
 	var f finding.List
 	f.Well("reach", variable, fmt.Sprintf("PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role))
@@ -106,15 +103,13 @@ func (s server) findings(variable string) []finding.Finding {
 	f.Add("clock", "", finding.WarnIf(s.skew.Abs() > 2*time.Second,
 		fmt.Sprintf("this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates may seem expired",
 			s.skew.Abs().Round(100*time.Millisecond)), "let both hosts follow the same time servers"))
-	f.Add("settings", "default_transaction_isolation", finding.WarnIf(s.isolation != "read committed",
-		"transactions are "+s.isolation+" by default: statements may fail that two replicas make at once",
-		"set it to read committed for the relay's role"))
 	f.Add("settings", "synchronous_commit", finding.WarnIf(s.commit == "off" || s.commit == "local",
 		"it is "+s.commit+": a crash or failover of the server forgets marks, and their rows are published again",
 		"set it to on for the relay's role"))
-	f.Add("settings", "statement_timeout", finding.WarnIf(s.statementTimeout > 0 && s.statementTimeout < least,
-		fmt.Sprintf("it is %v: a write of many rows may be cut off again and again", s.statementTimeout),
-		"set it to 30s or more for the relay's role"))
+	f.Add("notifications", "", finding.WarnIf(s.notifications >= 0.5,
+		fmt.Sprintf("the server's queue of notifications is %.0f %% full: when it is full, every transaction that notifies fails at its "+
+			"commit. No relay listens from half on, and rows are found by polling", 100*s.notifications),
+		"find the session that listens and has a transaction open, in pg_stat_activity by query_start, and end it"))
 	f.Add("connections", "", finding.WarnIf(free < spare,
 		fmt.Sprintf("%d of %d connections are left; a replica uses up to %d", max(free, 0), s.slots, spare),
 		"raise max_connections, or put a pooler in front of applications that hold many"))

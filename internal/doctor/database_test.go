@@ -57,7 +57,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestServer(t *testing.T) {
 	t.Parallel()
-	well := server{version: "17.2", number: 170002, isolation: "read committed", commit: "on", sessions: 10, slots: 97, encrypted: true}
+	well := server{version: "17.2", number: 170002, commit: "on", sessions: 10, slots: 97, encrypted: true}
 	for name, c := range map[string]struct {
 		change   func(*server)
 		severity finding.Severity
@@ -69,10 +69,7 @@ func TestServer(t *testing.T) {
 		"standby":       {func(s *server) { s.standby, s.readOnly = true, true }, finding.Error, "read_only", "is a standby"},
 		"read-only":     {func(s *server) { s.readOnly = true }, finding.Error, "read_only", "are read-only"},
 		"clock":         {func(s *server) { s.skew = -3 * time.Second }, finding.Warning, "clock", "differ by 3s"},
-		"isolation":     {func(s *server) { s.isolation = "serializable" }, finding.Warning, "settings", "serializable"},
 		"commit":        {func(s *server) { s.commit = "off" }, finding.Warning, "settings", "forgets marks"},
-		"timeout":       {func(s *server) { s.statementTimeout = time.Second }, finding.Warning, "settings", "it is 1s"},
-		"long timeout":  {func(s *server) { s.statementTimeout = time.Minute }, finding.OK, "", ""},
 		"connections":   {func(s *server) { s.sessions = 95 }, finding.Warning, "connections", "2 of 97"},
 		"overcommitted": {func(s *server) { s.sessions = 99 }, finding.Warning, "connections", "0 of 97"},
 	} {

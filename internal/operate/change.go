@@ -106,7 +106,7 @@ func Discard(keep bool, reason string) Change {
 			var values []any
 			if n.LastError.Has() {
 				assignments = append(assignments, n.LastError.Name+" = "+withReason(n.LastError))
-				values = append(values, note(reason))
+				values = append(values, outbox.Storable(note(reason), n.Encoding, 0))
 			}
 			kept, err := c.update(ctx, tx, "kept", assignments, stillFailed(n), values...)
 			return append(changed, kept...), err

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -45,6 +46,9 @@ type limits struct {
 // within runs a transaction with limits on its statements. The limits hold even after the caller has stopped waiting for the answer.
 func within(ctx context.Context, pool *pgxpool.Pool, l limits, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if err := pgsession.Within(ctx, tx); err != nil {
+			return err
+		}
 		var lock, inOrder *string
 		if l.lock > 0 {
 			lock = new(strconv.FormatInt(max(l.lock.Milliseconds(), 1), 10))

@@ -28,9 +28,10 @@ type relation struct {
 	kind      string // pg_class.relkind
 	children  bool   // partitions, or tables that inherit from it
 	unlogged  bool
-	policies  bool // row security may hide rows from this role
-	writers   bool // this role may select xmin
-	readOnly  bool // this role's transactions are read-only, though the server is not a standby
+	policies  bool   // row security may hide rows from this role
+	writers   bool   // this role may select xmin
+	encoding  string // the database's
+	readOnly  bool   // this role's transactions are read-only, though the server is not a standby
 	columns   map[string]*column
 	named     []string // the columns in their order
 	indexes   []index
@@ -68,7 +69,8 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 		schema = &name.Schema
 	}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
-		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers, &readOnly, &r.database)
+		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers, &readOnly, &r.database,
+			&r.encoding)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set "+names.Of("Table")+
 			" to its name, with its "+

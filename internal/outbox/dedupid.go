@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -16,7 +17,9 @@ import (
 // readCluster reads the system identifier, which initdb draws, and which standbys and physical copies share. A server that does
 // not report it, because the right was revoked or the function is missing, has none.
 func (r *relation) readCluster(ctx context.Context, conn *pgx.Conn) error {
-	err := conn.QueryRow(ctx, sql.Text("catalogue_cluster.sql", nil), pgx.QueryExecModeExec).Scan(&r.cluster)
+	err := pgsession.Try(ctx, conn, func() error {
+		return conn.QueryRow(ctx, sql.Text("catalogue_cluster.sql", nil), pgx.QueryExecModeExec).Scan(&r.cluster)
+	})
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !passing(refused.Code) {
 		return nil
 	}

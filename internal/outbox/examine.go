@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -24,6 +25,11 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 		return nil, nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
+	end, err := pgsession.Begin(ctx, conn.Conn())
+	if err != nil {
+		return nil, nil, err
+	}
+	defer end(ctx)
 	r, err := readCatalogue(ctx, conn.Conn(), config.Table, config.Names)
 	if setup, ok := errors.AsType[*SetupError](err); ok {
 		return nil, findings([]*SetupError{setup}), nil
@@ -42,6 +48,7 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	}
 	e := newExamination(r, t.mapping, config, t.view)
 	e.storage()
+	e.encoding()
 	e.columns()
 	e.indexes()
 	for _, look := range []func(context.Context, *pgx.Conn) error{e.order, e.vacuum} {

@@ -11,6 +11,7 @@ import (
 // that examine and change rows at an operator's request; relaying has statements of its own.
 type Names struct {
 	Table                                        string // quoted, with its schema
+	Encoding                                     string // the database's
 	ID, Order, Topic, Inserted, Available, Txid  Column
 	Relayed, Failed, Attempt, LastError, Updated Column
 	Key                                          string // an expression of type text
@@ -92,7 +93,8 @@ func (t *Table) Names() Names {
 	m := t.mapping
 	state, _ := m.pending()
 	n := Names{
-		Table: t.name.Quoted(), ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
+		Table: t.name.Quoted(), Encoding: t.relation.encoding,
+		ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
 		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed),
 		Attempt:   columnOf(m.attempt),
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,

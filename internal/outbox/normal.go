@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -69,7 +70,7 @@ func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition str
 	table := sql.Table{Schema: r.schema, Name: r.name}
 	statement := sql.Text("normal_form.sql", map[string]string{"table": table.Quoted(), "row": sql.Quote(oneRow), "condition": condition})
 	var text []byte
-	err := conn.QueryRow(ctx, statement, pgx.QueryExecModeExec).Scan(&text)
+	err := pgsession.Try(ctx, conn, func() error { return conn.QueryRow(ctx, statement, pgx.QueryExecModeExec).Scan(&text) })
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !passing(refused.Code) {
 		return nil, nil
 	} else if err != nil {

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 )
 
 // pipeline is some statements that are sent to a connection at once and are one transaction.
@@ -21,7 +22,8 @@ type pipeline struct {
 	table   *Table
 	conn    *pgx.Conn
 	batch   pgconn.Batch
-	added   []bool // for each statement sent, in order: true if it was added, false if it prepares one
+	added   []bool // for each statement sent, in order: true if it was added, false if its result means nothing
+	fresh   bool   // a statement is being prepared
 	results *pgconn.MultiResultReader
 	at      int // index of the next result
 }
@@ -42,6 +44,11 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 		settings[2] = []byte("off")
 	}
 	p := &pipeline{table: t, conn: conn}
+	if !pgsession.IsOwn(conn) {
+		for _, s := range pgsession.First() {
+			p.silently(s.SQL, s.Parameters)
+		}
+	}
 	statement := t.limits
 	switch {
 	case l.generic && l.inOrder:
@@ -72,11 +79,17 @@ func (p *pipeline) add(statement string, parameters [][]byte, formats, results [
 	if name == "" {
 		name = "outbox_relay_" + strconv.Itoa(len(names))
 		names[statement] = name
-		p.batch.ExecParams("prepare "+name+" as "+statement, nil, nil, nil, nil)
-		p.added = append(p.added, false)
+		p.silently("prepare "+name+" as "+statement, nil)
+		p.fresh = true
 	}
 	p.batch.ExecPrepared(name, parameters, formats, results)
 	p.added = append(p.added, true)
+}
+
+// silently adds a statement whose result means nothing. Its parameters are in text form.
+func (p *pipeline) silently(statement string, parameters [][]byte) {
+	p.batch.ExecParams(statement, parameters, nil, nil, nil)
+	p.added = append(p.added, false)
 }
 
 func (p *pipeline) send(ctx context.Context) { p.results = p.conn.PgConn().ExecBatch(ctx, &p.batch) }
@@ -117,7 +130,7 @@ func (p *pipeline) line() (texts []string) {
 // failed returns the error to report for an error of the pipeline. It closes the connection if its prepared statements may be invalid: they
 // were being prepared, another session has removed them, or the table has changed.
 func (p *pipeline) failed(ctx context.Context, err error) error {
-	if p.table.prepares && (slices.Contains(p.added, false) || unprepared(err) || Changed(err)) {
+	if p.table.prepares && (p.fresh || unprepared(err) || Changed(err)) {
 		if unprepared(err) {
 			err = fmt.Errorf("the statements are prepared again: %w", err)
 		}

@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 const (
@@ -334,15 +332,4 @@ func WithoutEffect(err error) []string {
 		return e.Identities
 	}
 	return nil
-}
-
-// clean makes an error text fit for the last_error column: valid UTF-8 without NUL, cut to the column's width, which
-// PostgreSQL counts in characters.
-func (t *Table) clean(text string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
-	if c := t.mapping.lastError; c != nil && c.width > 0 && utf8.RuneCountInString(text) > c.width {
-		runes := []rune(text)
-		text = string(runes[:c.width])
-	}
-	return text
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -74,6 +75,11 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
+	end, err := pgsession.Begin(ctx, conn.Conn())
+	if err != nil {
+		return nil, err
+	}
+	defer end(ctx)
 	relation, err := readCatalogue(ctx, conn.Conn(), config.Table, config.Names)
 	if err != nil {
 		return nil, err

@@ -9,15 +9,17 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 )
 
-// NewDatabase creates another database on the same server, and returns its schema public. The database is dropped when the test
-// ends.
-func NewDatabase(t testing.TB) *Schema {
+// NewDatabase creates another database on the same server, with options as SQL writes them, and returns its schema public. The
+// database is dropped when the test ends. Sessions of the pool have the usual settings, whatever the database carries.
+func NewDatabase(t testing.TB, options ...string) *Schema {
 	t.Helper()
 	s := New(t)
 	name := "t_" + strings.ToLower(rand.Text()[:12])
-	s.Exec(t, "create database "+name)
+	s.Exec(t, "create database "+name+" "+strings.Join(options, " "))
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
@@ -34,7 +36,13 @@ func NewDatabase(t testing.TB) *Schema {
 	query.Set("search_path", "public")
 	u.RawQuery = query.Encode()
 	d := &Schema{URL: u.String(), Name: "public"}
-	if d.Pool, err = pgxpool.New(t.Context(), d.URL); err != nil {
+	config, err := pgxpool.ParseConfig(d.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pgsession.Startup(config.ConnConfig.RuntimeParams)
+	config.AfterConnect = pgsession.Own
+	if d.Pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Pool.Close)

@@ -178,8 +178,6 @@ func TestDoctorServer(t *testing.T) {
 	for _, c := range []struct{ parameter, value, severity, check string }{
 		{"default_transaction_read_only", "on", "error", "read_only"},
 		{"synchronous_commit", "off", "warning", "settings"},
-		{"statement_timeout", "1s", "warning", "settings"},
-		{"default_transaction_isolation", "serializable", "warning", "settings"},
 	} {
 		if d := doctor(t, with(c.parameter, c.value)); !d.says(c.severity, c.check) {
 			t.Errorf("%s=%s: %+v", c.parameter, c.value, d.worse())

@@ -1,0 +1,63 @@
+package outbox
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	encodingUTF8  = "UTF8"
+	encodingNone  = "SQL_ASCII" // bytes without a meaning
+	encodingLatin = "LATIN1"    // the first 256 characters
+)
+
+// clean makes a text fit for the last_error column.
+func (t *Table) clean(text string) string {
+	width := 0
+	if c := t.mapping.lastError; c != nil {
+		width = c.width
+	}
+	return Storable(text, t.relation.encoding, width)
+}
+
+// Storable makes a text fit for a column of a database in the given encoding: valid UTF-8 without NUL, cut to the column's
+// width unless that is 0. PostgreSQL counts the width in characters, or in bytes where it knows no characters. A character that
+// the encoding may lack, for which the server would reject the whole statement, is written as an escape sequence: \u20ac.
+func Storable(text, encoding string, width int) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
+	if encoding != encodingUTF8 && encoding != encodingNone {
+		var escaped strings.Builder
+		for _, r := range text {
+			if r < utf8.RuneSelf || encoding == encodingLatin && r <= 0xff {
+				escaped.WriteRune(r)
+			} else {
+				escaped.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+			}
+		}
+		text = escaped.String()
+	}
+	if width == 0 || len(text) <= width {
+		return text
+	}
+	if encoding == encodingNone {
+		return strings.ToValidUTF8(text[:width], "")
+	}
+	if runes := []rune(text); len(runes) > width {
+		return string(runes[:width])
+	}
+	return text
+}
+
+// encoding examines whether the database can hold every character.
+func (e *examination) encoding() {
+	switch encoding := e.relation.encoding; encoding {
+	case encodingUTF8:
+	case encodingNone:
+		e.warn("encoding", "move the database to encoding UTF8",
+			"the database's encoding is %s: texts are published as the bytes that the application stored, in UTF-8 only if it wrote UTF-8", encoding)
+	default:
+		e.warn("encoding", "move the database to encoding UTF8; until then nothing is lost",
+			"the database's encoding is %s: texts are published in UTF-8, and characters that it lacks stand in last_error as \\u20ac", encoding)
+	}
+}

@@ -1,0 +1,70 @@
+package outbox
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Rows of a database in another encoding are read as UTF-8, and any error is written to it, with a session of the relay's own and
+// with any other.
+func TestEncodings(t *testing.T) {
+	t.Parallel()
+	for encoding, stored := range map[string]string{"LATIN1": `größe\u20ac`, "WIN1252": `gr\u00f6\u00dfe\u20ac`, "SQL_ASCII": "größe€"} {
+		t.Run(encoding, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.NewDatabase(t, "encoding '"+encoding+"' template template0 locale 'C'")
+			s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"})+"; alter table outbox_messages alter last_error type varchar(60)")
+			lent := s.PoolWith(t, func(c *pgxpool.Config) {
+				c.AfterConnect = nil
+				delete(c.ConnConfig.RuntimeParams, "client_encoding")
+			})
+			for name, pool := range map[string]*pgxpool.Pool{"own": s.Pool, "lent": lent} {
+				s.Exec(t, `delete from outbox_messages`)
+				s.Exec(t, `insert into outbox_messages (topic, key, payload, headers) values ('reçu', 'clé', '{"nom": "José"}', '{"é": "è"}')`)
+				table, err := Open(t.Context(), pool, Config{Table: sql.Table{Name: "outbox_messages"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				row := read(t, table, Query{}).Rows[0]
+				m := row.Message
+				if m.Topic != "reçu" || string(m.Key) != "clé" || string(m.Payload) != `{"nom": "José"}` || m.Headers[0].Name != "é" ||
+					m.Headers[0].Value != "è" {
+					t.Errorf("%s: %+v", name, m)
+				}
+				refusal := Refusal{ID: row.Identity(), Attempt: 1, Error: "größe€" + strings.Repeat("x", 100)}
+				if written, _, err := table.Refuse(t.Context(), []Refusal{refusal}); err != nil || len(written) != 1 {
+					t.Fatalf("%s: %d written, %v", name, len(written), err)
+				}
+				if got := pgtest.Value[string](t, s, "select last_error from outbox_messages"); !strings.HasPrefix(got, stored+"xxx") || len(got) < 60 {
+					t.Errorf("%s: %q", name, got)
+				}
+			}
+			_, found, err := Examine(t.Context(), s.Pool, Config{Table: sql.Table{Name: "outbox_messages"}}, "")
+			if err != nil || !slices.ContainsFunc(found, func(f finding.Finding) bool {
+				return f.Check == "encoding" && f.Severity == finding.Warning && strings.Contains(f.Found, encoding)
+			}) {
+				t.Errorf("%+v, %v", found, err)
+			}
+		})
+	}
+}
+
+// A text is cut to the width of its column, as the server counts it.
+func TestStorable(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[[2]string]string{
+		{"UTF8", "größe€\xff\x00"}: "größe", {"SQL_ASCII", "größe€"}: "größ"[:4], {"LATIN1", "größe€"}: "größe",
+		{"LATIN1", "a€"}: `a\u20`, {"EUC_JP", "aé"}: `a\u00`, {"UTF8", ""}: "",
+	} {
+		if got := Storable(in[1], in[0], 5); got != want {
+			t.Errorf("%q in %s: %q, want %q", in[1], in[0], got, want)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+// Package pgsession makes the sessions in which the relay works its own: whatever the server, the database, the role, the URL and
+// PG* variables set, a text that reaches a broker, a key's hash and a plan are the same.
+//
+// A session that belongs to its connection is changed once, by [Own]. One that a pooler lends for a transaction may not be
+// changed beyond it, since the next client would meet the relay's settings, and the relay those of others: there each
+// transaction begins with the settings ([First], [Begin]). The same holds for a connection that the relay did not open.
+package pgsession
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Startup sets what is sent when a connection is opened. PgBouncer passes on just these parameters, and remembers them for each
+// of its clients; it refuses others. Other settings of the relay that the URL or the environment gives are removed.
+func Startup(parameters map[string]string) {
+	for given := range parameters {
+		if slices.ContainsFunc(settings(), func(s setting) bool { return strings.EqualFold(s.name, given) }) {
+			delete(parameters, given)
+		}
+	}
+	parameters["client_encoding"] = "UTF8"
+	parameters["datestyle"] = "ISO, MDY"
+	parameters["timezone"] = "UTC"
+	parameters["standard_conforming_strings"] = "on"
+}
+
+const ownKey = "outbox-relay: own session"
+
+// Own changes the settings of a connection's session, unless the session is a pooler's. A pooler invents the process id that it
+// reports to its clients at login.
+func Own(ctx context.Context, conn *pgx.Conn) error {
+	names, values := lists()
+	var own bool
+	err := conn.QueryRow(ctx, sql.Text("session.sql", nil), pgx.QueryExecModeExec, names, values, int64(conn.PgConn().PID())).
+		Scan(&own, nil)
+	if err != nil {
+		return fmt.Errorf("change the session's settings: %w", err)
+	}
+	if own {
+		conn.PgConn().CustomData()[ownKey] = true
+	}
+	return nil
+}
+
+// IsOwn reports whether the session has been changed by [Own]. If not, each transaction must begin with the settings.
+func IsOwn(conn *pgx.Conn) bool { return conn.PgConn().CustomData()[ownKey] == true }
+
+// A Statement with the values of its parameters.
+type Statement struct {
+	SQL        string
+	Parameters [][]byte
+}
+
+// First returns the statements with which each transaction must begin where the session is not the relay's own. Their results
+// mean nothing. The isolation level must be set by a command of its own before anything is read.
+func First() []Statement {
+	names, values := lists()
+	return []Statement{
+		{SQL: "set transaction_isolation = 'read committed'"},
+		{SQL: sql.Text("session.sql", nil), Parameters: [][]byte{array(names), array(values), nil}},
+	}
+}
+
+// Begin makes the statements that follow work with the relay's settings. end must be called after them; it ends the transaction
+// that this may take.
+func Begin(ctx context.Context, conn *pgx.Conn) (end func(context.Context), err error) {
+	if IsOwn(conn) {
+		return func(context.Context) {}, nil
+	}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return nil, fmt.Errorf("begin transaction: %w", err)
+	}
+	end = func(ctx context.Context) { _ = tx.Rollback(ctx) } // nothing is written
+	if err := Within(ctx, tx); err != nil {
+		end(ctx)
+		return nil, err
+	}
+	return end, nil
+}
+
+// Try calls do, which may fail because of a statement, between [Begin] and its end. The statements after it work even then.
+func Try(ctx context.Context, conn *pgx.Conn, do func() error) error {
+	if IsOwn(conn) {
+		return do()
+	}
+	if _, err := conn.Exec(ctx, "savepoint outbox_relay"); err != nil {
+		return fmt.Errorf("set a savepoint: %w", err)
+	}
+	err := do()
+	if _, failed := conn.Exec(ctx, "rollback to savepoint outbox_relay"); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return err
+}
+
+// Within gives a transaction, which must have just begun, the relay's settings, unless the session has them.
+func Within(ctx context.Context, tx pgx.Tx) error {
+	if IsOwn(tx.Conn()) {
+		return nil
+	}
+	names, values := lists()
+	if _, err := tx.Exec(ctx, sql.Text("session.sql", nil), pgx.QueryExecModeExec, names, values, nil); err != nil {
+		return fmt.Errorf("change the transaction's settings: %w", err)
+	}
+	return nil
+}
+
+func lists() (names, values []string) {
+	for _, s := range settings() {
+		names, values = append(names, s.name), append(values, s.value)
+	}
+	return names, values
+}
+
+// array is the text form of an array of texts that contain neither quotes nor backslashes.
+func array(texts []string) []byte { return []byte(`{"` + strings.Join(texts, `","`) + `"}`) }
