@@ -205,3 +205,24 @@ func read(t *testing.T, document string) string {
 	}
 	return string(text)
 }
+
+// The figures on the first screen of the README are those of the benchmark.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	_, why, found := strings.Cut(read(t, "README.md"), "**Why this one**")
+	why, _, closed := strings.Cut(why, "```mermaid")
+	if !found || !closed {
+		t.Fatal("the README does not say why")
+	}
+	measured := read(t, "test/bench/README.md")
+	figures := regexp.MustCompile(`\d+(,\d{3})+|\d+(\.\d+)? (MiB|%|ms)`).FindAllString(why, -1)
+	if len(figures) < 6 {
+		t.Errorf("only the figures %q", figures)
+	}
+	for _, figure := range figures {
+		number, _, _ := strings.Cut(figure, " ")
+		if !regexp.MustCompile(`(^|[^\d.,])` + regexp.QuoteMeta(number) + `($|[^\d])`).MatchString(measured) {
+			t.Errorf("test/bench/README.md does not have %s", figure)
+		}
+	}
+}
