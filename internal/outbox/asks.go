@@ -46,7 +46,7 @@ func (t *Table) prepareAsks(d description) {
 	d = d.with("nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
 	place := m.position()
 	t.tail = t.tailStatements(d, place)
-	byID := d.with("columns", t.columns(t.whole(3)), "due", m.pendingByID()+d["arrived_filter"])
+	byID := d.with("columns", t.columns(t.whole(3)), "due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
 	before := "null, null::bigint, null::bigint, true, " + d["hash"] + ", " + version + ", "
 	t.byID = byID.with("columns", before+byID["columns"]).text("read_ids.sql")
 
@@ -187,6 +187,8 @@ func (t *Table) prepareSweeps(d description, place position) {
 		d["hash"], "(" + m.key + ") is null", d["shard"], m.writer, d["id"], d["order"], rank, identity,
 		b.text(m.topicText, m.texts[m.topicText]),
 	}
+	// A sweep looks into all partitions: it finds what no other read can find.
+	d = d.with("rows", strings.TrimPrefix(d["rows"], partitionMark))
 	d = d.with("swept", strings.Join(swept, ", "), "nothing", strings.Repeat(", null", len(swept)))
 	for after := range 2 {
 		for upto := range 2 {

@@ -36,6 +36,7 @@ type relation struct {
 	named     []string // the columns in their order
 	indexes   []index
 	doorbell  doorbell
+	parts     *partitions // nil unless there are many by time
 	seed      maphash.Seed
 	normal    map[string][]string // conditions to their parts in normal form, as far as they were requested ([relation.normalise])
 }

@@ -68,6 +68,7 @@ func (t *Table) dueNames(names description, filtered string) {
 	names["available"], names["available_now"] = available, now(m.available)
 	names["available_type"] = map[uint32]string{oidTimestamp: "timestamp", oidTimestamptz: "timestamptz"}[m.available.oid]
 	pending, _ := m.pending()
+	pending = t.relation.partitionMark() + pending
 	names["delayed"] = pending + " and " + available + " is not null" + filtered
 	names["upcoming"] = pending + " and " + available + " > " + now(m.available)
 	names["arrived"] = pending + " and " + available + " <= " + now(m.available) + filtered

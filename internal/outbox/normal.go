@@ -22,6 +22,9 @@ import (
 // predicates and the conditions of the views are compared as the planner sees them: only the planner decides whether an index
 // serves a read. If each view takes every row, nothing is asked.
 func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config) error {
+	if err := r.readPartitions(ctx, conn); err != nil {
+		return err
+	}
 	p := parts{relation: r, names: config.Names, named: config.Columns, preferred: config.Preferred}
 	topic, _, _ := p.find("topic")
 	if topic == nil {

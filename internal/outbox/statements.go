@@ -20,7 +20,7 @@ func (t *Table) prepare(table sql.Table) {
 		unranked := d.with("position", c.place, "position_parameters", c.places, "ordering", t.unrankedOrdering())
 		t.unranked, t.unrankedSome = t.orderedReads(unranked, all), t.orderedReads(unranked, t.owned)
 	}
-	byID := d.with("due", m.pendingByID()+c.arrived)
+	byID := d.with("due", t.relation.partitionMark()+m.pendingByID()+c.arrived)
 	t.readIDs = byID.with("columns", t.columns(t.limited(3))).text("read_ids.sql")
 	t.readWhole = byID.with("columns", t.columns(t.whole(3))).text("read_ids.sql")
 	keys := 2 // number of parameters
@@ -143,7 +143,8 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 			ordered = " and " + available + " is null" + filtered
 		}
 	}
-	pending, ordered, due := pending+filtered, pending+ordered, pending+arrived
+	mark := t.relation.partitionMark()
+	pending, ordered, due := mark+pending+filtered, mark+pending+ordered, mark+pending+arrived
 	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	names := description{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
@@ -155,6 +156,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	names["since"] = "($2::xid is null or age(" + m.writer + ") <= age($2::xid)) and ($3::text is null or pg_current_snapshot()::text <> $3)"
 	names["identity"], names["identity_type"], names["here"] = m.identity("", idType)
 	names["t_identity"], _, names["t_here"] = m.identity("t.", idType)
+	names["here"], names["t_here"] = mark+names["here"], mark+names["t_here"]
 	position, parameters, from3 := []string{names["order"], names["id"]}, []string{"$2", "$3"}, []string{"$3", "$4"}
 	if m.order == m.id {
 		position, parameters, from3 = position[1:], parameters[:1], from3[:1]

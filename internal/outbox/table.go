@@ -150,7 +150,8 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 		same = same && reflect.DeepEqual(now, then) &&
 			slices.EqualFunc(problems, before, func(a, b *SetupError) bool { return a.Error() == b.Error() })
 	}
-	return same, found.rings, nil
+	grown, err := t.followPartitions(ctx, found.relation)
+	return same && !grown, found.rings, err
 }
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {

@@ -1,0 +1,149 @@
+package outbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// dailyTable creates the recommended table with partitions for a number of past days, and the coming ones.
+func dailyTable(t *testing.T, s *pgtest.Schema, days int) {
+	t.Helper()
+	s.Exec(t, sql.Partitioned(messages, nil, "false"))
+	s.Exec(t, fmt.Sprintf(`do $$ begin for i in 1..%d loop
+		execute format('create table past_%%s partition of outbox_messages for values from (%%L) to (%%L)', i, current_date - i, current_date - i + 1);
+		end loop; end $$`, days))
+}
+
+const insertDaysAgo = "insert into outbox_messages (topic, key, payload, inserted_at) values ('t', 'k', '{}', now() - $1::int * interval '1 day')"
+
+// Reads and writes of a table with a partition for each day open those of the present and those with pending rows, and no others.
+func TestStatementsNameFewPartitions(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	dailyTable(t, s, 40)
+	for _, days := range []int{0, 0, 17, 18, 30} {
+		s.Exec(t, insertDaysAgo, days)
+	}
+	plans := &planLog{}
+	table, err := Open(t.Context(), plans.pool(t, s), Config{Table: messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail(t, table, TailQuery{}) // the first statement looks which partitions there are
+	plans.take()
+	page := tail(t, table, TailQuery{})
+	if len(page.Rows) != 5 {
+		t.Fatalf("%d rows", len(page.Rows))
+	}
+	tail(t, table, TailQuery{After: page.Rows[0].Position})
+	tail(t, table, TailQuery{After: page.Rows[0].Position, Seen: &page.Visible, Low: &page.Rows[0].Position.Ordinal})
+	if _, err := table.Keys(t.Context(), KeysQuery{Asks: []Ask{{Hash: page.Rows[0].Hash, Limit: 9}}, Most: anyNumber}); err != nil {
+		t.Fatal(err)
+	}
+	var rows []*Row
+	for i := range page.Rows {
+		rows = append(rows, &page.Rows[i])
+	}
+	if _, err := table.SettleFree(t.Context(), rows[:1]); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[1].Identity(), Attempt: 1, Error: "no", Of: rows[1]}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Settle(t.Context(), append(rows[2:], rows[1])); err != nil {
+		t.Fatal(err)
+	}
+	found := plans.take()
+	for _, plan := range found {
+		for _, other := range []string{"past_16", "past_19", "past_31", "past_5_", "outbox_messages_default"} {
+			if strings.Contains(plan, other) {
+				t.Errorf("%s is named:\n%s", other, plan)
+			}
+		}
+	}
+	if len(found) < 8 {
+		t.Errorf("%d plans", len(found))
+	}
+	if left := pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null"); left != 0 {
+		t.Errorf("%d rows are left", left)
+	}
+}
+
+// Rows that come into a partition that no statement names, into the default partition for example, are found by the sweep, and by the
+// next look at the catalogue, after which the table is to be opened again.
+func TestRowsOfOtherPartitions(t *testing.T) {
+	t.Parallel()
+	for name, days := range map[string]int{"past": 25, "default, past": 400, "default, future": -400} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			dailyTable(t, s, 40)
+			config := Config{Table: messages}
+			table := open(t, s, config)
+			if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 0 {
+				t.Fatalf("%d rows", len(rows))
+			}
+			s.Exec(t, insertDaysAgo, 0)
+			if current, _, err := table.Current(t.Context()); err != nil || !current {
+				t.Errorf("after a row of today the table is current: %v, %v", current, err)
+			}
+			s.Exec(t, insertDaysAgo, days)
+			if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 1 {
+				t.Errorf("%d rows at first", len(rows))
+			}
+			if swept, err := table.Sweep(t.Context(), SweepQuery{Rows: 9}); err != nil || len(swept.Rows) != 2 {
+				t.Errorf("%d rows swept, %v", len(swept.Rows), err)
+			}
+			if current, _, err := table.Current(t.Context()); err != nil || current {
+				t.Errorf("the table is current: %v, %v", current, err)
+			}
+			if current, _, err := table.Current(t.Context()); err != nil || !current {
+				t.Errorf("again: the table is current: %v, %v", current, err)
+			}
+			for _, table := range []*Table{table, open(t, s, config)} {
+				if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 2 {
+					t.Errorf("%d rows in the end", len(rows))
+				}
+			}
+		})
+	}
+}
+
+// Bounds of every form are understood: open ends, gaps, other types of the key.
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	p := partitions{column: "c"}
+	spans := withGaps([]span{{"", "b"}, {"b", "c"}, {"e", "f"}, {"f", ""}})
+	if want := []span{{"", "b"}, {"b", "c"}, {"c", "e"}, {"e", "f"}, {"f", ""}}; !slices.Equal(spans, want) {
+		t.Errorf("spans %v", spans)
+	}
+	if closed := withGaps([]span{{"b", "c"}}); !slices.Equal(closed, []span{{"", "b"}, {"b", "c"}, {"c", ""}}) {
+		t.Errorf("spans %v", closed)
+	}
+	for want, some := range map[string][]int{
+		"(c < 'c') and ": {0, 1},
+		"(c >= 'c' and c < 'e' or c >= 'f') and ": {2, 4},
+		"(c >= 'b' and c < 'f') and ":             {1, 2, 3},
+		"":                                        nil,
+		"(c < 'b' or c >= 'c' and c < 'e') and ":  {0, 2},
+	} {
+		if got := p.named(spans, some); got != want {
+			t.Errorf("%v: %q, want %q", some, got, want)
+		}
+	}
+	s := pgtest.New(t)
+	s.Exec(t, "create table outbox_messages (id bigint, topic text, payload text, day date, relayed_at timestamptz) partition by range (day)")
+	s.Exec(t, `do $$ begin for i in 0..9 loop execute format('create table p%s partition of outbox_messages for values from (%s) to (%s)', i,
+		case when i = 0 then 'minvalue' else quote_literal(current_date - 9 + i) end,
+		case when i = 9 then 'maxvalue' else quote_literal(current_date - 8 + i) end); end loop; end $$`)
+	s.Exec(t, "insert into outbox_messages select i, 't', '', current_date - i from generate_series(0, 20) i where i % 3 = 0")
+	table := open(t, s, Config{})
+	if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 7 || table.relation.parts == nil {
+		t.Errorf("%d rows", len(rows))
+	}
+}
