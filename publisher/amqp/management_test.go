@@ -288,7 +288,7 @@ func TestExamineManagementMistakes(t *testing.T) {
 		})
 	}
 	says(t, examined(t, h.config(), publishertest.Addresses(topic)...),
-		"warning management : whether queues are bound, durable and replicated was not looked at")
+		"warning management : whether queues are bound, durable and replicated, and what a full one does, was not looked at")
 }
 
 // managedExamined tests what needs users of the test's own, and TLS.
