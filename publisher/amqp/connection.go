@@ -73,32 +73,6 @@ func (c *connection) start() {
 	c.running.Go(func() { c.watch(closes, blocks) })
 }
 
-// presume makes the connection count as blocked, for the reason of the one before, until the broker has answered a
-// message that goes nowhere. The broker tells a connection of an alarm only once the connection publishes. Rows would
-// otherwise lie in the broker's socket, once for each connection that is lost during the alarm.
-func (c *connection) presume(ctx context.Context, reason *string) {
-	c.blocked.Store(reason)
-	c.running.Go(func() {
-		_ = c.onChannel(context.WithoutCancel(ctx), publishNowhere) // an error ends the connection, or is an answer as well
-		if !c.amqp.IsClosed() && c.blocked.CompareAndSwap(reason, nil) {
-			c.log.Info("rabbitmq takes messages again", "address", c.address)
-			c.wake()
-		}
-	})
-}
-
-// publishNowhere publishes one byte to the queue with the empty name, which does not exist. It waits until the broker
-// has confirmed or refused the message, or the connection has ended.
-func publishNowhere(ch *amqp091.Channel) error {
-	const mandatory, immediate = false, false
-	confirm, err := ch.PublishWithDeferredConfirm("", "", mandatory, immediate, amqp091.Publishing{Body: []byte{0}})
-	if err != nil {
-		return err
-	}
-	<-confirm.Done()
-	return nil
-}
-
 // watch follows the connection's state until the connection and all its channels have ended.
 func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.Blocking) {
 	defer close(c.ended)

@@ -47,7 +47,6 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 		if live.accepts.Load() == 0 {
 			p.fail(live.usable())
 		}
-		p.blocked = live.blocked.Load()
 		p.live.Store(nil)
 		if !live.amqp.IsClosed() {
 			p.log.Warn("rabbitmq sends nothing any more, so another connection is made", "address", live.address)
@@ -92,7 +91,6 @@ func (p *Publisher) open(ctx context.Context) (*connection, error) {
 	case err == nil:
 		p.log.Info("rabbitmq connected", "address", conn.address)
 		p.live.Store(conn)
-		p.blocked = nil
 		p.remember(nil)
 		return conn, nil
 	case !p.abortable(nil):
@@ -224,7 +222,10 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 		link, err = p.handshake(ctx, raw, uri.Host)
 	}
 	if err == nil {
-		conn.socket = &socket{Conn: link, raw: raw, dispatched: conn.wake}
+		conn.socket = &socket{
+			Conn: link, raw: raw, dispatched: conn.wake, start: p.running.Go, leave: make(chan struct{}, 1),
+			blocks: func() bool { return conn.blocked.Load() != nil },
+		}
 		a.socket = conn.socket
 		config.Dial = func(string, string) (net.Conn, error) { return conn.socket, nil }
 		// Otherwise the library would put its own TLS session above the socket, and each message into a record of its
@@ -251,9 +252,6 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 			p.config.Tokens.Refused(token)
 		}
 		return nil, a.explain(err)
-	}
-	if p.blocked != nil {
-		conn.presume(ctx, p.blocked)
 	}
 	return conn, nil
 }

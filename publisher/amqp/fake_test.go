@@ -19,8 +19,6 @@ type fake struct {
 	listener net.Listener
 	// publish is called for each message, on the goroutine of its connection.
 	publish func(m *sent)
-	// begin is called for each message before its content is read; nil for none.
-	begin func(c *fakeConn)
 	// login decides on a SASL PLAIN response; nil accepts every login.
 	login   func(response string) bool
 	missing sync.Map // names of exchanges that do not exist
@@ -155,9 +153,6 @@ func (c *fakeConn) run(r *bufio.Reader) error {
 		case 2:
 			m.header = payload
 			m.id, m.key = properties(payload)
-			if c.fake.begin != nil {
-				c.fake.begin(c)
-			}
 		case 3:
 			m.body = append(m.body, payload...)
 		default:

@@ -62,8 +62,7 @@ type Publisher struct {
 
 	dialing chan struct{} // holds one token while a call checks or makes the connection
 	// The following fields are guarded by the token.
-	host      int     // index of the URL's host to try first
-	blocked   *string // reason, if the last connection ended while it was blocked
+	host      int // index of the URL's host to try first
 	backoff   connect.Backoff
 	retryAt   time.Time
 	retired   []*connection // connections that calls may still use

@@ -53,7 +53,6 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 	if leaves {
 		p.host++
 	}
-	p.blocked = live.blocked.Load()
 	conn, err := p.open(ctx)
 	if err != nil {
 		p.renewAt = time.Now().Add(renewPause)

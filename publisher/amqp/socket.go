@@ -3,6 +3,7 @@ package amqp
 import (
 	"context"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,7 +13,8 @@ const (
 	// corkSize is the number of bytes that a burst gathers before they are written.
 	corkSize = 64 << 10
 	// writeGrace is how much longer a write that is under way may take after its caller's context has ended. Giving up
-	// the write leaves half a frame on the wire, which costs the connection.
+	// the write leaves half a frame on the wire, which costs the connection. If the broker blocks publishing, the write
+	// goes on by itself instead.
 	writeGrace = 100 * time.Millisecond
 )
 
@@ -26,10 +28,15 @@ type socket struct {
 	// dispatched is called whenever the library begins to read more. Everything read before has then been handled,
 	// including confirms and returns.
 	dispatched func()
+	blocks     func() bool  // whether the broker blocks publishing
+	start      func(func()) // runs a function in a goroutine
 
 	writing sync.Mutex // held while bytes are added to pending or written
 	corks   int        // number of bursts under way
 	pending []byte
+	spare   []byte        // the buffer that was written last
+	stuck   bool          // a write goes on by itself
+	leave   chan struct{} // makes the write under way go on by itself; has room for one
 
 	received atomic.Int64          // number of bytes received
 	asked    atomic.Int64          // Unix time in nanoseconds of the first question since the last byte received; 0 for none
@@ -38,9 +45,6 @@ type socket struct {
 	hearing sync.Mutex
 	first   []byte // first few bytes that the peer has sent
 	ended   error  // error of the first read that failed
-
-	expiring sync.Mutex
-	expired  int // number of bursts whose context has ended and whose write deadline is in force
 }
 
 func (s *socket) Read(b []byte) (int, error) {
@@ -100,18 +104,37 @@ func (s *socket) SetDeadline(t time.Time) error {
 }
 
 // flush writes what is pending. A failure closes the connection, because the library would not notice every failure,
-// and the position in a frame at which the write stopped is unknown.
+// and the position in a frame at which the write stopped is unknown. s.writing is held.
 func (s *socket) flush() {
-	if len(s.pending) == 0 {
+	if len(s.pending) == 0 || s.stuck {
 		return
 	}
-	_, err := s.Conn.Write(s.pending)
-	s.pending = s.pending[:0]
-	if cap(s.pending) > 4*corkSize {
-		s.pending = nil // a large body has passed
+	select {
+	case <-s.leave: // meant for an earlier write
+	default:
 	}
-	if err != nil {
-		s.fail(err)
+	b, written := s.pending, make(chan struct{})
+	s.pending = s.spare[:0]
+	s.start(func() {
+		defer close(written)
+		if _, err := s.Conn.Write(b); err != nil {
+			s.fail(err)
+		}
+	})
+	select {
+	case <-written:
+		if s.spare = b; cap(b) > 4*corkSize {
+			s.spare = nil // a large body has passed
+		}
+	case <-s.leave:
+		s.stuck, s.spare = true, nil
+		s.start(func() {
+			<-written
+			s.writing.Lock()
+			defer s.writing.Unlock()
+			s.stuck = false
+			s.flush()
+		})
 	}
 }
 
@@ -122,19 +145,32 @@ func (s *socket) fail(err error) {
 }
 
 // burst runs send and writes what it sends in a few large pieces, all before it returns. If ctx ends, a write that
-// blocks is broken off after writeGrace, together with the connection.
+// blocks is given up after writeGrace.
 func (s *socket) burst(ctx context.Context, send func()) {
-	expired := make(chan struct{})
+	ended := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		defer close(expired)
-		s.expire(+1)
+		select {
+		case <-ended:
+		case <-time.After(writeGrace):
+			s.giveUp()
+		}
 	})
 	s.cork(+1)
 	send()
 	s.cork(-1)
-	if !stop() {
-		<-expired
-		s.expire(-1)
+	close(ended)
+	stop()
+}
+
+// giveUp ends the wait for a write that is under way, and the connection unless the broker blocks publishing.
+func (s *socket) giveUp() {
+	if !s.blocks() {
+		s.fail(os.ErrDeadlineExceeded)
+		return
+	}
+	select {
+	case s.leave <- struct{}{}:
+	default:
 	}
 }
 
@@ -145,17 +181,5 @@ func (s *socket) cork(n int) {
 	s.corks += n
 	if n < 0 {
 		s.flush()
-	}
-}
-
-// expire counts the bursts whose context has ended. Only the last one to end removes the deadline.
-func (s *socket) expire(n int) {
-	s.expiring.Lock()
-	defer s.expiring.Unlock()
-	s.expired += n
-	if s.expired == 0 {
-		_ = s.SetWriteDeadline(time.Time{})
-	} else if n > 0 {
-		_ = s.SetWriteDeadline(time.Now().Add(writeGrace))
 	}
 }

@@ -117,7 +117,7 @@ var table = []mutant{
 	},
 	{
 		name: "returned message taken for accepted", breaks: "an unroutable message is not accepted, although RabbitMQ confirms it",
-		file: "publisher/amqp/batch.go", old: "		case f.returned != nil:\n", new: "		case f.returned != nil && f.message < 0:\n",
+		file: "publisher/amqp/settle.go", old: "		case f.returned == nil && f.confirm.Acked():\n", new: "		case f.confirm.Acked():\n",
 		pkg: "./publisher/amqp", tests: "^TestReturnedIsNeverAccepted$",
 	},
 }
