@@ -25,8 +25,6 @@ type guard struct {
 	current *webConfig
 	read    time.Time
 	problem string // the problem that was logged last
-	tokens  float64
-	filled  time.Time // when the rate limit's tokens were last refilled
 
 	hashing sync.Mutex            // allows one comparison at a time: each takes a core for a tenth of a second
 	passed  map[[32]byte]struct{} // digests of credentials that were compared and are correct
@@ -60,6 +58,9 @@ func (g *guard) config() *webConfig {
 		err = errNoMoreTLS
 	}
 	if err == nil {
+		if c.RateLimiterConfig == g.current.RateLimiterConfig {
+			c.limit = g.current.limit
+		}
 		g.current, g.problem = c, ""
 		return c
 	}
@@ -91,7 +92,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 			return
 		}
 		switch {
-		case !g.allow(c, time.Now()):
+		case c.limit != nil && !c.limit.Allow():
 			answer(w, http.StatusTooManyRequests, "too many requests\n")
 		case len(c.Users) == 0, g.knows(c, r):
 			next.ServeHTTP(w, r)
@@ -107,7 +108,7 @@ func (g *guard) dress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		if c := g.config(); c != nil {
-			for name, value := range c.HTTP.Headers {
+			for name, value := range c.HTTPConfig.Header {
 				w.Header().Set(name, value)
 			}
 		}
@@ -136,7 +137,8 @@ func (g *guard) knows(c *webConfig, r *http.Request) bool {
 	if !given {
 		return false
 	}
-	hash, known := c.Users[user]
+	secret, known := c.Users[user]
+	hash := string(secret)
 	if !known {
 		hash = nobody
 	}
@@ -166,24 +168,3 @@ const (
 	bearer     = "Bearer "
 	mostPassed = 100
 )
-
-// allow takes a token of the rate limit, if there is one.
-func (g *guard) allow(c *webConfig, now time.Time) bool {
-	if c.RateLimit.Interval == 0 {
-		return true
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	burst := float64(c.RateLimit.Burst)
-	if g.filled.IsZero() {
-		g.tokens = burst
-	} else {
-		g.tokens = min(burst, g.tokens+float64(now.Sub(g.filled))/float64(c.RateLimit.Interval))
-	}
-	g.filled = now
-	if g.tokens < 1 {
-		return false
-	}
-	g.tokens--
-	return true
-}

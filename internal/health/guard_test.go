@@ -302,14 +302,14 @@ func TestConfigFile(t *testing.T) {
 		"http_server_config:\n  headers: {Server: x}\n":                                             "cannot be set",
 		"http_server_config:\n  headers: {X-Frame-Options: x}\n":                                    "must be one of",
 		"rate_limit: {burst: -1, interval: 1s}\n":                                                   "negative",
-		"tls_server_config:\n  cert_file: server.crt\n":                                             "needs key or key_file",
+		"tls_server_config:\n  cert_file: server.crt\n":                                             "missing one of key or key_file",
 		"tls_server_config:\n  cert_file: none.crt\n  key_file: none\n":                             "cert_file",
-		"tls_server_config:\n  cert_file: web.yaml\n  key_file: server.key\n":                       "certificate and key",
-		tlsFiles + "  client_ca_file: server.crt\n":                                                 "without client_auth_type",
+		"tls_server_config:\n  cert_file: web.yaml\n  key_file: server.key\n":                       "failed to load X509KeyPair",
+		tlsFiles + "  client_ca_file: server.crt\n":                                                 "without a Client Auth Policy",
 		tlsFiles + "  client_auth_type: Maybe\n":                                                    "Maybe",
 		tlsFiles + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.key\n": "no PEM certificate",
 		tlsFiles + "  min_version: TLS9\n":                                                          "TLS9",
-		tlsFiles + "  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n":                                  "insecure cipher suite",
+		tlsFiles + "  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n":                                  "unknown cipher",
 		tlsFiles + "  curve_preferences: [P9]\n":                                                    "P9",
 	} {
 		err := CheckConfig(webFile(t, text))
@@ -327,15 +327,20 @@ func TestConfigFile(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	c := &webConfig{RateLimit: rateSection{Burst: 2, Interval: time.Second}}
-	g, now, allowed := &guard{}, time.Now(), 0
-	for range 5 {
-		if g.allow(c, now) {
-			allowed++
-		}
+	g := &guard{path: webFile(t, "rate_limit: {burst: 2, interval: 1h}")}
+	if err := g.open(); err != nil {
+		t.Fatal(err)
 	}
-	if allowed != 2 || !g.allow(c, now.Add(time.Second)) || g.allow(c, now.Add(time.Second)) {
-		t.Errorf("%d of 5 at once", allowed)
+	s := &Server{Metrics: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	statuses := map[int]int{}
+	for range 5 {
+		answer := httptest.NewRecorder()
+		s.handler(g).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		statuses[answer.Code]++
+		g.read = time.Time{} // as if the file had to be read again, which does not give new requests
+	}
+	if statuses[200] != 2 || statuses[429] != 3 {
+		t.Errorf("%v", statuses)
 	}
 }
 
