@@ -21,7 +21,8 @@ Package relay moves the rows of an outbox to brokers: each row at least once, in
 # The parts
 
 Each destination has an engine of its own, with its own reads, memory and workers, so that one destination takes nothing from another. The
-engines of a process share the ownership of shards, hints, the connection pool and the settlers (engines). Imports point down this list:
+engines of a process share hints, the connection pool and the settlers, and those with the same columns the ownership of shards, too
+(engines). Imports point down this list:
 
   - Package relay has the public API, the parts that the process shares, and the engine: one loop, a reader and the workers.
   - Package settle writes what became of rows. The process has two settlers. They mark accepted rows, many in one statement, and write
