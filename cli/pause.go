@@ -27,7 +27,7 @@ func (p *pauseFile) paused() bool {
 		p.on, p.logged = on, ""
 	case p.logged != err.Error():
 		p.logged = err.Error()
-		p.logger.Warn("the pause file cannot be understood, and the last state stays", "file", p.File(), "paused", p.on, "error", err)
+		p.logger.Warn("pause file is neither true nor false; the last state is kept", "file", p.File(), "paused", p.on, "error", err)
 	}
 	return p.on
 }

@@ -53,7 +53,7 @@ func warnOfPlainPasswords(c *config.Config, logger *slog.Logger) {
 	warn := func(to, remedy string) {
 		if !logged[to] {
 			logged[to] = true
-			logger.Warn("a password or token can be read on its way to another host, since the connection is not encrypted", "host", to, "remedy",
+			logger.Warn("password or token is sent unencrypted to another host", "host", to, "remedy",
 				remedy)
 		}
 	}

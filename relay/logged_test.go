@@ -25,7 +25,7 @@ func TestMissingTableIsLoggedOnce(t *testing.T) {
 		r.found(nil,
 			&net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")})
 	}
-	if logged := strings.Count(log.String(), "the outbox cannot be used yet"); logged != 1 {
+	if logged := strings.Count(log.String(), "outbox table cannot be used yet"); logged != 1 {
 		t.Errorf("logged %d times:\n%s", logged, log.String())
 	}
 	r.found(nil, errors.New("another reason"))

@@ -35,11 +35,11 @@ func (r *Relay) lookAtPauses() {
 		}
 		changed = true
 		if now := !d.paused.Load(); now {
-			r.config.Logger.Warn("destination is paused: nothing is published to it", "destination", d.Name)
+			r.config.Logger.Warn("destination is paused", "destination", d.Name)
 			r.keepDown(d)
 			d.paused.Store(true)
 		} else {
-			r.config.Logger.Info("destination is paused no longer", "destination", d.Name)
+			r.config.Logger.Info("destination is no longer paused", "destination", d.Name)
 			d.paused.Store(false)
 		}
 	}

@@ -177,7 +177,7 @@ func (r *Relay) found(table *outbox.Table, err error) {
 		r.logLacks(table.Lacks())
 		r.database.read(nil)
 	case before == nil || errtext.Line(before) != errtext.Line(err):
-		r.config.Logger.Warn("the outbox cannot be used yet", "error", err)
+		r.config.Logger.Warn("outbox table cannot be used yet", "error", err)
 	}
 }
 
@@ -188,7 +188,7 @@ func (r *Relay) logLacks(lacks []finding.Finding) {
 	}
 	r.lacks = lacks
 	for _, lack := range lacks {
-		r.config.Logger.Warn("the outbox lacks something", "what", lack.Found, "remedy", lack.Remedy)
+		r.config.Logger.Warn("missing index or column", "what", lack.Found, "remedy", lack.Remedy)
 	}
 }
 

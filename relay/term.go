@@ -144,7 +144,7 @@ func (r *Relay) follow(ctx context.Context, table *outbox.Table, outdated func()
 		}
 		// An error is not acted on. The statements will report it if they meet it, too; a look must not end what works.
 		if err == nil && !current {
-			r.config.Logger.Info("the table's columns or indexes have changed; it is opened again", "table", table.Name())
+			r.config.Logger.Info("columns or indexes of the table have changed; reopening it", "table", table.Name())
 			outdated()
 			return
 		}

@@ -74,7 +74,7 @@ func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, er
 	switch {
 	case err != nil && valid:
 		if !c.logged && c.Logger != nil {
-			c.Logger.Warn("the AWS credentials cannot be renewed, and are used to their end", "until", c.kept.Expires, "error", err)
+			c.Logger.Warn("AWS credentials cannot be renewed; they are used until they expire", "until", c.kept.Expires, "error", err)
 		}
 		c.logged, c.next = true, now.Add(renewPause)
 		return c.kept, nil

@@ -66,7 +66,7 @@ func (g *guard) config() *webConfig {
 	}
 	if g.problem != err.Error() {
 		g.problem = err.Error()
-		g.logger.Warn("the HTTP configuration file cannot be used, and the last configuration that could be used stays in force", "error", err)
+		g.logger.Warn("HTTP configuration file is invalid; the last valid one stays in force", "error", err)
 	}
 	return g.current
 }

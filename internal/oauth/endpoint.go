@@ -84,7 +84,7 @@ func (e *Endpoint) Token(ctx context.Context) (string, error) {
 	switch {
 	case err != nil && time.Now().Before(e.ends):
 		if !e.logged && e.Logger != nil {
-			e.Logger.Warn("the OAuth token cannot be renewed, and is used to its end", "until", e.ends.UTC(), "error", err)
+			e.Logger.Warn("OAuth token cannot be renewed; it is used until it expires", "until", e.ends.UTC(), "error", err)
 		}
 		e.logged, e.until = true, time.Now().Add(renewPause)
 		return e.token, nil

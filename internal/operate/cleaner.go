@@ -48,7 +48,7 @@ func (c *Cleaner) Run(ctx context.Context) {
 			text = errtext.Line(err)
 		}
 		if text != reported && text != "" {
-			c.Logger.Warn("old rows are not deleted", "error", err)
+			c.Logger.Warn("old rows cannot be deleted", "error", err)
 		}
 		reported = text
 		select {
@@ -112,7 +112,7 @@ func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
 		}
 	}
 	p.Dropped = func(partition string) {
-		c.Logger.Info("dropped a partition of which every row is done", "partition", partition)
+		c.Logger.Info("dropped a partition in which every row is done", "partition", partition)
 	}
 	deleted, err := p.Run(ctx)
 	if err == nil && errors.Is(context.Cause(ctx), errLockLost) {

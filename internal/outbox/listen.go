@@ -123,7 +123,7 @@ func (l *Listener) Run(ctx context.Context) {
 			n = 0
 		}
 		if text := errtext.Line(err); text != last {
-			l.Logger.Warn("not listening, polling goes on", "error", err)
+			l.Logger.Warn("cannot listen, polling continues", "error", err)
 			last = text
 		}
 		select {

@@ -29,7 +29,7 @@ func logged(t *testing.T, connect func(ctx context.Context, attempt int) error) 
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	o.Run(ctx)
-	return attempts, strings.Count(log.String(), "nothing is owned")
+	return attempts, strings.Count(log.String(), "cannot own shards")
 }
 
 // An outage is logged once, even if a proxy accepts and closes each connection, so that each error names another port.

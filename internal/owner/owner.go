@@ -198,7 +198,7 @@ func (o *Owner) Run(ctx context.Context) {
 			attempt, last = 0, ""
 		}
 		if text := errtext.Line(err); text != last {
-			o.Logger.Warn("nothing is owned", "error", err)
+			o.Logger.Warn("cannot own shards", "error", err)
 			last = text
 		}
 		pause := min(50*time.Millisecond<<min(attempt, 6), 2*time.Second)

@@ -323,7 +323,7 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 		}
 	})
 	took = true
-	s.Logger.Info("took shards", s.about(p, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
+	s.Logger.Info("acquired shards", s.about(p, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
 		"before", before.Len(), "replicas", l.replicas)...)
 	return l, false, nil
 }
@@ -366,7 +366,7 @@ func (s *session) give(ctx context.Context) error {
 		s.update(func() {
 			p.state.Leaving, p.left = p.state.Leaving.Without(shards), p.left.Without(shards)
 		})
-		s.Logger.Info("gave shards back", s.about(p, "shards", shards.Len())...)
+		s.Logger.Info("released shards", s.about(p, "shards", shards.Len())...)
 	}
 	return nil
 }
@@ -409,6 +409,6 @@ func (s *session) leave(ctx context.Context) error {
 		classes, objects, s.Channel, Given); err != nil {
 		return fmt.Errorf("release shards: %w", err)
 	}
-	s.Logger.Info("gave all shards back")
+	s.Logger.Info("released all shards")
 	return nil
 }

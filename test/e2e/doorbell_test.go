@@ -51,7 +51,7 @@ func TestDoorbellOfAFullQueue(t *testing.T) {
 	if d := doctor(t, env); !d.says("warning", "notifications", "queue", "pg_stat_activity") {
 		t.Errorf("%+v", d.worse())
 	}
-	if !containsAll(r.Log(), []string{"not listening, polling goes on", "queue of notifications is half full"}) {
+	if !containsAll(r.Log(), []string{"cannot listen, polling continues", "queue of notifications is half full"}) {
 		t.Errorf("the log does not say it:\n%s", r.Log())
 	}
 	if code, _, problems := runCommand(t, env, "replay", "--topic", "orders", "--yes"); code != 0 {
