@@ -117,7 +117,8 @@ func (m *Message) CheckHeaders() error {
 		case name == "CC", name == "BCC",
 			len(name) >= 5 && strings.EqualFold(name[:5], "Nats-") && !strings.EqualFold(name, HeaderNATSTTL),
 			!m.Bare && (strings.EqualFold(name, HeaderMessageID) || strings.EqualFold(name, HeaderMessageKey)):
-			return PermanentError("reserved header", "the header name %q is reserved: rename it in the row's headers", name)
+			return PermanentError("reserved header", "the header name %q is reserved: rename it in the row's headers",
+				name)
 		}
 	}
 	return nil

@@ -86,9 +86,9 @@ type Error struct {
 	// for one of several queues. Each further try may leave another copy. Such tries therefore become rare, and each
 	// counts as published again.
 	Repeats bool
-	// Republished: the broker may hold one more copy of the message than the class tells, because the message was sent
-	// again after a try whose outcome is unknown, or will be. The relay counts the row as published again. It is not set
-	// for Ambiguous, whose rows are counted in any case.
+	// Republished: the broker may hold one more copy of the message than the class tells, because the message was
+	// sent again after a try whose outcome is unknown, or will be. The relay counts the row as published again. It is
+	// not set for Ambiguous, whose rows are counted in any case.
 	Republished bool
 	// Short names the cause in two or three fixed words for logs, without values of the row.
 	Short string
@@ -109,7 +109,8 @@ type Duplicate struct {
 }
 
 func (d *Duplicate) Error() string {
-	return fmt.Sprintf("the stream %s holds a message with this id already and has not stored this one: %s", d.Stream, d.Remedy)
+	return fmt.Sprintf("the stream %s holds a message with this id already and has not stored this one: %s", d.Stream,
+		d.Remedy)
 }
 
 // ClassOf returns the class of an answer. An error that no publisher has classified is Ambiguous, so that no message is

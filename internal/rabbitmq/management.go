@@ -31,8 +31,8 @@ type Management struct {
 // Timeout is how long one request may take.
 const Timeout = 4 * time.Second
 
-// NewManagement returns the interface at a URL, which must not be printed. If the URL has no user and password, those of the
-// broker's login are used. The error contains neither.
+// NewManagement returns the interface at a URL, which must not be printed. If the URL has no user and password, those
+// of the broker's login are used. The error contains neither.
 func NewManagement(text string, login amqp091.URI, settings *tls.Config) (*Management, error) {
 	base, err := url.Parse(text)
 	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
@@ -71,8 +71,8 @@ func (r *Refusal) Error() string { return r.reason }
 // largestAnswer bounds how much of an answer is read, in bytes: an exchange may have any number of bindings.
 const largestAnswer = 64 << 20
 
-// Get reads the object at a path of the API; the path's elements may contain any characters. columns, if not empty, are the
-// requested fields. The error is ErrAbsent, a [Refusal] or a network error.
+// Get reads the object at a path of the API; the path's elements may contain any characters. columns, if not empty,
+// are the requested fields. The error is ErrAbsent, a [Refusal] or a network error.
 func (m *Management) Get(ctx context.Context, into any, columns string, path ...string) error {
 	at := strings.TrimSuffix(m.base.String(), "/") + "/api"
 	for _, element := range path {

@@ -37,7 +37,8 @@ func returned(r *amqp091.Return, names setting.Names) error {
 	fate := route{r.Exchange, r.RoutingKey}.fate()
 	if r.Exchange == "" {
 		return publisher.WithFate(
-			publisher.TopologyError("no queue", "there is no queue %q (%d %s): declare it", r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
+			publisher.TopologyError("no queue", "there is no queue %q (%d %s): declare it", r.RoutingKey, r.ReplyCode,
+				r.ReplyText), fate)
 	}
 	if _, delayed := r.Headers["x-delay"]; delayed {
 		return &publisher.Error{
@@ -48,15 +49,16 @@ func returned(r *amqp091.Return, names setting.Names) error {
 				r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText, names.Of("Unrouted")),
 		}
 	}
-	return publisher.WithFate(publisher.TopologyError("no route", "no queue is bound to exchange %q for routing key %q (%d %s): bind one",
+	return publisher.WithFate(publisher.TopologyError("no route",
+		"no queue is bound to exchange %q for routing key %q (%d %s): bind one",
 		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
 }
 
-// nacked is the answer for a negative confirm, the given number of them in a row on the route. RabbitMQ sends it because
-// of the state of a queue, never because of the content of a message: a length limit with reject-publish, or a quorum
-// queue that has failed. On an exchange with several queues, one such queue is enough for a negative confirm, and the
-// other queues keep the message. On the default exchange, only overflow reject-publish-dlx leaves a copy, which a
-// publisher cannot see; tries become rare there once the queue has been full for some time.
+// nacked is the answer for a negative confirm, the given number of them in a row on the route. RabbitMQ sends it
+// because of the state of a queue, never because of the content of a message: a length limit with reject-publish, or
+// a quorum queue that has failed. On an exchange with several queues, one such queue is enough for a negative
+// confirm, and the other queues keep the message. On the default exchange, only overflow reject-publish-dlx leaves a
+// copy, which a publisher cannot see; tries become rare there once the queue has been full for some time.
 func nacked(to route, inRow int) error {
 	answer := &publisher.Error{
 		Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "queue rejects",
@@ -125,13 +127,15 @@ func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 		if m.Exchange != "" {
 			scope, fate = publisher.ScopeTopic, exchangeFate(exchange)
 		}
-		return publisher.WithFate(topology(scope, "no exchange", "RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause), fate)
+		return publisher.WithFate(topology(scope, "no exchange",
+			"RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause), fate)
 	case amqp091.AccessRefused:
 		remedy := "grant the right to write, or renew the token"
 		if strings.Contains(cause.Reason, "internal exchange") {
 			remedy = "the exchange is internal, so only other exchanges lead to it: publish to one that is bound to it"
 		}
-		return publisher.WithFate(publisher.TopologyError("access refused", "RabbitMQ refuses publishing to %q on exchange %q: %s: %w",
+		return publisher.WithFate(publisher.TopologyError("access refused",
+			"RabbitMQ refuses publishing to %q on exchange %q: %s: %w",
 			m.Topic, exchange, remedy, cause), route{exchange, m.Topic}.fate())
 	case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
 		return publisher.PermanentError("message refused",

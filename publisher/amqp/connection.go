@@ -47,15 +47,17 @@ type connection struct {
 	log      *slog.Logger
 	running  *sync.WaitGroup // wait group of the publisher
 
-	renewing atomic.Bool                   // the token is being renewed
-	refused  atomic.Bool                   // the broker has refused access on the connection, and its login has not been checked since
-	greeting atomic.Bool                   // the broker is being asked whether it still answers
-	accepts  atomic.Int64                  // number of messages accepted on the connection
-	futile   atomic.Int64                  // value of accepts when a message had been waited for in vain, plus one; 0 before that
-	largest  atomic.Int64                  // size of the largest payload that was accepted
-	blocked  atomic.Pointer[string]        // the broker's reason while it blocks publishing
-	freed    atomic.Int64                  // Unix time in nanoseconds at which the broker has last ceased to block
-	cause    atomic.Pointer[amqp091.Error] // reason why the connection ended, if this client did not end it
+	renewing atomic.Bool // the token is being renewed
+	// the broker has refused access on the connection, and its login has not been checked since
+	refused  atomic.Bool
+	greeting atomic.Bool  // the broker is being asked whether it still answers
+	accepts  atomic.Int64 // number of messages accepted on the connection
+	// value of accepts when a message had been waited for in vain, plus one; 0 before that
+	futile  atomic.Int64
+	largest atomic.Int64                  // size of the largest payload that was accepted
+	blocked atomic.Pointer[string]        // the broker's reason while it blocks publishing
+	freed   atomic.Int64                  // Unix time in nanoseconds at which the broker has last ceased to block
+	cause   atomic.Pointer[amqp091.Error] // reason why the connection ended, if this client did not end it
 
 	mu        sync.Mutex
 	exchanges map[string]struct{} // exchanges that existed at the last check
@@ -140,7 +142,8 @@ func (c *connection) usable() error {
 		return unavailable("broker blocked", "RabbitMQ at %s has blocked publishing (%s): free memory or disk on the broker",
 			c.address, *reason)
 	case c.silent():
-		return unavailable("no answer", "RabbitMQ at %s sends nothing any more: check that it runs, and the network", c.address)
+		return unavailable("no answer", "RabbitMQ at %s sends nothing any more: check that it runs, and the network",
+			c.address)
 	}
 	return nil
 }

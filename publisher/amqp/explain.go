@@ -69,7 +69,8 @@ func (a *attempt) reason(err error) *connect.Failure {
 	case network.TimedOut(ended):
 		return c.Silent()
 	case isOwn:
-		return c.Failed("TLS settings unusable", "the TLS settings cannot be used", "correct the file or the setting", own.err)
+		return c.Failed("TLS settings unusable", "the TLS settings cannot be used", "correct the file or the setting",
+			own.err)
 	case network.RefusedTLS(err), a.secure && a.socket != nil && len(first) == 0:
 		// The alert that gives the reason may be lost if the peer closes the connection while data from this client is
 		// unread.
@@ -80,7 +81,8 @@ func (a *attempt) reason(err error) *connect.Failure {
 	if known := c.TLS(err); known != nil {
 		return known
 	}
-	return c.Failed("cannot connect", "it cannot be connected to", "check that it runs, and the network", connect.Stable(err))
+	return c.Failed("cannot connect", "it cannot be connected to", "check that it runs, and the network",
+		connect.Stable(err))
 }
 
 // refused returns the failure of a login that the broker does not accept, or nil for anything else.
@@ -107,30 +109,36 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 			"check "+a.names.Of("Tokens")+", that the token has not expired and that its audience is the broker's resource_server_id, and at "+
 				"the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens")
 	case a.token && notAllowed && !strings.Contains(server.Reason, "limit"):
-		return failed("vhost refused", fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)", a.uri.Vhost, server.Reason),
+		return failed("vhost refused", fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)",
+			a.uri.Vhost, server.Reason),
 			"create the vhost, change it in "+c.Servers+", or grant a scope for it, such as rabbitmq.write:VHOST/*")
 	case denied:
 		return failed("login refused", fmt.Sprintf("it refuses the login of user %q", a.uri.Username),
 			"check user and password in "+c.Servers+" (the user guest may log in from the broker's own machine only)")
-	case notAllowed && strings.Contains(server.Reason, "limit"): // of connections or channels, for a user, a vhost or a node
+	// of connections or channels, for a user, a vhost or a node
+	case notAllowed && strings.Contains(server.Reason, "limit"):
 		return c.Failed("limit reached", fmt.Sprintf("it takes no more of user %q (%s)", a.uri.Username, server.Reason),
 			"raise that limit (rabbitmqctl set_user_limits, set_vhost_limits, or channel_max and connection_max of the node), or let "+
 				"fewer clients connect", nil)
 	case notAllowed && strings.Contains(server.Reason, "down"):
-		return c.FailedAbsent("vhost down", fmt.Sprintf("virtual host %q does not run (%s)", a.uri.Vhost, server.Reason),
+		return c.FailedAbsent("vhost down", fmt.Sprintf("virtual host %q does not run (%s)", a.uri.Vhost,
+			server.Reason),
 			"see the broker's log, and rabbitmqctl restart_vhost", nil)
 	case notAllowed:
-		return failed("vhost refused", fmt.Sprintf("it does not let user %q into virtual host %q (%s)", a.uri.Username, a.uri.Vhost,
+		return failed("vhost refused", fmt.Sprintf("it does not let user %q into virtual host %q (%s)",
+			a.uri.Username, a.uri.Vhost,
 			server.Reason),
 			"create the vhost, grant access to it, or change the vhost in "+c.Servers)
 	case answered:
-		return c.Failed("connection refused", fmt.Sprintf("it refuses the connection (%d %s)", server.Code, server.Reason),
+		return c.Failed("connection refused", fmt.Sprintf("it refuses the connection (%d %s)", server.Code,
+			server.Reason),
 			"see the broker's log", nil)
 	case errors.Is(err, amqp091.ErrCredentials):
 		return failed("login refused", fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username),
 			"check user and password in "+c.Servers)
 	case errors.Is(err, amqp091.ErrVhost):
-		return failed("vhost refused", fmt.Sprintf("it ended the connection when virtual host %q was opened", a.uri.Vhost),
+		return failed("vhost refused", fmt.Sprintf("it ended the connection when virtual host %q was opened",
+			a.uri.Vhost),
 			"check the vhost in "+c.Servers)
 	}
 	return nil
@@ -162,7 +170,8 @@ func stranger(c *connect.Attempt, first []byte) *connect.Failure {
 	case strings.HasPrefix(text, "AMQP"):
 		found = "what answers there speaks another version of AMQP than 0-9-1"
 	case first[0] == 0x15: // a TLS alert
-		return c.Failed("TLS wanted", "the port speaks TLS", "write amqps:// in "+c.Servers+", or the port without TLS, usually 5672", nil)
+		return c.Failed("TLS wanted", "the port speaks TLS",
+			"write amqps:// in "+c.Servers+", or the port without TLS, usually 5672", nil)
 	}
 	return c.Failed("not RabbitMQ", found, "check host and port in "+c.Servers+"; "+c.Ports, nil)
 }

@@ -38,7 +38,8 @@ type limits struct {
 func (p *Publisher) learn(limit *tooMany) {
 	known := &limits{channels: limit.allowed, reason: errtext.Line(limit.err), until: time.Now().Add(limitedFor)}
 	if before := p.limits.Swap(known); before == nil || before.channels != known.channels {
-		p.log.Warn("rabbitmq allows few channels, so batches take turns", "channels", known.channels, "reason", known.reason)
+		p.log.Warn("rabbitmq allows few channels, so batches take turns", "channels", known.channels, "reason",
+			known.reason)
 	}
 }
 
@@ -210,10 +211,12 @@ func (c *connection) lookFor(ctx context.Context, name string, scope publisher.S
 	if answer, ok := errors.AsType[*amqp091.Error](err); ok {
 		switch answer.Code {
 		case amqp091.NotFound:
-			return topology(scope, "no exchange", "the exchange %q does not exist on RabbitMQ at %s: declare it", name, c.address)
+			return topology(scope, "no exchange", "the exchange %q does not exist on RabbitMQ at %s: declare it",
+				name, c.address)
 		case amqp091.AccessRefused:
 			c.refused.Store(true)
-			return topology(scope, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name, answer)
+			return topology(scope, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name,
+				answer)
 		}
 	}
 	return c.failed("check exchange", err)

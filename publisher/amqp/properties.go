@@ -79,14 +79,16 @@ func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 		{"user id", p.UserId},
 	} {
 		if len(s.value) > maxShortString {
-			return p, publisher.PermanentError("name too long", "the %s has %d bytes, AMQP allows %d", s.what, len(s.value), maxShortString)
+			return p, publisher.PermanentError("name too long", "the %s has %d bytes, AMQP allows %d", s.what,
+				len(s.value), maxShortString)
 		}
 		size += 1 + len(s.value)
 	}
 	size += headerFrameFixed + 1 + len(p.Expiration)
 	// Bodies are split over frames, headers are not.
 	if w.frameMax > 0 && size > w.frameMax {
-		return p, publisher.PermanentError("headers too large", "headers and key take %d bytes, the connection's frame_max is %d", size,
+		return p, publisher.PermanentError("headers too large",
+			"headers and key take %d bytes, the connection's frame_max is %d", size,
 			w.frameMax)
 	}
 	return p, nil
@@ -99,7 +101,8 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 	for i := range m.Headers {
 		h := &m.Headers[i]
 		if len(h.Name) > maxShortString {
-			return 0, publisher.PermanentError("name too long", "a header name has %d bytes, AMQP allows %d", len(h.Name), maxShortString)
+			return 0, publisher.PermanentError("name too long", "a header name has %d bytes, AMQP allows %d",
+				len(h.Name), maxShortString)
 		}
 		if strings.EqualFold(h.Name, publisher.HeaderContentType) {
 			continue // it is the property
@@ -148,14 +151,16 @@ func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 		p.ReplyTo = h.Value
 	case names(h, "user_id"):
 		if w.user != "" && h.Value != w.user { // RabbitMQ closes the channel
-			return publisher.PermanentError("illegal user_id", "the row's header %s is %.40q, RabbitMQ takes that of the user who publishes only: "+
-				"leave it out, or write it under another name", h.Name, h.Value)
+			return publisher.PermanentError("illegal user_id",
+				"the row's header %s is %.40q, RabbitMQ takes that of the user who publishes only: "+
+					"leave it out, or write it under another name", h.Name, h.Value)
 		}
 		p.UserId = h.Value
 	case names(h, "priority"):
 		n, err := strconv.ParseUint(h.Value, 10, 8)
 		if err != nil {
-			return publisher.PermanentError("illegal priority", "the row's header priority is %.40q, AMQP takes a number from 0 to 255", h.Value)
+			return publisher.PermanentError("illegal priority",
+				"the row's header priority is %.40q, AMQP takes a number from 0 to 255", h.Value)
 		}
 		p.Priority = uint8(n)
 	case names(h, "expiration"):
@@ -195,7 +200,8 @@ func names(h *publisher.Header, property string) bool {
 // checkExchangeName returns the answer for messages that name an exchange whose name AMQP does not allow.
 func checkExchangeName(name string) error {
 	if len(name) > maxShortString {
-		return publisher.PermanentError("name too long", "the exchange has %d bytes, AMQP allows %d", len(name), maxShortString)
+		return publisher.PermanentError("name too long", "the exchange has %d bytes, AMQP allows %d", len(name),
+			maxShortString)
 	}
 	if strings.ContainsAny(name, "\r\n") {
 		return publisher.PermanentError("illegal exchange", "the exchange %q holds a line break", name)

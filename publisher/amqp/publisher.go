@@ -96,7 +96,8 @@ func New(config Config) *Publisher {
 		p.log = slog.New(slog.DiscardHandler)
 	}
 	if config.Unrouted {
-		p.log.Warn("rows count as relayed although no queue may take them, and then are lost", "setting", p.names.Of("Unrouted"))
+		p.log.Warn("rows count as relayed although no queue may take them, and then are lost", "setting",
+			p.names.Of("Unrouted"))
 	}
 	return p
 }
@@ -128,7 +129,8 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 		return err
 	}
 	defer conn.release()
-	// Each iteration uses one channel. A channel that ends, or that another one takes the place of, has answered a message.
+	// Each iteration uses one channel. A channel that ends, or that another one takes the place of, has answered a
+	// message.
 	for !b.complete() {
 		if err := conn.usable(); err != nil {
 			return err

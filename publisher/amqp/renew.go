@@ -59,7 +59,8 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 		quiet := errors.Is(err, publisher.ErrNotAttempted) || errors.Is(err, publisher.ErrClosed)
 		if why := errtext.Line(err); !quiet && why != p.unrenewed {
 			p.unrenewed = why
-			p.log.Warn("rabbitmq cannot be logged in to again, so the connection from before stays", "address", live.address, "error", err)
+			p.log.Warn("rabbitmq cannot be logged in to again, so the connection from before stays", "address",
+				live.address, "error", err)
 		}
 		return live
 	}

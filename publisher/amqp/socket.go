@@ -38,9 +38,10 @@ type socket struct {
 	stuck   bool          // a write goes on by itself
 	leave   chan struct{} // makes the write under way go on by itself; has room for one
 
-	received atomic.Int64          // number of bytes received
-	asked    atomic.Int64          // Unix time in nanoseconds of the first question since the last byte received; 0 for none
-	broken   atomic.Pointer[error] // why this client has ended the connection: a failed write, or silence
+	received atomic.Int64 // number of bytes received
+	// Unix time in nanoseconds of the first question since the last byte received; 0 for none
+	asked  atomic.Int64
+	broken atomic.Pointer[error] // why this client has ended the connection: a failed write, or silence
 
 	hearing sync.Mutex
 	first   []byte // first few bytes that the peer has sent
@@ -83,9 +84,9 @@ func (s *socket) heard() (first []byte, ended error) {
 // Close ends the connection without a TLS close notification, which could block.
 func (s *socket) Close() error { return s.raw.Close() }
 
-// Write takes all of b. If it cannot be written, the connection is closed, and the library finds out when it reads. An
-// error of Write would make the library (v1.16.0) shut down beside its reader, which panics if it has just been told that
-// the broker blocks: it sends on a channel that the shutdown closes.
+// Write takes all of b. If it cannot be written, the connection is closed, and the library finds out when it reads.
+// An error of Write would make the library (v1.16.0) shut down beside its reader, which panics if it has just been
+// told that the broker blocks: it sends on a channel that the shutdown closes.
 func (s *socket) Write(b []byte) (int, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -96,8 +97,8 @@ func (s *socket) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// SetDeadline sets the deadline of reads and writes. An error means that the connection has ended, and is told like one of
-// Write.
+// SetDeadline sets the deadline of reads and writes. An error means that the connection has ended, and is told like
+// one of Write.
 func (s *socket) SetDeadline(t time.Time) error {
 	_ = s.Conn.SetDeadline(t)
 	return nil

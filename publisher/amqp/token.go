@@ -79,7 +79,8 @@ func (c *connection) renew(tokens Tokens, outdated bool) {
 		c.renewAt = time.Now().Add(renewPause)
 		if why := errtext.Line(err); why != c.unrenewed && !c.amqp.IsClosed() {
 			c.unrenewed = why
-			c.log.Warn("rabbitmq gets no new token, so the connection keeps the one from before", "address", c.address, "error", err)
+			c.log.Warn("rabbitmq gets no new token, so the connection keeps the one from before", "address",
+				c.address, "error", err)
 		}
 	})
 }

@@ -46,7 +46,8 @@ func field(value any) (any, int, error) {
 		table, size := make(amqp091.Table, len(v)), 5
 		for name, inner := range v {
 			if len(name) > maxShortString {
-				return nil, 0, publisher.PermanentError("name too long", "a name in a header's value has %d bytes, AMQP allows %d", len(name),
+				return nil, 0, publisher.PermanentError("name too long",
+					"a name in a header's value has %d bytes, AMQP allows %d", len(name),
 					maxShortString)
 			}
 			one, length, err := field(inner)

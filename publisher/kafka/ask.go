@@ -31,7 +31,9 @@ func (b *broker) ask(ctx context.Context, question protocol.Message, dial bool) 
 
 // ask puts a question to the brokers in turn. Each one is asked when the previous ones have failed or take long. Later
 // answers are ignored.
-func (p *Publisher) ask(ctx context.Context, brokers []*broker, question protocol.Message, dial bool) (protocol.Message, error) {
+func (p *Publisher) ask(ctx context.Context, brokers []*broker, question protocol.Message,
+	dial bool,
+) (protocol.Message, error) {
 	deadline, _ := ctx.Deadline()
 	limit := dialTimeout + askTimeout
 	if !deadline.IsZero() {

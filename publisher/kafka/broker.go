@@ -53,13 +53,15 @@ type broker struct {
 // A standing is what other goroutines may know of a broker. It is never changed after it has been shown.
 type standing struct {
 	connected bool
-	failed    error           // why nothing is sent without a connection, from the last dial; nil while a request may wait for the next dial
-	backoff   connect.Backoff // pause between dials
-	silences  int             // number of consecutive requests without an answer; the broker is a suspect unless it is zero
-	asked     bool            // a call waits for the suspect
-	until     time.Time       // time before which no call waits for the suspect
-	paused    time.Time       // time before which the broker reads no produce request
-	waits     time.Time       // time at which the oldest unanswered question was sent; zero if there is none
+	// why nothing is sent without a connection, from the last dial; nil while a request may wait for the next dial
+	failed  error
+	backoff connect.Backoff // pause between dials
+	// number of consecutive requests without an answer; the broker is a suspect unless it is zero
+	silences int
+	asked    bool      // a call waits for the suspect
+	until    time.Time // time before which no call waits for the suspect
+	paused   time.Time // time before which the broker reads no produce request
+	waits    time.Time // time at which the oldest unanswered question was sent; zero if there is none
 }
 
 func newBroker(p *Publisher, address string) *broker {

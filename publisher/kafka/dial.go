@@ -100,10 +100,12 @@ func (b *broker) linger(r *request, now time.Time) (next time.Time) {
 
 // slow returns the answer while a dial takes long. The dial itself goes on until it ends.
 func (b *broker) slow() error {
-	return b.publisher.failed(b.address, "no answer", "it has not accepted the connection yet", "check that it runs, and the network")
+	return b.publisher.failed(b.address, "no answer", "it has not accepted the connection yet",
+		"check that it runs, and the network")
 }
 
 // left returns the answer of a broker that no longer takes requests.
 func (b *broker) left() error {
-	return b.publisher.failed(b.address, "broker left", "the cluster does not name it any more", "look at its log if it should be there")
+	return b.publisher.failed(b.address, "broker left", "the cluster does not name it any more",
+		"look at its log if it should be there")
 }

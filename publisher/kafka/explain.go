@@ -122,6 +122,7 @@ func (p *Publisher) explain(address string, at step, err error) error {
 			"if it wants a client certificate give "+p.names.Of("TLS.Certificates")+"; else check that the port is Kafka's, and "+
 				"the broker's max.connections and max.connections.per.ip")
 	default:
-		return absent("broker unreachable", "it cannot be used", "check that it runs, its address, and the network, TLS and SASL settings")
+		return absent("broker unreachable", "it cannot be used",
+			"check that it runs, its address, and the network, TLS and SASL settings")
 	}
 }

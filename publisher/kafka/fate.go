@@ -28,7 +28,8 @@ func (b *broker) unavailable(alone bool, short, format string, args ...any) erro
 
 // unavailable returns the answer for messages that this partition does not take now.
 func (p *partition) unavailable(short, found string) error {
-	err := publisher.UnavailableError(publisher.ScopeMessage, short, "topic %q partition %d: %s", p.topic, p.index, found)
+	err := publisher.UnavailableError(publisher.ScopeMessage, short, "topic %q partition %d: %s", p.topic, p.index,
+		found)
 	return publisher.WithFate(err, partitionFate(p.topic, p.index))
 }
 
@@ -52,7 +53,8 @@ func (j *job) answer(v verdict, err error) error {
 func (j *job) ambiguous(err error) error {
 	answer := &publisher.Error{
 		Class: publisher.Ambiguous, Short: "no answer",
-		Err: fmt.Errorf("sent to topic %q partition %d without an answer: %w", j.partition.topic, j.partition.index, j.unanswered),
+		Err: fmt.Errorf("sent to topic %q partition %d without an answer: %w", j.partition.topic, j.partition.index,
+			j.unanswered),
 	}
 	if e, ok := errors.AsType[*publisher.Error](err); ok && e.Class != publisher.NotAttempted {
 		answer.Scope, answer.Fate = e.Scope, e.Fate

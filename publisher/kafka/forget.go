@@ -45,7 +45,8 @@ func (c *cluster) forgetIdle(now time.Time) {
 	}
 	c.searched = now
 	for name := range c.states {
-		if now.Sub(c.counts[name].learned) > idleTopic { // the metadata may have refused the topic since, and no call asks for it again
+		// the metadata may have refused the topic since, and no call asks for it again
+		if now.Sub(c.counts[name].learned) > idleTopic {
 			c.forget(name)
 		}
 	}

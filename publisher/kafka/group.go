@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -26,8 +27,8 @@ type group struct {
 // start sends the batches of jobs that have their turn.
 func (c *call) start(ctx context.Context, jobs []*job) {
 	slices.SortFunc(jobs, func(a, b *job) int {
-		return 4*strings.Compare(a.leader.address, b.leader.address) + 2*strings.Compare(a.partition.topic, b.partition.topic) +
-			int(min(max(a.partition.index-b.partition.index, -1), 1))
+		return cmp.Or(strings.Compare(a.leader.address, b.leader.address), strings.Compare(a.partition.topic, b.partition.topic),
+			cmp.Compare(a.partition.index, b.partition.index))
 	})
 	for len(jobs) > 0 {
 		n := 1
@@ -202,9 +203,15 @@ func newRequest(jobs []*job, replication time.Duration) protocol.Message {
 	readers := make([]bytes.Reader, len(jobs))
 	for i, j := range jobs {
 		readers[i].Reset(j.partition.batch.bytes)
-		partitions[i] = rawproduce.RequestPartition{Partition: j.partition.index, RecordSet: protocol.RawRecordSet{Reader: &readers[i]}}
+		partitions[i] = rawproduce.RequestPartition{
+			Partition: j.partition.index,
+			RecordSet: protocol.RawRecordSet{Reader: &readers[i]},
+		}
 		if i == 0 || jobs[i-1].partition.topic != j.partition.topic {
-			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: j.partition.topic, Partitions: partitions[i:i]})
+			request.Topics = append(request.Topics, rawproduce.RequestTopic{
+				Topic:      j.partition.topic,
+				Partitions: partitions[i:i],
+			})
 		}
 		last := &request.Topics[len(request.Topics)-1]
 		last.Partitions = last.Partitions[:len(last.Partitions)+1]

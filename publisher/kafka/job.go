@@ -153,7 +153,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 			return
 		}
 		j.renewed = true
-		j.call.publisher.log.Info("kafka partition begins a new epoch", "topic", p.topic, "partition", p.index, "error", code)
+		j.call.publisher.log.Info("kafka partition begins a new epoch", "topic", p.topic, "partition", p.index,
+			"error", code)
 	case relocate:
 		if j.again {
 			j.fail(j.answer(v, err))
@@ -215,7 +216,8 @@ func (j *job) divide(v verdict, err error) {
 		return
 	}
 	if j.strikes++; j.strikes == maxStrikes {
-		j.fail(publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, v.short, "several messages were refused: %w", err),
+		j.fail(publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, v.short,
+			"several messages were refused: %w", err),
 			partitionFate(p.topic, p.index)))
 	}
 }

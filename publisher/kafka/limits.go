@@ -39,7 +39,10 @@ func (c *call) findLimits(ctx context.Context) {
 	question := &describeconfigs.Request{}
 	for _, name := range names {
 		question.Resources = append(question.Resources,
-			describeconfigs.RequestResource{ResourceType: resourceTopic, ResourceName: name, ConfigNames: []string{sizeSetting}})
+			describeconfigs.RequestResource{
+				ResourceType: resourceTopic, ResourceName: name,
+				ConfigNames: []string{sizeSetting},
+			})
 	}
 	m, err := c.publisher.cluster.ask(ctx, question, false)
 	if err != nil {

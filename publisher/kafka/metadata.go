@@ -191,7 +191,8 @@ func topicError(t *metadata.ResponseTopic) error {
 	case code == kafkago.UnknownTopicOrPartition:
 		return publisher.TopologyError(unknownTopic, "topic %q does not exist, or this client may not see it: create it", t.Name)
 	case code == kafkago.TopicAuthorizationFailed:
-		return publisher.TopologyError("topic not allowed", "topic %q: grant this client WRITE and DESCRIBE: %w", t.Name, code)
+		return publisher.TopologyError("topic not allowed", "topic %q: grant this client WRITE and DESCRIBE: %w",
+			t.Name, code)
 	case code == kafkago.InvalidTopic:
 		return publisher.PermanentError("illegal topic", "topic %q: %w", t.Name, code)
 	case code != 0:
@@ -206,7 +207,8 @@ func topicError(t *metadata.ResponseTopic) error {
 		}
 	}
 	if len(t.Partitions) == 0 {
-		return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q has no partitions yet", t.Name)
+		return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q has no partitions yet",
+			t.Name)
 	}
 	return nil
 }

@@ -85,7 +85,8 @@ func chosen(m *publisher.Message, header string) (partition int32, given bool, e
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
 	if err != nil {
-		return 0, true, publisher.PermanentError("illegal partition", "the header %q names the partition %.40q: write a number from 0",
+		return 0, true, publisher.PermanentError("illegal partition",
+			"the header %q names the partition %.40q: write a number from 0",
 			header, text)
 	}
 	return int32(n), true, nil

@@ -7,7 +7,8 @@ import (
 
 // take returns an idle connection from which the broker reads, or nil. Stale connections have been discarded before.
 func (b *broker) take(now time.Time) *conn {
-	for i := len(b.idle) - 1; i >= 0; i-- { // the most recently used one, so that those that are not needed become stale
+	// the most recently used one, so that those that are not needed become stale
+	for i := len(b.idle) - 1; i >= 0; i-- {
 		if c := b.idle[i]; !now.Before(c.muted) {
 			b.idle = slices.Delete(b.idle, i, i+1)
 			return c

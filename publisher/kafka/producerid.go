@@ -118,7 +118,10 @@ func (p *Publisher) askProducerID(ctx context.Context) (id int64, refusal, err e
 	tick := time.NewTicker(producerIDPause)
 	defer tick.Stop()
 	for tries := 1; ; tries++ {
-		m, err := p.cluster.ask(ctx, &initproducerid.Request{TransactionTimeoutMs: math.MaxInt32, ProducerID: -1, ProducerEpoch: -1}, false)
+		m, err := p.cluster.ask(ctx, &initproducerid.Request{
+			TransactionTimeoutMs: math.MaxInt32, ProducerID: -1,
+			ProducerEpoch: -1,
+		}, false)
 		if errors.Is(err, kafkago.UnsupportedVersion) {
 			return noProducer, err, nil
 		}

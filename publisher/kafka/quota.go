@@ -22,7 +22,8 @@ func (b *broker) throttle(c *conn, pause time.Duration, now time.Time) {
 	case pause > maxThrottle:
 		b.overQuota = now
 		if !logged {
-			b.publisher.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address, "pause",
+			b.publisher.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address,
+				"pause",
 				pause.Round(time.Millisecond))
 		}
 	case logged && now.Sub(b.overQuota) > quotaQuiet:
@@ -39,7 +40,8 @@ func (b *broker) tooLong(s *standing, deadline, now time.Time) error {
 		limit = min(limit, deadline.Sub(now)/2)
 	}
 	if pause := s.paused.Sub(now); pause > 0 && pause > limit {
-		return b.unavailable(false, "throttled", "broker %s asks for a pause of %s: the client's quota is used up", b.address,
+		return b.unavailable(false, "throttled", "broker %s asks for a pause of %s: the client's quota is used up",
+			b.address,
 			pause.Round(time.Millisecond))
 	}
 	return nil

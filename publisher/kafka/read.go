@@ -70,7 +70,8 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 		}
 		for i, leader := range known.leaders {
 			if leader == nil {
-				return nil, fmt.Errorf("partition %d of topic %s has no leader: bring back the brokers that hold it", i, name)
+				return nil, fmt.Errorf("partition %d of topic %s has no leader: bring back the brokers that hold it",
+					i, name)
 			}
 			r := &partitionReader{broker: leader, topic: name, partition: int32(i)}
 			removed, err := r.read(ctx, from, until, do)
@@ -106,7 +107,8 @@ func (p *Publisher) compacted(ctx context.Context, topics []string) (map[string]
 	}
 	for _, r := range answer.(*describeconfigs.Response).Resources {
 		for _, entry := range r.ConfigEntries {
-			found[r.ResourceName] = found[r.ResourceName] || entry.ConfigName == "cleanup.policy" && strings.Contains(entry.ConfigValue, "compact")
+			found[r.ResourceName] = found[r.ResourceName] || entry.ConfigName == "cleanup.policy" &&
+				strings.Contains(entry.ConfigValue, "compact")
 		}
 	}
 	return found, nil
@@ -121,7 +123,9 @@ type partitionReader struct {
 
 // read calls do for the records and returns the time of the first remaining record if any have been removed. That time
 // is far in the future if no record remains.
-func (r *partitionReader) read(ctx context.Context, from, until time.Time, do func(*publisher.Stored)) (removed time.Time, err error) {
+func (r *partitionReader) read(ctx context.Context, from, until time.Time,
+	do func(*publisher.Stored),
+) (removed time.Time, err error) {
 	first, err := r.offset(ctx, firstOffset)
 	if err != nil {
 		return removed, err
@@ -192,9 +196,12 @@ func (r *partitionReader) records(ctx context.Context, at, end int64, do func(*p
 		}
 		m, err := r.broker.ask(ctx, &fetch.Request{
 			ReplicaID: -1, MaxWaitTime: 500, MinBytes: 1, MaxBytes: readBytes,
-			SessionID: -1, SessionEpoch: -1, Topics: []fetch.RequestTopic{{Topic: r.topic, Partitions: []fetch.RequestPartition{{
-				Partition: r.partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1, PartitionMaxBytes: readBytes,
-			}}}},
+			SessionID: -1, SessionEpoch: -1, Topics: []fetch.RequestTopic{{
+				Topic: r.topic,
+				Partitions: []fetch.RequestPartition{{
+					Partition: r.partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1, PartitionMaxBytes: readBytes,
+				}},
+			}},
 		}, true)
 		if err != nil {
 			return err
@@ -211,14 +218,17 @@ func (r *partitionReader) records(ctx context.Context, at, end int64, do func(*p
 		if err != nil || !more {
 			return err
 		}
-		at = max(next, at+1) // the entry at this offset is not a record: the end of a transaction, or a remnant of compaction
+		// the entry at this offset is not a record: the end of a transaction, or a remnant of compaction
+		at = max(next, at+1)
 	}
 	return nil
 }
 
 // each calls a function for the records of an answer that lie in a range of offsets, until the function returns false.
 // It returns the offset after the last record, and releases the memory of all records.
-func each(records protocol.RecordReader, at, end int64, do func(*protocol.Record) bool) (next int64, more bool, err error) {
+func each(records protocol.RecordReader, at, end int64, do func(*protocol.Record) bool) (next int64, more bool,
+	err error,
+) {
 	next, more = at, true
 	for records != nil {
 		record, err := records.ReadRecord()
@@ -232,7 +242,8 @@ func each(records protocol.RecordReader, at, end int64, do func(*protocol.Record
 			more = do(record)
 		}
 		next = max(next, record.Offset+1)
-		for _, b := range slices.DeleteFunc([]protocol.Bytes{record.Key, record.Value}, func(b protocol.Bytes) bool { return b == nil }) {
+		for _, b := range slices.DeleteFunc([]protocol.Bytes{record.Key, record.Value},
+			func(b protocol.Bytes) bool { return b == nil }) {
 			_ = b.Close() // memory only
 		}
 	}

@@ -9,15 +9,17 @@ import (
 // A request is something to send to a broker, and later its outcome. From post until it is received from back, it
 // belongs to the broker's goroutine.
 type request struct {
-	message  protocol.Message
-	back     chan<- *request // has room for the request
-	group    *group          // group whose batches it carries; nil for a question, which is small and harmless to ask twice
-	size     int             // total size of the batches
-	since    time.Time       // start of its call: if other brokers have answered since, the call must not wait for long
-	deadline time.Time       // deadline of the caller; zero if there is none
-	limit    time.Duration   // time limit for an answer
-	patient  bool            // not given up before the limit, because the broker would not recognise the batches if they were sent again
-	dial     bool            // dial even if a dial has just failed, and wait for the result
+	message protocol.Message
+	back    chan<- *request // has room for the request
+	// group whose batches it carries; nil for a question, which is small and harmless to ask twice
+	group    *group
+	size     int           // total size of the batches
+	since    time.Time     // start of its call: if other brokers have answered since, the call must not wait for long
+	deadline time.Time     // deadline of the caller; zero if there is none
+	limit    time.Duration // time limit for an answer
+	// not given up before the limit, because the broker would not recognise the batches if they were sent again
+	patient bool
+	dial    bool // dial even if a dial has just failed, and wait for the result
 
 	posted    time.Time
 	sent      time.Time     // zero if not sent yet

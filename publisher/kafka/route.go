@@ -53,7 +53,8 @@ func (c *call) findTopics(ctx context.Context) bool {
 			} else if err != nil {
 				u.err = c.publisher.unreached(err)
 			} else if u.err = refused[name]; u.err == nil {
-				u.err = publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q: the broker left it out of its answer", name)
+				u.err = publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
+					"topic %q: the broker left it out of its answer", name)
 			}
 		}
 	}
@@ -111,7 +112,8 @@ func (c *call) target(i int32) (target, error) {
 		return target{}, err
 	}
 	if c.publisher.config.Compression == 0 && bodySize(m) > maxRecordBytes {
-		return target{}, publisher.PermanentError("message too large", "a record of %d bytes is larger than any Kafka request", bodySize(m))
+		return target{}, publisher.PermanentError("message too large",
+			"a record of %d bytes is larger than any Kafka request", bodySize(m))
 	}
 	index := c.byName[m.Topic]
 	u := &c.topics[index]
@@ -154,7 +156,8 @@ func (c *call) target(i int32) (target, error) {
 // since it was asked for, and may still grow.
 func (c *call) beyond(t *topic, partition int32) error {
 	if c.publisher.cluster.doubt(t, doubtTTL, c.now) {
-		return publisher.UnavailableError(publisher.ScopeMessage, "no such partition", "topic %q had no partition %d a while ago",
+		return publisher.UnavailableError(publisher.ScopeMessage, "no such partition",
+			"topic %q had no partition %d a while ago",
 			t.name, partition)
 	}
 	return publisher.RefusedError("no such partition",

@@ -90,7 +90,8 @@ func (c *call) lookAfter(now time.Time) {
 		if !c.returned || j.partition.turn.stands(now) < patience {
 			return nil
 		}
-		return j.leader.unavailable(false, "partition busy", "topic %q partition %d: an earlier call still waits for its leader's answer",
+		return j.leader.unavailable(false, "partition busy",
+			"topic %q partition %d: an earlier call still waits for its leader's answer",
 			j.partition.topic, j.partition.index)
 	})
 }

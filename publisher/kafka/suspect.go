@@ -124,7 +124,8 @@ func (b *broker) unanswered(r *request, now time.Time) {
 
 // mute returns the failure of a broker that can be reached and does not answer.
 func (b *broker) mute() error {
-	return b.publisher.failed(b.address, "no answer", "it takes requests and does not answer them", "look at its log and its disks")
+	return b.publisher.failed(b.address, "no answer", "it takes requests and does not answer them",
+		"look at its log and its disks")
 }
 
 // isAway reports whether the last dial failed or the last request was not answered.

@@ -82,9 +82,11 @@ func (a *Attempt) Network(err error) *Failure {
 	_, dns := errors.AsType[*net.DNSError](err)
 	switch {
 	case dns:
-		return a.Failed("unknown host", "its host name cannot be resolved", "correct the host in "+a.Servers+", or the name service", nil)
+		return a.Failed("unknown host", "its host name cannot be resolved",
+			"correct the host in "+a.Servers+", or the name service", nil)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return a.FailedAbsent("connection refused", "nothing listens there", "check that it runs, and host and port in "+a.Servers, nil)
+		return a.FailedAbsent("connection refused", "nothing listens there",
+			"check that it runs, and host and port in "+a.Servers, nil)
 	case network.TimedOut(err):
 		return a.Silent()
 	}
@@ -133,8 +135,9 @@ func (a *Attempt) TLS(err error) *Failure {
 
 // Refused returns the failure of a TLS session that the other side has ended.
 func (a *Attempt) Refused(err error) *Failure {
-	return a.Failed("TLS refused", "it ended the TLS session", "give a client certificate that it trusts and that has not expired as "+
-		a.Names.Of("TLS.Certificates")+", and check the port", err)
+	return a.Failed("TLS refused", "it ended the TLS session",
+		"give a client certificate that it trusts and that has not expired as "+
+			a.Names.Of("TLS.Certificates")+", and check the port", err)
 }
 
 func second(t time.Time) string { return t.UTC().Format(time.RFC3339) }

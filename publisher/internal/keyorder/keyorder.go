@@ -1,8 +1,9 @@
 // Package keyorder finds the messages of one call of Publish that share an ordering key, so that a publisher can keep
 // their order.
 //
-// How they keep it is their own: the records of a key stay in order within a partition's batch in Kafka, whereas NATS and
-// RabbitMQ get the next message of a key when the previous one is accepted, or a whole run of them in an atomic batch.
+// How they keep it is their own: the records of a key stay in order within a partition's batch in Kafka, whereas NATS
+// and RabbitMQ get the next message of a key when the previous one is accepted, or a whole run of them in an atomic
+// batch.
 package keyorder
 
 import (

@@ -19,7 +19,8 @@ func TimedOut(err error) bool {
 
 // Ended reports whether the other side has ended the connection, in an orderly way or not.
 func Ended(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
 }
 
 // RefusedTLS reports whether the other side has ended a TLS session with an alert. In TLS 1.3, the alert for a missing
