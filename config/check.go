@@ -120,6 +120,9 @@ const databaseForms = "write postgres://user:password@host:5432/database or host
 
 // CheckDatabase checks a connection string. Its errors contain no part of it that could be a password.
 func CheckDatabase(text string) error {
+	if quoted(text) {
+		return errQuoted
+	}
 	if isDatabaseURL(text) {
 		u, err := splitURL(text)
 		if err != nil {

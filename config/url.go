@@ -23,6 +23,7 @@ type urlParts struct {
 var (
 	schemePattern  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]{0,19}$`)
 	errNoURL       = errors.New("is not a URL")
+	errQuoted      = errors.New("begins with a quote or a blank, which is part of the value here; remove it, also at the end")
 	errURLBlank    = errors.New("contains a space or a control character; remove it, or percent-encode it in a password")
 	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords, write / as %2F, ? as %3F, # as %23 and @ as %40")
 	errURLUsers    = errors.New("names a user for several hosts; write the user once, before the first host: " +
@@ -30,8 +31,16 @@ var (
 	errURLEscape = errors.New("has a % that does not start a percent-encoded character; write % as %25")
 )
 
+// quoted reports whether a value begins as no URL and no DSN does. Files of variables for containers keep quotes, unlike a shell.
+func quoted(text string) bool {
+	return strings.IndexAny(text, `"'`) == 0 || !isDatabaseURL(text) && isDatabaseURL(strings.TrimSpace(text))
+}
+
 // splitURL splits a URL into its parts. Its errors contain no part of the text, which may be a misplaced password.
 func splitURL(text string) (urlParts, error) {
+	if quoted(text) {
+		return urlParts{}, errQuoted
+	}
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return urlParts{}, errURLBlank
 	}
