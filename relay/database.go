@@ -3,6 +3,8 @@ package relay
 import (
 	"log/slog"
 	"sync"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // database records whether the database last answered, separately for reads and for writes, and logs when that changes.
@@ -15,15 +17,28 @@ type database struct {
 	trouble bool          // trouble has been logged
 }
 
+// unwritable reports whether the server accepts no write to a set of columns at present. Nothing is published for it meanwhile:
+// what cannot be marked would be published again after a restart.
+func (d *database) unwritable(state int) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return outbox.Unwritable(d.writes[state])
+}
+
 // read records the result of a read.
-func (d *database) read(err error) { d.report(func() { d.reads = err }) }
+func (d *database) read(err error) {
+	if outbox.Transient(err) {
+		err = nil
+	}
+	d.report(func() { d.reads = err })
+}
 
 // wrote records the result of a write to a set of columns. A successful write to another set says nothing about this
 // one.
 func (d *database) wrote(state int, err error) {
 	d.report(func() {
 		delete(d.writes, state)
-		if err != nil {
+		if err != nil && !outbox.Transient(err) {
 			if d.writes == nil {
 				d.writes = map[int]error{}
 			}

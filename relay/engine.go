@@ -36,6 +36,7 @@ type engine struct {
 	batches   []chan []*dispatch.Row // one channel for each lane
 	answers   chan answered
 	settled   chan dispatch.Outcome
+	state     int   // number of the set of columns that it writes
 	settling  int   // number of rows whose outcome is being written
 	outdated  error // why the loop ends by itself
 	abandoned bool  // nothing can be written any more
@@ -63,7 +64,7 @@ func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits
 	}
 	e := &engine{
 		engines: es, to: to, ownership: es.owners[to], hints: make(chan string, 1), answers: make(chan answered),
-		settled: make(chan dispatch.Outcome, 2),
+		settled: make(chan dispatch.Outcome, 2), state: state,
 	}
 	e.writer = es.settlement.NewWriter(state, limits, to.measured, e.settled)
 	f := feed.New(table, limits.Batch, limits.Rows, interval, es.config.idlePause(), time.Now())

@@ -98,8 +98,11 @@ func (e *engine) own() (moved <-chan struct{}) {
 	return moved
 }
 
-// mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted.
-func (e *engine) mayPublish(now time.Time) bool { return now.Before(e.ownership.Trusted()) }
+// mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted, and that rows can be
+// marked.
+func (e *engine) mayPublish(now time.Time) bool {
+	return now.Before(e.ownership.Trusted()) && !e.database.unwritable(e.state)
+}
 
 // publishMore gives every idle worker its next batch.
 func (e *engine) publishMore(now time.Time) {

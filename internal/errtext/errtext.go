@@ -5,6 +5,8 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Line returns an error's text on one line, the same text for the same problem. Several attempts at a connection, with and
@@ -29,6 +31,8 @@ func lasting(err error) string {
 	text := err.Error()
 	visit(err, func(e error) {
 		switch e := e.(type) { //nolint:errorlint // visit unwraps
+		case *pgconn.PgError:
+			text = strings.ReplaceAll(text, e.Error(), e.Error()+more(e))
 		case *net.OpError:
 			if e.Source != nil && e.Addr != nil {
 				without := *e
@@ -43,6 +47,23 @@ func lasting(err error) string {
 			}
 		}
 	})
+	return text
+}
+
+// more is what a server's error says besides its message, in the way of PostgreSQL's own clients: the detail and the hint. They
+// are left out where they may hold values of a row (of data exceptions, constraints and checks), or whatever a function in
+// the database puts there, and where they differ each time (of deadlocks, with process ids).
+func more(e *pgconn.PgError) (text string) {
+	if len(e.Code) != 5 || e.Where != "" || e.InternalQuery != "" ||
+		slices.Contains([]string{"21", "22", "23", "27", "40", "44", "P0"}, e.Code[:2]) {
+		return ""
+	}
+	if e.Detail != "" {
+		text = "; detail: " + e.Detail
+	}
+	if e.Hint != "" {
+		text += "; hint: " + e.Hint
+	}
 	return text
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 func TestLine(t *testing.T) {
@@ -32,6 +33,16 @@ func TestLine(t *testing.T) {
 			"lookup db on 10.0.0.10:53: timeout",
 		},
 		{&net.DNSError{Name: "db", Err: "no such host", IsNotFound: true}, "lookup db: no such host"},
+		{
+			fmt.Errorf("settle rows: %w", &pgconn.PgError{Severity: "ERROR", Code: "55000", Message: "no", Detail: "Why.", Hint: "Do."}),
+			"settle rows: ERROR: no (SQLSTATE 55000); detail: Why.; hint: Do.",
+		},
+		{&pgconn.PgError{Severity: "ERROR", Code: "23505", Message: "no", Detail: "Key (card)=(4111) exists."}, "ERROR: no (SQLSTATE 23505)"},
+		{&pgconn.PgError{Severity: "ERROR", Code: "22P02", Message: "no", Hint: "4111"}, "ERROR: no (SQLSTATE 22P02)"},
+		{
+			&pgconn.PgError{Severity: "ERROR", Code: "55000", Message: "no", Detail: "4111", Where: "PL/pgSQL function f()"},
+			"ERROR: no (SQLSTATE 55000)",
+		},
 	} {
 		if got := Line(c.err); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,13 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 		}
 	}
 	e.doorbell(channel)
+	marks, refusals, err := t.checkWrites(ctx, conn.Conn())
+	if problem := cmp.Or(marks, refusals); problem != nil {
+		e.found = append(e.found, findings([]*SetupError{problem})...)
+	}
+	if err != nil {
+		return t, e.found, err
+	}
 	e.found = append(e.found, views(r, config)...)
 	e.txid()
 	return t, e.found, nil

@@ -295,7 +295,7 @@ func TestExamineRights(t *testing.T) {
 		t.Errorf("with the grants: %+v", worse(found))
 	}
 	s.Exec(t, "alter table outbox_messages enable row level security")
-	if table, found = look(); table == nil || len(worse(found)) != 1 || !strings.Contains(worse(found)[0].Found, "row security") {
+	if table, found = look(); table == nil || len(worse(found)) != 2 || !strings.Contains(worse(found)[0].Found, "row security") {
 		t.Errorf("with row security: %+v", worse(found))
 	}
 }

@@ -103,6 +103,7 @@ func TestPlanOfFailedRowsOfAnEmptyTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	plans.take()
 	for _, q := range []Query{{Limit: 1000}, {Limit: 1000, Back: time.Minute}} {
 		if _, err := table.Failed(t.Context(), q); err != nil {
 			t.Fatal(err)

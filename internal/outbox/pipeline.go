@@ -58,11 +58,7 @@ func (t *Table) beginPlain(ctx context.Context, conn *pgx.Conn, l limits) *pipel
 		settings[2] = []byte("off")
 	}
 	p := &pipeline{table: t, conn: conn}
-	if !pgsession.IsOwn(conn) {
-		for _, s := range pgsession.First() {
-			p.silently(s.SQL, s.Parameters)
-		}
-	}
+	p.ownSettings()
 	statement := t.limits
 	switch {
 	case l.generic && l.inOrder:
@@ -101,6 +97,16 @@ func (p *pipeline) add(statement string, parameters [][]byte, formats, results [
 	}
 	p.batch.ExecPrepared(name, parameters, formats, results)
 	p.added = append(p.added, true)
+}
+
+// ownSettings begins the transaction with the relay's settings, unless the session has them.
+func (p *pipeline) ownSettings() {
+	if pgsession.IsOwn(p.conn) {
+		return
+	}
+	for _, s := range pgsession.First() {
+		p.silently(s.SQL, s.Parameters)
+	}
 }
 
 // silently adds a statement whose result means nothing. Its parameters are in text form.

@@ -54,6 +54,7 @@ func TestPlansWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	plans.take()
 	first := read(t, table, Query{Limit: 100, Horizon: true})
 	read(t, table, Query{Limit: 100, After: first.End})
 	recent := first.Rows[50].Position.Ordinal

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -24,6 +25,7 @@ const (
 	checkTable   = "table"
 	checkColumns = "columns"
 	checkRights  = "rights"
+	checkWrites  = "writes"
 )
 
 func problem(check, remedy, format string, args ...any) *SetupError {
@@ -107,6 +109,22 @@ func Rejected(err error) bool {
 	}
 	// Any other error that a function raises is about the row for which it was called.
 	return within(e) || checked(e) || e.Code == "0A000" && e.Routine == "RewriteQuery" // a rule that a refusal cannot pass
+}
+
+// Unwritable reports whether err says that the server understands a write and accepts it for no row, until the table, the rights
+// or the server are changed: there is no replica identity, or transactions are read-only, for example.
+func Unwritable(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && !Rejected(err) && !Locked(err) && !unprepared(err) && (!passing(e.Code) || e.Code == readOnlyTransaction)
+}
+
+const readOnlyTransaction = "25006"
+
+// Transient reports whether err says that another transaction was in the way, and that the same statement may succeed at once: a
+// serialization failure or a deadlock. The database answers as it should.
+func Transient(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && strings.HasPrefix(e.Code, "40") && !within(e) // a trigger may raise it each time
 }
 
 // TimedOut reports whether err says that a statement has exceeded its time limit. With fewer rows it may end in time.

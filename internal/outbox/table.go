@@ -100,6 +100,19 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		return nil, problem
 	}
 	t.lacks = lacks(relation, t.mapping, config, t.view)
+	if !config.Looks {
+		marks, refusals, err := t.checkWrites(ctx, conn.Conn())
+		switch {
+		case err != nil:
+			return nil, err
+		case marks != nil:
+			return nil, marks
+		case refusals != nil:
+			t.lacks = append(t.lacks, finding.Finding{
+				Severity: finding.Warning, Check: refusals.Check, Subject: t.Name(), Found: refusals.Problem, Remedy: refusals.Remedy,
+			})
+		}
+	}
 	return t, nil
 }
 
