@@ -68,13 +68,9 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb(), rows(choice.Rows()))
 			return nil
 		}
-		if choice.Rows() > 1 && !c.yes {
-			if !isTerminal(cmd.InOrStdin()) {
-				return usageError(fmt.Errorf("this would %s %d rows, but there is no terminal for confirmation; use --yes, or --dry-run to list them",
-					change.Verb(), choice.Rows()))
-			}
-			if !ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), fmt.Sprintf("%s %d rows?", change.Verb(), choice.Rows())) {
-				return errRefused
+		if choice.Rows() > 1 {
+			if err := c.confirm(cmd, change.Verb(), rows(choice.Rows())); err != nil {
+				return err
 			}
 		}
 		bar := newProgressBar(cmd.ErrOrStderr(), choice.Rows())
@@ -104,14 +100,32 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			return fmt.Errorf("%w; %d rows were changed before; run the command again for the others", err, result.Changed)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done(), rows(result.Changed))
-		switch {
-		case result.Left > 0:
+		if result.Left > 0 {
 			return unfinishedError(fmt.Errorf("stopped with %s left; run the command again for them", rows(result.Left)))
-		case result.Locked > 0:
-			return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them", rows(result.Locked)))
 		}
-		return nil
+		return lockedError(result.Locked)
 	})
+}
+
+// confirm asks whether rows are to be changed, unless the flags say so.
+func (c *changing) confirm(cmd *cobra.Command, verb, what string) error {
+	switch {
+	case c.yes:
+		return nil
+	case !isTerminal(cmd.InOrStdin()):
+		return usageError(fmt.Errorf("this would %s %s, but there is no terminal for confirmation; use --yes, or --dry-run to list them", verb, what))
+	case !ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), verb+" "+what+"?"):
+		return errRefused
+	}
+	return nil
+}
+
+// lockedError reports rows that another session keeps locked, if there are any.
+func lockedError(locked int64) error {
+	if locked == 0 {
+		return nil
+	}
+	return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them", rows(locked)))
 }
 
 func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) error {

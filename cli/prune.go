@@ -18,9 +18,9 @@ import (
 const pruneRest = 1
 
 func (p *program) pruneCommand() *cobra.Command {
-	var flags selection
+	var flags changing
 	var older config.Duration
-	failed, dryRun, yes, asJSON := false, false, false, false
+	failed := false
 	cmd := &cobra.Command{
 		Use:        "prune --older-than D",
 		SuggestFor: []string{"purge", "cleanup", "clean", "delete", "vacuum"},
@@ -53,31 +53,31 @@ not configured.
 				Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: chosen,
 				Rest: func() float64 { return pruneRest },
 			}
-			if !dryRun && !yes {
-				if yes, err = confirmPrune(cmd, p); err != nil || !yes {
+			if !flags.dryRun && !flags.yes {
+				if err := flags.confirmPrune(cmd, p); err != nil {
 					return err
 				}
 			}
 			bar := newCounter(errs)
 			encoder, action := json.NewEncoder(printable.JSON(out)), "deleted"
-			if p.DryRun = dryRun; dryRun {
+			if p.DryRun = flags.dryRun; p.DryRun {
 				action = "delete"
 			}
-			if asJSON {
+			if flags.json {
 				p.Row = func(id string) error {
 					return encoder.Encode(struct {
 						ID     string `json:"id"`
 						Action string `json:"action"`
 						DryRun bool   `json:"dry_run,omitempty"`
-					}{id, action, dryRun})
+					}{id, action, p.DryRun})
 				}
-			} else if dryRun {
+			} else if p.DryRun {
 				p.Row = func(id string) error { _, err := fmt.Fprintln(out, printable.Text(id)); return err }
 			}
 			p.Done = bar.show
 			locked := int64(0)
 			p.Locked = func(rows int64) { locked = rows }
-			verb := map[bool]string{false: "dropped", true: "would drop"}[dryRun]
+			verb := map[bool]string{false: "dropped", true: "would drop"}[p.DryRun]
 			p.Dropped = func(partition string) { bar.clear(); fmt.Fprintf(errs, "%s partition %s\n", verb, partition) }
 			deleted, err := p.Run(cmd.Context())
 			bar.clear()
@@ -89,57 +89,43 @@ not configured.
 			}
 			stopped := cmd.Context().Err() != nil
 			switch {
-			case dryRun && stopped:
+			case p.DryRun && stopped:
 				fmt.Fprintf(errs, "found before it was stopped: %s; nothing was changed\n", rows(deleted))
-			case dryRun:
+			case p.DryRun:
 				fmt.Fprintf(errs, "would delete %s; nothing was changed\n", rows(deleted))
 			default:
 				fmt.Fprintf(errs, "deleted: %s\n", rows(deleted))
 			}
-			switch {
-			case stopped:
+			if stopped {
 				return unfinishedError(errors.New("stopped before all was done; run it again for the rest"))
-			case locked > 0:
-				return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them", rows(locked)))
 			}
-			return nil
+			return lockedError(locked)
 		},
 	}
 	flags.add(p, cmd, "inserted")
 	cmd.Flags().Var(&older, "older-than", "for how long rows must have been done, such as 7d")
 	cmd.Flags().Lookup("older-than").DefValue = ""
 	cmd.Flags().BoolVar(&failed, "failed", false, "also delete rows that failed so long ago")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be deleted, and delete nothing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each row, for machines")
 	return cmd
 }
 
 // confirmPrune counts the rows that would be deleted, and asks for confirmation if there are several.
-func confirmPrune(cmd *cobra.Command, p *operate.Prune) (yes bool, err error) {
+func (c *changing) confirmPrune(cmd *cobra.Command, p *operate.Prune) error {
 	counting := *p
 	partitions := 0
 	counting.DryRun, counting.Dropped = true, func(string) { partitions++ }
 	n, err := counting.Run(cmd.Context())
 	if err != nil {
-		return false, selectionError(err)
+		return selectionError(err)
 	}
 	if cmd.Context().Err() != nil {
-		return false, unfinishedError(errors.New("stopped while the rows were counted; nothing was changed"))
+		return unfinishedError(errors.New("stopped while the rows were counted; nothing was changed"))
 	}
 	what := rows(n)
 	if partitions > 0 {
 		what += " in whole partitions, of which there are " + fmt.Sprint(partitions) + ", and others"
+	} else if n <= 1 {
+		return nil
 	}
-	switch {
-	case n <= 1 && partitions == 0:
-		return true, nil
-	case !isTerminal(cmd.InOrStdin()):
-		return false, usageError(fmt.Errorf(
-			"this would delete %s, but there is no terminal for confirmation; use --yes, or --dry-run to list them",
-			what))
-	case !ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), "delete "+what+"?"):
-		return false, errRefused
-	}
-	return true, nil
+	return c.confirm(cmd, "delete", what)
 }
