@@ -113,20 +113,12 @@ func (p *Publisher) remember(failed error) {
 	p.failed = failed
 }
 
-// stillDialing returns the answer for a call whose time is over while another call still makes the connection. It is
-// the failure of the last connection, or else that the host does not answer. If nothing changes, the other call will
-// return the same, so that the log does not alternate between two texts. stillDialing returns err if no host was tried
-// yet.
+// stillDialing returns the answer for a call whose time is over while another call still makes the connection: the
+// failure of the last connection, so that the log does not alternate between two texts, or else err.
 func (p *Publisher) stillDialing(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.failed != nil:
-		return p.failed
-	case p.trying != nil:
-		return p.trying.explain(context.DeadlineExceeded)
-	}
-	return err
+	return cmp.Or(p.failed, err)
 }
 
 // abortable stores the function with which Close ends the dial under way. It reports false if Close was called already.
@@ -199,9 +191,6 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 		return nil, err
 	}
 	a := &attempt{uri: uri, secure: uri.Scheme == "amqps", token: p.config.Tokens != nil, names: p.names}
-	p.mu.Lock()
-	p.trying = &attempt{uri: uri, secure: a.secure, token: a.token, names: p.names}
-	p.mu.Unlock()
 	for _, way := range config.SASL {
 		a.mechanisms = append(a.mechanisms, way.Mechanism())
 	}

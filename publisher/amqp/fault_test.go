@@ -77,6 +77,34 @@ func TestNackHoldsTopic(t *testing.T) {
 	}
 }
 
+// A queue that is full for long may give a copy of each rejected message to another queue (reject-publish-dlx), also on
+// the default exchange. Its tries then count as copies, and so become rare, until it takes a message.
+func TestTriesOfAFullQueueBecomeRare(t *testing.T) {
+	t.Parallel()
+	var free atomic.Bool
+	f := newFake(t, listen(t), func(m *sent) {
+		if free.Load() {
+			m.ack()
+		} else {
+			m.nack()
+		}
+	})
+	p := f.open(t, "")
+	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 1, "full"))[0] }
+	for range 2 {
+		for try := 1; try <= 30; try++ {
+			err := publish()
+			want(t, "a message for the full queue", err, publisher.Unavailable)
+			if publisher.Repeats(err) != (try >= 20) {
+				t.Errorf("try %d may leave a copy: %t", try, publisher.Repeats(err))
+			}
+		}
+		free.Store(true)
+		want(t, "a message that it takes", publish(), publisher.Accepted)
+		free.Store(false)
+	}
+}
+
 func TestReturnedIsNeverAccepted(t *testing.T) {
 	t.Parallel()
 	const n = 400

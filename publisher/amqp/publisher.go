@@ -78,7 +78,6 @@ type Publisher struct {
 	closed bool
 	abort  context.CancelFunc // ends the dial under way, if any
 	failed error              // why the last connection could not be made or was of no use; changed only with the token
-	trying *attempt           // the last attempt that was begun, for its address
 
 	routes routes
 	kept   confirms

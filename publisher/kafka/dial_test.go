@@ -2,10 +2,13 @@ package kafka
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,5 +154,28 @@ func TestNothingBeginsAtTheEndOfADeadline(t *testing.T) {
 	cancel()
 	if !over(ctx) {
 		t.Error("an ended context counts as going on")
+	}
+}
+
+// An address that only the cluster names is not looked for in the settings, and a broker that ends connections at once may
+// have a limit of them.
+func TestExplanationsOfAddresses(t *testing.T) {
+	t.Parallel()
+	p := New(Config{Brokers: []string{"configured:9092"}})
+	t.Cleanup(func() { _ = p.Close() })
+	for _, test := range []struct {
+		address string
+		at      step
+		err     error
+		says    string
+	}{
+		{"configured:9092", stepDial, syscall.ECONNREFUSED, "host and port in Brokers"},
+		{"advertised:9092", stepDial, syscall.ECONNREFUSED, "advertised.listeners"},
+		{"advertised:9092", stepDial, context.DeadlineExceeded, "advertised.listeners"},
+		{"configured:9092", stepVersions, io.EOF, "max.connections.per.ip"},
+	} {
+		if text := p.explain(test.address, test.at, test.err).Error(); !strings.Contains(text, test.says) {
+			t.Errorf("%q does not speak of %s", text, test.says)
+		}
 	}
 }
