@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,8 @@ type pipeline struct {
 	results *pgconn.MultiResultReader
 	// partitions is the condition on partitions, followed by and; it stands in place of each [partitionMark].
 	partitions string
-	at         int // index of the next result
+	limited    bool // the connection has the limits already, so that no result comes for them
+	at         int  // index of the next result
 }
 
 // begin is beginPlain, with the partitions that the statements have to name.
@@ -47,9 +49,9 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 func (t *Table) beginPlain(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	var settings [3][]byte
 	if deadline, ok := ctx.Deadline(); ok {
-		settings[0] = milliseconds(time.Until(deadline) * 9 / 10)
+		settings[0] = milliseconds(roundly(time.Until(deadline) * 9 / 10))
 		// The wait for the table's lock does not show how long the statement takes.
-		settings[1] = milliseconds(time.Until(deadline) * 8 / 10)
+		settings[1] = milliseconds(roundly(time.Until(deadline) * 8 / 10))
 	}
 	if l.lock > 0 {
 		settings[1] = milliseconds(l.lock)
@@ -66,8 +68,30 @@ func (t *Table) beginPlain(ctx context.Context, conn *pgx.Conn, l limits) *pipel
 	case l.seen:
 		statement = t.limitsSeen
 	}
+	if t.prepares && !l.seen && pgsession.IsOwn(conn) {
+		statement = strings.ReplaceAll(statement, ", true)", ", false)")
+		wanted := statement + string(bytes.Join(settings[:], []byte(" ")))
+		data := conn.PgConn().CustomData()
+		if p.limited = data[limitsKey] == wanted; p.limited {
+			return p
+		}
+		data[limitsKey] = wanted
+	}
 	p.add(statement, settings[:], nil, nil)
 	return p
+}
+
+// limitsKey is the key under which a connection that is not behind a pooler keeps which limits it has. Setting them takes the server
+// longer than an idle poll, so they stay until others are wanted.
+const limitsKey = "outbox-relay: limits"
+
+// roundly rounds a duration down to two digits, so that equal time limits look equal.
+func roundly(d time.Duration) time.Duration {
+	unit := time.Millisecond
+	for d >= 100*unit {
+		unit *= 10
+	}
+	return d.Truncate(unit)
 }
 
 // preparedKey is the key under which a connection keeps the names of its prepared statements.
@@ -135,6 +159,10 @@ func (p *pipeline) next() *pgconn.ResultReader {
 // line returns the texts of the next result, which is one row: at first the result of setting the limits. It is nil if the
 // server has not got that far.
 func (p *pipeline) line() (texts []string) {
+	if p.limited {
+		p.limited = false
+		return nil
+	}
 	result := p.next()
 	if result == nil {
 		return nil
@@ -153,6 +181,7 @@ func (p *pipeline) line() (texts []string) {
 // failed returns the error to report for an error of the pipeline. It closes the connection if its prepared statements may be invalid: they
 // were being prepared, another session has removed them, or the table has changed.
 func (p *pipeline) failed(ctx context.Context, err error) error {
+	delete(p.conn.PgConn().CustomData(), limitsKey) // the server has taken them back
 	if p.table.prepares && (p.fresh || unprepared(err) || Changed(err)) {
 		if unprepared(err) {
 			err = fmt.Errorf("the statements are prepared again: %w", err)

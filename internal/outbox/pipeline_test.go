@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
@@ -89,5 +90,45 @@ func TestPreparedStatementsThatAreLost(t *testing.T) {
 				t.Errorf("read %d rows", len(rows))
 			}
 		})
+	}
+}
+
+// A session of the relay's own keeps its limits until other ones are wanted, and statements that are planned once. After an error the
+// limits are set again, since the server has taken them back.
+func TestLimitsStayWithTheSession(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, recommended())
+	s.Pool = s.PoolWith(t, func(c *pgxpool.Config) { c.MaxConns, c.AfterConnect = 1, pgsession.Own })
+	table := open(t, s, Config{})
+	limit := func() string { return query[string](t, s, "select current_setting('enable_sort')")[0] }
+	for range 10 {
+		tail(t, table, TailQuery{})
+	}
+	used := query[int64](t, s, `select generic_plans from pg_prepared_statements where statement like '%outbox_messages%' and custom_plans = 0
+		union all select generic_plans + custom_plans from pg_prepared_statements where statement like '%set_config%'`)
+	if len(used) != 2 || used[0] != 10 || used[1] != 1 {
+		t.Errorf("used %d times", used)
+	}
+	if got := limit(); got != "off" {
+		t.Errorf("after a read enable_sort is %s", got)
+	}
+	if _, err := table.Count(t.Context()); err != nil { // in the order of the same index
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: "no uuid", Attempt: 1}}); err == nil {
+			t.Fatal("written")
+		}
+		if tail(t, table, TailQuery{}); limit() != "off" {
+			t.Error("after an error and a read enable_sort is on")
+		}
+	}
+	if _, _, err := table.Refuse(t.Context(), nil); err != nil || limit() != "on" {
+		t.Errorf("after a write enable_sort is %s, %v", limit(), err)
+	}
+	tail(t, table, TailQuery{})
+	if got := limit(); got != "off" {
+		t.Errorf("at last enable_sort is %s", got)
 	}
 }

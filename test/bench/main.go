@@ -56,6 +56,7 @@ var studies = []study{
 		name: "due", about: "rows that become due while a million are scheduled for later and others flow", rows: 1_000_000, rounds: 1,
 		broker: "nats", run: dueStudy,
 	},
+	{name: "partitions", about: "statements on a table by day, beside a table without partitions", rounds: 3, run: partitionsStudy},
 	{name: "idle", about: "an owner and a standby with nothing to do, for a minute", broker: "nats", run: idleStudy},
 	{
 		name: "takeover", about: "kill -9 of one of two replicas under 1,000 rows/s", rows: 12_000, rounds: 5, broker: "kafka",
