@@ -48,7 +48,8 @@ func TestSettingNames(t *testing.T) {
 // An error names the variables with which a destination was configured, and prefers its own ones to the common ones.
 func TestSettingNamesOfDestination(t *testing.T) {
 	for name, value := range map[string]string{
-		"DESTINATIONS": "orders,audit,rest", "DATABASE_URL": "postgres://h/d", "PUBLISH_URL": "kafka+tls://k", "KAFKA_SASL_MECHANISM": "PLAIN",
+		"DESTINATIONS": "orders,audit,rest", "DESTINATION_ORDERS_TOPICS": "order.*", "DESTINATION_AUDIT_TOPICS": "audit.*",
+		"DATABASE_URL": "postgres://h/d", "PUBLISH_URL": "kafka+tls://k", "KAFKA_SASL_MECHANISM": "PLAIN",
 		"KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p", "DESTINATION_AUDIT_PUBLISH_URL": "nats://n", "DESTINATION_AUDIT_NATS_TOKEN": "t",
 		"DESTINATION_REST_PUBLISH_URL": "amqp://a", "DESTINATION_REST_AMQP_OAUTH_TOKEN_URL": "https://id/token",
 		"DESTINATION_REST_AMQP_OAUTH_CLIENT_ID": "c", "DESTINATION_REST_AMQP_OAUTH_CLIENT_SECRET": "s",

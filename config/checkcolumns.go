@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
@@ -15,6 +16,7 @@ func checkStates(cfg *Config, scopes []*scope) {
 	for i, s := range scopes {
 		d := &cfg.Destinations[i]
 		checkOrigin(cfg, d, s)
+		checkRows(cfg, scopes, i)
 		if d.Columns == nil {
 			continue
 		}
@@ -65,6 +67,37 @@ func checkOrigin(cfg *Config, d *Destination, s *scope) {
 			s.bad(key, "names %s, whose columns do not include failed_at, so that no row fails there; add failed_at to them", name)
 		}
 	}
+}
+
+// checkRows refuses a destination that can take no row, because earlier ones with the same columns take all of its topics.
+func checkRows(cfg *Config, scopes []*scope, i int) {
+	d := &cfg.Destinations[i]
+	var names []string
+	var earlier [][]string
+	for _, other := range cfg.Destinations[:i] {
+		same := d.FailedOf == other.FailedOf && d.RelayedOf == other.RelayedOf
+		if same && maps.Equal(cfg.stateOf(other), cfg.stateOf(*d)) {
+			names, earlier = append(names, other.Name), append(earlier, other.Topics)
+		}
+	}
+	s := scopes[i]
+	switch {
+	case !pattern.TakesNone(d.Topics, earlier):
+	case pattern.TakesNone(d.Topics, nil):
+		s.bad("TOPICS", "excludes every topic that it includes, so that the destination takes no row; correct the patterns")
+	default:
+		s.bad("TOPICS", "leaves no row to the destination, since each row goes to the first destination that takes it, which is "+
+			"always %s; to divide the rows, set topics or list this one first in OUTBOX_DESTINATIONS; for a copy of each row, set %s to columns of its own",
+			strings.Join(names, " or "), s.origins["COLUMNS"].variable)
+	}
+}
+
+// stateOf returns the columns that keep a destination's state.
+func (c *Config) stateOf(d Destination) stateColumns {
+	if d.Columns == nil {
+		return c.Table.state()
+	}
+	return d.Columns
 }
 
 // destination returns the destination with a name, nil if there is none.

@@ -10,7 +10,8 @@ import (
 // A destination's limits have the names of the common ones, and do not replace them.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	cfg := load(t, "OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_MAX_IN_FLIGHT=100", "OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=90",
+	cfg := load(t, "OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_DESTINATION_A_TOPICS=a", "OUTBOX_DESTINATION_B_TOPICS=b",
+		"OUTBOX_MAX_IN_FLIGHT=100", "OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=90",
 		"OUTBOX_DESTINATION_B_MAX_IN_FLIGHT_BYTES=1MiB",
 		"OUTBOX_RATE=500/s", "OUTBOX_DESTINATION_B_RATE=30/m", "OUTBOX_DESTINATION_C_MAX_AGE=2d", "OUTBOX_DESTINATION_C_PAUSE=true")
 	a, b, c := cfg.Destinations[0].Limits, cfg.Destinations[1].Limits, cfg.Destinations[2].Limits

@@ -43,6 +43,7 @@ func TestProfileDefaults(t *testing.T) {
 func TestProfilePerDestination(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_PROFILE=debezium", "OUTBOX_DESTINATION_B_PROFILE=cloudevents",
+		"OUTBOX_DESTINATION_A_TOPICS=a",
 		"OUTBOX_CLOUDEVENTS_SOURCE=/shop", "OUTBOX_COLUMNS=header.eventType:type,order:seq")
 	a, b := cfg.Destinations[0], cfg.Destinations[1]
 	if a.Profile != profile.Debezium || a.Topic != "outbox.event.{topic}" || b.Profile != profile.CloudEvents || b.Topic != "{topic}" ||

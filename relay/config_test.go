@@ -106,6 +106,12 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 			}},
 			[]string{"Destinations[1].Columns"},
 		},
+		"nothing left": {
+			Config{Destinations: []*Destination{
+				{Name: "a", Publisher: b}, {Name: "b", Publisher: b}, {Name: "c", Publisher: b, Columns: own}, {Name: "d", Publisher: b, Columns: own},
+			}},
+			[]string{"Destinations[1].Topics", "Destinations[3].Topics"},
+		},
 		"hundred": {Config{Destinations: many(100)}, nil},
 	} {
 		_, err := New(pool, c.config)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
@@ -79,7 +80,26 @@ func (c *Config) check() error {
 		d.check(&p, at)
 		c.checkStates(&p, d, i, at)
 	}
+	if len(p) == 0 {
+		c.checkRows(&p)
+	}
 	return errors.Join(p...)
+}
+
+// checkRows adds destinations that can take no row. Everything else must be right.
+func (c *Config) checkRows(p *problems) {
+	for i, d := range c.Destinations {
+		var earlier [][]string
+		for _, other := range c.Destinations[:i] {
+			if maps.Equal(d.Columns, other.Columns) {
+				earlier = append(earlier, other.Topics)
+			}
+		}
+		if pattern.TakesNone(d.Topics, earlier) {
+			p.add(fmt.Sprintf("Destinations[%d].Topics", i), "leaves no row to the destination: each row goes to the first "+
+				"destination with the same Columns that takes it")
+		}
+	}
 }
 
 // checkPublishers returns an error that names the destinations without a publisher.

@@ -20,11 +20,15 @@ func (f Filter) Takes(topic string) bool {
 	return pattern.Takes(f.Topics, topic) && !slices.ContainsFunc(f.Before, earlier)
 }
 
-// condition expresses Takes in SQL. It uses constants only, like the predicate of an index.
+// condition expresses Takes in SQL. It uses constants only, like the predicate of an index. It leaves out earlier destinations that take
+// no topic of this one, so that it stays the same when such a destination is added, changed or moved.
 func (f Filter) condition(topic *column) string {
 	text := pattern.Text(sql.Quote(topic.name))
 	condition := pattern.SQL(text, f.Topics)
 	for _, before := range f.Before {
+		if !pattern.MayMeet(before, f.Topics) {
+			continue
+		}
 		condition = pattern.And(condition, pattern.Not(pattern.SQL(text, before)))
 	}
 	return condition
