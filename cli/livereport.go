@@ -151,7 +151,7 @@ func (l *liveReport) unknown() operate.Report {
 	r := operate.Report{At: time.Now().UTC(), Table: l.config.Table.Name, Problems: []string{}}
 	for _, d := range l.config.Destinations {
 		r.Destinations = append(r.Destinations, operate.Destination{
-			Name:    d.Name,
+			Name: d.Name, BestEffort: !d.Required,
 			Backlog: operate.Backlog{AtLeast: []string{}, Topics: []operate.Topic{}},
 		})
 	}

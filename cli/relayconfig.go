@@ -38,7 +38,8 @@ func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
 func destination(c *config.Config, d config.Destination, everything, own *pauseFile) *relay.Destination {
 	to := &relay.Destination{
 		Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-		Topic: d.Topic, WireFormat: d.Profile, CloudEventsSource: d.CloudEventsSource, DebeziumTombstones: d.DebeziumTombstones,
+		Optional: !d.Required,
+		Topic:    d.Topic, WireFormat: d.Profile, CloudEventsSource: d.CloudEventsSource, DebeziumTombstones: d.DebeziumTombstones,
 		DedupPrefix: d.NATS.MsgIDPrefix, SettingName: settingNames(c, &d),
 		MaxAttempts: int64(d.MaxAttempts), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax, PublishTimeout: d.PublishTimeout,
 		BlockFailed: d.OnFailed == config.OnFailedBlock, MaxAge: d.MaxAge, Rate: d.Rate.PerSecond(),

@@ -137,6 +137,8 @@ func stateOf(d operate.Destination) string {
 		return "?"
 	case p.Paused:
 		return "paused"
+	case !p.Up && d.BestEffort:
+		return "down (best effort): " + printable.Text(p.Reason)
 	case !p.Up:
 		return "down: " + printable.Text(p.Reason)
 	case len(p.Holds) > 0:

@@ -108,6 +108,7 @@ type Destination struct {
 	// FailedOf and RelayedOf name another destination; at most one of them is set, and then Columns is set too.
 	FailedOf   string `envconfig:"FAILED_OF" only:"destination" unset:"none"`
 	RelayedOf  string `envconfig:"RELAYED_OF" only:"destination" unset:"none"`
+	Required   bool   `envconfig:"REQUIRED" only:"destination" default:"true"`
 	PublishURL Secret `envconfig:"PUBLISH_URL" unset:"required" secret:"broker"`
 	Topic      string `envconfig:"TOPIC" default:"{topic}"`
 	Profile    string `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro"`

@@ -45,7 +45,7 @@ func TestDefaults(t *testing.T) {
 		Database: Database{URL: url, DirectURL: url},
 		Table:    Table{Name: "outbox_messages"},
 		Destinations: []Destination{{
-			Name:            "default",
+			Name: "default", Required: true,
 			PublishURL:      Secret{value: "kafka://k1:9092,k2:9092", shown: "kafka://k1:9092,k2:9092"},
 			Topic:           "{topic}",
 			Profile:         "plain",

@@ -54,6 +54,9 @@ var descriptions = map[string]string{
 		"outbox-topic, outbox-attempt, outbox-failed-at, outbox-error. It requires columns of its own.",
 	"DESTINATION_<NAME>_RELAYED_OF": "name of the destination whose relayed rows this destination takes\n" +
 		"It takes them in the order in which they were relayed. It requires columns of its own.",
+	"DESTINATION_<NAME>_REQUIRED": "false makes this destination best effort: readiness, drain and prune do not wait " +
+		"for it\n" +
+		"Its alerts are warnings. Rows that only best-effort destinations take are pruned when these have done them.",
 	"PUBLISH_URL": "kafka://h:9092,h2:9092, nats://h:4222 or amqp://user:pass@h:5672/vhost\n" +
 		"With TLS it is kafka+tls://, nats+tls:// or amqps://. ws://h or wss://h/path is NATS over WebSocket. " +
 		"stdout: writes JSON lines, for trying out.",

@@ -45,7 +45,7 @@ func (l *loader) loadDestinations(cfg *Config, global *scope) []*scope {
 		named = append(named, s)
 	}
 	if len(named) == 0 {
-		d := Destination{Name: defaultDestination}
+		d := Destination{Name: defaultDestination, Required: true}
 		global.loadAll(reflect.ValueOf(&d).Elem())
 		cfg.Destinations = []Destination{d}
 	}

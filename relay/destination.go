@@ -43,6 +43,10 @@ type Destination struct {
 	// RelayedOf names another destination, whose relayed rows this destination takes. It needs Columns.
 	RelayedOf string
 
+	// Optional makes the destination best effort: [Relay.Ready] and [Relay.Drain] do not wait for it. Its rows are retried
+	// all the same.
+	Optional bool
+
 	// Topic is the template of the topic, subject or routing key on the broker, such as shop.{tenant}.{topic}. The
 	// default is {topic}, and outbox.event.{topic} with the wire format debezium.
 	Topic string
@@ -105,6 +109,7 @@ func (d *Destination) whole() *route.Route {
 	r.Name, r.Topics, r.Columns, r.FailedOf, r.RelayedOf = d.Name, d.Topics, d.Columns, d.FailedOf, d.RelayedOf
 	r.Names = d.SettingName
 	r.BlockFailed, r.Expires, r.Rest, r.DedupPrefix = d.BlockFailed, d.MaxAge > 0, d.Name == nowhereName, d.DedupPrefix
+	r.Optional = d.Optional
 	return &r
 }
 
@@ -157,7 +162,7 @@ func allOf(destinations []*Destination) (s dispatch.Snapshot) {
 		s.InFlight += one.InFlight
 		s.Blocked += one.Blocked
 		s.Stuck += one.Stuck
-		s.Full = s.Full || one.Full
+		s.Full = s.Full || one.Full && !d.Optional
 		if one.Why != nil {
 			s.Why = one.Why
 		}

@@ -74,10 +74,10 @@ func (r *Relay) drained(ctx context.Context) error {
 }
 
 // left counts the rows left of those that were pending and due at the first call: those of paused destinations, and of
-// the others. The first call notes where they end.
+// the others, without best-effort ones. The first call notes where they end.
 func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (open, paused int64, err error) {
 	for i, v := range r.plan.Views {
-		if leavesRest(table, v) {
+		if v.Optional || leavesRest(table, v) {
 			continue
 		}
 		view, failure := table.For(v)

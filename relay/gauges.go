@@ -75,6 +75,12 @@ func (r *Relay) gaugesOfDestinations(meter metric.Meter) error {
 				o.Observe(one(d.unusable() == nil), d.measured.Labelled())
 			}
 		}),
+		gauge(meter, "destination_required", "Whether readiness, drain and prune wait for the destination; 0 if it is best effort.",
+			func(o metric.Int64Observer) {
+				for _, d := range configured(r.config.Destinations) {
+					o.Observe(one(!d.Optional), d.measured.Labelled())
+				}
+			}),
 	)
 }
 

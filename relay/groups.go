@@ -34,16 +34,24 @@ func strangers(table *outbox.Table) (groups []owner.Stranger) {
 // other deployments may relay destinations that take them.
 func leavesRest(table *outbox.Table, v outbox.View) bool { return v.Rest && len(table.Strangers()) > 0 }
 
-// cannotPublish returns why this replica cannot publish to the destinations of a group: one that is not paused cannot
-// be used. Other replicas may be able to publish.
+// cannotPublish returns why this replica cannot publish to the destinations of a group: one that is not paused cannot be
+// used. Other replicas may be able to publish. Best-effort destinations count only among themselves.
 func (r *Relay) cannotPublish(column string) error {
 	var errs []error
+	optional := r.optional(column)
 	for _, d := range configured(r.config.Destinations) {
-		if d.group() == column && !d.paused.Load() {
+		if d.group() == column && d.Optional == optional && !d.paused.Load() {
 			errs = append(errs, d.unusable())
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// optional reports whether all destinations of a group are best effort.
+func (r *Relay) optional(column string) bool {
+	return !slices.ContainsFunc(configured(r.config.Destinations), func(d *Destination) bool {
+		return d.group() == column && !d.Optional
+	})
 }
 
 // group returns the column by which the group of the destination is known; see [owner.Group].

@@ -93,6 +93,9 @@ func (r *Relay) ownershipOf(state owner.State) (note string, err error) {
 	switch {
 	case state.Err != nil:
 		return "", state.Err
+	case state.Unable && r.optional(state.Column):
+		return fmt.Sprintf("best effort: this replica cannot publish and another one can, so it takes no shards; shards still held: %d",
+			held), nil
 	case state.Unable:
 		return "", fmt.Errorf("this replica cannot publish to %s and another one can, so it takes no shards; shards still held: %d",
 			state.Name, held)
@@ -120,6 +123,9 @@ func (r *Relay) ownerTrouble() error {
 // that.
 func (d *Destination) checkUsable(standby bool) Check {
 	c := Check{Name: "destination " + d.Name, Err: d.unusable(), Note: d.snapshot().Note}
+	if c.Err != nil && d.Optional {
+		c.Note, c.Err = "best effort, and it cannot be used: "+c.Err.Error(), nil
+	}
 	switch paused := d.paused.Load(); {
 	case paused && c.Err != nil && !standby:
 		c.Note, c.Err = "paused, and it could not be used: "+c.Err.Error(), nil

@@ -40,7 +40,7 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 	}
 	r := Report{At: time.Now().UTC(), Table: o.Views[0].Table.Name(), Limit: countLimit, Problems: []string{}}
 	for _, v := range o.Views {
-		r.Destinations = append(r.Destinations, Destination{Name: v.Destination, Backlog: newBacklog()})
+		r.Destinations = append(r.Destinations, Destination{Name: v.Destination, BestEffort: v.Optional, Backlog: newBacklog()})
 	}
 	for _, set := range chosen {
 		if err := o.count(ctx, set, selection, &r, patience); err != nil {

@@ -284,3 +284,13 @@ func (o *Outbox) takesAll(s set) bool {
 		return n.Came == "" && n.Taken == pattern.Always
 	})
 }
+
+// optional reports whether all destinations of a set are best effort.
+func (o *Outbox) optional(s set) bool {
+	return !slices.ContainsFunc(s.views, func(i int) bool { return !o.Views[i].Optional })
+}
+
+// allOptional reports whether all destinations are best effort.
+func (o *Outbox) allOptional() bool {
+	return !slices.ContainsFunc(o.Views, func(v View) bool { return !v.Optional })
+}

@@ -32,6 +32,7 @@ type View struct {
 	Table       *outbox.Table
 	Shared      bool // the destination keeps its state in the columns of the table, not in columns of its own
 	Blocks      bool // a failed row blocks its key
+	Optional    bool // the destination is best effort: no row is kept for it
 	// Topic is an SQL expression for a row's topic on the broker, empty if it is not known. [Outbox.RowsOf] alone uses it.
 	Topic string
 }

@@ -112,7 +112,7 @@ func (p *Prune) ways(ctx context.Context) ([]way, error) {
 	}
 	wanted := n.Inserted
 	for _, s := range p.Outbox.sets() { // the index of a set that takes every row: each row that is done has a time there
-		if !p.Outbox.takesAll(s) || !s.names.Relayed.Has() {
+		if !p.Outbox.takesAll(s) || !s.names.Relayed.Has() || p.Outbox.optional(s) && !p.Outbox.allOptional() {
 			continue
 		}
 		wanted = s.names.Relayed
@@ -154,14 +154,35 @@ func (p *Prune) noIndex(c outbox.Column) error {
 	return &NoIndexError{n.Table, how + n.Table + " (" + c.Name + ")" + where}
 }
 
-// done is the condition that every destination has been done with a row for long enough; $2 is the cutoff.
+// done is the condition that every destination that is waited for has been done with a row for long enough; $2 is the cutoff. These are
+// the required ones, and for a row that none of them takes the best-effort ones. A row that no destination takes is kept.
 func (p *Prune) done() string {
-	var takers, all []string
+	required, takers := p.doneAt(false)
+	optional, others := p.doneAt(true)
+	switch {
+	case others == "":
+		return required + " and (" + takers + ")"
+	case takers == "":
+		return optional + " and (" + others + ")"
+	}
+	return fmt.Sprintf("%s and (coalesce(%s, false) or %s and (%s))", required, takers, optional, others)
+}
+
+// doneAt is the condition that the required destinations, or the best-effort ones, have been done with a row for long enough, and the
+// condition that one of them takes it as it is inserted, empty if there is none.
+func (p *Prune) doneAt(optional bool) (done, takes string) {
+	var takers []string
+	all := []string{"true"}
 	for _, s := range p.Outbox.sets() {
 		n := s.names
 		var taken, ended []string
 		for _, i := range s.views {
-			taken = append(taken, p.Outbox.takes(i))
+			if p.Outbox.Views[i].Optional == optional {
+				taken = append(taken, p.Outbox.takes(i))
+			}
+		}
+		if len(taken) == 0 {
+			continue
 		}
 		if n.Came == "" {
 			takers = append(takers, taken...)
@@ -181,7 +202,7 @@ func (p *Prune) done() string {
 		}
 		all = append(all, fmt.Sprintf("(%s or not coalesce(%s, false))", strings.Join(ended, " or "), strings.Join(taken, " or ")))
 	}
-	return strings.Join(all, " and ") + " and (" + strings.Join(takers, " or ") + ")" // a row that no destination takes is kept
+	return strings.Join(all, " and "), strings.Join(takers, " or ")
 }
 
 // follow goes along an index, one window after another. The values in a window may all be equal: one UPDATE may have marked

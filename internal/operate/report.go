@@ -22,7 +22,8 @@ type Report struct {
 
 // A Destination is the part of one destination.
 type Destination struct {
-	Name string `json:"name"`
+	Name       string `json:"name"`
+	BestEffort bool   `json:"best_effort"` // readiness, drain and prune do not wait for it
 	Backlog
 	Held    *int64              `json:"held"` // rows that are known to wait for something other than their turn
 	Process *DestinationProcess `json:"process"`

@@ -228,7 +228,7 @@ func opened(t testing.TB, s *pgtest.Schema, config outbox.Config) *Outbox {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Views = append(o.Views, View{Destination: v.Name, Table: seen, Shared: v.Columns == nil})
+		o.Views = append(o.Views, View{Destination: v.Name, Table: seen, Shared: v.Columns == nil, Optional: v.Optional})
 	}
 	return o
 }

@@ -13,6 +13,8 @@ type View struct {
 	Filter
 	Name string // name of the destination
 	Rest bool   // stands for the rows that no destination takes
+	// Optional says that the destination is best effort: no row is kept for it.
+	Optional bool
 	// Columns maps the relay's names of the columns that keep the destination's state (relayed_at, attempt, failed_at,
 	// last_error, updated_at) to the table's names. The destination does without columns that are not in the map. A nil map
 	// stands for the columns of the table, which all destinations without columns of their own share.

@@ -17,6 +17,7 @@ type Route struct {
 	// FailedOf and RelayedOf name another destination, whose failed or relayed rows this one takes. At most one of them is set.
 	FailedOf, RelayedOf string
 	BlockFailed         bool // a failed row blocks its key
+	Optional            bool // best effort: nothing waits for it
 	Expires             bool // rows may expire
 	Rest                bool // takes the rows that no other destination takes
 	// Names are the user's names of the fields of the destination's configuration.
