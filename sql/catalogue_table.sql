@@ -6,7 +6,8 @@ select c.oid::text, n.nspname, c.relkind::text, c.relhassubclass::text,
        current_user::text, c.relpersistence::text, row_security_active(c.oid)::text,
        case when c.relkind in ('r', 'p') then has_column_privilege(c.oid, 'xmin', 'select') else false end::text,
        (current_setting('transaction_read_only') = 'on' and not pg_is_in_recovery())::text,
-       (select d.oid::text from pg_catalog.pg_database d where d.datname = current_database()), current_setting('server_encoding')
+       (select d.oid::text from pg_catalog.pg_database d where d.datname = current_database()), current_setting('server_encoding'),
+       (extract(epoch from current_setting('deadlock_timeout')::interval) * 1000)::bigint
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.relname = $2

@@ -384,6 +384,11 @@ func (s *pruning) ask(ctx context.Context, limit time.Duration, file, condition 
 	defer cancel()
 	s.names["within"] = condition
 	err = within(ctx, s.Outbox.Pool, limits{statement: limit, lock: pruneTime, inOrder: true}, func(tx pgx.Tx) error {
+		if file == "prune_delete.sql" { // otherwise its select locks the table first, and a migration could be a deadlock's victim
+			if _, err := tx.Exec(ctx, sql.Text("lock_delete.sql", s.names)); err != nil {
+				return err
+			}
+		}
 		rows, err := tx.Query(ctx, sql.Text(file, s.names), values...)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,10 +29,11 @@ type relation struct {
 	kind      string // pg_class.relkind
 	children  bool   // partitions, or tables that inherit from it
 	unlogged  bool
-	policies  bool   // row security may hide rows from this role
-	writers   bool   // this role may select xmin
-	encoding  string // the database's
-	readOnly  bool   // this role's transactions are read-only, though the server is not a standby
+	policies  bool          // row security may hide rows from this role
+	writers   bool          // this role may select xmin
+	encoding  string        // the database's
+	deadlock  time.Duration // how long a session waits for a lock before the server looks for a deadlock
+	readOnly  bool          // this role's transactions are read-only, though the server is not a standby
 	columns   map[string]*column
 	named     []string // the columns in their order
 	indexes   []index
@@ -65,13 +67,14 @@ type index struct {
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
 	r := &relation{name: name.Name, columns: map[string]*column{}, seed: maphash.MakeSeed()}
 	var children, usage, canDelete, persistence, policies, writers, readOnly string
+	var deadlock int64
 	var schema *string
 	if name.Schema != "" {
 		schema = &name.Schema
 	}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
 		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers, &readOnly, &r.database,
-			&r.encoding)
+			&r.encoding, &deadlock)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set "+names.Of("Table")+
 			" to its name, with its "+
@@ -80,6 +83,7 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 	} else if err != nil {
 		return nil, fmt.Errorf("look up table: %w", err)
 	}
+	r.deadlock = time.Duration(deadlock) * time.Millisecond
 	r.canDelete, r.unlogged, r.policies = canDelete == "true", persistence == "u", policies == "true"
 	r.readOnly = readOnly == "true"
 	r.writers, r.children = writers == "true", children == "true"

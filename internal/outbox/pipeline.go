@@ -53,8 +53,8 @@ func (t *Table) beginPlain(ctx context.Context, conn *pgx.Conn, l limits) *pipel
 		// The wait for the table's lock does not show how long the statement takes.
 		settings[1] = milliseconds(roundly(time.Until(deadline) * 8 / 10))
 	}
-	if l.lock > 0 {
-		settings[1] = milliseconds(l.lock)
+	if l.lock > 0 { // shorter than it takes another session to become the victim of a deadlock with this one
+		settings[1] = milliseconds(min(l.lock, t.relation.deadlock/2))
 	}
 	if l.inOrder {
 		settings[2] = []byte("off")

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 const (
@@ -142,7 +145,8 @@ func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (l
 func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, err error) {
 	var problems unsettled
 	for again := false; ; again = true {
-		b, parameter, versions := batch{limits: limits{lock: freePatience}}, array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
+		b := batch{limits: limits{lock: freePatience, first: t.writeLock()}}
+		parameter, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
 		b.add(t.lockFree, parameter)
 		b.add(t.settleFree, parameter, versions)
 		b.add(t.unsettled, parameter)
@@ -185,6 +189,27 @@ func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidde
 	}
 	seen := set(firsts(rows)) // no longer locked
 	return firsts(rows), slices.DeleteFunc(slices.Clone(locked), func(identity string) bool { return seen[identity] }), nil
+}
+
+// writeLock is a statement that takes the table's lock for marking or deleting rows, and does nothing. It comes first where a
+// statement would take a weaker lock on the table before: a migration that holds a lock for which that statement then waits, and that
+// asks for another one itself, would be ended by the server because of a deadlock, at once. To explain a statement fires no
+// trigger of the table.
+func (t *Table) writeLock() string {
+	if t.mapping.delete {
+		return sql.Text("lock_delete.sql", map[string]string{"table": t.name.Quoted()})
+	}
+	return t.updateLock(t.mapping.relayed)
+}
+
+// refuseLock is the same for writing refusals.
+func (t *Table) refuseLock() string {
+	m := t.mapping
+	return t.updateLock(cmp.Or(m.attempt, m.failed, m.lastError, m.updated))
+}
+
+func (t *Table) updateLock(c *column) string {
+	return sql.Text("lock_update.sql", map[string]string{"table": t.name.Quoted(), "column": sql.Quote(c.name)})
 }
 
 func identitiesOf(rows []*Row) []string {
@@ -275,7 +300,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 		return identities, nil, nil
 	}
 	which, asRead, version := array(t.rowOID, identities), array(oidInt8, attempts), array(oidXID, versions)
-	rows, err := t.query(ctx, limits{lock: lockPatience}, t.refuse, which, asRead, array(oidInt8, next), array(oidText, texts),
+	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.refuseLock()}, t.refuse, which, asRead, array(oidInt8, next), array(oidText, texts),
 		array(oidBool, failed), version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
