@@ -28,7 +28,7 @@ MODULES := $(filter-out test/controlplane,$(patsubst %/,%,$(dir $(wildcard go.mo
 # The linters include vet.
 GOTEST  := go test -race -vet=off -p 4 -timeout 15m
 # Vet also reads the tests that have targets of their own.
-GOVET   := go vet -tags page,release,upgrade
+GOVET   := go vet -tags page,release,upgrade,frameworks
 
 SERVICES := dev/services.sh
 
@@ -176,6 +176,14 @@ debezium: build ## the migration from Debezium's outbox router with Debezium its
 .PHONY: debezium-run
 debezium-run:
 	@cd test/e2e && $(GOTEST) -count=1 -v -run '^TestMigrateFromDebezium$$' .
+
+.PHONY: frameworks
+frameworks: ## the pages of docs/frameworks with the frameworks themselves: pip, npm, Maven, and apt as root
+	@$(SERVICES) run postgres -- make frameworks-run
+
+.PHONY: frameworks-run
+frameworks-run:
+	@cd test/examples && go test -count=1 -v -tags frameworks -timeout 30m -run '^TestFrameworks$$' .
 
 .PHONY: upgrade
 upgrade: ## rolling upgrades from earlier versions and back again, which it builds from the history

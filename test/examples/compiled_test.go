@@ -13,7 +13,6 @@ func TestSamplesAreCompiled(t *testing.T) {
 	t.Parallel()
 	claimedHere := claimed(t, "TestSamplesAreCompiled")
 	for document, sources := range map[string][]string{
-		"docs/consumers.md": {"test/examples/consume.go"},
 		"docs/embedding.md": {"relay/example_test.go", "test/examples/ownbroker/main.go"},
 	} {
 		var code string
@@ -24,6 +23,17 @@ func TestSamplesAreCompiled(t *testing.T) {
 			if sample.document == document && !strings.Contains(code, indent.ReplaceAllString(sample.text, "")) {
 				t.Errorf("%s:%d: none of %q has this:\n%s", document, sample.line, sources, sample.text)
 			}
+		}
+	}
+}
+
+// A Go sample that is a whole file, but for the name of its package, is a file of this package, which is compiled and tested.
+func TestFilesAreCompiled(t *testing.T) {
+	t.Parallel()
+	for _, sample := range claimed(t, "TestFilesAreCompiled") {
+		file := map[string]string{"docs/consumers.md": "consume.go", "docs/testing.md": "orders_test.go"}[sample.document]
+		if read(t, "test/examples/"+file) != "package examples\n\n"+sample.text {
+			t.Errorf("%s:%d is not test/examples/%s", sample.document, sample.line, file)
 		}
 	}
 }

@@ -2,31 +2,24 @@ package examples
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// errSeen ends the transaction of a message that has been processed before.
-var errSeen = errors.New("processed before")
-
-// Once processes a message unless it has been processed before. What it changes in the database and the note of the message's id are
-// committed together, so it may be called again after any error, and by several consumers at a time.
+// Once processes a message unless it has been processed before. What it changes in the database and the note of the
+// message's id are committed together, so it may be called again after any error, and by several consumers at a time.
 func Once(ctx context.Context, db *pgxpool.Pool, consumer, id string, process func(pgx.Tx) error) error {
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		noted, err := tx.Exec(ctx, "insert into processed_messages (consumer, id) values ($1, $2) on conflict do nothing", consumer, id)
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		noted, err := tx.Exec(ctx,
+			"insert into processed_messages (consumer, id) values ($1, $2) on conflict do nothing", consumer, id)
 		if err != nil {
 			return fmt.Errorf("note message %s: %w", id, err)
 		}
 		if noted.RowsAffected() == 0 {
-			return errSeen
+			return nil // processed before
 		}
 		return process(tx)
 	})
-	if errors.Is(err, errSeen) {
-		return nil
-	}
-	return err
 }

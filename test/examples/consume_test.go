@@ -59,3 +59,23 @@ func TestOnce(t *testing.T) {
 		t.Errorf("after the cleaning: %s", left)
 	}
 }
+
+// The statement of each language notes a message once.
+func TestOnceStatements(t *testing.T) {
+	t.Parallel()
+	for _, sample := range claimed(t, "TestOnceStatements") {
+		s := pgtest.New(t)
+		s.Exec(t, claimed(t, "TestOnce")[0].text)
+		n := 0
+		statement := placeholder.ReplaceAllStringFunc(insert.FindString(sample.text), func(string) string {
+			n++
+			return "$" + strconv.Itoa(n)
+		})
+		for _, want := range []int64{1, 0} {
+			noted, err := s.Pool.Exec(t.Context(), statement, "billing", "0")
+			if err != nil || noted.RowsAffected() != want {
+				t.Errorf("%s: %q noted %d messages, not %d: %v", sample.language, statement, noted.RowsAffected(), want, err)
+			}
+		}
+	}
+}

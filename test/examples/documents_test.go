@@ -77,22 +77,33 @@ func samplesIn(t *testing.T, document, text string) (all []sample) {
 	return all
 }
 
+// frameworks are the pages that "make frameworks" runs, in a project of its own each.
+var frameworks = []string{
+	"docs/frameworks/django.md", "docs/frameworks/gorm.md", "docs/frameworks/jpa.md", "docs/frameworks/laravel.md",
+	"docs/frameworks/rails.md", "docs/frameworks/sqlalchemy.md", "docs/frameworks/typeorm.md",
+}
+
 // A claim names the test that runs the samples of a language.
 type claim struct {
-	language string
+	language string   // "" for all
 	in       []string // documents; none means all others
 	test     string   // of this package; or a test's file, from the repository's root, and its name
 }
 
 // claims says who runs what. The first one that fits a sample counts.
 var claims = []claim{
+	{"", frameworks, "test/examples/frameworks_test.go TestFrameworks"},
 	{"sql", []string{"docs/consumers.md"}, "TestOnce"},
 	{"sql", []string{"docs/migrating.md"}, "test/e2e/migrate_test.go guide"},
 	{"sql", []string{"docs/runbook.md"}, "test/e2e/runbook_test.go TestRunbookNamesWhoLocks"},
 	{"sql", []string{"docs/alerts.md"}, "TestAlertsSQL"},
 	{"sql", nil, "TestSQL"},
-	{"go", []string{"docs/consumers.md", "docs/embedding.md"}, "TestSamplesAreCompiled"},
+	{"go", []string{"docs/consumers.md", "docs/testing.md"}, "TestFilesAreCompiled"},
+	{"go", []string{"docs/embedding.md"}, "TestSamplesAreCompiled"},
 	{"go", nil, "TestGoIsCompiled"},
+	{"java", []string{"docs/consumers.md"}, "TestOnceStatements"},
+	{"python", []string{"docs/consumers.md"}, "TestOnceStatements"},
+	{"js", []string{"docs/consumers.md"}, "TestOnceStatements"},
 	{"java", nil, "TestStatements"},
 	{"python", nil, "TestStatements"},
 	{"js", nil, "TestStatements"},
@@ -111,7 +122,7 @@ var claims = []claim{
 // claimOf returns the claim on a sample, nil if there is none.
 func claimOf(s sample) *claim {
 	for i, c := range claims {
-		if c.language == s.language && (c.in == nil || slices.Contains(c.in, s.document)) {
+		if (c.language == s.language || c.language == "") && (c.in == nil || slices.Contains(c.in, s.document)) {
 			return &claims[i]
 		}
 	}

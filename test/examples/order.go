@@ -4,25 +4,30 @@ package examples
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/outboxwriter"
 )
 
 // PlaceOrder stores an order and the message about it: both, or neither.
 func PlaceOrder(ctx context.Context, db *pgxpool.Pool, customer string, cents int) error {
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		var order int64
-		err := tx.QueryRow(ctx, "insert into orders (customer, cents) values ($1, $2) returning id", customer, cents).Scan(&order)
+		err := tx.QueryRow(ctx, "insert into orders (customer, cents) values ($1, $2) returning id", customer, cents).
+			Scan(&order)
 		if err != nil {
 			return fmt.Errorf("insert order: %w", err)
 		}
-		_, err = tx.Exec(ctx, "insert into outbox_messages (topic, key, payload) values ($1, $2, $3)",
-			"orders.placed", customer, map[string]any{"order": order, "customer": customer, "cents": cents})
+		payload, err := json.Marshal(map[string]any{"order": order, "customer": customer, "cents": cents})
 		if err != nil {
-			return fmt.Errorf("insert message: %w", err)
+			return fmt.Errorf("encode message: %w", err)
 		}
-		return nil
+		return outboxwriter.Insert(ctx, outboxwriter.Pgx(tx), outboxwriter.Message{
+			Topic: "orders.placed", Key: customer, Payload: payload,
+		})
 	})
 }

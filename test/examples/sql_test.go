@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
@@ -147,4 +148,10 @@ func TestStatements(t *testing.T) {
 			}
 		})
 	}
+}
+
+// newDatabase makes the database of the sample in docs/testing.md.
+func newDatabase(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	return tables(t).Pool
 }
