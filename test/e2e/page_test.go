@@ -279,6 +279,7 @@ func TestPageSizes(t *testing.T) {
 		{1, "rows held: orders", ""},
 		{5, "down: audit", "audit"},
 		{12, "down: audit, search-index", "audit"},
+		{13, "no replica relays reports", "audit"},
 	} {
 		t.Run(fmt.Sprint(c.destinations), func(t *testing.T) {
 			t.Parallel()
@@ -407,7 +408,7 @@ func anHour(now time.Time) operate.Report {
 				},
 			},
 		},
-		Ownership: &operate.Ownership{Shards: 16, Owned: 16, Replicas: []operate.Replica{
+		Ownership: &operate.Ownership{Shards: 16, Owned: 16, Groups: []operate.Group{}, Replicas: []operate.Replica{
 			{Backend: 4711, Shards: 8, Of: 16, CanPublish: true},
 			{Backend: 4712, Shards: 8, Of: 16, CanPublish: true},
 		}},
@@ -470,6 +471,15 @@ func troubled(now time.Time, destinations int) operate.Report {
 			Due: n(3), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{}, OldestAgeSeconds: age(7000),
 			Topics: []operate.Topic{{Topic: "refund.created", Due: 3, OldestAgeSeconds: age(7000)}},
 		}
+	}
+	replicas := r.Ownership.Replicas
+	replicas[1].CanPublish, replicas[1].CannotPublishTo = false, []string{"audit", "search-index"}
+	r.Ownership.Groups = []operate.Group{
+		{Destinations: []string{"orders", "notifications", "mail"}, Configured: true, Shards: 16, Owned: 16, Replicas: replicas},
+		{Destinations: []string{"audit"}, Column: "audit_relayed_at", Configured: true, Shards: 16, Owned: 16, Replicas: replicas[:1]},
+	}
+	if destinations > 12 {
+		r.Ownership.Groups = append(r.Ownership.Groups, operate.Group{Destinations: []string{"reports"}, Shards: 16, Replicas: []operate.Replica{}})
 	}
 	if r.Destinations = all[:destinations]; destinations == 0 {
 		r.Problems = []string{"the table cannot be looked at yet: the checks say why"}
