@@ -3,34 +3,40 @@ package nats
 import (
 	"errors"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// mostQueued is the number of bytes that may wait to be written before calls hand over no further messages.
-const mostQueued = 1 << 20
+const (
+	// mostQueued is the number of bytes that may wait to be written before calls hand over no further messages.
+	mostQueued = 1 << 20
+	// writeTime is how long a write may take before the rest of it is queued.
+	writeTime = 20 * time.Millisecond
+	// reasonTime is how long a server's reason for ending the connection may take to be read after a write has failed.
+	reasonTime = 200 * time.Millisecond
+)
 
-// A conn is the socket below nats.go, which writes while it holds the lock that every publish needs. A conn therefore
-// never lets a write wait: it queues the bytes, and a goroutine writes them. Calls look at busy before they publish, so
-// that the queue stays small and each call can wait for room for as long as it wants. After a failed write the conn is
-// closed; nats.go itself would drop what it could not write and go on.
+// A conn is the socket below nats.go, which writes while it holds the lock that every publish needs. A write to a conn
+// therefore waits for a moment only. What the server does not take by then is queued, and a goroutine writes it. Calls
+// look at busy before they publish, so that the queue stays small, and that each call can wait for room for as long as it
+// wants. After a failed write the connection ends; nats.go itself would drop what it could not write and go on.
 type conn struct {
 	net.Conn
-	heard atomic.Int64  // time at which the other side last sent something, in nanoseconds since 1970; 0 before that
-	wake  chan struct{} // holds a signal that the queue is not empty
-	ended chan struct{} // closed by Close
-	done  chan struct{} // closed when the goroutine has ended
-	end   sync.Once
+	heard  atomic.Int64  // time at which the other side last sent something, in nanoseconds since 1970; 0 before that
+	queued atomic.Int64  // number of bytes in queue
+	wake   chan struct{} // holds a signal that the queue is not empty
+	ended  chan struct{} // closed by Close
+	done   chan struct{} // closed when the goroutine has ended
+	end    sync.Once
 
 	mu     sync.Mutex
 	queue  []byte
+	behind bool          // the goroutine writes, and all further bytes go through the queue
 	room   chan struct{} // closed and replaced when the queue has been taken; nil while nobody waits
 	failed error         // error of the write that ended the connection, or why this client ended it
 }
-
-// explainTime is how long a server's reason for ending the connection may take to be read after a write has failed.
-const explainTime = 200 * time.Millisecond
 
 func newConn(socket net.Conn) *conn {
 	c := &conn{Conn: socket, wake: make(chan struct{}, 1), ended: make(chan struct{}), done: make(chan struct{})}
@@ -52,54 +58,75 @@ func (c *conn) Write(b []byte) (int, error) {
 	if c.failed != nil {
 		return 0, c.failed
 	}
-	c.queue = append(c.queue, b...)
-	select {
-	case c.wake <- struct{}{}:
-	default: // the goroutine has not taken the last signal
+	written := 0
+	if !c.behind {
+		_ = c.SetWriteDeadline(time.Now().Add(writeTime)) // fails only on a closed connection, as the write then does
+		n, err := c.Conn.Write(b)
+		if err == nil {
+			return n, nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			c.fails(err)
+			return n, err
+		}
+		_ = c.SetWriteDeadline(time.Time{})
+		written, c.behind = n, true
+		c.wake <- struct{}{}
 	}
+	c.queue = append(c.queue, b[written:]...)
+	c.queued.Store(int64(len(c.queue)))
 	return len(b), nil
 }
 
 // drain writes what is queued until the connection ends.
 func (c *conn) drain() {
 	defer close(c.done)
-	var writing []byte
 	for {
 		select {
 		case <-c.wake:
 		case <-c.ended:
 			return
 		}
-		c.mu.Lock()
-		writing, c.queue = c.queue, writing[:0]
-		c.mu.Unlock()
-		_, err := c.Conn.Write(writing)
-		if c.written(err) != nil {
-			_ = c.SetReadDeadline(time.Now().Add(explainTime)) // the read that fails then ends the connection
-			return
-		}
-		if cap(writing) > mostQueued {
-			writing = nil
+		for writing := c.taken(nil); len(writing) > 0; {
+			_, err := c.Conn.Write(writing)
+			writing = c.taken(err)
 		}
 	}
 }
 
-// written notes how a write has ended, and lets waiting calls look again.
-func (c *conn) written(err error) error {
+// taken notes how a write of the goroutine has ended, and returns what it writes next.
+func (c *conn) taken(err error) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil && c.failed == nil && !errors.Is(err, net.ErrClosed) {
-		c.failed = err
-	}
 	if c.room != nil {
 		close(c.room)
 		c.room = nil
 	}
-	return err
+	next := c.queue
+	c.queue = nil
+	c.queued.Store(0)
+	if err != nil {
+		c.fails(err)
+		return nil
+	}
+	c.behind = len(next) > 0
+	return next
+}
+
+// fails notes why the connection ends, and lets the read that is under way end it, after it has read the server's reason
+// if there is one. c.mu is held.
+func (c *conn) fails(err error) {
+	if c.failed == nil && !errors.Is(err, net.ErrClosed) {
+		c.failed = err
+	}
+	_ = c.SetReadDeadline(time.Now().Add(reasonTime))
 }
 
 // busy returns nil if there is room for further messages, and otherwise a channel that is closed when there may be.
 func (c *conn) busy() <-chan struct{} {
+	if c.queued.Load() < mostQueued {
+		return nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) < mostQueued || c.failed != nil {
@@ -121,7 +148,9 @@ func (c *conn) Close() error {
 
 // fail closes the connection for a reason of this client's own.
 func (c *conn) fail(why error) {
-	_ = c.written(why)
+	c.mu.Lock()
+	c.fails(why)
+	c.mu.Unlock()
 	_ = c.Close()
 }
 

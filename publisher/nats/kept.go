@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,6 +46,8 @@ type keptID struct{ subject, id string }
 // A keeper holds the kept messages of all connections.
 type keeper struct {
 	seed maphash.Seed
+	some atomic.Bool // there are kept messages
+
 	mu   sync.Mutex
 	byID map[keptID]*kept
 	done time.Time // time when messages whose time is over were last removed
@@ -67,16 +70,17 @@ func (k *keeper) keep(m *publisher.Message, stream string, until time.Time) *kep
 		maps.DeleteFunc(k.byID, func(_ keptID, one *kept) bool { return now.After(one.until.Add(keptAfter)) })
 	}
 	k.byID[one.id] = one
+	k.some.Store(true)
 	return one
 }
 
 // adopt lets a lane wait for a kept message under a reply subject. It returns nil if the message is not kept.
 func (k *keeper) adopt(m *publisher.Message, waiter *lane, reply func() string) *kept {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.byID) == 0 {
+	if !k.some.Load() {
 		return nil
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	one := k.byID[keptID{m.Topic, m.DedupID}]
 	if one == nil {
 		return nil
@@ -120,6 +124,7 @@ func (k *keeper) forget(one *kept) {
 	one.waiter = nil
 	if k.byID[one.id] == one {
 		delete(k.byID, one.id)
+		k.some.Store(len(k.byID) > 0)
 	}
 }
 
