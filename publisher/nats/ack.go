@@ -40,46 +40,20 @@ func readAck(m *nats.Msg) (a ack, ok bool) {
 	return parseAck(m.Data)
 }
 
-// plainAck recognises the acknowledgements that servers write themselves, without a JSON library:
-// {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true after it.
+// plainAck recognises the acknowledgements that servers write themselves, without a JSON library: {"stream":"S","seq":1},
+// with "domain":"D" before seq and "duplicate": true after it.
 func plainAck(data []byte) (stream []byte, duplicate, ok bool) {
-	stream, rest, ok := plainString(data, `{"stream":"`)
-	if !ok || len(stream) == 0 {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
+	names, number, found := bytes.Cut(rest, []byte(`","seq":`))
+	end := bytes.TrimLeft(number, "0123456789")
+	special := func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
+	stream, domain, _ := bytes.Cut(names, []byte(`","domain":"`))
+	if digits := len(number) - len(end); !ok || !found || len(stream) == 0 || bytes.ContainsFunc(stream, special) ||
+		bytes.ContainsFunc(domain, special) || digits == 0 || digits > 19 || number[0] == '0' {
 		return nil, false, false
 	}
-	if _, after, ok := plainString(rest, `,"domain":"`); ok {
-		rest = after
-	}
-	if rest, ok = bytes.CutPrefix(rest, []byte(`,"seq":`)); !ok {
-		return nil, false, false
-	}
-	digits := 0
-	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
-		digits++
-	}
-	if digits == 0 || digits > 19 || rest[0] == '0' {
-		return nil, false, false
-	}
-	rest = rest[digits:]
-	duplicate = string(rest) == `,"duplicate": true}`
-	return stream, duplicate, duplicate || string(rest) == `}`
-}
-
-// plainString cuts off the prefix and the JSON string that follows it, if the string needs no decoding.
-func plainString(data []byte, prefix string) (text, rest []byte, ok bool) {
-	data, ok = bytes.CutPrefix(data, []byte(prefix))
-	if !ok {
-		return nil, nil, false
-	}
-	for i, c := range data {
-		switch {
-		case c == '"':
-			return data[:i], data[i+1:], true
-		case c < ' ', c == '\\':
-			return nil, nil, false
-		}
-	}
-	return nil, nil, false
+	duplicate = string(end) == `,"duplicate": true}`
+	return stream, duplicate, duplicate || string(end) == `}`
 }
 
 // parseAck reads any answer of JetStream.

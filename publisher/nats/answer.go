@@ -3,7 +3,6 @@ package nats
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -133,10 +132,10 @@ func noStream(subject string) error {
 
 // unheard is the answer for a message to a subject on which nothing listens. Either no stream takes the subject, or its
 // stream has no leader because most of its servers are away. JetStream is asked which of the two it is, and the answer
-// is known from the second message on. JetStream itself may be silent for the same reason.
+// is known from the second message on.
 func (l *lane) unheard(subject string) error {
-	s := l.ask(subject, soon)
-	if !l.link.streams.silent(time.Now()) && (s == nil || s.name == "" && !s.away) {
+	s := l.link.ask(subject, soon)
+	if s == nil || s.name == "" && !s.away {
 		return noStream(subject)
 	}
 	err := publisher.UnavailableError(publisher.ScopeTopic, "no leader",

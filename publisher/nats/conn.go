@@ -20,8 +20,8 @@ const (
 
 // A conn is the socket below nats.go, which writes while it holds the lock that every publish needs. A write to a conn
 // therefore waits for a moment only. What the server does not take by then is queued, and a goroutine writes it. Calls
-// look at busy before they publish, so that the queue stays small, and that each call can wait for room for as long as it
-// wants. After a failed write the connection ends; nats.go itself would drop what it could not write and go on.
+// look at busy before they publish, so that the queue stays small, and that each call can wait for room for as long as
+// it wants. After a failed write the connection ends; nats.go itself would drop what it could not write and go on.
 type conn struct {
 	net.Conn
 	heard  atomic.Int64  // time at which the other side last sent something, in nanoseconds since 1970; 0 before that
@@ -113,8 +113,8 @@ func (c *conn) taken(err error) []byte {
 	return next
 }
 
-// fails notes why the connection ends, and lets the read that is under way end it, after it has read the server's reason
-// if there is one. c.mu is held.
+// fails notes why the connection ends, and lets the read that is under way end it, after it has read the server's
+// reason if there is one. c.mu is held.
 func (c *conn) fails(err error) {
 	if c.failed == nil && !errors.Is(err, net.ErrClosed) {
 		c.failed = err

@@ -82,10 +82,10 @@ func (p *Publisher) run(ctx context.Context) {
 	defer close(p.stopped)
 	var replaced sync.WaitGroup
 	defer replaced.Wait()
-	known, down := p.servers, time.Now()
+	known := p.servers
 	var backoff connect.Backoff
 	for ctx.Err() == nil {
-		link, err := p.dial(ctx, p.worth(known, down))
+		link, err := p.dial(ctx, known)
 		if err != nil {
 			p.logger.Debug("cannot connect to NATS", "error", err) // the caller reports it
 			p.report(nil, err)
@@ -97,10 +97,6 @@ func (p *Publisher) run(ctx context.Context) {
 					old := link
 					replaced.Go(func() { old.end(ctx) })
 				}
-			}
-			down = time.Now()
-			if len(p.answered) > rememberAddresses {
-				clear(p.answered)
 			}
 			if time.Since(since) > connect.LongestPause { // otherwise the server accepts connections and ends them at once
 				backoff.Reset()

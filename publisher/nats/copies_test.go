@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -203,4 +204,86 @@ func TestFrozenServerGetsNoCopies(t *testing.T) {
 	server.freeze(t, 6*time.Second)
 	relay(t, p, all)
 	count.once(t, all)
+}
+
+// A stream that acknowledges nothing is named, and gets no copies.
+func TestStreamWithoutAcknowledgements(t *testing.T) {
+	t.Parallel()
+	topic, js := harness{}.Unknown(t), broker(t)
+	s := stream(t, js, jetstream.StreamConfig{Subjects: []string{topic}, NoAck: true})
+	count := tap(t, services.Endpoint(t, "TEST_NATS_URL"), topic)
+	p := open(t, nats.Config{})
+	all := hotRows(topic, 20, 20)
+	named := 0
+	for ctx := timely(t); named < 5; {
+		errs := p.Publish(ctx, all)
+		if ctx.Err() != nil {
+			t.Fatalf("no_ack is not named: %v", errs[0])
+		}
+		if publisher.ClassOf(errs[0]) == publisher.Topology && strings.Contains(errs[0].Error(), "no_ack") {
+			named++
+		}
+	}
+	count.once(t, all)
+	config := s.CachedInfo().Config
+	config.NoAck = false
+	if _, err := js.UpdateStream(timely(t), config); err != nil {
+		t.Fatal(err)
+	}
+	for ctx := timely(t); publisher.ClassOf(p.Publish(ctx, hotRows(topic, 1, 1))[0]) != publisher.Accepted; {
+		if ctx.Err() != nil {
+			t.Fatal("the stream is not used again")
+		}
+	}
+}
+
+// What a leader was sent that is gone is sent to the next one, long before the time of the call is over.
+func TestNextLeaderGetsWhatTheLastHadNotStored(t *testing.T) {
+	t.Parallel()
+	servers := startCluster(t)
+	ctx := timely(t)
+	js := connect(t, "nats://"+servers[0].address)
+	var s jetstream.Stream
+	var err error
+	for err = context.DeadlineExceeded; err != nil; { // until the servers have found each other
+		attempt, cancel := context.WithTimeout(ctx, time.Second)
+		s, err = js.CreateStream(attempt, jetstream.StreamConfig{Name: "A", Subjects: []string{"a.>"}, Replicas: 3})
+		cancel()
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := s.Info(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leader, other *process
+	for i, server := range servers {
+		if fmt.Sprint("s", i) == info.Cluster.Leader {
+			leader = server
+		} else {
+			other = server
+		}
+	}
+	p := open(t, nats.Config{Servers: []string{other.address}})
+	for publisher.ClassOf(p.Publish(ctx, hotRows("a.b", 5, 5))[0]) != publisher.Accepted || !p.KnowsLeader("a.b") {
+		if ctx.Err() != nil {
+			t.Fatal("the stream takes nothing, or its leader is not known")
+		}
+	}
+	leader.freeze(t, time.Hour)
+	all := hotRows("a.b", 50, 50)
+	for left := all; len(left) > 0; {
+		call, cancel := context.WithTimeout(t.Context(), 10*patience)
+		var again []publisher.Message
+		for i, err := range p.Publish(call, left) {
+			if publisher.ClassOf(err) != publisher.Accepted {
+				again = append(again, left[i])
+			}
+		}
+		cancel()
+		if left = again; ctx.Err() != nil {
+			t.Fatalf("%d messages wait for the leader that is gone", len(left))
+		}
+	}
 }

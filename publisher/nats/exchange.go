@@ -152,14 +152,14 @@ func (l *lane) answer(m *publisher.Message, a ack) error {
 	if a.unheard {
 		return l.unheard(m.Topic)
 	}
-	return l.fate(a, a.answer(m, l.link.names))
+	return l.fate(m.Topic, a, a.answer(m, l.link.names))
 }
 
 // deny handles the subjects that the server has refused to this call.
 func (l *lane) deny(b *batch) {
 	subjects := l.link.denied(l)
 	if l.link.forbidden(subjects) {
-		l.link.streams.close()
+		l.link.streams.set(func() { l.link.streams.blind = true })
 	}
 	if l.run.has(b, subjects) { // the server drops a batch that lacks a message
 		l.undo(b)

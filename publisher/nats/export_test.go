@@ -5,18 +5,17 @@ import "time"
 // BatchFrom makes atomic batches of keys with n messages or more in a call.
 func (p *Publisher) BatchFrom(n int) { p.hot, p.hotSynced = n, n }
 
-// BePatient takes a stream, or JetStream itself, to be in trouble only after the given time without an answer. On a busy machine
+// BePatient takes a stream to be in trouble only after the given time without an answer. On a busy machine
 // a healthy server may keep a test waiting for longer than the usual time.
-func (p *Publisher) BePatient(d time.Duration) { p.haste = haste{answer: d, acknowledge: d} }
+func (p *Publisher) BePatient(d time.Duration) { p.patience = d }
 
 // GiveUpAfter shortens the time that a server has to accept a connection.
 func (p *Publisher) GiveUpAfter(d time.Duration) { p.connectTimeout = d }
 
-// Asking reports whether a question to JetStream is not answered yet.
-func (p *Publisher) Asking() bool {
+// KnowsLeader reports whether the leader of the stream that takes the subject is known.
+func (p *Publisher) KnowsLeader(subject string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.link.streams.mu.Lock()
-	defer p.link.streams.mu.Unlock()
-	return !p.link.streams.since.IsZero()
+	s := p.link.streams.find(subject)
+	return s != nil && s.leader != ""
 }

@@ -9,7 +9,7 @@ const (
 )
 
 // fate adds the stream that gave the answer as its fate, if all subjects of the stream are in trouble.
-func (l *lane) fate(a ack, err error) error {
+func (l *lane) fate(subject string, a ack, err error) error {
 	if a.refusal == nil || a.stream == "" || publisher.ScopeOf(err) != publisher.ScopeTopic {
 		return err
 	}
@@ -19,7 +19,8 @@ func (l *lane) fate(a ack, err error) error {
 	case errStoreFailed:
 		// The code does not say whether the whole stream is full, or only the subject, if the stream limits each
 		// subject.
-		if whole, known := l.link.streams.fillsAsWhole(a.stream); !known || !whole {
+		l.link.ask(subject, freshFor)
+		if !l.link.streams.fillsAsWhole(a.stream) {
 			return err
 		}
 	}

@@ -189,6 +189,7 @@ func (l *lane) arrived(m *nats.Msg) {
 // linger takes the answers to the messages of the lane's last call that are kept, until their time is over. The lane is
 // used again if all of them were answered.
 func (l *lane) linger() {
+	defer l.link.release()
 	var last time.Time
 	for _, all := range l.parked {
 		last = all[0].until // the messages of a call have one deadline

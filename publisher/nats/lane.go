@@ -22,9 +22,9 @@ type lane struct {
 	acks   chan *nats.Msg
 	calls  uint64
 
-	patience *time.Timer         // timer of a call that waits for answers
-	met      map[string]struct{} // streams that have acknowledged a message, and are known or have been asked for
+	patience *time.Timer // timer of a call that waits for answers
 
+	met    map[string]struct{} // streams that have answered, and are known or were asked for
 	warned chan struct{}       // signals that a subject was added to denied
 	denied map[string]struct{} // subjects to which this client may not publish; guarded by link.mu
 

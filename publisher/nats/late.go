@@ -60,7 +60,7 @@ func (l *lane) look(b *batch, now time.Time) {
 func (l *lane) giveUp(b *batch, now time.Time) {
 	names := l.count(b, now)
 	for name, p := range b.late.streams {
-		if p.waiting > 0 && now.Sub(p.since) >= l.link.streams.haste.acknowledge {
+		if p.waiting > 0 && now.Sub(p.since) >= l.link.patience {
 			l.abandon(b, name, names, now.Sub(p.since).Round(10*time.Millisecond))
 		}
 	}
@@ -79,7 +79,7 @@ func (l *lane) count(b *batch, now time.Time) (names map[string]string) {
 		name, ok := names[subject]
 		if !ok {
 			name = subject
-			if s := l.ask(subject, soon); s != nil && s.name != "" {
+			if s := l.link.ask(subject, soon); s != nil && s.name != "" {
 				name = s.name
 			}
 			names[subject] = name
@@ -107,7 +107,8 @@ func (l *lane) abandon(b *batch, name string, names map[string]string, silent ti
 	if b.late.gone == nil {
 		b.late.gone = map[string]error{}
 	}
-	why := fmt.Errorf("its stream has acknowledged nothing for %v: look at the server's log, and whether its disk is full", silent)
+	why := fmt.Errorf("its stream has acknowledged nothing for %v: look at the server's log, and whether its disk is full",
+		silent)
 	for subject, known := range names {
 		if known == name {
 			b.late.gone[subject] = l.stillWaits(subject, b.unanswered(l.link.server, why))
@@ -143,8 +144,8 @@ func (l *lane) stillWaits(subject string, why error) error {
 	return publisher.WithFate(err, s.fate())
 }
 
-// passOver answers a message that may be sent if its stream was given up, or is known to acknowledge nothing, and reports
-// whether it did.
+// passOver answers a message that may be sent if its stream was given up, or is known to acknowledge nothing, and
+// reports whether it did.
 func (l *lane) passOver(b *batch, i int32) bool {
 	subject := b.messages[i].Topic
 	if err, gone := b.late.gone[subject]; gone {
@@ -154,7 +155,7 @@ func (l *lane) passOver(b *batch, i int32) bool {
 	if !l.link.streams.deaf.Load() {
 		return false
 	}
-	s := l.ask(subject, soon)
+	s := l.link.ask(subject, soon)
 	if s == nil || !s.noAck {
 		return false
 	}

@@ -24,6 +24,13 @@ func silentStream(t *testing.T, after time.Duration, atomic bool, sent func(id s
 				`{"config":{"name":%q,"subjects":["%s.>"],"allow_atomic":%t,"storage":"memory","num_replicas":1}}`,
 				name, strings.ToLower(name), atomic))
 			return
+		case subject == "$JS.API.STREAM.NAMES":
+			name := "A"
+			if strings.Contains(body, `"b.`) {
+				name = "B"
+			}
+			c.answer(reply, fmt.Sprintf(`{"streams":[%q]}`, name))
+			return
 		case strings.HasPrefix(subject, "$JS."), strings.HasPrefix(subject, "_INBOX."):
 			c.nobody(reply)
 			return

@@ -7,9 +7,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A server does not tell its clients that its max_payload, or that of their account, was raised, and nats.go refuses what
-// is larger than the server's greeting allowed. Before a message fails for its size, the servers are therefore asked for
-// their present limits, by connecting to them.
+// A server does not tell its clients that its max_payload, or that of their account, was raised, and nats.go refuses
+// what is larger than the server's greeting allowed. Before a message fails for its size, the servers are therefore
+// asked for their present limits, by connecting to them.
 
 const (
 	// limitPause is the minimum time between two such questions.
@@ -53,7 +53,8 @@ func (l *lane) askLimit(ctx context.Context, e *tooLarge, limit *int64) error {
 	switch {
 	case *limit == 0:
 		return publisher.UnavailableError(publisher.ScopeMessage, "limit unknown",
-			"%d bytes with headers are more than the NATS server took at first (%d), and it cannot be asked again", e.size, e.limit)
+			"%d bytes with headers are more than the NATS server took at first (%d), and it cannot be asked again",
+			e.size, e.limit)
 	case *limit >= e.size:
 		return publisher.UnavailableError(publisher.ScopeMessage, "limit raised",
 			"the NATS server now takes messages of up to %d bytes: this one goes over the next connection", *limit)
@@ -61,8 +62,8 @@ func (l *lane) askLimit(ctx context.Context, e *tooLarge, limit *int64) error {
 	return publisher.PermanentError("message too large", "%s", (&tooLarge{e.size, *limit}).Error())
 }
 
-// roomier returns what the servers take at most, and a link to the one that takes more than l does, if there is one. The
-// server of l is asked first, others only as long as none takes the size.
+// roomier returns what the servers take at most, and a link to the one that takes more than l does, if there is one.
+// The server of l is asked first, others only as long as none takes the size.
 func (p *Publisher) roomier(ctx context.Context, l *link, size int64) (best *link, limit int64) {
 	servers := append([]server{l.server}, l.server.with(p.servers, l.nc.DiscoveredServers())...)
 	for i, s := range servers[:min(len(servers), limitServers)] {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -30,17 +31,18 @@ type link struct {
 	auth           Auth          // credentials with which it has logged in
 	names          setting.Names
 
-	streams streams
-	keeper  *keeper
-	limits  chan<- limitQuestion
-	silence atomic.Pointer[silence] // nil while the server answers, as far as is known
+	streams  streams
+	patience time.Duration // see firstPatience
+	keeper   *keeper
+	limits   chan<- limitQuestion
+	silence  atomic.Pointer[silence] // nil while the server answers, as far as is known
 
 	mu    sync.Mutex
 	busy  map[*lane]struct{} // lanes that serve a call
 	idle  []*lane
 	made  uint64 // number of lanes ever made
 	blind bool   // the account's information may not be requested
-	users int    // number of calls that use it
+	users int    // number of calls that use it, and of lanes that wait for answers after their call
 	over  bool   // another link has taken its place
 }
 
@@ -79,12 +81,15 @@ func (l *link) give(lane *lane, settled bool) {
 	l.mu.Lock()
 	delete(l.busy, lane)
 	clear(lane.denied)
-	if settled {
+	lingers := len(lane.parked) > 0
+	if lingers {
+		l.users++
+	} else if settled {
 		l.idle = append(l.idle, lane)
 	}
 	l.mu.Unlock()
 	switch {
-	case len(lane.parked) > 0:
+	case lingers:
 		go lane.linger()
 	case !settled:
 		_ = lane.sub.Unsubscribe() // fails only if the connection has ended

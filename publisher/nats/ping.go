@@ -31,15 +31,15 @@ func (p *Publisher) Ping(ctx context.Context) error {
 		return err
 	}
 	defer link.release()
-	err = link.ask(ctx)
+	err = link.roundTrip(ctx)
 	if ctx.Err() != nil {
 		link.doubt()
 	}
 	return err
 }
 
-// ask makes one round trip through JetStream.
-func (l *link) ask(ctx context.Context) error {
+// roundTrip makes one round trip through JetStream.
+func (l *link) roundTrip(ctx context.Context) error {
 	l.mu.Lock()
 	blind := l.blind
 	l.mu.Unlock()

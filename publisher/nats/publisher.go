@@ -1,20 +1,3 @@
-// Package nats publishes to NATS JetStream.
-//
-// A message counts as accepted once its stream has acknowledged it (PubAck). A plain NATS publish is never enough. All
-// messages carry Nats-Msg-Id, so that a message sent again within the stream's duplicate window is stored once, and the
-// stream's answer "duplicate" is an acceptance.
-//
-// The server answers each message separately: it may refuse one and store the next. Order per key therefore rests on
-// one rule: at any time, at most one message of each key is unacknowledged. A key's next message goes as soon as the
-// previous one is acknowledged, and no key waits for another. The exception is keys with many messages in a call, on a
-// stream that allows atomic batches (ADR-50). Their messages go together, because the server stores all or none of
-// them. If it stores none, they go one by one after all. Apart from that, nothing is sent twice within a call, by this
-// package or by the library below it.
-//
-// From nats.go only the connection is used. Its reconnecting is turned off: it holds the connection's lock while it
-// dials, keeps what is published in the meantime, and stops for good on some of the server's errors. Its futures for
-// acknowledgements are not used either: each call has an inbox of its own and reads the answers in the goroutine that
-// sent the messages.
 package nats
 
 import (
@@ -75,8 +58,8 @@ type Publisher struct {
 	servers        []server
 	logger         *slog.Logger
 	connectTimeout time.Duration // see the constant
-	haste          haste
-	hot, hotSynced int // see hotKey and hotKeySynced
+	patience       time.Duration // see firstPatience
+	hot, hotSynced int           // see hotKey and hotKeySynced
 
 	mu      sync.Mutex
 	link    *link         // nil while not connected
@@ -87,17 +70,17 @@ type Publisher struct {
 	stopped chan struct{}      // closed when the connecting goroutine has ended
 	hurry   chan struct{}      // holds a request to connect without waiting
 
-	// The following fields belong to the connecting goroutine.
-	greeted  sync.Map // addresses of servers that have accepted a connection of this publisher
-	keeper   *keeper
-	limits   chan limitQuestion // questions to the connecting goroutine
-	limited  []limitQuestion    // those that have not been answered
-	limitDue *time.Timer        // when they are
-	limitAt  time.Time          // when the servers were last asked
+	greeted sync.Map // addresses of servers that have accepted a connection of this publisher
+	keeper  *keeper
+	limits  chan limitQuestion // questions to the connecting goroutine
 
-	answered  map[string]bool // whether an address of the cluster has ever answered
-	renewAt   time.Time       // earliest time of the next try, after new credentials gave no connection
-	unrenewed string          // reason of the last such failure, as logged
+	// The following fields belong to the connecting goroutine.
+	limited  []limitQuestion // those that have not been answered
+	limitDue *time.Timer     // when they are
+	limitAt  time.Time       // when the servers were last asked
+
+	renewAt   time.Time // earliest time of the next try, after new credentials gave no connection
+	unrenewed string    // reason of the last such failure, as logged
 }
 
 var _ publisher.Publisher = (*Publisher)(nil)
@@ -126,11 +109,11 @@ func New(config Config) (*Publisher, error) {
 		servers: servers,
 		logger:  logger,
 		hot:     hotKey, hotSynced: hotKeySynced, connectTimeout: connectTimeout,
-		haste:  haste{answer: answerTime, acknowledge: firstPatience},
-		keeper: newKeeper(), limits: make(chan limitQuestion), limitDue: limitDue,
+		patience: firstPatience,
+		keeper:   newKeeper(), limits: make(chan limitQuestion), limitDue: limitDue,
 		tried:   make(chan struct{}),
 		stopped: make(chan struct{}),
-		hurry:   make(chan struct{}, 1), answered: map[string]bool{},
+		hurry:   make(chan struct{}, 1),
 	}, nil
 }
 

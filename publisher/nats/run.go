@@ -59,7 +59,7 @@ func (r *run) has(b *batch, subjects map[string]struct{}) bool {
 
 // heat makes a head wait for the next run, if its stream takes atomic batches.
 func (l *lane) heat(b *batch, head int32) bool {
-	s := l.streamOf(b.messages[head].Topic)
+	s := l.link.ask(b.messages[head].Topic, freshFor)
 	if s == nil || int(b.rest[head]) < s.worth || !l.link.streams.batches(s) {
 		return false
 	}
@@ -116,7 +116,7 @@ func (l *lane) sendRun(ctx context.Context, b *batch) (gone bool) {
 // ends its key's part.
 func (l *lane) collect(b *batch) {
 	r := &l.run
-	r.heads, r.messages, r.stream = r.heads[:0], r.messages[:0], l.streamOf(b.messages[r.hot[0]].Topic)
+	r.heads, r.messages, r.stream = r.heads[:0], r.messages[:0], l.link.ask(b.messages[r.hot[0]].Topic, freshFor)
 	waiting := r.hot
 	r.hot = r.hot[:0]
 	size := 0
@@ -124,14 +124,14 @@ func (l *lane) collect(b *batch) {
 		i := first
 		for i != keyorder.None && r.stream != nil && len(r.messages) < batchLimit && size < runBytes {
 			m := &b.messages[i]
-			if s := l.streamOf(m.Topic); s == nil || s.name != r.stream.name || !l.fits(m) {
+			if s := l.link.streams.find(m.Topic); s == nil || s.name != r.stream.name || !l.fits(m) {
 				break
 			}
 			r.messages = append(r.messages, i)
 			size += m.Size()
 			i = b.keys.Next[i]
 		}
-		switch s := l.streamOf(b.messages[first].Topic); {
+		switch s := l.link.streams.find(b.messages[first].Topic); {
 		case i != first:
 			r.heads = append(r.heads, first)
 		case s != nil && r.stream != nil && l.link.streams.batches(s) && l.fits(&b.messages[first]):
@@ -167,12 +167,12 @@ func (l *lane) committed(b *batch, a ack) {
 	switch {
 	case a.refusal != nil || a.unheard:
 		if a.refusal != nil && (a.refusal.ErrCode == errBatchesOff || a.refusal.ErrCode == errBatchTooLarge) {
-			l.link.streams.noBatches(r.stream)
+			l.link.streams.set(func() { r.stream.atomic = false })
 		}
 		l.undo(b)
 		return
 	case a.batch != r.id:
-		l.link.streams.noBatches(r.stream)
+		l.link.streams.set(func() { r.stream.atomic = false })
 	}
 	err := runAnswer(r.id, a)
 	r.id = ""

@@ -9,8 +9,8 @@ import (
 // A server that sends nothing may be slow, frozen or gone, or a firewall may have forgotten the connection. What tells
 // them apart is another connection. If the same server answers on that one and not on the old one, the old one is dead:
 // it is closed, and what was sent over it and not answered is sent again. If another server of the cluster answers, new
-// calls go there, and calls under way go on waiting on the old connection. If none answers, all wait, and nothing is sent
-// twice.
+// calls go there, and calls under way go on waiting on the old connection. If none answers, all wait, and nothing is
+// sent twice.
 
 const (
 	// quietBefore is how long nothing must have come from a server before it is doubted.
@@ -20,7 +20,8 @@ const (
 	quietAfter = time.Second
 )
 
-var errSilent = errors.New("the server sends nothing over it, not even an answer to a ping, although it answers on a new one")
+var errSilent = errors.New("the server sends nothing over it, not even an answer to a ping, " +
+	"although it answers on a new one")
 
 // A silence says why a server is taken to be away although its connection is open.
 type silence struct {
@@ -62,7 +63,7 @@ func (p *Publisher) suspect(ctx context.Context, l *link) *link {
 	if l.speaks(ctx, asked) {
 		return nil
 	}
-	next, err := p.dial(ctx, p.worth(l.server.with(p.servers, l.nc.DiscoveredServers()), asked))
+	next, err := p.dial(ctx, l.server.with(p.servers, l.nc.DiscoveredServers()))
 	switch {
 	case ctx.Err() != nil && next == nil:
 		return nil

@@ -1,0 +1,42 @@
+// Package nats publishes to NATS JetStream.
+//
+// A message counts as accepted once its stream has acknowledged it (PubAck). A plain NATS publish is never enough,
+// except in core mode. All messages carry Nats-Msg-Id, so that a message sent again within the stream's duplicate
+// window is stored once, and the stream's answer "duplicate" is an acceptance.
+//
+// The server answers each message separately: it may refuse one and store the next. Order per key therefore rests on
+// one rule: at any time, at most one message of each key is unacknowledged. The exception is keys with many messages in
+// a call, on a stream that allows atomic batches (ADR-50). Their messages go together as a run, because the server
+// stores all or none of them. If it stores none, they go one by one.
+//
+// # A message
+//
+//	        previous of its key accepted          acknowledged, or refused
+//	waits ------------------------------> head ---> sent ------------> done
+//	                                       |         |
+//	                                       |         | its stream is silent, and the server is not: the call
+//	                 a later call has it   |         v answers Unavailable, and does not wait any longer
+//	                                       +------ kept ---> done      acknowledged meanwhile
+//	                                                 |
+//	                                                 +-----> Ambiguous: the time of the call that sent it is over, the
+//	                                                         connection has ended, or the stream has another leader.
+//	                                                         Only then is the message sent again.
+//
+// # A connection
+//
+//	              nothing comes for 0.3 seconds            not even an answer to a ping, within a second
+//	answers <--------------------------------> doubted ---------------------------------> suspected
+//	              anything comes                                                              |
+//	                                                            another connection is made    v
+//	    the same server answers it, and the old one is still silent:   closed, its messages are ambiguous
+//	    another server answers it:     new messages go there, and those under way wait on the old connection
+//	    nobody answers:                new messages are Unavailable, and those under way wait
+//
+// No other time limit ends a connection, and none sends a message again before the caller's own limit, the publish
+// timeout.
+//
+// From nats.go only the connection is used. Its reconnecting is turned off: it holds the connection's lock while it
+// dials, keeps what is published in the meantime, and stops for good on some of the server's errors. Its futures for
+// acknowledgements are not used either: each call has an inbox of its own and reads the answers in the goroutine that
+// sent the messages.
+package nats
