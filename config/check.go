@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -118,6 +119,21 @@ func checkDatabase(s *scope, key string, secret Secret) {
 
 const databaseForms = "write postgres://user:password@host:5432/database or host=… user=… dbname=…"
 
+// foreignForm names the program whose form of a connection string a text has, if it is neither a URL nor a DSN.
+func foreignForm(text string) string {
+	lower := strings.ToLower(text)
+	name, rest, _ := strings.Cut(lower, "=")
+	value, _, listed := strings.Cut(rest, ";")
+	switch {
+	case strings.HasPrefix(lower, "jdbc:"):
+		return "JDBC"
+	case listed && !strings.Contains(value, " ") &&
+		slices.Contains([]string{"host", "server", "data source", "port", "database", "username", "user id"}, name):
+		return "ADO.NET"
+	}
+	return ""
+}
+
 // CheckDatabase checks a connection string. Its errors contain no part of it that could be a password.
 func CheckDatabase(text string) error {
 	if quoted(text) {
@@ -133,11 +149,17 @@ func CheckDatabase(text string) error {
 				return err
 			}
 		}
+	} else if foreign := foreignForm(text); foreign != "" {
+		return errors.New("is in the form of " + foreign + ", which the relay does not read; " + databaseForms)
 	} else if redactDSN(text) == redacted {
 		return errors.New("is neither a PostgreSQL URL nor a DSN; " + databaseForms)
 	}
-	_, err := pgconn.ParseConfig(text)
+	parsed, err := pgconn.ParseConfig(text)
 	if err == nil {
+		if unknown := pgsession.Unknown(parsed.RuntimeParams); len(unknown) > 0 {
+			return fmt.Errorf("has parameters that PostgreSQL does not know: %s; leave out what is meant for the driver of another program, and "+
+				"correct misspelt names", strings.Join(unknown, ", "))
+		}
 		return nil
 	}
 	// pgx does not mask passwords reliably in its own text. The error that it wraps is about one parameter or a file, except

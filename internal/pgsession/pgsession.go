@@ -19,10 +19,15 @@ import (
 )
 
 // Startup sets what is sent when a connection is opened. PgBouncer passes on just these parameters, and remembers them for each
-// of its clients; it refuses others. Other settings of the relay that the URL or the environment gives are removed.
+// of its clients; it refuses others. Other settings of the relay that the URL or the environment gives are removed, and so are words
+// of PostgreSQL's own client that the relay does not follow.
 func Startup(parameters map[string]string) {
+	if name := parameters["fallback_application_name"]; name != "" && parameters["application_name"] == "" {
+		parameters["application_name"] = name
+	}
 	for given := range parameters {
-		if slices.ContainsFunc(settings(), func(s setting) bool { return strings.EqualFold(s.name, given) }) {
+		own := slices.ContainsFunc(settings(), func(s setting) bool { return strings.EqualFold(s.name, given) })
+		if own || given == "gssencmode" || slices.Contains(strings.Fields(ignored), given) {
 			delete(parameters, given)
 		}
 	}
