@@ -189,6 +189,9 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 func (b *batch) send(ctx context.Context, ch *channel) (stop error) {
 	b.recall()
 	room := window - ch.unanswered()
+	if room <= 0 {
+		return unavailable("no answer", "RabbitMQ at %s has not confirmed %d messages yet", ch.conn.address, window)
+	}
 	if !b.sendable(ch, room) {
 		return nil
 	}
@@ -225,7 +228,7 @@ func (b *batch) recall() {
 // sendable reports whether there is a message to send and room for it on the channel.
 func (b *batch) sendable(ch *channel, room int) bool {
 	switch {
-	case b.trial, ch.stale:
+	case b.trial, ch.stale.Load():
 		return false
 	case b.aloneNext():
 		return len(b.flights) == 0

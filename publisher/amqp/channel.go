@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/rabbitmq/amqp091-go"
 
@@ -27,7 +28,7 @@ type channel struct {
 
 	// stale is set if a queue has rejected or not confirmed a message. Another channel then takes its place, because
 	// RabbitMQ 3 remembers a queue's leader for each channel and may continue to send to a leader that is gone.
-	stale bool
+	stale atomic.Bool
 
 	returning sync.Mutex
 	returned  map[keptID]*amqp091.Return // returns that were collected and not yet matched
@@ -82,7 +83,7 @@ func (ch *channel) closed() bool {
 }
 
 // distrust makes another channel take the channel's place, unless the connection may have no further ones.
-func (ch *channel) distrust() { ch.stale = !ch.conn.limited }
+func (ch *channel) distrust() { ch.stale.Store(!ch.conn.limited) }
 
 // keep counts messages whose confirms are kept. Without any, a channel that was left is closed, and so is a connection
 // that was retired.

@@ -22,6 +22,8 @@ type fake struct {
 	// login decides on a SASL PLAIN response; nil accepts every login.
 	login   func(response string) bool
 	missing sync.Map // names of exchanges that do not exist
+	// channels is the number of channels that a connection may have; 0 for no limit.
+	channels byte
 
 	mu    sync.Mutex
 	conns []*fakeConn // all connections that were ever accepted
@@ -178,7 +180,7 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 		if c.fake.login != nil && !c.fake.login(response) {
 			return false
 		}
-		c.method(0, 10, 30, []byte{0, 0, 0, 1, 0, 0, 0, 0}) // tune: frames of up to 64 KiB, no heartbeat
+		c.method(0, 10, 30, []byte{0, c.fake.channels, 0, 1, 0, 0, 0, 0}) // tune: frames of up to 64 KiB, no heartbeat
 	case [2]uint16{10, 40}: // open
 		c.method(0, 10, 41, []byte{0})
 	case [2]uint16{10, 70}: // update-secret

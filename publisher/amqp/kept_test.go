@@ -218,3 +218,44 @@ func TestBrokerFallsSilent(t *testing.T) {
 		}
 	})
 }
+
+// After a channel has been filled with messages that wait for their confirms, their answers are learned all the same, and
+// other messages go out.
+func TestFullChannelGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, channels := range []byte{0, 1} { // no limit, one
+		synctest.Test(t, func(t *testing.T) {
+			var waiting []*sent
+			copies := 0
+			network := newPipes()
+			f := newFake(t, network, func(m *sent) {
+				copies++
+				if waiting = append(waiting, m); copies == 1000 {
+					m.conn.block("low on memory")
+				}
+				if copies > 1000 {
+					m.ack()
+				}
+			})
+			f.channels = channels
+			p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+			defer p.Close()
+			messages := numbered(1500, 0, "q")
+			for _, err := range p.Publish(within(t, 3*time.Second), messages) {
+				want(t, "a message", err, publisher.Unavailable)
+			}
+			<-time.After(5 * time.Second) // longer than the publish timeout
+			f.connections()[0].unblock()
+			for _, m := range waiting {
+				m.ack()
+			}
+			synctest.Wait()
+			for _, err := range p.Publish(within(t, 10*time.Second), messages) {
+				want(t, "a message after the alarm", err, publisher.Accepted)
+			}
+			if copies != len(messages) {
+				t.Errorf("%d messages were sent %d times", len(messages), copies)
+			}
+		})
+	}
+}

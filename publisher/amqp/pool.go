@@ -122,7 +122,7 @@ func (c *connection) put(ch *channel, clean bool) {
 	switch {
 	case ch.amqp.IsClosed():
 		c.pool <- nil
-	case clean && !ch.stale:
+	case clean && !ch.stale.Load():
 		c.pool <- ch
 	case ch.kept > 0 && !c.limited:
 		ch.left = true

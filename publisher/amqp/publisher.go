@@ -128,6 +128,7 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 		return err
 	}
 	defer conn.release()
+	b.answerRemembered()
 	// Each iteration uses one channel. A channel that ends, or that another one takes the place of, has answered a
 	// message.
 	for !b.complete() {

@@ -1,6 +1,8 @@
 package amqp
 
 import (
+	"slices"
+
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -71,6 +73,14 @@ func (b *batch) refused(ch *channel, i int, r *amqp091.Return) {
 	ch.distrust()
 	to := b.route(i)
 	b.condemn(i, nacked(to, b.routes.rejected(to)))
+}
+
+// answerRemembered answers the first messages of all keys as far as their confirms were kept.
+func (b *batch) answerRemembered() {
+	ready := b.ready
+	b.ready = nil
+	ready = slices.DeleteFunc(ready, func(i int) bool { return b.remembered(i, b.route(i)) })
+	b.ready = append(ready, b.ready...) // those whose key goes on
 }
 
 // remembered answers a message that an earlier call has sent and whose confirm was kept. It returns false if there is
