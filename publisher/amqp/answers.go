@@ -54,7 +54,7 @@ func returned(r *amqp091.Return, names setting.Names) error {
 		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
 }
 
-// nacked is the answer for a negative confirm, the given number of them in a row on the route. RabbitMQ sends it
+// nacked is the answer for a negative confirm, in the given number of calls in a row on the route. RabbitMQ sends it
 // because of the state of a queue, never because of the content of a message: a length limit with reject-publish, or
 // a quorum queue that has failed. On an exchange with several queues, one such queue is enough for a negative
 // confirm, and the other queues keep the message. On the default exchange, only overflow reject-publish-dlx leaves a

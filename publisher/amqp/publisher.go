@@ -128,6 +128,9 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 		return err
 	}
 	defer conn.release()
+	if err := conn.usable(); err != nil {
+		return err
+	}
 	b.answerRemembered()
 	// Each iteration uses one channel. A channel that ends, or that another one takes the place of, has answered a
 	// message.

@@ -22,7 +22,7 @@ type wary struct {
 	// limit is the number of unanswered messages that a call may have on the route. With 0, a message of the route goes
 	// alone on its channel. There are therefore no more copies than accepted messages, except for the one that tries.
 	limit    int
-	rejected int       // number of negative confirms in a row
+	rejected int       // number of calls in a row with negative confirms
 	until    time.Time // the route is forgotten after that
 }
 
@@ -30,7 +30,7 @@ const (
 	mostRoutes = 10_000           // maximum number of routes that are remembered; above it, any are forgotten
 	waryFor    = 10 * time.Minute // time after the last trouble for which a route is remembered
 
-	// stubborn is the number of negative confirms in a row after which each further try of a full queue may count as a
+	// stubborn is the number of rejected calls in a row after which each further try of a full queue may count as a
 	// copy, because overflow reject-publish-dlx gives a copy of each rejected message to another queue. Tries become
 	// rarer from then on. The relay makes so many in about ten seconds.
 	stubborn = 20
@@ -62,13 +62,15 @@ func (r *routes) begin(to route, limit int) {
 	r.at(to).limit = limit
 }
 
-// rejected limits a route to one message, because of a negative confirm. It returns the number of those in a row.
-func (r *routes) rejected(to route) int {
+// rejected limits a route to one message, because of a negative confirm, the first of its call or another one. It
+// returns the number of calls in a row that had any.
+func (r *routes) rejected(to route, first bool) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.at(to)
-	known.limit = 1
-	known.rejected++
+	if known.limit = 1; first {
+		known.rejected++
+	}
 	return known.rejected
 }
 

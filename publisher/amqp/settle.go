@@ -72,7 +72,7 @@ func (b *batch) refused(ch *channel, i int, r *amqp091.Return) {
 	}
 	ch.distrust()
 	to := b.route(i)
-	b.condemn(i, nacked(to, b.routes.rejected(to)))
+	b.condemn(i, nacked(to, b.routes.rejected(to, b.refusals[to] == nil)))
 }
 
 // answerRemembered answers the first messages of all keys as far as their confirms were kept.
