@@ -2,9 +2,7 @@ package examples
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -144,15 +142,22 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// loadWeb loads a file for OUTBOX_HTTP_CONFIG. The only error allowed is that the certificate does not exist.
+// loadWeb loads a file for OUTBOX_HTTP_CONFIG beside a certificate that it names.
 func loadWeb(t *testing.T, text string) {
 	t.Helper()
 	const hash = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
-	file := filepath.Join(t.TempDir(), "web.yaml")
+	folder := t.TempDir()
+	file := filepath.Join(folder, "web.yaml")
+	leaf := tlstest.NewAuthority(t).Issue(t, tlstest.Leaf{Name: "relay"})
+	for name, content := range map[string][]byte{"tls.crt": leaf.Cert, "tls.key": leaf.Key} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "$2y$10$...", hash)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := health.CheckConfig(file); !errors.Is(err, fs.ErrNotExist) {
+	if err := health.CheckConfig(file); err != nil {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
