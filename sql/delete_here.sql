@@ -2,4 +2,4 @@
 -- left out. $1 the ids, $2 the places, $3 the versions that were read; a place alone may hold another row by now.
 -- Locks the rows. Uses no index.
 delete from {table}
-where ctid = any ($2::tid[]) and {id} = any ($1::{id_type}[]){as_read_here}
+where {partitions}ctid = any ($2::tid[]) and {id} = any ($1::{id_type}[]){as_read_here}

@@ -3,4 +3,4 @@
 -- rows. Uses no index.
 update {table}
 set {marks}
-where ctid = any ($2::tid[]) and {id} = any ($1::{id_type}[]) and {unmarked}{as_read_here}
+where {partitions}ctid = any ($2::tid[]) and {id} = any ($1::{id_type}[]) and {unmarked}{as_read_here}

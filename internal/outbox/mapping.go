@@ -87,7 +87,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
 		m.writer, m.place = longAgo, noPlace
 	}
-	if r.kind == "p" { // places repeat in each partition
+	if r.kind == "p" && r.parts == nil { // places repeat in each of the partitions, which are all looked at
 		m.place = noPlace
 	}
 	p := parts{relation: r, view: view, names: config.Names, named: config.Columns, preferred: config.Preferred, mapping: m}
@@ -143,8 +143,8 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 				"move a row, which would then be published again here",
 			view.Name, p.table())}
 	}
-	if m.apart || m.origin != nil {
-		m.place = noPlace // the place is in the identity, or does not show that the row is unchanged
+	if m.apart && m.beside == nil {
+		m.place = noPlace // the place is in the identity
 	}
 	m.filter = config.takes(view, m.topic)
 	m.chooseIndexes(r)

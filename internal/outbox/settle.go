@@ -119,12 +119,12 @@ func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (l
 	left = int64(len(rows))
 	identities, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
 	for _, form := range []string{here, anywhere} {
-		if form == "" {
+		if form == "" || form == here && versions == nil && t.mapping.compound() { // an id alone does not distinguish the rows
 			continue
 		}
 		b := batch{limits: limits{lock: lockPatience}}
 		if form == here {
-			b.add(form, identities, placesOf(rows), versions)
+			b.add(form, array(t.idOID, rowIDs(rows)), placesOf(rows), versions)
 		} else {
 			b.add(form, identities, versions)
 		}
@@ -218,6 +218,14 @@ func identitiesOf(rows []*Row) []string {
 		identities[i] = r.Identity()
 	}
 	return identities
+}
+
+func rowIDs(rows []*Row) []string {
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		ids[i] = r.ID()
+	}
+	return ids
 }
 
 // versionsOf encodes the versions of rows as an array, each once, or as null if they are not known.
