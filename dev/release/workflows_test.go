@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"os"
 	"path/filepath"
@@ -106,5 +107,45 @@ func TestUpdates(t *testing.T) {
 		if !watched[module] && !strings.Contains(module, "/testdata/") {
 			t.Errorf("nobody watches %s; watched are %v", module, slices.Sorted(maps.Keys(watched)))
 		}
+	}
+}
+
+// The forms and settings of the repository can be read, and name what exists.
+func TestRepositoryFiles(t *testing.T) {
+	t.Parallel()
+	var files []string
+	for _, pattern := range []string{"ISSUE_TEMPLATE/*.yml", "DISCUSSION_TEMPLATE/*.yml", "*.yml"} {
+		found, err := filepath.Glob("../../.github/" + pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		files = append(files, found...)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var form map[string]any
+		if err := yaml.UnmarshalStrict(text, &form); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	text, err := os.ReadFile("../../.devcontainer/devcontainer.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var container struct {
+		Image           string            `json:"image"`
+		ContainerEnv    map[string]string `json:"containerEnv"`
+		OnCreateCommand string            `json:"onCreateCommand"`
+	}
+	comments := regexp.MustCompile(`(?m)(^|\s)//.*$`)
+	if err := json.Unmarshal(comments.ReplaceAll(text, nil), &container); err != nil {
+		t.Fatal(err)
+	}
+	script, _, _ := strings.Cut(container.OnCreateCommand, " ")
+	if _, err := os.Stat(filepath.Join("../..", script)); err != nil || container.Image == "" {
+		t.Errorf("the container %+v runs what does not exist: %v", container, err)
 	}
 }

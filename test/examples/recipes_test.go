@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,6 +33,41 @@ func TestRecipes(t *testing.T) {
 		}
 		if !strings.Contains(page, "(recipes/"+entry.Name()+")") {
 			t.Errorf("docs/recipes.md does not link to %s", entry.Name())
+		}
+	}
+}
+
+// Where a recipe limits the memory, GOMEMLIMIT is at most nine tenths of the limit, so that the collector works harder before the kernel
+// kills.
+func TestMemoryOfRecipes(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../" + recipes + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	goLimit := regexp.MustCompile(`GOMEMLIMIT\W+(?:value\W+)?(\d+)MiB`)
+	limit := regexp.MustCompile(`(?:MemoryMax=|mem_limit: |"memory": |memory: |memory = ")(\d+)`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		soft := goLimit.FindSubmatch(text)
+		if soft == nil {
+			continue
+		}
+		most, err := strconv.Atoi(string(soft[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hard := limit.FindAllSubmatch(text, -1)
+		if len(hard) == 0 {
+			t.Errorf("%s has no limit", file)
+		}
+		for _, match := range hard {
+			if allowed, err := strconv.Atoi(string(match[1])); err != nil || most > allowed*9/10 {
+				t.Errorf("%s: GOMEMLIMIT is %d MiB of %d (%v)", file, most, allowed, err)
+			}
 		}
 	}
 }
