@@ -83,8 +83,8 @@ var descriptions = map[string]string{
 	"AMQP_MANDATORY": "false counts rows as relayed although no queue takes them, so that they are lost\n" +
 		"Use it only for exchanges that return what they deliver later (x-delayed-message).",
 	"AMQP_MANAGEMENT_URL": "RabbitMQ's management interface, http://h:15672 or https://user:pass@h:15671\n" +
-		"doctor reads queue types, bindings and the state of the cluster from it, and run whether an exchange that " +
-		"cannot be published to is a fanout. User and password default to those of OUTBOX_PUBLISH_URL.",
+		"doctor reads queue types, bindings and the state of the cluster from it. User and password default to those " +
+		"of OUTBOX_PUBLISH_URL.",
 	"MAX_ATTEMPTS":    "number of refused publishes after which failed_at is set",
 	"BACKOFF_MIN":     "pause before the second attempt; doubles with each further attempt, with full jitter",
 	"BACKOFF_MAX":     "maximum pause between two attempts",
