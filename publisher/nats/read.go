@@ -102,9 +102,10 @@ func (p *Publisher) streamWith(ctx context.Context, js jetstream.JetStream, subj
 	if len(s.takes.subjects) == 0 { // the stream's name is its subject in this case
 		s.takes.subjects = []string{name}
 	}
-	if s.renamed = config.SubjectTransform != nil || !s.takes.takes(subject); s.renamed {
-		s.takes.subjects = []string{">"} // it is read once, for all subjects
+	if !s.takes.takes(subject) { // it is the configured stream, which is read once, for all subjects
+		s.renamed, s.takes.subjects = true, []string{">"}
 	}
+	s.renamed = s.renamed || config.SubjectTransform != nil
 	return s, nil
 }
 

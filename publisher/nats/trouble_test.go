@@ -223,3 +223,26 @@ func pool(s *httptest.Server) *x509.CertPool {
 	p.AddCert(s.Certificate())
 	return p
 }
+
+// A server that has answered at this address before is not taken for a wrong port when it is frozen.
+func TestFrozenServerIsNotAWrongPort(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, t.TempDir(), "")
+	p := open(t, nats.Config{Servers: []string{server.address}})
+	p.GiveUpAfter(time.Second)
+	persist(t, p)
+	server.freeze(t, time.Hour)
+	for ctx := timely(t); ; {
+		call, cancel := context.WithTimeout(ctx, time.Second)
+		err := p.Ping(call)
+		cancel()
+		switch {
+		case err != nil && strings.Contains(err.Error(), "port"):
+			t.Fatal(err)
+		case err != nil && strings.Contains(err.Error(), "does not answer, although it did before"):
+			return
+		case ctx.Err() != nil:
+			t.Fatalf("the last answer is %v", err)
+		}
+	}
+}

@@ -84,6 +84,35 @@ func TestMappedSubjects(t *testing.T) {
 	}
 }
 
+// TestTransformedSubjects: messages of a stream that stores them under other subjects are found by id, beside those of
+// another stream.
+func TestTransformedSubjects(t *testing.T) {
+	t.Parallel()
+	b := newOwnNATS(t, "", "plain.>")
+	transformed, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "T", Subjects: []string{"orders.*"},
+		SubjectTransform: &jetstream.SubjectTransformConfig{Source: "orders.*", Destination: "stored.{{wildcard(1)}}"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outbox := newTable(t)
+	for i, topic := range []string{"orders.1", "plain.1", "orders.2"} {
+		outbox.insert(topic, 20*i, 20, 5)
+	}
+	env := outbox.env(b.url())
+	drain(t, env)
+	if rows, sum := verified(t, env, 0); len(rows) != 0 || sum.Rows != 60 {
+		t.Errorf("of all: %+v, %+v", rows, sum)
+	}
+	if err := transformed.DeleteMsg(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	if rows, sum := verified(t, env, 1); len(rows) != 1 || rows[0].Problem != "missing" || sum.Missing != 1 {
+		t.Errorf("of one that was deleted: %+v, %+v", rows, sum)
+	}
+}
+
 // TestVerifyLostAcknowledged: a server loses what it has acknowledged and not synced to its disk.
 func TestVerifyLostAcknowledged(t *testing.T) {
 	t.Parallel()

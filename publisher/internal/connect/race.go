@@ -26,9 +26,9 @@ type Race[C any] struct {
 	// Ended is called for each try that has ended, in the goroutine of Run.
 	Ended func(address int, err error)
 
-	begun  map[int]time.Time // start time of the try that is under way, by address
-	again  int               // address to try again next
-	chance int               // number of turns that have been taken and have not ended
+	under  map[int]bool // addresses that are being tried
+	again  int          // address to try again next
+	chance int          // number of turns that have been taken and have not ended
 }
 
 // A result is the outcome of one try.
@@ -44,10 +44,10 @@ type result[C any] struct {
 func (r *Race[C]) Run(ctx context.Context) (conn C, address int, won bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	ends := make(chan result[C])
-	r.begun = map[int]time.Time{}
+	r.under = map[int]bool{}
 	defer func() {
 		cancel()
-		under := len(r.begun)
+		under := len(r.under)
 		r.Go(func() {
 			for range under {
 				if late := <-ends; late.err == nil {
@@ -62,7 +62,7 @@ func (r *Race[C]) Run(ctx context.Context) (conn C, address int, won bool) {
 		select {
 		case <-next.C:
 		case end := <-ends:
-			delete(r.begun, end.address)
+			delete(r.under, end.address)
 			r.Ended(end.address, end.err)
 			if end.turn {
 				r.chance--
@@ -80,7 +80,7 @@ func (r *Race[C]) Run(ctx context.Context) (conn C, address int, won bool) {
 			}
 		}
 		if address, turn, ok := r.turn(); ok {
-			r.begun[address] = time.Now()
+			r.under[address] = true
 			r.Go(func() {
 				conn, err := r.Open(ctx, address)
 				ends <- result[C]{address, turn, conn, err}
@@ -94,7 +94,7 @@ func (r *Race[C]) Run(ctx context.Context) (conn C, address int, won bool) {
 func (r *Race[C]) turn() (address int, first, ok bool) {
 	for len(r.Turns) > 0 {
 		address, r.Turns = r.Turns[0], r.Turns[1:]
-		if _, under := r.begun[address]; !under {
+		if !r.under[address] {
 			r.chance++
 			return address, true, true
 		}
@@ -102,16 +102,9 @@ func (r *Race[C]) turn() (address int, first, ok bool) {
 	for range r.Again {
 		address = r.again % r.Again
 		r.again++
-		if _, under := r.begun[address]; !under {
+		if !r.under[address] {
 			return address, false, true
 		}
 	}
 	return 0, false, false
-}
-
-// Waiting returns the time since which an address has been tried without an answer. It returns false if the address is
-// not being tried.
-func (r *Race[C]) Waiting(address int) (since time.Time, ok bool) {
-	since, ok = r.begun[address]
-	return since, ok
 }
