@@ -157,13 +157,21 @@ func TestStatusText(t *testing.T) {
 	b := operate.Backlog{Due: new(int64(3)), Failed: new(int64(10001)), AtLeast: []string{"failed"}, Topics: []operate.Topic{
 		{Topic: "orders.\u009b1m\u202e", Failed: 1000, Due: 3}, {Topic: long, Failed: 9001},
 	}}
-	r := operate.Report{Destinations: []operate.Destination{{Name: "default", Backlog: b}}, Problems: []string{"no index"}}
+	r := operate.Report{
+		Destinations: []operate.Destination{{Name: "default", Backlog: b}}, Problems: []string{"no index"},
+		Process: &operate.Process{Checks: []operate.Check{
+			{Name: "database", OK: true}, {Name: "ownership", Text: "no connection"}, {Name: "destination default", Text: "down"},
+			{Name: "marks", OK: true, Text: "rows that cannot be written now: 1"},
+		}},
+	}
 	var out strings.Builder
 	if err := writeStatus(&out, r, false); err != nil {
 		t.Fatal(err)
 	}
 	words := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"default 3 ? ? ? 10001+", "orders.\uFFFD1m\uFFFD 3 0 0 1000+ -", "x… 0 0 0 9001+"} {
+	for _, want := range []string{"default 3 ? ? ? 10001+", "orders.\uFFFD1m\uFFFD 3 0 0 1000+ -", "x… 0 0 0 9001+",
+		"! ownership: no connection ! marks: rows that cannot be written now: 1",
+	} {
 		if !strings.Contains(words, want) {
 			t.Errorf("lacks %q:\n%s", want, &out)
 		}

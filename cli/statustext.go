@@ -49,6 +49,7 @@ func writeDetails(w io.Writer, r operate.Report, p paint) error {
 	for _, d := range r.Destinations {
 		writeHolds(w, d, p)
 	}
+	writeChecks(w, r, p)
 	writeTopics(w, r)
 	if err := writeRows(w, r); err != nil {
 		return err
@@ -159,6 +160,19 @@ func writeHolds(w io.Writer, d operate.Destination, p paint) {
 		}
 		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), printable.Text(h.What), h.Since.UTC().Format(time.RFC3339), h.Reason,
 			printable.Text(h.Error))
+	}
+}
+
+// writeChecks writes the checks of the relay on this host that have failed, and what keeps rows from being marked, which no count
+// shows. The states tell of destinations.
+func writeChecks(w io.Writer, r operate.Report, p paint) {
+	if r.Process == nil {
+		return
+	}
+	for _, c := range r.Process.Checks {
+		if (!c.OK || c.Name == "marks") && !strings.HasPrefix(c.Name, "destination ") {
+			fmt.Fprintf(w, "\n%s %s: %s\n", p.red("!"), c.Name, printable.Text(c.Text))
+		}
 	}
 }
 

@@ -276,7 +276,7 @@ func TestPageSizes(t *testing.T) {
 		state, first string
 	}{
 		{0, "not everything is known", ""},
-		{1, "rows held: orders", ""},
+		{1, "rows cannot be marked", ""},
 		{5, "down: audit", "audit"},
 		{12, "down: audit, search-index", "audit"},
 		{13, "no replica relays reports", "audit"},
@@ -480,6 +480,11 @@ func troubled(now time.Time, destinations int) operate.Report {
 	}
 	if destinations > 12 {
 		r.Ownership.Groups = append(r.Ownership.Groups, operate.Group{Destinations: []string{"reports"}, Shards: 16, Replicas: []operate.Replica{}})
+	}
+	if destinations == 1 {
+		r.Process.Checks = append(r.Process.Checks, operate.Check{
+			Name: "marks", OK: true, Text: "rows that are published or refused and cannot be written now: 1; settle rows: ERROR: not today",
+		})
 	}
 	if r.Destinations = all[:destinations]; destinations == 0 {
 		r.Problems = []string{"the table cannot be looked at yet: the checks say why"}
