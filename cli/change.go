@@ -1,9 +1,13 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/printable"
 
@@ -17,6 +21,7 @@ import (
 type changing struct {
 	selection
 	dryRun, yes, json bool
+	noteExpired       bool // warn of rows that are too old to be published
 }
 
 const changingHelp = `
@@ -58,6 +63,11 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			return selectionError(err)
 		}
 		noteAbsent(cmd.ErrOrStderr(), chosen.IDs, choice.Rows())
+		if c.noteExpired {
+			if err := o.noteExpired(ctx, cmd.ErrOrStderr(), chosen); err != nil {
+				return err
+			}
+		}
 		if e := o.Strangers(); e != nil && change.Deletes() && choice.Rows() > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "no row is deleted, as with --keep: %v\n", e)
 		}
@@ -126,6 +136,28 @@ func lockedError(locked int64) error {
 		return nil
 	}
 	return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them", rows(locked)))
+}
+
+// noteExpired warns if a row that is to be retried has failed because of its age: it is not published but fails again.
+func (o *operating) noteExpired(ctx context.Context, out io.Writer, chosen operate.Selection) error {
+	for _, d := range o.config.Destinations {
+		if d.MaxAge == 0 || chosen.Destination != "" && chosen.Destination != d.Name {
+			continue
+		}
+		at := chosen
+		at.Destination, at.Error = d.Name, cmp.Or(chosen.Error, "expired")
+		err := o.Failed(ctx, at, 1, false, func(row operate.FailedRow) error {
+			if row.LastError != nil && strings.HasPrefix(*row.LastError, "expired") {
+				fmt.Fprintf(out, "rows of destination %s have expired: they fail again, unpublished, until %s is more than their age\n", d.Name,
+					d.Variable("MAX_AGE"))
+			}
+			return nil
+		})
+		if err != nil {
+			return selectionError(err)
+		}
+	}
+	return nil
 }
 
 func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) error {

@@ -178,6 +178,7 @@ Ids may also be given as arguments.
 ` + selectionHelp + changingHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.ids = append(flags.ids, args...)
+			flags.noteExpired = true
 			return flags.apply(cmd, operate.Retry())
 		},
 	}

@@ -53,8 +53,8 @@ func TestOldRowsExpire(t *testing.T) {
 					if errs := s.disordered(); len(errs) > 0 {
 						t.Error(errs)
 					}
-					if r := s.table.row("r00000"); len(r.lastError) < 7 || r.lastError[:7] != "expired" {
-						t.Errorf("the error is %q", r.lastError)
+					if r := s.table.row("r00000"); len(r.lastError) < 7 || r.lastError[:7] != "expired" || r.attempt != 1 {
+						t.Errorf("the error of attempt %d is %q", r.attempt, r.lastError)
 					}
 				})
 			})

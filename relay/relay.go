@@ -15,7 +15,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
@@ -38,8 +37,8 @@ type Relay struct {
 	listener *outbox.Listener
 	bell     *bell
 	measured tableGauges
-	lacks    []finding.Finding // missing parts of the table, as last logged; only Run touches it
-	looks    time.Duration     // longest time between two looks at the catalogue
+	lacks    []outbox.Lack // missing parts of the table, as last logged; only Run touches it
+	looks    time.Duration // longest time between two looks at the catalogue
 
 	mu    sync.Mutex
 	table *outbox.Table // nil until it is found
@@ -182,13 +181,17 @@ func (r *Relay) found(table *outbox.Table, err error) {
 }
 
 // logLacks logs once what the table lacks.
-func (r *Relay) logLacks(lacks []finding.Finding) {
+func (r *Relay) logLacks(lacks []outbox.Lack) {
 	if slices.Equal(lacks, r.lacks) {
 		return
 	}
 	r.lacks = lacks
 	for _, lack := range lacks {
-		r.config.Logger.Warn("missing index or column", "what", lack.Found, "remedy", lack.Remedy)
+		attributes := []any{"what", lack.Found, "remedy", lack.Remedy}
+		if lack.Destination != "" {
+			attributes = append([]any{"destination", lack.Destination}, attributes...)
+		}
+		r.config.Logger.Warn("missing index or column", attributes...)
 	}
 }
 

@@ -138,7 +138,7 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 			inert = append(inert, x.ID)
 			continue
 		}
-		if t.keepsAttempts {
+		if t.keepsAttempts && !x.Untried {
 			r.attempt = x.Attempt + 1
 		}
 		r.lastError, r.updated, r.failed = x.Error, time.Now(), x.Failed

@@ -65,20 +65,41 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	if err != nil {
 		return t, e.found, err
 	}
-	e.found = append(e.found, views(r, config)...)
+	for _, v := range config.Views {
+		e.found = append(e.found, viewFindings(r, config, v)...)
+	}
 	e.txid()
 	return t, e.found, nil
 }
 
 // lacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why single
 // destinations cannot use the table.
-func lacks(r *relation, m *mapping, config Config, view View) []finding.Finding {
+func lacks(r *relation, m *mapping, config Config, view View) (all []Lack) {
 	e := newExamination(r, m, config, view)
 	e.columns()
+	if m.key != noKey {
+		e.ordered()
+	}
 	e.indexes()
-	e.found = append(e.found, views(r, config)...)
 	e.txid()
-	return slices.DeleteFunc(e.found, func(f finding.Finding) bool { return f.Severity == finding.OK })
+	add := func(destination string, found []finding.Finding) {
+		for _, f := range found {
+			if f.Severity != finding.OK {
+				all = append(all, Lack{f, destination})
+			}
+		}
+	}
+	add("", e.found)
+	for _, v := range config.Views {
+		add(v.Name, viewFindings(r, config, v))
+	}
+	return all
+}
+
+// A Lack is something that the table should have, with its remedy.
+type Lack struct {
+	finding.Finding
+	Destination string // the destination that lacks it, empty for all of them
 }
 
 // txid reports the consequences if no column holds the transaction that inserted a row and several destinations write into the
@@ -97,25 +118,21 @@ func (e *examination) txid() {
 	}
 }
 
-// views returns the findings about the columns that single destinations have for themselves.
-func views(r *relation, config Config) (found []finding.Finding) {
-	for _, v := range config.Views {
-		m, problems := mapColumns(r, config, v)
-		if len(problems) > 0 {
-			found = append(found, findings(problems)...)
-			continue
-		}
-		if v.Columns == nil {
-			continue
-		}
-		e := newExamination(r, m, config, v)
-		e.subject += ", destination " + v.Name
-		e.ownColumns()
-		e.pendingIndex()
-		e.failedIndex()
-		found = append(found, e.found...)
+// viewFindings returns the findings about the columns that a single destination has for itself.
+func viewFindings(r *relation, config Config, v View) []finding.Finding {
+	m, problems := mapColumns(r, config, v)
+	if len(problems) > 0 {
+		return findings(problems)
 	}
-	return found
+	if v.Columns == nil {
+		return nil
+	}
+	e := newExamination(r, m, config, v)
+	e.subject += ", destination " + v.Name
+	e.ownColumns()
+	e.pendingIndex()
+	e.failedIndex()
+	return e.found
 }
 
 // findings returns the problems of a table that cannot be used. All missing rights are one finding, since one script grants
@@ -248,7 +265,9 @@ func (e *examination) ownColumns() {
 	for _, l := range e.absent() {
 		names, without = append(names, l.name), append(without, l.without)
 	}
-	if len(names) > 0 {
+	if e.view.RelayedOf != nil && len(e.view.Columns) == 1 {
+		e.ok(checkColumns, "with relayed_at alone: %s", strings.Join(without, "; "))
+	} else if len(names) > 0 {
 		e.warn(checkColumns, "name them in "+e.view.Names.Of("Columns")+", and run what `outbox-relay schema --destination "+e.view.Name+
 			"` prints",
 			"there is no %s: %s", strings.Join(names, ", "), strings.Join(without, "; "))
@@ -291,23 +310,30 @@ func (e *examination) keySource() string {
 	}
 }
 
-// order examines whether the order of rows is the order of time.
-func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
-	const check = "order"
+const checkOrder = "order"
+
+// ordered examines whether the type of the order is one that grows with time.
+func (e *examination) ordered() {
 	c := e.mapping.order
 	add := "add a column that grows with time (" + `seq bigint generated always as identity` + "), or name one with " +
 		e.config.Names.Of("Columns") + "=order:NAME"
 	switch {
 	case slices.Contains(timeTypes, c.oid):
-		e.ok(check, "rows are taken in the order of %s, then of the id", c.name)
+		e.ok(checkOrder, "rows are taken in the order of %s, then of the id", c.name)
 		if strings.Contains(c.typ, "(0)") {
-			e.warn(check, add, "%s holds whole seconds: rows of one key within a second are relayed in the order of their ids", c.name)
+			e.warn(checkOrder, add, "%s holds whole seconds: rows of one key within a second are relayed in the order of their ids", c.name)
 		}
-		return nil
 	case !slices.Contains(intTypes, c.oid):
-		e.warn(check, add, "rows are taken in the order of %s %s, which does not grow with time: a key's rows leave in another order than they "+
-			"were written, and rows after those read last wait for the reconciliation scan",
-			c.name, c.typ)
+		e.warn(checkOrder, add, "rows are taken in the order of %s %s, which does not grow with time: a key's rows leave in another "+
+			"order than they were written, and rows after those read last wait for the reconciliation scan", c.name, c.typ)
+	}
+}
+
+// order examines whether the order of rows is the order of time.
+func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
+	const check = checkOrder
+	c := e.mapping.order
+	if e.ordered(); slices.Contains(timeTypes, c.oid) || !slices.Contains(intTypes, c.oid) {
 		return nil
 	}
 	var cache string

@@ -112,6 +112,11 @@ func TestOwnSchema(t *testing.T) {
 					t.Errorf("%s: %v, want %v", when, got, want)
 				}
 			}
+			for _, lack := range open(t, s, config).Lacks() {
+				if lack.Destination != "" { // all that a notice has is a time, as in the documents' example
+					t.Errorf("destination %s lacks something: %s", lack.Destination, lack.Found)
+				}
+			}
 			check("at first", map[string]string{"orders": "order.wait other.wait third.wait", "to-audit": "", "dead": "", "notice": ""})
 			insert("order.new", "other.new", "order.2", "x.3")
 			s.Exec(t, "update "+table+" set "+column("failed_at")+" = now() where "+column("topic")+" = 'third.wait'")

@@ -270,12 +270,16 @@ func set(values []string) map[string]bool {
 	return m
 }
 
-// A Refusal is an attempt that the broker answered with a definite no.
+// ErrExpired is wrapped by the error of a row that failed because it was too old to be published.
+var ErrExpired = errors.New("expired")
+
+// A Refusal is an attempt that the broker answered with a definite no, or a row that is not to be published at all.
 type Refusal struct {
 	ID      string // the identity of the row ([Row.Identity])
 	Attempt int64  // the attempt as read
 	Error   string
 	Failed  bool // permanently
+	Untried bool // nothing was published, so that no attempt is spent
 	// Of is the row as it was read. The refusal is then written only to this version of it, unless other destinations
 	// write into rows, too. Without it any version serves that has the same attempt.
 	Of *Row
@@ -294,7 +298,9 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 		identities[i] = r.ID
 		texts[i] = t.clean(r.Error)
 		attempts[i] = number(r.Attempt)
-		next[i] = number(min(r.Attempt, t.maxAttempt()-1) + 1)
+		if next[i] = number(min(r.Attempt, t.maxAttempt()-1) + 1); r.Untried {
+			next[i] = attempts[i]
+		}
 		versions[i] = binary.BigEndian.AppendUint32(nil, 0)
 		if r.Of != nil && !t.config.shared() {
 			versions[i] = binary.BigEndian.AppendUint32(nil, r.Of.version)

@@ -38,7 +38,7 @@ type Table struct {
 	seed     maphash.Seed
 	maxRow   int64 // limit of the bytes of a row that are read
 
-	lacks    []finding.Finding
+	lacks    []Lack
 	prepares bool // statements stay prepared on their connections
 	rings    bool // the doorbell is on
 
@@ -108,9 +108,9 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		case marks != nil:
 			return nil, marks
 		case refusals != nil:
-			t.lacks = append(t.lacks, finding.Finding{
+			t.lacks = append(t.lacks, Lack{Finding: finding.Finding{
 				Severity: finding.Warning, Check: refusals.Check, Subject: t.Name(), Found: refusals.Problem, Remedy: refusals.Remedy,
-			})
+			}})
 		}
 	}
 	return t, nil
@@ -203,7 +203,7 @@ func (t *Table) Named() sql.Table { return t.name }
 func (t *Table) Quoted() string { return t.name.Quoted() }
 
 // Lacks returns the columns and indexes that the table should have, each with its remedy.
-func (t *Table) Lacks() []finding.Finding { return t.lacks }
+func (t *Table) Lacks() []Lack { return t.lacks }
 
 // Describe returns the mapping as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }

@@ -99,7 +99,7 @@ func New(config Config) (*Publisher, error) {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	if config.Core {
-		logger.Warn("rows count as relayed when a NATS server has read them: core mode stores nothing, and nobody may be subscribed")
+		logger.Info("rows count as relayed when a NATS server has read them: core mode stores nothing, and nobody may be subscribed")
 	}
 	limitDue := time.NewTimer(time.Hour)
 	limitDue.Stop()

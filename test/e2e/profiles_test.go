@@ -130,6 +130,36 @@ func (b *rabbitBroker) bindTo(t testing.TB, exchange, queue string) {
 	}
 }
 
+// TestDebeziumAsPrinted relays a table in Debezium's layout with the settings that docs/wire-formats.md prints for it. Its rows have
+// keys, and no column gives their order: the log says so.
+func TestDebeziumAsPrinted(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/wire-formats.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
+	ours, outbox := uniqueTopic(), newShape(t, debeziumLayout)
+	env := outbox.env(b.url())
+	_, sample, _ := strings.Cut(string(text), "```sh\nexport OUTBOX_PROFILE=debezium\n")
+	sample, _, found := strings.Cut(sample, "```")
+	for line := range strings.Lines("export OUTBOX_PROFILE=debezium\n" + sample) {
+		setting, _, _ := strings.Cut(strings.TrimPrefix(line, "export "), "#")
+		env = append(env, strings.TrimSpace(setting))
+	}
+	if !found || len(env) != 6 {
+		t.Fatalf("docs/wire-formats.md prints %q", sample)
+	}
+	b.create(t, "outbox.event."+ours)
+	outbox.Exec(t, debeziumRows, ours)
+	r := startRelay(t, env)
+	await(t, "the rows arrive", func() bool { return len(b.received(t, "outbox.event."+ours)) == 4 })
+	if !containsAll(r.Log(), []string{`"level":"WARN"`, "rows are taken in the order of id uuid, which does not grow with time"}) {
+		t.Error("the log does not say that rows of a key have no order")
+	}
+	r.stop()
+}
+
 // TestTombstones: with profile debezium a NULL payload is a tombstone only when the setting requests it.
 func TestTombstones(t *testing.T) {
 	t.Parallel()

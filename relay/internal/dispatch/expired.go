@@ -1,14 +1,14 @@
 package dispatch
 
 import (
-	"errors"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // errExpired is wrapped by the error of a row that failed because it was too old to be published.
-var errExpired = errors.New("expired")
+var errExpired = outbox.ErrExpired
 
 // clock estimates the database's clock from the last read, since the times of rows are taken from that clock. The
 // estimate is never ahead.

@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"errors"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
@@ -121,7 +121,7 @@ func permanent(err error) error {
 }
 
 // errExpired is wrapped by the error of a row that failed because it was too old to be published.
-var errExpired = errors.New("expired")
+var errExpired = outbox.ErrExpired
 
 // clock estimates the database's clock from the last read, since the times of rows are taken from that clock. The
 // estimate is never ahead.

@@ -3,6 +3,7 @@ package settle
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -76,6 +77,7 @@ func (s *settler) refuse(ctx context.Context, o *order) error {
 		for _, x := range refused {
 			refusals = append(refusals, outbox.Refusal{
 				ID: x.Row.Identity(), Attempt: x.Row.Attempt, Error: x.Err.Error(), Failed: x.Failed, Of: x.Row.Row,
+				Untried: errors.Is(x.Err, outbox.ErrExpired),
 			})
 		}
 		done, locked, err := s.states[o.state].table.Refuse(ctx, refusals)
