@@ -44,10 +44,10 @@ const maxShortString = 255
 // A route is where a message goes.
 type route struct{ exchange, topic string }
 
-// Examine examines the connection, the exchanges and, on the default exchange, the queues, over a connection that connect
-// makes; see [publisher.Examiner]. AMQP reports neither how a queue is replicated nor what is bound to an exchange. The
-// management interface is asked for that if it is configured; otherwise a finding says so. Which of an exchange's queues
-// take a routing key is left to the broker.
+// Examine examines the connection, the exchanges and, on the default exchange, the queues, over a connection that
+// connect makes; see [publisher.Examiner]. AMQP reports neither how a queue is replicated nor what is bound to an
+// exchange. The management interface is asked for that if it is configured; otherwise a finding says so. Which of an
+// exchange's queues take a routing key is left to the broker.
 func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Connection, error), names setting.Names,
 	addresses []publisher.Address,
 ) []finding.Finding {
@@ -79,8 +79,8 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Co
 	return e.List
 }
 
-// routes examines the exchanges and the routes to them. It returns the exchanges that exist, and the queues of the default
-// exchange that do.
+// routes examines the exchanges and the routes to them. It returns the exchanges that exist, and the queues of the
+// default exchange that do.
 func (e *examination) routes(ctx context.Context, addresses []publisher.Address) (exchanges, queues []string) {
 	keys := map[string][]string{}
 	if e.conn.Exchange != "" {
@@ -142,7 +142,8 @@ func (e *examination) server() {
 		finding.WarnIf(e.conn.Limit != "", channels+", so batches take turns: "+e.conn.Limit,
 			"raise the limit of channels to 5 for each replica: rabbitmqctl set_user_limits, or channel_max"),
 		finding.OKIf(true, channels))
-	e.Well(checkAuthentication, e.conn.Address, fmt.Sprintf("the login succeeds, into virtual host %q", e.conn.Config.Vhost))
+	e.Well(checkAuthentication, e.conn.Address, fmt.Sprintf("the login succeeds, into virtual host %q",
+		e.conn.Config.Vhost))
 	product, version := text("product"), text("version")
 	var major, minor int
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
@@ -150,7 +151,8 @@ func (e *examination) server() {
 	e.Add(checkVersion, e.conn.Address,
 		finding.WarnIf(product != "RabbitMQ" || err != nil, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not "+
 			"tested with", product, version), use),
-		finding.WarnIf(major < 3 || major == 3 && minor < 10, "RabbitMQ "+version+" is older than what the relay is tested with", use),
+		finding.WarnIf(major < 3 || major == 3 && minor < 10,
+			"RabbitMQ "+version+" is older than what the relay is tested with", use),
 		finding.OKIf(true, "RabbitMQ "+version))
 }
 
@@ -158,7 +160,8 @@ func (e *examination) server() {
 const alarmTimeout = 3 * time.Second
 
 // alarms reports whether the broker blocks publishing, and returns false if it does. The broker reports that only to
-// connections that publish, so a message is published within a transaction, which is rolled back: nobody ever receives it.
+// connections that publish, so a message is published within a transaction, which is rolled back: nobody ever
+// receives it.
 func (e *examination) alarms(ctx context.Context) bool {
 	err := e.rehearse(ctx, e.conn.Exchange, "")
 	if code(err) == amqp091.AccessRefused || code(err) == amqp091.NotFound {
@@ -207,7 +210,8 @@ func code(err error) int {
 func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 	subject := fmt.Sprintf("%.100s", name)
 	if err := e.conn.CheckExchange(name); err != nil {
-		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail", "correct the rows, or "+e.names.Of("Exchange"))
+		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail",
+			"correct the rows, or "+e.names.Of("Exchange"))
 		return false
 	}
 	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) error { // a passive declaration ignores the kind
@@ -221,12 +225,13 @@ func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 	return err == nil
 }
 
-// route examines whether a routing key may be published to and, on the default exchange, has its queue. It returns false if the
-// key reaches no queue.
+// route examines whether a routing key may be published to and, on the default exchange, has its queue. It returns
+// false if the key reaches no queue.
 func (e *examination) route(ctx context.Context, to route) bool {
 	subject := e.subject(to)
 	if len(to.topic) > maxShortString {
-		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic), maxShortString),
+		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic),
+			maxShortString),
 			"correct the rows' topic, or "+e.names.Of("Topic"))
 		return false
 	}
@@ -238,7 +243,8 @@ func (e *examination) route(ctx context.Context, to route) bool {
 		finding.OKIf(err == nil, "this user may publish to it"),
 		finding.FailIf(code(err) == amqp091.AccessRefused, "this user may not publish to it",
 			"grant the right to write to the exchange, and for the routing key if topic permissions are used"),
-		finding.WarnIf(true, "whether this user may publish to it is not known: "+errtext.Line(err), "look at the broker's log"))
+		finding.WarnIf(true, "whether this user may publish to it is not known: "+errtext.Line(err),
+			"look at the broker's log"))
 	return true
 }
 
@@ -250,7 +256,8 @@ func (e *examination) queue(ctx context.Context, name, subject string) bool {
 		return err
 	})
 	e.Add(checkTopic, subject,
-		finding.OKIf(err == nil, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages, found.Consumers)),
+		finding.OKIf(err == nil, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages,
+			found.Consumers)),
 		finding.FailIf(code(err) == amqp091.NotFound, "there is no queue of this name, so its rows are "+e.withoutRoute(),
 			"declare it, durable, best as a quorum queue; or set "+e.names.Of("Exchange")+" to an exchange"),
 		finding.FailIf(code(err) == amqp091.ResourceLocked, "the queue is exclusive to another connection",

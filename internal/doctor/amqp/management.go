@@ -16,8 +16,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// askManagement determines whether the management interface answers this user, and what it reports about the cluster. It
-// returns false if the interface does not answer.
+// askManagement determines whether the management interface answers this user, and what it reports about the cluster.
+// It returns false if the interface does not answer.
 func (e *examination) askManagement(ctx context.Context) bool {
 	remedy := "check " + e.names.Of("Management") + " (the interface is usually on port 15672, with TLS on 15671), and that the plugin " +
 		"rabbitmq_management is enabled"
@@ -74,13 +74,15 @@ func (e *examination) cluster(ctx context.Context) {
 			"free memory, or raise vm_memory_high_watermark"))
 		e.Add(checkAlarms, n.Name, finding.FailIf(n.Disk, "it has an alarm of disk space, so the whole cluster blocks publishing",
 			"free disk space, or lower disk_free_limit"))
-		e.Add(checkCluster, n.Name, finding.FailIf(len(n.Partitions) > 0, "the network is partitioned: it has lost sight of "+
-			strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
+		e.Add(checkCluster, n.Name, finding.FailIf(len(n.Partitions) > 0,
+			"the network is partitioned: it has lost sight of "+
+				strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
 			"mend the network, and restart the side to be given up; see cluster_partition_handling"))
 		e.Add(checkCluster, n.Name, finding.WarnIf(!n.Running, "this node is away",
 			"start it, or remove it from the cluster with rabbitmqctl forget_cluster_node"))
 	}
-	e.Add(checkCluster, "", finding.OKIf(len(e.List) == before, fmt.Sprintf("nodes that run: %d, without alarm or partition", len(nodes))))
+	e.Add(checkCluster, "", finding.OKIf(len(e.List) == before,
+		fmt.Sprintf("nodes that run: %d, without alarm or partition", len(nodes))))
 }
 
 // mostQueues is how many queues are described: one exchange may have thousands.
@@ -88,7 +90,8 @@ const mostQueues = 100
 
 // queues describes the exchanges, the queues that are bound to them, and the given ones.
 func (e *examination) queues(ctx context.Context, exchanges, names []string) {
-	bound := map[string][]string{} // queues by what leads to them: an exchange, or a routing key of the default exchange
+	// queues by what leads to them: an exchange, or a routing key of the default exchange
+	bound := map[string][]string{}
 	for _, name := range names {
 		bound[e.subject(route{"", name})] = []string{name}
 	}
@@ -119,7 +122,10 @@ func (e *examination) queues(ctx context.Context, exchanges, names []string) {
 		is := func(what func(*queueInfo) bool) func(string) bool {
 			return func(name string) bool { return known[name] != nil && what(known[name]) }
 		}
-		lasting := slices.ContainsFunc(queues, func(name string) bool { return known[name] == nil || known[name].lasts() })
+		lasting := slices.ContainsFunc(queues, func(name string) bool {
+			return known[name] == nil ||
+				known[name].lasts()
+		})
 		e.Add(checkDurability, from, finding.FailIf(len(queues) > 0 && !lasting,
 			"none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost",
 			"bind a durable queue for it"))
@@ -181,7 +187,8 @@ func (e *examination) exchange(ctx context.Context, name string) (kind string, q
 	queues = slices.Compact(queues)
 	_, alternate := found.Arguments["alternate-exchange"]
 	const most = 5
-	text := "queues that are bound to it: " + cmp.Or(strings.Join(queues[:min(len(queues), most)], ", "), "none, only exchanges")
+	text := "queues that are bound to it: " + cmp.Or(strings.Join(queues[:min(len(queues), most)], ", "),
+		"none, only exchanges")
 	if more := len(queues) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
@@ -199,5 +206,6 @@ func (e *examination) unseen(check, subject string, err error) {
 	e.Add(check, subject,
 		finding.WarnIf(refused, "the management interface does not show it: "+errtext.Line(err),
 			"give its user access to the vhost: rabbitmqctl set_permissions"),
-		finding.WarnIf(true, "the management interface does not report it: "+errtext.Line(err), "ask again; look at the broker's log"))
+		finding.WarnIf(true, "the management interface does not report it: "+errtext.Line(err),
+			"ask again; look at the broker's log"))
 }

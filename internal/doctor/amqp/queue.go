@@ -19,8 +19,8 @@ type queueInfo struct {
 	Exclusive  bool
 	State      string
 	Arguments  rabbitmq.Options
-	// Policy is the combination of all policies, nil if it is unknown: it comes with the statistics, some seconds after the
-	// queue was created.
+	// Policy is the combination of all policies, nil if it is unknown: it comes with the statistics, some seconds
+	// after the queue was created.
 	Policy  *rabbitmq.Options `json:"effective_policy_definition"`
 	Members []string          // members of a quorum queue or stream, including those that are down
 	Online  []string
@@ -86,11 +86,13 @@ func (e *examination) replication(q *queueInfo, subject string) {
 	const back = "bring back the nodes that hold it"
 	members, online := len(q.Members), len(q.Online)
 	_, mirrored := q.option("ha-mode")
-	classic, replicated := q.Type == amqp091.QueueTypeClassic, q.Type == amqp091.QueueTypeQuorum || q.Type == amqp091.QueueTypeStream
+	classic := q.Type == amqp091.QueueTypeClassic
+	replicated := q.Type == amqp091.QueueTypeQuorum || q.Type == amqp091.QueueTypeStream
 	some := fmt.Sprintf("of its %d members %d are there", members, online)
 	e.Add(checkReplication, subject, finding.WarnIf(online < members && 2*online > members, some, back))
 	e.Add(checkReplication, subject,
-		finding.WarnIf(classic && mirrored, "it is a classic queue with mirrors, which RabbitMQ 4 no longer has", quorum),
+		finding.WarnIf(classic && mirrored, "it is a classic queue with mirrors, which RabbitMQ 4 no longer has",
+			quorum),
 		finding.WarnIf(classic, "it is a classic queue, on one node: what it holds is lost with that node's disk, and rows are held while "+
 			"the node is away", quorum),
 		finding.WarnIf(!replicated, fmt.Sprintf("it is of type %.100q, which the relay is not tested with", q.Type),
@@ -117,8 +119,9 @@ func (e *examination) limits(q *queueInfo, subject string) {
 	if full != "" {
 		e.Add(checkLimits, subject,
 			finding.OKIf(overflow == "reject-publish", full+", and takes no more then: rows wait"),
-			finding.WarnIf(overflow == "reject-publish-dlx", full+", and then each try of a row puts the message into the dead-letter "+
-				"exchange, and refuses it", "set overflow to reject-publish, which only holds rows"),
+			finding.WarnIf(overflow == "reject-publish-dlx",
+				full+", and then each try of a row puts the message into the dead-letter "+
+					"exchange, and refuses it", "set overflow to reject-publish, which only holds rows"),
 			finding.OKIf(deadLetters, full+", and then the oldest goes to the dead-letter exchange"),
 			finding.WarnIf(true, full+", and then each new message drops the oldest one, confirmed or not, read or not (overflow drop-head)",
 				"set overflow to reject-publish, which holds rows instead, or raise the limit"))

@@ -1,4 +1,5 @@
-// Package kafka examines a Kafka cluster: its brokers, the login, the topics, and what their acknowledgements guarantee.
+// Package kafka examines a Kafka cluster: its brokers, the login, the topics, and what their acknowledgements
+// guarantee.
 package kafka
 
 import (
@@ -33,8 +34,11 @@ const (
 	checkIdempotence    = "idempotence"
 )
 
-// Examine examines the brokers, the login, the topics and what their acknowledgements guarantee; see [publisher.Examiner].
-func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Names, addresses []publisher.Address) []finding.Finding {
+// Examine examines the brokers, the login, the topics and what their acknowledgements guarantee; see
+// [publisher.Examiner].
+func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Names,
+	addresses []publisher.Address,
+) []finding.Finding {
 	e := &examination{cluster: cluster, oldest: map[string]time.Time{}}
 	topics := []string{} // not nil, which would request all topics
 	for _, address := range addresses {
@@ -44,7 +48,8 @@ func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Na
 				e.oldest[address.Topic] = address.Oldest
 			}
 		} else {
-			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail",
+			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic),
+				"Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail",
 				"correct the rows' topic, or "+names.Of("Topic"))
 		}
 	}
@@ -108,8 +113,8 @@ func (e *examination) idempotence(ctx context.Context) {
 			"grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics"))
 }
 
-// operationWrite is the bit of WRITE in a set of allowed operations; operationsUnknown is the set of a broker that does not
-// report them.
+// operationWrite is the bit of WRITE in a set of allowed operations; operationsUnknown is the set of a broker that
+// does not report them.
 const (
 	operationWrite    = 1 << 4
 	operationsUnknown = -1 << 31
@@ -128,7 +133,8 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 		return false
 	}
 	allowed := t.TopicAuthorizedOperations
-	e.Add(checkPermission, t.Name, finding.FailIf(allowed != 0 && allowed != operationsUnknown && allowed&operationWrite == 0,
+	e.Add(checkPermission, t.Name, finding.FailIf(allowed != 0 && allowed != operationsUnknown &&
+		allowed&operationWrite == 0,
 		"this client may not write to it, so its rows are held", "grant WRITE on it"))
 	leaderless := 0
 	for i := range t.Partitions {
@@ -137,7 +143,8 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 		}
 	}
 	e.Add(checkTopic, t.Name,
-		finding.FailIf(leaderless > 0, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held", leaderless,
+		finding.FailIf(leaderless > 0, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held",
+			leaderless,
 			len(t.Partitions)), "bring back the brokers that hold them"),
 		finding.OKIf(true, fmt.Sprintf("exists, with %d partitions", len(t.Partitions))))
 	return true

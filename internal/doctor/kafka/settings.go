@@ -36,7 +36,8 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 	}
 	answer, err := e.cluster.Ask(ctx, request)
 	if err != nil {
-		e.Warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(), "grant DESCRIBE_CONFIGS on them")
+		e.Warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(),
+			"grant DESCRIBE_CONFIGS on them")
 		return
 	}
 	resources := map[string]*describeconfigs.ResponseResource{}
@@ -84,8 +85,8 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 		"give each row a key, or set cleanup.policy to delete"))
 }
 
-// replicas compares the number of replicas with how many must have a message before it is acknowledged. An insync of 0 means
-// unknown.
+// replicas compares the number of replicas with how many must have a message before it is acknowledged. An insync of
+// 0 means unknown.
 func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 	fewest, behind := 0, 0
 	for i := range t.Partitions {
@@ -102,7 +103,8 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 		found += fmt.Sprintf(", of which %d must have a message, in memory, before it is acknowledged", insync)
 	}
 	e.Add(checkReplication, t.Name,
-		finding.FailIf(insync > fewest, found+": it takes no message at all", "lower min.insync.replicas, or add replicas"),
+		finding.FailIf(insync > fewest, found+": it takes no message at all",
+			"lower min.insync.replicas, or add replicas"),
 		finding.WarnIf(fewest == 1, found+": an acknowledged message is lost with that broker's disk",
 			"give it 3 replicas and min.insync.replicas=2"),
 		finding.WarnIf(insync == 1, found+": with the others out of sync an acknowledged message is on one disk alone",
