@@ -28,6 +28,7 @@ func Partitioned(table Table, columns map[string]string, undone string) string {
 		"inserted_index": Quote(indexName(table, "_inserted_idx")),
 		"undone":         inFormat(undone),
 	})
+	names["ranked"] = ranked(table, names)
 	return script("partitioned.sql", names)
 }
 

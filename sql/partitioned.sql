@@ -30,10 +30,10 @@ create table {default} partition of {table} default;
 create index {pending_index} on {table} ({order})
   where {relayed_at} is null and {failed_at} is null;
 
--- Pending rows by their key, or by their id if they have none: a key of which a row was refused, or whose topic is missing, is read
+{ranked}-- Pending rows by their key, or by their id if they have none: a key of which a row was refused, or whose topic is missing, is read
 -- by itself along this index. Without it each round of retries passes over all pending rows. It holds a hash of eight bytes, so that
 -- long keys cost no more and never make an insert fail. Marks cost nothing more.
-create index {key_index} on {table} (hashtextextended(coalesce({key} collate "C", {id}::text), 0), {order})
+create index {key_index} on {table} (hashtextextended(coalesce({key} collate "C", {id}::text), 0), {rank}{order})
   where {relayed_at} is null and {failed_at} is null;
 
 -- For counting and listing failed rows. It is empty while all is well, so it costs an insert nothing.

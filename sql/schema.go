@@ -19,7 +19,18 @@ func SchemaNamed(table Table, columns map[string]string) string {
 	names["pending_index"] = Quote(indexName(table, "_pending_idx"))
 	names["key_index"] = Quote(indexName(table, "_key_idx"))
 	names["failed_index"] = Quote(indexName(table, "_failed_idx"))
+	names["ranked"] = ranked(table, names)
 	return script("schema.sql", names)
+}
+
+// ranked returns the DDL of the index by priority, empty if there is none.
+func ranked(table Table, names map[string]string) string {
+	if names["rank"] == "" {
+		return ""
+	}
+	return fmt.Sprintf("-- The same with larger priorities first. Without it each poll reads and sorts all that is pending.\n"+
+		"create index %s on %s (%s%s)\n  where %s is null and %s is null;\n\n", Quote(indexName(table, "_priority_idx")), table.Quoted(),
+		names["rank"], names["order"], names["relayed_at"], names["failed_at"])
 }
 
 // columnNames returns the names of the recommended table's columns for its scripts. A name that two columns would have stays with the
@@ -50,7 +61,10 @@ func columnNames(columns map[string]string) map[string]string {
 		}
 		used[theirs] = true
 	}
-	names["added"] = added.String()
+	names["added"], names["rank"] = added.String(), ""
+	if priority := columns["priority"]; priority != "" {
+		names["rank"] = "(~coalesce(" + Quote(priority) + ", 0)::bigint), "
+	}
 	return names
 }
 

@@ -125,3 +125,42 @@ func buffersOf(plan string) int {
 	n, _ := strconv.Atoi(found[1])
 	return n
 }
+
+// An index that a poller written by hand left behind does not draw the reads of a table with priorities away from their own.
+func TestPlansWithPrioritiesBesideAnotherIndex(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.SchemaNamed(messages, map[string]string{"priority": "priority"}))
+	s.Exec(t, "alter table outbox_messages set (autovacuum_enabled = off)")
+	s.Exec(t, "create index on outbox_messages (priority desc, seq) where relayed_at is null and failed_at is null")
+	plans := &planLog{}
+	pool := plans.poolOf(t, s, func(c *pgxpool.Config) {
+		c.MaxConns = 1
+		c.ConnConfig.RuntimeParams["auto_explain.log_analyze"] = "on"
+		c.ConnConfig.RuntimeParams["auto_explain.log_buffers"] = "on"
+	})
+	table, err := Open(t.Context(), pool, Config{Table: messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	some := Most{Rows: 100, Bytes: 1 << 20, First: 1 << 20}
+	tail(t, table, TailQuery{Most: some}) // planned while the table is empty
+	for _, state := range []string{"no statistics", "statistics", "more rows than they say"} {
+		s.Exec(t, "insert into outbox_messages (topic, key, payload, priority) select 't', 'k' || i % 5, '{}', i % 3 from generate_series(1, 10000) i")
+		if state == "statistics" {
+			s.Exec(t, "analyze outbox_messages")
+		}
+		plans.take()
+		page := tail(t, table, TailQuery{Most: some})
+		tail(t, table, TailQuery{After: page.Rows[99].Position, Most: some})
+		asks := []Ask{{Hash: page.Rows[0].Hash, Limit: 9}, {Hash: 1, Limit: 9}}
+		if _, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: some}); err != nil {
+			t.Fatal(err)
+		}
+		for _, plan := range plans.take() {
+			if passed := buffersOf(plan); passed > 500 || strings.Contains(plan, "_priority_seq_idx") || strings.Contains(plan, ">  Sort  (") {
+				t.Errorf("%s: %d buffers of\n%s", state, passed, plan)
+			}
+		}
+	}
+}

@@ -75,6 +75,11 @@ func TestExamineIndexes(t *testing.T) {
 		int, last_error text, updated_at timestamptz, inserted_at timestamptz not null) partition by range (inserted_at);
 			create table outbox_all partition of outbox_messages
 			default`, []string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
+		"keys, schema with a priority": {sql.SchemaNamed(messages, map[string]string{"priority": "priority"}), nil},
+		"keys, partitions with a priority": {
+			sql.Partitioned(messages, map[string]string{"priority": "priority"}, "false") +
+				"; create index on outbox_messages (id)", nil,
+		},
 		"keys": {pgtest.ShapeB + "; alter table outbox_messages add key uuid", []string{"no index of pending rows by key"}},
 		"keys and priority": {
 			pgtest.ShapeB + "; alter table outbox_messages add key text, add priority int",

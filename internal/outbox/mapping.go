@@ -27,6 +27,8 @@ type mapping struct {
 	ignored                             []string        // columns with a name of the relay's whose type does not fit
 	filter                              string          // the SQL condition for the rows that the view takes, in any state
 	pendingIndex, keyIndex, failedIndex bool
+	rankIndex                           bool // there is an index of pending rows by priority
+	followed                            bool // an index gives the pending rows in their order, which is that of priorities if there are some
 	hashIndex                           bool // there is an index of pending rows by [mapping.keyHash]
 	filtered                            bool // the index of pending rows, in table order, holds no rows that the view does not take
 	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read of
@@ -69,16 +71,16 @@ const (
 	longAgo = "'2'::xid"
 )
 
-// inserter is the expression for the transaction that inserted a row, taken from the column that holds it. When another
-// destination writes into the row later, xmin changes, which must not make the row look like a late commit. A number that has
-// not been assigned yet comes from another server, for example in rows that were restored from a dump.
+// inserter is the expression for the transaction that inserted a row, taken from the column that holds it. When
+// another destination writes into the row later, xmin changes, which must not make the row look like a late commit. A
+// number that has not been assigned yet comes from another server, for example in rows that were restored from a dump.
 func inserter(txid *column, otherwise string) string {
 	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s end)",
 		sql.Quote(txid.name), otherwise)
 }
 
-// mapColumns finds the column for each part of a view, and checks types and rights. If there is any problem, it returns no
-// mapping.
+// mapColumns finds the column for each part of a view, and checks types and rights. If there is any problem, it
+// returns no mapping.
 func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError) {
 	m := &mapping{
 		delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{},
@@ -157,8 +159,8 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	return m, nil
 }
 
-// sampled returns the columns of a sample, named for a subquery, then what is selected from the subquery and what it is grouped
-// by.
+// sampled returns the columns of a sample, named for a subquery, then what is selected from the subquery and what it
+// is grouped by.
 func (m *mapping) sampled() (columns, selected, groups string) {
 	inserted := "null::timestamptz"
 	if m.inserted != nil {
@@ -177,12 +179,13 @@ func (m *mapping) sampled() (columns, selected, groups string) {
 	return columns, selected, groups
 }
 
-// identity returns the expression that distinguishes every row from all others at a time, and its type. If ids are not known to
-// be unique, the identity includes the columns that are unique together with the id. If there are no such columns, it includes
-// the row's table, for example a partition, and its place there. Such a row counts as another row after it has been changed.
-// The identity of a row that has failed or been relayed at another destination also includes the time of that event, so that
-// nothing is written for a different event than the one that was read. here is the SQL that has to stand before "identity = any
-// ($1)" for the rows to be found quickly. prefix stands before each column.
+// identity returns the expression that distinguishes every row from all others at a time, and its type. If ids are not
+// known to be unique, the identity includes the columns that are unique together with the id. If there are no such
+// columns, it includes the row's table, for example a partition, and its place there. Such a row counts as another row
+// after it has been changed. The identity of a row that has failed or been relayed at another destination also
+// includes the time of that event, so that nothing is written for a different event than the one that was read. here
+// is the SQL that has to stand before "identity = any ($1)" for the rows to be found quickly. prefix stands before
+// each column.
 func (m *mapping) identity(prefix, idType string) (expression, typ, here string) {
 	id := prefix + sql.Quote(m.id.name)
 	var parts []string
@@ -222,8 +225,8 @@ func (m *mapping) shard() string {
 	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.key, sql.Quote(m.id.name), m.shards)
 }
 
-// pending is the condition for rows that are neither relayed nor failed and, if there is an origin, have failed or been relayed
-// there. printed are the condition's parts as PostgreSQL prints them in an index's predicate.
+// pending is the condition for rows that are neither relayed nor failed and, if there is an origin, have failed or
+// been relayed there. printed are the condition's parts as PostgreSQL prints them in an index's predicate.
 func (m *mapping) pending() (condition string, printed []string) {
 	for _, c := range []*column{m.relayed, m.failed} {
 		if c != nil {
@@ -245,8 +248,8 @@ func (m *mapping) pending() (condition string, printed []string) {
 	return strings.TrimPrefix(condition, " and "), printed
 }
 
-// pendingByID is the pending condition for statements that give ids, phrased so that the rows are found by id if an index
-// allows it.
+// pendingByID is the pending condition for statements that give ids, phrased so that the rows are found by id if an
+// index allows it.
 func (m *mapping) pendingByID() string {
 	if !m.idIndex {
 		condition, _ := m.pending()
@@ -281,6 +284,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 			continue
 		}
 		partial := m.partial(i)
+		m.rankIndex = m.rankIndex || m.rank != nil && i.startsWith(rank(m)) && (partial || m.relayed == nil)
 		m.hashIndex = m.hashIndex || i.startsWith(m.keyHash()) && (partial || m.relayed == nil)
 		switch {
 		case m.failed != nil && i.starts(m.failed.name) && !partial:
@@ -299,11 +303,12 @@ func (m *mapping) chooseIndexes(r *relation) {
 	}
 	m.orderIndex = orderFirst || m.relayedFirst
 	m.inOrder = m.orderIndex && m.rank == nil
+	m.followed = m.inOrder || m.rankIndex
 	m.relayedFirst = m.relayedFirst && !orderFirst
 }
 
-// partial reports whether an index leaves out rows that are done. An index of what has failed or been relayed at the origin keeps
-// the rows that are done here.
+// partial reports whether an index leaves out rows that are done. An index of what has failed or been relayed at the
+// origin keeps the rows that are done here.
 func (m *mapping) partial(i index) bool {
 	if m.origin == nil {
 		return len(i.conjuncts) > 0

@@ -32,7 +32,7 @@ func (t *Table) Sweep(ctx context.Context, q SweepQuery) (SweepPage, error) {
 	if !q.Upto.IsZero() {
 		parameters, upto = append(parameters, t.placeOf(q.Upto)...), 1
 	}
-	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder, generic: true}, t.sweeps[after][upto], parameters...)
+	rows, err := t.query(ctx, limits{inOrder: t.mapping.followed, generic: true}, t.sweeps[after][upto], parameters...)
 	if err != nil {
 		return SweepPage{}, fmt.Errorf("sweep rows: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 // Tail reads a page of pending rows in table order: see [TailQuery].
 func (t *Table) Tail(ctx context.Context, q TailQuery) (TailPage, error) {
 	statement, parameters := t.tailStatement(&q)
-	a, err := t.ask(ctx, limits{inOrder: q.Due || t.mapping.inOrder, generic: true}, statement, parameters, q.Most)
+	a, err := t.ask(ctx, limits{inOrder: q.Due || t.mapping.followed, generic: true}, statement, parameters, q.Most)
 	page := TailPage{Rows: a.rows, Full: a.full, Visible: a.visible, Distance: a.distance, Wants: a.wants}
 	if err == nil && q.Due {
 		page.Next, err = t.untilNextDue(ctx)
