@@ -4,5 +4,5 @@
 url=${1:-http://guest:guest@rabbitmq:15672}/api/queues/%2F/orders.placed/get
 ask='{"count": 100, "ackmode": "ack_requeue_false", "encoding": "auto"}'
 while sleep 1; do
-  wget -q -O - --header 'content-type: application/json' --post-data "$ask" "$url" | sed 's/},{"payload_bytes"/},\n{"payload_bytes"/g; /^\[\]$/d'
+  wget -q -O - --header 'Content-Type: application/json' --post-data "$ask" "$url" | sed 's/},{"payload_bytes"/},\n{"payload_bytes"/g; /^\[\]$/d'
 done
