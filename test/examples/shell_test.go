@@ -139,6 +139,27 @@ func session(t *testing.T, relay string, page []sample, env ...string) {
 	}
 }
 
+// A table in the layout of Debezium's outbox event router is relayed with the settings as printed.
+func TestDebeziumLayout(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, "create table outbox (id uuid primary key, aggregatetype text not null, aggregateid text not null, type text, payload jsonb)")
+	s.Exec(t, `insert into outbox values (gen_random_uuid(), 'order', 'ada', 'placed', '{"cents": 4200}')`)
+	_, settings, _ := strings.Cut(read(t, "docs/wire-formats.md"), "```sh\nexport OUTBOX_PROFILE=debezium\n")
+	settings, _, found := strings.Cut(settings, "```")
+	if !found {
+		t.Fatal("docs/wire-formats.md has no settings for Debezium's layout")
+	}
+	command := exec.CommandContext(t.Context(), "bash", "-euc", "export OUTBOX_PROFILE=debezium\n"+settings+"exec \"$0\" drain", binary(t))
+	command.Env = append(os.Environ(), "OUTBOX_DATABASE_URL="+psqlURL(s), "OUTBOX_PUBLISH_URL=stdout:")
+	var problems bytes.Buffer
+	command.Stderr = &problems
+	out, err := command.Output()
+	if err != nil || !strings.Contains(string(out), `"topic":"outbox.event.order"`) || !strings.Contains(string(out), "placed") {
+		t.Errorf("%v: %s\n%s", err, out, problems.String())
+	}
+}
+
 // psqlURL is the URL of a schema in the form that psql understands too.
 func psqlURL(s *pgtest.Schema) string {
 	return strings.Replace(s.URL, "search_path=", "options=-csearch_path%3D", 1)
