@@ -131,7 +131,7 @@ func (e *engine) written(o dispatch.Outcome) {
 		return
 	}
 	e.reads.feed.Wrote(o.Marked, o.Took)
-	if o.Slow > 0 {
+	if o.Slow > 0 && e.config.unconfirmed() == nil {
 		e.config.Logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
 			"Look for a slow trigger, or what else makes updates slow", "rows", o.Slow)
 	}

@@ -81,6 +81,14 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 // called before.
 func (c *Config) Connect(ctx context.Context) (*pgx.Conn, error) { return c.guard.connect(ctx) }
 
+// unconfirmed returns why commits have not been confirmed for some time, nil if they are, or if that is not known.
+func (c *Config) unconfirmed() error {
+	if c.guard == nil || c.guard.links == nil {
+		return nil
+	}
+	return c.guard.links.Unconfirmed()
+}
+
 // prepare sets what all connections of a relay have in common.
 func prepare(c *pgx.ConnConfig) {
 	several := addressesOf(c) > 1

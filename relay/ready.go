@@ -170,6 +170,9 @@ func (r *Relay) databaseTrouble() error {
 	if err := r.databaseDown(); err != nil {
 		return err
 	}
+	if err := r.config.unconfirmed(); err != nil {
+		return err
+	}
 	return r.database.state()
 }
 

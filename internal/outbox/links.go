@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -27,8 +28,36 @@ type Links struct {
 	Pooler bool
 	Logger *slog.Logger
 
-	mu   sync.Mutex
-	open map[*link]struct{}
+	mu          sync.Mutex
+	open        map[*link]struct{}
+	unconfirmed bool // commits wait for a synchronous standby
+}
+
+// errUnconfirmed reports that the server writes and does not confirm it.
+var errUnconfirmed = errors.New("commits wait for a synchronous standby that does not answer: bring it back, or take it out of " +
+	"synchronous_standby_names; what was marked meanwhile is marked, and no row is lost")
+
+// Unconfirmed returns why commits have not been confirmed for some time, nil if they are.
+func (l *Links) Unconfirmed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unconfirmed {
+		return errUnconfirmed
+	}
+	return nil
+}
+
+// confirm records whether commits wait for a synchronous standby, and logs when that changes.
+func (l *Links) confirm(unconfirmed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case unconfirmed && !l.unconfirmed:
+		l.Logger.Warn("commits wait for a synchronous standby that does not answer", "error", errUnconfirmed)
+	case !unconfirmed && l.unconfirmed:
+		l.Logger.Info("commits no longer wait for a synchronous standby")
+	}
+	l.unconfirmed = unconfirmed
 }
 
 // Dial connects as [Dialer] does, and watches the connection.
@@ -126,12 +155,14 @@ func (l *Links) examine(ctx context.Context, now time.Time) {
 		}
 	}
 	if len(waiting) == 0 {
+		l.confirm(false)
 		return
 	}
-	busy, err := l.busy(ctx, pids)
+	busy, unconfirmed, err := l.busy(ctx, pids)
 	if err != nil {
 		return // the server cannot be asked, and new connections would not help either
 	}
+	l.confirm(unconfirmed)
 	for _, c := range waiting {
 		if since, dead := c.judge(now, busy[int64(c.pid)]); dead {
 			l.Logger.Warn("a connection to the database does not answer although the server does not work for it; it is closed", "silent",
@@ -148,26 +179,27 @@ func (l *Links) examine(ctx context.Context, now time.Time) {
 	}
 }
 
-// busy returns the sessions that the server is working for.
-func (l *Links) busy(ctx context.Context, pids []int64) (map[int64]bool, error) {
+// busy returns the sessions that the server is working for, and whether the commit of one waits for a synchronous standby.
+func (l *Links) busy(ctx context.Context, pids []int64) (busy map[int64]bool, unconfirmed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Patience)
 	defer cancel()
 	conn, err := l.Connect(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("connect to database: %w", err)
+		return nil, false, fmt.Errorf("connect to database: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }() // the connection holds nothing
 	rows, err := conn.Query(ctx, sql.Text("busy.sql", nil), pgx.QueryExecModeExec, pids)
 	if err != nil {
-		return nil, fmt.Errorf("look at sessions: %w", err)
+		return nil, false, fmt.Errorf("look at sessions: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err != nil {
-		return nil, fmt.Errorf("look at sessions: %w", err)
+	busy = map[int64]bool{}
+	var pid int64
+	var waits bool
+	if _, err := pgx.ForEachRow(rows, []any{&pid, &waits}, func() error {
+		busy[pid], unconfirmed = true, unconfirmed || waits
+		return nil
+	}); err != nil {
+		return nil, false, fmt.Errorf("look at sessions: %w", err)
 	}
-	busy := map[int64]bool{}
-	for _, pid := range found {
-		busy[pid] = true
-	}
-	return busy, nil
+	return busy, unconfirmed, nil
 }
