@@ -12,8 +12,15 @@ select a.attname::text,
        (a.attidentity = 'a')::text,
        coalesce(col_description(a.attrelid, a.attnum), '')
 from pg_catalog.pg_attribute a
-join pg_catalog.pg_type t on t.oid = a.atttypid
-join pg_catalog.pg_type b on b.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
+join lateral (
+  with recursive types as ( -- a domain's base type may be a domain
+    select oid, typtype, typbasetype, typtypmod, typnotnull from pg_catalog.pg_type where oid = a.atttypid
+    union all
+    select y.oid, y.typtype, y.typbasetype, y.typtypmod, y.typnotnull
+    from types join pg_catalog.pg_type y on y.oid = types.typbasetype where types.typtype = 'd')
+  select max(typtypmod) as typtypmod, bool_or(typnotnull) as typnotnull, max(oid::bigint) filter (where typtype <> 'd') as base
+  from types) t on true
+join pg_catalog.pg_type b on b.oid = t.base
 left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped
 order by a.attnum

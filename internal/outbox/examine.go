@@ -57,6 +57,9 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 			return t, e.found, err
 		}
 	}
+	if err := t.wallTime(ctx, conn.Conn(), e); err != nil {
+		return t, e.found, err
+	}
 	e.doorbell(channel)
 	marks, refusals, err := t.checkWrites(ctx, conn.Conn())
 	if problem := cmp.Or(marks, refusals); problem != nil {

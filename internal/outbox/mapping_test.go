@@ -2,11 +2,15 @@ package outbox
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -151,5 +155,26 @@ func TestMappingIsThatOfOtherVersions(t *testing.T) {
 				t.Errorf("%s\nwant\n%s", got, test.want)
 			}
 		})
+	}
+}
+
+// A domain, also one over another domain, counts as its base type, with its width and its check for null.
+func TestDomains(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, `create domain short as varchar(12); create domain shorter as short; create domain required as bigint not null;
+		create domain place as required;
+		create table outbox_messages (id uuid primary key, seq place, topic shorter, payload jsonb, headers text, relayed_at timestamptz,
+			last_error shorter)`, pgx.QueryExecModeSimpleProtocol)
+	table := open(t, s, Config{})
+	if c := table.mapping.lastError; c == nil || c.width != 12 {
+		t.Errorf("last_error: %+v", c)
+	}
+	if c := table.mapping.order; c.name != "seq" || c.oid != oidInt8 || !c.notNull {
+		t.Errorf("order: %+v", c)
+	}
+	// Headers of a type that does not fit would be left out unseen.
+	if !slices.ContainsFunc(table.Lacks(), func(f finding.Finding) bool { return strings.Contains(f.Found, "headers (text)") }) {
+		t.Errorf("%+v", table.Lacks())
 	}
 }

@@ -1,0 +1,43 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// wallTime examines whether the times of insert look like local ones: a row that one of the last transactions has written seems to be
+// some half hours old, and hardly anything more or less.
+func (t *Table) wallTime(ctx context.Context, conn *pgx.Conn, e *examination) error {
+	const (
+		lately = 1000 // transactions
+		zone   = 30 * time.Minute
+		nearly = 30 * time.Second
+		most   = 14 * time.Hour // the difference of a zone to UTC
+	)
+	m := t.mapping
+	if m.inserted == nil || m.inserted.oid != oidTimestamp || !m.pendingIndex || !m.written {
+		return nil
+	}
+	d, _ := t.describe(t.name)
+	var seconds float64
+	var written int32
+	err := conn.QueryRow(ctx, d.text("doctor_walltime.sql"), pgx.QueryExecModeExec).Scan(&seconds, &written)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("look at the time of insert: %w", err)
+	}
+	age := time.Duration(math.Min(seconds, most.Seconds()*2) * float64(time.Second))
+	if rest := age - age.Round(zone); written > lately || age < zone-nearly || age > most+nearly || rest.Abs() > nearly {
+		return nil
+	}
+	e.warn("inserted_at", "make the column timestamptz, or let the application and the default write UTC: (now() at time zone 'utc')",
+		"the last row was written a moment ago, and its %s says %v: it looks like local time, and a time without a zone is taken for UTC. "+
+			"Latencies and ages are wrong, and rows may expire at once", m.inserted.name, age.Round(zone))
+	return nil
+}
