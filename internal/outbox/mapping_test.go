@@ -10,7 +10,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
-	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -174,7 +173,7 @@ func TestDomains(t *testing.T) {
 		t.Errorf("order: %+v", c)
 	}
 	// Headers of a type that does not fit would be left out unseen.
-	if !slices.ContainsFunc(table.Lacks(), func(f finding.Finding) bool { return strings.Contains(f.Found, "headers (text)") }) {
+	if !slices.ContainsFunc(table.Lacks(), func(f Lack) bool { return strings.Contains(f.Found, "headers (text)") }) {
 		t.Errorf("%+v", table.Lacks())
 	}
 }

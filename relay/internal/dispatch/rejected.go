@@ -54,7 +54,7 @@ func (d *Dispatch) keepRejected(o *Outcome, now time.Time) {
 		k.logged = n
 		d.Logger.Error("rows are published and cannot be marked, since the table does not take the change; "+
 			"they are kept in memory and tried again, and a restart publishes them again",
-			"rows", n, "error", o.Why)
+			"rows", n, "id", k.rows[0].Message.ID, "topic", k.rows[0].Message.Topic, "error", o.Why)
 	}
 }
 
