@@ -184,6 +184,15 @@ func TestFinalNewline(t *testing.T) {
 	}
 }
 
+// A list may have an item on each line, as a block of YAML gives it.
+func TestListOfLines(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "OUTBOX_COLUMNS=key:aggregate_id,\n  order:position\n")
+	if cfg.Table.Column("key") != "aggregate_id" || cfg.Table.Column("order") != "position" {
+		t.Errorf("%v", cfg.Table.Columns)
+	}
+}
+
 // A pipe whose other end nobody opens does not hold up the program.
 func TestFileIsAPipe(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -151,7 +152,8 @@ func (s *scope) load(setting Setting, into reflect.Value) {
 		into = reflect.ValueOf(&live.on).Elem()
 	}
 	err := decode(o.text, setting, into)
-	if strings.ContainsFunc(o.text, unicode.IsControl) && setting.key != "HTTP_CONFIG" { // the content of that file has its own message
+	list := into.Kind() == reflect.Slice || into.Kind() == reflect.Map
+	if hasControl(o.text, list) && setting.key != "HTTP_CONFIG" { // the content of that file has its own message
 		err = errors.New("contains a line break or another control character; remove it")
 	}
 	if err == nil {
@@ -163,6 +165,18 @@ func (s *scope) load(setting Setting, into reflect.Value) {
 	if err := decode(setting.Default, setting, into); err != nil {
 		panic("default of " + setting.Name + ": " + err.Error()) // a test decodes every default
 	}
+}
+
+// hasControl reports whether a text contains a control character, other than line breaks around the items of a list.
+func hasControl(text string, list bool) bool {
+	items := []string{text}
+	if list {
+		items = strings.Split(text, ",")
+		for i, item := range items {
+			items[i] = strings.TrimSpace(item)
+		}
+	}
+	return slices.ContainsFunc(items, func(item string) bool { return strings.ContainsFunc(item, unicode.IsControl) })
 }
 
 // find looks up a setting under the scope's prefixes.

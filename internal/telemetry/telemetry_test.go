@@ -242,6 +242,7 @@ func TestVariablesAreChecked(t *testing.T) {
 		"OTEL_LOGS_EXPORTER=otlp":                                      "OTEL_LOGS_EXPORTER",
 		"OTEL_EXPORTER_OTLP_METRICS_HEADERS=hush":                      "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
 		"OTEL_BSP_SCHEDULE_DELAY=100":                                  "",
+		"OTEL_RESOURCE_ATTRIBUTES_POD_NAME=shop-1":                     "",
 		"OTEL_METRICS_EXPORTER=":                                       "",
 		"HOTEL_METRICS_EXPORTER=otlp":                                  "",
 		"OTEL_EXPORTER_JAEGER_ENDPOINT=http://u:hush@jaeger:14268/api": "OTEL_EXPORTER_JAEGER_ENDPOINT",

@@ -33,7 +33,8 @@ func checkVariables(environ []string, logger *slog.Logger) {
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		variable, value, _ := strings.Cut(entry, "=")
 		name, standard := strings.CutPrefix(variable, "OTEL_")
-		if value = strings.TrimSpace(value); !standard || value == "" || strings.HasPrefix(name, "GO_X_") {
+		if value = strings.TrimSpace(value); !standard || value == "" || strings.HasPrefix(name, "GO_X_") ||
+			strings.HasPrefix(name, "RESOURCE_ATTRIBUTES_") { // an operator's, of which it makes OTEL_RESOURCE_ATTRIBUTES
 			continue
 		}
 		ofExporter, is := strings.CutPrefix(name, "EXPORTER_OTLP_")
