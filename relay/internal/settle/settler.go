@@ -207,13 +207,18 @@ func (s *settler) retry(ctx context.Context, o *order, n int, f func(context.Con
 	}
 }
 
-// pace adapts the size of statements to the time that a statement of n rows took. It stays well within the limit, since
-// an interrupted statement was in vain. After it had to be reduced, the size grows slowly.
+// goodTime is how long a statement may take. What commits within a second keeps neither rows of other keys waiting, nor a stop, nor the
+// application, which waits for the rows that the statement has locked.
+const goodTime = time.Second
+
+// pace makes the size of statements follow the time that a row has taken in the last one, a trigger's time for instance. After it
+// had to be reduced, the size grows slowly.
 func (s *settler) pace(n int, took time.Duration) {
+	good := min(goodTime, s.limit/2)
 	switch {
-	case took > s.limit/2:
-		s.most = max(1, n/2)
-	case s.most > 0 && n >= s.most && took < s.limit/8:
+	case took > good:
+		s.most = max(1, int(int64(n)*int64(good)/int64(took)))
+	case s.most > 0 && n >= s.most && took < good/4:
 		s.most += s.most/4 + 1
 	}
 }
