@@ -93,6 +93,36 @@ var table = []mutant{
 		pkg: "./internal/operate", tests: "^TestOwnColumns$",
 	},
 	{
+		name:   "row discarded that a stranger waits for",
+		breaks: "no row is deleted for which a destination may wait that is not configured here",
+		file:   "internal/operate/change.go", old: "		done = \"false\" //", new: "		_ = \"false\" //",
+		pkg: "./internal/operate", tests: "^TestDiscardBesideAStranger$",
+	},
+	{
+		name:   "relayed row deleted that a stranger waits for",
+		breaks: "no row is deleted for which a destination may wait that is not configured here",
+		file:   "internal/outbox/ownschema.go", old: "	if !config.Delete || config.Looks || len(strangers) == 0 {\n",
+		new: "	if true {\n", pkg: "./relay", tests: "^TestDeletesNothingThatOthersWaitFor$",
+	},
+	{
+		name:   "groups beside an earlier version",
+		breaks: "a replica that relays other groups owns nothing beside one that owns the shards of all groups together",
+		file:   "internal/owner/share.go", old: "				l.earlier = l.earlier || row.object < MaxShards\n", new: "",
+		pkg: "./internal/owner", tests: "^TestGroupsBesideAnEarlierVersion$",
+	},
+	{
+		name:   "earlier version beside groups",
+		breaks: "a replica that owns the shards of all groups together takes none beside one that relays other groups",
+		file:   "internal/owner/session.go", old: "			barred, s.barred = false, true // until it owns nothing\n", new: "			s.barred = true\n",
+		pkg: "./internal/owner", tests: "^TestGroupsBesideAnEarlierVersion$",
+	},
+	{
+		name:   "destinations not compared",
+		breaks: "replicas that divide the rows of the same columns differently never own side by side",
+		file:   "internal/outbox/group.go", old: "append(all, m.taking(v))", new: "append(all, m.mapping())",
+		pkg: "./relay", tests: "^TestDestinationAloneGoesByItsTopics$",
+	},
+	{
 		name: "rows without a key not read with some keys", breaks: "a read of some keys returns the rows without a key that are wanted",
 		file: "internal/outbox/statements.go", old: `" or "+m.key+" is null"`, new: `""`,
 		pkg: "./internal/outbox", tests: "^TestKeysAfterAPosition$",
