@@ -79,7 +79,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			return nil
 		}
 		if choice.Rows() > 1 {
-			if err := c.confirm(cmd, change.Verb(), rows(choice.Rows())); err != nil {
+			if err := c.confirm(ctx, cmd, change.Verb(), rows(choice.Rows())); err != nil {
 				return err
 			}
 		}
@@ -118,13 +118,14 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 }
 
 // confirm asks whether rows are to be changed, unless the flags say so.
-func (c *changing) confirm(cmd *cobra.Command, verb, what string) error {
+func (c *changing) confirm(ctx context.Context, cmd *cobra.Command, verb, what string) error {
 	switch {
 	case c.yes:
 		return nil
 	case !isTerminal(cmd.InOrStdin()):
-		return usageError(fmt.Errorf("this would %s %s, but there is no terminal for confirmation; use --yes, or --dry-run to list them", verb, what))
-	case !ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), verb+" "+what+"?"):
+		return usageError(fmt.Errorf("this would %s %s, but there is no terminal for confirmation; use --yes, or --dry-run to list them",
+			verb, what))
+	case !ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), verb+" "+what+"?"):
 		return errRefused
 	}
 	return nil

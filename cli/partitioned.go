@@ -12,7 +12,8 @@ import (
 
 // undone is the condition for rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. A row
 // that is not done in the columns of the table keeps the partition, whichever destination takes it. So does a row that a
-// destination with columns of its own has not done, unless the destination is best effort. column gives the table's name of a column by the relay's.
+// destination with columns of its own has not done, unless the destination is best effort. column gives the table's name of a
+// column by the relay's.
 func undone(seen []outbox.View, column func(string) string) string {
 	state := func(v *outbox.View, ours string) string {
 		if v.Columns == nil {

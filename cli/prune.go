@@ -127,5 +127,5 @@ func (c *changing) confirmPrune(cmd *cobra.Command, p *operate.Prune) error {
 	} else if n <= 1 {
 		return nil
 	}
-	return c.confirm(cmd, "delete", what)
+	return c.confirm(cmd.Context(), cmd, "delete", what)
 }

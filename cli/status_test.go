@@ -126,8 +126,11 @@ func TestStatusOfAPausedDestination(t *testing.T) {
 			"more of them held", "", paused(operate.Destination{Held: new(int64(9))}, operate.ReasonRows{Reason: "topology", Rows: 9}),
 			new(int64(9)),
 		},
-		{"counted by the relay alone", "drop index outbox_messages_pending_idx, outbox_messages_key_idx", paused(operate.Destination{Held: new(int64(7))},
-			operate.ReasonRows{Reason: "paused", Rows: 7}), new(int64(7))},
+		{
+			"counted by the relay alone", "drop index outbox_messages_pending_idx, outbox_messages_key_idx",
+			paused(operate.Destination{Held: new(int64(7))},
+				operate.ReasonRows{Reason: "paused", Rows: 7}), new(int64(7)),
+		},
 		{"counted by nobody", "", paused(operate.Destination{Held: new(int64(0))}), nil},
 	} {
 		if c.drop != "" {
@@ -160,7 +163,9 @@ func TestStatusText(t *testing.T) {
 	r := operate.Report{
 		Destinations: []operate.Destination{{Name: "default", Backlog: b}}, Problems: []string{"no index"},
 		Process: &operate.Process{Checks: []operate.Check{
-			{Name: "database", OK: true}, {Name: "ownership", Text: "no connection"}, {Name: "destination default", Text: "down"},
+			{Name: "database", OK: true},
+			{Name: "ownership", Text: "no connection"},
+			{Name: "destination default", Text: "down"},
 			{Name: "marks", OK: true, Text: "rows that cannot be written now: 1"},
 		}},
 	}
@@ -169,7 +174,8 @@ func TestStatusText(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"default 3 ? ? ? 10001+", "orders.\uFFFD1m\uFFFD 3 0 0 1000+ -", "x… 0 0 0 9001+",
+	for _, want := range []string{
+		"default 3 ? ? ? 10001+", "orders.\uFFFD1m\uFFFD 3 0 0 1000+ -", "x… 0 0 0 9001+",
 		"! ownership: no connection ! marks: rows that cannot be written now: 1",
 	} {
 		if !strings.Contains(words, want) {

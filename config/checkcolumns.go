@@ -87,7 +87,8 @@ func checkRows(cfg *Config, scopes []*scope, i int) {
 		s.bad("TOPICS", "excludes every topic that it includes, so that the destination takes no row; correct the patterns")
 	default:
 		s.bad("TOPICS", "leaves no row to the destination, since each row goes to the first destination that takes it, which is "+
-			"always %s; to divide the rows, set topics or list this one first in OUTBOX_DESTINATIONS; for a copy of each row, set %s to columns of its own",
+			"always %s; to divide the rows, set topics or list this one first in OUTBOX_DESTINATIONS; for a copy of each row, "+
+			"set %s to columns of its own",
 			strings.Join(names, " or "), s.origins["COLUMNS"].variable)
 	}
 }

@@ -11,11 +11,12 @@ func TestDatabaseParameters(t *testing.T) {
 	t.Parallel()
 	const url = "postgres://u:hush@db:5432/d?sslmode=disable&"
 	for text, wants := range map[string][]string{
-		url + "keepalives=1&keepalives_idle=30&keepalives_interval=5&keepalives_count=3&tcp_user_timeout=1000&load_balance_hosts=disable": nil,
-		url + "gssencmode=disable&fallback_application_name=x&options=-c%20jit%3Doff&pool_max_conns=3":                                    nil,
-		url + "statement_timeout=5s&DateStyle=German&search_path=a,b&app.tenant=7&lc_messages=C":                                          nil,
-		"host=db user=u password=hush dbname=d keepalives=1":                                                                              nil,
-		url + "schema=hush&connection_limit=1&pgbouncer=true":                                                                             {"connection_limit, pgbouncer, schema", "driver"},
+		url + "keepalives=1&keepalives_idle=30&keepalives_interval=5&keepalives_count=3&tcp_user_timeout=1000": nil,
+		url + "load_balance_hosts=disable": nil,
+		url + "gssencmode=disable&fallback_application_name=x&options=-c%20jit%3Doff&pool_max_conns=3": nil,
+		url + "statement_timeout=5s&DateStyle=German&search_path=a,b&app.tenant=7&lc_messages=C":       nil,
+		"host=db user=u password=hush dbname=d keepalives=1":                                           nil,
+		url + "schema=hush&connection_limit=1&pgbouncer=true":                                          {"connection_limit, pgbouncer, schema", "driver"},
 		url + "gssencmode=require":                               {"gssencmode"},
 		url + "serach_path=hush":                                 {"serach_path"},
 		"host=db user=u password=hush dbname=d conect_timeout=3": {"conect_timeout"},

@@ -14,7 +14,8 @@ func TestNamedDestinations(t *testing.T) {
 	cfg := load(t, "OUTBOX_DESTINATIONS=orders, audit-log,copy", "OUTBOX_DESTINATION_COPY_PUBLISH_URL=amqp://rabbit",
 		"OUTBOX_DESTINATION_ORDERS_TOPICS=order.*,invoice.*", "OUTBOX_DESTINATION_ORDERS_MAX_ATTEMPTS=2",
 		"OUTBOX_DESTINATION_AUDIT_LOG_PUBLISH_URL_FILE="+file(t, "amqps://u:hush@rabbit/v\n"),
-		"OUTBOX_DESTINATION_COPY_COLUMNS=relayed_at:x", "OUTBOX_DESTINATION_AUDIT_LOG_AMQP_EXCHANGE=", "OUTBOX_AMQP_EXCHANGE=shop", "OUTBOX_BACKOFF_MIN=3s",
+		"OUTBOX_DESTINATION_COPY_COLUMNS=relayed_at:x", "OUTBOX_DESTINATION_AUDIT_LOG_AMQP_EXCHANGE=",
+		"OUTBOX_AMQP_EXCHANGE=shop", "OUTBOX_BACKOFF_MIN=3s",
 		"OUTBOX_TLS_SERVER_NAME=rabbit.internal")
 	if len(cfg.Destinations) != 3 {
 		t.Fatalf("got %v", cfg.Destinations)
@@ -80,7 +81,8 @@ func TestOrigins(t *testing.T) {
 // A destination with a credential of its own would contradict an inherited one.
 func TestNATSCredentialsAreNotMixed(t *testing.T) {
 	t.Parallel()
-	cfg := load(t, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_TOPICS=a", "OUTBOX_NATS_TOKEN=global", "OUTBOX_DESTINATION_A_NATS_NKEY=own",
+	cfg := load(t, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_TOPICS=a", "OUTBOX_NATS_TOKEN=global",
+		"OUTBOX_DESTINATION_A_NATS_NKEY=own",
 		"OUTBOX_DESTINATION_A_PUBLISH_URL=nats://h", "OUTBOX_DESTINATION_B_PUBLISH_URL=nats://h")
 	a, b := cfg.Destinations[0].NATS, cfg.Destinations[1].NATS
 	if a.Token.IsSet() || a.Nkey.Loaded() != "own" || b.Token.Loaded() != "global" {

@@ -23,11 +23,16 @@ func TestPruneWithoutBestEffort(t *testing.T) {
 	}})
 	const old, young = "now() - interval '1 day'", "now()"
 	for _, row := range [][]string{
-		{"a done, not noticed", old, "null", "null"}, {"a done, noticed", old, old, old}, {"a young", young, old, old},
-		{"a pending", "null", "null", old}, {"b copied", "null", "null", old}, {"b not copied", "null", "null", "null"},
+		{"a done, not noticed", old, "null", "null"},
+		{"a done, noticed", old, old, old},
+		{"a young", young, old, old},
+		{"a pending", "null", "null", old},
+		{"b copied", "null", "null", old},
+		{"b not copied", "null", "null", "null"},
 		{"b copied now", "null", "null", young},
 	} {
-		s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at, audit_at, dead_at) values ($1, '{}', "+row[1]+", "+row[2]+", "+row[3]+")",
+		s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at, audit_at, dead_at) values ($1, '{}', "+row[1]+", "+
+			row[2]+", "+row[3]+")",
 			row[0])
 	}
 	s.Exec(t, "create index on outbox_messages (inserted_at)")

@@ -333,11 +333,11 @@ func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
 			}
 		}
 	}
-	if s.Locked == nil || ctx.Err() != nil {
-		return 0, nil
+	if s.Locked != nil && ctx.Err() == nil {
+		left, err := s.list(context.WithoutCancel(ctx))
+		return int64(len(left)), err
 	}
-	left, err := s.list(context.WithoutCancel(ctx))
-	return int64(len(left)), err
+	return 0, nil
 }
 
 // adapt keeps transactions short.
