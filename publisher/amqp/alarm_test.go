@@ -73,7 +73,7 @@ func (o *ownBroker) alarm(t *testing.T, reason string, raise, end []string) {
 		}
 	}
 	held(p.Publish(within(t, 10*time.Second), messages))
-	held(large.Publish(within(t, 3*time.Second), more))
+	held(large.Publish(within(t, 10*time.Second), more))
 	blocked(t, p, topic, reason)
 	blocked(t, large, topic, reason)
 	held(leaver.Publish(within(t, 10*time.Second), numbered(1, 0, h.Unknown(t))))

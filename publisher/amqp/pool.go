@@ -66,11 +66,18 @@ func (c *connection) fill(most int) error {
 		case err == nil:
 			opened = append(opened, ch)
 			continue
-		case c.amqp.IsClosed() || len(opened) == 0:
-			if server := c.cause.Load(); server != nil && server.Server {
-				err = server
+		case c.amqp.IsClosed():
+			<-c.ended // now the reason is known
+			server := c.cause.Load()
+			if server == nil || !server.Server {
+				return err
 			}
-			return &tooMany{len(opened), err}
+			if server.Code != amqp091.NotAllowed && server.Code != amqp091.ChannelError && server.Code != amqp091.ResourceError {
+				return server // it is being stopped, for example
+			}
+			return &tooMany{len(opened), server}
+		case len(opened) == 0:
+			return err
 		}
 		c.limited = true // something on the way allows no more
 		most = len(opened)
