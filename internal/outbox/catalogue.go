@@ -38,9 +38,11 @@ type relation struct {
 	named     []string // the columns in their order
 	indexes   []index
 	doorbell  doorbell
-	parts     *partitions // nil unless there are many by time
-	seed      maphash.Seed
-	normal    map[string][]string // conditions to their parts in normal form, as far as they were requested ([relation.normalise])
+	// partitions is the number of the table's own partitions.
+	partitions int
+	parts      *partitions // nil unless there are many by time
+	seed       maphash.Seed
+	normal     map[string][]string // conditions to their parts in normal form, as far as they were requested ([relation.normalise])
 }
 
 type column struct {

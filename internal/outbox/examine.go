@@ -190,6 +190,15 @@ func (e *examination) storage() {
 		kind = "a partitioned table"
 	}
 	e.ok(checkTable, "found %s.%s, %s", e.relation.schema, e.relation.name, kind)
+	const manyByTime, manyOthers = 500, 32
+	switch n := e.relation.partitions; {
+	case e.relation.parts != nil && n > manyByTime:
+		e.warn(checkTable, "drop partitions of which every row is done (`outbox-relay prune`)",
+			"there are %d partitions: a look at all of them, which there is once a minute, takes long", n)
+	case e.relation.parts == nil && n > manyOthers:
+		e.warn(checkTable, "partition the table by time, or into fewer parts",
+			"there are %d partitions that are not ranges of a time: each statement opens all of them", n)
+	}
 	if e.relation.unlogged {
 		e.warn(checkTable, "alter table "+e.table.Quoted()+" set logged;",
 			"the table is unlogged: after a crash of the server it is empty, and what was not relayed is lost")

@@ -63,9 +63,13 @@ func (r *relation) readPartitions(ctx context.Context, conn *pgx.Conn) error {
 		if err := rows.Scan(&column, &p.typ, &s.low, &s.high, &isDefault); err != nil {
 			return err
 		}
-		if p.column = sql.Quote(column); isDefault == "true" {
+		r.partitions++
+		switch {
+		case column == "":
+		case isDefault == "true":
 			others = true
-		} else {
+		default:
+			p.column = sql.Quote(column)
 			p.spans = append(p.spans, s)
 		}
 	}

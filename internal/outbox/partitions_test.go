@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -111,6 +112,29 @@ func TestRowsOfOtherPartitions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Partitions of which each statement opens all are reported when there are many, those by time when there are very many.
+func TestExamineManyPartitions(t *testing.T) {
+	t.Parallel()
+	for ddl, says := range map[string]string{
+		"partition by hash (id)":  "there are 40 partitions that are not ranges of a time",
+		"partition by range (at)": "",
+	} {
+		s := pgtest.New(t)
+		s.Exec(t, "create table outbox_messages (id bigint not null, topic text, payload text, at date, relayed_at timestamptz) "+ddl)
+		form, values := "with (modulus 40, remainder %s)", "i"
+		if says == "" {
+			form, values = "from (%L) to (%L)", "current_date + i, current_date + i + 1"
+		}
+		s.Exec(t, `do $$ begin for i in 0..39 loop execute format('create table p%s partition of outbox_messages for values `+form+
+			"', i, "+values+"); end loop; end $$")
+		_, found := examine(t, s, Config{}, "")
+		named := slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Found, "partitions that are not") })
+		if named != (says != "") {
+			t.Errorf("%s: %+v", ddl, worse(found))
+		}
 	}
 }
 
