@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // Config says what a [Relay] relays, and how. Every field except Destinations has a default.
@@ -138,8 +138,8 @@ func (c *Config) interval() time.Duration { return cmp.Or(c.PollInterval, defaul
 func (c *Config) idlePause() time.Duration { return cmp.Or(c.PollInterval, defaultIdle) }
 
 // limits returns the limits of all destinations together.
-func (c *Config) limits() dispatch.Limits {
-	return dispatch.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes, Patience: owner.Patience * c.OwnerTTL}
+func (c *Config) limits() engine.Limits {
+	return engine.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes, Patience: owner.Patience * c.OwnerTTL}
 }
 
 // patience returns how long the database may take to answer before a connection is suspected of being lost.

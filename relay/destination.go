@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
@@ -98,9 +98,9 @@ type Destination struct {
 	client   client
 	reported report.Outage
 	measured *measure.Destination
-	pinged   atomic.Pointer[error]             // the result of the last ping; nil before the first
-	state    atomic.Pointer[dispatch.Snapshot] // the last state that the engine published; nil before
-	beat     atomic.Int64                      // when the engine's loop last turned; 0 while none runs
+	pinged   atomic.Pointer[error]           // the result of the last ping; nil before the first
+	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
+	beat     atomic.Int64                    // when the engine's loop last turned; 0 while none runs
 }
 
 // whole returns the route with everything that decides which rows the destination takes.
@@ -118,19 +118,19 @@ func (d *Destination) whole() *route.Route {
 func (d *Destination) plain() bool { return d.FailedOf == "" && d.RelayedOf == "" }
 
 // snapshot returns the state that the engine published last.
-func (d *Destination) snapshot() dispatch.Snapshot {
+func (d *Destination) snapshot() engine.Snapshot {
 	if s := d.state.Load(); s != nil {
 		return *s
 	}
-	return dispatch.Snapshot{}
+	return engine.Snapshot{}
 }
 
 // target returns the destination in the form that package dispatch uses.
-func (d *Destination) target(c *Config) dispatch.Destination {
-	return dispatch.Destination{
+func (d *Destination) target(c *Config) engine.Destination {
+	return engine.Destination{
 		Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
 		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate, Reported: &d.reported,
-		Prepare: func(r *dispatch.Row, now time.Time) {
+		Prepare: func(r *engine.Row, now time.Time) {
 			if c.TraceRows {
 				r.Ended = rowSpan(c.Tracer, d.Name, r, now)
 			}
@@ -155,8 +155,8 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*measure.Metri
 }
 
 // allOf returns the combined state of all destinations.
-func allOf(destinations []*Destination) (s dispatch.Snapshot) {
-	s.Held = map[dispatch.Cause]int64{}
+func allOf(destinations []*Destination) (s engine.Snapshot) {
+	s.Held = map[engine.Cause]int64{}
 	for _, d := range destinations {
 		one := d.snapshot()
 		s.InFlight += one.InFlight

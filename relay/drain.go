@@ -13,8 +13,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
-	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // A LeftError reports that a drain ended with rows left.
@@ -64,7 +63,7 @@ func (r *Relay) drained(ctx context.Context) error {
 				return r.leftError(0, paused)
 			}
 		}
-		wait = max(min(2*wait, 200*time.Millisecond), feed.RestShare*time.Since(started))
+		wait = max(min(2*wait, 200*time.Millisecond), engine.RestShare*time.Since(started))
 		select {
 		case <-ctx.Done():
 			return r.leftAt(ctx, table, ends, err)
@@ -144,7 +143,7 @@ func (r *Relay) reasons(paused int64) string {
 	if states, _ := r.owner.States(); !holds(states) && paused == 0 {
 		return "other replicas relay"
 	}
-	counts := map[dispatch.Cause]int64{dispatch.CausePaused: paused}
+	counts := map[engine.Cause]int64{engine.CausePaused: paused}
 	s := allOf(r.config.Destinations)
 	for c, n := range s.Held {
 		counts[c] += n

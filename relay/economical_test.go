@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,30 +52,8 @@ func TestWritersRingBesideAPausedDestination(t *testing.T) {
 	}
 }
 
-// An owner learns from its commits how many writers may ring.
-func TestOwnerNotesWhatCommitsTake(t *testing.T) {
-	simulate(t, func(t *testing.T, s *sim) {
-		s.table.took = 10 * time.Millisecond
-		stop := s.start()
-		for n := range 20 {
-			s.table.insert(int64(n+1), fmt.Sprint("row", n), "k", "t")
-			s.table.drained(t, time.Second)
-			time.Sleep(100 * time.Millisecond)
-		}
-		stop()
-		if most := s.loop.reads.feed.MostRings(); most > 51 { // a read takes as long, beside its row
-			t.Errorf("commits take %v, and %v a second may ring", s.table.took, most)
-		}
-	})
-}
-
-// These constants have the values that package feed has.
-const (
-	idleAfter   = 10 * time.Second
-	lookEvery   = time.Minute
-	cheapGlance = 20 * time.Millisecond
-	dearGlances = 3
-)
+// idleAfter has the value that package engine has.
+const idleAfter = 10 * time.Second
 
 // economical simulates a relay with a working doorbell and nothing to do, until it economizes.
 func economical(t *testing.T, f func(t *testing.T, s *sim, b *simBell)) {
@@ -88,47 +65,48 @@ func economical(t *testing.T, f func(t *testing.T, s *sim, b *simBell)) {
 		defer stop()
 		s.table.drained(t, time.Second)
 		time.Sleep(idleAfter - 2*time.Second)
-		if reads, glances := s.looks(time.Second); glances > 0 || reads < 15 {
-			t.Errorf("within ten seconds of a row: %d reads and %d glances in a second", reads, glances)
+		if reads := s.looks(time.Second); reads < 15 {
+			t.Errorf("within ten seconds of a row: %d reads in a second", reads)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(3 * time.Second)
 		f(t, s, b)
 	})
 }
 
-// looks returns how many reads there are in a period, and how many of them are glances.
-func (s *sim) looks(d time.Duration) (reads, glances int) {
+// looks returns how many reads there are in a period.
+func (s *sim) looks(d time.Duration) (reads int) {
 	synctest.Wait()
-	reads, glances = s.table.looks()
+	reads = s.table.readCount()
 	time.Sleep(d)
 	synctest.Wait()
-	r, g := s.table.looks()
-	return r - reads, g - glances
+	return s.table.readCount() - reads
 }
 
-// An owner that found nothing for ten seconds glances at the table once a second, and does little else.
-func TestIdleOwnerGlances(t *testing.T) {
+// An owner that found nothing for ten seconds looks at the table once a second, and sweeps it now and then.
+func TestIdleOwnerLooksOnceASecond(t *testing.T) {
 	economical(t, func(t *testing.T, s *sim, _ *simBell) {
-		if reads, glances := s.looks(30 * time.Second); glances < 28 || glances > 31 || reads-glances > 3 {
-			t.Errorf("in half a minute: %d reads, %d of them glances", reads, glances)
-		}
-		if reads, glances := s.looks(10 * time.Minute); reads-glances < 9 || reads-glances > 30 {
-			t.Errorf("in ten minutes %d reads, %d of them glances: it has to look now and then", reads, glances)
+		if reads := s.looks(30 * time.Second); reads < 28 || reads > 36 {
+			t.Errorf("in half a minute: %d reads", reads)
 		}
 	})
 }
 
-// A row for which nobody rings waits for at most a second, wherever it is in the order, and rows after it wait for less.
+// A row for which nobody rings waits for at most a second. One that comes before rows that were read long ago waits
+// for a sweep. Rows after it wait for less.
 func TestIdleOwnerFindsRowsWithoutARing(t *testing.T) {
-	for name, ordinal := range map[string]int64{"last": 1000, "first": -5} {
+	for name, within := range map[string]time.Duration{"last": time.Second, "first": 12 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			economical(t, func(t *testing.T, s *sim, _ *simBell) {
+				ordinal := int64(1000)
+				if name == "first" {
+					ordinal = -5
+				}
 				for n := range 5 {
-					if n > 0 { // until it glances again, and at any moment between two glances
-						time.Sleep(lookEvery + idleAfter + time.Duration(n)*170*time.Millisecond)
+					if n > 0 { // until it is idle again, and at any moment between two looks
+						time.Sleep(time.Minute + idleAfter + time.Duration(n)*170*time.Millisecond)
 					}
 					s.table.insert(ordinal+int64(n), name+string(rune('a'+n)), "k", "t")
-					s.table.drained(t, time.Second+100*time.Millisecond)
+					s.table.drained(t, within+100*time.Millisecond)
 				}
 				s.table.insert(2000, "soon", "k", "t")
 				s.table.drained(t, 200*time.Millisecond)
@@ -152,40 +130,17 @@ func TestIdleOwnerLosesItsDoorbell(t *testing.T) {
 		b.ring(time.Time{})
 		s.wakes <- measure.SourceNone
 		time.Sleep(200 * time.Millisecond)
-		if reads, glances := s.looks(time.Second); reads < 15 || glances > 0 {
-			t.Errorf("%d reads and %d glances in a second", reads, glances)
+		if reads := s.looks(time.Second); reads < 15 {
+			t.Errorf("%d reads in a second", reads)
 		}
 		b.ring(time.Now())
 		time.Sleep(idleAfter / 2)
-		if reads, glances := s.looks(time.Second); reads < 15 || glances > 0 {
-			t.Errorf("soon after it works again: %d reads and %d glances in a second", reads, glances)
+		if reads := s.looks(time.Second); reads < 15 {
+			t.Errorf("soon after it works again: %d reads in a second", reads)
 		}
 		time.Sleep(idleAfter)
-		if reads, glances := s.looks(10 * time.Second); reads > 12 || glances < 9 {
-			t.Errorf("some time after: %d reads and %d glances in ten seconds", reads, glances)
-		}
-	})
-}
-
-// Each glance sees the rows that can only wait. Glances therefore stop for some time, while reads and reconciliation scans continue.
-func TestIdleOwnerDoesNotGlanceAtRowsThatWait(t *testing.T) {
-	economical(t, func(t *testing.T, s *sim, _ *simBell) {
-		s.Remove("gone")
-		s.table.insert(1000, "waits", "k", "gone")
-		time.Sleep(30 * time.Second)
-		reads, glances := s.looks(5 * time.Minute)
-		if glances > 6 || reads < 5*60 {
-			t.Errorf("in five minutes %d reads, %d of them glances", reads, glances)
-		}
-	})
-}
-
-// A glance that is expensive, because it steps over relayed rows that cannot be cleaned up, is not repeated soon.
-func TestIdleOwnerDoesNotGlanceWhereThatIsDear(t *testing.T) {
-	economical(t, func(t *testing.T, s *sim, _ *simBell) {
-		s.table.setTook(2 * cheapGlance)
-		if _, glances := s.looks(5 * time.Minute); glances > 6*dearGlances {
-			t.Errorf("in five minutes %d glances", glances)
+		if reads := s.looks(10 * time.Second); reads > 13 {
+			t.Errorf("some time after: %d reads in ten seconds", reads)
 		}
 	})
 }
@@ -202,8 +157,8 @@ func TestIdleOwnerPollsWithoutADoorbell(t *testing.T) {
 				stop := s.start()
 				defer stop()
 				time.Sleep(2 * idleAfter)
-				if reads, glances := s.looks(10 * time.Second); reads < 190 || glances > 0 {
-					t.Errorf("%d reads and %d glances in ten seconds", reads, glances)
+				if reads := s.looks(10 * time.Second); reads < 190 {
+					t.Errorf("%d reads in ten seconds", reads)
 				}
 			})
 		})

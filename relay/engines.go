@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
@@ -21,13 +21,13 @@ type engines struct {
 	views    map[*Destination]Table     // destinations' views of the table; a destination without one has no engine
 	owners   map[*Destination]ownership // equal for destinations that share it
 	together settle.Join
-	limits   dispatch.Limits // limits of all destinations together
-	workers  int             // per destination
+	limits   engine.Limits // limits of all destinations together
+	workers  int           // per destination
 	doorbell doorbell
 
 	settlement *settle.Settlement
 	mu         sync.Mutex
-	all        []*engine
+	all        []*loop
 	changed    chan struct{} // closed and replaced when an engine may have to look at its shards
 }
 
@@ -64,9 +64,9 @@ func (es *engines) make() {
 			states[i], columns, tables = len(columns), append(columns, d.Columns), append(tables, es.views[d])
 		}
 	}
-	es.settlement = settle.New(es.limits.Batch, tables, takers(destinations, columns), es.together, es.database.wrote)
+	es.settlement = settle.New(es.limits.Batch, tables, es.together, es.database.wrote)
 	for i, d := range destinations {
-		es.all = append(es.all, newEngine(es, d, es.views[d], shareOf(es.limits, destinations, d), states[i]))
+		es.all = append(es.all, newLoop(es, d, es.views[d], shareOf(es.limits, destinations, d), states[i]))
 	}
 }
 
@@ -87,10 +87,7 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 	// Work that is under way when ctx ends, or an engine ends by itself, goes on until it is done or the stop timeout is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	ending := func() {
-		es.settlement.Hurry()
-		time.AfterFunc(es.config.StopTimeout, abandon)
-	}
+	ending := func() { time.AfterFunc(es.config.StopTimeout, abandon) }
 	es.settlement.Start(work)
 	var mu sync.Mutex
 	for _, e := range es.all {
@@ -159,28 +156,28 @@ func (es *engines) notify() {
 // ours returns the shards that the engine relays, and those that it is to leave. If a shard is to be released, the
 // engines that are kept waiting let go of it first. The others keep relaying it until the waiting engines have nothing
 // of it in flight.
-func (e *engine) ours() (owner.State, <-chan struct{}) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	state, _ := e.ownership.State()
+func (l *loop) ours() (owner.State, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state, _ := l.ownership.State()
 	var awaited owner.Set
-	for other := range e.sharers {
+	for other := range l.sharers {
 		other.left = other.left.And(state.Leaving)
 		if other.slow {
 			awaited = awaited.Or(state.Leaving.Without(other.left))
 		}
 	}
-	if !e.slow {
-		awaited = awaited.Without(e.left)
+	if !l.slow {
+		awaited = awaited.Without(l.left)
 		state.Owned, state.Leaving = state.Owned.Or(awaited), state.Leaving.Without(awaited)
 	}
-	return state, e.changed
+	return state, l.changed
 }
 
 // sharers calls yield with all engines that share the ownership, this one included.
-func (e *engine) sharers(yield func(*engine) bool) {
-	for _, other := range e.all {
-		if other.ownership == e.ownership && !yield(other) {
+func (l *loop) sharers(yield func(*loop) bool) {
+	for _, other := range l.all {
+		if other.ownership == l.ownership && !yield(other) {
 			return
 		}
 	}
@@ -188,47 +185,47 @@ func (e *engine) sharers(yield func(*engine) bool) {
 
 // leave notes that the engine has nothing of these shards in flight any more. A shard is released when all engines that
 // share the ownership have left it. That is reported before any engine can learn that it has the shard again.
-func (e *engine) leave(set owner.Set) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	before := e.left
-	e.left = e.left.Or(set)
-	all := e.left
-	for other := range e.sharers {
+func (l *loop) leave(set owner.Set) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.left
+	l.left = l.left.Or(set)
+	all := l.left
+	for other := range l.sharers {
 		all = all.And(other.left)
 	}
-	if e.left != before {
-		e.notify()
+	if l.left != before {
+		l.notify()
 	}
 	if all != (owner.Set{}) {
-		e.ownership.Left(all)
+		l.ownership.Left(all)
 	}
 }
 
 // wait notes whether the destination keeps the engine waiting.
-func (e *engine) wait(slow bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.slow != slow {
-		e.slow = slow
-		e.notify()
+func (l *loop) wait(slow bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.slow != slow {
+		l.slow = slow
+		l.notify()
 	}
 }
 
 // arm notes how many writers may ring per second for this engine, or 0 for none. Writers ring if no engine has so many rows that
 // ringing would cost too much. Engines of paused destinations have no say: they read nothing, and the others need the rings.
-func (e *engine) arm(most float64) {
-	e.mu.Lock()
-	e.rings = most
+func (l *loop) arm(most float64) {
+	l.mu.Lock()
+	l.rings = most
 	least := math.Inf(1)
-	for _, other := range e.all {
+	for _, other := range l.all {
 		if !other.to.paused.Load() {
 			least = min(least, other.rings)
 		}
 	}
-	e.mu.Unlock()
+	l.mu.Unlock()
 	if math.IsInf(least, 1) { // all are paused
 		least = 0
 	}
-	e.doorbell.Arm(least)
+	l.doorbell.Arm(least)
 }

@@ -6,12 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"go.opentelemetry.io/otel/metric/noop"
-
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
-	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // While a destination keeps shards that are to be released, because it still waits for an answer, the other destinations
@@ -51,7 +48,7 @@ func TestDestinationsShareTheLimits(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		down := publishertest.NewBroker()
 		s.destinations = []*Destination{s.destination("down", down, "down"), s.destination("up", s.Broker)}
-		s.limits = dispatch.Limits{Batch: 10, Rows: 40, Bytes: 1 << 20}
+		s.limits = engine.Limits{Batch: 10, Rows: 40, Bytes: 1 << 20}
 		down.Down()
 		for i := range 1000 {
 			s.table.insert(int64(i+1), fmt.Sprint("d", i), fmt.Sprint("k", i), "down")
@@ -82,27 +79,6 @@ func (s *sim) refuseBeside(rows int) {
 	}
 }
 
-// A destination that refuses everything leaves the machine to another one while rows flow there. Alone it does not rest.
-func TestDestinationThatRefusesEverythingRests(t *testing.T) {
-	simulate(t, func(t *testing.T, s *sim) {
-		const rows = 20_000
-		s.refuseBeside(rows)
-		failed := func() int { return len(s.table.failedRows()) }
-		defer s.start()()
-		for i := range 1000 {
-			s.table.insert(int64(i+rows+1), fmt.Sprint("o", i), "", "t")
-			time.Sleep(10 * time.Millisecond)
-		}
-		if n := failed(); n < 2*1000 || n > rows/2 {
-			t.Errorf("%d of %d rows failed in ten seconds beside rows of another destination", n, rows)
-		}
-		time.Sleep(10 * time.Second)
-		if n := failed(); n != rows {
-			t.Errorf("%d of %d rows failed when nothing else flowed any more", n, rows)
-		}
-	})
-}
-
 // While a destination with a rate rests because it refuses everything, its loop sleeps.
 func TestRestOfADestinationWithARate(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
@@ -123,30 +99,6 @@ func TestRestOfADestinationWithARate(t *testing.T) {
 			t.Errorf("%d turns of the loops in five seconds", n)
 		}
 	})
-}
-
-// What a destination's own failures cause is not what it makes room for.
-func TestDeadLettersAreNotBeside(t *testing.T) {
-	t.Parallel()
-	m, err := measure.New(noop.Meter{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	es, now := &engines{}, time.Now()
-	for _, d := range []*Destination{{Name: "orders"}, {Name: "dead", FailedOf: "orders"}, {Name: "audit"}} {
-		d.measured = m.Destination(d.Name)
-		es.all = append(es.all, &engine{engines: es, to: d})
-	}
-	flows := func(e *engine) {
-		e.to.measured.Relayed(func(yield func(time.Duration) bool) { yield(time.Millisecond) }, now)
-	}
-	orders, dead, audit := es.all[0], es.all[1], es.all[2]
-	if flows(dead); orders.beside(now) || !audit.beside(now) {
-		t.Errorf("beside dead letters: orders %v, audit %v", orders.beside(now), audit.beside(now))
-	}
-	if flows(audit); !orders.beside(now) || orders.beside(now.Add(time.Minute)) {
-		t.Errorf("beside a copy: %v, a minute later %v", orders.beside(now), orders.beside(now.Add(time.Minute)))
-	}
 }
 
 // Nothing that a turn has started goes on when it has ended: the race detector would find it beside what makes the next turn.

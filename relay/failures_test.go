@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,7 +11,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
@@ -46,7 +45,7 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 						if got, want := len(relayedOf(s, "k2")), 3; got != want || len(s.All()) != n-7 {
 							t.Fatalf("%d rows of the key were relayed, want %d; in all %d of %d", got, want, len(s.All()), n)
 						}
-						if held := allOf(s.destinations); held.Blocked != 1 || held.Held[dispatch.CauseBehindFailed] != 1 {
+						if held := allOf(s.destinations); held.Blocked != 1 || held.Held[engine.CauseBehindFailed] != 1 {
 							t.Errorf("%d keys are blocked, held: %v", held.Blocked, held.Held)
 						}
 						stop()
@@ -63,7 +62,7 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 					synctest.Wait()
-					if left := s.loop.dispatch.Leftover(); left != "" {
+					if left := s.loop.engine.Leftover(); left != "" {
 						t.Errorf("still remembered: %s", left)
 					}
 				})
@@ -148,43 +147,6 @@ func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
 	})
 }
 
-// A refusal that the previous owner of a shard had under way can be written after the next owner has looked at the failed
-// rows. The younger rows of the key do not flow in that case either.
-func TestRefusalOfTheLastOwnerIsWrittenLate(t *testing.T) {
-	simulate(t, func(t *testing.T, s *sim) {
-		s.destinations[0].BlockFailed = true
-		s.fill(2, 10, "t")
-		cancel, done := s.startOn(&lateRefusal{simTable: s.table, id: "k0-0"})
-		time.Sleep(time.Minute)
-		if got := len(relayedOf(s, "k0")); got != 0 {
-			t.Errorf("%d rows of the key were relayed", got)
-		}
-		if got := len(relayedOf(s, "k1")); got != 10 {
-			t.Errorf("%d of 10 rows of the other key were relayed", got)
-		}
-		cancel()
-		<-done
-	})
-}
-
-// lateRefusal is a table in which another session's refusal is committed just after the first read of failed rows.
-type lateRefusal struct {
-	*simTable
-	id   string
-	once sync.Once
-}
-
-func (l *lateRefusal) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
-	page, err := l.simTable.Failed(ctx, q)
-	l.once.Do(func() {
-		_, _, _ = l.Refuse(ctx, []outbox.Refusal{{ID: l.id, Attempt: 1, Error: "no", Failed: true}})
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.rows[l.id].failures[0].from = time.Now().Add(-dispatch.StatementTimeout) // the statement began long before its commit
-	})
-	return page, err
-}
-
 // For a minute after a takeover, a page of pending rows is taken only after a look at what has failed. That look does not cost
 // the more the more rows failed long ago, and the regular read of all failed rows comes to its end beside it: a key
 // that is retried meanwhile goes on.
@@ -192,7 +154,7 @@ func TestManyFailedRowsAreNotReadForEachPage(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		const failed = 5000
 		s.destinations[0].BlockFailed = true
-		s.limits = dispatch.Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
+		s.limits = engine.Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
 		for i := range int64(failed) {
 			id := "failed" + strconv.FormatInt(i, 10)
 			s.table.insert(i, id, id, "t")
@@ -225,9 +187,9 @@ type countedFailed struct {
 	rows atomic.Int64
 }
 
-func (c *countedFailed) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
-	page, err := c.simTable.Failed(ctx, q)
-	c.rows.Add(int64(len(page.Rows)))
+func (c *countedFailed) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
+	page, err := c.simTable.Blocked(ctx, q)
+	c.rows.Add(int64(len(page.Keys)))
 	return page, err
 }
 
@@ -248,7 +210,7 @@ func TestRetryWhileAPageWaits(t *testing.T) {
 func TestRetryDuringATailScan(t *testing.T) {
 	simulate(t, func(_ *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
-		s.limits = dispatch.Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
+		s.limits = engine.Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
 		s.table.took = 100 * time.Millisecond // so that the failed rows are read again during the tail scan
 		const id, others = "old", 150
 		s.table.insert(0, id, "key", "t")
@@ -281,8 +243,8 @@ type retryAt struct {
 	read int
 }
 
-func (r *retryAt) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
-	page, err := r.simTable.Read(ctx, q)
+func (r *retryAt) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+	page, err := r.simTable.Tail(ctx, q)
 	if r.read--; r.read == 0 {
 		r.free(r.id, false)
 	}

@@ -9,18 +9,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// eachOrder runs a test with order values that are unique, where recent reads may leave out what was read, and with others.
+// eachOrder runs a test with a column that holds the inserting transaction, and without.
 func eachOrder(t *testing.T, test func(t *testing.T, s *sim, next func() int64)) {
-	for _, unique := range []bool{false, true} {
-		t.Run(fmt.Sprint("unique ", unique), func(t *testing.T) {
+	for _, txid := range []bool{false, true} {
+		t.Run(fmt.Sprint("txid ", txid), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				ordinal := int64(0)
 				next := func() int64 { ordinal++; return ordinal }
-				s.table.unique = unique
-				s.limits = dispatch.Limits{Batch: 20, Rows: 100, Bytes: 1 << 20}
+				s.table.txid = txid
+				s.limits = engine.Limits{Batch: 20, Rows: 100, Bytes: 1 << 20}
 				s.table.took = 3 * time.Millisecond
 				test(t, s, next)
 			})
@@ -70,7 +70,7 @@ func TestRowsWithoutAKeyMarkedElsewhereDuringAScan(t *testing.T) {
 		eachOrder(t, func(t *testing.T, s *sim, next func() int64) {
 			other := publishertest.NewBroker()
 			copies := s.table.also()
-			copies.unique, copies.took = s.table.unique, s.table.took
+			copies.txid, copies.took = s.table.txid, s.table.took
 			to := s.destination("copies", other)
 			to.Columns = map[string]string{"relayed_at": "copied_at"}
 			s.destinations = append(s.destinations, to)

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // gauges registers the instruments that are read at a scrape. A gauge that cannot be read is left out.
@@ -59,7 +59,7 @@ func (r *Relay) gaugesOfProcess(meter metric.Meter) error {
 
 // gaugesOfDestinations registers what the engines and the pings know.
 func (r *Relay) gaugesOfDestinations(meter metric.Meter) error {
-	each := func(value func(dispatch.Snapshot) int) func(metric.Int64Observer) {
+	each := func(value func(engine.Snapshot) int) func(metric.Int64Observer) {
 		return func(o metric.Int64Observer) {
 			for _, d := range r.config.Destinations {
 				o.Observe(int64(value(d.snapshot())), d.measured.Labelled())
@@ -67,9 +67,9 @@ func (r *Relay) gaugesOfDestinations(meter metric.Meter) error {
 		}
 	}
 	return errors.Join(
-		gauge(meter, "in_flight_rows", "Rows read and not yet settled.", each(func(s dispatch.Snapshot) int { return s.InFlight })),
+		gauge(meter, "in_flight_rows", "Rows read and not yet settled.", each(func(s engine.Snapshot) int { return s.InFlight })),
 		gauge(meter, "blocked_keys", "Keys that wait for a row that was refused, is held, or has failed (if failed rows block their keys).",
-			each(func(s dispatch.Snapshot) int { return s.Blocked })),
+			each(func(s engine.Snapshot) int { return s.Blocked })),
 		gauge(meter, "destination_up", "Whether the broker can be reached and takes messages.", func(o metric.Int64Observer) {
 			for _, d := range configured(r.config.Destinations) {
 				o.Observe(one(d.unusable() == nil), d.measured.Labelled())
@@ -139,8 +139,8 @@ func (r *Relay) gaugesOfTable(meter metric.Meter) error {
 func (r *Relay) observeHeld(o metric.Observer, held metric.Int64Observable) {
 	for _, d := range r.config.Destinations {
 		s := d.snapshot()
-		for _, c := range dispatch.Causes {
-			if c != dispatch.CausePaused {
+		for _, c := range engine.Causes {
+			if c != engine.CausePaused {
 				o.ObserveInt64(held, s.Held[c], d.measured.Labelled("reason", c))
 			}
 		}
@@ -152,7 +152,7 @@ func (d *Destination) observePaused(o metric.Observer, held metric.Int64Observab
 	if !d.paused.Load() {
 		pending = new(int64)
 	}
-	d.observe(o, held, pending, "reason", dispatch.CausePaused)
+	d.observe(o, held, pending, "reason", engine.CausePaused)
 }
 
 // observe observes a number of rows of the destination, unless it is not known.

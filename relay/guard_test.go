@@ -8,59 +8,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// newRanked makes a simulation of a table with priorities, with an index in table order beside the index by priority, and a
+// newRanked makes a simulation of a table with priorities, and a
 // relay that has room for 40 rows each 100 ms.
 func newRanked(s *sim) {
-	s.table.ranked, s.table.orderIndexed = true, true
+	s.table.ranked = true
 	s.limits.Batch, s.limits.Rows = 20, 40
 	s.Delay(100 * time.Millisecond)
-}
-
-// steady inserts rows with a large priority, more than can be relayed, for the given time, and returns the last ordinal.
-func steady(s *sim, from int64, lasts time.Duration) (last int64) {
-	for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		for range 6 {
-			from++
-			s.table.insertRanked(from, fmt.Sprint("large", from), fmt.Sprint("k", from%50), "t", 9)
-		}
-	}
-	return from
-}
-
-// Rows with small priorities are also relayed while rows with larger ones arrive continuously, more than can be relayed. This
-// includes rows of a key that had to wait, and rows that follow many held rows.
-func TestLargePrioritiesStarveNobody(t *testing.T) {
-	for _, held := range []int64{0, 100} {
-		t.Run(fmt.Sprint(held), func(t *testing.T) {
-			simulate(t, func(t *testing.T, s *sim) {
-				newRanked(s)
-				s.Remove("missing")
-				s.Refuse("small1", 1)
-				for n := range held {
-					s.table.insertRanked(n+1, fmt.Sprint("held", n), fmt.Sprint("h", n%100), "missing", 0)
-				}
-				defer s.start()()
-				from := steady(s, held, 2*time.Second)
-				for n := range 100 {
-					from++
-					s.table.insertRanked(from, fmt.Sprint("small", n), fmt.Sprint("s", n%10), "t", int64(-n%3))
-				}
-				steady(s, from, 30*time.Second)
-				left := 0
-				for n := range 100 {
-					if !s.table.row(fmt.Sprint("small", n)).relayed {
-						left++
-					}
-				}
-				if left > 0 {
-					t.Errorf("%d of 100 rows with small priorities wait while larger ones come", left)
-				}
-				if large := s.table.row(fmt.Sprint("large", held+1)); !large.relayed {
-					t.Error("the first row with a large priority waits")
-				}
-			})
-		})
-	}
 }
 
 // Most of the rows that are relayed are those with large priorities.
@@ -190,11 +143,10 @@ func TestLargerPriorityDuringALongTailScan(t *testing.T) {
 func TestLateCommitDuringATailScanByPriority(t *testing.T) {
 	const rows = 1000
 	for _, held := range []int64{0, 300} {
-		for _, indexed := range []bool{true, false} {
-			t.Run(fmt.Sprintf("%d held, indexed %t", held, indexed), func(t *testing.T) {
+		{
+			t.Run(fmt.Sprintf("%d held", held), func(t *testing.T) {
 				simulate(t, func(t *testing.T, s *sim) {
 					newRanked(s)
-					s.table.orderIndexed = indexed
 					s.Remove("missing")
 					for n := range held {
 						s.table.insertRanked(n+1, fmt.Sprint("held", n), fmt.Sprint("h", n), "missing", 0)

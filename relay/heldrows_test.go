@@ -8,20 +8,19 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // Where each tail scan begins at the very beginning, rows that wait there are not read again each time: other rows do not wait for
 // that. When the trouble is over, they flow at once.
 func TestRowsThatWaitAreNotReadAtEachPoll(t *testing.T) {
 	for name, shape := range map[string]func(*simTable){
-		"larger priorities first":        func(s *simTable) { s.ranked = true },
-		"an order that does not grow":    func(s *simTable) { s.ordinal = false },
-		"priorities, an index of orders": func(s *simTable) { s.ranked, s.orderIndexed = true, true },
+		"larger priorities first":     func(s *simTable) { s.ranked = true },
+		"an order that does not grow": func(s *simTable) { s.ordinal = false },
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				s.limits = dispatch.Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}
+				s.limits = engine.Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}
 				shape(s.table)
 				s.table.perRow = 10 * time.Microsecond
 				s.Remove("gone")
@@ -58,7 +57,7 @@ func TestReadThatBringsRowsThatWaitedFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				s.limits = dispatch.Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}
+				s.limits = engine.Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}
 				shape(s.table)
 				s.Remove("gone")
 				for i := range 5 {

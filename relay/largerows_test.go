@@ -13,7 +13,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // meteredConn counts the bytes received over a connection.
@@ -143,7 +143,7 @@ func TestRowLargerThanTheLimitGoesAlone(t *testing.T) {
 // A read that cannot end within its time is made smaller until it can.
 func TestReadsOverASlowLineEnd(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.limits = engine.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		s.table.bytesPerSecond = 64 << 10
 		for i := range 80 {
 			s.table.insert(int64(i+1), fmt.Sprintf("k%d-%d", i%5, i/5), fmt.Sprintf("k%d", i%5), "t")

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // A rate holds from the first second on, for one row a minute as for thousands a second. Retries and order are the same as
@@ -18,7 +18,7 @@ func TestRate(t *testing.T) {
 	}{{1.0 / 60, 5}, {0.5, 20}, {7, 100}, {500, 3000}, {5000, 15000}} {
 		t.Run(fmt.Sprint(c.rate), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				s.limits = dispatch.Limits{Batch: 1000, Rows: 100_000, Bytes: 1 << 30}
+				s.limits = engine.Limits{Batch: 1000, Rows: 100_000, Bytes: 1 << 30}
 				s.destinations[0].Rate = c.rate
 				for i := range c.rows {
 					s.table.insert(int64(i), fmt.Sprintf("r%05d", i), fmt.Sprint("k", i%7), "t")
@@ -37,7 +37,7 @@ func TestRate(t *testing.T) {
 						t.Fatalf("%v rows are in memory", n)
 					}
 					held := s.destinations[0].snapshot().Held
-					if held[dispatch.CauseRetry] > 1 || held[dispatch.CauseUnavailable]+held[dispatch.CauseTopology] > 0 {
+					if held[engine.CauseRetry] > 1 || held[engine.CauseUnavailable]+held[engine.CauseTopology] > 0 {
 						t.Fatalf("held are %v", held)
 					}
 					if passed > 2*float64(c.rows)/c.rate+60 {
@@ -130,7 +130,7 @@ func TestShares(t *testing.T) {
 		{[]*Destination{d(0, 0), nowhere()}, []int{1000, 100}, []int64{6000, 6000}},
 	} {
 		for i, d := range c.destinations {
-			s := shareOf(dispatch.Limits{Batch: 500, Rows: 1000, Bytes: 6000}, c.destinations, d)
+			s := shareOf(engine.Limits{Batch: 500, Rows: 1000, Bytes: 6000}, c.destinations, d)
 			if s.Rows != c.rows[i] || s.Bytes != c.bytes[i] || s.Batch != min(500, s.Rows) {
 				t.Errorf("destination %d of %v: %+v", i, c.rows, s)
 			}

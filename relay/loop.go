@@ -1,70 +1,164 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
-	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
-// turn runs the loop until the engine ends. It calls ending when it starts nothing new.
-func (e *engine) turn(ctx context.Context, ending func()) error {
+// loop relays the rows of one destination for as long as this replica owns shards of the outbox. One goroutine, the
+// loop's own, asks the engine what is to be done and tells it the results. Reads, workers and the settlers of the
+// process do what takes time, so that reading, publishing and settling overlap.
+type loop struct {
+	*engines
+	to        *Destination
+	table     Table // the destination's view
+	ownership ownership
+	state     int // number of the set of columns that keeps the destination's state
+	writer    *settle.Writer
+	hints     chan string
+
+	// Requests from other goroutines, guarded by the engines' mu.
+	left  owner.Set // shards to be released with nothing in flight here
+	slow  bool      // the destination keeps the loop waiting
+	rings float64   // number of writers that may ring per second; 0 if none is to ring
+
+	// Touched only by the loop.
+	engine    *engine.Engine
+	reads     reads
+	lanes     []lane
+	answers   chan answered
+	settled   chan engine.Outcome
+	settling  int    // number of rows whose outcome is being written
+	changes   uint64 // number of hints so far that rows may have been changed by hand
+	outdated  error  // why the loop ends by itself
+	abandoned bool   // nothing can be written any more
+	observed  time.Time
+}
+
+// lane is a worker's, of one call at a time.
+type lane struct {
+	batches chan []*engine.Row
+	since   time.Time // when its call began; zero while it is idle
+}
+
+// Table is what the relay needs of an outbox table. [outbox.Table] implements it, and so does the tests' simulation.
+type Table interface {
+	engine.Table
+	engine.Reader
+	settle.Table
+}
+
+var _ Table = (*outbox.Table)(nil)
+
+// newLoop makes a loop and does not start it.
+func newLoop(es *engines, to *Destination, table Table, limits engine.Limits, state int) *loop {
+	limits.Poll, limits.IdlePoll = es.config.interval(), es.config.idlePause()
+	if to.Name == nowhereName {
+		limits.Poll = max(limits.Poll, nowhereInterval)
+	}
+	if table.Delays() { // no writer rings when a row becomes due
+		limits.IdlePoll = min(limits.IdlePoll, limits.Poll)
+	}
+	l := &loop{
+		engines: es, to: to, table: table, ownership: es.owners[to], state: state, hints: make(chan string, 1), answers: make(chan answered),
+		settled: make(chan engine.Outcome, 2), reads: newReads(),
+	}
+	l.writer = es.settlement.NewWriter(state, to.measured, l.settled)
+	l.engine = engine.New(engine.Setup{
+		To: to.target(es.config), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: table,
+		Measure: to.measured, Logger: es.config.Logger.With("destination", to.Name),
+	})
+	return l
+}
+
+// run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and until they
+// are written, or until work ends, and returns. It returns early if the table has changed. It calls ending when it
+// starts nothing new. left is the number of rows that were published, or may have been, and could not be settled: they
+// will be published again.
+func (l *loop) run(ctx, work context.Context, ending func()) (left int, err error) {
+	var group sync.WaitGroup
+	for i := range l.workers + engine.TryLanes {
+		w := &worker{loop: l, lane: i}
+		batches := make(chan []*engine.Row)
+		group.Go(func() { w.run(work, ctx, batches, l.answers) })
+		l.lanes = append(l.lanes, lane{batches: batches})
+	}
+	err = l.turn(ctx, ending)
+	for _, lane := range l.lanes {
+		close(lane.batches)
+	}
+	group.Wait()
+	l.publish(engine.Snapshot{})
+	if left = l.engine.Unsettled(); left > 0 {
+		l.config.Logger.Error("stopped before everything was settled: rows will be published again",
+			"destination", l.to.Name, "rows", left, "error", cmp.Or(err, errStopTime))
+	}
+	return left, err
+}
+
+var errStopTime = errors.New("the time for a clean stop was over")
+
+// publish makes the state visible to other goroutines.
+func (l *loop) publish(s engine.Snapshot) { l.to.state.Store(&s) }
+
+// turn runs the loop until it ends. It calls ending when it starts nothing new.
+func (l *loop) turn(ctx context.Context, ending func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer e.to.beat.Store(0)
-	defer func() { e.dispatch.Report(true, time.Now()) }()
+	defer l.to.beat.Store(0)
+	defer func() { l.engine.Report(true, time.Now()) }()
 	done := ctx.Done()
 	for {
 		now := time.Now()
-		e.to.beat.Store(now.UnixNano())
-		moved := e.own()
-		if done == nil || e.outdated != nil {
-			if e.stop(ctx, now, ending) {
-				return e.outdated
+		l.to.beat.Store(now.UnixNano())
+		moved := l.own(now)
+		l.engine.Writes(now, l.write)
+		if done == nil || l.outdated != nil {
+			if l.stop(ctx, ending) {
+				return l.outdated
 			}
 		} else {
-			e.publishMore(now)
-			e.settleMore(now)
-			e.reads.more(now)
+			l.hand(now)
+			l.read(ctx, now)
 		}
-		e.observe(now)
-		timer.Reset(e.sleep(now))
+		l.observe(now)
+		timer.Reset(max(l.engine.Wake(l.mayPublish(now), now).Sub(now), engine.ShortestPause/2))
 		select {
 		case <-done:
 			done = nil
 		case <-moved:
-		case r := <-e.reads.responses:
-			if err := e.reads.taken(r); err != nil {
-				e.outdated = err
-			}
-		case a := <-e.answers:
-			e.to.measured.Stage(measure.StagePublish, a.took)
-			e.dispatch.Answer(a.lane, a.rows, a.errs, time.Now())
-		case o := <-e.settled:
-			e.written(o)
-		case source := <-e.hints:
-			e.metrics.Wakeup(source)
-			e.reads.hint()
+		case r := <-l.reads.results:
+			l.taken(r)
+		case a := <-l.answers:
+			l.to.measured.Stage(measure.StagePublish, a.took)
+			l.lanes[a.lane].since = time.Time{}
+			l.engine.Answers(a.rows, a.errs, time.Now()) //nolint:contextcheck // counters need no context
+		case o := <-l.settled:
+			l.written(o)
+		case source := <-l.hints:
+			l.metrics.Wakeup(source)
+			l.hint()
 		case <-timer.C:
 		}
 	}
 }
 
 // stop starts nothing new and goes on with what is under way. It reports whether all of that is done.
-func (e *engine) stop(ctx context.Context, now time.Time, ending func()) (done bool) {
-	if !e.dispatch.Stopping() {
-		e.dispatch.Stop()
+func (l *loop) stop(ctx context.Context, ending func()) (done bool) {
+	if !l.engine.Stopping() {
+		l.engine.Stop()
 		ending()
 	}
-	if !e.abandoned {
-		e.settleMore(now)
-	}
-	return !e.dispatch.Publishing() && e.settling == 0 && !e.reads.busy && (e.abandoned || !e.waitsForLocked(ctx))
+	return !l.engine.Busy() && l.settling == 0 && (l.abandoned || !l.waitsForLocked(ctx))
 }
 
 // errTermOver is the cause of a context that ends because the replica no longer owns the outbox, or has not owned it
@@ -74,105 +168,113 @@ var errTermOver = errors.New("the ownership has ended")
 // waitsForLocked reports whether the loop goes on because of rows that another session keeps locked. It goes on when
 // the process ends, so that nothing is published twice. At the end of a term it does not, since everything else would
 // have to wait.
-func (e *engine) waitsForLocked(ctx context.Context) bool {
-	n := e.dispatch.WaitsFor()
+func (l *loop) waitsForLocked(ctx context.Context) bool {
+	n := l.engine.WaitsFor()
 	if n == 0 {
 		return false
 	}
-	if cause := context.Cause(ctx); e.outdated == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
+	if cause := context.Cause(ctx); l.outdated == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
 		return true
 	}
-	e.config.Logger.Warn("the ownership has ended, or the table has changed; rows that another session keeps locked are published again",
+	l.config.Logger.Warn("the ownership has ended, or the table has changed; rows that another session keeps locked are published again",
 		"rows", n)
 	return false
 }
 
 // own follows the shards that this replica gains and loses.
-func (e *engine) own() (moved <-chan struct{}) {
-	state, moved := e.ours()
-	now := time.Now()
-	e.wait(e.dispatch.Slow(now))
-	if left := e.dispatch.Follow(e.relayed(state.Owned), state.Leaving, now); left != (owner.Set{}) {
-		e.leave(left)
+func (l *loop) own(now time.Time) (moved <-chan struct{}) {
+	state, moved := l.ours()
+	l.wait(l.isSlow(now))
+	if left := l.engine.Own(l.relayed(state.Owned), state.Leaving, now); left != (owner.Set{}) {
+		l.leave(left)
 	}
 	return moved
 }
 
-// mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted, and that rows can be
-// marked.
-func (e *engine) mayPublish(now time.Time) bool {
-	return now.Before(e.ownership.Trusted()) && !e.database.unwritable(e.state)
+// slowAfter is how long an answer of a healthy broker may take.
+const slowAfter = 500 * time.Millisecond
+
+// isSlow reports whether the destination keeps rows waiting.
+func (l *loop) isSlow(now time.Time) bool {
+	for _, lane := range l.lanes {
+		if !lane.since.IsZero() && now.Sub(lane.since) > slowAfter {
+			return true
+		}
+	}
+	return l.engine.Down() != nil
 }
 
-// publishMore gives every idle worker its next batch.
-func (e *engine) publishMore(now time.Time) {
-	if e.mayPublish(now) {
-		e.dispatch.Hand(now, func(lane int, rows []*dispatch.Row) { e.batches[lane] <- rows })
+// mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted, and that rows
+// can be marked.
+func (l *loop) mayPublish(now time.Time) bool {
+	return now.Before(l.ownership.Trusted()) && !l.database.unwritable(l.state)
+}
+
+// hand gives every idle worker its next batch.
+func (l *loop) hand(now time.Time) {
+	if !l.mayPublish(now) {
+		return
+	}
+	for i := range l.lanes {
+		if !l.lanes[i].since.IsZero() {
+			continue
+		}
+		if batch := l.engine.Batch(i, now); len(batch) > 0 {
+			l.lanes[i].since = now
+			l.lanes[i].batches <- batch
+		}
 	}
 }
 
-// settleMore makes the settlers write what became of rows.
-func (e *engine) settleMore(now time.Time) {
-	e.dispatch.Write(now, func(o dispatch.Outcome) {
-		e.settling += o.Number()
-		e.writer.Write(o)
-	})
+// write makes the settlers write what became of rows.
+func (l *loop) write(o engine.Outcome) {
+	l.settling += o.Number()
+	l.writer.Write(o)
 }
 
 // written takes what the settlers have written. An error means that they never will.
-func (e *engine) written(o dispatch.Outcome) {
-	e.settling -= o.Number()
+func (l *loop) written(o engine.Outcome) {
+	l.settling -= o.Number()
 	if o.Err != nil {
 		if outbox.Outdated(o.Err) {
-			e.config.Logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
-				"destination", e.to.Name, "rows", o.Number(), "error", o.Err)
+			l.config.Logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
+				"destination", l.to.Name, "rows", o.Number(), "error", o.Err)
 		}
-		e.outdated, e.abandoned = o.Err, true
+		l.outdated, l.abandoned = o.Err, true
 		return
 	}
-	e.reads.feed.Wrote(o.Marked, o.Took)
-	if o.Slow > 0 && e.config.unconfirmed() == nil {
-		e.config.Logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
+	if o.Slow > 0 && l.config.unconfirmed() == nil {
+		l.config.Logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
 			"Look for a slow trigger, or what else makes updates slow", "rows", o.Slow)
 	}
-	e.dispatch.Written(o, time.Now())
+	l.engine.Written(o, time.Now())
 }
 
-// sleep returns how long the loop has nothing to do but wait for other goroutines.
-func (e *engine) sleep(now time.Time) time.Duration {
-	until := now.Add(time.Second) // Live needs to see the loop turn
-	d := e.dispatch
-	if d.Stopping() {
-		return until.Sub(now)
-	}
-	earlier := func(t time.Time) {
-		if t.Before(until) {
-			until = t
-		}
-	}
-	d.Next(e.mayPublish(now), now, earlier)
-	e.reads.next(now, earlier)
-	return max(until.Sub(now), feed.ShortestPause/2) // whatever could begin now has begun
+// hint notes that there may be new rows, and whether rows may have been changed by hand.
+func (l *loop) hint() {
+	changes := l.engines.changes.Load()
+	l.engine.Hint(changes != l.changes)
+	l.changes = changes
 }
 
 // observe publishes the state for the gauges, at most every 100 milliseconds.
-func (e *engine) observe(now time.Time) {
-	if now.Sub(e.observed) < 100*time.Millisecond {
+func (l *loop) observe(now time.Time) {
+	if now.Sub(l.observed) < 100*time.Millisecond {
 		return
 	}
-	e.observed = now
-	e.dispatch.Report(false, now)
-	s := e.dispatch.Snapshot()
-	if e.to.paused.Load() {
+	l.observed = now
+	l.engine.Report(false, now)
+	s := l.engine.Snapshot()
+	if l.to.paused.Load() {
 		s.Down = nil
 	}
-	if s.Full != e.to.snapshot().Full {
+	if s.Full != l.to.snapshot().Full {
 		if s.Full {
-			e.config.Logger.Error("no more rows are read: as many as may be in flight are published and cannot be written",
-				"destination", e.to.Name, "rows", s.Stuck, "error", s.Why)
+			l.config.Logger.Error("no more rows are read: as many as may be in flight are published and cannot be written",
+				"destination", l.to.Name, "rows", s.Stuck, "error", s.Why)
 		} else {
-			e.config.Logger.Info("rows are read again", "destination", e.to.Name)
+			l.config.Logger.Info("rows are read again", "destination", l.to.Name)
 		}
 	}
-	e.publish(s)
+	l.publish(s)
 }

@@ -65,12 +65,24 @@ type otherwise struct{ *simTable }
 
 func otherShard(r *simRow) int { return (r.shard + 1 + len(r.message.Key)%2) % simShards }
 
-func (t *otherwise) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
-	return t.readAs(ctx, q, otherShard)
+func otherwiseIn(ctx context.Context) context.Context {
+	return context.WithValue(ctx, sharding{}, otherShard)
 }
 
-func (t *otherwise) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
-	return t.failedAs(ctx, q, otherShard)
+func (t *otherwise) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+	return t.simTable.Tail(otherwiseIn(ctx), q)
+}
+
+func (t *otherwise) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+	return t.simTable.Keys(otherwiseIn(ctx), q)
+}
+
+func (t *otherwise) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
+	return t.simTable.Sweep(otherwiseIn(ctx), q)
+}
+
+func (t *otherwise) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
+	return t.simTable.Blocked(otherwiseIn(ctx), q)
 }
 
 // Without the guard, schedules show that replicas of different kinds own shards at the same time.

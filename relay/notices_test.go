@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // The log has a bounded number of lines, however many topics are held and come back, and reports how many there were.
@@ -20,7 +20,7 @@ func TestManyTopicsAreLoggedInFewLines(t *testing.T) {
 	for name, scope := range map[string]publisher.Scope{"missing": publisher.ScopeTopic, "a part of each": publisher.ScopeMessage} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+				s.limits = engine.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 				p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: func(m *publisher.Message) error {
 					err := publisher.UnavailableError(scope, "no leader", "no leader")
 					if scope == publisher.ScopeMessage {

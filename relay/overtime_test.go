@@ -10,45 +10,61 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // slowTable makes some of its reads take long. The server cancels reads that exceed their time, as PostgreSQL does.
 type slowTable struct {
 	*simTable
-	needs func(outbox.Query) time.Duration // time that a read needs; 0: as usual
-	spent atomic.Int64                     // nanoseconds that such reads took
+	needs func(kind engine.Kind, first bool) time.Duration // time that a read needs; 0: as usual
+	spent atomic.Int64                                     // nanoseconds that such reads took
 }
 
 var errSimTimeout error = &pgconn.PgError{Code: "57014"} // query_canceled
 
-func (s *slowTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
-	needs := s.needs(q)
+// take lets the time of a read pass.
+func (s *slowTable) take(ctx context.Context, kind engine.Kind, first bool) error {
+	needs := s.needs(kind, first)
 	deadline, _ := ctx.Deadline()
 	allowed := time.Until(deadline) * 9 / 10
 	s.spent.Add(int64(min(needs, allowed)))
 	if needs > allowed {
 		time.Sleep(allowed)
-		return outbox.Page{}, errSimTimeout
+		return errSimTimeout
 	}
-	page, err := s.simTable.Read(ctx, q)
 	time.Sleep(needs)
-	return page, err
+	return nil
 }
 
-func reconciling(q outbox.Query) bool { return q.Upto != nil }
+func (s *slowTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+	if err := s.take(ctx, engine.Tail, q.After.IsZero()); err != nil {
+		return outbox.TailPage{}, err
+	}
+	return s.simTable.Tail(ctx, q)
+}
+
+func (s *slowTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+	if err := s.take(ctx, engine.Keys, false); err != nil {
+		return outbox.KeysPage{}, err
+	}
+	return s.simTable.Keys(ctx, q)
+}
+
+func (s *slowTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
+	if err := s.take(ctx, engine.Sweep, false); err != nil {
+		return outbox.SweepPage{}, err
+	}
+	return s.simTable.Sweep(ctx, q)
+}
 
 // A read that exceeds its time lets other reads go first. It takes a small share of the time, however long it would need, and
 // rows continue to flow.
 func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
-	for name, slow := range map[string]func(outbox.Query) bool{
-		"reconciliation scans": reconciling,
-		"re-reads":             func(q outbox.Query) bool { return q.IDs != nil },
-	} {
+	for name, slow := range map[string]engine.Kind{"sweeps": engine.Sweep, "reads of keys": engine.Keys} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				table := &slowTable{simTable: s.table, needs: func(q outbox.Query) time.Duration {
-					if slow(q) {
+				table := &slowTable{simTable: s.table, needs: func(kind engine.Kind, _ bool) time.Duration {
+					if kind == slow {
 						return time.Hour
 					}
 					return 0
@@ -68,14 +84,14 @@ func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 						prompt++
 					}
 				}
-				time.Sleep(dispatch.StatementTimeout)
+				time.Sleep(engine.StatementTimeout)
 				if got := len(s.All()); got < rows {
 					t.Errorf("%d of %d rows of other keys were delivered", got, rows)
 				}
 				if prompt < rows*8/10 {
 					t.Errorf("%d of %d rows were relayed within a second", prompt, rows)
 				}
-				if spent := time.Duration(table.spent.Load()); spent > rows*every/10 {
+				if spent := time.Duration(table.spent.Load()); slow == engine.Sweep && spent > rows*every/10 {
 					t.Errorf("the reads that never end took %v of %v", spent, rows*every)
 				}
 			})
@@ -87,22 +103,17 @@ func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 func TestLongReadsEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		needs  time.Duration
-		slow   func(outbox.Query) bool
+		slow   engine.Kind
 		within time.Duration
 	}{
-		"reconciliation scans": {20 * time.Second, reconciling, 20 * time.Minute},
-		"re-reads":             {10 * time.Second, func(q outbox.Query) bool { return q.IDs != nil }, 20 * time.Minute},
-		"first tail scan": {
-			2 * time.Minute, func(q outbox.Query) bool {
-				return q.After.IsZero() && q.Recent == nil && !reconciling(q) && q.IDs == nil
-			},
-			20 * time.Minute,
-		},
+		"sweeps":        {20 * time.Second, engine.Sweep, 30 * time.Minute},
+		"reads of keys": {10 * time.Second, engine.Keys, 20 * time.Minute},
+		"first page":    {2 * time.Minute, engine.Tail, 20 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				table := &slowTable{simTable: s.table, needs: func(q outbox.Query) time.Duration {
-					if test.slow(q) {
+				table := &slowTable{simTable: s.table, needs: func(kind engine.Kind, first bool) time.Duration {
+					if kind == test.slow && (kind != engine.Tail || first) {
 						return test.needs
 					}
 					return 0
@@ -114,7 +125,7 @@ func TestLongReadsEnd(t *testing.T) {
 				stop, done := s.startOn(table)
 				defer func() { stop(); <-done }()
 				time.Sleep(test.within / 4)
-				s.table.insert(1, "late", "", "t") // only the reconciliation scan finds it
+				s.table.insert(1, "late", "", "t") // only a sweep finds it
 				s.table.drained(t, test.within)
 				checkOrder(t, s.All())
 			})

@@ -20,7 +20,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // A profile that panics fails the rows for which it panics, one or many, and no others.
@@ -29,7 +29,7 @@ func TestProfilePanics(t *testing.T) {
 		t.Run(fmt.Sprintf("each %dth of %d", test.every, test.rows), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				var log logtest.Log
-				s.log, s.limits = &log, dispatch.Limits{Batch: 1000, Rows: 4000, Bytes: 8 << 20}
+				s.log, s.limits = &log, engine.Limits{Batch: 1000, Rows: 4000, Bytes: 8 << 20}
 				s.fill(test.rows/10, 10, "t")
 				var bad []string
 				for i := 0; i < test.rows; i += test.every {

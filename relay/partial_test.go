@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // Rows of one partition that wait for a leader are reported once, not key by key, and not while a leader is only moving.
@@ -79,7 +79,7 @@ func TestAnotherReasonIsLogged(t *testing.T) {
 func TestKeysOfAPartitionGoOnTogether(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		const keys = 2000
-		s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.limits = engine.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error {
 			return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"),
 				publisher.Fate{Kind: publisher.FatePartition, Name: "t/0"})

@@ -11,7 +11,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // While a destination is paused nothing is published to it. Rows on the wire are settled. Rows that were read are forgotten
@@ -83,9 +83,9 @@ func TestPauseDuringAnOutage(t *testing.T) {
 		owner: owner.New(),
 	}
 	down := errors.New("no leader anywhere")
-	d.state.Store(&dispatch.Snapshot{Down: down})
+	d.state.Store(&engine.Snapshot{Down: down})
 	r.lookAtPauses()
-	d.state.Store(&dispatch.Snapshot{}) // its engine tries nothing any more
+	d.state.Store(&engine.Snapshot{}) // its engine tries nothing any more
 	if err := d.unusable(); !errors.Is(err, down) {
 		t.Errorf("after the pause has begun: %v", err)
 	}

@@ -2,11 +2,8 @@ package relay
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -78,16 +75,3 @@ func routesOf(destinations []*Destination) []*route.Route {
 
 // viewsOf returns the destinations' views of the table.
 func viewsOf(destinations []*Destination) []outbox.View { return route.Views(routesOf(destinations)) }
-
-// takers returns, for each set of columns, a function that reports whether a row of a topic is to have a mark there.
-// Marks that follow another destination's outcome are not included.
-func takers(destinations []*Destination, columns []map[string]string) (takes []func(topic string) bool) {
-	for _, own := range columns {
-		takes = append(takes, func(topic string) bool {
-			return slices.ContainsFunc(destinations, func(d *Destination) bool {
-				return d.plain() && d.Name != nowhereName && maps.Equal(d.Columns, own) && pattern.Takes(d.Topics, topic)
-			})
-		})
-	}
-	return takes
-}

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // Whatever the relay waits for, its loop sleeps in the meantime.
@@ -73,7 +73,7 @@ func TestLoopSleepsWithoutTrustInAnOutage(t *testing.T) {
 // A key with more rows accepted and not yet settled than one read returns is not read repeatedly.
 func TestUnsettledRowsAreNotReadOverAndOver(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits = dispatch.Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}
+		s.limits = engine.Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}
 		s.Refuse("k-0", 1)
 		for i := range 30 {
 			s.table.insert(int64(i+1), fmt.Sprintf("k-%d", i), "k", "t")

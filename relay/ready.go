@@ -10,7 +10,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // A Check is one line of the answer of /readyz.
@@ -138,7 +138,7 @@ func (d *Destination) checkUsable(standby bool) Check {
 }
 
 // checkMarks says that rows cannot be written, and at which destinations.
-func checkMarks(now dispatch.Snapshot, destinations []*Destination) Check {
+func checkMarks(now engine.Snapshot, destinations []*Destination) Check {
 	note := fmt.Sprintf("rows that are published or refused and cannot be written now: %d", now.Stuck)
 	if len(destinations) > 1 {
 		note += ", of " + strings.Join(stuckAt(destinations), " and ")

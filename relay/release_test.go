@@ -12,9 +12,9 @@ import (
 func TestShardIsReleasedByAllDestinations(t *testing.T) {
 	o, heir := newSimOwner(simShards), newSimOwner(0)
 	es := &engines{changed: make(chan struct{})}
-	fast, slow := &engine{engines: es, ownership: o}, &engine{engines: es, ownership: o}
-	apart := &engine{engines: es, ownership: heir}
-	es.all = []*engine{fast, slow, apart}
+	fast, slow := &loop{engines: es, ownership: o}, &loop{engines: es, ownership: o}
+	apart := &loop{engines: es, ownership: heir}
+	es.all = []*loop{fast, slow, apart}
 	apart.wait(true) // it has shards of its own, and nothing waits for it
 	const shard = 3
 	leave := func() { o.give(shard, heir) }
@@ -77,8 +77,8 @@ func TestShardIsReportedAsLeftBeforeItIsTakenAgain(t *testing.T) {
 	const shard = 3
 	es := &engines{changed: make(chan struct{})}
 	o := &watchedOwner{simOwner: newSimOwner(simShards), engines: es}
-	e := &engine{engines: es, ownership: o}
-	es.all = []*engine{e}
+	e := &loop{engines: es, ownership: o}
+	es.all = []*loop{e}
 	heir := newSimOwner(0)
 	o.give(shard, heir)
 	state, _ := e.ours()

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // An outage is reported again every five minutes for as long as it lasts. The next outage has five minutes of its own.
@@ -49,7 +49,7 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 	var log strings.Builder
 	s := newSim(t)
 	d := s.destinations[0]
-	held := &dispatch.Snapshot{Note: `rows of topic "orders" are held (and 2 others): no such topic`}
+	held := &engine.Snapshot{Note: `rows of topic "orders" are held (and 2 others): no such topic`}
 	d.state.Store(held)
 	d.pinged.Store(new(error)) // it is reached
 	r := &Relay{
@@ -80,11 +80,11 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 		t.Errorf("logged %d times while paused", n)
 	}
 	d.paused.Store(false)
-	d.state.Store(&dispatch.Snapshot{Note: held.Note, Down: errNotProbed})
+	d.state.Store(&engine.Snapshot{Note: held.Note, Down: errNotProbed})
 	if n := logged(6 * time.Minute); n != 0 {
 		t.Errorf("logged %d times while the destination cannot be used", n)
 	}
-	d.state.Store(&dispatch.Snapshot{})
+	d.state.Store(&engine.Snapshot{})
 	if n := logged(6 * time.Minute); n != 0 {
 		t.Errorf("logged %d times when nothing is held", n)
 	}

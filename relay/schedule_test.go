@@ -11,7 +11,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // Random schedules: rows commit in and out of order while brokers, database and owners fail in every way. In the end every
@@ -69,7 +69,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 		sim: s, t: t, r: r, ambiguous: r.IntN(2) == 0, late: r.IntN(2) == 0, two: r.IntN(3) == 0, block: r.IntN(3) == 0, keys: 1 + r.IntN(20),
 		release: func() {},
 	}
-	s.limits = dispatch.Limits{Batch: 1 + r.IntN(50), Rows: 1 + r.IntN(200), Bytes: 1 << uint(r.IntN(20)), Keys: []int{0, 0, 1, 5}[r.IntN(4)]}
+	s.limits = engine.Limits{Batch: 1 + r.IntN(50), Rows: 8 + r.IntN(200), Bytes: 1 << uint(10+r.IntN(10)), Keys: []int{0, 0, 8, 20}[r.IntN(4)]}
 	// Most schedules are short and dense, so that many of them can run.
 	c.events, c.pause, s.interval = 5+r.IntN(20), 100*time.Millisecond, time.Duration(50+r.IntN(400))*time.Millisecond
 	if r.IntN(100) == 0 {
@@ -81,19 +81,15 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 		s.table.took = 0 // there is then no rest after a read, and a read that is repeated in vain lets no time pass
 	}
 	s.table.ordinal, s.table.byKey = r.IntN(5) > 0, r.IntN(2) == 0
-	s.table.filters, s.table.unique = r.IntN(3) > 0, r.IntN(2) == 0
+	s.table.txid = r.IntN(2) == 0
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	c.late = c.late && s.table.ordinal // otherwise nothing shows which rows are late
 	c.alters, c.deadens = r.IntN(3) == 0, r.IntN(4) == 0
 	c.alters = c.alters && (c.ambiguous || !c.deadens) // a relay that opens the table again publishes again what could not be written
-	s.table.gaps = r.IntN(2) == 0
 	s.table.delays = r.IntN(3) == 0
 	s.table.readsDue = s.table.delays
-	s.table.ranked, s.table.orderIndexed = s.table.ordinal && !c.late && r.IntN(5) == 0, r.IntN(3) > 0
-	if r.IntN(4) == 0 {
-		*s.table.simTransactions = *newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter wraps around
-	}
+	s.table.ranked = s.table.ordinal && !c.late && r.IntN(5) == 0
 	if r.IntN(6) == 0 {
 		c.rate = 20 + 300*r.Float64()
 	}
@@ -101,7 +97,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 		c.pack()
 	}
 	if r.IntN(4) == 0 {
-		c.ties, s.table.unique, s.table.textIDs = 2+r.Int64N(8), false, r.IntN(2) == 0
+		c.ties, s.table.textIDs = 2+r.Int64N(8), r.IntN(2) == 0
 	}
 	if r.IntN(16) == 0 {
 		c.press()
@@ -331,7 +327,7 @@ func (c *schedule) fault(id string) {
 
 // openTransaction is a transaction that stays open while others begin, insert and commit.
 type openTransaction struct {
-	number uint32
+	number uint64
 	adds   []func() // inserts of the transaction
 }
 

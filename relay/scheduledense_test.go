@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // pack makes a dense schedule. Random events seldom meet in the moment in which they matter: with pages of a few rows, slow reads, few keys
@@ -14,7 +14,7 @@ func (c *schedule) pack() {
 	c.late, c.two, c.alters, c.deadens, c.rate = c.r.IntN(4) > 0, false, false, false, 0
 	c.ambiguous, c.block, c.keys = c.r.IntN(4) == 0, c.r.IntN(6) == 0, 1+c.r.IntN(8)
 	c.events, c.pause, c.interval = 20+c.r.IntN(30), 200*time.Millisecond, 50*time.Millisecond
-	c.limits = dispatch.Limits{Batch: 2 + c.r.IntN(8), Rows: 10 + c.r.IntN(100), Bytes: 1 << 20, Keys: []int{0, 0, 0, 3}[c.r.IntN(4)]}
+	c.limits = engine.Limits{Batch: 2 + c.r.IntN(8), Rows: 10 + c.r.IntN(100), Bytes: 1 << 20, Keys: []int{0, 0, 0, 3}[c.r.IntN(4)]}
 	t := c.table
 	t.ordinal, t.ranked, t.keepsFailures, t.keepsAttempts = true, false, true, true
 	t.delays = c.r.IntN(6) == 0
@@ -28,7 +28,7 @@ func (c *schedule) press() {
 	c.dense = true
 	c.pack()
 	c.refuses, c.late, c.ambiguous, c.block, c.keys = true, true, false, false, 1+c.r.IntN(3)
-	c.ties, c.table.unique = 2+c.r.Int64N(8), false
+	c.ties = 2 + c.r.Int64N(8)
 	c.table.delays, c.table.readsDue = false, false
 	c.Delay(time.Duration(c.r.IntN(150)) * time.Millisecond)
 }

@@ -76,18 +76,32 @@ func (s *session) read() error {
 	return nil
 }
 
-func (s *session) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+func (s *session) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
 	if err := s.read(); err != nil {
-		return outbox.Page{}, err
+		return outbox.TailPage{}, err
 	}
-	return s.simTable.Read(ctx, q)
+	return s.simTable.Tail(ctx, q)
 }
 
-func (s *session) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
+func (s *session) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
 	if err := s.read(); err != nil {
-		return outbox.FailedPage{}, err
+		return outbox.KeysPage{}, err
 	}
-	return s.simTable.Failed(ctx, q)
+	return s.simTable.Keys(ctx, q)
+}
+
+func (s *session) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
+	if err := s.read(); err != nil {
+		return outbox.SweepPage{}, err
+	}
+	return s.simTable.Sweep(ctx, q)
+}
+
+func (s *session) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
+	if err := s.read(); err != nil {
+		return outbox.BlockedPage{}, err
+	}
+	return s.simTable.Blocked(ctx, q)
 }
 
 func (s *session) Settle(ctx context.Context, rows []*outbox.Row) error {

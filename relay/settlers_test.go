@@ -9,7 +9,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // crowdedTable counts how many writers write at the same time.
@@ -36,7 +36,7 @@ func TestSettlersAreTheProcesss(t *testing.T) {
 		for i := range destinations * rows {
 			s.table.insert(int64(i+1), fmt.Sprint("r", i), fmt.Sprint("k", i), fmt.Sprint("t", i%destinations))
 		}
-		s.limits = dispatch.Limits{Batch: 100, Rows: 10_000, Bytes: 1 << 20}
+		s.limits = engine.Limits{Batch: 100, Rows: 10_000, Bytes: 1 << 20}
 		s.table.setTook(20 * time.Millisecond)
 		table := &crowdedTable{simTable: s.table}
 		cancel, done := s.startOn(table)

@@ -23,7 +23,7 @@ func TestRandomShardMoves(t *testing.T) {
 func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	s.limits.Batch, s.limits.Rows, s.limits.Keys = 1+r.IntN(50), 1+r.IntN(200), []int{0, 2}[r.IntN(2)]
 	s.Delay(time.Duration(r.IntN(5000)) * time.Microsecond)
-	s.table.took, s.table.unique = time.Duration(r.IntN(5000))*time.Microsecond, r.IntN(2) == 0
+	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
 	block := r.IntN(2) == 0
 	// most is the highest number of refusals of a row. A row with more would fail, and its key would continue without it.
 	most := 3
@@ -32,7 +32,7 @@ func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	}
 	replicas := []*simOwner{s.owner, newSimOwner(0), newSimOwner(0)}
 	var stops []func()
-	var loops []*engine
+	var loops []*loop
 	mixed := newMixture(replicas, guarded && r.IntN(2) == 0 || !guarded)
 	for i, replica := range replicas {
 		s.owner, s.destinations = replica, []*Destination{s.destination("default", s.Broker)}
@@ -94,7 +94,7 @@ func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	}
 	for i, stop := range stops {
 		if stop(); len(problems) > 0 {
-			problems = append(problems, "a replica remembered: "+loops[i].dispatch.Leftover())
+			problems = append(problems, "a replica remembered: "+loops[i].engine.Leftover())
 		}
 	}
 	if got := len(s.All()); got != n {

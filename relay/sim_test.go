@@ -16,7 +16,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // sim is a relay of a simulated table to brokers in memory.
@@ -25,17 +25,17 @@ type sim struct {
 	*publishertest.Broker
 	t            testing.TB
 	destinations []*Destination
-	limits       dispatch.Limits
+	limits       engine.Limits
 	interval     time.Duration
 	doorbell     doorbell
 	owner        *simOwner
-	turns        atomic.Int64              // turns of the loops that run
-	loop         *engine                   // engine of the first destination, the latest that was started
-	latest       atomic.Pointer[[]*engine] // engines of all destinations, the latest that were started or opened the table again
-	wakes        chan string               // wakes of that engine
-	changes      atomic.Uint64             // hints that rows were changed by hand
-	log          io.Writer                 // log of the loops
-	meter        metric.Meter              // meter of the loops
+	turns        atomic.Int64            // turns of the loops that run
+	loop         *loop                   // engine of the first destination, the latest that was started
+	latest       atomic.Pointer[[]*loop] // engines of all destinations, the latest that were started or opened the table again
+	wakes        chan string             // wakes of that engine
+	changes      atomic.Uint64           // hints that rows were changed by hand
+	log          io.Writer               // log of the loops
+	meter        metric.Meter            // meter of the loops
 }
 
 type deaf struct{}
@@ -47,7 +47,7 @@ func (deaf) Armed() time.Time { return time.Time{} }
 func newSim(t testing.TB) *sim {
 	s := &sim{
 		t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, meter: noop.Meter{},
-		limits: dispatch.Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond, doorbell: deaf{},
+		limits: engine.Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond, doorbell: deaf{},
 	}
 	s.owner = newSimOwner(simShards)
 	s.destinations = []*Destination{s.destination("default", s.Broker)}
@@ -158,12 +158,20 @@ type simView struct {
 
 type filterKey struct{}
 
-func (v *simView) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
-	return v.Table.Read(context.WithValue(ctx, filterKey{}, v.filter), q)
+func (v *simView) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+	return v.Table.Tail(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 
-func (v *simView) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
-	return v.Table.Failed(context.WithValue(ctx, filterKey{}, v.filter), q)
+func (v *simView) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+	return v.Table.Keys(context.WithValue(ctx, filterKey{}, v.filter), q)
+}
+
+func (v *simView) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
+	return v.Table.Sweep(context.WithValue(ctx, filterKey{}, v.filter), q)
+}
+
+func (v *simView) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
+	return v.Table.Blocked(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 
 // taken reports whether the reader's destination takes a topic.

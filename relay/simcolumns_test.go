@@ -21,9 +21,9 @@ func newCopies(of *schedule) *schedule {
 		block: r.IntN(3) == 0, parts: r.IntN(2) == 0,
 		deadens: of.deadens, alters: of.alters, release: func() {},
 	}
-	s.table.took, s.table.ordinal, s.table.gaps, s.table.txid = table.took, table.ordinal, table.gaps, table.txid
-	s.table.filters, s.table.unique, s.table.textIDs = table.filters, table.unique, table.textIDs
-	s.table.delays, s.table.readsDue, s.table.ranked, s.table.orderIndexed = table.delays, table.readsDue, table.ranked, table.orderIndexed
+	s.table.took, s.table.ordinal, s.table.txid = table.took, table.ordinal, table.txid
+	s.table.textIDs = table.textIDs
+	s.table.delays, s.table.readsDue, s.table.ranked = table.delays, table.readsDue, table.ranked
 	s.table.byKey, s.table.keepsFailures, s.table.keepsAttempts = r.IntN(2) == 0, r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	if c.parts {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // insertLater commits a row that becomes due after the given time.
@@ -38,49 +36,21 @@ func (t *simTable) nextDue() (next time.Duration) {
 	return next
 }
 
-// ordered returns the open rows after the query's position, in the order in which the query reads them.
-func (t *simTable) ordered(q outbox.Query) []*simRow {
-	var order func(a, b *simRow) int
+// ordered returns the open rows in the order in which reads return them, and that order.
+func (t *simTable) ordered(due bool) (rows []*simRow, order func(a, b *simRow) int) {
 	switch {
-	case q.Due:
+	case due:
 		order = func(a, b *simRow) int {
-			return cmp.Or(a.available.Compare(b.available), cmp.Compare(a.ordinal, b.ordinal))
+			return cmp.Or(a.available.Compare(b.available), cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.id, b.id))
 		}
-	case t.ranked && !q.Unranked && q.IDs == nil:
+	case t.ranked:
 		order = func(a, b *simRow) int { return cmp.Or(cmp.Compare(b.priority, a.priority), t.compare(a, b)) }
 	default:
-		rows := t.open[t.from(q):]
-		if q.After.IsZero() {
-			return rows
-		}
-		return rows[sortedAfter(rows, func(r *simRow) bool { return !q.After.Before(t.position(r)) }):]
+		return t.open, t.compare
 	}
-	rows := slices.Clone(t.open)
-	if q.Due {
-		back := time.Time{}
-		if q.Back > 0 {
-			back = time.Now().Add(-q.Back)
-		}
-		rows = slices.DeleteFunc(rows, func(r *simRow) bool {
-			return r.available.IsZero() || r.available.Before(back) || r.available.After(time.Now())
-		})
-	}
+	rows = slices.Clone(t.open)
 	slices.SortStableFunc(rows, order)
-	if after := t.places[q.After]; !q.After.IsZero() {
-		rows = rows[sortedAfter(rows, func(r *simRow) bool { return order(r, after) <= 0 }):]
-	}
-	return rows
-}
-
-// sortedAfter returns how many of the first rows are passed.
-func sortedAfter(rows []*simRow, passed func(*simRow) bool) int {
-	n, _ := slices.BinarySearchFunc(rows, true, func(r *simRow, _ bool) int {
-		if passed(r) {
-			return -1
-		}
-		return 1
-	})
-	return n
+	return rows, order
 }
 
 // compare compares two rows in table order.

@@ -3,6 +3,7 @@ package relay
 import (
 	"cmp"
 	"context"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -11,185 +12,226 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
-	return t.readAs(ctx, q, (*simRow).sharded)
-}
-
 // sharded returns the row's shard as most replicas compute it.
 func (r *simRow) sharded() int { return r.shard }
 
-// readAs reads for a replica with a mapping of its own.
-func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRow) int) (outbox.Page, error) {
+// sharding is how a replica with a mapping of its own computes shards.
+type sharding struct{}
+
+// shardOf returns the row's shard as the reader computes it.
+func shardOf(ctx context.Context, r *simRow) int {
+	if of, ok := ctx.Value(sharding{}).(func(*simRow) int); ok {
+		return of(r)
+	}
+	return r.sharded()
+}
+
+// hash names a row's key.
+func (r *simRow) hash() uint64 {
+	h := fnv.New64a()
+	if r.message.Key != nil {
+		_, _ = h.Write(r.message.Key)
+	} else {
+		_, _ = h.Write([]byte(r.id))
+	}
+	return h.Sum64()
+}
+
+// hash names a row's key for reads. Rows that have a read of their own for their time are keys by their ids.
+func (t *simTable) hash(r *simRow) uint64 {
+	if t.inOrder(r) {
+		return r.hash()
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(r.id))
+	return h.Sum64()
+}
+
+func (t *simTable) visible() outbox.Visible {
+	v := t.snapshot()
+	v.Now = time.Now().Add(t.ahead)
+	return v
+}
+
+// read returns a row as reads return it. The caller holds mu.
+func (t *simTable) read(ctx context.Context, r *simRow) outbox.Row {
+	row := outbox.Row{
+		Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shardOf(ctx, r), Position: t.position(r), Attempt: r.attempt,
+		Due: r.message.Inserted.Add(t.ahead), Timed: !r.available.IsZero(), Hash: t.hash(r), Writer: t.writerOf(r), After: true,
+	}
+	if r.lastError != "" {
+		row.Retried, row.Waited = true, time.Since(r.updated)
+	}
+	return row
+}
+
+// pending reports whether a read may return a row: the reader takes its topic, its shard is asked for, and it is due.
+// The caller holds mu.
+func (t *simTable) isPending(ctx context.Context, r *simRow, due bool, shards []int) bool {
+	return taken(ctx, r.message.Topic) && (shards == nil || slices.Contains(shards, shardOf(ctx, r))) && due != t.inOrder(r) &&
+		!r.available.After(time.Now())
+}
+
+// fits reports whether a row still fits in a page with some rows.
+func fits(m *outbox.Most, rows int, bytes int64, r *outbox.Row) bool {
+	size := bytes + int64(r.Message.Size())
+	if rows == 0 {
+		return size <= max(m.Bytes, m.First)
+	}
+	return rows < m.Rows && bytes < m.Bytes
+}
+
+func (t *simTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
 	t.mu.Lock()
-	t.reads++
-	page := outbox.Page{Now: time.Now().Add(t.ahead), Snapshot: t.snapshot()}
-	if q.Glance {
-		t.glances++
-		page = outbox.Page{More: slices.ContainsFunc(t.open, func(r *simRow) bool {
-			return !r.available.After(time.Now()) && (q.Shards == nil || slices.Contains(q.Shards, shard(r)))
-		})}
-		q.IDs = []string{} // no row
-	}
-	t.gap()
-	if q.Horizon {
-		page.Horizon = &outbox.Horizon{Snapshot: page.Snapshot}
-		for _, r := range slices.Backward(t.open) {
-			if highest := r.ordinal; taken(ctx, r.message.Topic) && t.inOrder(r) {
-				page.Horizon.Highest = &highest
-				break
-			}
-		}
-		t.gap()
-	}
-	var writers []uint32
-	stepped, keys := 0, setOf(q.Keys)
-	if q.Due || q.Glance {
+	page := outbox.TailPage{Visible: t.visible()}
+	if q.Due {
 		page.Next = t.nextDue()
 	}
-	for _, r := range t.ordered(q) {
-		position := t.position(r)
-		stepped++
-		if !taken(ctx, r.message.Topic) {
+	stepped, bytes := 0, int64(0)
+	rows, order := t.ordered(q.Due)
+	after := t.places[q.After]
+	for _, r := range rows {
+		row := t.read(ctx, r)
+		row.After = q.After.IsZero() || order(r, after) > 0
+		if !row.After && (q.Seen == nil || q.Low != nil && t.ordinal && r.ordinal < min(*q.Low, q.After.Ordinal)) {
 			continue
 		}
-		switch {
-		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
-			q.Keys != nil && (!keys[string(r.message.Key)] || q.From != nil && t.ordinal && r.ordinal < *q.From) &&
-				(!q.NullKey || r.message.Key != nil),
-			q.Recent != nil && r.ordinal < *q.Recent,
-			q.Since != nil && (began(t.writerOf(r), q.Since.Oldest) || sameSnapshot(q.Since, &page.Snapshot)),
-			q.Shards != nil && !slices.Contains(q.Shards, shard(r)),
-			q.IDs == nil && !q.Due && !t.inOrder(r), r.available.After(time.Now()):
+		if stepped++; !t.isPending(ctx, r, q.Due, q.Shards) {
 			continue
 		}
-		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto ||
-			q.Within != nil && (q.Within.Highest == nil || r.ordinal > *q.Within.Highest) {
+		if !row.After && q.Seen.Certain(row.Writer, t.Exact(), &page.Visible) && !r.available.After(q.Seen.Now.Add(-t.ahead)) {
+			continue
+		}
+		if !fits(&q.Most, len(page.Rows), bytes, &row) {
+			if page.Full = true; len(page.Rows) == 0 {
+				page.Wants = int64(row.Message.Size())
+			}
 			break
-		}
-		page.End = position
-		row := outbox.Row{
-			Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shard(r), Position: position, Attempt: r.attempt,
-			Due: r.message.Inserted.Add(t.ahead), Timed: !r.available.IsZero(),
-		}
-		writers = append(writers, t.writerOf(r))
-		if r.lastError != "" {
-			row.Retried, row.Waited = true, time.Since(r.updated)
 		}
 		page.Rows = append(page.Rows, row)
-		page.Bytes += int64(row.Message.Size())
-		if page.More = len(page.Rows) == q.Limit || page.Bytes >= q.Bytes; page.More {
+		if bytes += int64(row.Message.Size()); len(page.Rows) == q.Rows {
+			page.Full = true
 			break
 		}
 	}
-	if page.Ended = page.Snapshot; q.Ended || q.Within != nil {
-		t.gap()
-		page.Ended = t.snapshot()
-	}
-	q.LeaveOut(&page, writers)
-	down, trouble := t.down, take(&t.trouble.reads)
-	if q.Keys != nil && t.byKey && !q.NullKey || q.IDs != nil {
+	if t.delays && t.readsDue && q.Due {
 		stepped = len(page.Rows)
 	}
+	return page, t.answered(ctx, stepped, bytes, page.Rows)
+}
+
+func (t *simTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+	t.mu.Lock()
+	page := outbox.KeysPage{Visible: t.visible()}
+	n, bytes, full := 0, int64(0), false
+	var all []outbox.Row
+	rows, _ := t.ordered(false)
+	for _, a := range q.Asks {
+		k := outbox.KeyRows{All: true}
+		for _, r := range rows {
+			if t.hash(r) != a.Hash || !t.isPending(ctx, r, q.Due, nil) || a.From != nil && t.ordinal && r.ordinal < *a.From {
+				continue
+			}
+			row := t.read(ctx, r)
+			if len(k.Rows) == a.Limit || full || !fits(&q.Most, n, bytes, &row) {
+				if k.All = false; n == 0 && !full {
+					page.Wants = int64(row.Message.Size())
+				}
+				full = full || len(k.Rows) < a.Limit
+				break
+			}
+			k.Rows = append(k.Rows, row)
+			n++
+			bytes += int64(row.Message.Size())
+		}
+		for _, r := range t.rows {
+			k.Blocked = k.Blocked || q.Blocked && r.failed && r.message.Key != nil && r.hash() == a.Hash && taken(ctx, r.message.Topic)
+		}
+		page.Keys = append(page.Keys, k)
+		all = append(all, k.Rows...)
+	}
+	if page.Wants > 0 {
+		page.Keys = nil
+	}
+	if !t.byKey {
+		n = len(t.open)
+	}
+	return page, t.answered(ctx, n, bytes, all)
+}
+
+func (t *simTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
+	t.mu.Lock()
+	page := outbox.SweepPage{Visible: t.visible()}
+	rows, order := t.ordered(false)
+	after, upto := t.places[q.After], t.places[q.Upto]
+	for _, r := range rows {
+		if !q.After.IsZero() && order(r, after) <= 0 || !t.isPending(ctx, r, false, q.Shards) {
+			continue
+		}
+		if !q.Upto.IsZero() && order(r, upto) > 0 {
+			break
+		}
+		page.Rows = append(page.Rows, outbox.SweptRow{
+			Identity: r.id, Topic: r.message.Topic, Hash: r.hash(), Keyless: r.message.Key == nil, Shard: shardOf(ctx, r), Position: t.position(r),
+			Writer: t.writerOf(r),
+		})
+		if page.Full = len(page.Rows) == q.Rows; page.Full {
+			break
+		}
+	}
+	return page, t.answered(ctx, len(page.Rows), 0, nil)
+}
+
+func (t *simTable) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
+	t.mu.Lock()
+	var page outbox.BlockedPage
+	var failed []*simRow
+	for _, r := range t.rows {
+		if r.failed && r.message.Key != nil && taken(ctx, r.message.Topic) && (q.Shards == nil || slices.Contains(q.Shards, shardOf(ctx, r))) &&
+			(q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
+			failed = append(failed, r)
+		}
+	}
+	slices.SortFunc(failed, func(a, b *simRow) int { return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.id, b.id)) })
+	for _, r := range failed[:min(q.Rows, len(failed))] {
+		page.Keys = append(page.Keys, outbox.BlockedKey{Hash: r.hash(), Shard: shardOf(ctx, r)})
+		page.End = outbox.At(r.ordinal, r.id)
+	}
+	page.Full = len(page.Keys) == q.Rows
+	return page, t.answered(ctx, len(page.Keys), 0, nil)
+}
+
+// answered lets the time of a read pass that has stepped over some rows and returns some. It unlocks mu.
+func (t *simTable) answered(ctx context.Context, stepped int, bytes int64, rows []outbox.Row) error {
+	t.reads++
 	t.stepped += stepped
+	down, trouble := t.down, take(&t.trouble.reads)
 	took := t.took + time.Duration(stepped)*t.perRow
 	if t.bytesPerSecond > 0 {
-		took += time.Duration(page.Bytes) * time.Second / time.Duration(t.bytesPerSecond)
+		took += time.Duration(bytes) * time.Second / time.Duration(t.bytesPerSecond)
 	}
 	t.mu.Unlock()
 	if trouble != inTime {
-		return outbox.Page{}, trouble.until(ctx)
+		return trouble.until(ctx)
 	}
 	select {
 	case <-time.After(took):
 	case <-ctx.Done():
 		t.outOfTime.Add(1)
-		return outbox.Page{}, &pgconn.PgError{Code: "57014"}
+		return &pgconn.PgError{Code: "57014"}
 	}
 	if down {
-		return outbox.Page{}, errSimDown
+		return errSimDown
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.returned += len(page.Rows)
-	for i := range page.Rows {
-		if r := t.rows[page.Rows[i].ID()]; r.seen.IsZero() && !page.Rows[i].Beyond {
+	t.returned += len(rows)
+	for i := range rows {
+		if r := t.rows[rows[i].ID()]; r.seen.IsZero() {
 			r.seen = time.Now()
 		}
 	}
-	return page, nil
-}
-
-// sameSnapshot reports whether no transaction has ended between two snapshots.
-func sameSnapshot(a, b *outbox.Snapshot) bool {
-	return a.Oldest == b.Oldest && a.Next == b.Next && slices.Equal(a.Running, b.Running)
-}
-
-func setOf(keys []string) map[string]bool {
-	set := make(map[string]bool, len(keys))
-	for _, k := range keys {
-		set[k] = true
-	}
-	return set
-}
-
-// gap lets a moment pass between two statements of a read. The caller holds mu.
-func (t *simTable) gap() {
-	if t.gaps {
-		t.mu.Unlock()
-		time.Sleep(t.took / 4)
-		t.mu.Lock()
-	}
-}
-
-// from returns how many of the open rows precede all rows that the query asks for. The caller holds mu.
-func (t *simTable) from(q outbox.Query) int {
-	if !t.ordinal {
-		return 0
-	}
-	from := q.After.Ordinal
-	switch {
-	case q.Recent != nil:
-		from = *q.Recent
-	case q.Keys != nil && q.From != nil:
-		from = *q.From
-	case q.After.IsZero():
-		return 0
-	}
-	n, _ := slices.BinarySearchFunc(t.open, from, func(r *simRow, from int64) int { return cmp.Compare(r.ordinal, from) })
-	return n
-}
-
-func (t *simTable) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
-	return t.failedAs(ctx, q, (*simRow).sharded)
-}
-
-func (t *simTable) failedAs(ctx context.Context, q outbox.Query, shard func(*simRow) int) (outbox.FailedPage, error) {
-	t.mu.Lock()
-	var page outbox.FailedPage
-	var failed []*simRow
-	for _, r := range t.rows {
-		if r.failed && r.message.Key != nil && taken(ctx, r.message.Topic) && (q.Shards == nil || slices.Contains(q.Shards, shard(r))) &&
-			(q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) &&
-			(q.Back == 0 || time.Since(r.failures[len(r.failures)-1].from) <= q.Back) {
-			failed = append(failed, r)
-		}
-	}
-	slices.SortFunc(failed, func(a, b *simRow) int { return cmp.Compare(a.ordinal, b.ordinal) })
-	for _, r := range failed[:min(q.Limit, len(failed))] {
-		page.Rows = append(page.Rows, outbox.FailedRow{Key: string(r.message.Key), Topic: r.message.Topic, Ordinal: t.position(r).Ordinal})
-		page.End = outbox.At(r.ordinal, r.id)
-	}
-	page.More = len(page.Rows) == q.Limit
-	down, trouble := t.down, take(&t.trouble.reads)
-	t.mu.Unlock()
-	if trouble != inTime {
-		return outbox.FailedPage{}, trouble.until(ctx)
-	}
-	time.Sleep(t.took)
-	if down {
-		return outbox.FailedPage{}, errSimDown
-	}
-	return page, nil
+	return nil
 }
 
 // readCount returns how many reads there were.
@@ -204,13 +246,6 @@ func (t *simTable) returnedCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.returned
-}
-
-// looks returns how many reads there were, and how many of them were glances.
-func (t *simTable) looks() (reads, glances int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.reads, t.glances
 }
 
 // setTook sets how long a read takes.

@@ -26,7 +26,6 @@ type simTable struct {
 	perRow         time.Duration // time that a read takes for each row that it steps over
 	stepped        int           // rows that reads have stepped over
 	byKey          bool          // there is an index by key
-	filters        bool          // rows of other keys can be left out
 	down           bool
 	held           chan struct{} // settling waits until it is closed
 	lossy          int           // number of writes that succeed and are answered with an error
@@ -37,20 +36,17 @@ type simTable struct {
 	joined         int             // rows that were marked here and in the other columns at once
 	reads          int
 	outOfTime      atomic.Int64 // number of them that took too long
-	glances        int
-	returned       int  // number of rows that reads returned
-	gaps           bool // the snapshots of a read are taken at other times than its rows
+	returned       int          // number of rows that reads returned
 	trouble        simTrouble
 	bytesPerSecond int           // throughput of the line; 0 for a fast one
 	ahead          time.Duration // time by which the database's clock is ahead of the relay's
 	*simTransactions
 
-	ordinal, unique, ranked, delays, keepsFailures, keepsAttempts bool
-	textIDs                                                       bool // only the database knows the order of ids
-	forgetsErrors                                                 bool // there is no last_error
-	readsDue                                                      bool // there is an index of due times; used if delays
-	orderIndexed                                                  bool // there is an index in table order; used if ranked
-	places                                                        map[outbox.Position]*simRow
+	ordinal, ranked, delays, keepsFailures, keepsAttempts bool
+	textIDs                                               bool // only the database knows the order of ids
+	forgetsErrors                                         bool // there is no last_error
+	readsDue                                              bool // there is an index of due times; used if delays
+	places                                                map[outbox.Position]*simRow
 }
 
 type simRow struct {
@@ -73,8 +69,8 @@ type simRow struct {
 	seen        time.Time // when a read first returned it
 	drawn       time.Time // when its ordinal was drawn; zero: when it was committed
 	committed   time.Time
-	transaction uint32
-	writer      *uint32 // the transaction that inserted or changed it last, for any destination
+	transaction uint64
+	writer      *uint64 // the transaction that inserted or changed it last, for any destination
 }
 
 // span is the time between two events. The second event may be still to come.
@@ -95,7 +91,7 @@ func (t *simTable) also() *simTable {
 }
 
 // writerOf returns the transaction that seems to have inserted a row.
-func (t *simTable) writerOf(r *simRow) uint32 {
+func (t *simTable) writerOf(r *simRow) uint64 {
 	if t.txid {
 		return r.transaction
 	}
@@ -128,14 +124,14 @@ func (t *simTable) written(r *simRow) {
 }
 
 // begin begins a transaction.
-func (t *simTable) begin() (transaction uint32) {
+func (t *simTable) begin() (transaction uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.start()
 }
 
 // commit commits a transaction together with the rows that f adds.
-func (t *simTable) commit(transaction uint32, f func()) {
+func (t *simTable) commit(transaction uint64, f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.end(transaction)
@@ -239,13 +235,12 @@ func (t *simTable) free(id string, discard bool) {
 }
 
 func (t *simTable) Ordinal() bool       { return t.ordinal }
-func (t *simTable) Unique() bool        { return t.unique }
 func (t *simTable) Ranked() bool        { return t.ranked }
 func (t *simTable) Delays() bool        { return t.delays && !t.readsDue }
 func (t *simTable) ReadsDue() bool      { return t.delays && t.readsDue }
-func (t *simTable) OrderIndexed() bool  { return t.orderIndexed }
-func (t *simTable) KeyIndexed() bool    { return t.byKey }
-func (t *simTable) KeyFiltered() bool   { return t.filters }
+func (t *simTable) Timed() bool         { return false }
+func (t *simTable) Exact() bool         { return t.txid }
+func (t *simTable) HashIndexed() bool   { return t.byKey }
 func (t *simTable) KeepsFailures() bool { return t.keepsFailures }
 func (t *simTable) KeepsAttempts() bool { return t.keepsAttempts }
 func (t *simTable) KeepsErrors() bool   { return !t.forgetsErrors }

@@ -2,11 +2,9 @@ package relay
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -18,7 +16,7 @@ func TestRowsThatWaitedFlowInSmallPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				s.limits.Batch, s.limits.Rows = 1, 120
-				s.table.took, s.table.byKey, s.table.filters = time.Millisecond, index, true
+				s.table.took, s.table.byKey = time.Millisecond, index
 				s.Remove("t")
 				const early, late = 1000, 50
 				for i := range early + late {
@@ -55,7 +53,7 @@ func TestRowsWithoutAKeyFlowInSmallPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				s.limits.Batch, s.limits.Rows = 1, 120
-				s.table.took, s.table.byKey, s.table.filters = time.Millisecond, test.index, true
+				s.table.took, s.table.byKey = time.Millisecond, test.index
 				s.Remove("t")
 				s.Remove("gone")
 				const rows, apart = 5000, 100
@@ -83,54 +81,6 @@ func TestRowsWithoutAKeyFlowInSmallPages(t *testing.T) {
 				}
 				if reads := s.table.readCount() - before; reads > rows/4 {
 					t.Errorf("%d reads for %d rows", reads, rows-others)
-				}
-				checkOrder(t, s.All())
-			})
-		})
-	}
-}
-
-// Where the database would take long to find a page's rows among those of other keys, it is made to find fewer, and if one takes
-// long, none. The rows flow as well, and the database is not in trouble. No index leads to rows without a key.
-func TestRowsAreNotLookedForAtAnyPrice(t *testing.T) {
-	for name, test := range map[string]struct {
-		seldom      string
-		index       bool
-		apart       int
-		least, most int64 // number of reads that run out of time
-	}{
-		"a key":                   {"seldom", false, 500, 2, 2}, // for a page, and for a row
-		"no key":                  {"", true, 500, 2, 2},
-		"no key, not so far away": {"", true, 100, 1, 4},
-	} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, func(t *testing.T, s *sim) {
-				var log logtest.Log
-				s.log = &log
-				s.limits.Batch, s.limits.Rows = 10, 120
-				s.table.took, s.table.perRow, s.table.byKey, s.table.filters = time.Millisecond, time.Millisecond, test.index, true
-				s.Remove("t")
-				const rows = 2000
-				for i := range rows {
-					key := "often"
-					if i%test.apart == test.apart-1 {
-						key = test.seldom
-					}
-					id := fmt.Sprint(key, "-", i)
-					if key == "often" && i < 500 && i%100 == 50 {
-						s.Answer(id, publisher.PermanentError("no", "no"))
-					}
-					s.table.insert(int64(i+1), id, key, "t")
-				}
-				defer s.start()()
-				time.Sleep(10 * time.Second)
-				s.Create("t")
-				s.table.drained(t, time.Minute)
-				if n := s.table.outOfTime.Load(); n < test.least || n > test.most {
-					t.Errorf("%d reads ran out of time", n)
-				}
-				if strings.Contains(log.String(), "database cannot be used") {
-					t.Error(log.String())
 				}
 				checkOrder(t, s.All())
 			})

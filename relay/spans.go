@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // traceOf returns the trace that a row's headers name. The result is not valid if they name none.
@@ -26,7 +26,7 @@ func traceOf(m *publisher.Message) trace.SpanContext {
 
 // batchSpan begins the span of a batch, with a link to the trace of each row that has one. The row's own trace context is
 // sent unchanged.
-func (e *engine) batchSpan(ctx context.Context, messages []publisher.Message) (context.Context, trace.Span) {
+func (e *loop) batchSpan(ctx context.Context, messages []publisher.Message) (context.Context, trace.Span) {
 	ctx, span := e.config.Tracer.Start(ctx, "send "+e.to.Name, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("messaging.operation.name", "send"),
 			attribute.Int("messaging.batch.message_count", len(messages))))
@@ -44,7 +44,7 @@ func (e *engine) batchSpan(ctx context.Context, messages []publisher.Message) (c
 // rowSpan begins the span of a row now, since a wire format may leave out the headers later. The returned function makes
 // the span when the row has been marked or has failed with an error. It is nil if the row's trace is not
 // sampled.
-func rowSpan(tracer trace.Tracer, destination string, r *dispatch.Row, now time.Time) (end func(failed error, now time.Time)) {
+func rowSpan(tracer trace.Tracer, destination string, r *engine.Row, now time.Time) (end func(failed error, now time.Time)) {
 	parent := traceOf(&r.Message)
 	if !parent.IsSampled() {
 		return nil

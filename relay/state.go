@@ -5,7 +5,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
@@ -24,7 +24,7 @@ type State struct {
 }
 
 // A Hold is something at the broker that is in trouble: a topic, a partition or a queue.
-type Hold = dispatch.Hold
+type Hold = engine.Hold
 
 // An Interval is a part of the last hour, with the rows that were relayed and that failed in it, and how long they
 // took.
@@ -50,7 +50,7 @@ func (r *Relay) States() []State {
 		if err := d.unusable(); err != nil {
 			state.Up, state.Reason = false, errtext.Line(err)
 		}
-		for _, c := range dispatch.Causes {
+		for _, c := range engine.Causes {
 			if s.Held[c] > 0 {
 				state.Held = append(state.Held, HeldRows{c, s.Held[c]})
 			}

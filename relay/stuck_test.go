@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // workTable counts the statements and rows that the relay asks of its table.
@@ -24,19 +24,34 @@ type workTable struct {
 
 const stuckKey = "stuck"
 
-func (w *workTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
-	page, err := w.simTable.Read(ctx, q)
+func (w *workTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+	page, err := w.simTable.Tail(ctx, q)
+	w.count(page.Rows)
+	return page, err
+}
+
+func (w *workTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+	page, err := w.simTable.Keys(ctx, q)
+	var rows []outbox.Row
+	for _, k := range page.Keys {
+		rows = append(rows, k.Rows...)
+	}
+	w.count(rows)
+	return page, err
+}
+
+// count counts a read.
+func (w *workTable) count(rows []outbox.Row) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.statements++
-	for i := range page.Rows {
-		if string(page.Rows[i].Message.Key) == stuckKey {
+	for i := range rows {
+		if string(rows[i].Message.Key) == stuckKey {
 			w.stuck++
 		} else {
 			w.others++
 		}
 	}
-	return page, err
 }
 
 func (w *workTable) Settle(ctx context.Context, rows []*outbox.Row) error {
@@ -95,7 +110,7 @@ func TestStuckKeyCostsOthersNothing(t *testing.T) {
 	const ticks = 300
 	var alone work
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.limits = engine.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		w := &workTable{simTable: s.table}
 		cancel, done := s.startOn(w)
 		alone = insertOthers(t, w, rows, ticks)
@@ -103,7 +118,7 @@ func TestStuckKeyCostsOthersNothing(t *testing.T) {
 		<-done
 	})
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.limits = engine.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		s.destinations[0].MaxAttempts = 1 << 20
 		s.destinations[0].BackoffMax = 5 * time.Second
 		for i := range rows {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // tableGauges measures the table as each destination sees it, for scrapes. However many scrapes there are, the database
@@ -95,7 +95,7 @@ func (g *tableGauges) count(ctx context.Context) {
 		}
 		all = false
 		ended := time.Now()
-		rest := max(countEvery*time.Duration(len(g.views)), feed.RestShare*ended.Sub(started))
+		rest := max(countEvery*time.Duration(len(g.views)), engine.RestShare*ended.Sub(started))
 		v.counts, v.err, v.due = counts, err, ended.Add(rest)
 		v.old = v.due.Add(max(rest, countGrace))
 	}
@@ -114,6 +114,6 @@ func (g *tableGauges) measureSize(ctx context.Context) error {
 		g.size = nil
 	}
 	ended := time.Now()
-	g.due = ended.Add(max(sizeEvery, feed.RestShare*ended.Sub(started)))
+	g.due = ended.Add(max(sizeEvery, engine.RestShare*ended.Sub(started)))
 	return err
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
@@ -90,7 +90,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 		}
 		view, failure := table.For(r.plan.Views[i])
 		if failure != nil { // the other destinations need not wait for this one's columns
-			d.state.Store(&dispatch.Snapshot{Down: failure})
+			d.state.Store(&engine.Snapshot{Down: failure})
 			err = cmp.Or(err, failure)
 			continue
 		}

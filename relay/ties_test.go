@@ -23,7 +23,6 @@ func (s *sim) insertTied(second int64) {
 func TestRowsOfATransactionKeepTheirOrder(t *testing.T) {
 	for _, second := range []int64{8, 7} {
 		simulate(t, func(t *testing.T, s *sim) {
-			s.table.unique = false
 			defer s.start()()
 			s.insertTied(second)
 			time.Sleep(5 * time.Second)
@@ -43,7 +42,6 @@ func TestRowsOfATransactionKeepTheirOrder(t *testing.T) {
 func TestFirstRowOfATransactionGoesBeforeTheHeadThatTries(t *testing.T) {
 	for _, second := range []int64{8, 7} {
 		simulate(t, func(t *testing.T, s *sim) {
-			s.table.unique = false
 			defer s.start()()
 			s.insertTied(second)
 			time.Sleep(100 * time.Millisecond)

@@ -35,6 +35,7 @@ func TestTimedRowsAreNotOutOfOrder(t *testing.T) {
 				s.table.insert(4, "older", "q", "t")
 				violations(0, "a plain row after a timed one")
 				s.table.insert(1, "late", "k", "t")
+				time.Sleep(10 * time.Second) // until a sweep
 				violations(1, "a plain row after a plain one")
 			})
 		})

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -32,11 +32,11 @@ func TestMarksOfTwoDestinations(t *testing.T) {
 			}
 		}
 		settle := func(first, second []string) {
-			results := make(chan dispatch.Outcome, 2)
+			results := make(chan engine.Outcome, 2)
 			views := []settle.Table{&simView{Table: tables[0]}, &simView{Table: tables[1]}}
-			settlement := settle.New(10, views, make([]func(string) bool, 2), simTogether, func(int, error) {})
-			settlement.NewWriter(0, dispatch.Limits{}, to, results).Write(dispatch.Outcome{Accepted: rowsNamed(first...)})
-			settlement.NewWriter(1, dispatch.Limits{}, to, results).Write(dispatch.Outcome{Accepted: rowsNamed(second...)})
+			settlement := settle.New(10, views, simTogether, func(int, error) {})
+			settlement.NewWriter(0, to, results).Write(engine.Outcome{Accepted: rowsNamed(first...)})
+			settlement.NewWriter(1, to, results).Write(engine.Outcome{Accepted: rowsNamed(second...)})
 			settlement.Start(t.Context())
 			settlement.Close()
 			if a, b := <-results, <-results; len(a.Accepted) != len(first) || len(b.Accepted) != len(second) || a.Took == 0 || b.Took == 0 {
@@ -60,9 +60,9 @@ func TestMarksOfTwoDestinations(t *testing.T) {
 }
 
 // rowsNamed returns rows in flight with these ids.
-func rowsNamed(ids ...string) (rows []*dispatch.Row) {
+func rowsNamed(ids ...string) (rows []*engine.Row) {
 	for _, id := range ids {
-		rows = append(rows, &dispatch.Row{Row: &outbox.Row{Position: outbox.At(0, id)}})
+		rows = append(rows, &engine.Row{Row: &outbox.Row{Position: outbox.At(0, id)}})
 	}
 	return rows
 }

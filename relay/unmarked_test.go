@@ -10,7 +10,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -99,7 +99,7 @@ func TestRefusalsWithoutEffect(t *testing.T) {
 				return pgtest.Value[bool](t, s, "select count(relayed_at) = 100 and count(failed_at) = $1 from outbox_messages", failed)
 			})
 			waiting := func() bool {
-				return allOf(r.config.Destinations).Held[dispatch.CauseFailed] == int64(200-failed)
+				return allOf(r.config.Destinations).Held[engine.CauseFailed] == int64(200-failed)
 			}
 			eventually(t, "the keys wait", waiting)
 			s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'other' || i, '1' from generate_series(1, 20) i`)

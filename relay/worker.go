@@ -9,13 +9,13 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // worker publishes one batch at a time to one destination. A key always has the same worker, so that its rows are never
 // on the wire in two batches at once.
 type worker struct {
-	engine   *engine // only the parts that never change are used
+	loop     *loop // only the parts that never change are used
 	lane     int
 	messages []publisher.Message
 }
@@ -23,14 +23,14 @@ type worker struct {
 // answered is a batch with its answers.
 type answered struct {
 	lane int
-	rows []*dispatch.Row
+	rows []*engine.Row
 	errs []error
 	took time.Duration
 }
 
 // run publishes the batches until there are no more. ctx ends only when the relay may wait no longer. Nothing is sent
 // after relaying has ended.
-func (w *worker) run(ctx, relaying context.Context, batches <-chan []*dispatch.Row, answers chan<- answered) {
+func (w *worker) run(ctx, relaying context.Context, batches <-chan []*engine.Row, answers chan<- answered) {
 	for rows := range batches {
 		started := time.Now()
 		errs := w.publish(ctx, relaying, rows, started)
@@ -38,16 +38,9 @@ func (w *worker) run(ctx, relaying context.Context, batches <-chan []*dispatch.R
 	}
 }
 
-func (w *worker) publish(ctx, relaying context.Context, rows []*dispatch.Row, now time.Time) []error {
-	if rows[0].Invalid != nil { // such a row comes alone
-		err := rows[0].Invalid
-		if publisher.ClassOf(err) != publisher.Permanent {
-			err = publisher.PermanentError("invalid row", "%w", err)
-		}
-		return []error{err}
-	}
-	deadline := now.Add(w.engine.to.PublishTimeout)
-	if trusted := w.engine.ownership.Trusted(); trusted.Before(deadline) {
+func (w *worker) publish(ctx, relaying context.Context, rows []*engine.Row, now time.Time) []error {
+	deadline := now.Add(w.loop.to.PublishTimeout)
+	if trusted := w.loop.ownership.Trusted(); trusted.Before(deadline) {
 		deadline = trusted
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -69,27 +62,27 @@ func (w *worker) publish(ctx, relaying context.Context, rows []*dispatch.Row, no
 // handOver publishes the messages. After a panic, the outcome of all of them is unknown.
 func (w *worker) handOver(ctx context.Context) (errs []error) {
 	every := func(err error) []error { return slices.Repeat([]error{err}, len(w.messages)) }
-	broker, err := w.engine.to.open()
+	broker, err := w.loop.to.open()
 	if err != nil {
 		return every(err)
 	}
 	defer func() {
 		if value := recover(); value != nil {
 			caught := panics.Caught(value)
-			w.engine.to.panicked(w.engine.config.Logger, "the publisher is opened again, and what it was given is published again", caught)
-			w.engine.to.giveUp(broker)
+			w.loop.to.panicked(w.loop.config.Logger, "the publisher is opened again, and what it was given is published again", caught)
+			w.loop.to.giveUp(broker)
 			errs = every(publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught))
 			w.messages = nil // the publisher may still read them
 		}
 	}()
-	ctx, span := w.engine.batchSpan(ctx, w.messages)
+	ctx, span := w.loop.batchSpan(ctx, w.messages)
 	defer span.End()
 	started := time.Now()
 	errs = broker.Publish(ctx, w.messages)
 	accepted, first := 0, ""
 	for _, err := range errs {
 		if publisher.Republished(err) {
-			w.engine.to.measured.Republish()
+			w.loop.to.measured.Republish() //nolint:contextcheck // a counter needs no context
 		}
 		switch {
 		case publisher.ClassOf(err) == publisher.Accepted:
@@ -99,7 +92,7 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 			span.SetStatus(codes.Error, first)
 		}
 	}
-	w.engine.config.Logger.Debug("batch published", "destination", w.engine.to.Name, "rows", len(errs), "accepted", accepted,
+	w.loop.config.Logger.Debug("batch published", "destination", w.loop.to.Name, "rows", len(errs), "accepted", accepted,
 		"first_error", first, "took", time.Since(started))
 	return errs
 }

@@ -122,7 +122,9 @@ func (t *Table) askOnce(
 // decodeAsked decodes one row of an answer.
 func (t *Table) decodeAsked(row *Row, values [][]byte, each int64, memory *arena) {
 	row.After = values[atAfter][0] != 0
-	row.Hash = binary.BigEndian.Uint64(values[atHash])
+	if v := values[atHash]; v != nil { // null without key and id
+		row.Hash = binary.BigEndian.Uint64(v)
+	}
 	if v := values[atVersion]; v != nil {
 		row.version = binary.BigEndian.Uint32(v)
 	}

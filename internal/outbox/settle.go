@@ -14,6 +14,10 @@ import (
 )
 
 const (
+	// mostRereads is how often changed rows are read again. Each of several destinations that mark a row at the same time
+	// makes another version of it.
+	mostRereads = 64
+
 	// lockPatience is how long a settling statement waits for a lock of another session.
 	lockPatience = 500 * time.Millisecond
 
@@ -32,7 +36,7 @@ const (
 // destination has marked it, is read again for that.
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 	var problems unsettled
-	for again := false; ; again = true {
+	for tries := 0; ; tries++ {
 		left, err := t.mark(ctx, rows, t.settleHere, t.settle)
 		if err != nil || left <= 0 {
 			return errors.Join(err, problems.err(t))
@@ -45,7 +49,7 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 		}
 		pointless, changed := t.changed(rows, pending)
 		problems.pointless = append(problems.pointless, pointless...)
-		if rows, err = t.reread(ctx, changed, again, &problems); err != nil || len(rows) == 0 {
+		if rows, err = t.reread(ctx, changed, tries == mostRereads, &problems); err != nil || len(rows) == 0 {
 			return errors.Join(err, problems.err(t))
 		}
 	}
@@ -87,8 +91,8 @@ func (t *Table) changed(rows []*Row, pending [][][]byte) (pointless []string, ch
 }
 
 // reread reads changed rows again. It returns those whose content is the same, as copies with their present versions,
-// and notes the others. Rows that have changed once more count as others if they were read again before.
-func (t *Table) reread(ctx context.Context, changed []*Row, again bool, problems *unsettled) (same []*Row, err error) {
+// and notes the others. The last time, rows that have changed once more count as others.
+func (t *Table) reread(ctx context.Context, changed []*Row, last bool, problems *unsettled) (same []*Row, err error) {
 	if len(changed) == 0 {
 		return nil, nil
 	}
@@ -96,7 +100,7 @@ func (t *Table) reread(ctx context.Context, changed []*Row, again bool, problems
 	for _, r := range changed {
 		of[r.Identity()], ids = r, append(ids, r.ID())
 	}
-	if !again {
+	if !last {
 		if err := t.readByID(ctx, ids, func(row *Row) {
 			if r := of[row.Identity()]; r != nil && r.Same(row) {
 				now := *r
@@ -144,7 +148,7 @@ func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (l
 // as that of Settle.
 func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, err error) {
 	var problems unsettled
-	for again := false; ; again = true {
+	for tries := 0; ; tries++ {
 		b := batch{limits: limits{lock: freePatience, first: t.writeLock()}}
 		parameter, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
 		b.add(t.lockFree, parameter)
@@ -169,7 +173,7 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 			return locked, fmt.Errorf("settle rows: %w", err)
 		}
 		locked, problems.pointless = append(locked, kept...), append(problems.pointless, hidden...)
-		if rows, err = t.reread(ctx, changed, again, &problems); err != nil || len(rows) == 0 {
+		if rows, err = t.reread(ctx, changed, tries == mostRereads, &problems); err != nil || len(rows) == 0 {
 			return locked, errors.Join(err, problems.err(t))
 		}
 	}

@@ -43,7 +43,7 @@ func (t *Table) Sweep(ctx context.Context, q SweepQuery) (SweepPage, error) {
 			continue
 		}
 		r := SweptRow{
-			Topic: string(values[sweptTopic]), Hash: binary.BigEndian.Uint64(values[sweptHash]),
+			Topic: string(values[sweptTopic]), Hash: uint64(ordinal(values[sweptHash])),
 			Keyless: values[sweptKeyless][0] != 0, Shard: int(ordinal(values[sweptShard])), Identity: string(values[sweptIdentity]),
 			Position: Position{
 				rank: string(values[sweptRank]), order: string(values[sweptOrder]), id: string(values[sweptID]),

@@ -3,166 +3,15 @@ package main
 // engine breaks the other rules of the engine: its reads, answers, ownership, writes and limits.
 var engine = []mutant{
 	{
-		name: "unknown outcome taken for an acknowledgement", breaks: "a lost answer does not count as an acknowledgement",
-		file: "relay/internal/dispatch/answer.go", old: "		a.unanswered(r)\n		fate",
-		new: "		if r != nil {\n			a.accept(r, w)\n			return\n		}\n		fate",
-		pkg: "./relay", tests: schedules,
-	},
-	{
-		name: "in-flight rows forgotten too early", breaks: "a read that began before a mark was committed does not bring the row again",
-		file: "relay/internal/dispatch/written.go", old: "	if d.gone != nil {\n", new: "	if false {\n",
-		pkg: "./relay", tests: schedules,
-	},
-	{
-		name: "key goes on before its refusal is written", breaks: "a refusal is written before its key goes on",
-		file: "relay/internal/dispatch/failing.go", old: "	r.wait = w\n}", new: "	r.wait = w\n	d.goOn(w)\n}",
-		pkg: "./relay", tests: schedules,
-	},
-	{
-		name: "attempt spent on an outage", breaks: "an outage spends no attempt",
-		file: "relay/internal/dispatch/answer.go", old: "		a.put(r, classCause(class), err)\n",
-		new: "		a.refused(r, err, a.Table.KeepsFailures() && r.Try+1 > a.To.MaxAttempts)\n",
-		pkg: "./relay", tests: schedules,
-	},
-	{
-		name: "failed row does not block its key", breaks: "OUTBOX_ON_FAILED=block",
-		file: "relay/internal/dispatch/failedkeys.go", old: "	return known || s.more.Has(k.Hash())\n", new: "	return false && known\n",
-		pkg: "./relay", tests: schedules,
-	},
-	{
-		name: "failed rows not read at a takeover", breaks: "OUTBOX_ON_FAILED=block, after a takeover too",
-		file: "relay/internal/dispatch/failures.go", old: "f.begun.And(set), f.checked.And(set)\n", new: "f.begun.And(set), set\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestFailureDuringTheReadOfFailedRows$",
-	},
-	{
-		name:   "failed rows not read after pending ones",
-		breaks: "OUTBOX_ON_FAILED=block, also where the last owner's refusal is written late",
-		file:   "relay/internal/dispatch/failures.go", old: "	f.afterwards, f.checking = true, outbox.Position{}\n	return true\n",
-		new: "	return false\n",
-		pkg: "./relay", tests: "^TestRefusalOfTheLastOwnerIsWrittenLate$",
-	},
-	{
-		name:   "only what fails after the read of failed rows is looked for",
-		breaks: "OUTBOX_ON_FAILED=block, also where the last owner's refusal began before that read",
-		file:   "relay/internal/dispatch/failures.go", old: "now.Sub(f.complete) + unsureFor", new: "now.Sub(f.complete) + 1",
-		pkg: "./relay", tests: "^TestRefusalOfTheLastOwnerIsWrittenLate$",
-	},
-	{
-		name: "tail scan goes on after a retry", breaks: "OUTBOX_ON_FAILED=block: a retried row goes before its key's younger ones",
-		file: "relay/internal/dispatch/failures.go", old: "d.rewind, f.freed = true, ended\n", new: "f.freed = ended\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestKeysWithoutNamesComeFree$",
-	},
-	{
-		name: "feed without reconciliation scans", breaks: "nothing is missed for ever",
-		file: "relay/internal/feed/reconciliation.go",
-		old:  "	return s.under && (f.caughtUp && s.tailReads > 0 || s.tailReads >= tailReadsPerPage)\n",
-		new:  "	return false\n",
-		pkg:  "./relay", tests: "^TestLateCommits$",
-	},
-	{
-		name: "no low watermark", breaks: "rows that commit seconds late are seen at the next poll, in order",
-		file: "relay/internal/late/late.go", old: "			return m, true\n",
-		new: "			m.highest = c.marks[len(c.marks)-1].highest + 1\n			return m, true\n",
-		pkg: "./relay", tests: "^TestLongTransactions$",
-	},
-	{
-		name: "end of a long transaction not noticed", breaks: "rows of a transaction that was open for long keep their place",
-		file: "relay/internal/late/late.go", old: "		c.lowered, c.ended = true, first\n", new: "		return false\n",
-		pkg: "./relay", tests: "^TestLongTransactions$",
-	},
-	{
-		name:   "reads in table order go on when the tail scan begins again",
-		breaks: "rows of the same priority keep their order when shards leave and come back",
-		file:   "relay/internal/feed/feed.go", old: "f.guard = false, math.MinInt64, guard{}",
-		new: "f.long = false, math.MinInt64, false",
-		pkg: "./relay/internal/feed", tests: "^TestGuardBeginsAgainWithTheTailScan$",
-	},
-	{
-		name:   "tail scan by priority that never reads its first page again",
-		breaks: "a row with a larger priority does not wait for the end of a long tail scan",
-		file:   "relay/internal/feed/feed.go", old: "	restart := f.order.Ranked() && now", new: "	restart := false && now",
-		pkg: "./relay", tests: "^TestLargerPriorityDuringALongTailScan$",
-	},
-	{
-		name: "row of a running transaction taken for read", breaks: "a read leaves out only what earlier ones have returned",
-		file: "relay/internal/late/late.go", old: "	seen := c.seen\n", new: "	seen := c.seen\n	seen.Oldest = seen.Next\n",
-		pkg: "./relay", tests: "^TestLongTransactions$",
-	},
-	{
 		name: "mark without an effect counted as written", breaks: "rows that cannot be marked are not published again and again",
 		file: "relay/internal/settle/settler.go", old: "	if identities == nil {\n		return err\n",
 		new: "	if true {\n		if identities != nil {\n			err = nil\n		}\n		return err\n",
 		pkg: "./relay", tests: schedules,
 	},
 	{
-		name: "altered table not opened again", breaks: "the relay opens a table again after it was altered",
-		file: "relay/readtaken.go", old: "		return r.err\n", new: "		return nil\n",
-		pkg: "./relay", tests: schedules,
-	},
-	{
-		name: "end of the snapshot taken for the next number", breaks: "a mark is safe from all transactions that have begun",
-		file: "relay/internal/late/late.go", old: ".next = now.Unassigned\n", new: ".next = now.Next\n",
-		pkg: "./relay", tests: "^TestTransactionsAfterTheSnapshot$",
-	},
-	{
-		name: "end of a transaction during a read not noticed", breaks: "the end of a long transaction is noticed before its rows are taken",
-		file: "relay/internal/feed/feed.go", old: "f.Late.MayTake(&page.Ended)", new: "f.Late.MayTake(&page.Snapshot)",
-		pkg: "./relay/internal/feed", tests: "^TestPageOfALongTransactionsEndIsNotTaken$",
-	},
-	{
 		name: "no lease deadline", breaks: "nothing is published after the lease deadline",
 		file: "relay/worker.go", old: "		deadline = trusted\n", new: "		_ = trusted\n",
 		pkg: "./relay", tests: "^TestTrustEndsCalls$",
-	},
-	{
-		name: "shard released before its rows are settled", breaks: "a shard is released only when none of its rows is in flight",
-		file: "relay/internal/dispatch/shards.go", old: "		if d.shards.inFlight[shard] == 0 {\n", new: "		if shard >= 0 {\n",
-		pkg: "./relay", tests: "^TestRandomShardMoves$",
-	},
-	{
-		name: "clean stop does not wait for marks", breaks: "a clean stop leaves no duplicate",
-		file: "relay/loop.go", old: "return !e.dispatch.Publishing() && e.settling == 0 && !e.reads.busy",
-		new: "return !e.dispatch.Publishing() && !e.reads.busy",
-		pkg: "./relay", tests: "^TestRandomSchedules$|^TestRandomShardMoves$",
-	},
-	{
-		name: "dropped duplicates not reported", breaks: "a row that a stream drops although it was not sent before is counted and reported",
-		file: "relay/internal/dispatch/duplicate.go", old: "	if r.unknown > 0 || a.wasSent(r) || !a.newHere(r) {\n",
-		new: "	if r != nil {\n",
-		pkg: "./relay", tests: "^TestDuplicateOfWhatWasNeverSent$",
-	},
-	{
-		name:   "older row forgotten at a refusal",
-		breaks: "a row that goes before the head while its refusal is written does not wait for the backoff",
-		file:   "relay/internal/dispatch/written.go", old: "	case w.older || r.left || w.low < w.head || !written",
-		new: "	case r.left || !written",
-		pkg: "./relay", tests: "^TestOlderRowIsRefusedWhileTheYoungerIsWritten$",
-	},
-	{
-		name: "key goes on before its second refusal is written", breaks: "each refusal of a key is written before the key goes on",
-		file: "relay/internal/dispatch/written.go", old: "		if w.writes--; w.writes == 0 {\n",
-		new: "		if w.writes--; w.writes >= 0 {\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestQueuedRowWaitsForTheOldestHead$",
-	},
-	{
-		name: "tail scan always first", breaks: "tail scan, catch-up scans and reads of heads take turns",
-		file: "relay/reads.go", old: "			s.turnOf = next + 1\n", new: "			s.turnOf = 0\n",
-		pkg: "./relay", tests: "^TestBacklogLeavesTimeToKeysThatWait$",
-	},
-	{
-		name: "catch-up scans always first", breaks: "tail scan, catch-up scans and reads of heads take turns",
-		file: "relay/reads.go", old: "			s.turnOf = next + 1\n", new: "			s.turnOf = 1\n",
-		pkg: "./relay", tests: "^TestCatchUpScanLeavesTimeToOtherRows$",
-	},
-	{
-		name: "reads of heads without a rest", breaks: "however many keys wait, reading their heads leaves time for other reads",
-		file: "relay/internal/dispatch/trial.go", old: "	trialRest   = 4 ", new: "	trialRest   = 0 ",
-		pkg: "./relay/internal/dispatch", tests: "^TestHeadsInVainRest$",
-	},
-	{
-		name: "all heads tried in vain", breaks: "of very many keys that are tried in vain, few are tried at once",
-		file: "relay/internal/dispatch/trial.go", old: "		refused = min(n, askedInVain)\n", new: "",
-		pkg: "./relay/internal/dispatch", tests: "^TestHeadsInVainRest$",
 	},
 	{
 		name:   "mark written to the columns of another destination",
@@ -182,31 +31,6 @@ var engine = []mutant{
 		pkg: "./relay", tests: "^TestMarksOfTwoDestinations$",
 	},
 	{
-		name: "marks that do not share statements", breaks: "destinations that are equally fast mark their rows with one statement",
-		file: "relay/internal/settle/meeting.go", old: " || m.reached[i] < r.Position.Ordinal)", new: ")",
-		pkg: "./relay", tests: "^TestMarksMeet$",
-	},
-	{
-		name: "marks that wait for a slow destination", breaks: "a slow destination takes nothing from another one",
-		file: "relay/internal/settle/meeting.go", old: "			w.credit -= took\n", new: "			w.credit -= 0 * took\n",
-		pkg: "./relay", tests: "^TestMarksDoNotWaitForLong$",
-	},
-	{
-		name: "marks that wait for ever for a destination that is away", breaks: "a destination that is away takes nothing from another one",
-		file: "relay/internal/settle/meeting.go", old: "m.vain[i] < mostVain && ", new: "",
-		pkg: "./relay/internal/settle", tests: "^TestWhatMarksWaitFor$",
-	},
-	{
-		name: "marks of two destinations share statements however slow", breaks: "slow marks of one destination take nothing from another one",
-		file: "relay/internal/settle/meeting.go", old: "	if took >= longJoin {\n", new: "	if false {\n",
-		pkg: "./relay/internal/settle", tests: "^TestWhatMarksWaitFor$",
-	},
-	{
-		name: "marks that wait at a stop", breaks: "a stop is immediate",
-		file: "relay/internal/settle/meeting.go", old: "!m.hurried && ", new: "",
-		pkg: "./relay/internal/settle", tests: "^TestWhatMarksWaitFor$",
-	},
-	{
 		name: "row with both settlers", breaks: "two destinations never wait for each other's locks",
 		file: "relay/internal/settle/settlement.go", old: "		s.taken[r.ID()] = struct{}{}\n", new: "		_ = r\n",
 		pkg: "./relay/internal/settle", tests: "^TestRowIsWithOneSettler$",
@@ -223,52 +47,15 @@ var engine = []mutant{
 		pkg: "./relay/internal/settle", tests: "^TestEnginesLearnOfTheirOwnRows$",
 	},
 	{
-		name:   "head goes on before an older row that came while the head was on the wire",
-		breaks: "a row that lies before a head is published first",
-		file:   "relay/internal/dispatch/answer.go", old: "	case w != nil && w.trial == r && w.older:\n", new: "	case false:\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestHeadWaitsForWhatLiesBeforeIt$",
-	},
-	{
-		name:   "heads read while nothing can be published",
-		breaks: "during an outage, heads are read only if no queued row can try the destination",
-		file:   "relay/internal/dispatch/outage.go", old: "	if !d.outage.active() {\n		return time.Time{}\n",
-		new: "	if d.outage.err != nil || !d.outage.active() {\n		return time.Time{}\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestHeadsAreNotReadInVainInAnOutage$",
-	},
-	{
-		name: "filter ignored", breaks: "a destination reads only its own rows",
-		file: "relay/engines.go", old: "newEngine(es, d, es.views[d], ",
-		new: "newEngine(es, d, es.views[destinations[len(destinations)-1]], ",
-		pkg: "./relay", tests: "^TestRandomSchedules$|^TestKeyOverTwoDestinations$",
-	},
-	{
 		name:   "shard released while another destination has rows in flight",
 		breaks: "a shard is released only when no engine has rows of it in flight",
 		file:   "relay/engines.go", old: "		all = all.And(other.left)\n", new: "		_ = other\n",
 		pkg: "./relay", tests: "^TestShardIsReleasedByAllDestinations$",
 	},
 	{
-		name:   "engines wait until the slowest has released the shard",
-		breaks: "the other engines relay the shard until the slowest has let go of it",
-		file:   "relay/engines.go", old: "	if !e.slow {\n", new: "	if false {\n",
-		pkg: "./relay", tests: "^TestShardIsReleasedByAllDestinations$",
-	},
-	{
 		name: "shard let go of before it was to stay", breaks: "letting go of a shard once does not count the next time",
 		file: "relay/engines.go", old: "		other.left = other.left.And(state.Leaving)\n", new: "		_ = other\n",
 		pkg: "./relay", tests: "^TestShardIsReleasedByAllDestinations$",
-	},
-	{
-		name:   "retried row overtaken",
-		breaks: "OUTBOX_ON_FAILED=block: a retried row goes before its key's younger ones, wherever the tail scan is",
-		file:   "relay/internal/dispatch/failures.go", old: "			d.passKey(k, k.Hash(), noShard, min(h.low, nothing-1), now)\n",
-		new: "			_, _ = k, h\n",
-		pkg: "./relay", tests: "^TestRetryDuringATailScan$",
-	},
-	{
-		name: "paused destination goes on", breaks: "nothing is published while a destination is paused",
-		file: "relay/paused.go", old: "	if e.to.paused.Load() {\n", new: "	if false {\n",
-		pkg: "./relay", tests: "^TestPausedDestination$",
 	},
 	{
 		name: "the whole rate for each replica", breaks: "a rate is divided among the replicas",
@@ -279,27 +66,5 @@ var engine = []mutant{
 		name: "a clock that is read twice empties the bucket", breaks: "a rate of a row a second or less publishes rows",
 		file: "relay/internal/rate/limiter.go", old: "	if now.Before(l.filled) {\n", new: "	if false {\n",
 		pkg: "./relay/internal/rate", tests: "^TestClocksOfCallers$",
-	},
-	{
-		name: "outage uses up the rate", breaks: "rows that did not reach the broker do not count towards the rate",
-		file: "relay/internal/dispatch/answer.go", old: "		d.limiter.Spend(-(", new: "		_ = (-(",
-		pkg: "./relay", tests: "^TestRateIsItsOwn$",
-	},
-	{
-		name: "rate fills memory", breaks: "not more rows are read than may be sent soon",
-		file: "relay/internal/dispatch/dispatch.go", old: "min(d.Limits.Rows-len(d.inFlight), d.ahead(d.limiter.Ahead())-d.queued())",
-		new: "d.Limits.Rows - len(d.inFlight)",
-		pkg: "./relay", tests: "^TestRate$",
-	},
-	{
-		name: "age by the relay's clock", breaks: "a row's age is measured by the clock that dated the row",
-		file: "relay/internal/dispatch/expired.go", old: "c.database.Add(now.Sub(c.at)).Sub(t)", new: "now.Sub(t)",
-		pkg: "./relay", tests: "^TestOldRowsExpire$",
-	},
-	{
-		name:   "row expires after a failed row of its key",
-		breaks: "OUTBOX_ON_FAILED=block: a failed row is retried or discarded before the next row of its key fails",
-		file:   "relay/internal/dispatch/expired.go", old: "w.expiring && d.Failures == nil", new: "w.expiring",
-		pkg: "./relay", tests: "^TestOneRowOfAKeyExpiresAtATime$",
 	},
 }

@@ -12,7 +12,10 @@ type mutant struct {
 	tests    string // pattern of these tests, as for go test -run
 }
 
-// schedules are the random schedules of the engine.
-const schedules = "^TestRandomSchedules$"
+// schedules are the random schedules of the relay, and decisions those of the engine alone.
+const (
+	schedules = "^TestRandomSchedules$"
+	decisions = "^TestSchedules$"
+)
 
-var mutants = slices.Concat(waiting, late, engine, table)
+var mutants = slices.Concat(keys, engine, table)

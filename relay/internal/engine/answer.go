@@ -76,7 +76,7 @@ func (a *answers) key(rows []*Row, errs []error) {
 		a.release(k.hold, a.now)
 	}
 	switch { // of a key that was read by itself
-	case !k.tried:
+	case !k.tried || k.hold != nil:
 	case publisher.ClassOf(errs[0]) == publisher.Accepted:
 		a.vain, k.tried = 0, false
 	case publisher.ClassOf(errs[0]) != publisher.NotAttempted:

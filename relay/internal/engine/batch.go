@@ -47,14 +47,18 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 		list = &e.ready[1]
 	}
 	o := &e.outage
-	if e.stopping || len(*list) == 0 || o.probing || now.Before(o.until) {
+	if e.stopping || len(*list) == 0 {
+		return nil
+	}
+	e.expireFirst(list, now)
+	if o.probing || now.Before(o.until) {
 		return nil
 	}
 	most, keys, bytes := e.limiter.Rows(e.Limits.Batch, now), len(*list), e.Limits.Bytes/2
 	if o.failures > 0 {
 		keys = min(keys, probeKeys)
 	}
-	for ; keys > 0 && len(batch) < most && bytes > 0; keys-- {
+	for ; keys > 0 && len(batch) < most && (bytes > 0 || len(batch) == 0); keys-- {
 		k := (*list)[0]
 		*list = (*list)[1:]
 		k.ready = false
@@ -153,6 +157,22 @@ func (e *Engine) expire(k *key, now time.Time) {
 	}
 	err := publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, e.To.MaxAge)
 	e.refused(k, n, err, true)
+	e.aged = agedReads
+}
+
+// expireFirst makes rows fail that are too old, of the keys that are listed first. They wait neither for the rate nor
+// for the end of an outage.
+func (e *Engine) expireFirst(list *[]*key, now time.Time) {
+	for e.To.MaxAge > 0 && len(*list) > 0 {
+		k := (*list)[0]
+		if len(k.queue) > 0 && !e.expired(k.queue[0], now) {
+			return
+		}
+		*list = (*list)[1:]
+		if k.ready = false; len(k.queue) > 0 {
+			e.expire(k, now)
+		}
+	}
 }
 
 // down notes that nothing can be published to the destination.
@@ -186,4 +206,12 @@ func (e *Engine) idleOutage(now time.Time) {
 		e.To.Reported.Over()
 		e.Logger.Info("outage ended: no rows are left to try the destination with")
 	}
+}
+
+// Down returns why nothing can be published to the destination, nil if rows can be.
+func (e *Engine) Down() error {
+	if e.outage.failures == 0 {
+		return nil
+	}
+	return e.outage.err
 }

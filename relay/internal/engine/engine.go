@@ -27,6 +27,7 @@ type Engine struct {
 	blocked       blocked
 	sweep         sweep
 	held          map[Cause]int // keys that rest or wait
+	aged          int           // number of reads that may well bring rows that are too old to be sent
 	vain          int           // keys that were tried in vain since one went on
 	resume        time.Time     // when keys are read again, if very many were
 	shortDue      time.Time     // when keys that wait for room are looked at
@@ -79,10 +80,10 @@ func New(s Setup) *Engine {
 		Setup: s, ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.To.BlockFailed && s.Table.KeepsFailures(), tails: 1,
 		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}}, blocked: blocked{by: map[uint64]blocking{}},
 		held: map[Cause]int{}, flying: map[string]*Row{}, gone: map[string]uint64{}, shards: newShards(s.Shards),
-		limiter: rate.New(s.To.Rate, s.Shards), failures: report.Failures{Logger: s.Logger}, reads: reads{most: l.Bytes},
+		limiter: rate.New(s.To.Rate, s.Shards), failures: report.Failures{Logger: s.Logger}, reads: reads{most: [2]int64{l.Bytes, l.Bytes}},
 	}
 	e.holds.init(report.NewTopics(s.Logger))
-	e.tail = tail{ordered: e.ordered && !s.Table.Delays(), exact: s.Table.Exact(), late: lateNumber}
+	e.tail = tail{ordered: e.ordered && !s.Table.Delays(), exact: s.Table.Exact(), ranked: s.Table.Ranked(), late: lateNumber}
 	if s.Table.Timed() {
 		e.tail.late = lateTime
 	}

@@ -37,6 +37,7 @@ type hold struct {
 	keys     []uint64            // keys that wait, in the order in which they came, with some that do not wait any more
 	live     int                 // number of those that do
 	passed   []string            // topics of rows without a key that wait and are not remembered
+	late     bool                // some of these are read by their available_at
 	probe    *key                // key that tries, or nil
 	gone     int                 // keys in a row of which nothing was left to try
 	failures int                 // failed tries in a row
@@ -231,6 +232,9 @@ func (e *Engine) release(h *hold, now time.Time) {
 			delete(e.holds.passed, topic)
 		}
 		e.sweep.asked = true
+	}
+	if h.late {
+		e.rereadDue()
 	}
 	if len(h.logged) > 0 {
 		e.holds.logged--

@@ -124,7 +124,7 @@ func (e *Engine) shut(k *key, s state) {
 func (e *Engine) rest(k *key, c Cause, due time.Time) {
 	e.shut(k, resting)
 	vain := k.tries > 0 || k.refused > 0
-	if e.closed > e.room(vain) || vain && len(e.waits.short) > 0 {
+	if e.closed > e.room(vain) || vain && e.waits.lack > 0 {
 		e.wait(k, nil)
 		return
 	}
@@ -175,7 +175,7 @@ func (e *Engine) pause(tries int) time.Duration {
 
 // keysDue returns when the next read of keys may begin, if there is one.
 func (e *Engine) keysDue() (at time.Time, ok bool) {
-	if len(e.resting) == 0 || len(e.gone) >= e.Limits.Rows || e.freeRows() <= 0 {
+	if len(e.resting) == 0 || len(e.gone) >= e.Limits.Rows || e.freeRows(0) <= 0 {
 		return at, false
 	}
 	return later(e.resting[0].until, e.resume), true
@@ -191,9 +191,10 @@ const (
 // readKeys returns the read of keys whose time has come.
 func (e *Engine) readKeys(now time.Time) *Read {
 	r := &Read{Kind: Keys}
-	room, most := e.freeRows(), mostAsked
+	room, most := e.freeRows(0), mostAsked
 	if e.vain > mostVain {
-		most, e.resume = mostVain, now.Add(time.Second)
+		most = mostVain / 10
+		defer func() { e.resume = now.Add(time.Duration(len(r.asked)) * time.Second / mostVain) }()
 	}
 	due := e.resting[0].due
 	r.keys = outbox.KeysQuery{Due: due, Blocked: e.blocks}
@@ -249,7 +250,7 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 	all := page.All && !k.missed
 	for i := range page.Rows {
 		row := &page.Rows[i]
-		if e.freeRows() <= 0 || e.elsewhere(row.Identity(), k.name) {
+		if e.freeRows(0) <= 0 || e.elsewhere(row.Identity(), k.name) {
 			all = false // its former key's answer is awaited
 			break
 		}

@@ -33,8 +33,9 @@ const (
 	awakeFor   = 20 * time.Millisecond
 	idleAfter  = 10 * time.Second
 
-	flowShare  = 4  // rest while rows flow, as a multiple of the time that the read took
-	restShare  = 20 // rest otherwise
+	flowShare = 4 // rest while rows flow, as a multiple of the time that the read took
+	// RestShare is the rest after work that is of no use to the flow of rows, as a multiple of the time it took.
+	RestShare  = 20
 	flowRows   = 16
 	busyRest   = 25 * time.Millisecond // shortest rest while more rows flow
 	droppedRow = 20 * time.Microsecond // rest for each row that was read again in vain
@@ -84,7 +85,7 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	default:
 		b.pause = min(max(2*b.pause, ShortestPause), longest)
 	}
-	rest := restShare * look
+	rest := RestShare * look
 	switch {
 	case fresh > 0 && (fresh <= flowRows || b.rate < mostRings*5):
 		rest = flowShare * look

@@ -77,8 +77,9 @@ type reads struct {
 	stale bool             // what the read of another kind than keys brings is not to be taken: the tails begin anew
 	turn  Kind             // kind of the last read, other than of keys
 	rests [kinds]time.Time // until when reads of a kind rest
-	most  int64            // bytes of one read; less than the limit while they take too long
+	most  [2]int64         // bytes of one read; less than the limit while they take too long
 	wants int64            // bytes of the first row of a key for which there was no room
+	retry time.Time        // no read is made before this time
 }
 
 func slot(k Kind) int {
@@ -98,21 +99,33 @@ func (s *reads) oldest() (number uint64) {
 	return number
 }
 
-// freeRows returns how many rows there is room for.
-func (e *Engine) freeRows() int {
-	n := min(e.Limits.Rows-len(e.flying), e.limiter.Ahead()-e.queued)
+// freeRows returns how many rows there is room for, of which a part is kept free.
+func (e *Engine) freeRows(kept int) int {
+	asked := 0
 	for _, r := range e.reads.under {
 		if r != nil {
-			n -= r.rows
+			asked += r.rows
 		}
+	}
+	return min(e.Limits.Rows-len(e.flying)-kept, e.ahead(e.limiter.Ahead())-e.queued) - asked
+}
+
+// ahead returns how many rows may be read before they can be sent, if the rate allows n. Rows that fail because of
+// their age do not wait for the rate, and those of the next reads may be as old.
+func (e *Engine) ahead(n int) int {
+	if e.aged > 0 {
+		return max(n, e.Limits.Batch)
 	}
 	return n
 }
 
+// agedReads is for how many reads rows are expected to be too old after one was.
+const agedReads = 16
+
 // freeBytes returns how much may be read at once, and how large the first row may be. A row that is too large for the
 // room waits until there is room for it, or until almost nothing is in flight except rows that cannot be written,
 // which may stay for ever.
-func (e *Engine) freeBytes(wants int64) (bytes, first int64) {
+func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
 	bytes = e.Limits.Bytes - e.bytes
 	others := false
 	for _, r := range e.reads.under {
@@ -130,7 +143,7 @@ func (e *Engine) freeBytes(wants int64) (bytes, first int64) {
 	default:
 		return 0, 0
 	}
-	return min(bytes, e.reads.most), first
+	return min(bytes, e.reads.most[slot(kind)]), first
 }
 
 // Next returns the read to make now, or nil. There may be two reads under way at a time, so the user asks until it is
@@ -139,10 +152,11 @@ func (e *Engine) Next(now time.Time) *Read {
 	if e.stopping {
 		return nil
 	}
+	e.limiter.Fill(now)
 	e.try(now)
 	e.promote(now)
 	e.idleOutage(now)
-	if e.shards.active.Len() == 0 {
+	if e.shards.active.Len() == 0 || now.Before(e.reads.retry) {
 		return nil
 	}
 	for i := range kinds { // the kinds take turns
@@ -171,8 +185,11 @@ func (e *Engine) due(kind Kind) (at time.Time, ok bool) {
 	default:
 		at, ok = e.tailDue(e.tailOf(kind))
 	}
-	return later(at, e.reads.rests[kind]), ok
+	return later(later(at, e.reads.rests[kind]), e.reads.retry), ok
 }
+
+// Rest makes no read begin before a time: the last ones have failed.
+func (e *Engine) Rest(until time.Time) { e.reads.retry = until }
 
 // tailOf returns the tail of a kind of read, nil if there is none.
 func (e *Engine) tailOf(kind Kind) *tail {
@@ -194,7 +211,7 @@ func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
 	if e.waits.jammed && e.waiting() > e.Limits.Waiting*9/10 {
 		return at, false
 	}
-	if bytes, _ := e.freeBytes(t.wants); bytes == 0 {
+	if bytes, _ := e.freeBytes(Tail, t.wants); bytes == 0 {
 		return at, false
 	}
 	if t.more {
@@ -203,11 +220,11 @@ func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
 	return t.poll, true
 }
 
-func (e *Engine) tailRows() int { return e.freeRows() - e.Limits.Rows/4 }
+func (e *Engine) tailRows() int { return e.freeRows((e.Limits.Rows - e.stuck()) / 4) }
 
 // least returns how many rows of room make a page worthwhile.
 func (e *Engine) least() int {
-	return max(1, min(e.Limits.Batch, e.Limits.Rows/2, e.limiter.Furthest()/2, (e.Limits.Rows-e.stuck()-e.Limits.Rows/4)/2))
+	return max(1, min(e.Limits.Batch, e.ahead(e.limiter.Furthest())/2, (e.Limits.Rows-e.stuck())*3/8))
 }
 
 // query returns the read of a kind.
@@ -215,7 +232,7 @@ func (e *Engine) query(kind Kind, now time.Time) *Read {
 	switch kind {
 	case Keys:
 		r := e.readKeys(now)
-		if r.bytes, r.keys.First = e.freeBytes(e.reads.wants); r.bytes == 0 {
+		if r.bytes, r.keys.First = e.freeBytes(Keys, e.reads.wants); r.bytes == 0 {
 			for _, k := range r.asked {
 				e.again(k, now.Add(shortRest))
 			}
@@ -236,8 +253,8 @@ func (e *Engine) query(kind Kind, now time.Time) *Read {
 		}
 	}
 	t := e.tailOf(kind)
-	r := t.query(now)
-	r.bytes, r.tail.First = e.freeBytes(t.wants)
+	r := t.query(now, e.Limits.Poll)
+	r.bytes, r.tail.First = e.freeBytes(Tail, t.wants)
 	r.rows = min(e.Limits.Batch, e.tailRows())
 	r.tail.Rows, r.tail.Bytes, r.tail.Shards = r.rows, r.bytes, e.shards.queried()
 	return r
@@ -258,6 +275,7 @@ func (e *Engine) begin(r *Read, now time.Time) *Read {
 // Taken takes the result of a read, or the error of one that has failed. It returns how many rows were new.
 func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 	s, took := &e.reads, now.Sub(r.began)
+	most := &s.most[slot(r.Kind)]
 	r.err = err
 	for _, at := range []time.Time{r.TailPage.Visible.Now, r.KeysPage.Visible.Now} {
 		if !at.IsZero() {
@@ -266,17 +284,19 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 	}
 	s.under[slot(r.Kind)] = nil
 	if err != nil {
-		s.rests[r.Kind] = now.Add(took)
-		s.most = max(s.most/4, 1)
-	} else if took < StatementTimeout/8 {
-		s.most = min(2*s.most, e.Limits.Bytes)
+		if s.rests[r.Kind] = now.Add(took); r.Kind == Sweep { // the flow of rows waits for it, and does not need it
+			s.rests[Sweep] = now.Add(RestShare * took)
+		}
+		*most = max(*most/4, 1)
+	} else if r.bytes > 0 && took < StatementTimeout/8 {
+		*most = min(2**most, e.Limits.Bytes)
 	}
 	stale := s.stale && r.Kind != Keys || e.stopping
 	switch {
 	case r.Kind == Keys:
-		s.rests[Keys] = now.Add(took)
-		if !e.Table.KeyIndexed() {
-			s.rests[Keys] = now.Add(unindexedShare * took)
+		s.rests[Keys] = now.Add(max(took, r.gathers()))
+		if !e.Table.HashIndexed() {
+			s.rests[Keys] = now.Add(max(unindexedShare*took, r.gathers()))
 		}
 		s.wants = r.KeysPage.Wants
 		if !e.stopping {
@@ -292,9 +312,24 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 	default:
 		fresh = e.taken(r, now)
 	}
-	e.forget()
+	if e.forget(); fresh > 0 {
+		e.aged = max(0, e.aged-1)
+	}
 	return fresh
 }
+
+// gathers returns how long the next read of keys waits for more of them: if all of the keys of this one only try
+// whether they may go on.
+func (r *Read) gathers() time.Duration {
+	for _, k := range r.asked {
+		if k.hold == nil && k.tries == 0 && k.refused == 0 {
+			return 0
+		}
+	}
+	return gatherTries
+}
+
+const gatherTries = 30 * time.Millisecond
 
 // unindexedShare is how long reads rest that go over many rows, as a multiple of the time that they took.
 const unindexedShare = 4

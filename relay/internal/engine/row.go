@@ -40,7 +40,8 @@ func nameOf(hash uint64, due bool) uint64 {
 	return hash
 }
 
-func keyless(r *outbox.Row) bool { _, keyed := r.Key(); return !keyed }
+// keyless reports whether a row is a key of its own. Rows that are read by their available_at are, whatever their key.
+func keyless(r *outbox.Row) bool { _, keyed := r.Key(); return !keyed || r.Delayed }
 
 var seed = maphash.MakeSeed()
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +13,9 @@ import (
 	"time"
 )
 
-// TestSchedules runs random schedules and prints the seeds of those that fail. ENGINE_RUNS is their number and
-// ENGINE_SEED the first seed; with ENGINE_RUNS=1 the log says what happens. What is checked is in simcheck_test.go.
+// TestSchedules runs random schedules and prints the seeds of those that fail. SIMULATION_RUNS is their number and
+// SIMULATION_SEED the first seed; with SIMULATION_RUNS=1 the log says what happens. What is checked is in
+// simcheck_test.go.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	number := func(variable string, otherwise uint64) uint64 {
@@ -22,9 +24,9 @@ func TestSchedules(t *testing.T) {
 		}
 		return otherwise
 	}
-	runs, first := number("ENGINE_RUNS", 300), number("ENGINE_SEED", rand.Uint64N(1<<32))
+	runs, first := number("SIMULATION_RUNS", 300), number("SIMULATION_SEED", rand.Uint64N(1<<32))
 	var bad atomic.Int64
-	lanes := number("ENGINE_LANES", 2)
+	lanes := uint64(runtime.GOMAXPROCS(0))
 	for lane := range lanes {
 		t.Run(strconv.FormatUint(lane, 10), func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +37,7 @@ func TestSchedules(t *testing.T) {
 				}
 				if s := schedule(first+n, log); len(s.faults) > 0 {
 					bad.Add(1)
-					t.Errorf("ENGINE_SEED=%d ENGINE_RUNS=1: %d faults, the first: %.600s\n%+v", first+n, len(s.faults), strings.Join(s.faults[:min(3, len(s.faults))], "; "), s.shape)
+					t.Errorf("SIMULATION_SEED=%d SIMULATION_RUNS=1: %d faults, the first: %.600s\n%+v", first+n, len(s.faults), strings.Join(s.faults[:min(3, len(s.faults))], "; "), s.shape)
 				}
 			}
 		})
@@ -206,7 +208,7 @@ func (s *sim) heal() {
 func (s *sim) checkOthers(topic string) {
 	has := map[uint64]bool{}
 	for _, r := range s.table.all {
-		if r.visible && r.topic == topic && (r.keyed || s.collide) {
+		if r.visible && r.topic == topic && (r.keyed && (r.available == 0 || !s.delays) || s.collide) {
 			has[nameOf(s.table.hash(r), r.available > 0)] = true
 		}
 	}

@@ -99,7 +99,7 @@ func (t *simTable) Ranked() bool        { return false }
 func (t *simTable) Delays() bool        { return false }
 func (t *simTable) ReadsDue() bool      { return t.delays }
 func (t *simTable) Exact() bool         { return t.exact }
-func (t *simTable) KeyIndexed() bool    { return !t.slowKeys }
+func (t *simTable) HashIndexed() bool   { return !t.slowKeys }
 func (t *simTable) KeepsFailures() bool { return true }
 func (t *simTable) KeepsAttempts() bool { return true }
 func (t *simTable) KeepsErrors() bool   { return true }
@@ -188,6 +188,9 @@ func (r *simRow) name() string {
 
 func (t *simTable) hash(r *simRow) uint64 {
 	h := hashText(r.name())
+	if t.delays && r.available > 0 { // a key by its id
+		return hashText(r.id)
+	}
 	if t.collide {
 		h %= 16
 	}
@@ -203,7 +206,11 @@ func (t *simTable) writer(r *simRow) uint64 {
 
 // place puts a row in the shard and partition of its key.
 func (t *simTable) place(r *simRow) {
-	r.shard = int(t.hash(r) % simShards)
+	h := hashText(r.name())
+	if t.collide {
+		h %= 16
+	}
+	r.shard = int(h % simShards)
 	r.part = int(hashText(r.name()+"p") % simParts)
 }
 

@@ -353,19 +353,16 @@ func (s *sim) change(r *simRow, what string, xid uint64) {
 	case "back":
 		if len(t.rows) > 0 && s.one(2) {
 			r.order = min(r.order, t.rows[s.IntN(len(t.rows))].order)
-		} else if r.order > 0 {
-			r.order = s.Int64N(r.order)
+		} else {
+			r.order -= s.Int64N(50)
 		}
 	case "forward":
-		if r.order = t.sequence + s.Int64N(50); s.one(4) {
+		if r.order = t.sequence + s.offset + s.Int64N(50); s.one(4) {
 			r.order = 1 << 40
 		}
 	case "reinsert":
 		r.top = xid
-		t.sequence++
-		if r.order = t.sequence; s.ties > 1 {
-			r.order = r.order / s.ties * s.ties
-		}
+		r.order, r.drawn = s.draw(&simTx{})
 		r.attempt = 1
 		r.content++
 	case "attempt":

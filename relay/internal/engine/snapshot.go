@@ -105,3 +105,21 @@ func (hs *holds) note() string {
 	}
 	return ""
 }
+
+// Remembered returns how many keys are read by themselves, and how many holds there are.
+func (e *Engine) Remembered() (keys, holds int) { return e.closed, len(e.holds.by) }
+
+// Leftover describes what is remembered, for tests: after everything is done it is empty.
+func (e *Engine) Leftover() (left string) {
+	for what, n := range map[string]int{
+		"in flight": len(e.flying), "bytes": int(e.bytes), "queued": e.queued, "gone": len(e.gone), "keys": len(e.keys),
+		"waiting": len(e.waits.by),
+		"blocked": len(e.blocked.by), "holds": len(e.holds.by), "to write": len(e.settle) + len(e.refuse) + e.stuck(),
+		"failures": e.outage.failures, "resting": len(e.resting),
+	} {
+		if n != 0 {
+			left += fmt.Sprintf("%d %s; ", n, what)
+		}
+	}
+	return left
+}

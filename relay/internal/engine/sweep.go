@@ -16,6 +16,8 @@ type sweep struct {
 	met    uint8     // number of the sweep, of which waiting keys remember the last that has met them
 	asked  bool      // as soon as possible
 	strays bool      // rows without a key were forgotten for which no hold is responsible
+	due    bool      // some of these are read by their available_at
+	reread time.Time // when these were last read from the beginning
 	ended  time.Time // end of the last sweep
 	took   time.Duration
 }
@@ -63,11 +65,11 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 			e.meets(row, &w, now)
 		}
 		if e.isMissed(row, r.number) {
-			if e.closed >= e.room(true) {
-				return // the next page begins here
-			}
 			if low := e.tail.low; low != nil && row.Position.Ordinal < low.highest {
 				e.tail.distrust() // its marks do not hold for all rows: a sequence was set back, perhaps
+			}
+			if e.closed >= e.room(true) {
+				return // the next page begins here
 			}
 			e.rest(e.keyOf(row.Hash, false, row.Keyless, row.Shard), causeOrder, now)
 		}
@@ -75,7 +77,8 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 	}
 	if !r.SweepPage.Full {
 		s.on, s.ended = false, now
-		if e.tails > 1 {
+		if e.tails > 1 && (s.due || now.Sub(s.reread) > longestRest) {
+			s.due, s.reread = false, now
 			e.rereadDue()
 		}
 	}

@@ -16,11 +16,13 @@ type tail struct {
 	due     bool // reads rows by their available_at
 	ordered bool // order values are compared, so that there are marks
 	exact   bool // a row's writer is its top-level transaction
+	ranked  bool // new rows may come before older ones, and do not wait until these are read
 	late    time.Duration
 
 	seen   *outbox.Visible // of the last first page
 	cursor outbox.Position // zero: before everything
 	more   bool            // the next page goes on from the cursor
+	began  time.Time       // when the last first page was read
 	poll   time.Time       // when the next first page is read
 	wants  int64           // bytes of the next row, for which there was no room
 
@@ -52,14 +54,15 @@ const (
 )
 
 // query returns the next page's query.
-func (t *tail) query(now time.Time) *Read {
+func (t *tail) query(now time.Time, interval time.Duration) *Read {
 	r := &Read{Kind: Tail, tail: outbox.TailQuery{After: t.cursor, Due: t.due}}
 	if t.due {
 		r.Kind = Due
 	}
-	if t.more {
+	if t.more && (!t.ranked || now.Sub(t.began) < interval) {
 		return r
 	}
+	t.began = now
 	r.first, r.tail.Seen = true, t.seen
 	if t.low = t.lowAt(now); t.low != nil && t.seen != nil {
 		r.tail.Low, r.floor = &t.low.highest, t.low.number

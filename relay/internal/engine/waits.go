@@ -12,6 +12,7 @@ import (
 type waits struct {
 	by    map[uint64]waiter
 	alone int      // number of those that are rows without a key: each hold may have a few, which take no room from others
+	lack  int      // number of those that wait for room
 	short []uint64 // those that wait for room, in the order in which they came, with some that do not wait any more
 	freed []*hold  // holds that have ended: their keys may go on as soon as there is room
 
@@ -43,10 +44,11 @@ func (e *Engine) wait(k *key, h *hold) {
 	e.shut(k, waiting)
 	switch {
 	case k.keyless && h == nil:
-		e.sweep.strays = true
+		e.sweep.strays, e.sweep.due = true, e.sweep.due || k.due
 		e.reopen(k)
 		return
 	case k.keyless && len(h.keys) >= fewKeyless:
+		h.late = h.late || k.due
 		e.holds.passOver(h, topic)
 		e.reopen(k)
 		return
@@ -58,6 +60,7 @@ func (e *Engine) wait(k *key, h *hold) {
 	}
 	if h == nil {
 		e.waits.short = append(e.waits.short, k.name)
+		e.waits.lack++
 	} else {
 		h.join(e, k.name)
 	}
@@ -92,6 +95,8 @@ func (e *Engine) forgo(key uint64) {
 	}
 	if delete(e.waits.by, key); w.hold != nil {
 		w.hold.live--
+	} else {
+		e.waits.lack--
 	}
 }
 

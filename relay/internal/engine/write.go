@@ -56,7 +56,10 @@ func (e *Engine) refused(k *key, n int, err error, failed bool) {
 	for _, r := range rows {
 		e.refuse = append(e.refuse, Refusal{Row: r, Err: err, Failed: failed})
 	}
-	e.shut(k, writing)
+	read := k.rows
+	if e.shut(k, writing); errors.Is(err, errExpired) { // the next rows may be as old, and go with one statement
+		k.rows = min(8*max(read, n), e.Limits.Batch)
+	}
 	k.writes += n
 }
 
@@ -167,9 +170,14 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	case again && of == u:
 		u.most, u.due = 2*u.most, now // the rows that were tried are marked, and the next ones follow
 	}
-	if again && of.logged > 0 && of.rows() == 0 {
+	switch over := again && of.logged > 0 && of.rows() == 0; {
+	case over && of == &e.locked:
+		e.Logger.Info("rows that were locked are written now")
+	case over:
+		e.Logger.Info("rows that could not be marked are marked now")
+	}
+	if of.rows() == 0 {
 		of.logged = 0
-		e.Logger.Info("rows that could not be written are written now")
 	}
 	changed := Outcome{}
 	o.Accepted, changed.Accepted = o.split(Rewritten)
@@ -204,14 +212,17 @@ func (o *Outcome) split(effect Effect) (others, with []*Row) {
 // apart takes the rows with an effect out of the outcome.
 func (o *Outcome) apart(effect Effect) (with Outcome) {
 	o.Accepted, with.Accepted = o.split(effect)
-	if len(o.Effects) > 0 {
-		o.Refused = slices.DeleteFunc(o.Refused, func(x Refusal) bool {
-			is := o.Effects[x.Row.Identity()] == effect
-			if is {
-				with.Refused = append(with.Refused, x)
-			}
-			return is
-		})
+	if len(o.Effects) == 0 {
+		return with
+	}
+	all := o.Refused
+	o.Refused = nil // the settlers have the slice, too
+	for _, x := range all {
+		if o.Effects[x.Row.Identity()] == effect {
+			with.Refused = append(with.Refused, x)
+		} else {
+			o.Refused = append(o.Refused, x)
+		}
 	}
 	return with
 }
@@ -307,7 +318,7 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 		e.block(k.hash, k.shard)
 	case x.Failed && written, !written && effect != Unwritable:
 		k.refused = 0
-		e.rest(k, causeOrder, now)
+		e.again(k, now)
 	case spent, effect == Unwritable: // the row would have failed, but the table cannot record it
 		e.rest(k, CauseFailed, now.Add(to.BackoffMax))
 	default:

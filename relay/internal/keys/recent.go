@@ -1,3 +1,4 @@
+// Package keys remembers large numbers of hashes in little memory.
 package keys
 
 // Recent is a Bloom filter of at least the last recentMost hashes, and at most twice as many. It never denies any of

@@ -48,6 +48,13 @@ func (l *Limiter) Own(shards int, now time.Time) {
 // most returns the largest number of tokens that there may be.
 func (l *Limiter) most() float64 { return max(1, l.share) }
 
+// Fill counts the tokens, for [Limiter.Ahead].
+func (l *Limiter) Fill(now time.Time) {
+	if l != nil {
+		l.fill(now)
+	}
+}
+
 // fill counts the tokens. Callers do not all read the clock at the same moment, so now may be a little earlier than in the last
 // call: taking tokens back for that would leave a bucket that holds a single token short of it for ever.
 func (l *Limiter) fill(now time.Time) {

@@ -4,13 +4,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // order is an outcome that a settler writes, for the rows of one or several engines.
 type order struct {
-	dispatch.Outcome
+	engine.Outcome
 	state  int // number of the set of columns that is written
 	pieces []piece
 	waits  int  // statements that met a lock through a trigger or a foreign key
@@ -20,10 +20,9 @@ type order struct {
 
 // piece is an engine's share of an outcome.
 type piece struct {
-	accepted []*dispatch.Row
-	refused  []dispatch.Refusal
+	accepted []*engine.Row
+	refused  []engine.Refusal
 	from     *Writer
-	until    time.Time // until when its marks may wait for others
 }
 
 // add adds a piece to the order.
@@ -50,8 +49,8 @@ func (w *order) deliver() {
 }
 
 // among returns the effects on the rows of the piece.
-func (p *piece) among(all map[string]dispatch.Effect) map[string]dispatch.Effect {
-	own := map[string]dispatch.Effect{}
+func (p *piece) among(all map[string]engine.Effect) map[string]engine.Effect {
+	own := map[string]engine.Effect{}
 	if len(all) == 0 {
 		return own
 	}
@@ -73,7 +72,7 @@ func (w *order) stage(took time.Duration) {
 func (p *piece) rows() int { return len(p.accepted) + len(p.refused) }
 
 // each yields the rows of the piece.
-func (p *piece) each(yield func(*dispatch.Row) bool) {
+func (p *piece) each(yield func(*engine.Row) bool) {
 	for _, r := range p.accepted {
 		if !yield(r) {
 			return
@@ -84,11 +83,4 @@ func (p *piece) each(yield func(*dispatch.Row) bool) {
 			return
 		}
 	}
-}
-
-func (p *piece) bytes() (n int64) {
-	for r := range p.each {
-		n += r.Size
-	}
-	return n
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // settlers is the number of settlers. While one statement waits for the disk, the other uses the processor. A single
@@ -26,8 +26,7 @@ type Table interface {
 // Settlement gathers what became of the rows of all destinations and hands it to the settlers of the process. What
 // several destinations have to write to the same columns goes into the same statements. No row is ever with both
 // settlers, since destinations that keep its state in columns of their own would wait for each other's locks. Orders
-// that take long or cannot be written step aside ([Settlement.aside]). Marks of the same row wait a moment for each
-// other ([meeting]).
+// that take long or cannot be written step aside ([Settlement.aside]).
 type Settlement struct {
 	batch int                        // the second settler begins at twice as many rows, since small statements cost the database more per row
 	join  Join                       // nil where no two destinations have the same row
@@ -37,7 +36,7 @@ type Settlement struct {
 	changed  *sync.Cond
 	states   []gathered
 	taken    map[string]struct{} // ids of the rows that settlers have; nil where only one destination has each row
-	meeting  *meeting            // nil in the same case
+	apart    time.Time           // end of a period without marks for several destinations at once
 	busy     int                 // number of settlers at work, without the one that retries and those that have stepped aside
 	again    []*order            // orders that could not be written before; each is tried separately, one at a time
 	retrying bool
@@ -53,25 +52,17 @@ type gathered struct {
 	aside   int // settlers that have stepped aside with an order; nothing more is taken meanwhile
 }
 
-// New makes a settlement. Each of the tables keeps the state of rows in other columns; takes reports for each table
-// which topics' rows it takes.
-func New(batch int, tables []Table, takes []func(topic string) bool, join Join, wrote func(state int, err error)) *Settlement {
+// New makes a settlement. Each of the tables keeps the state of rows in other columns.
+func New(batch int, tables []Table, join Join, wrote func(state int, err error)) *Settlement {
 	s := &Settlement{batch: batch, join: join, wrote: wrote}
 	s.changed = sync.NewCond(&s.mu)
 	for _, table := range tables {
 		s.states = append(s.states, gathered{table: table})
 	}
 	if len(tables) > 1 {
-		s.taken, s.meeting = map[string]struct{}{}, newMeeting(takes, s.ring)
+		s.taken = map[string]struct{}{}
 	}
 	return s
-}
-
-// ring wakes the settlers.
-func (s *Settlement) ring() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.changed.Broadcast()
 }
 
 // next returns what a settler writes next, or nil if there will be nothing more. It blocks until then.
@@ -105,17 +96,14 @@ func (s *Settlement) choose() (job []*order) {
 			return job
 		}
 	}
-	now := time.Now()
-	s.meeting.look(s.states, now)
-	defer func() { s.meeting.wait(s.states, s.busy > 0, now) }()
-	if n := s.ready(now); n == 0 || s.busy > 0 && n < 2*s.batch {
+	if n := s.ready(); n == 0 || s.busy > 0 && n < 2*s.batch {
 		return nil
 	}
 	for i := range s.states {
 		if s.states[i].aside > 0 {
 			continue
 		}
-		if w := s.gather(i, now); len(w.pieces) > 0 {
+		if w := s.gather(i); len(w.pieces) > 0 {
 			job = append(job, w)
 		}
 	}
@@ -126,7 +114,7 @@ func (s *Settlement) choose() (job []*order) {
 }
 
 // has reports whether a settler has the row, for any destination. The caller holds mu.
-func (s *Settlement) has(r *dispatch.Row) bool {
+func (s *Settlement) has(r *engine.Row) bool {
 	_, has := s.taken[r.ID()]
 	return has
 }
@@ -134,7 +122,7 @@ func (s *Settlement) has(r *dispatch.Row) bool {
 // meets reports whether a settler has any of the rows. The caller holds mu.
 func (s *Settlement) meets(w *order) bool {
 	return len(s.taken) > 0 && (slices.ContainsFunc(w.Accepted, s.has) ||
-		slices.ContainsFunc(w.Refused, func(x dispatch.Refusal) bool { return s.has(x.Row) }))
+		slices.ContainsFunc(w.Refused, func(x engine.Refusal) bool { return s.has(x.Row) }))
 }
 
 // note notes that a settler has the rows. The caller holds mu.
@@ -153,7 +141,7 @@ func (s *Settlement) note(w *order) {
 func (s *Settlement) done(job []*order) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if job[0].Again != dispatch.Fresh {
+	if job[0].Again {
 		s.retrying = false
 	} else {
 		s.busy--
@@ -183,7 +171,7 @@ func (s *Settlement) Start(ctx context.Context) {
 }
 
 func (s *Settlement) settler() *settler {
-	return &settler{Settlement: s, limit: dispatch.StatementTimeout}
+	return &settler{Settlement: s, limit: engine.StatementTimeout}
 }
 
 // Close ends the settlers, after no engine has anything more to write, and waits for them.

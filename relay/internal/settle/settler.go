@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
@@ -24,7 +24,7 @@ type settler struct {
 
 // write writes an order, and notes in it what could not be written.
 func (s *settler) write(ctx context.Context, w *order) error {
-	w.Effects = map[string]dispatch.Effect{}
+	w.Effects = map[string]engine.Effect{}
 	if err := s.settle(ctx, w); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (s *settler) write(ctx context.Context, w *order) error {
 		return err
 	}
 	for _, effect := range w.Effects {
-		if effect == dispatch.Unfree {
+		if effect == engine.Unfree {
 			return ctx.Err() // there is no other try
 		}
 	}
@@ -41,16 +41,15 @@ func (s *settler) write(ctx context.Context, w *order) error {
 
 // settle marks rows. It notes the rows that the database does not mark, and those that are locked.
 func (s *settler) settle(ctx context.Context, o *order) error {
-	row := func(r *dispatch.Row) *dispatch.Row { return r }
-	return divide(ctx, s, o, o.Accepted, row, func(ctx context.Context, rows []*dispatch.Row) error {
-		err := s.mark(ctx, o, rows)
-		return o.ineffective(err)
+	row := func(r *engine.Row) *engine.Row { return r }
+	return divide(ctx, s, o, o.Accepted, row, func(ctx context.Context, rows []*engine.Row) error {
+		return o.ineffective(s.mark(ctx, o, rows))
 	})
 }
 
 // mark marks rows, and notes the rows that another session keeps locked. It waits a moment for such rows, and then does
 // not wait again while there are any.
-func (s *settler) mark(ctx context.Context, o *order, rows []*dispatch.Row) error {
+func (s *settler) mark(ctx context.Context, o *order, rows []*engine.Row) error {
 	read := make([]*outbox.Row, 0, len(rows))
 	for _, r := range rows {
 		read = append(read, r.Row)
@@ -64,15 +63,15 @@ func (s *settler) mark(ctx context.Context, o *order, rows []*dispatch.Row) erro
 	}
 	locked, err := table.SettleFree(ctx, read)
 	for _, identity := range locked {
-		o.Effects[identity] = dispatch.Unfree
+		o.Effects[identity] = engine.Unfree
 	}
 	return err
 }
 
 // refuse writes refusals. It notes those that were written, those that cannot be written, and those of locked rows.
 func (s *settler) refuse(ctx context.Context, o *order) error {
-	row := func(x dispatch.Refusal) *dispatch.Row { return x.Row }
-	return divide(ctx, s, o, o.Refused, row, func(ctx context.Context, refused []dispatch.Refusal) error {
+	row := func(x engine.Refusal) *engine.Row { return x.Row }
+	return divide(ctx, s, o, o.Refused, row, func(ctx context.Context, refused []engine.Refusal) error {
 		refusals := make([]outbox.Refusal, 0, len(refused))
 		for _, x := range refused {
 			refusals = append(refusals, outbox.Refusal{
@@ -82,10 +81,10 @@ func (s *settler) refuse(ctx context.Context, o *order) error {
 		}
 		done, locked, err := s.states[o.state].table.Refuse(ctx, refusals)
 		for _, identity := range done {
-			o.Effects[identity] = dispatch.Written
+			o.Effects[identity] = engine.Written
 		}
 		for _, identity := range locked {
-			o.Effects[identity] = dispatch.Unfree
+			o.Effects[identity] = engine.Unfree
 		}
 		return o.ineffective(err)
 	})
@@ -93,27 +92,40 @@ func (s *settler) refuse(ctx context.Context, o *order) error {
 
 // ineffective notes the rows that a statement was to write and did not write, without an error of the server.
 func (o *order) ineffective(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var left error
+		for _, one := range joined.Unwrap() {
+			left = errors.Join(left, o.ineffective(one))
+		}
+		return left
+	}
+	if changed, ok := errors.AsType[*outbox.RewrittenError](err); ok {
+		for _, identity := range changed.Identities {
+			o.Effects[identity] = engine.Rewritten
+		}
+		return nil
+	}
 	identities := outbox.WithoutEffect(err)
 	if identities == nil {
 		return err
 	}
 	o.Why = err
 	for _, identity := range identities {
-		o.Effects[identity] = dispatch.Unwritable
+		o.Effects[identity] = engine.Unwritable
 	}
 	return nil
 }
 
 // undivided notes items that need no more dividing after an error: a single item that the database does not accept, or items that
 // are locked. It reports false if the halves are to be tried separately.
-func undivided[T any](o *order, items []T, row func(T) *dispatch.Row, err error) bool {
+func undivided[T any](o *order, items []T, row func(T) *engine.Row, err error) bool {
 	if outbox.Locked(err) {
 		return lockedWithin(o, items, row)
 	}
 	if len(items) > 1 {
 		return false
 	}
-	o.Why, o.Effects[row(items[0]).Identity()] = err, dispatch.Unwritable
+	o.Why, o.Effects[row(items[0]).Identity()] = err, engine.Unwritable
 	return true
 }
 
@@ -121,7 +133,7 @@ func undivided[T any](o *order, items []T, row func(T) *dispatch.Row, err error)
 // are to be tried separately. Items of one key stay together, since what rows have in common besides the table is what
 // is locked most often. After a number of statements the rest has to wait as it is. The order differs each time, so
 // that different items wait.
-func lockedWithin[T any](o *order, items []T, row func(T) *dispatch.Row) bool {
+func lockedWithin[T any](o *order, items []T, row func(T) *engine.Row) bool {
 	keyOf := func(item T) uint64 { return row(item).Hash }
 	if o.waits++; o.waits == 1 {
 		salt := rand.Uint64()
@@ -131,7 +143,7 @@ func lockedWithin[T any](o *order, items []T, row func(T) *dispatch.Row) bool {
 		return false
 	}
 	for _, item := range items {
-		o.Effects[row(item).Identity()] = dispatch.Unfree
+		o.Effects[row(item).Identity()] = engine.Unfree
 	}
 	return true
 }
@@ -142,7 +154,7 @@ const mostLockWaits = 32
 
 // divide writes items in statements that end in time. If some items keep the others from being written, it finds them
 // by halving. row returns the row of an item.
-func divide[T any](ctx context.Context, s *settler, o *order, items []T, row func(T) *dispatch.Row,
+func divide[T any](ctx context.Context, s *settler, o *order, items []T, row func(T) *engine.Row,
 	write func(context.Context, []T) error,
 ) error {
 	for len(items) > 0 {

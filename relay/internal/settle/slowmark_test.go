@@ -13,7 +13,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -32,7 +32,7 @@ func (c *timedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 }
 
 // settlerOf returns a settler of the schema's table, the table, and its pending rows.
-func settlerOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.Duration) (*settler, *timedTable, []*dispatch.Row) {
+func settlerOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.Duration) (*settler, *timedTable, []*engine.Row) {
 	t.Helper()
 	config.Table = sql.Table{Schema: s.Name, Name: "outbox_messages"}
 	table, err := outbox.Open(t.Context(), s.Pool, config)
@@ -44,12 +44,13 @@ func settlerOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.
 		t.Fatal(err)
 	}
 	seed := maphash.MakeSeed()
-	var rows []*dispatch.Row
+	var rows []*engine.Row
 	for i := range page.Rows {
-		rows = append(rows, &dispatch.Row{Row: &page.Rows[i], Hash: maphash.String(seed, string(page.Rows[i].Message.Key)), Try: 1})
+		page.Rows[i].Hash = maphash.String(seed, string(page.Rows[i].Message.Key))
+		rows = append(rows, &engine.Row{Row: &page.Rows[i], Try: 1})
 	}
 	timed := &timedTable{Table: table}
-	one := New(1, []Table{timed}, nil, nil, func(int, error) {}).settler()
+	one := New(1, []Table{timed}, nil, func(int, error) {}).settler()
 	one.limit, one.others = limit, func() {}
 	return one, timed, rows
 }
@@ -64,18 +65,18 @@ func TestSlowWritesEnd(t *testing.T) {
 		create trigger slow before update on outbox_messages for each row execute function slow()`, pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 1000) i`)
 	settler, table, rows := settlerOf(t, s, outbox.Config{}, time.Second)
-	first := order{Outcome: dispatch.Outcome{Accepted: rows[:500]}}
+	first := order{Outcome: engine.Outcome{Accepted: rows[:500]}}
 	for _, r := range rows[500:600] {
-		first.Refused = append(first.Refused, dispatch.Refusal{Row: r, Err: context.Canceled})
+		first.Refused = append(first.Refused, engine.Refusal{Row: r, Err: context.Canceled})
 	}
 	if err := settler.write(t.Context(), &first); err != nil {
 		t.Fatal(err)
 	}
 	late := table.late
-	if late == 0 || late > 6 || first.Slow == 0 || slices.Contains(slices.Collect(maps.Values(first.Effects)), dispatch.Unwritable) {
+	if late == 0 || late > 6 || first.Slow == 0 || slices.Contains(slices.Collect(maps.Values(first.Effects)), engine.Unwritable) {
 		t.Errorf("%d statements took too long, reported %d, effects %v", late, first.Slow, first.Effects)
 	}
-	if err := settler.write(t.Context(), &order{Outcome: dispatch.Outcome{Accepted: rows[600:]}}); err != nil {
+	if err := settler.write(t.Context(), &order{Outcome: engine.Outcome{Accepted: rows[600:]}}); err != nil {
 		t.Fatal(err)
 	}
 	if table.late-late > 2 { // an overloaded machine may be late once or twice
@@ -96,7 +97,7 @@ func TestRowThatIsTooSlow(t *testing.T) {
 		pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 3, to_jsonb(i) from generate_series(1, 8) i`)
 	settler, _, rows := settlerOf(t, s, outbox.Config{}, time.Second)
-	o := order{Outcome: dispatch.Outcome{Accepted: rows}}
+	o := order{Outcome: engine.Outcome{Accepted: rows}}
 	if err := settler.write(t.Context(), &o); err != nil {
 		t.Fatal(err)
 	}
@@ -135,20 +136,20 @@ func TestLocksMetIndirectly(t *testing.T) {
 					if _, err := tx.Exec(t.Context(), lock, locked); err != nil {
 						t.Fatal(err)
 					}
-					settler, _, all := settlerOf(t, s, outbox.Config{Delete: way != "trigger"}, dispatch.StatementTimeout)
+					settler, _, all := settlerOf(t, s, outbox.Config{Delete: way != "trigger"}, engine.StatementTimeout)
 					want := rows / keys * locked
 					settled := func(n int) bool {
 						return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null") == rows-n
 					}
 					left := all
 					for tries := 0; len(left) > want && tries < 20; tries++ { // with many locks, not everything is found at once
-						o := order{Outcome: dispatch.Outcome{Accepted: left}}
+						o := order{Outcome: engine.Outcome{Accepted: left}}
 						if err := settler.write(t.Context(), &o); err != nil {
 							t.Fatal(err)
 						}
 						left = nil
 						for _, r := range o.Accepted {
-							if o.Effects[r.Identity()] == dispatch.Unfree {
+							if o.Effects[r.Identity()] == engine.Unfree {
 								left = append(left, r)
 							}
 						}
@@ -162,7 +163,7 @@ func TestLocksMetIndirectly(t *testing.T) {
 					if err := tx.Rollback(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					o := order{Outcome: dispatch.Outcome{Accepted: left, Careful: true}}
+					o := order{Outcome: engine.Outcome{Accepted: left, Careful: true}}
 					if err := settler.write(t.Context(), &o); err != nil || len(o.Effects) > 0 || !settled(rows) {
 						t.Errorf("%d are still locked: %v", len(o.Effects), err)
 					}

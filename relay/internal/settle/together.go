@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // A Join marks rows in the columns of several views of a table at once, each row in all of them or in none. It reports
@@ -61,7 +61,7 @@ func (s *settler) together(ctx context.Context, job []*order) {
 		for _, w := range of {
 			w.Careful = w.Careful || outbox.Locked(err)
 			if w.Took += took; all {
-				w.Accepted = slices.DeleteFunc(w.Accepted, func(r *dispatch.Row) bool { return sets[r.Identity()] == set })
+				w.Accepted = slices.DeleteFunc(w.Accepted, func(r *engine.Row) bool { return sets[r.Identity()] == set })
 			}
 		}
 	}
