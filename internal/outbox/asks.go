@@ -24,6 +24,9 @@ type asks struct {
 // and nondeterministic collations call keys equal that brokers do not.
 func (m *mapping) keyHash() string {
 	id := sql.Quote(m.id.name) + "::text"
+	if !m.id.notNull {
+		id = "coalesce(" + id + ", '')"
+	}
 	if m.key == noKey {
 		return "hashtextextended(" + id + ", 0)"
 	}

@@ -69,7 +69,11 @@ func (t *Table) placeOf(p Position) [][]byte {
 	if t.mapping.order != t.mapping.id {
 		values = append(values, p.order)
 	}
-	return texts(append(values, p.id), p.IsZero())
+	parameters := texts(append(values, p.id), p.IsZero())
+	if p.nulls && t.mapping.order != t.mapping.id {
+		parameters[len(parameters)-2] = nil // nothing comes after it for certain
+	}
+	return parameters
 }
 
 // untilNextDue returns the time until the next row of any shard or destination becomes due, 0 if there is none.

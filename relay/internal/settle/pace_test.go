@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // slowTable takes some time for each row that it marks, as a table with a slow trigger does.
@@ -36,15 +36,15 @@ func TestStatementsFollowTheTimeOfARow(t *testing.T) {
 		table := &slowTable{each: 20 * time.Millisecond}
 		one := New(1, []Table{table}, nil, nil, func(int, error) {}).settler()
 		one.others = func() {}
-		rows := func(n int) (rows []*dispatch.Row) {
+		rows := func(n int) (rows []*engine.Row) {
 			for i := range n {
-				rows = append(rows, &dispatch.Row{Row: &outbox.Row{Position: outbox.At(int64(i), strconv.Itoa(i))}})
+				rows = append(rows, &engine.Row{Row: &outbox.Row{Position: outbox.At(int64(i), strconv.Itoa(i))}})
 			}
 			return rows
 		}
 		write := func(n int) time.Duration {
 			started := time.Now()
-			if err := one.write(t.Context(), &order{Outcome: dispatch.Outcome{Accepted: rows(n)}}); err != nil {
+			if err := one.write(t.Context(), &order{Outcome: engine.Outcome{Accepted: rows(n)}}); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(started)
