@@ -34,7 +34,7 @@ func TestStatementsFollowTheTimeOfARow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		table := &slowTable{each: 20 * time.Millisecond}
-		one := New(1, []Table{table}, nil, nil, func(int, error) {}).settler()
+		one := New(1, []Table{table}, nil, func(int, error) {}).settler()
 		one.others = func() {}
 		rows := func(n int) (rows []*engine.Row) {
 			for i := range n {
