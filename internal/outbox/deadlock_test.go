@@ -42,7 +42,8 @@ func TestMigrationsAreNoVictims(t *testing.T) {
 			deadlocks := 0
 			for range 150 {
 				_, err := s.Pool.Exec(t.Context(), "begin; lock table outbox_messages in share mode; select pg_sleep(0.005); "+
-					"alter table outbox_messages add column extra int; alter table outbox_messages drop column extra; commit", pgx.QueryExecModeSimpleProtocol)
+					"alter table outbox_messages add column extra int; alter table outbox_messages drop column extra; commit",
+					pgx.QueryExecModeSimpleProtocol)
 				if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "40P01" {
 					deadlocks++
 				} else if err != nil {

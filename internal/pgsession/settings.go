@@ -102,6 +102,8 @@ enable_tidscan = on
 const left = `
 # the table is looked up along it, and the table's triggers may depend on it; only pg_catalog is put first (session.sql)
 search_path
+# whose rights the session has, which the role that logs in may give up for another's; no server lists them
+role session_authorization
 # a service sets it when its disk is full; it is noticed before anything is published
 default_transaction_read_only
 # the state of the present transaction, which no role or database carries
@@ -140,8 +142,8 @@ allow_in_place_tablespaces allow_system_table_mods backtrace_functions commit_de
 debug_discard_caches dynamic_library_path event_triggers extension_control_path extension_destdir ignore_checksum_failure
 ignore_system_indexes lc_messages lo_compat_privileges log_connections log_disconnections log_duration log_error_verbosity
 log_executor_stats log_lock_failures log_lock_waits log_min_duration_sample log_min_duration_statement log_min_error_statement
-log_min_messages log_parameter_max_length log_parser_stats log_planner_stats log_replication_commands log_statement log_statement_sample_rate
-log_statement_stats log_temp_files log_transaction_sample_rate max_stack_depth post_auth_delay session_preload_libraries
+log_min_messages log_parameter_max_length log_parser_stats log_planner_stats log_replication_commands log_statement
+log_statement_sample_rate log_statement_stats log_temp_files log_transaction_sample_rate max_stack_depth post_auth_delay session_preload_libraries
 session_replication_role temp_file_limit track_activities track_cost_delay_timing track_counts track_functions track_io_timing
 track_wal_io_timing update_process_title wal_compression wal_consistency_checking wal_init_zero wal_recycle zero_damaged_pages
 `
