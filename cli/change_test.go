@@ -292,8 +292,8 @@ func TestPruneCommand(t *testing.T) {
 	}
 }
 
-// TestWhatOperatorsAreTold names, beside the number of rows, that retried rows are too old to be published, and that no row is deleted
-// for which a destination may wait that is not configured.
+// TestWhatOperatorsAreTold names, beside the number of rows, that retried rows are too old to be published, and that no
+// row is deleted for which a destination may wait that is not configured.
 func TestWhatOperatorsAreTold(t *testing.T) {
 	s, env := failedRows(t)
 	s.Exec(t, "update outbox_messages set last_error = 'expired: not relayed within 1h0m0s' where topic = 'topic1'")

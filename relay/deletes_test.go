@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A relay that deletes what it has relayed loses rows for which another deployment's destination waits. It relays nothing while the
-// table keeps the state of such a destination, and notices when its columns are added.
+// A relay that deletes what it has relayed loses rows for which another deployment's destination waits. It relays
+// nothing while the table keeps the state of such a destination, and notices when its columns are added.
 func TestDeletesNothingThatOthersWaitFor(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()

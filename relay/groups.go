@@ -34,8 +34,8 @@ func strangers(table *outbox.Table) (groups []owner.Stranger) {
 // other deployments may relay destinations that take them.
 func leavesRest(table *outbox.Table, v outbox.View) bool { return v.Rest && len(table.Strangers()) > 0 }
 
-// cannotPublish returns why this replica cannot publish to the destinations of a group: one that is not paused cannot be
-// used. Other replicas may be able to publish. Best-effort destinations count only among themselves.
+// cannotPublish returns why this replica cannot publish to the destinations of a group: one that is not paused cannot
+// be used. Other replicas may be able to publish. Best-effort destinations count only among themselves.
 func (r *Relay) cannotPublish(column string) error {
 	var errs []error
 	optional := r.optional(column)

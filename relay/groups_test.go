@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Twelve destinations with columns of their own are relayed by three relays, some destinations by two or all of them, while one relay
-// stops and comes again. Each destination gets each row once.
+// Twelve destinations with columns of their own are relayed by three relays, some destinations by two or all of them,
+// while one relay stops and comes again. Each destination gets each row once.
 func TestRelaysOfDifferentDestinations(t *testing.T) {
 	t.Parallel()
 	const destinations, rows = 12, 300

@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A best-effort destination that cannot be used keeps the relay neither from being ready nor from being drained, and its rows go when it
-// can be used again.
+// A best-effort destination that cannot be used keeps the relay neither from being ready nor from being drained, and
+// its rows go when it can be used again.
 func TestBestEffortDestination(t *testing.T) {
 	t.Parallel()
 	s, first, second := pgtest.New(t), publishertest.NewBroker(), publishertest.NewBroker()

@@ -154,8 +154,9 @@ func (p *Prune) noIndex(c outbox.Column) error {
 	return &NoIndexError{n.Table, how + n.Table + " (" + c.Name + ")" + where}
 }
 
-// done is the condition that every destination that is waited for has been done with a row for long enough; $2 is the cutoff. These are
-// the required ones, and for a row that none of them takes the best-effort ones. A row that no destination takes is kept.
+// done is the condition that every destination that is waited for has been done with a row for long enough; $2 is the
+// cutoff. These are the required ones, and for a row that none of them takes the best-effort ones. A row that no
+// destination takes is kept.
 func (p *Prune) done() string {
 	required, takers := p.doneAt(false)
 	optional, others := p.doneAt(true)
@@ -168,8 +169,8 @@ func (p *Prune) done() string {
 	return fmt.Sprintf("%s and (coalesce(%s, false) or %s and (%s))", required, takers, optional, others)
 }
 
-// doneAt is the condition that the required destinations, or the best-effort ones, have been done with a row for long enough, and the
-// condition that one of them takes it as it is inserted, empty if there is none.
+// doneAt is the condition that the required destinations, or the best-effort ones, have been done with a row for long
+// enough, and the condition that one of them takes it as it is inserted, empty if there is none.
 func (p *Prune) doneAt(optional bool) (done, takes string) {
 	var takers []string
 	all := []string{"true"}

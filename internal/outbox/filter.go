@@ -20,8 +20,9 @@ func (f Filter) Takes(topic string) bool {
 	return pattern.Takes(f.Topics, topic) && !slices.ContainsFunc(f.Before, earlier)
 }
 
-// condition expresses Takes in SQL. It uses constants only, like the predicate of an index. It leaves out earlier destinations that take
-// no topic of this one, so that it stays the same when such a destination is added, changed or moved.
+// condition expresses Takes in SQL. It uses constants only, like the predicate of an index. It leaves out earlier
+// destinations that take no topic of this one, so that it stays the same when such a destination is added, changed or
+// moved.
 func (f Filter) condition(topic *column) string {
 	text := pattern.Text(sql.Quote(topic.name))
 	condition := pattern.SQL(text, f.Topics)

@@ -43,8 +43,8 @@ func fits(pattern, topic string) bool {
 	return false
 }
 
-// TakesNone reports whether patterns are known to take no topic that earlier patterns leave: each topic is taken by one of
-// the earlier destinations, or excluded by the patterns themselves.
+// TakesNone reports whether patterns are known to take no topic that earlier patterns leave: each topic is taken by one
+// of the earlier destinations, or excluded by the patterns themselves.
 func TakesNone(patterns []string, earlier [][]string) bool {
 	own, excluded := split(patterns)
 	for _, pattern := range own {
@@ -75,8 +75,8 @@ func split(patterns []string) (included, excluded []string) {
 	return included, excluded
 }
 
-// anyCovers reports whether one of the patterns is known to match whatever another one matches. The other's * is matched by a
-// * only, so each text in its place is, too.
+// anyCovers reports whether one of the patterns is known to match whatever another one matches. The other's * is
+// matched by a * only, so each text in its place is, too.
 func anyCovers(patterns []string, other string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return fits(pattern, other) })
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// TestDeploymentForEachDestination runs a deployment for each of three destinations of one table, the last of which takes the topics b.*
-// only. Each row goes once to each destination that takes it, also while a replica is killed and one with two of the destinations comes
-// and goes. While nobody relays a destination, everybody says so, and nobody deletes its rows.
+// TestDeploymentForEachDestination runs a deployment for each of three destinations of one table, the last of which
+// takes the topics b.* only. Each row goes once to each destination that takes it, also while a replica is killed and
+// one with two of the destinations comes and goes. While nobody relays a destination, everybody says so, and nobody
+// deletes its rows.
 func TestDeploymentForEachDestination(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -70,7 +71,8 @@ func TestDeploymentForEachDestination(t *testing.T) {
 	}
 	code, out, _ := runCommand(t, with("orders"), "status", "--json")
 	var report operate.Report
-	if err := json.Unmarshal([]byte(out), &report); err != nil || code != 0 || !strings.Contains(strings.Join(report.Problems, " "), nobody+"mail") ||
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != 0 ||
+		!strings.Contains(strings.Join(report.Problems, " "), nobody+"mail") ||
 		report.Ownership.Owned != 32 || report.Ownership.Unowned != 16 || len(report.Ownership.Groups) != 3 {
 		t.Errorf("status: %d %s (%v)", code, out, err)
 	}
@@ -117,8 +119,8 @@ func without(env settings, prefix string) settings {
 	return rest
 }
 
-// TestDeploymentsThatDivideTheRowsDifferently: of two deployments whose destinations have the same columns and other topics, the second
-// stands by, is ready, and says why.
+// TestDeploymentsThatDivideTheRowsDifferently: of two deployments whose destinations have the same columns and other
+// topics, the second stands by, is ready, and says why.
 func TestDeploymentsThatDivideTheRowsDifferently(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -133,8 +135,8 @@ func TestDeploymentsThatDivideTheRowsDifferently(t *testing.T) {
 		_, body := some.get("/readyz?verbose")
 		return strings.Contains(body, why) && strings.Contains(some.Log(), why) && some.owns(0)
 	})
-	if d := doctor(t, append(env, "OUTBOX_DESTINATIONS=mail", "OUTBOX_DESTINATION_MAIL_TOPICS=b.*")); !d.says("warning", "replicas",
-		"a replica with these settings waits", "with the same names and topics") {
+	d := doctor(t, append(env, "OUTBOX_DESTINATIONS=mail", "OUTBOX_DESTINATION_MAIL_TOPICS=b.*"))
+	if !d.says("warning", "replicas", "a replica with these settings waits", "with the same names and topics") {
 		t.Errorf("doctor says %+v", d.worse())
 	}
 	outbox.insert("b.x", 0, 500, 20)

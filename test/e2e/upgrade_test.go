@@ -228,9 +228,9 @@ func owned(replicas ...*relay) int {
 	return sum
 }
 
-// TestUpgradeOfDestinations replaces a replica of an earlier version that relays two destinations with columns of their own, whose shards
-// it owns together, by deployments for each of them, and puts it back. Nothing is relayed side by side, nothing is lost, and no row
-// is delivered twice.
+// TestUpgradeOfDestinations replaces a replica of an earlier version that relays two destinations with columns of their
+// own, whose shards it owns together, by deployments for each of them, and puts it back. Nothing is relayed side by
+// side, nothing is lost, and no row is delivered twice.
 func TestUpgradeOfDestinations(t *testing.T) {
 	t.Parallel()
 	const commit = "1988c2f757e6c36966f386e0a1f0f8d0859a941d"
