@@ -189,6 +189,37 @@ func TestLateAcknowledgementsMakeNoCopies(t *testing.T) {
 	}
 }
 
+// A call may end before the time of its messages does, when the replica's ownership must be renewed. The next calls wait on.
+func TestShortCallsMakeNoCopies(t *testing.T) {
+	t.Parallel()
+	for _, core := range []bool{false, true} {
+		t.Run(fmt.Sprintf("core %t", core), func(t *testing.T) {
+			t.Parallel()
+			server := startServer(t, t.TempDir(), "")
+			createStream(t, "nats://"+server.address)
+			count := tap(t, "nats://"+server.address, "a.b")
+			p := open(t, nats.Config{Servers: []string{server.address}, Timeout: time.Minute, Core: core})
+			accepts(t, p, "a.c")
+			server.freeze(t, 4*time.Second)
+			all := hotRows("a.b", 20, 20)
+			for left, limit := all, timely(t); len(left) > 0; {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				var again []publisher.Message
+				for i, err := range p.Publish(ctx, left) {
+					if publisher.ClassOf(err) != publisher.Accepted {
+						again = append(again, left[i])
+					}
+				}
+				cancel()
+				if left = again; limit.Err() != nil {
+					t.Fatalf("%d messages are not accepted", len(left))
+				}
+			}
+			count.once(t, all)
+		})
+	}
+}
+
 // A server that is frozen for some seconds, with full buffers, gets each message once.
 func TestFrozenServerGetsNoCopies(t *testing.T) {
 	t.Parallel()

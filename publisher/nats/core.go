@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -28,7 +30,7 @@ func (l *lane) publishCore(ctx context.Context, messages []publisher.Message, er
 	}
 	stop := publisher.StopOf(ctx)
 	l.begin()
-	l.batch.limit = 0
+	l.batch.limit, l.batch.until = 0, time.Now().Add(l.link.timeout)
 	for i := range messages {
 		m := &messages[i]
 		key := string(m.Key)
@@ -41,6 +43,10 @@ func (l *lane) publishCore(ctx context.Context, messages []publisher.Message, er
 		}
 		if ctx.Err() != nil || stop.Closed() {
 			answer(int32(i), publisher.ErrNotAttempted)
+			continue
+		}
+		if kept, err := l.keptUnread(m); kept {
+			answer(int32(i), err)
 			continue
 		}
 		err := l.roomFor(ctx)
@@ -74,6 +80,9 @@ func (l *lane) confirm(ctx context.Context, messages []publisher.Message, p *par
 		return
 	}
 	denied, err := l.flush(ctx)
+	if err != nil && ctx.Err() != nil && !l.link.nc.IsClosed() {
+		l.keepUnread(ctx, messages, p.sent)
+	}
 	for _, i := range p.sent {
 		if _, refused := denied[messages[i].Topic]; refused {
 			answer(i, notPermitted(messages[i].Topic))
@@ -83,6 +92,52 @@ func (l *lane) confirm(ctx context.Context, messages []publisher.Message, p *par
 	}
 	p.sent = p.sent[:0]
 	clear(p.subjects)
+}
+
+// keepUnread keeps messages that the server has not confirmed to have read when the call ended, and waits for that.
+func (l *lane) keepUnread(ctx context.Context, messages []publisher.Message, sent []int32) {
+	link, before := l.link, l.link.nc.LastError()
+	var all []*kept
+	for _, i := range sent {
+		all = append(all, link.keeper.keep(&messages[i], messages[i].Topic, l.batch.until))
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), l.batch.until.Add(keptAfter))
+	link.mu.Lock()
+	link.users++
+	link.mu.Unlock()
+	go func() {
+		defer link.release()
+		defer cancel()
+		err := link.nc.FlushWithContext(ctx)
+		if last := link.nc.LastError(); err == nil && last != nil && !errors.Is(last, before) {
+			err = last // one of the messages may not be permitted
+		}
+		if err != nil {
+			link.keeper.lose(all, err)
+			return
+		}
+		for _, one := range all {
+			link.keeper.answered(one, &nats.Msg{})
+		}
+	}()
+}
+
+// keptUnread returns the answer for a message that an earlier call has sent, if it is kept.
+func (l *lane) keptUnread(m *publisher.Message) (kept bool, err error) {
+	one := l.link.keeper.adopt(m, nil, func() string { return "" })
+	if one == nil {
+		return false, nil
+	}
+	answer, over := l.link.keeper.look(one, time.Now())
+	if answer == nil && over == nil {
+		return true, publisher.UnavailableError(publisher.ScopeDestination, "no answer",
+			"NATS server %s has not confirmed yet that it read the message", l.link.server.address)
+	}
+	if l.link.keeper.forget(one); over != nil {
+		over = publisher.AmbiguousError("no answer", "sent to NATS server %s, which has not confirmed that it read it: %w",
+			l.link.server.address, over)
+	}
+	return true, over
 }
 
 // roomFor waits until the connection's queue has room.

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -19,15 +20,26 @@ func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs [
 	b := &l.batch
 	b.begin(messages, errs)
 	l.run.clear()
-	b.stop, b.until = publisher.StopOf(ctx), time.Now().Add(keptWithout)
-	if deadline, ok := ctx.Deadline(); ok {
+	b.stop, b.until = publisher.StopOf(ctx), time.Now().Add(l.link.timeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.After(b.until) {
 		b.until = deadline
 	}
 	unanswered, unsent := l.exchange(ctx, b)
-	settled := b.waiting == len(b.adopted) && len(l.parked) == 0
+	earlier := maps.Clone(b.adopted)
+	if ctx.Err() != nil && !l.link.nc.IsClosed() { // the call may have had less time than the messages have
+		l.keepSent(b, func(subject string) (string, bool) {
+			if s := l.link.streams.find(subject); s != nil && s.name != "" {
+				return s.name, true
+			}
+			return subject, true
+		})
+	}
+	for _, one := range b.adopted {
+		l.link.keeper.leave(one)
+	}
+	settled := b.waiting == len(earlier) && len(l.parked) == 0
 	b.finish(unsent, func(i int32) error {
-		if one := b.adopted[i]; one != nil {
-			l.link.keeper.leave(one)
+		if earlier[i] != nil {
 			return l.stillWaits(b.messages[i].Topic, unsent)
 		}
 		return unanswered(b.messages[i].Topic)

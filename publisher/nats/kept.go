@@ -17,11 +17,11 @@ import (
 
 // If a stream does not acknowledge a message for a moment, the call gives the message up, so that other messages do not
 // wait for it. The message is still on its way. Its acknowledgement is therefore kept: the next call that publishes the
-// message waits for it instead of sending a copy, until the time that the first call had is over.
+// message waits for it instead of sending a copy, until Config.Timeout is over.
 
 const (
-	// keptWithout is how long the acknowledgement of a message is waited for if the call that sent it had no deadline.
-	keptWithout = 10 * time.Second
+	// defaultTimeout is Config.Timeout if it is not set.
+	defaultTimeout = 10 * time.Second
 	// keptAfter is how long after its deadline a message is remembered, in case its acknowledgement comes late.
 	keptAfter = time.Minute
 )

@@ -114,27 +114,37 @@ func (l *lane) abandon(b *batch, name string, names map[string]string, silent ti
 			b.late.gone[subject] = l.stillWaits(subject, b.unanswered(l.link.server, why))
 		}
 	}
-	run := l.run
+	l.keepSent(b, func(subject string) (string, bool) { return name, names[subject] == name })
 	for i := range b.state {
-		m := &b.messages[i]
-		if b.state[i] != sent || names[m.Topic] != name {
-			continue
+		if b.state[i] == sent && names[b.messages[i].Topic] == name {
+			b.answer(int32(i), b.late.gone[b.messages[i].Topic])
 		}
-		if one := b.adopted[int32(i)]; one != nil {
-			l.link.keeper.leave(one)
-			delete(b.adopted, int32(i))
-		} else {
-			one = l.link.keeper.keep(m, name, b.until)
-			at := int32(i)
-			if run.id != "" && slices.Contains(run.messages, at) {
-				one.run, at = run.id, run.last()
-				l.run.id = ""
-			}
-			l.park(at, one)
-		}
-		b.answer(int32(i), b.late.gone[m.Topic])
 	}
 	l.run.hot = slices.DeleteFunc(l.run.hot, func(i int32) bool { return l.passOver(b, i) })
+}
+
+// keepSent keeps the messages that were sent and not answered, of the subjects for which the function returns the name of
+// a stream.
+func (l *lane) keepSent(b *batch, of func(subject string) (stream string, ok bool)) {
+	run := l.run
+	for i := range b.state {
+		m, at := &b.messages[i], int32(i)
+		stream, ok := of(m.Topic)
+		if b.state[i] != sent || !ok {
+			continue
+		}
+		if one := b.adopted[at]; one != nil {
+			l.link.keeper.leave(one)
+			delete(b.adopted, at)
+			continue
+		}
+		one := l.link.keeper.keep(m, stream, b.until)
+		if run.id != "" && slices.Contains(run.messages, at) {
+			one.run, at = run.id, run.last()
+			l.run.id = ""
+		}
+		l.park(at, one)
+	}
 }
 
 // stillWaits is the answer for messages of a stream that was given up. Those that were sent are kept.

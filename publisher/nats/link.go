@@ -33,6 +33,7 @@ type link struct {
 
 	streams  streams
 	patience time.Duration // see firstPatience
+	timeout  time.Duration // see Config.Timeout
 	keeper   *keeper
 	limits   chan<- limitQuestion
 	silence  atomic.Pointer[silence] // nil while the server answers, as far as is known

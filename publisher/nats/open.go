@@ -39,7 +39,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	}
 	l := &link{
 		server: s, names: p.names, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
-		patience: p.patience, keeper: p.keeper, limits: p.limits,
+		patience: p.patience, timeout: p.config.Timeout, keeper: p.keeper, limits: p.limits,
 		auth: auth, closed: make(chan struct{}), unused: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
 		inboxes: inboxes(p.config.InboxPrefix), api: apiPrefix(p.config.Domain),
 	}

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -47,6 +48,9 @@ type Config struct {
 	SettingName func(field string) string
 	// Dial opens connections; nil means that of a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Timeout is how long the acknowledgement of a message is waited for, in one call or several, before the message is
+	// sent again; the default is ten seconds.
+	Timeout time.Duration
 	// Logger gets one line for each change of the connection's state; nil logs nothing.
 	Logger *slog.Logger
 }
@@ -94,6 +98,7 @@ func New(config Config) (*Publisher, error) {
 	if config.Dial == nil {
 		config.Dial = new(net.Dialer).DialContext
 	}
+	config.Timeout = cmp.Or(config.Timeout, defaultTimeout)
 	logger := config.Logger
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
