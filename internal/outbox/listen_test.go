@@ -96,7 +96,7 @@ func TestListenerReportsEachEnd(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		eventually(t, "listening", l.Up)
 		s.Exec(t, "select pg_terminate_backend($1)", int(pid.Load()))
-		eventually(t, "the loss is logged", func() bool { return strings.Count(log.String(), "not listening") == n })
+		eventually(t, "the loss is logged", func() bool { return strings.Count(log.String(), "cannot listen") == n })
 	}
 }
 
