@@ -14,7 +14,9 @@ const ignored = "keepalives keepalives_idle keepalives_interval keepalives_count
 // Unknown returns the parameters of a connection, from its URL or the environment, that are neither settings of PostgreSQL nor words of
 // its clients: those of another program's driver, or spelling mistakes. A server would refuse each connection because of them.
 func Unknown(parameters map[string]string) []string {
-	known := append(strings.Fields(ignored), "options", "description_cache_capacity", "statement_cache_capacity", "default_query_exec_mode")
+	// pg_settings does not list role and session_authorization, which a connection may set as well.
+	known := append(strings.Fields(ignored), "role", "session_authorization", "options",
+		"description_cache_capacity", "statement_cache_capacity", "default_query_exec_mode")
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(parameters)), func(name string) bool {
 		harmless := name == "gssencmode" && parameters[name] != "require"
 		return harmless || slices.Contains(known, name) || strings.HasPrefix(name, "pool_") || Decided(name)
