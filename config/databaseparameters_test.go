@@ -16,7 +16,9 @@ func TestDatabaseParameters(t *testing.T) {
 		url + "gssencmode=disable&fallback_application_name=x&options=-c%20jit%3Doff&pool_max_conns=3":  nil,
 		url + "statement_timeout=5s&DateStyle=German&search_path=a,b&role=o&app.tenant=7&lc_messages=C": nil,
 		"host=db user=u password=hush dbname=d keepalives=1":                                            nil,
-		url + "schema=hush&connection_limit=1&pgbouncer=true":                                           {"connection_limit, pgbouncer, schema", "driver"},
+		url + "schema=hush&connection_limit=1&pgbouncer=true": {
+			"connection_limit, pgbouncer, schema", "driver",
+		},
 		url + "gssencmode=require":                               {"gssencmode"},
 		url + "serach_path=hush":                                 {"serach_path"},
 		"host=db user=u password=hush dbname=d conect_timeout=3": {"conect_timeout"},

@@ -146,7 +146,8 @@ func TestPlansWithPrioritiesBesideAnotherIndex(t *testing.T) {
 	some := Most{Rows: 100, Bytes: 1 << 20, First: 1 << 20}
 	tail(t, table, TailQuery{Most: some}) // planned while the table is empty
 	for _, state := range []string{"no statistics", "statistics", "more rows than they say"} {
-		s.Exec(t, "insert into outbox_messages (topic, key, payload, priority) select 't', 'k' || i % 5, '{}', i % 3 from generate_series(1, 10000) i")
+		s.Exec(t, "insert into outbox_messages (topic, key, payload, priority) "+
+			"select 't', 'k' || i % 5, '{}', i % 3 from generate_series(1, 10000) i")
 		if state == "statistics" {
 			s.Exec(t, "analyze outbox_messages")
 		}

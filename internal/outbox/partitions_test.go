@@ -16,11 +16,13 @@ func dailyTable(t *testing.T, s *pgtest.Schema, days int) {
 	t.Helper()
 	s.Exec(t, sql.Partitioned(messages, nil, "false"))
 	s.Exec(t, fmt.Sprintf(`do $$ begin for i in 1..%d loop
-		execute format('create table past_%%s partition of outbox_messages for values from (%%L) to (%%L)', i, current_date - i, current_date - i + 1);
+		execute format('create table past_%%s partition of outbox_messages for values from (%%L) to (%%L)',
+			i, current_date - i, current_date - i + 1);
 		end loop; end $$`, days))
 }
 
-const insertDaysAgo = "insert into outbox_messages (topic, key, payload, inserted_at) values ('t', 'k', '{}', now() - $1::int * interval '1 day')"
+const insertDaysAgo = "insert into outbox_messages (topic, key, payload, inserted_at) " +
+	"values ('t', 'k', '{}', now() - $1::int * interval '1 day')"
 
 // Reads and writes of a table with a partition for each day open those of the present and those with pending rows, and no others.
 func TestStatementsNameFewPartitions(t *testing.T) {

@@ -318,8 +318,8 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 		return identities, nil, nil
 	}
 	which, asRead, version := array(t.rowOID, identities), array(oidInt8, attempts), array(oidXID, versions)
-	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.refuseLock()}, t.refuse, which, asRead, array(oidInt8, next), array(oidText, texts),
-		array(oidBool, failed), version)
+	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.refuseLock()}, t.refuse,
+		which, asRead, array(oidInt8, next), array(oidText, texts), array(oidBool, failed), version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}

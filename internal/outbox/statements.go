@@ -79,7 +79,8 @@ func (t *Table) prepareSettling(d description) {
 	if !t.relation.writers { // the role may not read which version a row is
 		asRead = " and %[1]s::xid[] is null"
 	}
-	d = d.with("partitions", t.relation.partitionMark(), "as_read", fmt.Sprintf(asRead, "$2"), "as_read_here", fmt.Sprintf(asRead, "$3"), "version", t.version())
+	d = d.with("partitions", t.relation.partitionMark(), "version", t.version(),
+		"as_read", fmt.Sprintf(asRead, "$2"), "as_read_here", fmt.Sprintf(asRead, "$3"))
 	if t.marks != nil {
 		t.marks = d
 	}

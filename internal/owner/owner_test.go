@@ -80,10 +80,13 @@ func (o *tested) run(t *testing.T, groups ...*Group) (stop func()) {
 	return stop
 }
 
-// await waits until the state meets a condition.
-func await(t *testing.T, o interface {
+// stater is an owner, or the part of one that a group has.
+type stater interface {
 	State() (State, <-chan struct{})
-}, what string, want func(State) bool) State {
+}
+
+// await waits until the state meets a condition.
+func await(t *testing.T, o stater, what string, want func(State) bool) State {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
 	for {

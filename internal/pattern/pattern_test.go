@@ -88,8 +88,14 @@ func TestMayMeet(t *testing.T) {
 		a, b  string
 		meets bool
 	}{
-		{"order.*", "mail.*", false}, {"order.*", "order.new.*", true}, {"order.*", "*", true}, {"order", "orders", true},
-		{"order.*,mail.a", "mail.*", true}, {"*.a", "b.*", true}, {"!x.*", "order.*", true}, {"a", "b,c", false},
+		{"order.*", "mail.*", false},
+		{"order.*", "order.new.*", true},
+		{"order.*", "*", true},
+		{"order", "orders", true},
+		{"order.*,mail.a", "mail.*", true},
+		{"*.a", "b.*", true},
+		{"!x.*", "order.*", true},
+		{"a", "b,c", false},
 	} {
 		a, b := strings.Split(c.a, ","), strings.Split(c.b, ",")
 		if MayMeet(a, b) != c.meets || MayMeet(b, a) != c.meets {

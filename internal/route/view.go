@@ -19,7 +19,8 @@ func Views(routes []*Route) []outbox.View {
 // view returns one destination's view of the table.
 func view(routes []*Route, to *Route) outbox.View {
 	v := outbox.View{
-		Name: to.Name, Rest: to.Rest, Optional: to.Optional, Columns: to.Columns, BlockFailed: to.BlockFailed, Expires: to.Expires, Names: to.Names,
+		Name: to.Name, Rest: to.Rest, Optional: to.Optional, Columns: to.Columns, BlockFailed: to.BlockFailed,
+		Expires: to.Expires, Names: to.Names,
 		Filter: outbox.Filter{Topics: to.Topics}, Encoded: to.Encoding != EncodingNone, Extra: to.extra(),
 	}
 	for _, d := range routes {

@@ -161,8 +161,8 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	o.Accepted, rejected.Accepted = o.split(Unwritable)
 	if e.rejected.keep(rejected, o.Why, now.Add(rejectedPause)) && len(rejected.Accepted) > 0 {
 		e.Logger.Error("rows are published and cannot be marked, since the table does not take the change; "+
-			"they are kept in memory and tried again, and a restart publishes them again", "rows", e.rejected.rows(), "id", rejected.Accepted[0].Message.ID,
-			"topic", rejected.Accepted[0].Message.Topic, "error", o.Why)
+			"they are kept in memory and tried again, and a restart publishes them again",
+			"rows", e.rejected.rows(), "id", rejected.Accepted[0].Message.ID, "topic", rejected.Accepted[0].Message.Topic, "error", o.Why)
 	}
 	switch u := &e.rejected; {
 	case rejected.Number() > 0:
