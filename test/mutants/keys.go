@@ -103,7 +103,7 @@ var keys = []mutant{
 		breaks: "of a closed key nothing is queued but what reads of its own bring",
 		file:   "relay/internal/engine/keys.go",
 		old:    "	k.queue, k.rows, k.low",
-		new:    "	k.rows, k.low",
+		new:    "	_, k.rows, k.low",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},
 	{
