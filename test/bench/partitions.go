@@ -34,7 +34,7 @@ func partitionsStudy(ctx context.Context, l *lab, r *report) error {
 	found := map[int][][]statementCost{}
 	for round := range l.rounds {
 		for _, days := range append([]int{0}, dayCounts...) {
-			costs, err := measureStatements(ctx, l, days)
+			costs, err := measureStatements(ctx, days)
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func partitionsStudy(ctx context.Context, l *lab, r *report) error {
 
 // measureStatements measures on a table of some thousand relayed rows that are spread over a number of days; 0 is a table without
 // partitions.
-func measureStatements(ctx context.Context, l *lab, days int) (costs []statementCost, err error) {
+func measureStatements(ctx context.Context, days int) (costs []statementCost, err error) {
 	address, err := endpoint("TEST_DATABASE_URL")
 	if err != nil {
 		return nil, err
@@ -91,7 +91,8 @@ func measureStatements(ctx context.Context, l *lab, days int) (costs []statement
 			end loop; end $$;`, days-15) // the script makes today's and those of the next 14 days
 	}
 	const fill = `insert into outbox_messages (topic, key, payload, inserted_at, relayed_at)
-		select 't', 'k' || i %% 1000, jsonb_build_object('pad', repeat('x', 400)), now() - %s * interval '1 day', %s from generate_series(1, %d) i;`
+		select 't', 'k' || i %% 1000, jsonb_build_object('pad', repeat('x', 400)), now() - %s * interval '1 day', %s
+		from generate_series(1, %d) i;`
 	spread := strconv.Itoa(0)
 	if days > 0 {
 		spread = fmt.Sprintf("(i %% %d)", days-15)
