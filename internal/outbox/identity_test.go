@@ -165,6 +165,9 @@ func TestIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, plan := range plans.take() {
+				if strings.Contains(plan, "Query Text: explain") { // takes the lock, and goes over no row
+					continue
+				}
 				found := strings.Contains(plan, "Tid Scan on") || strings.Contains(plan, "Index Cond: (id = ANY")
 				if strings.Contains(plan, "Update on") && (!found || strings.Contains(plan, "Seq Scan on o")) { // not an empty child's
 					t.Errorf("plan:\n%s", plan)
