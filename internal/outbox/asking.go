@@ -121,6 +121,7 @@ func (t *Table) askOnce(
 
 // decodeAsked decodes one row of an answer.
 func (t *Table) decodeAsked(row *Row, values [][]byte, each int64, memory *arena) {
+	row.view = t
 	row.After = values[atAfter][0] != 0
 	if v := values[atHash]; v != nil { // null without key and id
 		row.Hash = binary.BigEndian.Uint64(v)

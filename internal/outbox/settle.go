@@ -96,12 +96,16 @@ func (t *Table) reread(ctx context.Context, changed []*Row, last bool, problems 
 	if len(changed) == 0 {
 		return nil, nil
 	}
-	of, ids := make(map[string]*Row, len(changed)), make([]string, 0, len(changed))
+	of, ids := make(map[string]*Row, len(changed)), map[*Table][]string{}
 	for _, r := range changed {
-		of[r.Identity()], ids = r, append(ids, r.ID())
+		of[r.Identity()], ids[r.view] = r, append(ids[r.view], r.ID())
 	}
-	if !last {
-		if err := t.readByID(ctx, ids, func(row *Row) {
+	for view, ids := range ids {
+		if last {
+			break
+		}
+		// Destinations that share columns are settled together, and each sees the table in a way of its own.
+		if err := cmp.Or(view, t).readByID(ctx, ids, func(row *Row) {
 			if r := of[row.Identity()]; r != nil && r.Same(row) {
 				now := *r
 				now.version, now.place = row.version, row.place
