@@ -68,7 +68,8 @@ func TestIndexes(t *testing.T) {
 			}
 			check("as it is", c.useful, c.failed)
 			for _, sample := range claimed(t, "TestSQL") {
-				if strings.HasPrefix(sample.text, "create index") {
+				keyed := strings.Contains(sample.text, "hashtextextended") // these tables have no key
+				if strings.HasPrefix(sample.text, "create index") && !keyed {
 					s.Exec(t, sample.text)
 				}
 			}
