@@ -123,10 +123,10 @@ func TestOneRowManyDestinations(t *testing.T) {
 			wantDead[n] = 2
 		}
 	}
-	await(t, "they have failed again", func() bool { return len(nats.received(t, dead)) == rows/10+10 })
 	await(t, "nothing is left", func() bool {
 		return outbox.count("dead_relayed_at is null and failed_at is not null or failed_at is null and relayed_at is null") == 0
 	})
+	await(t, "they have failed again", func() bool { return len(nats.received(t, dead)) == rows/10+10 })
 	check("then")
 	r.stop()
 	if wrong, sum := verified(t, env, 0, "--destination", "notice"); len(wrong) != 0 || sum.Rows != rows*9/10 {

@@ -132,8 +132,10 @@ func TestDoctorDestinations(t *testing.T) {
 	d := doctor(t, outbox.env(k.url(), "OUTBOX_DESTINATIONS=k,n", "OUTBOX_DESTINATION_K_TOPICS="+ours+"-k",
 		"OUTBOX_DESTINATION_N_TOPICS="+ours+"-n",
 		"OUTBOX_DESTINATION_N_PUBLISH_URL="+n.url(), "OUTBOX_DESTINATION_K_TOPIC={topic}.x"))
-	if d.Errors != 1 || !slices.ContainsFunc(d.errors(),
-		func(f finding) bool { return f.Destination == "n" && strings.Contains(f.Subject+f.Found, ours+"-n") }) {
+	// It is a warning where the account has streams, since it may map the subject to one of them.
+	if d.Errors > 1 || !slices.ContainsFunc(d.Findings, func(f finding) bool {
+		return f.Severity != "ok" && f.Destination == "n" && strings.Contains(f.Subject+f.Found, ours+"-n")
+	}) {
 		t.Errorf("%+v", d.errors())
 	}
 	if !d.says("ok", "topic", ours+"-k.x") || !d.says("warning", "topic", ours+"-lost", "no destination takes this topic") {
