@@ -32,8 +32,11 @@ const (
 // sweepDue returns when the next page is to be read, or the next sweep begins, if there is room for what it finds.
 func (e *Engine) sweepDue() (at time.Time, ok bool) {
 	s := &e.sweep
+	// A tail that begins at the very beginning misses nothing. One that begins at a low watermark does, even if it has not
+	// met a row since its last new beginning.
+	whole := e.tail.cursor.IsZero() && e.tail.low == nil && !e.waits.jammed
 	switch {
-	case e.tail.cursor.IsZero() && !e.waits.jammed || e.closed >= e.room(true) || len(e.gone) >= e.Limits.Rows:
+	case whole || e.closed >= e.room(true) || len(e.gone) >= e.Limits.Rows:
 		return at, false
 	case s.on || s.asked:
 		return at, true
