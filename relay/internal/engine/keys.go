@@ -119,18 +119,21 @@ func (e *Engine) shut(k *key, s state) {
 	e.enter(k, s)
 }
 
-// rest closes a key until a time. If there is no room to remember it, it waits for room instead. Keys that were tried
-// in vain may take three quarters of the room, and give their places up to others that wait for room.
+// rest closes a key until a time, when it is read from its beginning.
 func (e *Engine) rest(k *key, c Cause, due time.Time) {
 	e.shut(k, resting)
+	e.restIn(k, c, due)
+}
+
+// restIn makes a key that is closed already rest, if there is room to remember it; else it waits for room. Keys that
+// were tried in vain may take three quarters of the room, and give their places up to others that wait for room.
+func (e *Engine) restIn(k *key, c Cause, due time.Time) {
 	vain := k.tries > 0 || k.refused > 0
 	if e.closed > e.room(vain) || vain && e.waits.lack > 0 {
 		e.wait(k, nil)
 		return
 	}
-	k.until, k.cause = due, c
-	e.held[c]++
-	e.resting.Set(k)
+	e.until(k, c, due)
 }
 
 // room returns how many keys may be closed at a time.
@@ -178,6 +181,9 @@ func (e *Engine) keysDue() (at time.Time, ok bool) {
 	if len(e.resting) == 0 || len(e.gone) >= e.Limits.Rows || e.freeRows(0) <= 0 {
 		return at, false
 	}
+	if bytes, _ := e.freeBytes(Keys, e.reads.wants); bytes == 0 {
+		return at, false
+	}
 	return later(e.resting[0].until, e.resume), true
 }
 
@@ -198,6 +204,8 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	}
 	due := e.resting[0].due
 	r.keys = outbox.KeysQuery{Due: due, Blocked: e.blocks}
+	r.bytes, r.keys.First = e.freeBytes(Keys, e.reads.wants)
+	r.keys.Bytes = r.bytes
 	var others []*key // of the other kind
 	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(r.asked) < most && room > 0 {
 		k := e.resting[0]
@@ -247,6 +255,12 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 // meanwhile, then everything that the read saw is in flight, and what it did not see comes after the tail's next page
 // began: the key is open.
 func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fresh int) {
+	if len(page.Rows) == 0 && !page.All {
+		// The other keys have taken all of the read's room, which says nothing about this one. It is asked for again as
+		// it was, before those that have become due since, with few rows, and goes on trying its hold.
+		e.again(k, k.until)
+		return 0
+	}
 	all := page.All && !k.missed
 	for i := range page.Rows {
 		row := &page.Rows[i]
@@ -287,9 +301,11 @@ func (e *Engine) further(k *key, at time.Time) {
 }
 
 // again makes a key rest that keeps its place.
-func (e *Engine) again(k *key, at time.Time) {
+func (e *Engine) again(k *key, at time.Time) { e.until(k, causeOrder, at) }
+
+func (e *Engine) until(k *key, c Cause, at time.Time) {
 	e.enter(k, resting)
-	k.until, k.cause = at, causeOrder
-	e.held[causeOrder]++
+	k.until, k.cause = at, c
+	e.held[c]++
 	e.resting.Set(k)
 }

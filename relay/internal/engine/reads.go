@@ -231,15 +231,7 @@ func (e *Engine) least() int {
 func (e *Engine) query(kind Kind, now time.Time) *Read {
 	switch kind {
 	case Keys:
-		r := e.readKeys(now)
-		if r.bytes, r.keys.First = e.freeBytes(Keys, e.reads.wants); r.bytes == 0 {
-			for _, k := range r.asked {
-				e.again(k, now.Add(shortRest))
-			}
-			return nil
-		}
-		r.keys.Bytes = r.bytes
-		return r
+		return e.readKeys(now)
 	case Sweep:
 		return e.readSweep()
 	case Failed:

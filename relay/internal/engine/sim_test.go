@@ -30,6 +30,7 @@ type sim struct {
 	faults   []string
 	log      func(format string, args ...any) // nil for none
 	healed   bool
+	reads    [kinds]int // reads so far
 
 	locks map[string]bool // keys whose writer is open
 	ids   int

@@ -169,6 +169,7 @@ func (p *simReplica) settle(o Outcome) {
 var errSim = errors.New("the read has failed")
 
 func (p *simReplica) read(r *Read) {
+	p.reads[r.Kind]++
 	var fails error
 	if p.readFaults && !p.healed && p.one(12) {
 		fails = errSim

@@ -2,10 +2,10 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"hash/fnv"
 	"slices"
 	"sort"
+	"strconv"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -219,7 +219,7 @@ func (t *simTable) read(r *simRow) outbox.Row {
 	row := outbox.Row{
 		Message:  publisher.Message{ID: r.id, Topic: r.topic, Payload: make([]byte, r.size)},
 		Position: r.position(), Shard: r.shard, Attempt: r.attempt, Hash: t.hash(r), Writer: t.writer(r), After: true,
-		Delayed: r.available > 0 && t.delays, Timed: r.available > 0, Extra: []string{fmt.Sprint(r.version), fmt.Sprint(r.content)},
+		Delayed: r.available > 0 && t.delays, Timed: r.available > 0, Extra: []string{strconv.Itoa(r.version), strconv.Itoa(r.content)},
 	}
 	if r.keyed {
 		row.Message.Key = []byte(r.key)
@@ -262,19 +262,20 @@ func (t *simTable) Tail(_ context.Context, q outbox.TailQuery) (outbox.TailPage,
 		if !t.isDue(r, q.Due) || q.Shards != nil && !slices.Contains(q.Shards, r.shard) {
 			continue
 		}
-		row := t.read(r)
+		position := r.position()
 		if q.Due {
-			row.Position = outbox.At(int64(r.available), r.id)
+			position = outbox.At(int64(r.available), r.id)
 		}
-		row.After = q.After.IsZero() || q.After.Before(row.Position)
-		switch {
-		case !row.After && (q.Seen == nil || q.Low != nil && r.order < min(*q.Low, q.After.Ordinal)):
-			continue
-		case !row.After && q.Seen.Certain(row.Writer, t.exact, &p.Visible) && r.available <= q.Seen.Now.Sub(simStart):
-			t.visited++
+		after := q.After.IsZero() || q.After.Before(position)
+		if !after && (q.Seen == nil || q.Low != nil && r.order < min(*q.Low, q.After.Ordinal)) {
 			continue
 		}
 		t.visited++
+		if !after && q.Seen.Certain(t.writer(r), t.exact, &p.Visible) && r.available <= q.Seen.Now.Sub(simStart) {
+			continue
+		}
+		row := t.read(r)
+		row.Position, row.After = position, after
 		if !fits(&q.Most, len(p.Rows), bytes, &row) {
 			if p.Full = true; len(p.Rows) == 0 {
 				p.Wants = simSize(&row)
@@ -369,7 +370,7 @@ func (t *simTable) mark(r *Row, xid uint64) (Effect, bool) {
 		return 0, false
 	case row.guarded:
 		return Unwritable, true
-	case r.Extra[1] != fmt.Sprint(row.content):
+	case r.Extra[1] != strconv.Itoa(row.content):
 		return Rewritten, true
 	}
 	row.xmin, row.status = xid, relayed
@@ -378,7 +379,7 @@ func (t *simTable) mark(r *Row, xid uint64) (Effect, bool) {
 	if row.sent == 0 && !row.touched {
 		t.faultf("%s was marked and never delivered", row.id)
 	}
-	if !row.sentAs[r.Extra[1]] && !row.touched || row.touched && row.sent > 0 && !row.sentAs[fmt.Sprint(row.content)] {
+	if !row.sentAs[r.Extra[1]] && !row.touched || row.touched && row.sent > 0 && !row.sentAs[strconv.Itoa(row.content)] {
 		t.faultf("%s was marked and not delivered as it is", row.id)
 	}
 	return 0, false

@@ -316,9 +316,11 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 	case x.Failed && written && e.blocks && !k.keyless:
 		e.reopen(k)
 		e.block(k.hash, k.shard)
+	case x.Failed && written && k.keyless: // nothing is left of it
+		e.reopen(k)
 	case x.Failed && written, !written && effect != Unwritable:
 		k.refused = 0
-		e.again(k, now)
+		e.restIn(k, causeOrder, now)
 	case spent, effect == Unwritable: // the row would have failed, but the table cannot record it
 		e.rest(k, CauseFailed, now.Add(to.BackoffMax))
 	default:
