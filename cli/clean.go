@@ -10,7 +10,7 @@ import (
 
 // newCleaner makes the cleaner that deletes old rows while the relay runs.
 func newCleaner(c *config.Config, a *assembly, logger *slog.Logger) (*operate.Cleaner, error) {
-	settings, err := rowsOnly(a.config, false)
+	settings, _, err := rowsOnly(c, false)
 	return &operate.Cleaner{
 		Connect: a.config.Connect, After: c.PruneAfter, Logger: logger,
 		Open: func(ctx context.Context) (*operate.Outbox, error) {

@@ -78,7 +78,7 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	if err != nil {
 		return nil, nil, err
 	}
-	plan, routes, err := a.config.Plan()
+	plan, routes, err := planOf(c)
 	if err != nil {
 		return nil, nil, errors.Join(err, a.close())
 	}

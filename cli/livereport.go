@@ -9,6 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 )
 
@@ -24,13 +25,18 @@ type liveReport struct {
 	mu      sync.Mutex
 	table   operate.Report
 	trouble error
-	due     time.Time     // earliest time of the next query
-	asking  chan struct{} // closed at the end of the query in progress; nil without one
-	ended   bool          // no query begins any more
+
+	views []*outbox.Table // the table as each destination sees it; touched only by the query in progress
+	old   time.Time       // when to open the table again, which may have changed
+
+	due    time.Time     // earliest time of the next query
+	asking chan struct{} // closed at the end of the query in progress; nil without one
+	ended  bool          // no query begins any more
 }
 
 const (
 	reportTimeout = time.Second // bounds one query
+	reportOpen    = time.Minute // how long an open table is used
 	reportEvery   = time.Second
 	reportRest    = 20                    // multiple of a query's duration
 	reportOld     = 10 * time.Second      // age after which the last answer is no longer given while the next query runs
@@ -124,7 +130,13 @@ func (l *liveReport) ask(ctx context.Context) (report operate.Report, err error)
 		}
 	}()
 	r, o := l.unknown(), operate.Outbox{Pool: l.assembly.pool, Shards: l.config.Shards}
-	for i, table := range l.assembly.Tables() {
+	l.open(ctx)
+	defer func() {
+		if err != nil { // the table may have changed
+			l.views = nil
+		}
+	}()
+	for i, table := range l.views {
 		if name := l.config.Destinations[i].Name; table != nil {
 			o.Views = append(o.Views, operate.View{Destination: name, Table: table})
 		} else {
@@ -144,6 +156,26 @@ func (l *liveReport) ask(ctx context.Context) (report operate.Report, err error)
 	}
 	found.Destinations = r.Destinations
 	return found, err
+}
+
+// open opens the table unless it has been opened a moment ago. If that fails, nothing is open: the checks say why.
+func (l *liveReport) open(ctx context.Context) {
+	if l.views != nil && time.Now().Before(l.old) {
+		return
+	}
+	l.views, l.old = nil, time.Now().Add(reportOpen)
+	settings, _, err := rowsOnly(l.config, false)
+	if err != nil {
+		return
+	}
+	found, err := outbox.Open(ctx, l.assembly.pool, settings)
+	if err != nil {
+		return
+	}
+	for _, v := range settings.Views {
+		view, _ := found.For(v) // nil if the table lacks the destination's columns
+		l.views = append(l.views, view)
+	}
 }
 
 // unknown is the report while nothing is known about the table.
@@ -192,7 +224,7 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 		}
 		holdPaused(d)
 		for _, h := range state.Holds {
-			hold := operate.Hold{Reason: h.Reason, What: h.What, Topics: append([]string{}, h.Topics...), Error: h.Error(), Since: h.Since.UTC()}
+			hold := operate.Hold{Reason: h.Reason, What: h.What, Topics: append([]string{}, h.Topics...), Error: h.Answer, Since: h.Since.UTC()}
 			if !details {
 				hold.What, hold.Error = h.Kind, withheld
 			}

@@ -15,10 +15,10 @@ import (
 
 // Main runs the program: it executes the command that the arguments name, stops it at the first stop signal, and exits with its
 // status. The options add brokers to those that the relay supports.
-func Main(options ...func(*program)) {
+func Main(options ...Option) {
 	p := &program{schemes: map[string]opener{}}
-	for _, add := range options {
-		add(p)
+	for _, o := range options {
+		p.schemes[o.scheme] = o.open
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
@@ -27,14 +27,20 @@ func Main(options ...func(*program)) {
 	os.Exit(p.execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
+// An Option adds a broker to the program; see [Scheme].
+type Option struct {
+	scheme string
+	open   opener
+}
+
 // Scheme adds a custom broker: open makes the publishers for publish URLs with this scheme, without connecting to the broker.
 // url returns the publish URL at the time of the call: a URL from a file may contain another password later. open is called
 // again after a panic in the last publisher.
-func Scheme(scheme string, open func(url func() (string, error), logger *slog.Logger) (publisher.Publisher, error)) func(*program) {
-	return func(p *program) { p.schemes[strings.ToLower(scheme)] = open }
+func Scheme(scheme string, open func(url func() (string, error), logger *slog.Logger) (publisher.Publisher, error)) Option {
+	return Option{strings.ToLower(scheme), open}
 }
 
-// An opener makes the publisher of a destination; see [Scheme].
+// An opener makes the publisher of a destination.
 type opener = func(url func() (string, error), logger *slog.Logger) (publisher.Publisher, error)
 
 // A program is the relay with its custom brokers.

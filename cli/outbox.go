@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/relay"
+	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
 // operating holds what the commands that examine rows need. It connects to no broker.
@@ -34,7 +34,7 @@ func (p *program) openOutbox(ctx context.Context) (*operating, error) {
 // openTable opens the table as each destination sees it, with the texts that topics are made of if requested.
 func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, error) {
 	r := relayConfig(c, slog.New(slog.DiscardHandler))
-	settings, err := rowsOnly(r, topics)
+	settings, _, err := rowsOnly(c, topics)
 	if err != nil {
 		return nil, usageError(err)
 	}
@@ -55,16 +55,16 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 
 // rowsOnly returns the table's configuration for commands that examine rows and publish none. They need none of the parts of
 // messages except, if requested, the texts that topics are made of.
-func rowsOnly(r relay.Config, topics bool) (outbox.Config, error) {
-	plan, _, err := r.Plan()
+func rowsOnly(c *config.Config, topics bool) (outbox.Config, []*route.Route, error) {
+	plan, routes, err := planOf(c)
 	if err != nil {
-		return plan, err
+		return plan, nil, err
 	}
 	plan.Looks, plan.Channel, plan.MaxRow = true, "", 0
 	if !topics {
 		plan.Extra, plan.Headers = nil, nil
 	}
-	return plan, nil
+	return plan, routes, nil
 }
 
 // viewed opens the table as each destination sees it.
@@ -89,12 +89,7 @@ func viewed(ctx context.Context, pool *pgxpool.Pool, settings outbox.Config) (*o
 // addTopics makes known how the destinations make the topics of their messages: a relay reports those that are held under these names.
 // A destination whose template names what the table lacks sends nothing, and its topics remain unknown.
 func (o *operating) addTopics(ctx context.Context) {
-	r := relayConfig(o.config, slog.New(slog.DiscardHandler))
-	_, routes, err := r.Plan()
-	if err != nil {
-		return
-	}
-	settings, err := rowsOnly(r, true)
+	settings, routes, err := rowsOnly(o.config, true)
 	if err != nil {
 		return
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -50,7 +49,7 @@ columns of its own.`,
 			}
 			text, due := sql.SchemaNamed(table, c.Table.Columns), delaying(c, table)
 			if partitioned {
-				settings, err := rowsOnly(relayConfig(c, slog.New(slog.DiscardHandler)), false)
+				settings, _, err := rowsOnly(c, false)
 				if err != nil {
 					return err
 				}
@@ -86,7 +85,7 @@ columns of its own.`,
 
 // ownSchema returns the DDL of a destination's own columns. due receives what the destination's delayed rows need.
 func ownSchema(c *config.Config, name string, delays bool, due *sql.Delaying) (string, error) {
-	settings, err := rowsOnly(relayConfig(c, slog.New(slog.DiscardHandler)), false)
+	settings, _, err := rowsOnly(c, false)
 	if err != nil {
 		return "", err
 	}

@@ -149,7 +149,7 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 func (p *program) readableBrokers(c *config.Config, only string, problems io.Writer) (
 	brokers map[string]operate.Broker, closing func(), err error,
 ) {
-	_, routes, err := relayConfig(c, slog.New(slog.DiscardHandler)).Plan()
+	_, routes, err := planOf(c)
 	if err != nil {
 		return nil, func() {}, usageError(err)
 	}

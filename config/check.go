@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
-	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -66,7 +65,7 @@ func checkConfig(cfg *Config, s *scope) {
 // checkColumns refuses two meanings for one column that the relay writes.
 func checkColumns(cfg *Config, s *scope) {
 	table := cfg.Table
-	if table.Columns["key"] != "" && table.Key.Kind != rowkey.Default {
+	if table.Columns["key"] != "" && table.Key != "" {
 		s.bad("COLUMNS", "maps key, which contradicts %s; remove one of them", s.origins["KEY"].variable)
 	}
 	for i, ours := range ourColumns {

@@ -94,7 +94,7 @@ func checkRows(cfg *Config, scopes []*scope, i int) {
 }
 
 // stateOf returns the columns that keep a destination's state.
-func (c *Config) stateOf(d Destination) stateColumns {
+func (c *Config) stateOf(d Destination) StateColumns {
 	if d.Columns == nil {
 		return c.Table.state()
 	}
@@ -130,8 +130,8 @@ func (c *Config) leadsBack(d *Destination) bool {
 }
 
 // state maps the relay's names of the columns that all destinations without their own share to the table's names.
-func (t Table) state() stateColumns {
-	state := stateColumns{}
+func (t Table) state() StateColumns {
+	state := StateColumns{}
 	for _, ours := range writtenColumns {
 		state[ours] = t.Column(ours)
 	}
@@ -140,7 +140,7 @@ func (t Table) state() stateColumns {
 
 // shares returns one of a destination's columns that is already a column of the table, and its part there. Both are empty if
 // there is none.
-func (t Table) shares(own stateColumns) (ours, theirs string) {
+func (t Table) shares(own StateColumns) (ours, theirs string) {
 	parts := map[string]string{}
 	for _, ours := range ourColumns {
 		parts[t.Column(ours)] = ours
@@ -148,8 +148,8 @@ func (t Table) shares(own stateColumns) (ours, theirs string) {
 	for ours, theirs := range t.Columns {
 		parts[theirs] = ours
 	}
-	if t.Key.Kind == rowkey.Column {
-		parts[t.Key.Name] = "key"
+	if key := t.Key.source(); key.Kind == rowkey.Column {
+		parts[key.Name] = "key"
 	}
 	for _, theirs := range slices.Sorted(maps.Values(own)) {
 		if ours := parts[theirs]; ours != "" {
@@ -160,7 +160,7 @@ func (t Table) shares(own stateColumns) (ours, theirs string) {
 }
 
 // common returns the columns of the table that two destinations share, sorted.
-func common(a, b stateColumns) []string {
+func common(a, b StateColumns) []string {
 	theirs := slices.Collect(maps.Values(b))
 	return slices.DeleteFunc(slices.Sorted(maps.Values(a)), func(column string) bool { return !slices.Contains(theirs, column) })
 }

@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // Prefix starts the name of each variable.
@@ -79,7 +77,7 @@ type Table struct {
 	Name string `envconfig:"TABLE" default:"outbox_messages"`
 	// Columns maps the relay's names of columns to the table's, for configured columns.
 	Columns map[string]string `envconfig:"COLUMNS"`
-	Key     rowkey.Source     `envconfig:"KEY" unset:"the column key, if there is one"`
+	Key     KeySource         `envconfig:"KEY" unset:"the column key, if there is one"`
 }
 
 // headerPrefix is the prefix of the relay's name for a column that is sent as a header.
@@ -104,7 +102,7 @@ type Destination struct {
 	// topic.
 	Topics []string `envconfig:"TOPICS" only:"destination" unset:"every topic"`
 	// Columns is nil for a destination that keeps its state in the columns of the table.
-	Columns stateColumns `envconfig:"COLUMNS" only:"destination" unset:"those of the table"`
+	Columns StateColumns `envconfig:"COLUMNS" only:"destination" unset:"those of the table"`
 	// FailedOf and RelayedOf name another destination; at most one of them is set, and then Columns is set too.
 	FailedOf   string `envconfig:"FAILED_OF" only:"destination" unset:"none"`
 	RelayedOf  string `envconfig:"RELAYED_OF" only:"destination" unset:"none"`
@@ -120,7 +118,7 @@ type Destination struct {
 	AMQPMechanism      string `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or that of the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
 	AMQPHeaderTypes    string `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json"`
 	AMQPMandatory      bool   `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
-	AMQPOAuth          amqpOAuth
+	AMQPOAuth          AMQPOAuth
 	AMQPManagement     Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp"`
 	MaxAttempts        int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
 	BackoffMin         time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
@@ -178,7 +176,7 @@ type Kafka struct {
 	Username  Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka"`
 	Password  Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka"`
 	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka"`
-	OAuth     kafkaOAuth
+	OAuth     KafkaOAuth
 	// OAuthExtensions are extensions of the mechanism, not of the token.
 	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka"`
 }
@@ -197,8 +195,8 @@ type OAuth struct {
 // IsSet reports whether there is a source of tokens.
 func (o OAuth) IsSet() bool { return o.Token.IsSet() || o.TokenURL.IsSet() }
 
-// kafkaOAuth is [OAuth] for OAUTHBEARER.
-type kafkaOAuth struct {
+// KafkaOAuth is [OAuth] for OAUTHBEARER.
+type KafkaOAuth struct {
 	Token           Secret `envconfig:"KAFKA_OAUTH_TOKEN" secret:"true" scheme:"kafka" group:"kafka-oauth"`
 	TokenURL        Secret `envconfig:"KAFKA_OAUTH_TOKEN_URL" unset:"none" secret:"broker" scheme:"kafka" group:"kafka-oauth"`
 	ClientID        Secret `envconfig:"KAFKA_OAUTH_CLIENT_ID" secret:"true" scheme:"kafka" group:"kafka-oauth"`
@@ -207,8 +205,8 @@ type kafkaOAuth struct {
 	Scope           string `envconfig:"KAFKA_OAUTH_SCOPE" unset:"none" scheme:"kafka" group:"kafka-oauth"`
 }
 
-// amqpOAuth is [OAuth] for RabbitMQ, where the token replaces the password.
-type amqpOAuth struct {
+// AMQPOAuth is [OAuth] for RabbitMQ, where the token replaces the password.
+type AMQPOAuth struct {
 	Token           Secret `envconfig:"AMQP_OAUTH_TOKEN" secret:"true" scheme:"amqp" group:"amqp-oauth"`
 	TokenURL        Secret `envconfig:"AMQP_OAUTH_TOKEN_URL" unset:"none" secret:"broker" scheme:"amqp" group:"amqp-oauth"`
 	ClientID        Secret `envconfig:"AMQP_OAUTH_CLIENT_ID" secret:"true" scheme:"amqp" group:"amqp-oauth"`

@@ -54,7 +54,7 @@ func textForm(t reflect.Type) reflect.Type {
 		return reflect.TypeFor[Duration]()
 	case reflect.TypeFor[[]string]():
 		return reflect.TypeFor[list]()
-	case reflect.TypeFor[stateColumns]():
+	case reflect.TypeFor[StateColumns]():
 		return t
 	case reflect.TypeFor[map[string]string]():
 		return reflect.TypeFor[columns]()

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // The types below read the text forms of settings. Their errors continue the sentence that begins with the variable's name.
@@ -111,11 +113,29 @@ func (l *list) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// stateColumns map the relay's names of the columns that keep what became of a row at a destination to the table's names.
-type stateColumns map[string]string
+// A KeySource says where a row's ordering key comes from: column:NAME, header:NAME, payload:a.b, topic or none. If it is empty, the
+// key is the column key, if the table has one.
+type KeySource string
+
+// UnmarshalText refuses a text that names no source.
+func (k *KeySource) UnmarshalText(text []byte) error {
+	*k = KeySource(text)
+	return new(rowkey.Source).UnmarshalText(text)
+}
+
+// source returns the parts of the text, which has been checked.
+func (k KeySource) source() (s rowkey.Source) {
+	if k != "" {
+		_ = s.UnmarshalText([]byte(k))
+	}
+	return s
+}
+
+// StateColumns map the relay's names of the columns that keep what became of a row at a destination to the table's names.
+type StateColumns map[string]string
 
 // UnmarshalText reads the form of OUTBOX_DESTINATION_…_COLUMNS.
-func (c *stateColumns) UnmarshalText(text []byte) error {
+func (c *StateColumns) UnmarshalText(text []byte) error {
 	var all columns
 	if err := all.UnmarshalText(text); err != nil {
 		return err
@@ -133,7 +153,7 @@ func (c *stateColumns) UnmarshalText(text []byte) error {
 		return errors.New("lacks relayed_at, which records the rows that are done; write relayed_at:NAME, and the other columns if there " +
 			"are such columns")
 	}
-	*c = stateColumns(all)
+	*c = StateColumns(all)
 	return nil
 }
 

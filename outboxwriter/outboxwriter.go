@@ -49,15 +49,14 @@ type Tx interface {
 }
 
 // Pgx makes a [Tx] of a transaction of pgx. The type of the result is pgx's, which this package does not need to know.
-func Pgx[Result any](tx pgxTx[Result]) Tx {
+func Pgx[Result any](tx interface {
+	Exec(ctx context.Context, query string, args ...any) (Result, error)
+},
+) Tx {
 	return execFunc(func(ctx context.Context, query string, args ...any) error {
 		_, err := tx.Exec(ctx, query, args...)
 		return err
 	})
-}
-
-type pgxTx[Result any] interface {
-	Exec(ctx context.Context, query string, args ...any) (Result, error)
 }
 
 type execFunc func(ctx context.Context, query string, args ...any) error

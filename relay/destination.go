@@ -92,7 +92,7 @@ type Destination struct {
 	// SettingName returns the user's name for a field of this struct, for errors. By default errors name the field.
 	SettingName func(field string) string
 
-	route    route.Route     // how messages are made; see [Destination.whole]
+	route    route.Route     // how messages are made
 	profile  profile.Profile // applies the wire format; nil for plain
 	paused   atomic.Bool     // the last result of Paused
 	client   client
@@ -101,16 +101,6 @@ type Destination struct {
 	pinged   atomic.Pointer[error]           // the result of the last ping; nil before the first
 	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
 	beat     atomic.Int64                    // when the engine's loop last turned; 0 while none runs
-}
-
-// whole returns the route with everything that decides which rows the destination takes.
-func (d *Destination) whole() *route.Route {
-	r := d.route
-	r.Name, r.Topics, r.Columns, r.FailedOf, r.RelayedOf = d.Name, d.Topics, d.Columns, d.FailedOf, d.RelayedOf
-	r.Names = d.SettingName
-	r.BlockFailed, r.Expires, r.Rest, r.DedupPrefix = d.BlockFailed, d.MaxAge > 0, d.Name == nowhereName, d.DedupPrefix
-	r.Optional = d.Optional
-	return &r
 }
 
 // plain reports whether a destination takes rows as they are inserted, rather than rows that another destination
@@ -125,7 +115,7 @@ func (d *Destination) snapshot() engine.Snapshot {
 	return engine.Snapshot{}
 }
 
-// target returns the destination in the form that package dispatch uses.
+// target returns the destination in the form that package engine uses.
 func (d *Destination) target(c *Config) engine.Destination {
 	return engine.Destination{
 		Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,

@@ -18,7 +18,7 @@ import (
 
 // A LeftError reports that a drain ended with rows left.
 type LeftError struct {
-	Rows    int64  // at most [outbox.CountCap]
+	Rows    int64  // counted up to 10001, which means that many or more
 	Reasons string // why rows are left, with counts
 
 	// Unseen is why the rows left could not be counted: the database could not be reached. Otherwise it is nil.

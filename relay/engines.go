@@ -18,7 +18,7 @@ import (
 // settlers of the process. Destinations that keep their state in the same columns share the ownership of shards, too.
 type engines struct {
 	process
-	views    map[*Destination]Table     // destinations' views of the table; a destination without one has no engine
+	views    map[*Destination]tableView // destinations' views of the table; a destination without one has no engine
 	owners   map[*Destination]ownership // equal for destinations that share it
 	together settle.Join
 	limits   engine.Limits // limits of all destinations together

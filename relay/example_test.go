@@ -61,6 +61,76 @@ func database(schema string, statements ...string) (url string, drop func()) {
 	return admin + separator + "search_path=" + schema, func() { execute(away) }
 }
 
+// relayAll is what the package's documentation shows.
+func relayAll(ctx context.Context, pool *pgxpool.Pool, broker publisher.Publisher) error {
+	r, err := relay.New(pool, relay.Config{
+		Destinations: []*relay.Destination{{Publisher: broker}},
+	})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Run(ctx) // until ctx ends
+}
+
+func Example() {
+	url, drop := database("example", "insert into outbox_messages (topic, key, payload) values ('orders.placed', 'ann', '{}')")
+	defer drop()
+	ctx, stop := context.WithCancel(context.Background())
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	slog.SetLogLoggerLevel(slog.LevelError)
+	if err := relayAll(ctx, pool, once{stop: stop}); err != nil {
+		log.Fatal(err)
+	}
+	// Output: orders.placed ann {}
+}
+
+// once is a printer that stops the relay when it has printed.
+type once struct {
+	printer
+	stop func()
+}
+
+func (o once) Publish(ctx context.Context, messages []publisher.Message) []error {
+	defer o.stop()
+	return o.printer.Publish(ctx, messages)
+}
+
+// WaitReady waits until rows can be relayed, for instance before a service takes requests.
+func ExampleRelay_WaitReady() {
+	url, drop := database("example_ready")
+	defer drop()
+	ctx, stop := context.WithCancel(context.Background())
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer pool.Close()
+	r, err := relay.New(pool, relay.Config{
+		Destinations: []*relay.Destination{{Publisher: printer{}}},
+		Logger:       slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Run(ctx) }()
+	if err := r.WaitReady(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("ready")
+	stop()
+	if err := <-stopped; err != nil {
+		log.Fatal(err)
+	}
+	// Output: ready
+}
+
 // A relay needs a pool and a destination. Drain relays what is pending and ends; a service calls Run instead.
 func ExampleNew() {
 	url, drop := database("example_new", `insert into outbox_messages (topic, key, payload) values

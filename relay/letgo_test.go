@@ -40,7 +40,7 @@ func (g *guardedTable) SettleFree(ctx context.Context, rows []*outbox.Row) ([]st
 }
 
 // moving returns a replica that owns everything and has published some rows that it cannot settle, and another replica.
-func moving(s *sim, table Table) (first, second *simOwner, stop func()) {
+func moving(s *sim, table tableView) (first, second *simOwner, stop func()) {
 	first, second = s.owner, newSimOwner(0)
 	endFirst, firstDone := s.startOn(table)
 	s.owner, s.destinations = second, []*Destination{s.destination("default", s.Broker)}

@@ -20,7 +20,7 @@ import (
 type loop struct {
 	*engines
 	to        *Destination
-	table     Table // the destination's view
+	table     tableView // the destination's view
 	ownership ownership
 	state     int // number of the set of columns that keeps the destination's state
 	writer    *settle.Writer
@@ -50,17 +50,18 @@ type lane struct {
 	since   time.Time // when its call began; zero while it is idle
 }
 
-// Table is what the relay needs of an outbox table. [outbox.Table] implements it, and so does the tests' simulation.
-type Table interface {
+// tableView is what the relay needs of an outbox table as one destination sees it. [outbox.Table] implements it, and so
+// does the tests' simulation.
+type tableView interface {
 	engine.Table
 	engine.Reader
 	settle.Table
 }
 
-var _ Table = (*outbox.Table)(nil)
+var _ tableView = (*outbox.Table)(nil)
 
 // newLoop makes a loop and does not start it.
-func newLoop(es *engines, to *Destination, table Table, limits engine.Limits, state int) *loop {
+func newLoop(es *engines, to *Destination, table tableView, limits engine.Limits, state int) *loop {
 	limits.Poll, limits.IdlePoll = es.config.interval(), es.config.idlePause()
 	if to.Name == nowhereName {
 		limits.Poll = max(limits.Poll, nowhereInterval)

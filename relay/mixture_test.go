@@ -24,7 +24,7 @@ func newMixture(replicas []*simOwner, other bool) *mixture {
 }
 
 // table returns the table as the given replica understands it.
-func (m *mixture) table(table *simTable, replica int) Table {
+func (m *mixture) table(table *simTable, replica int) tableView {
 	if m.kind(replica) {
 		return &otherwise{table}
 	}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -10,68 +11,50 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Plan returns how a relay of this configuration understands its table and where the rows go. It is for the commands of
-// outbox-relay that look at the same rows; the types are not meant for other users.
-func (c Config) Plan() (plan outbox.Config, routes []*route.Route, err error) {
-	c.fillIn()
+// understand returns how the table is read, and sets how the messages of each destination are made. Everything but the
+// number of columns that all templates name together has been checked.
+func (c *Config) understand() (plan outbox.Config, err error) {
+	table, err := sql.ParseTable(c.Table)
+	if err != nil {
+		return plan, err
+	}
 	plan = outbox.Config{
-		Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete, MaxRow: c.MaxRowBytes,
+		Table: table, Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete, MaxRow: c.MaxRowBytes,
 		Channel: c.channel(), Shards: c.Shards, Names: c.SettingName,
 	}
-	if plan.Table, err = sql.ParseTable(c.Table); err != nil {
-		return plan, nil, &FieldError{"Table", "is not the name of a table: write table or schema.table"}
+	if c.Key != "" {
+		if err := plan.Key.UnmarshalText([]byte(c.Key)); err != nil {
+			return plan, err
+		}
 	}
-	if err := plan.Key.UnmarshalText([]byte(c.Key)); c.Key != "" && err != nil {
-		return plan, nil, &FieldError{"Key", err.Error()}
+	plan, routes, err := route.Plan(plan, sources(c.Destinations))
+	if wrong, ok := errors.AsType[*route.SourceError](err); ok {
+		return plan, &FieldError{fmt.Sprintf("Destinations[%d].%s", wrong.Destination, wrong.Field), wrong.Err.Error()}
+	}
+	if err != nil {
+		return plan, err
 	}
 	for i, d := range c.Destinations {
-		field := func(name string, err error) error {
-			return &FieldError{fmt.Sprintf("Destinations[%d].%s", i, name), err.Error()}
-		}
-		if d.route.Topic, plan.Extra, err = route.ParseTemplate(d.Topic, plan.Extra); err != nil {
-			return plan, nil, field("Topic", err)
-		}
-		if d.Exchange != "" {
-			exchange, extra, err := route.ParseTemplate(d.Exchange, plan.Extra)
-			if err != nil {
-				return plan, nil, field("Exchange", err)
-			}
-			d.route.Exchange, plan.Extra = &exchange, extra
-		}
-		if d.TimeColumn != "" {
-			d.route.Time, plan.Extra = route.TimeFrom(d.TimeColumn, plan.Extra)
-		}
-		if d.PayloadEncoding != "" {
-			d.route.Encoding = route.Encoding(d.PayloadEncoding)
-		}
-		if plan.Preferred == nil {
-			plan.Preferred = profile.Columns(d.WireFormat)
-		}
-	}
-	routes = routesOf(c.Destinations)
-	plan.Views = route.Views(routes)
-	return plan, routes, nil
-}
-
-// formats sets how the messages of each destination are made.
-func (c *Config) formats() (err error) {
-	for _, d := range c.Destinations {
+		d.route = *routes[i]
 		if d.profile, err = profile.New(d.WireFormat, publisher.ProtocolOf(d.Publisher),
 			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones}); err != nil {
-			return err // unreachable: check has found this name
+			return plan, err
 		}
 	}
-	return nil
+	return plan, nil
 }
 
-// routesOf returns the routes of destinations, with everything that decides which rows go there.
-func routesOf(destinations []*Destination) []*route.Route {
-	routes := make([]*route.Route, len(destinations))
-	for i, d := range destinations {
-		routes[i] = d.whole()
+// sources returns what decides which rows the destinations take, and where these go.
+func sources(destinations []*Destination) (all []route.Source) {
+	for _, d := range destinations {
+		all = append(all, route.Source{
+			Route: route.Route{
+				Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
+				BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0, Rest: d.Name == nowhereName,
+				Names: d.SettingName, Encoding: route.Encoding(d.PayloadEncoding), DedupPrefix: d.DedupPrefix,
+			},
+			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
+		})
 	}
-	return routes
+	return all
 }
-
-// viewsOf returns the destinations' views of the table.
-func viewsOf(destinations []*Destination) []outbox.View { return route.Views(routesOf(destinations)) }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,6 +36,30 @@ func (r *Relay) Live() error {
 		}
 	}
 	return nil
+}
+
+// readyEvery is the time between two looks of [Relay.WaitReady].
+const readyEvery = 20 * time.Millisecond
+
+// WaitReady waits until the relay, which runs in another goroutine, is ready: no [Check] of [Relay.Ready] has an error. If
+// ctx ends first, the error is its cause with what is not ready.
+func (r *Relay) WaitReady(ctx context.Context) error {
+	for {
+		errs := []error{}
+		for _, c := range r.Ready() {
+			if c.Err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", c.Name, c.Err))
+			}
+		}
+		if len(errs) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the relay is not ready: %w", errors.Join(append(errs, context.Cause(ctx))...))
+		case <-time.After(readyEvery):
+		}
+	}
 }
 
 // Ready returns whether the relay could relay now, check by check. A standby needs only the database to be ready.

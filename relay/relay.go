@@ -56,18 +56,14 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	if err := errors.Join(c.check(), c.checkPublishers()); err != nil {
 		return nil, err
 	}
-	plan, _, err := c.Plan()
+	c.Destinations = withNowhere(c.Destinations)
+	plan, err := c.understand()
 	if err != nil {
-		return nil, err
-	}
-	if err := c.formats(); err != nil {
 		return nil, err
 	}
 	if c.guard == nil {
 		c.guard = &poolGuard{connect: connector(cmp.Or(c.Direct, pool.Config()), 2*c.patience())}
 	}
-	c.Destinations = withNowhere(c.Destinations)
-	plan.Views = viewsOf(c.Destinations)
 	metrics, err := newMetrics(c.Meter, c.Destinations)
 	if err != nil {
 		return nil, err

@@ -73,13 +73,17 @@ func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 
 // waiting returns how many rows wait for a destination, and for how long the oldest has been due.
 func (r *Relay) waiting(ctx context.Context, destination int) (attributes []any) {
-	tables := r.Tables()
-	if tables == nil || tables[destination] == nil {
+	table, _ := r.state()
+	if table == nil {
 		return nil
+	}
+	view, err := table.For(r.plan.Views[destination])
+	if err != nil {
+		return nil // the readiness reports what is missing
 	}
 	ctx, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
-	counts, err := tables[destination].Count(ctx)
+	counts, err := view.Count(ctx)
 	if err != nil {
 		return nil // trouble with the database has a reminder of its own
 	}

@@ -14,6 +14,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
@@ -68,7 +69,7 @@ func (s *sim) start() (stop func()) {
 }
 
 // startOn runs an engine on a table until cancel is called. done is closed when it has ended.
-func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
+func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 	m, err := newMetrics(s.meter, s.destinations)
 	if err != nil {
 		s.t.Fatal(err)
@@ -89,7 +90,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		limits: s.limits, workers: 4, together: simTogether, owners: s.owners(), doorbell: s.doorbell,
 	}
 	open := func() {
-		e.views = map[*Destination]Table{}
+		e.views = map[*Destination]tableView{}
 		for i, d := range s.destinations {
 			e.views[d] = &simView{columnsOf(table, d), viewsOf(s.destinations)[i].Filter}
 		}
@@ -152,30 +153,36 @@ func firsts(messages []publisher.Message) (first []publisher.Message, duplicates
 
 // simView is the table as a destination sees it.
 type simView struct {
-	Table
+	tableView
 	filter outbox.Filter
 }
 
 type filterKey struct{}
 
 func (v *simView) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
-	return v.Table.Tail(context.WithValue(ctx, filterKey{}, v.filter), q)
+	return v.tableView.Tail(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 
 func (v *simView) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
-	return v.Table.Keys(context.WithValue(ctx, filterKey{}, v.filter), q)
+	return v.tableView.Keys(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 
 func (v *simView) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
-	return v.Table.Sweep(context.WithValue(ctx, filterKey{}, v.filter), q)
+	return v.tableView.Sweep(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 
 func (v *simView) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
-	return v.Table.Blocked(context.WithValue(ctx, filterKey{}, v.filter), q)
+	return v.tableView.Blocked(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 
 // taken reports whether the reader's destination takes a topic.
 func taken(ctx context.Context, topic string) bool {
 	f, ok := ctx.Value(filterKey{}).(outbox.Filter)
 	return !ok || f.Takes(topic)
+}
+
+// viewsOf returns the destinations' views of the table.
+func viewsOf(destinations []*Destination) []outbox.View {
+	plan, _, _ := route.Plan(outbox.Config{}, sources(destinations))
+	return plan.Views
 }

@@ -35,7 +35,7 @@ func newCopies(of *schedule) *schedule {
 }
 
 // columnsOf returns the table with the columns in which it keeps a destination's state.
-func columnsOf(table Table, d *Destination) Table {
+func columnsOf(table tableView, d *Destination) tableView {
 	if d.Columns == nil {
 		return table
 	}
@@ -54,7 +54,7 @@ func columnsOf(table Table, d *Destination) Table {
 func simTogether(ctx context.Context, views []settle.Table, rows []*outbox.Row) (all bool, err error) {
 	var tables []*simTable
 	for _, view := range views {
-		switch t := view.(*simView).Table.(type) {
+		switch t := view.(*simView).tableView.(type) {
 		case *session:
 			if t.cut.Load() {
 				return false, errSimDown

@@ -4,9 +4,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
-	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // A State is what this process knows of a destination, for the status page. The loops update it a few times a second.
@@ -23,12 +21,23 @@ type State struct {
 	History  []Interval
 }
 
-// A Hold is something at the broker that is in trouble: a topic, a partition or a queue.
-type Hold = engine.Hold
+// A Hold is something at the broker that is in trouble, so that rows wait for it.
+type Hold struct {
+	Reason string    // a label of the metric rows_held
+	Kind   string    // topic, partition or queue
+	What   string    // the kind with the name
+	Topics []string  // the rows' topics, at most 20
+	Since  time.Time // when the broker first answered so
+	Answer string    // the broker's last answer, on one line
+}
 
-// An Interval is a part of the last hour, with the rows that were relayed and that failed in it, and how long they
-// took.
-type Interval = measure.Interval
+// An Interval is a part of the last hour.
+type Interval struct {
+	From            time.Time
+	Length          time.Duration
+	Relayed, Failed int64          // rows
+	P50, P99        *time.Duration // time from when a row was due until it was relayed; nil if none was
+}
 
 // HeldRows counts the rows that wait for one reason, a label of the metric rows_held.
 type HeldRows struct {
@@ -45,7 +54,10 @@ func (r *Relay) States() []State {
 		s := d.snapshot()
 		state := State{
 			Name: d.Name, Up: true, Paused: d.paused.Load(),
-			InFlight: s.InFlight, Blocked: s.Blocked, Holds: s.Holds,
+			InFlight: s.InFlight, Blocked: s.Blocked,
+		}
+		for _, h := range s.Holds {
+			state.Holds = append(state.Holds, Hold{h.Reason, h.Kind, h.What, h.Topics, h.Since, h.Error()})
 		}
 		if err := d.unusable(); err != nil {
 			state.Up, state.Reason = false, errtext.Line(err)
@@ -55,7 +67,11 @@ func (r *Relay) States() []State {
 				state.Held = append(state.Held, HeldRows{c, s.Held[c]})
 			}
 		}
-		state.Relayed, state.History = d.measured.History.Read(now)
+		relayed, history := d.measured.History.Read(now)
+		state.Relayed = relayed
+		for _, i := range history {
+			state.History = append(state.History, Interval(i))
+		}
 		all = append(all, state)
 	}
 	return all
@@ -68,14 +84,4 @@ func (r *Relay) Owned() (shards int) {
 		shards += s.Owned.Len() + s.Leaving.Len()
 	}
 	return shards
-}
-
-// Tables returns the outbox as each configured destination sees it, in the order of the configuration, or nil while the
-// outbox has not been found. The entry of a destination whose columns the table lacks is nil.
-func (r *Relay) Tables() []*outbox.Table {
-	table, _ := r.state()
-	if table == nil {
-		return nil
-	}
-	return r.views(table)[:len(configured(r.config.Destinations))]
 }

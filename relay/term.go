@@ -81,7 +81,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 		group.Go(func() { r.listener.Run(ctx) })
 	}
 	e := engines{
-		process: r.process, views: map[*Destination]Table{}, owners: map[*Destination]ownership{}, together: settle.Together,
+		process: r.process, views: map[*Destination]tableView{}, owners: map[*Destination]ownership{}, together: settle.Together,
 		limits: r.config.limits(), workers: workers, doorbell: r.listener,
 	}
 	for i, d := range r.config.Destinations {

@@ -33,7 +33,7 @@ func TestMarksOfTwoDestinations(t *testing.T) {
 		}
 		settle := func(first, second []string) {
 			results := make(chan engine.Outcome, 2)
-			views := []settle.Table{&simView{Table: tables[0]}, &simView{Table: tables[1]}}
+			views := []settle.Table{&simView{tableView: tables[0]}, &simView{tableView: tables[1]}}
 			settlement := settle.New(10, views, simTogether, func(int, error) {})
 			settlement.NewWriter(0, to, results).Write(engine.Outcome{Accepted: rowsNamed(first...)})
 			settlement.NewWriter(1, to, results).Write(engine.Outcome{Accepted: rowsNamed(second...)})

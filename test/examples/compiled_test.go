@@ -37,3 +37,18 @@ func TestFilesAreCompiled(t *testing.T) {
 		}
 	}
 }
+
+// The lines of use in the documentation of package relay are compiled and tested, too.
+func TestPackageCommentIsCompiled(t *testing.T) {
+	t.Parallel()
+	code := indent.ReplaceAllString(read(t, "relay/example_test.go"), "")
+	var shown strings.Builder
+	for line := range strings.Lines(read(t, "relay/doc.go")) {
+		if strings.HasPrefix(line, "\t") {
+			shown.WriteString(strings.TrimLeft(line, "\t"))
+		}
+	}
+	if shown.Len() == 0 || !strings.Contains(code, indent.ReplaceAllString(shown.String(), "")) {
+		t.Errorf("relay/example_test.go does not have the lines of relay/doc.go:\n%s", shown.String())
+	}
+}
