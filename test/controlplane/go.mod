@@ -1,6 +1,8 @@
 module github.com/outbox-relay/outbox-relay/test/controlplane
 
-go 1.26.8
+go 1.26.0
+
+toolchain go1.26.8
 
 require (
 	k8s.io/api v0.37.2

@@ -1,6 +1,8 @@
 module github.com/outbox-relay/outbox-relay/test/e2e
 
-go 1.26.8
+go 1.26.0
+
+toolchain go1.26.8
 
 require (
 	github.com/chromedp/cdproto v0.0.0-20250724212937-08a3db8b4327

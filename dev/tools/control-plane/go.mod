@@ -1,6 +1,8 @@
 module github.com/outbox-relay/outbox-relay/dev/tools/control-plane
 
-go 1.26.8
+go 1.26.0
+
+toolchain go1.26.8
 
 tool (
 	go.etcd.io/etcd/server/v3

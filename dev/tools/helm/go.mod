@@ -1,6 +1,8 @@
 module github.com/outbox-relay/outbox-relay/dev/tools/helm
 
-go 1.26.8
+go 1.26.0
+
+toolchain go1.26.8
 
 tool helm.sh/helm/v4/cmd/helm
 

@@ -1,6 +1,8 @@
 module github.com/outbox-relay/outbox-relay/dev/tools/nats-server
 
-go 1.26.8
+go 1.26.0
+
+toolchain go1.26.8
 
 tool github.com/nats-io/nats-server/v2
 

@@ -1,6 +1,8 @@
 module example.com/relay-to-file
 
-go 1.26.8
+go 1.26.0
+
+toolchain go1.26.8
 
 require github.com/outbox-relay/outbox-relay v0.0.0
 
