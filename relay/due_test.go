@@ -33,15 +33,15 @@ func TestRowsAreRelayedWhenTheyBecomeDue(t *testing.T) {
 					s.table.insertLater(ordinal, id, fmt.Sprint("k", ordinal%7), "t", after)
 					due[id] = time.Now().Add(after)
 				}
-				for range 500 {
-					insert(time.Duration(r.Int64N(int64(500 * every))))
+				for range 150 {
+					insert(time.Duration(r.Int64N(int64(150 * every))))
 				}
 				for range 1000 {
 					ordinal++
 					s.table.insertLater(ordinal, fmt.Sprint("later", ordinal), "k1", "t", time.Hour)
 				}
 				defer s.start()()
-				for range 500 {
+				for range 150 {
 					time.Sleep(every)
 					ordinal++
 					s.table.insert(ordinal, fmt.Sprint("now", ordinal), "k1", "t")

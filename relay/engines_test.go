@@ -82,7 +82,7 @@ func (s *sim) refuseBeside(rows int) {
 // While a destination with a rate rests because it refuses everything, its loop sleeps.
 func TestRestOfADestinationWithARate(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		const rows = 20_000
+		const rows = 4_000
 		s.refuseBeside(rows)
 		s.destinations[0].Rate = 100_000
 		defer s.start()()

@@ -66,7 +66,7 @@ func TestRowsWithoutAKeyChangedDuringAScan(t *testing.T) {
 
 // The same, where a destination with columns of its own marks the rows meanwhile.
 func TestRowsWithoutAKeyMarkedElsewhereDuringAScan(t *testing.T) {
-	for try := range 60 {
+	for try := range 20 {
 		eachOrder(t, func(t *testing.T, s *sim, next func() int64) {
 			other := publishertest.NewBroker()
 			copies := s.table.also()

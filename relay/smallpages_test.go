@@ -56,7 +56,7 @@ func TestRowsWithoutAKeyFlowInSmallPages(t *testing.T) {
 				s.table.took, s.table.byKey = time.Millisecond, test.index
 				s.Remove("t")
 				s.Remove("gone")
-				const rows, apart = 5000, 100
+				const rows, apart = 2000, 40
 				others := rows
 				for i := range rows {
 					switch key := fmt.Sprint("key-", i%7); {

@@ -105,7 +105,7 @@ func insertOthers(t *testing.T, w *workTable, from, ticks int) work {
 func TestStuckKeyCostsOthersNothing(t *testing.T) {
 	rows := 150_000
 	if raceDetector {
-		rows /= 10
+		rows /= 50
 	}
 	const ticks = 300
 	var alone work
