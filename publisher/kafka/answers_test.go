@@ -15,7 +15,7 @@ func rows(topic string, partition, n int, ids ...string) []publisher.Message {
 	for _, id := range ids {
 		for try := 0; ; try++ {
 			key := fmt.Appendf(nil, "%s-%d", id, try)
-			if int(partitionOf(murmur2(key), n)) == partition {
+			if partitionOf(key, n) == partition {
 				messages = append(messages, publisher.Message{ID: id, Topic: topic, Key: key, Payload: []byte(`{}`), Type: "application/json"})
 				break
 			}

@@ -19,21 +19,16 @@ const (
 )
 
 // ask puts a question to any broker. It begins with the connected ones and goes on to further ones until an answer
-// comes. The first answer counts. See [request] for dial.
+// comes. See [request] for dial.
 func (c *cluster) ask(ctx context.Context, question protocol.Message, dial bool) (protocol.Message, error) {
-	return c.publisher.ask(ctx, c.candidates(), question, dial)
+	return c.askOf(ctx, c.candidates(), question, dial)
 }
 
-// ask puts a question to this broker.
-func (b *broker) ask(ctx context.Context, question protocol.Message, dial bool) (protocol.Message, error) {
-	return b.publisher.ask(ctx, []*broker{b}, question, dial)
-}
-
-// ask puts a question to the brokers in turn. Each one is asked when the previous ones have failed or take long. Later
-// answers are ignored.
-func (p *Publisher) ask(ctx context.Context, brokers []*broker, question protocol.Message,
-	dial bool,
-) (protocol.Message, error) {
+// askOf puts a question to the brokers in turn. Each one is asked when the previous ones have failed or take long. The
+// first answer counts, and later ones are ignored.
+func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protocol.Message, dial bool) (
+	protocol.Message, error,
+) {
 	deadline, _ := ctx.Deadline()
 	limit := dialTimeout + askTimeout
 	if !deadline.IsZero() {
@@ -43,10 +38,14 @@ func (p *Publisher) ask(ctx context.Context, brokers []*broker, question protoco
 	defer late.Stop()
 	another := time.NewTicker(hedge)
 	defer another.Stop()
+	life := &c.publisher.life
 	back := make(chan *request, len(brokers))
 	asked, waiting := 0, 0
 	next := func() {
-		brokers[asked].post(&request{message: question, back: back, deadline: deadline, dial: dial})
+		b, r := brokers[asked], &request{message: question, deadline: deadline, dial: dial}
+		if !life.start(func() { b.send(life.ctx, r); back <- r }) {
+			return // closed
+		}
 		asked, waiting = asked+1, waiting+1
 		late.Reset(limit)
 		another.Reset(hedge)
@@ -54,29 +53,30 @@ func (p *Publisher) ask(ctx context.Context, brokers []*broker, question protoco
 	next()
 	var failure error
 	for {
+		more := asked < len(brokers) && !over(ctx)
 		select {
 		case r := <-back:
 			if r.ending == replied {
 				return r.response, nil
 			}
 			failure = r.err
-			if waiting--; asked < len(brokers) && !over(ctx) {
+			if waiting--; more {
 				next()
 			} else if waiting == 0 {
 				return nil, failure
 			}
 			continue
 		case <-another.C:
-			if asked < len(brokers) && !over(ctx) {
+			if more {
 				next()
 			}
 			continue
 		case <-late.C:
 		case <-ctx.Done():
-		case <-p.life.over:
+		case <-life.ctx.Done():
 		}
 		if failure == nil {
-			silent := p.attempt(brokers[asked-1].address).Silent()
+			silent := c.publisher.attempt(brokers[max(asked-1, 0)].address).Silent()
 			silent.Cause = ctx.Err()
 			failure = silent
 		}
@@ -87,23 +87,20 @@ func (p *Publisher) ask(ctx context.Context, brokers []*broker, question protoco
 // candidates returns the brokers in the order in which to ask them.
 func (c *cluster) candidates() []*broker {
 	c.mu.Lock()
-	brokers := make([]*broker, 0, len(c.brokers))
+	defer c.mu.Unlock()
+	ranks, brokers := make(map[*broker]int, len(c.brokers)), make([]*broker, 0, len(c.brokers))
 	for _, b := range c.brokers {
 		brokers = append(brokers, b)
-	}
-	c.mu.Unlock()
-	rand.Shuffle(len(brokers), func(i, j int) { brokers[i], brokers[j] = brokers[j], brokers[i] })
-	rank := func(b *broker) int {
-		switch s := b.standing(); {
-		case s.isAway() || s.failed != nil || !s.waits.IsZero() && time.Since(s.waits) > hedge:
-			return 2
-		case s.connected:
-			return 0
-		default:
-			return 1
+		unanswered := slices.ContainsFunc(b.busy, func(r *request) bool { return r.jobs == nil && time.Since(r.sent) > hedge })
+		switch {
+		case b.isAway() || b.failed != nil || unanswered:
+			ranks[b] = 2
+		case len(b.idle)+len(b.busy) == 0:
+			ranks[b] = 1
 		}
 	}
-	slices.SortStableFunc(brokers, func(a, b *broker) int { return rank(a) - rank(b) })
+	rand.Shuffle(len(brokers), func(i, j int) { brokers[i], brokers[j] = brokers[j], brokers[i] })
+	slices.SortStableFunc(brokers, func(a, b *broker) int { return ranks[a] - ranks[b] })
 	return brokers
 }
 

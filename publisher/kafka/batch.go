@@ -54,7 +54,7 @@ func newProducer(id int64) producer {
 // limit bytes, but at least one. It returns how many it took. The clock gives the records their times.
 func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32,
 	times clock,
-) ([]byte, int) {
+) (_ []byte, count int, oldest int64) {
 	if from.id == noProducer {
 		sequence = -1
 	}
@@ -75,31 +75,30 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 	b = append(b, 0, 0, 0, 0) // number of records
 
 	base := times.of(&messages[queue[0]])
-	latest := base
-	count := 0
+	oldest, latest := base, base
 	for _, i := range queue {
 		m := &messages[i]
-		at := times.of(m)
-		size := 1 + varintLen(at-base) + varintLen(int64(count)) + bodySize(m)
-		if count > 0 && len(b)+varintLen(int64(size))+size > limit {
+		at, before := times.of(m), len(b)
+		b = slices.Grow(b, binary.MaxVarintLen64+m.Size()+128) // a large record is not moved while it is encoded
+		// The length comes first and has a length of its own, so the record is encoded after a gap for the longest one.
+		body := b[before+binary.MaxVarintLen64 : before+binary.MaxVarintLen64]
+		body = append(body, 0) // attributes
+		body = binary.AppendVarint(body, at-base)
+		body = binary.AppendVarint(body, int64(count))
+		body = appendBody(body, m)
+		b = append(binary.AppendVarint(b, int64(len(body))), body...)
+		if count > 0 && len(b) > limit {
+			b = b[:before]
 			break
 		}
-		if count == 0 {
-			b = slices.Grow(b, size+binary.MaxVarintLen64) // a large record is not moved while it is encoded
-		}
-		b = binary.AppendVarint(b, int64(size))
-		b = append(b, 0) // attributes
-		b = binary.AppendVarint(b, at-base)
-		b = binary.AppendVarint(b, int64(count))
-		b = appendBody(b, m)
-		latest = max(latest, at)
+		oldest, latest = min(oldest, at), max(latest, at)
 		count++
 	}
 	be.PutUint32(b[lastDeltaAt:], uint32(count-1))
 	be.PutUint64(b[baseTimeAt:], uint64(base))
 	be.PutUint64(b[maxTimeAt:], uint64(latest))
 	be.PutUint32(b[countAt:], uint32(count))
-	return b, count
+	return b, count, oldest
 }
 
 // seal fills in the sizes and the checksum of an encoded batch.
@@ -128,23 +127,6 @@ func appendBody(b []byte, m *publisher.Message) []byte {
 	return b
 }
 
-// bodySize returns the length of what appendBody appends.
-func bodySize(m *publisher.Message) int {
-	size := nullableLen(m.RecordKey()) + nullableLen(m.Payload)
-	contentType := ownContentType(m)
-	size += varintLen(int64(headerCount(m, contentType)))
-	if !m.Bare {
-		size += stringLen(publisher.HeaderMessageID) + stringLen(m.ID)
-	}
-	if contentType != "" {
-		size += stringLen(publisher.HeaderContentType) + stringLen(contentType)
-	}
-	for i := range m.Headers {
-		size += stringLen(m.Headers[i].Name) + stringLen(m.Headers[i].Value)
-	}
-	return size
-}
-
 // ownContentType returns the content type to add: none for a bare message, and none if the row's headers have one.
 func ownContentType(m *publisher.Message) string {
 	if _, ok := m.Header(publisher.HeaderContentType); ok || m.Bare {
@@ -164,28 +146,12 @@ func headerCount(m *publisher.Message, contentType string) int {
 	return count
 }
 
-// varintLen returns the length of n as a zigzag varint.
-func varintLen(n int64) int {
-	length := 1
-	for u := uint64(n)<<1 ^ uint64(n>>63); u >= 0x80; u >>= 7 {
-		length++
-	}
-	return length
-}
-
-func stringLen(s string) int { return varintLen(int64(len(s))) + len(s) }
-
+// appendString appends a text after its length.
 func appendString(b []byte, s string) []byte {
 	return append(binary.AppendVarint(b, int64(len(s))), s...)
 }
 
-func nullableLen(s []byte) int {
-	if s == nil {
-		return 1
-	}
-	return varintLen(int64(len(s))) + len(s)
-}
-
+// appendNullable appends bytes after their length, which is -1 for nil.
 func appendNullable(b, s []byte) []byte {
 	if s == nil {
 		return binary.AppendVarint(b, -1)

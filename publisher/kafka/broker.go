@@ -3,207 +3,284 @@ package kafka
 import (
 	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/segmentio/kafka-go/protocol/produce"
+
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
-// A broker is one address of the cluster. Its goroutine, run, owns the connections, the dials, what is sent on the
-// connections, and what is known of the broker's condition; see the package comment. The goroutine starts with the
-// first request. It ends when the publisher is closed or when the cluster no longer names the address. It never waits
-// for anything except the next event.
+// A broker is one address of the cluster: its connections, and what is known of its condition; see the package comment.
+// All fields are guarded by the cluster's mu, so that a decision may depend on several brokers. A broker has no
+// goroutine of its own: requests are sent by goroutines of their callers, and each dial has one.
 type broker struct {
-	publisher *Publisher
-	address   string
+	cluster *cluster
+	address string
+	left    bool // neither the configuration nor the cluster names the address any more
 
-	begin       sync.Once
-	posts       chan *request
-	withdrawals chan *request
-	pokes       chan struct{} // a request would be sent if there were a connection
-	drop        chan struct{} // closed when the cluster no longer names the address
-	gone        chan struct{} // closed when run has ended; no request is accepted after that
+	idle     []*conn    // connections without a request, the most recently used last
+	busy     []*request // requests that are sent and not answered
+	dialling *dial      // dial under way or about to begin; nil if there is none
+	backoff  connect.Backoff
+	retry    time.Time // earliest time of the next dial after a failed one
+	failed   error     // why no request waits for a connection; nil if it may wait for the dial
 
-	shown atomic.Pointer[standing]
-	heard atomic.Int64 // time in nanoseconds of the last answer to a produce request
+	silences int       // number of consecutive requests without an answer; the broker is a suspect unless it is zero
+	noted    time.Time // time at which the last of them was counted
+	asking   *request  // the request that may wait for the answer of a suspect
+	until    time.Time // time before which no request is sent to the suspect
+	paused   time.Time // time before which the broker reads no produce request
+	heard    time.Time // time of the last answer to a produce request
 
-	// The following fields belong to run.
-
-	state   standing
-	queue   []*request // requests that wait for a connection, or for the end of a short pause
-	flights []*request // requests that are sent and not answered
-	landed  chan *request
-	idle    []*conn
-	ended   []*request // requests to hand back after the standing is shown
-	leaving bool       // run ends as soon as nothing is under way
-
-	dials     chan dialled
-	dialling  int       // number of dials under way
-	wanted    bool      // a request has not been sent since the last dial began
-	verify    bool      // dial at once, to learn whether the broker is still there
-	retry     time.Time // earliest time of the next dial
-	away      bool      // the log says that the broker cannot be reached
-	noted     time.Time // time at which a request without an answer was last counted
-	silent    bool      // the log says that the broker does not answer
-	asking    *request  // the request that may wait for the answer of a suspect
+	// What the log says last.
+	away      bool      // the broker cannot be reached
+	silent    bool      // the broker does not answer
 	overQuota time.Time // last time that a long pause was requested; zero once that state is over
 }
 
-// A standing is what other goroutines may know of a broker. It is never changed after it has been shown.
-type standing struct {
-	connected bool
-	// why nothing is sent without a connection, from the last dial; nil while a request may wait for the next dial
-	failed  error
-	backoff connect.Backoff // pause between dials
-	// number of consecutive requests without an answer; the broker is a suspect unless it is zero
-	silences int
-	asked    bool      // a call waits for the suspect
-	until    time.Time // time before which no call waits for the suspect
-	paused   time.Time // time before which the broker reads no produce request
-	waits    time.Time // time at which the oldest unanswered question was sent; zero if there is none
+// A dial makes one connection.
+type dial struct {
+	timer *time.Timer   // begins it
+	begun time.Time     // zero before that
+	done  chan struct{} // closed when it has ended
+	err   error
 }
 
-func newBroker(p *Publisher, address string) *broker {
-	b := &broker{
-		publisher: p, address: address, posts: make(chan *request), withdrawals: make(chan *request), pokes: make(chan struct{}, 1),
-		drop: make(chan struct{}), gone: make(chan struct{}), landed: make(chan *request), dials: make(chan dialled),
-	}
-	b.shown.Store(&standing{})
-	return b
-}
-
-// post hands the request to the broker. The request always comes back.
-func (b *broker) post(r *request) {
-	b.begin.Do(func() {
-		if !b.publisher.life.start(b.run) {
-			close(b.gone)
-		}
-	})
-	r.posted, r.sent, r.conn, r.withdrawn, r.response = time.Now(), time.Time{}, nil, false, nil
-	select {
-	case b.posts <- r:
-	case <-b.gone:
-		r.ending, r.err = unreached, b.left()
-		r.back <- r
-	}
-}
-
-// withdraw makes a request come back soon. Nothing more of it is written after that.
-func (b *broker) withdraw(r *request) {
-	select {
-	case b.withdrawals <- r:
-	case <-b.gone:
-	}
-}
-
-// poke makes run dial a broker to which something would be sent.
-func (b *broker) poke() {
-	select {
-	case b.pokes <- struct{}{}:
-	default:
-	}
-}
-
-// run handles one event after another and sends what can be sent.
-func (b *broker) run() {
-	defer close(b.gone)
-	ctx, cancel := context.WithCancel(context.Background())
+// send performs a request and sets its outcome. It returns when the request is over, and soon after ctx has ended.
+func (b *broker) send(ctx context.Context, r *request) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	over, drop := b.publisher.life.over, b.drop
-	for !b.leaving || len(b.flights)+b.dialling > 0 {
-		select {
-		case r := <-b.posts:
-			b.admit(r)
-		case r := <-b.withdrawals:
-			b.giveUp(r)
-		case r := <-b.landed:
-			b.land(r)
-		case d := <-b.dials:
-			b.dialled(d)
-		case <-b.pokes:
-			b.wanted = true
-		case <-timer.C:
-		case <-drop:
-			b.leaving, drop = true, nil
-			cancel()
-		case <-over:
-			b.leaving, over = true, nil
-			cancel()
-			for _, r := range b.flights {
-				r.conn.close()
-			}
-		}
-		wake := b.dispatch(ctx, time.Now())
-		b.show()
-		for _, r := range b.ended {
-			r.back <- r
-		}
-		clear(b.ended)
-		b.ended = b.ended[:0]
-		if timer.Stop(); !wake.IsZero() {
-			timer.Reset(time.Until(wake))
-		}
-	}
-}
-
-// show publishes the standing to other goroutines.
-func (b *broker) show() {
-	b.state.connected = len(b.idle)+len(b.flights) > 0
-	b.state.asked = b.asking != nil
-	b.state.waits = time.Time{}
-	if at := slices.IndexFunc(b.flights, func(r *request) bool { return r.group == nil }); at >= 0 {
-		b.state.waits = b.flights[at].sent
-	}
-	if *b.shown.Load() != b.state {
-		s := b.state
-		b.shown.Store(&s)
-	}
-}
-
-// standing returns what was known of the broker a moment ago.
-func (b *broker) standing() *standing { return b.shown.Load() }
-
-// admit queues a request, unless the broker refuses it.
-func (b *broker) admit(r *request) {
-	if r.group != nil {
-		if err := b.refusal(&b.state, r.deadline); err != nil {
-			b.end(r, refused, err)
+	r.posted = time.Now()
+	for {
+		c := b.acquire(ctx, cancel, r)
+		if c == nil {
 			return
 		}
-		if b.state.silences > 0 {
-			b.asking = r
+		stop := context.AfterFunc(ctx, c.abort)
+		r.response, r.err = c.roundTrip(r.message)
+		if !b.landed(ctx, r, c, stop()) {
+			return
 		}
 	}
-	b.queue = append(b.queue, r)
 }
 
-// giveUp takes back a request that its caller no longer waits for. A request that was sent comes back when its round
-// trip is over.
-func (b *broker) giveUp(r *request) {
-	if slices.Contains(b.flights, r) {
-		r.withdrawn = true
-		r.conn.abort()
-		return
+// acquire returns a connection for the request, which counts as sent then. It returns nil if the request is over
+// without being sent. It waits for the end of a short pause, and for a dial unless the broker is away.
+func (b *broker) acquire(ctx context.Context, giveUp func(), r *request) *conn {
+	b.cluster.mu.Lock()
+	defer b.cluster.mu.Unlock()
+	for r.jobs != nil {
+		now := time.Now()
+		if err := b.refusal(r.deadline, now); err != nil {
+			return b.end(r, refused, err)
+		}
+		if !now.Before(b.paused) {
+			break
+		}
+		if b.await(ctx, nil, b.paused); ctx.Err() != nil {
+			return b.end(r, withdrawn, ctx.Err())
+		}
 	}
-	at := slices.Index(b.queue, r)
-	if at < 0 {
-		return // it is on its way back
+	if r.jobs != nil && b.silences > 0 {
+		b.asking = r
 	}
-	b.queue = slices.Delete(b.queue, at, at+1)
-	if b.dialling > 0 && b.state.failed == nil && time.Since(r.posted) >= patience/4 {
-		b.state.failed = b.slow() // the next requests need not wait as long
+	for {
+		if ctx.Err() != nil {
+			return b.end(r, withdrawn, ctx.Err())
+		}
+		if b.left {
+			return b.end(r, unreached, b.failure("broker left", "the cluster does not name it any more",
+				"look at its log if it should be there"))
+		}
+		now := time.Now()
+		switch c := b.take(now); {
+		case c != nil:
+			if r.jobs == nil && !c.understands(r.message) {
+				b.idle = append(b.idle, c)
+				return b.end(r, refused, unsupported(r.message))
+			}
+			b.allow(r, now, giveUp)
+			_ = c.net.SetDeadline(now.Add(r.limit)) // the round trip shows an error
+			b.busy = append(b.busy, r)
+			return c
+		case b.failed != nil && !r.dial:
+			b.dial(b.retry.Sub(now))
+			return b.end(r, unreached, b.failed)
+		}
+		if d := b.awaitDial(ctx, r); d.err != nil && r.dial && d.begun.After(r.posted) {
+			return b.end(r, unreached, d.err)
+		}
 	}
-	b.end(r, withdrawn, nil)
 }
 
-// end hands the request back after the current event.
-func (b *broker) end(r *request, how ending, err error) {
+// awaitDial waits for the dial under way, for as long as is acceptable while other brokers answer. A dial that takes
+// longer goes on, and the requests that come in the meantime do not wait for it.
+func (b *broker) awaitDial(ctx context.Context, r *request) *dial {
+	d := b.dial(0)
+	late := r.posted.Add(r.within(patience, r.posted))
+	next := late
+	if now := time.Now(); !now.Before(late) {
+		next = now.Add(patience / 4)
+	}
+	b.await(ctx, d.done, next)
+	switch now := time.Now(); {
+	case b.dialling != d || b.failed != nil || r.jobs == nil:
+	case ctx.Err() != nil && now.Sub(r.posted) >= patience/4, !now.Before(late) && b.cluster.othersAnswer(b, r.since):
+		b.failed = b.failure("no answer", "it has not accepted the connection yet", "check that it runs, and the network")
+	}
+	return d
+}
+
+// await waits, without the lock, until done is closed, a time has come, or ctx has ended.
+func (b *broker) await(ctx context.Context, done <-chan struct{}, until time.Time) {
+	b.cluster.mu.Unlock()
+	defer b.cluster.mu.Lock()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// landed notes the outcome of a round trip; whole is false if the connection may have been aborted. landed reports true
+// for a question to be sent again, because its connection may have died while it was idle.
+func (b *broker) landed(ctx context.Context, r *request, c *conn, whole bool) (again bool) {
+	b.cluster.mu.Lock()
+	defer b.cluster.mu.Unlock()
+	now := time.Now()
+	b.busy = slices.DeleteFunc(b.busy, func(other *request) bool { return other == r })
+	if r.late != nil {
+		r.late.Stop()
+	}
+	if r.err == nil {
+		if response, ok := r.response.(*produce.Response); ok {
+			b.answered(r, now)
+			b.throttle(c, time.Duration(response.ThrottleTimeMs)*time.Millisecond, now)
+		}
+		if c.used, c.reused = now, true; whole && !b.left {
+			b.idle = append(b.idle, c)
+		} else {
+			c.close()
+		}
+		b.end(r, replied, nil)
+		return false
+	}
+	c.close()
+	// Idle connections that were last used before the request was sent may have failed together with this one, as may
+	// the broker.
+	b.discard(func(c *conn) bool { return !c.used.After(r.sent) })
+	switch timedOut := network.TimedOut(r.err); {
+	case r.jobs != nil && b.unheard(r, now):
+		b.end(r, unheard, r.err)
+		return false
+	case r.jobs != nil || ctx.Err() != nil:
+	case timedOut && now.Sub(r.sent) >= askTimeout:
+		r.err = b.mute()
+		b.unreachable(r.err)
+		b.dial(0)
+	case c.reused && !timedOut:
+		return true
+	case b.cluster.publisher.config.SASL == nil && network.Ended(r.err):
+		r.err = b.cluster.publisher.explain(b.address, stepRequest, r.err)
+	}
+	b.end(r, lost, r.err)
+	return false
+}
+
+// end sets the outcome of a request. It returns nil.
+func (b *broker) end(r *request, how ending, err error) *conn {
 	if b.asking == r {
 		b.asking = nil
 	}
 	r.ending, r.err = how, err
-	b.ended = append(b.ended, r)
+	return nil
+}
+
+// dial returns the dial under way, which begins after the pause at the latest. There is one at a time: the first
+// connection shows whether the broker is there.
+func (b *broker) dial(pause time.Duration) *dial {
+	d := b.dialling
+	if d == nil {
+		d = &dial{done: make(chan struct{})}
+		b.dialling = d
+		d.timer = time.AfterFunc(max(pause, 0), func() { b.cluster.publisher.life.start(func() { b.connect(d) }) })
+	} else if pause <= 0 && d.begun.IsZero() && d.timer.Stop() {
+		d.timer.Reset(0)
+	}
+	return d
+}
+
+// connect makes a connection. An unreachable broker is logged once, and only while other brokers are reachable: the
+// caller reports that the whole cluster is unreachable.
+func (b *broker) connect(d *dial) {
+	p, mu := b.cluster.publisher, &b.cluster.mu
+	mu.Lock()
+	d.begun = time.Now()
+	mu.Unlock()
+	c, err := p.connect(p.life.ctx, b.address)
+	mu.Lock()
+	defer mu.Unlock()
+	b.dialling, d.err = nil, err
+	close(d.done)
+	switch {
+	case p.life.ctx.Err() != nil || b.left:
+		if c != nil {
+			c.close()
+		}
+		return
+	case err != nil:
+		b.unreachable(err)
+		return
+	case b.away:
+		p.config.Logger.Info("kafka broker reachable again", "broker", b.address)
+	}
+	if b.backoff.Failed() {
+		b.until = time.Time{} // a suspect that was away may have been restarted
+	}
+	b.backoff.Reset()
+	b.failed, b.away = nil, false
+	c.used = time.Now()
+	b.idle = append(b.idle, c)
+}
+
+// unreachable notes that no connection could be made, or that a connection is of no use.
+func (b *broker) unreachable(err error) {
+	if !b.away && !b.cluster.allAway() {
+		b.cluster.publisher.config.Logger.Warn("kafka broker unreachable", "broker", b.address, "error", err)
+		b.away = true
+	}
+	b.failed = err
+	b.retry = time.Now().Add(b.backoff.After(err))
+}
+
+// take removes an idle connection from which the broker reads and returns it, or nil. It is the most recently used one,
+// so that those that are not needed become stale.
+func (b *broker) take(now time.Time) *conn {
+	b.discard(func(c *conn) bool { return c.stale(now) })
+	for i := len(b.idle) - 1; i >= 0; i-- {
+		if c := b.idle[i]; !now.Before(c.muted) {
+			b.idle = slices.Delete(b.idle, i, i+1)
+			return c
+		}
+	}
+	return nil
+}
+
+// discard closes the unwanted idle connections.
+func (b *broker) discard(unwanted func(*conn) bool) {
+	b.idle = slices.DeleteFunc(b.idle, func(c *conn) bool {
+		if unwanted(c) {
+			c.close()
+			return true
+		}
+		return false
+	})
+}
+
+// failure returns the failure of a broker that has a reason but no error.
+func (b *broker) failure(short, found, remedy string) error {
+	return b.cluster.publisher.attempt(b.address).FailedAbsent(short, found, remedy, nil)
 }

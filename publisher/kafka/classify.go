@@ -58,113 +58,97 @@ func classify(code kafkago.Error) verdict {
 		return verdict{action: a, class: class, scope: publisher.ScopeMessage, short: short, unsure: true}
 	}
 	switch code {
-	case 0,
-		// The broker has appended this sequence before and has forgotten the offset.
-		kafkago.DuplicateSequenceNumber:
+	// DuplicateSequenceNumber: the broker has appended this sequence before and has forgotten the offset.
+	case 0, kafkago.DuplicateSequenceNumber:
 		return verdict{action: accept}
 
-	case
-		// Above the topic's max.message.bytes, which counts the whole batch.
-		kafkago.MessageSizeTooLarge,
-		// The batch is larger than a segment of the log.
-		kafkago.RecordListTooLarge:
+	// Above the topic's max.message.bytes, which counts the whole batch, or larger than a segment of the log.
+	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge:
 		return answer(shrink, publisher.Permanent, publisher.ScopeMessage, "message too large")
 
-	case
-		// A record's time is too far from the current time for the topic (message.timestamp.before/after.max.ms). The
-		// time is the relay's choice, so no row fails because of it.
-		kafkago.InvalidTimestamp:
+	// A record's time is too far from the current time for the topic (message.timestamp.before/after.max.ms). The time
+	// is the relay's choice, so no row fails because of it.
+	case kafkago.InvalidTimestamp:
 		return answer(retime, publisher.Topology, publisher.ScopeTopic, "time refused")
-	case
-		// A record without a key in a compacted topic, or a record that a schema on the broker refuses. The schema may
-		// be at fault, and may be corrected in time.
-		kafkago.InvalidRecord:
+
+	// A record without a key in a compacted topic, or a record that a schema on the broker refuses. The schema may be
+	// at fault, and may be corrected in time.
+	case kafkago.InvalidRecord:
 		v := answer(divide, publisher.Refused, publisher.ScopeMessage, "invalid record")
 		v.examined = true
 		return v
-	case
-		// The checksum did not survive the transport, or an old broker received a keyless record for a compacted topic.
-		kafkago.InvalidMessage,
-		// A policy set by the cluster's operator.
-		kafkago.PolicyViolation:
+
+	// The checksum did not survive the transport, an old broker received a keyless record for a compacted topic, or a
+	// policy of the cluster's operator refuses a record.
+	case kafkago.InvalidMessage, kafkago.PolicyViolation:
 		return answer(divide, publisher.Refused, publisher.ScopeMessage, "message refused")
 
-	case
-		// A gap: the log was truncated, and earlier batches were lost with it.
-		kafkago.OutOfOrderSequenceNumber,
-		// The log has a newer epoch of this producer id.
-		kafkago.InvalidProducerEpoch, kafkago.ProducerFenced,
-		// The partition has forgotten the producer, because of retention or a day without use.
-		kafkago.UnknownProducerId, kafkago.InvalidProducerIDMapping,
-		// The broker takes the producer for a transactional one, which it is not. Another id helps in the end.
-		kafkago.InvalidTransactionState, kafkago.TransactionCoordinatorFenced, transactionAbortable:
+	// A gap, since the log was truncated and earlier batches were lost with it; a newer epoch of this producer id in
+	// the log; or a producer that the partition has forgotten, because of retention or a day without use. Some brokers
+	// take the producer for a transactional one: another id helps in the end.
+	case kafkago.OutOfOrderSequenceNumber, kafkago.InvalidProducerEpoch, kafkago.ProducerFenced, kafkago.UnknownProducerId,
+		kafkago.InvalidProducerIDMapping, kafkago.InvalidTransactionState, kafkago.TransactionCoordinatorFenced,
+		transactionAbortable:
 		return hold(renew, publisher.ScopeMessage, "sequence refused")
 
-	case
-		// Leadership has moved, perhaps while the append waited for its replicas; or the topic is so new that the
-		// broker has not opened the partition yet.
-		kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable,
-		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch,
-		// The topic was deleted, or is so new that the broker does not know it. The metadata shows which.
-		kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID, kafkago.InconsistentTopicID,
-		// The leader is shutting down.
+	// Leadership has moved, perhaps while the append waited for its replicas; the leader is shutting down; or the topic
+	// is deleted, or so new that the broker has not opened the partition yet. The metadata shows which.
+	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable, kafkago.FencedLeaderEpoch,
+		kafkago.UnknownLeaderEpoch, kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID, kafkago.InconsistentTopicID,
 		kafkago.NetworkException, kafkago.BrokerNotAvailable:
 		return unsure(relocate, publisher.Unavailable, "no leader")
-	case
-		// The leader's disk has failed; another replica takes over.
-		kafkago.KafkaStorageError:
+
+	// The leader's disk has failed; another replica takes over.
+	case kafkago.KafkaStorageError:
 		return unsure(relocate, publisher.Unavailable, "storage error")
 
-	case
-		// In the leader's log, but the replicas did not follow in time.
-		kafkago.RequestTimedOut,
-		// In the leader's log, and then replicas fell out of sync.
-		kafkago.NotEnoughReplicasAfterAppend:
+	// In the leader's log, but the replicas did not follow in time, or fell out of sync afterwards.
+	case kafkago.RequestTimedOut, kafkago.NotEnoughReplicasAfterAppend:
 		return unsure(keep, publisher.Ambiguous, "not replicated yet")
 
-	case
-		// The coordinator of transactions is busy or moving. A record cannot change that.
-		kafkago.ConcurrentTransactions, kafkago.GroupCoordinatorNotAvailable, kafkago.NotCoordinatorForGroup, kafkago.GroupLoadInProgress,
-		// The broker gave up the request before it reached this partition.
-		operationNotAttempted:
+	// The coordinator of transactions is busy or moving, which a record cannot change, or the broker gave up the
+	// request before it reached this partition.
+	case kafkago.ConcurrentTransactions, kafkago.GroupCoordinatorNotAvailable, kafkago.NotCoordinatorForGroup,
+		kafkago.GroupLoadInProgress, operationNotAttempted:
 		return hold(refuse, publisher.ScopeMessage, "broker busy")
-	case
-		// Fewer replicas in sync than min.insync.replicas; checked before the append.
-		kafkago.NotEnoughReplicas:
+
+	// Fewer replicas in sync than min.insync.replicas; checked before the append.
+	case kafkago.NotEnoughReplicas:
 		return hold(refuse, publisher.ScopeMessage, "not enough replicas")
-	case
-		// No WRITE on this topic.
-		kafkago.TopicAuthorizationFailed:
+
+	// No WRITE on this topic.
+	case kafkago.TopicAuthorizationFailed:
 		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "topic not allowed")
-	case
-		// The topic uses an old format that has neither headers nor sequences.
-		kafkago.UnsupportedForMessageFormat:
+
+	// The topic uses an old format that has neither headers nor sequences.
+	case kafkago.UnsupportedForMessageFormat:
 		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "old message format")
-	case
-		// A codec that this broker, or the topic's format, does not support.
-		kafkago.UnsupportedCompressionType:
+
+	// A codec that this broker, or the topic's format, does not support.
+	case kafkago.UnsupportedCompressionType:
 		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "compression refused")
-	case
-		// A name that the cluster reserves, such as its internal topics.
-		kafkago.InvalidTopic:
+
+	// A name that the cluster reserves, such as its internal topics.
+	case kafkago.InvalidTopic:
 		return answer(refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic")
-	case
-		// The client as a whole is refused: its rights, its quota, or a proxy that speaks another protocol.
-		kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed, kafkago.SASLAuthenticationFailed,
+
+	// The client as a whole is refused: its rights, its quota, or a proxy that speaks another protocol.
+	case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed, kafkago.SASLAuthenticationFailed,
 		kafkago.IllegalSASLState, kafkago.SecurityDisabled:
 		return hold(refuse, publisher.ScopeDestination, "not authorized")
-	case
-		// A quota is used up. (Most quotas lead to pauses, not to refusals; see broker.throttle.)
-		kafkago.ThrottlingQuotaExceeded:
+
+	// A quota is used up. (Most quotas lead to pauses, not to refusals; see broker.throttle.)
+	case kafkago.ThrottlingQuotaExceeded:
 		v := hold(refuse, publisher.ScopeMessage, "throttled")
 		v.quota = true
 		return v
+
 	case kafkago.UnsupportedVersion, kafkago.InvalidRequest, kafkago.InvalidRequiredAcks:
 		return hold(refuse, publisher.ScopeDestination, "request not understood")
 
+	// An unknown server error, or a code that later versions add. One record may be what breaks the broker, so the
+	// batch is divided to find it. No attempt is spent, because the broker may equally be at fault.
 	default:
-		// An unknown server error, or a code that later versions add. One record may be what breaks the broker, so the
-		// batch is divided to find it. No attempt is spent, because the broker may equally be at fault.
 		return unsure(divide, publisher.Unavailable, "broker error")
 	}
 }

@@ -21,7 +21,7 @@ func (p *partition) clock(now time.Time, sending bool) clock {
 	t := clock{now: now.UnixMilli()}
 	if sending {
 		t.earliest = t.now
-	} else if !p.aged.IsZero() && now.Sub(p.aged) < agedTTL {
+	} else if now.Sub(p.aged) < agedTTL {
 		t.earliest = now.Add(-p.maxAge).UnixMilli()
 	}
 	return t
@@ -41,22 +41,13 @@ func (t clock) of(m *publisher.Message) int64 {
 	return max(at, 0)
 }
 
-// oldest returns the time of the oldest record.
-func (t clock) oldest(messages []publisher.Message, queue []int32) int64 {
-	oldest := t.now
-	for _, i := range queue {
-		oldest = min(oldest, t.of(&messages[i]))
-	}
-	return oldest
-}
-
 // retime gives up a batch that was refused because of the time of a record, and reports whether another batch may be
 // tried. The broker does not say how old a record may be. The records in the upper half of the ages therefore get the
 // current time, repeatedly, until the rest is accepted.
 func (j *job) retime() bool {
 	p, now := j.partition, j.call.now
 	age := now.Sub(time.UnixMilli(p.batch.oldest))
-	if p.batch.oldest >= now.UnixMilli() {
+	if age < time.Millisecond {
 		return false
 	}
 	if p.maxAge, p.aged = age/2, now; age < time.Second {
@@ -64,9 +55,8 @@ func (j *job) retime() bool {
 	}
 	j.drop()
 	if j.call.publisher.cluster.retime(p.topic) {
-		j.call.publisher.log.Warn("kafka topic refuses records as old as these rows: they are sent with the time of now; see its "+
-			"message.timestamp.before.max.ms",
-			"topic", p.topic, "age", age.Round(time.Second))
+		j.call.publisher.config.Logger.Warn("kafka topic refuses records as old as these rows: they are sent with the time of now; see its "+
+			"message.timestamp.before.max.ms", "topic", p.topic, "age", age.Round(time.Second))
 	}
 	return true
 }
@@ -75,7 +65,10 @@ func (j *job) retime() bool {
 func (c *cluster) retime(name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.retimed[name]
-	c.retimed[name] = true
-	return !before
+	h := c.states[name]
+	if h == nil || h.retimed {
+		return false
+	}
+	h.retimed = true
+	return true
 }

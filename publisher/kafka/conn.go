@@ -10,6 +10,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
+
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 )
 
 const (
@@ -34,9 +36,14 @@ type conn struct {
 
 // connect dials the address and makes the connection ready for requests. The error says what failed and never shows
 // credentials.
-func (p *Publisher) connect(ctx context.Context, address string) (*conn, error) {
+func (p *Publisher) connect(ctx context.Context, address string) (_ *conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	defer func() {
+		if value := recover(); value != nil { // the library decodes what a broker has sent
+			err = p.explain(address, stepVersions, panics.Caught(value))
+		}
+	}()
 	dialled, err := p.config.Dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, p.explain(address, stepDial, err)
@@ -103,6 +110,16 @@ func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step,
 		c.expires = time.Now().Add(lifetime * 8 / 10)
 	}
 	return stepRequest, nil
+}
+
+// roundTrip sends a request and waits for its response.
+func (c *conn) roundTrip(m protocol.Message) (response protocol.Message, err error) {
+	defer func() {
+		if value := recover(); value != nil { // the library decodes what a broker has sent
+			err = panics.Caught(value)
+		}
+	}()
+	return c.protocol.RoundTrip(m)
 }
 
 // understands reports whether the broker knows requests of this kind.

@@ -124,10 +124,11 @@ func TestDialOutlastsItsCall(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	defer cancel()
 	p.Publish(ctx, rows("t", 1, 2, "b"))
-	slow := p.cluster.nodes[1].standing()
-	if slow.isAway() {
+	p.cluster.mu.Lock()
+	if p.cluster.nodes[1].isAway() {
 		t.Error("a broker is away that was given less than a second")
 	}
+	p.cluster.mu.Unlock()
 	answers := answered(t, p, rows("t", 1, 2, "b"))
 	if publisher.ClassOf(answers[0]) != down || publisher.ScopeOf(answers[0]) != publisher.ScopeMessage {
 		t.Errorf("while the dial goes on: %v", answers[0])

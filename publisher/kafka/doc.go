@@ -7,15 +7,27 @@
 // partitions. Each batch has a producer id and a sequence, so that a batch sent again after a lost answer is appended
 // once (see partition).
 //
-// A call sorts its messages into jobs, one for each partition, and the jobs into groups, one for each leader. It posts
-// the next request of each group to the leader's broker. Then it handles events in any order: turns of partitions that
-// other calls were using, requests that come back with their outcome, and its own end. Nothing else blocks a call, and
-// only the call touches its jobs.
+// # A call
 //
-// Each [broker] has one goroutine. That goroutine owns the broker's connections, dials, backoff, requests in flight and
-// the suspicion that the broker does not answer. Each round trip and each dial under way has a short-lived goroutine in
-// addition. All goroutines end with Close. A request that is posted comes back at the latest when its answer is late,
-// so that no broker can delay the calls that go to other brokers:
+// A call of Publish gives each message its partition, and makes one job for each partition. A job waits until it has
+// the turn of its partition, so that one batch of a partition is on the wire at a time. In each round, the call sends
+// one request to each leader that has none of it under way, with the batches of all jobs that are ready. Then it waits
+// for the next event: a turn, a request that has come back, or its own end. Only the call touches its jobs:
+//
+//	         turn              round               answer
+//	waiting ─────▶ ready ────────────────▶ sending ──────▶ ready … finished
+//	                 ▲                        │
+//	                 └──────── moved ◀────────┘ wrong leader, or no answer: once
+//
+// Messages of a key that go to several partitions are sent in several waves: the next one when the previous one is
+// accepted.
+//
+// # A broker
+//
+// What is known of the brokers is guarded by one lock, so that a decision may depend on several of them. Requests are
+// sent by a goroutine each, which lives until the request is over; so does that of a dial. All goroutines end with
+// Close. A request comes back at the latest when its answer is late, so that no broker can delay the calls that go to
+// others:
 //
 //	            dial succeeds                 an answer is late
 //	┌──────┐ ─────────────────▶ ┌───────┐ ────────────────────▶ ┌─────────┐
@@ -27,8 +39,8 @@
 //
 // The outcome of a request depends on the state:
 //
-//   - away: it comes back at once. The next dial begins when the backoff has passed and a call would send
-//     something. Only Ping and other questions of an operator dial before that and wait.
+//   - away: it comes back at once. A dial begins in the background when the backoff has passed. Only Ping and other
+//     questions of an operator dial before that and wait.
 //   - ready: its answer is late after patience, if another broker has answered since the call began. With no
 //     such answer no other call is delayed, and the request stays until its own limit.
 //   - suspect: one request at a time may wait for the answer, after a dial has shown that the broker is
@@ -38,5 +50,9 @@
 //     requested for a minute.
 //
 // A request that comes back unsent or unheard names the broker as its fate. If its batch was sent, the batch stays with
-// the partition until it is resolved.
+// the partition until it is resolved: the same bytes are sent again, by this call or a later one, and the broker
+// recognises them. So no time limit of this package makes a copy, as long as the cluster allows idempotent producing.
+// If it does not, a request is not given up before its call ends. Where the broker has lost the sequence, or answers
+// that it may have appended a batch which has to be divided, the messages that may be there twice are
+// publisher.Republished.
 package kafka

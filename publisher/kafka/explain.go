@@ -22,13 +22,9 @@ const (
 	stepVersions
 	stepCredentials // this client's own, before they are sent
 	stepLogin
+	stepIAM     // the login with AWS_MSK_IAM
 	stepRequest // the first request after the other steps
 )
-
-// failed returns the failure of a broker that has a reason but no error.
-func (p *Publisher) failed(address, short, found, remedy string) error {
-	return p.attempt(address).FailedAbsent(short, found, remedy, nil)
-}
 
 func (p *Publisher) attempt(address string) *connect.Attempt {
 	return &connect.Attempt{
@@ -54,12 +50,6 @@ func (e *errMechanism) Error() string {
 	return fmt.Sprintf("it offers %.200s but not %s", strings.Join(e.offered, ", "), e.name)
 }
 
-// errIAM reports that the broker refuses a login with AWS_MSK_IAM.
-type errIAM struct{ err error }
-
-func (e *errIAM) Error() string { return e.err.Error() }
-func (e *errIAM) Unwrap() error { return e.err }
-
 // explain turns a failure to make a connection ready into a sentence that says what to change. It holds no secrets if
 // err holds none.
 func (p *Publisher) explain(address string, at step, err error) error {
@@ -70,7 +60,6 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	login := func(found, remedy string) error { return a.FailedLogin("login refused", found, remedy, err) }
 	_, dns := errors.AsType[*net.DNSError](err)
 	_, mechanism := errors.AsType[*errMechanism](err)
-	_, iam := errors.AsType[*errIAM](err)
 	known := a.Network(err)
 	if at == stepTLS && known == nil {
 		known = a.TLS(err)
@@ -101,9 +90,9 @@ func (p *Publisher) explain(address string, at step, err error) error {
 			"check host and port in "+a.Servers+", and whether it should be kafka:// or kafka+tls://")
 	case mechanism:
 		return login("it does not know the SASL mechanism", "change "+p.names.Of("SASL.Mechanism")+" to one that it offers")
-	case at == stepLogin && errors.Is(err, kafkago.IllegalSASLState):
+	case errors.Is(err, kafkago.IllegalSASLState):
 		return login("this listener takes no SASL", "take the port of one that does, or remove "+p.names.Of("SASL.Mechanism"))
-	case iam:
+	case at == stepIAM && errors.Is(err, kafkago.SASLAuthenticationFailed):
 		return login("it refuses the login with AWS_MSK_IAM",
 			"grant the role kafka-cluster:Connect on this cluster, and check the region, the port (9098 within the VPC) and the clock")
 	case at == stepLogin && errors.Is(err, kafkago.SASLAuthenticationFailed):

@@ -51,6 +51,9 @@ func (j *job) answer(v verdict, err error) error {
 // answered with err. It names the scope and fate of err. If err says only that the call has ended, it names the leader,
 // provided that other brokers have answered since.
 func (j *job) ambiguous(err error) error {
+	if j.unanswered == nil {
+		return err
+	}
 	answer := &publisher.Error{
 		Class: publisher.Ambiguous, Short: "no answer",
 		Err: fmt.Errorf("sent to topic %q partition %d without an answer: %w", j.partition.topic, j.partition.index,
@@ -59,7 +62,10 @@ func (j *job) ambiguous(err error) error {
 	if e, ok := errors.AsType[*publisher.Error](err); ok && e.Class != publisher.NotAttempted {
 		answer.Scope, answer.Fate = e.Scope, e.Fate
 	}
-	if answer.Scope == publisher.ScopeDestination && j.call.publisher.cluster.answers(j.leader, j.call.now) {
+	c := j.leader.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if answer.Scope == publisher.ScopeDestination && c.othersAnswer(j.leader, j.call.now) {
 		answer.Scope, answer.Fate = publisher.ScopeMessage, j.leader.fate()
 	}
 	return answer

@@ -14,9 +14,9 @@ const (
 // forget removes a deleted topic and what was kept to be sent to it. A topic of the same name that is created later is
 // a different one. If a call is using the topic, the topic stays until it is asked for again. c.mu is held.
 func (c *cluster) forget(name string) {
-	partitions := c.states[name]
+	partitions := c.states[name].partitions
 	for i, p := range partitions {
-		if !p.turn.try() {
+		if !p.turn.take(nil) {
 			for _, taken := range partitions[:i] {
 				taken.turn.release()
 			}
@@ -25,17 +25,17 @@ func (c *cluster) forget(name string) {
 	}
 	for _, p := range partitions {
 		if p.batch != nil {
-			c.publisher.recall.forget(p.batch)
+			c.publisher.recall.forget(func(b *batch) bool { return b == p.batch })
 			p.batch = nil
 		}
-		c.publisher.identity.spend(p.producer)
+		if p.producer.id >= 0 {
+			c.publisher.identity.retire(p.producer.id)
+		}
 		p.dead = true
 		p.turn.release()
 	}
 	delete(c.states, name)
 	delete(c.topics, name)
-	delete(c.counts, name)
-	delete(c.retimed, name)
 }
 
 // forgetIdle removes topics to which nothing has been sent for a long time, at most once per searchPause. c.mu is held.
@@ -44,9 +44,9 @@ func (c *cluster) forgetIdle(now time.Time) {
 		return
 	}
 	c.searched = now
-	for name := range c.states {
+	for name, h := range c.states {
 		// the metadata may have refused the topic since, and no call asks for it again
-		if now.Sub(c.counts[name].learned) > idleTopic {
+		if now.Sub(h.learned) > idleTopic {
 			c.forget(name)
 		}
 	}

@@ -43,7 +43,7 @@ func TestOldUnresolvedBatchIsDropped(t *testing.T) {
 		age(p, test.kept, test.given)
 		expect(t, test.name, publish(t, p, rows("t", 0, 1, "other")), ok)
 		expect(t, test.name+": log", f.log("t", 0), test.want...)
-		if epoch := p.cluster.states["t"][0].producer.epoch; (epoch == 1) != (len(test.want) == 2) {
+		if epoch := p.cluster.states["t"].partitions[0].producer.epoch; (epoch == 1) != (len(test.want) == 2) {
 			t.Errorf("%s: epoch %d", test.name, epoch)
 		}
 		if test.given == 0 {
@@ -129,15 +129,6 @@ func TestForgottenTopicBeginsNewSequence(t *testing.T) {
 		f.set(func() { f.hidden = false })
 	}
 	expect(t, "log", f.log("t", 0), want...)
-	p.identity.spent.epoch = maxEpoch - 1 // the last one
-	expect(t, "the last epoch", publish(t, p, rows("t", 0, 1, "last")), ok)
-	f.set(func() { f.hidden = true })
-	if _, err := p.cluster.refresh(t.Context(), []string{"t"}); err != nil {
-		t.Fatal(err)
-	}
-	f.set(func() { f.hidden = false })
-	expect(t, "with a new id", publish(t, p, rows("t", 0, 1, "new")), ok)
-	expect(t, "log", f.log("t", 0), append(want, "last", "new")...)
 }
 
 // Topics that come and go, or are no longer used, leave nothing in memory.
@@ -163,16 +154,15 @@ func TestTopicsAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := p.cluster
-	for name, known := range c.counts {
-		known.learned = time.Now().Add(-2 * idleTopic)
-		c.counts[name] = known
+	for _, h := range c.states {
+		h.learned = time.Now().Add(-2 * idleTopic)
 	}
 	c.searched = time.Time{}
 	if _, err := p.cluster.refresh(t.Context(), []string{"stays"}); err != nil { // as a call does each minute
 		t.Fatal(err)
 	}
-	if len(c.topics) != 1 || len(c.states) != 1 || len(c.counts) != 1 {
-		t.Errorf("%d topics, %d states and %d counts are remembered", len(c.topics), len(c.states), len(c.counts))
+	if len(c.topics) != 1 || len(c.states) != 1 {
+		t.Errorf("%d topics and %d states are remembered", len(c.topics), len(c.states))
 	}
 }
 
@@ -187,8 +177,8 @@ func TestAcceptedBatchLetsGoOfItsBytes(t *testing.T) {
 	messages[0].Payload = make([]byte, 5<<20)
 	expect(t, "lost", publish(t, p, messages), unsure)
 	expect(t, "given again", publish(t, p, messages), ok)
-	for _, b := range p.recall.accepted {
-		if b.bytes != nil {
+	for _, known := range p.recall.byID {
+		if b := known.batch; b.bytes != nil {
 			t.Errorf("an accepted batch still refers to %d bytes", cap(b.bytes))
 		}
 	}

@@ -56,7 +56,7 @@ func (m *iam) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 		return nil, nil, err
 	}
 	message, err := json.Marshal(m.message(host, region, credentials, time.Now()))
-	return &iamSession{report: func() { m.keys.Refused(credentials) }}, message, err
+	return &tokenSession{report: func() { m.keys.Refused(credentials) }, single: true}, message, err
 }
 
 // message returns the parameters that prove the client's identity. Their names are in lower case.
@@ -85,13 +85,4 @@ func regionOf(host string) string {
 		return labels[n-1]
 	}
 	return ""
-}
-
-// An iamSession follows one login. A broker answers with the number of the request, or refuses the login.
-type iamSession struct{ report func() }
-
-func (s *iamSession) reportRefusal() { s.report() }
-
-func (*iamSession) Next(context.Context, []byte) (done bool, response []byte, err error) {
-	return true, nil, nil
 }

@@ -25,8 +25,11 @@ func (p *Publisher) Inspect() inspect.Cluster {
 		Reach: func(ctx context.Context) map[string]error {
 			reached := map[string]error{}
 			for _, b := range p.cluster.candidates() {
-				if p.cluster.named(b) { // other addresses are bootstrap addresses, such as a load balancer's
-					_, reached[b.address] = b.ask(ctx, &apiversions.Request{}, true)
+				p.cluster.mu.Lock()
+				named := len(p.cluster.nodes) == 0 || p.cluster.names(b)
+				p.cluster.mu.Unlock()
+				if named { // other addresses are bootstrap addresses, such as a load balancer's
+					_, reached[b.address] = p.cluster.askOf(ctx, []*broker{b}, &apiversions.Request{}, true)
 				}
 			}
 			return reached

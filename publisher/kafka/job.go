@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -18,15 +19,30 @@ type job struct {
 	queue     []int32 // indexes of the messages, in order
 	next      int     // position in queue of the first message without an answer
 	sent      int     // number of messages after next that are in partition.batch; 0 if the batch is kept
-	ends      []int32 // messages before which a batch must end, the nearest last; from divided batches
-	done      bool    // the turn was returned
+	most      int     // maximum number of records of a batch, after a larger one was refused; 0 if there is none
+	state     jobState
 
 	again      bool  // the one automatic resend or relocation is used up
 	renewed    bool  // a new sequence was begun since a batch was last accepted
-	moved      bool  // the leader must be looked up
 	unanswered error // why the batch, sent in this call, was not answered
 	strikes    int   // number of single records refused for a reason that may be the broker's
 }
+
+// A jobState is what a job waits for.
+type jobState uint8
+
+const (
+	// waiting: another call uses the partition.
+	waiting jobState = iota
+	// ready: the job has the turn of its partition, and may send.
+	ready
+	// sending: its batch is in a request that is under way.
+	sending
+	// moved: the leader must be looked up, to send the batch there.
+	moved
+	// finished: all messages have their answers, and the turn was returned.
+	finished
+)
 
 // maxStrikes is how many records of a job may be refused alone for a reason that may not be theirs.
 const maxStrikes = 3
@@ -34,56 +50,45 @@ const maxStrikes = 3
 // prepare builds the batch to be sent next, unless there is one already. It reports false if nothing is left to send;
 // the job is then done.
 func (j *job) prepare() bool {
-	p := j.partition
-	if j.done {
-		return false
-	}
+	c, p := j.call, j.partition
 	if p.dead {
 		j.fail(publisher.TopologyError(unknownTopic, "topic %q was deleted", p.topic))
 		return false
 	}
-	if p.batch != nil && p.batch.kept && j.call.publisher.recall.expired(p.batch, j.call.now) {
-		j.drop()
-	}
-	if p.batch != nil && p.batch.kept && time.Now().Before(p.laggingUntil) {
-		j.fail(p.unavailable("not replicated yet", "a replica has stopped following the leader: look at its broker"))
-		return false
+	if p.batch != nil && p.batch.kept {
+		if c.publisher.recall.expired(p.batch, c.now) {
+			j.drop()
+		} else if time.Now().Before(p.laggingUntil) {
+			j.fail(p.unavailable("not replicated yet", "a replica has stopped following the leader: look at its broker"))
+			return false
+		}
 	}
 	if p.batch != nil {
 		return true
 	}
-	if j.compact(); j.next == len(j.queue) {
+	j.compact()
+	switch id := p.producer.id; {
+	case j.next == len(j.queue):
 		j.finish()
 		return false
-	}
-	if j.call.stop.Closed() {
+	case c.stop.Closed():
 		j.fail(publisher.ErrNotAttempted)
 		return false
-	}
-	if p.producer.id == unknownProducer {
-		if id := j.call.publisher.identity.known.Load(); id != j.call.producer {
-			j.fail(p.unavailable("sequence refused", "the producer id has no epochs left"))
-			return false
-		}
-		p.producer = j.call.publisher.identity.first(j.call.producer)
-	}
-	if p.producer.id == noProducer && j.call.producer != noProducer { // idempotence has been allowed since
-		p.producer, p.sequence = j.call.publisher.identity.first(j.call.producer), 0
-	}
-	for len(j.ends) > 0 && j.ends[len(j.ends)-1] <= j.queue[j.next] {
-		j.ends = j.ends[:len(j.ends)-1]
+	case id == unknownProducer && c.publisher.identity.known.Load() != c.producer:
+		j.fail(p.unavailable("sequence refused", "the producer id is not used any more"))
+		return false
+	case id == unknownProducer, id == noProducer && c.producer != noProducer: // idempotence has been allowed since
+		p.producer = newProducer(c.producer)
 	}
 	queue := j.queue[j.next:]
-	if len(j.ends) > 0 {
-		end, _ := slices.BinarySearch(queue, j.ends[len(j.ends)-1])
-		queue = queue[:end]
+	if j.most > 0 && j.most < len(queue) {
+		queue = queue[:j.most]
 	}
-	b := &batch{partition: p, bytes: j.call.publisher.buffer()}
-	at := p.clock(j.call.now, j.call.publisher.config.SendingTime)
-	b.bytes, j.sent = appendBatch(b.bytes, j.call.messages, queue, p.maxBytes(j.call.now), p.producer, p.sequence, at)
-	b.oldest = at.oldest(j.call.messages, queue[:j.sent])
+	b := &batch{partition: p, bytes: c.publisher.buffer()}
+	b.bytes, j.sent, b.oldest = appendBatch(b.bytes, c.messages, queue, p.maxBytes(c.now), p.producer, p.sequence,
+		p.clock(c.now, c.publisher.config.SendingTime))
 	b.plain = len(b.bytes)
-	b.bytes = j.call.publisher.compress(b.bytes)
+	b.bytes = c.publisher.compress(b.bytes)
 	seal(b.bytes)
 	b.count = int32(j.sent)
 	p.batch = b
@@ -96,7 +101,7 @@ func (j *job) prepare() bool {
 
 // resends reports whether the job has a batch to send that was sent in an earlier call.
 func (j *job) resends() bool {
-	return !j.done && !j.moved && j.partition.batch != nil && j.partition.batch.kept
+	return j.partition.batch != nil && j.partition.batch.kept
 }
 
 // compact removes from the queue what must not be sent: messages after a failed message of their key, and messages
@@ -132,11 +137,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 	if detail != "" {
 		err = fmt.Errorf("%w: %s", err, detail)
 	}
-	if v.unsure {
-		unheard := code == kafkago.UnknownTopicOrPartition || code == kafkago.UnknownTopicID
-		p.batch.unheard = unheard && (p.batch.unheard || !p.batch.unsure)
-		p.batch.unsure = true
-	}
+	unsure := p.batch.unsure
+	p.batch.unsure = unsure || v.unsure
 	switch v.action {
 	case divide, shrink:
 		j.divide(v, err)
@@ -145,22 +147,25 @@ func (j *job) answered(code kafkago.Error, detail string) {
 			j.fail(j.answer(v, fmt.Errorf("%w: it refuses the time of now as well: compare this host's clock with the brokers'", err)))
 		}
 	case renew:
-		p.batch.unsure = true // so that dropping it begins a new epoch
-		if j.drop(); p.producer.id == noProducer || j.renewed {
-			j.call.publisher.identity.retire(p.producer.id)
-			p.producer.id = unknownProducer
+		if j.drop(); !unsure {
+			j.begin()
+		}
+		if p.producer.id == noProducer || j.renewed {
+			j.retire()
 			j.fail(j.answer(v, err))
 			return
 		}
 		j.renewed = true
-		j.call.publisher.log.Info("kafka partition begins a new epoch", "topic", p.topic, "partition", p.index,
+		j.call.publisher.config.Logger.Info("kafka partition begins a new epoch", "topic", p.topic, "partition", p.index,
 			"error", code)
 	case relocate:
 		if j.again {
 			j.fail(j.answer(v, err))
 			return
 		}
-		j.again, j.moved = true, true
+		if j.again, j.state = true, moved; p.producer.id == noProducer {
+			j.copied() // the broker would not recognise the batch
+		}
 	case keep:
 		// The second time, the replicas are known to be at fault: messages with repeatedly unknown outcomes would
 		// become suspect themselves.
@@ -187,10 +192,10 @@ func (j *job) accepted() {
 		j.call.publisher.recall.accept(b, j.call.now)
 	}
 	p.advance(b.count)
-	p.turn.progress()
+	p.turn.since.Store(time.Now().UnixNano())
 	p.avoided.Store(0)
 	j.release()
-	j.again, j.renewed = false, false
+	j.again, j.renewed, j.most = false, false, 2*j.most
 }
 
 // divide gives up a batch that was refused as a whole. A single record gets its answer; several are halved.
@@ -201,14 +206,14 @@ func (j *job) divide(v verdict, err error) {
 	}
 	j.drop()
 	if sent > 1 && v.action == divide {
-		j.ends = append(j.ends, j.queue[j.next+sent/2])
+		j.most = sent / 2
 	}
 	if sent != 1 {
 		return
 	}
 	if v.action == shrink {
 		err = fmt.Errorf("topic %q takes no record of %d bytes: raise its max.message.bytes, or make the row smaller: %w", p.topic,
-			bodySize(&j.call.messages[j.queue[j.next]]), err)
+			len(appendBody(nil, &j.call.messages[j.queue[j.next]])), err)
 	}
 	j.refuse(j.queue[j.next], j.answer(v, err))
 	j.next++
@@ -222,50 +227,45 @@ func (j *job) divide(v verdict, err error) {
 	}
 }
 
-// gone handles a job whose topic does not exist. If the leader's only answers to the batch were that it does not know
-// the topic, the batch is in no log.
-func (j *job) gone(err error) {
-	if b := j.partition.batch; b != nil && b.unheard && publisher.ShortOf(err) == unknownTopic {
-		b.unsure = false
-		j.drop()
+// unheard applies the outcome of a request that was not answered. If it was sent, the broker recognises the batch when
+// it comes again, and if it was not, another broker may be the leader by now: the batch is sent again at once, the
+// first time. After a request that was given up, nothing more is sent for the job in this call.
+func (j *job) unheard(ctx context.Context, r *request) {
+	c, sent := j.call, r.ending == lost || r.ending == unheard
+	if sent {
+		j.partition.batch.unsure, j.unanswered = true, r.err
 	}
-	j.fail(err)
-}
-
-// lost notes that the batch was sent and no answer came. The first time, the same bytes are sent again at once, if the
-// broker will recognise them.
-func (j *job) lost(err error) {
-	j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
-	if j.again || j.partition.producer.id == noProducer {
-		j.fail(j.leader.unavailable(j.call.publisher.cluster.unreachable(), shortOf(err), "%w", err))
-		return
+	switch {
+	case ctx.Err() != nil || r.ending == withdrawn || r.ending == lost && over(ctx):
+		j.fail(c.ended())
+	case r.ending == refused:
+		j.fail(r.err)
+		c.doubt(j)
+	case r.ending == unheard:
+		if r.suspected {
+			// The silence is known to be the broker's fault: messages with repeatedly unknown outcomes would become
+			// suspect themselves.
+			j.unanswered = nil
+		}
+		j.fail(j.leader.quiet(c.publisher.cluster.unreachable()))
+	case j.again || sent && j.partition.producer.id == noProducer:
+		j.fail(j.leader.unavailable(c.publisher.cluster.unreachable(), shortOf(r.err), "%w", r.err))
+	default:
+		j.again, j.state = true, moved
 	}
-	j.again, j.moved = true, true
-}
-
-// unsent notes that the leader could not be reached. Another broker may be the leader by now.
-func (j *job) unsent(err error) {
-	if j.again {
-		j.fail(err)
-		return
-	}
-	j.again, j.moved = true, true
 }
 
 // fail ends the job. Messages that were sent in this call and not answered are ambiguous, and their batch is kept. The
 // others are answered with err.
 func (j *job) fail(err error) {
 	c, b := j.call, j.partition.batch
-	var ambiguous outcome
-	if j.unanswered != nil {
-		ambiguous = c.outcome(j.partition, j.ambiguous(err))
-	}
-	others := c.outcome(j.partition, err)
+	ambiguous, others := c.answers(j.partition, j.ambiguous(err)), c.answers(j.partition, err)
 	for at, i := range j.queue[j.next:] {
-		if j.unanswered != nil && (at < j.sent || b.kept && c.publisher.recall.holds(b, &c.messages[i])) {
-			c.fail(i, ambiguous.of(c, i))
+		held, _ := c.publisher.recall.find(&c.messages[i], c.now)
+		if j.unanswered != nil && (at < j.sent || held != nil && held == b) {
+			c.fail(i, ambiguous(i))
 		} else {
-			j.refuse(i, others.of(c, i))
+			j.refuse(i, others(i))
 		}
 	}
 	if b != nil && !b.kept {
@@ -294,15 +294,35 @@ func (j *job) refuse(i int32, err error) {
 // batch that may still be in the log does use it up, and requires a new epoch: if its sequence were used again, the
 // broker would take other messages for the batch and acknowledge them without appending them.
 func (j *job) drop() {
-	p, b := j.partition, j.partition.batch
+	b := j.partition.batch
 	if b.kept {
-		j.call.publisher.recall.forget(b)
+		j.call.publisher.recall.forget(func(other *batch) bool { return other == b })
 	}
-	if b.unsure && p.producer.id != noProducer && !p.begin() {
-		j.call.publisher.identity.retire(p.producer.id)
-		p.producer.id = unknownProducer
+	if b.unsure {
+		j.copied()
+		j.begin()
 	}
 	j.release()
+}
+
+// begin makes the partition's next batch the first of a new epoch.
+func (j *job) begin() {
+	if j.partition.producer.id != noProducer && !j.partition.begin() {
+		j.retire()
+	}
+}
+
+// retire makes the partition begin with another producer id in the next call.
+func (j *job) retire() {
+	j.call.publisher.identity.retire(j.partition.producer.id)
+	j.partition.producer.id = unknownProducer
+}
+
+// copied notes that the broker may hold the messages of the batch, and will not recognise them.
+func (j *job) copied() {
+	for _, i := range j.queue[j.next : j.next+j.sent] {
+		j.call.copied[i] = true
+	}
 }
 
 // release ends the batch.
@@ -315,8 +335,8 @@ func (j *job) release() {
 
 // finish returns the turn.
 func (j *job) finish() {
-	if !j.done {
-		j.done = true
+	if j.state != finished {
+		j.state = finished
 		j.partition.turn.release()
 	}
 }

@@ -56,7 +56,6 @@ type Config struct {
 type Publisher struct {
 	config   Config
 	names    setting.Names
-	log      *slog.Logger
 	cluster  *cluster
 	identity *identity
 	recall   recall
@@ -74,22 +73,22 @@ func New(config Config) *Publisher {
 		config.Dial = new(net.Dialer).DialContext
 	}
 	if config.Partitioner == nil {
-		config.Partitioner = murmur2
+		config.Partitioner, _ = ParsePartitioner("murmur2")
 	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
 	p := &Publisher{
-		config: config, names: config.SettingName, log: config.Logger, identity: newIdentity(),
-		life: lifetime{over: make(chan struct{})},
+		config: config, names: config.SettingName, identity: newIdentity(),
 	}
+	p.life.ctx, p.life.end = context.WithCancel(context.Background())
 	p.cluster = newCluster(p)
 	return p
 }
 
 // Ping asks any broker for the cluster's layout. It dials even if a dial has just failed.
 func (p *Publisher) Ping(ctx context.Context) error {
-	if p.life.ended() {
+	if p.life.ctx.Err() != nil {
 		return publisher.ErrClosed
 	}
 	_, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: []string{}}, true)
@@ -101,8 +100,36 @@ func (p *Publisher) Ping(ctx context.Context) error {
 
 // Close ends the connections at once. Calls that are under way return.
 func (p *Publisher) Close() error {
+	p.life.mu.Lock()
 	p.life.end()
+	p.life.mu.Unlock()
+	p.life.running.Wait()
+	p.cluster.mu.Lock()
+	defer p.cluster.mu.Unlock()
+	for _, b := range p.cluster.brokers {
+		b.discard(func(*conn) bool { return true })
+	}
 	return nil
+}
+
+// A lifetime is the time from a publisher's New to its Close, which waits for the goroutines that were started in it.
+type lifetime struct {
+	ctx context.Context // ends with Close
+	end context.CancelFunc
+
+	mu      sync.Mutex // start adds no goroutine once Close waits
+	running sync.WaitGroup
+}
+
+// start runs f in a goroutine and reports true, or reports false after Close. f must return soon after ctx has ended.
+func (l *lifetime) start(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return false
+	}
+	l.running.Go(f)
+	return true
 }
 
 // maxRecycled is the capacity above which a buffer is left to the garbage collector.

@@ -27,33 +27,41 @@ func (c *call) findLimits(ctx context.Context) {
 	var names []string
 	for i := range c.messages {
 		m := &c.messages[i]
-		if len(m.Payload) > largePayload && !slices.Contains(names, m.Topic) {
-			if at, known := c.byName[m.Topic]; known && c.topics[at].err == nil {
-				names = append(names, m.Topic)
-			}
+		if len(m.Payload) <= largePayload || slices.Contains(names, m.Topic) {
+			continue
+		}
+		if at, known := c.byName[m.Topic]; known && c.topics[at].err == nil {
+			names = append(names, m.Topic)
 		}
 	}
-	if len(names) == 0 {
-		return
+	limits, _ := c.publisher.cluster.settings(ctx, names, sizeSetting, false)
+	for name, limit := range limits {
+		c.topics[c.byName[name]].limit, _ = strconv.Atoi(limit)
+	}
+}
+
+// settings returns one setting of topics, of those whose settings this client may see. See [request] for dial.
+func (c *cluster) settings(ctx context.Context, topics []string, setting string, dial bool) (map[string]string, error) {
+	if len(topics) == 0 {
+		return nil, nil
 	}
 	question := &describeconfigs.Request{}
-	for _, name := range names {
-		question.Resources = append(question.Resources,
-			describeconfigs.RequestResource{
-				ResourceType: resourceTopic, ResourceName: name,
-				ConfigNames: []string{sizeSetting},
-			})
+	for _, name := range topics {
+		question.Resources = append(question.Resources, describeconfigs.RequestResource{
+			ResourceType: resourceTopic, ResourceName: name, ConfigNames: []string{setting},
+		})
 	}
-	m, err := c.publisher.cluster.ask(ctx, question, false)
+	m, err := c.ask(ctx, question, dial)
 	if err != nil {
-		return
+		return nil, err
 	}
+	found := map[string]string{}
 	for _, r := range m.(*describeconfigs.Response).Resources {
-		at, known := c.byName[r.ResourceName]
 		for _, entry := range r.ConfigEntries {
-			if limit, err := strconv.Atoi(entry.ConfigValue); known && err == nil && entry.ConfigName == sizeSetting {
-				c.topics[at].limit = limit
+			if entry.ConfigName == setting && slices.Contains(topics, r.ResourceName) {
+				found[r.ResourceName] = entry.ConfigValue
 			}
 		}
 	}
+	return found, nil
 }

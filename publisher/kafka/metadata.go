@@ -31,26 +31,19 @@ const (
 type cluster struct {
 	publisher *Publisher
 
-	mu       sync.Mutex
-	brokers  map[string]*broker // by address; the configured ones stay
-	nodes    map[int32]*broker  // by node id, from the last metadata
-	topics   map[string]*topic
-	states   map[string][]*partition // by topic and index; outlives metadata
-	counts   map[string]count        // by topic, kept as long as its states
-	retimed  map[string]bool         // topics that are already logged as refusing old times
-	searched time.Time               // time of the last search for topics out of use
+	mu       sync.Mutex          // guards the following fields and the brokers' own
+	brokers  map[string]*broker  // by address; the configured ones stay
+	nodes    map[int32]*broker   // by node id, from the last metadata
+	topics   map[string]*topic   // the topics that the cluster serves
+	states   map[string]*history // by topic; outlives metadata
+	searched time.Time           // time of the last search for topics out of use
 }
 
-// A count is the number of partitions that a topic had when it was last in the metadata.
-type count struct {
-	partitions int
-	learned    time.Time
-}
-
-// A topic is one answer of the metadata. It is never changed.
+// A topic is one answer of the metadata. Only its expiry is changed afterwards, under the cluster's mu.
 type topic struct {
 	name       string
 	leaders    []*broker // by partition; nil if there is none
+	indexes    []int     // numbers of the partitions
 	available  []int32   // partitions that have a leader
 	partitions []*partition
 	learned    time.Time
@@ -58,14 +51,23 @@ type topic struct {
 	spread     *atomic.Uint32 // number of calls so far: free messages go to one partition per call
 }
 
+// A history is what is kept of a topic from one answer of the metadata to the next.
+type history struct {
+	partitions []*partition
+	count      int       // number of partitions in the last answer
+	learned    time.Time // time of the last answer
+	retimed    bool      // the log says that the topic refuses old times
+	spread     atomic.Uint32
+}
+
 // newCluster returns a cluster that knows the configured addresses.
 func newCluster(p *Publisher) *cluster {
 	c := &cluster{
-		publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
-		topics: map[string]*topic{}, states: map[string][]*partition{}, counts: map[string]count{}, retimed: map[string]bool{},
+		publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{}, topics: map[string]*topic{},
+		states: map[string]*history{},
 	}
 	for _, address := range p.config.Brokers {
-		c.brokers[address] = newBroker(p, address)
+		c.brokers[address] = &broker{cluster: c, address: address}
 	}
 	return c
 }
@@ -80,18 +82,12 @@ func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) 
 
 // doubt makes the next call ask for the topic again and reports true, provided that the topic was learned at least ttl
 // ago.
-func (c *cluster) doubt(t *topic, ttl time.Duration, now time.Time) bool {
-	if now.Sub(t.learned) < ttl {
-		return false
+func (t *topic) doubt(ttl time.Duration, now time.Time) bool {
+	doubted := now.Sub(t.learned) >= ttl
+	if doubted {
+		t.expires = now
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.topics[t.name] == t {
-		doubted := *t
-		doubted.expires = now
-		c.topics[t.name] = &doubted
-	}
-	return true
+	return doubted
 }
 
 // refresh asks the cluster for the topics by name. An error concerns all of them. Topics that the cluster does not
@@ -112,11 +108,11 @@ func (c *cluster) learn(response *metadata.Response) (refused map[string]error) 
 	for _, b := range response.Brokers {
 		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 		if c.brokers[address] == nil {
-			c.brokers[address] = newBroker(c.publisher, address)
+			c.brokers[address] = &broker{cluster: c, address: address}
 		}
 		c.nodes[b.NodeID] = c.brokers[address]
 	}
-	c.forgetBrokers()
+	c.sweepBrokers()
 	for i := range response.Topics {
 		t := &response.Topics[i]
 		if err := topicError(t); err != nil {
@@ -125,7 +121,7 @@ func (c *cluster) learn(response *metadata.Response) (refused map[string]error) 
 			}
 			refused[t.Name] = err
 			delete(c.topics, t.Name)
-			if kafkago.Error(t.ErrorCode) == kafkago.UnknownTopicOrPartition {
+			if kafkago.Error(t.ErrorCode) == kafkago.UnknownTopicOrPartition && c.states[t.Name] != nil {
 				c.forget(t.Name)
 			}
 			continue
@@ -136,48 +132,54 @@ func (c *cluster) learn(response *metadata.Response) (refused map[string]error) 
 	return refused
 }
 
-// forgetBrokers removes addresses that neither the configuration nor the cluster names any more.
-func (c *cluster) forgetBrokers() {
+// sweepBrokers removes addresses that neither the configuration nor the cluster names any more, and ends connections
+// that are no longer used.
+func (c *cluster) sweepBrokers() {
+	now := time.Now()
 	for address, b := range c.brokers {
-		named := slices.Contains(c.publisher.config.Brokers, address)
-		for _, node := range c.nodes {
-			named = named || node == b
-		}
-		if !named {
-			close(b.drop)
+		if b.left = !slices.Contains(c.publisher.config.Brokers, address) && !c.names(b); b.left {
 			delete(c.brokers, address)
 		}
+		b.discard(func(c *conn) bool { return b.left || c.stale(now) })
 	}
 }
 
-// newTopic builds a topic and takes over the partition states and the spread counter of its previous version.
+// names reports whether the cluster itself names the broker.
+func (c *cluster) names(b *broker) bool {
+	for _, node := range c.nodes {
+		if node == b {
+			return true
+		}
+	}
+	return false
+}
+
+// newTopic builds a topic from an answer and what was known before.
 func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	slices.SortFunc(t.Partitions, func(a, b metadata.ResponsePartition) int { return int(a.PartitionIndex - b.PartitionIndex) })
-	states := c.states[t.Name]
-	for len(states) < len(t.Partitions) {
-		states = append(states, newPartition(t.Name, int32(len(states))))
+	h, now := c.states[t.Name], len(t.Partitions)
+	if h == nil {
+		h = &history{count: now}
+		c.states[t.Name] = h
 	}
-	c.states[t.Name] = states
-	known := &topic{name: t.Name, partitions: states[:len(t.Partitions)], spread: new(atomic.Uint32)}
-	if before := c.topics[t.Name]; before != nil {
-		known.spread = before.spread
+	for len(h.partitions) < now {
+		h.partitions = append(h.partitions, newPartition(t.Name, int32(len(h.partitions))))
 	}
+	known := &topic{name: t.Name, partitions: h.partitions[:now], learned: time.Now(), spread: &h.spread}
 	for i := range t.Partitions {
 		leader := c.nodes[t.Partitions[i].LeaderID]
-		known.leaders = append(known.leaders, leader)
+		known.leaders, known.indexes = append(known.leaders, leader), append(known.indexes, i)
 		if leader != nil {
 			known.available = append(known.available, int32(i))
 		}
 	}
-	known.learned = time.Now()
-	before, now := c.counts[t.Name].partitions, len(t.Partitions)
-	if before != now && before != 0 {
-		c.publisher.log.Warn("kafka topic has another number of partitions: keys move, and the order of each key begins again",
-			"topic", t.Name, "before", before, "partitions", now)
+	if h.count != now {
+		c.publisher.config.Logger.Warn("kafka topic has another number of partitions: keys move, and the order of each key begins again",
+			"topic", t.Name, "before", h.count, "partitions", now)
 	}
-	c.counts[t.Name] = count{now, known.learned}
+	h.count, h.learned = now, known.learned
 	ttl := metadataTTL
-	if len(known.available) < len(known.leaders) {
+	if len(known.available) < now {
 		ttl = leaderlessTTL
 	}
 	known.expires = known.learned.Add(ttl)
@@ -213,28 +215,30 @@ func topicError(t *metadata.ResponseTopic) error {
 	return nil
 }
 
-// named reports whether the cluster itself has named the broker.
-func (c *cluster) named(b *broker) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, node := range c.nodes {
-		if node == b {
-			return true
-		}
-	}
-	return len(c.nodes) == 0
-}
-
 // unreachable reports whether no broker of the cluster can be reached and answers, as far as is known.
 func (c *cluster) unreachable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.allAway()
+}
+
+func (c *cluster) allAway() bool {
 	for _, b := range c.nodes {
-		if !b.standing().isAway() {
+		if !b.isAway() {
 			return false
 		}
 	}
 	return true
+}
+
+// othersAnswer reports whether other brokers have answered requests of any call since the given time.
+func (c *cluster) othersAnswer(except *broker, since time.Time) bool {
+	for _, b := range c.nodes {
+		if b != except && b.heard.After(since) {
+			return true
+		}
+	}
+	return false
 }
 
 // unavailable returns the answer if no broker could be asked.

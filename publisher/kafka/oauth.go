@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 )
 
@@ -46,24 +45,24 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	for _, extension := range b.extensions {
 		first += extension + "\x01"
 	}
-	return &bearerSession{report: func() { b.tokens.Refused(token) }}, []byte(first + "\x01"), nil
+	return &tokenSession{report: func() { b.tokens.Refused(token) }}, []byte(first + "\x01"), nil
 }
 
-// A bearerSession follows one login. A broker that refuses the token says why in a challenge, and ends the exchange
-// once the challenge has been answered by a single byte.
-type bearerSession struct {
-	refused string
-	report  func() // reports the refused login to the source of the token
+// A tokenSession follows one login in which the client's first message holds all that proves its identity. A broker
+// that refuses a token says why in a challenge, and ends the exchange once the challenge has been answered by a single
+// byte.
+type tokenSession struct {
+	report  func() // tells the source of the credentials that they were refused
+	refused string // why the broker refuses the token
+	single  bool   // the broker has nothing to ask: its first answer ends the exchange
 }
-
-func (s *bearerSession) reportRefusal() { s.report() }
 
 // Next answers the broker's challenge. There is at most one.
-func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
+func (s *tokenSession) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
 	switch {
 	case s.refused != "":
 		return false, nil, fmt.Errorf("the token is refused (%s)", s.refused)
-	case len(challenge) == 0:
+	case s.single || len(challenge) == 0:
 		return true, nil, nil
 	}
 	var reason struct {
@@ -74,22 +73,4 @@ func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, re
 	}
 	s.refused = fmt.Sprintf("%.60s", reason.Status)
 	return false, []byte{1}, nil
-}
-
-// reportRefused reports a refused login to the source of the credentials.
-func reportRefused(session sasl.StateMachine, err error) {
-	if s, ok := session.(interface{ reportRefusal() }); ok && errors.Is(err, kafkago.SASLAuthenticationFailed) {
-		s.reportRefusal()
-	}
-}
-
-// reason returns why the broker refused the credentials, as far as it said.
-func reason(session sasl.StateMachine, code kafkago.Error, text string) error {
-	if b, ok := session.(*bearerSession); ok && b.refused != "" {
-		return fmt.Errorf("%w: the token is refused (%s)", code, b.refused)
-	}
-	if text == "" {
-		return code
-	}
-	return fmt.Errorf("%w: %.200s", code, text)
 }

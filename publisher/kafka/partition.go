@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -57,11 +59,8 @@ type batch struct {
 	unsure    bool  // the batch was sent, and no answer has ruled out that it is in the log
 	kept      bool  // the batch is in recall
 
-	unheard bool // unsure only because the broker did not know the topic
-
 	// The following fields are set while the batch is kept, and guarded by recall.
 
-	ids      []string
 	since    time.Time // time at which the batch was kept
 	given    time.Time // time at which a call last had a message of the batch
 	accepted time.Time
@@ -95,4 +94,52 @@ func (p *partition) begin() bool {
 	}
 	p.producer.epoch++
 	return true
+}
+
+// A turn is the right to use a partition. Jobs get it in the order in which they ask. A job that waits for its turn
+// does not hold up its call: the other jobs of the call go on.
+type turn struct {
+	mu      sync.Mutex
+	taken   bool
+	waiting []*job
+	since   atomic.Int64 // time in nanoseconds at which it was taken, or at which its holder last had something accepted
+}
+
+// take gives the job the turn and reports true, or makes the job wait. A job that has waited arrives in turns of its
+// call once it has the turn. Without a job, take waits for nothing.
+func (t *turn) take(j *job) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.taken {
+		t.taken = true
+		t.since.Store(time.Now().UnixNano())
+		return true
+	}
+	if j != nil {
+		t.waiting = append(t.waiting, j)
+	}
+	return false
+}
+
+// release gives the turn to the next job.
+func (t *turn) release() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken = len(t.waiting) > 0; t.taken {
+		next := t.waiting[0]
+		t.waiting = slices.Delete(t.waiting, 0, 1)
+		t.since.Store(time.Now().UnixNano())
+		next.call.turns <- next // the channel has room for each job of the call
+	}
+}
+
+// leave ends the waiting of a job. It reports false if the job has got the turn in the meantime.
+func (t *turn) leave(j *job) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := slices.Index(t.waiting, j)
+	if at >= 0 {
+		t.waiting = slices.Delete(t.waiting, at, at+1)
+	}
+	return at >= 0
 }

@@ -3,7 +3,6 @@ package kafka
 import (
 	"bytes"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"strings"
 	"testing"
@@ -14,53 +13,47 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// The vectors of the Java client's own test (UtilsTest.testMurmur2), and an empty key.
-func TestMurmur2(t *testing.T) {
-	t.Parallel()
-	for key, want := range map[string]int32{
-		"21":                         -973932308,
-		"foobar":                     -790332482,
-		"a-little-bit-long-string":   -985981536,
-		"a-little-bit-longer-string": -1486304829,
-		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-		"abc": 479470107,
-		"":    275646681,
-	} {
-		if got := murmur2([]byte(key)); got != uint32(want)&0x7fffffff {
-			t.Errorf("murmur2(%q) is %d, want %d without its sign", key, got, want)
-		}
+// partitionOf returns the partition to which the default partitioner sends a key.
+func partitionOf(key []byte, partitions int) int { return partitionBy("murmur2", key, partitions) }
+
+func partitionBy(name string, key []byte, partitions int) int {
+	p, err := ParsePartitioner(name)
+	if err != nil {
+		panic(err)
 	}
+	indexes := make([]int, partitions)
+	for i := range indexes {
+		indexes[i] = i
+	}
+	return p.Balance(kafkago.Message{Key: key}, indexes...)
 }
 
-// kafka-go's balancer is the second reference, for keys of every length modulo four.
-func TestPartitionOf(t *testing.T) {
+// The vectors of the other clients' own tests: UtilsTest.testMurmur2 of the Java client, 0048-partitioner.c of
+// librdkafka, and for FNV-1a the authors' hashes with the arithmetic of Sarama's hashPartitioner. All keys have a hash,
+// even the empty one.
+func TestPartitioners(t *testing.T) {
 	t.Parallel()
-	partitions := []int{0, 1, 2, 3, 4, 5, 6}
-	for i := range 1000 {
-		key := fmt.Appendf(nil, "%0*d", i%40+1, i*i)
-		want := kafkago.Murmur2Balancer{}.Balance(kafkago.Message{Key: key}, partitions...)
-		if got := partitionOf(murmur2(key), len(partitions)); int(got) != want {
-			t.Fatalf("key %s goes to partition %d, want %d", key, got, want)
-		}
-	}
-}
-
-// The vectors of librdkafka's own test (0048-partitioner.c).
-func TestCRC32(t *testing.T) {
-	t.Parallel()
-	for key, want := range map[string]uint32{
-		"":      0,
-		"23456": 0xb1b451d7,
-		"this is another string with more length to it perhaps": 0xb0150df7,
-		"hejsan": 0xd077037e,
+	for name, keys := range map[string]map[string]uint32{
+		"murmur2": {
+			"21": ^uint32(973932308 - 1), "foobar": ^uint32(790332482 - 1), "a-little-bit-long-string": ^uint32(985981536 - 1),
+			"a-little-bit-longer-string": ^uint32(1486304829 - 1), "abc": 479470107, "": 275646681,
+		},
+		"crc32": {"": 0, "23456": 0xb1b451d7, "hejsan": 0xd077037e},
+		"fnv1a": {"": 0x811c9dc5, "a": 0xe40c292c, "foobar": 0xbf9cf968},
 	} {
-		if got := checksum([]byte(key)); got != want || partitionOf(got, 17) != int32(want%17) {
-			t.Errorf("CRC32(%q) is %#x, want %#x", key, got, want)
-		}
-	}
-	for name, want := range map[string]uint32{"murmur2": murmur2([]byte("x")), "crc32": checksum([]byte("x")), "fnv1a": fnv1a([]byte("x"))} {
-		if p, err := ParsePartitioner(name); err != nil || p([]byte("x")) != want {
-			t.Errorf("%s is another partitioner: %v", name, err)
+		for key, hash := range keys {
+			for _, partitions := range []int{1, 3, 8, 17, 1000} {
+				want := int(hash) % partitions
+				switch name {
+				case "murmur2":
+					want = int(hash&0x7fffffff) % partitions
+				case "fnv1a":
+					want = max(int(int32(hash))%partitions, -(int(int32(hash)) % partitions))
+				}
+				if got := partitionBy(name, []byte(key), partitions); got != want {
+					t.Errorf("%s: %q goes to partition %d of %d, want %d", name, key, got, partitions, want)
+				}
+			}
 		}
 	}
 	if _, err := ParsePartitioner("fnv"); err == nil {
@@ -68,53 +61,18 @@ func TestCRC32(t *testing.T) {
 	}
 }
 
-// The reference is Sarama's arithmetic (its partitioner.go, hashPartitioner), on the standard library's hash as in
-// Sarama. kafka-go's balancer of that kind is another reference. The test covers both signs, numbers of partitions that
-// are powers of two and others, and the vectors of the hash's authors.
-func TestFNV1a(t *testing.T) {
-	t.Parallel()
-	for key, hash := range map[string]uint32{"": 0x811c9dc5, "a": 0xe40c292c, "foobar": 0xbf9cf968} {
-		if got := fnv1a([]byte(key)); got != -hash { // all have the sign
-			t.Errorf("FNV1a(%q) is %#x, want %#x", key, got, -hash)
-		}
-	}
-	signs := map[bool]int{}
-	for _, count := range []int{1, 2, 3, 7, 12, 64, 100, 1000} {
-		partitions := make([]int, count)
-		for i := range partitions {
-			partitions[i] = i
-		}
-		for i := range 2000 {
-			key := fmt.Appendf(nil, "ключ-%d", i*i)
-			hasher := fnv.New32a()
-			_, _ = hasher.Write(key)
-			signs[int32(hasher.Sum32()) < 0]++
-			sarama := int32(hasher.Sum32()) % int32(count)
-			if sarama < 0 {
-				sarama = -sarama
-			}
-			kafkaGo := (&kafkago.Hash{}).Balance(kafkago.Message{Key: key}, partitions...)
-			if got := partitionOf(fnv1a(key), count); got != sarama || int(got) != kafkaGo {
-				t.Fatalf("key %s of %d partitions goes to %d, to %d with Sarama, to %d with kafka-go", key, count, got, sarama, kafkaGo)
-			}
-		}
-	}
-	if signs[true] == 0 || signs[false] == 0 {
-		t.Error("the keys have hashes of one sign only")
-	}
-}
-
 func TestPartitionerSetting(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
 	f.topic("t", 0, 0, 0, 0, 0)
-	p := f.open(func(c *Config) { c.Partitioner = checksum })
+	p := f.open(func(c *Config) { c.Partitioner, _ = ParsePartitioner("crc32") })
 	var messages []publisher.Message
 	want := make([][]string, 5)
 	for i := range 50 {
 		key := fmt.Appendf(nil, "key-%d", i)
 		messages = append(messages, publisher.Message{ID: fmt.Sprint(i), Topic: "t", Key: key})
-		want[checksum(key)%5] = append(want[checksum(key)%5], fmt.Sprint(i))
+		to := partitionBy("crc32", key, 5)
+		want[to] = append(want[to], fmt.Sprint(i))
 	}
 	for _, class := range publish(t, p, messages) {
 		if class != ok {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,32 +18,6 @@ type identity struct {
 	turn  chan struct{} // holds a token while no call asks for an id
 	known atomic.Int64  // producer id; unknownProducer before the first answer
 	again atomic.Int64  // when to ask again although the cluster refused, in Unix nanoseconds
-
-	mu    sync.Mutex
-	spent producer // last epoch of forgotten partitions; new partitions must not repeat its sequences
-}
-
-// spend notes the producer of a partition that is being forgotten.
-func (i *identity) spend(p producer) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if p.id >= 0 && p.id == i.known.Load() && (i.spent.id != p.id || i.spent.epoch < p.epoch) {
-		i.spent = p
-	}
-	if i.spent.id == p.id && i.spent.epoch == maxEpoch {
-		i.retire(p.id)
-	}
-}
-
-// first returns the producer with which a new partition begins.
-func (i *identity) first(id int64) producer {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	p := newProducer(id)
-	if i.spent.id == id && i.spent.epoch < maxEpoch {
-		p.epoch = i.spent.epoch + 1
-	}
-	return p
 }
 
 const (
@@ -57,14 +30,15 @@ const (
 )
 
 func newIdentity() *identity {
-	i := &identity{turn: make(chan struct{}, 1), spent: producer{id: unknownProducer}}
+	i := &identity{turn: make(chan struct{}, 1)}
 	i.turn <- struct{}{}
 	i.known.Store(unknownProducer)
 	return i
 }
 
-// retire makes the next call request another id. It is called when a partition has used up the epochs of this id, or
-// when the id is refused for good.
+// retire makes the next call request another id. It is called when a partition has used up the epochs of this id, when
+// the id is refused for good, and when a partition that has used it is forgotten: if the partition comes back, it must
+// not begin with sequences that it has used before.
 func (i *identity) retire(id int64) {
 	if id != noProducer {
 		i.known.CompareAndSwap(id, unknownProducer)
@@ -83,8 +57,6 @@ func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 		defer func() { i.turn <- struct{}{} }()
 	case <-ctx.Done():
 		return 0, ctx.Err()
-	case <-p.life.over:
-		return 0, context.Canceled
 	}
 	before, fresh := i.current()
 	if fresh {
@@ -96,10 +68,10 @@ func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 	}
 	switch {
 	case refusal != nil && before != noProducer:
-		p.log.Warn("kafka refuses idempotent producing, messages are sent with acks=all alone: after a lost answer they may be appended twice; "+
+		p.config.Logger.Warn("kafka refuses idempotent producing, messages are sent with acks=all alone: after a lost answer they may be appended twice; "+
 			"grant IDEMPOTENT_WRITE on the cluster or WRITE on the topics", "error", refusal)
 	case refusal == nil && before == noProducer:
-		p.log.Info("kafka allows idempotent producing now")
+		p.config.Logger.Info("kafka allows idempotent producing now")
 	}
 	i.again.Store(time.Now().Add(refusalTTL).UnixNano())
 	i.known.Store(id)

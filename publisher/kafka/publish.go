@@ -20,35 +20,26 @@ type call struct {
 	producer  int64
 	keys      keyorder.Order
 
-	late     []late // what routing found wrong, in the order of the messages
-	stopped  []bool // by key group: the key is in late, so its later messages are not sent
 	failed   []bool // by key group: a message was not accepted
+	copied   []bool // by message: the broker may hold it once more, see publisher.Republish
 	troubled bool
 
 	topics []use
 	byName map[string]int32 // index in topics
 	names  []string
 
-	waves []int32  // by message: the wave in which it is sent, or notSent
 	route []target // by message
 	last  []target // by key group: the target of its last message
 	count int32    // number of waves
 
-	jobs  []job
-	ready []*job
+	jobs        []*job // of the wave
+	byPartition map[*partition]*job
+	ready       []*job // those that are about to send
 
-	waiting  []*job        // jobs that wait for their turn
 	turns    chan *job     // waiting jobs that have got their turn
-	underway []*group      // groups that each have a request under way
+	underway []*request    // requests under way
 	back     chan *request // requests that have come back
 	returned bool          // a request of the wave has come back
-}
-
-// A late answer is for a message that cannot be sent. It is given at the end, if all earlier messages of its key were
-// accepted. Otherwise the relay would fail the row while an older one still waits.
-type late struct {
-	message int32
-	err     error
 }
 
 // Publish sends the messages: one batch for each partition, and one request for each broker. See [publisher.Publisher].
@@ -60,7 +51,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 		}
 		return errs
 	}
-	if p.life.ended() {
+	if p.life.ctx.Err() != nil {
 		return fill(publisher.ErrClosed)
 	}
 	fill(publisher.ErrNotAttempted)
@@ -69,11 +60,14 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	}
 	c, ok := p.calls.Get().(*call)
 	if !ok {
-		c = &call{publisher: p, byName: map[string]int32{}}
+		c = &call{publisher: p, byName: map[string]int32{}, byPartition: map[*partition]*job{}}
 	}
 	c.reset(messages, errs)
 	c.deadline, _ = ctx.Deadline()
 	c.stop = publisher.StopOf(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer context.AfterFunc(p.life.ctx, cancel)()
+	defer cancel()
 	c.run(ctx)
 	c.settle()
 	c.reset(nil, nil)
@@ -83,7 +77,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 
 // run answers all messages that can be answered before ctx ends. The rest stays not attempted.
 func (c *call) run(ctx context.Context) {
-	c.keys.Link(c.messages, c.publisher.config.Partitioner)
+	c.keys.Link(c.messages, nil)
 	if !c.findTopics(ctx) {
 		return
 	}
@@ -99,7 +93,8 @@ func (c *call) run(ctx context.Context) {
 	}
 	c.producer = id
 	for wave := range c.count {
-		c.send(ctx, c.gather(wave))
+		c.gather(wave)
+		c.send(ctx)
 	}
 }
 
@@ -125,54 +120,50 @@ func (c *call) failAll(ctx context.Context, err error) {
 	}
 	err = c.publisher.unreached(err)
 	for i := range c.messages {
-		if c.waves[i] != notSent && !c.blocked(int32(i)) {
+		if c.route[i].wave != notSent && !c.blocked(int32(i)) {
 			c.fail(int32(i), err)
 		}
 	}
 }
 
-// settle gives the late answers and enforces the prefix rule. A message found in a batch of an earlier call may have
-// been answered before an older message of its key failed.
+// settle gives the answers of routing, and enforces the prefix rule. A message that cannot be sent is answered only if
+// all earlier messages of its key were accepted: otherwise the relay would fail the row while an older one still waits.
+// A message found in a batch of an earlier call may have been answered before an older message of its key failed.
 func (c *call) settle() {
 	clear(c.failed)
 	for i := range c.messages {
-		group := c.keys.First[i]
-		if len(c.late) > 0 && c.late[0].message == int32(i) {
-			if group == keyorder.None || !c.failed[group] {
-				c.errs[i] = c.late[0].err
-			}
-			c.late = c.late[1:]
+		group, err := c.keys.First[i], &c.errs[i]
+		blocked := c.blocked(int32(i))
+		if wrong := c.route[i].err; wrong != nil && !blocked {
+			*err = wrong
 		}
 		switch {
-		case c.errs[i] == nil && group != keyorder.None && c.failed[group]:
-			c.errs[i] = publisher.ErrNotAttempted
-		case c.errs[i] == nil:
+		case *err == nil && blocked:
+			*err = publisher.ErrNotAttempted
+		case *err == nil:
 			c.publisher.recall.reported(c.messages[i].ID)
 		case group != keyorder.None:
 			c.failed[group] = true
+		}
+		if c.copied[i] {
+			*err = publisher.Republish(*err)
 		}
 	}
 }
 
 // reset prepares the call for these messages and clears the previous ones.
 func (c *call) reset(messages []publisher.Message, errs []error) {
-	c.messages, c.errs, c.now, c.count, c.stop = messages, errs, time.Now(), 0, nil
-	c.troubled = false
+	c.messages, c.errs, c.now, c.count, c.stop, c.troubled = messages, errs, time.Now(), 0, nil, false
 	n := len(messages)
-	clear(c.late)
-	c.late = c.late[:0]
 	c.failed = append(c.failed[:0], make([]bool, n)...)
-	c.stopped = append(c.stopped[:0], make([]bool, n)...)
+	c.copied = append(c.copied[:0], make([]bool, n)...)
+	clear(c.route)
 	c.route = slices.Grow(c.route[:0], n)[:n]
-	c.waves = slices.Grow(c.waves[:0], n)[:n]
 	c.last = slices.Grow(c.last[:0], n)[:n]
 	for i := range n {
-		c.waves[i] = notSent
-		c.last[i] = target{use: -1}
+		c.route[i], c.last[i] = target{wave: notSent}, target{}
 	}
-	for i := range c.topics {
-		c.topics[i].topic, c.topics[i].err = nil, nil
-	}
+	clear(c.topics)
 	c.topics = c.topics[:0]
 	clear(c.names)
 	c.names = c.names[:0]
@@ -181,7 +172,7 @@ func (c *call) reset(messages []publisher.Message, errs []error) {
 
 // unreached returns the answer after a request for metadata or a producer id has failed.
 func (p *Publisher) unreached(err error) error {
-	if p.life.ended() {
+	if p.life.ctx.Err() != nil {
 		return publisher.ErrClosed
 	}
 	return unavailable(err)

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/fetch"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -55,13 +53,14 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 			return nil, fmt.Errorf("topic %s: %w: grant this client DESCRIBE and READ on it", t.Name, code)
 		}
 	}
-	compacted, err := p.compacted(ctx, present)
+	policies, err := p.cluster.settings(ctx, present, "cleanup.policy", true)
 	if err != nil {
-		return nil, err
+		return nil, unavailable(err)
 	}
 	for _, name := range present {
 		h := publisher.Held{}
-		if compacted[name] {
+		// A topic whose settings this client may not read counts as not compacted.
+		if strings.Contains(policies[name], "compact") {
 			h.Lossy = "the topic is compacted: of each key only the last message is kept"
 		}
 		known, _ := p.cluster.cached(name, time.Now())
@@ -85,33 +84,6 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 		held[name] = h
 	}
 	return held, nil
-}
-
-// compacted returns the topics that keep only the last message of each key. If the client may not read a topic's
-// settings, the topic counts as not compacted.
-func (p *Publisher) compacted(ctx context.Context, topics []string) (map[string]bool, error) {
-	found := map[string]bool{}
-	if len(topics) == 0 {
-		return found, nil
-	}
-	request := &describeconfigs.Request{}
-	for _, name := range topics {
-		request.Resources = append(request.Resources, describeconfigs.RequestResource{
-			ResourceType: resourceTopic, ResourceName: name,
-			ConfigNames: []string{"cleanup.policy"},
-		})
-	}
-	answer, err := p.cluster.ask(ctx, request, true)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	for _, r := range answer.(*describeconfigs.Response).Resources {
-		for _, entry := range r.ConfigEntries {
-			found[r.ResourceName] = found[r.ResourceName] || entry.ConfigName == "cleanup.policy" &&
-				strings.Contains(entry.ConfigValue, "compact")
-		}
-	}
-	return found, nil
 }
 
 // A partitionReader reads one partition from its leader.
@@ -170,31 +142,28 @@ func (r *partitionReader) read(ctx context.Context, from, until time.Time,
 // offset returns the first offset whose record is not older than a time, given in milliseconds since 1970. It returns
 // -1 if there is none.
 func (r *partitionReader) offset(ctx context.Context, at int64) (int64, error) {
-	m, err := r.broker.ask(ctx, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{
+	m, err := r.ask(ctx, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{
 		Topic:      r.topic,
 		Partitions: []listoffsets.RequestPartition{{Partition: r.partition, CurrentLeaderEpoch: -1, Timestamp: at}},
-	}}}, true)
+	}}})
 	if err != nil {
 		return 0, err
 	}
-	topics := m.(*listoffsets.Response).Topics
-	if len(topics) != 1 || len(topics[0].Partitions) != 1 {
-		return 0, errors.New("ask for an offset: the broker's answer is empty")
+	for _, t := range m.(*listoffsets.Response).Topics {
+		for _, answer := range t.Partitions {
+			if answer.ErrorCode != 0 {
+				return 0, fmt.Errorf("ask for an offset: %w", kafkago.Error(answer.ErrorCode))
+			}
+			return answer.Offset, nil
+		}
 	}
-	answer := topics[0].Partitions[0]
-	if answer.ErrorCode != 0 {
-		return 0, fmt.Errorf("ask for an offset: %w", kafkago.Error(answer.ErrorCode))
-	}
-	return answer.Offset, nil
+	return 0, errors.New("ask for an offset: the broker's answer is empty")
 }
 
 // records calls a function for the records in a range of offsets, until the function returns false.
 func (r *partitionReader) records(ctx context.Context, at, end int64, do func(*protocol.Record) bool) error {
-	for at < end {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		m, err := r.broker.ask(ctx, &fetch.Request{
+	for more := true; more && at < end; {
+		m, err := r.ask(ctx, &fetch.Request{
 			ReplicaID: -1, MaxWaitTime: 500, MinBytes: 1, MaxBytes: readBytes,
 			SessionID: -1, SessionEpoch: -1, Topics: []fetch.RequestTopic{{
 				Topic: r.topic,
@@ -202,7 +171,7 @@ func (r *partitionReader) records(ctx context.Context, at, end int64, do func(*p
 					Partition: r.partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1, PartitionMaxBytes: readBytes,
 				}},
 			}},
-		}, true)
+		})
 		if err != nil {
 			return err
 		}
@@ -214,38 +183,31 @@ func (r *partitionReader) records(ctx context.Context, at, end int64, do func(*p
 		if code := kafkago.Error(answer.ErrorCode); code != 0 {
 			return fmt.Errorf("fetch records: %w", code)
 		}
-		next, more, err := each(answer.RecordSet.Records, at, end, do)
-		if err != nil || !more {
-			return err
+		next := at
+		for records := answer.RecordSet.Records; records != nil; {
+			record, err := records.ReadRecord()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("decode records: %w", err)
+			}
+			if more && record.Offset >= at && record.Offset < end {
+				more = do(record)
+			}
+			next = max(next, record.Offset+1)
+			for _, b := range []protocol.Bytes{record.Key, record.Value} {
+				if b != nil {
+					_ = b.Close() // memory only
+				}
+			}
 		}
-		// the entry at this offset is not a record: the end of a transaction, or a remnant of compaction
+		// Without a record, the entry at this offset is the end of a transaction or a remnant of compaction.
 		at = max(next, at+1)
 	}
 	return nil
 }
 
-// each calls a function for the records of an answer that lie in a range of offsets, until the function returns false.
-// It returns the offset after the last record, and releases the memory of all records.
-func each(records protocol.RecordReader, at, end int64, do func(*protocol.Record) bool) (next int64, more bool,
-	err error,
-) {
-	next, more = at, true
-	for records != nil {
-		record, err := records.ReadRecord()
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			return next, false, fmt.Errorf("decode records: %w", err)
-		}
-		if more && record.Offset >= at && record.Offset < end {
-			more = do(record)
-		}
-		next = max(next, record.Offset+1)
-		for _, b := range slices.DeleteFunc([]protocol.Bytes{record.Key, record.Value},
-			func(b protocol.Bytes) bool { return b == nil }) {
-			_ = b.Close() // memory only
-		}
-	}
-	return next, more, nil
+func (r *partitionReader) ask(ctx context.Context, question protocol.Message) (protocol.Message, error) {
+	return r.broker.cluster.askOf(ctx, []*broker{r.broker}, question, true)
 }

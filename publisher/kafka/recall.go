@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"hash/maphash"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,10 +12,8 @@ import (
 )
 
 const (
-	// maxRecalled is how many ids of batches are remembered after the batches turned out to be accepted.
-	maxRecalled = 16384
-	// recallFor is how long the ids are remembered. The caller publishes unanswered messages again within seconds; a
-	// message that comes much later was sent again on purpose.
+	// recallFor is how long the ids of batches are remembered after the batches turned out to be accepted. The caller
+	// publishes unanswered messages again within seconds; a message that comes much later was sent again on purpose.
 	recallFor = 2 * time.Minute
 	// maxKept is the maximum time for which a batch without an answer is sent again. Brokers forget a producer after a
 	// day, and would then append the batch a second time.
@@ -27,10 +26,8 @@ const (
 type recall struct {
 	size atomic.Int32 // size of byID, readable without the lock
 
-	mu       sync.Mutex
-	byID     map[string]recalled
-	accepted []*batch // oldest first
-	ids      int      // number of ids in accepted
+	mu   sync.Mutex
+	byID map[string]recalled
 }
 
 // A recalled is a message of a kept batch. A row may be corrected while its batch waits; it is then a different
@@ -46,18 +43,7 @@ var sumSeed = maphash.MakeSeed()
 func sumOf(m *publisher.Message) uint64 {
 	var h maphash.Hash
 	h.SetSeed(sumSeed)
-	length := func(n int) { maphash.WriteComparable(&h, n) }
-	part := func(text string) { length(len(text)); _, _ = h.WriteString(text) }
-	for _, b := range [][]byte{m.RecordKey(), m.Payload} {
-		maphash.WriteComparable(&h, b == nil)
-		length(len(b))
-		_, _ = h.Write(b)
-	}
-	part(m.Type)
-	for i := range m.Headers {
-		part(m.Headers[i].Name)
-		part(m.Headers[i].Value)
-	}
+	_, _ = h.Write(appendBody(nil, m))
 	return h.Sum64()
 }
 
@@ -70,9 +56,7 @@ func (r *recall) keep(b *batch, messages []publisher.Message, queue []int32, now
 	}
 	b.since, b.given = now, now
 	for _, i := range queue {
-		id := strings.Clone(messages[i].ID)
-		b.ids = append(b.ids, id)
-		r.byID[id] = recalled{b, sumOf(&messages[i])}
+		r.byID[strings.Clone(messages[i].ID)] = recalled{b, sumOf(&messages[i])}
 	}
 	r.size.Store(int32(len(r.byID)))
 }
@@ -80,31 +64,16 @@ func (r *recall) keep(b *batch, messages []publisher.Message, queue []int32, now
 // accept notes that a kept batch is in the log.
 func (r *recall) accept(b *batch, now time.Time) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	b.accepted = now
-	r.accepted = append(r.accepted, b)
-	r.ids += len(b.ids)
-	for len(r.accepted) > 0 && (r.ids > maxRecalled || now.Sub(r.accepted[0].accepted) > recallFor) {
-		r.drop(r.accepted[0])
-		r.ids -= len(r.accepted[0].ids)
-		r.accepted = r.accepted[1:]
-	}
+	r.mu.Unlock()
+	r.forget(func(b *batch) bool { return !b.accepted.IsZero() && now.Sub(b.accepted) > recallFor })
 }
 
-// forget notes that a kept batch is not in the log and never will be.
-func (r *recall) forget(b *batch) {
+// forget removes the messages of unwanted batches, such as one that is not in the log and never will be.
+func (r *recall) forget(unwanted func(*batch) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.drop(b)
-}
-
-// drop removes the batch's ids. r.mu is held.
-func (r *recall) drop(b *batch) {
-	for _, id := range b.ids {
-		if r.byID[id].batch == b {
-			delete(r.byID, id)
-		}
-	}
+	maps.DeleteFunc(r.byID, func(_ string, known recalled) bool { return unwanted(known.batch) })
 	r.size.Store(int32(len(r.byID)))
 }
 
@@ -116,30 +85,16 @@ func (r *recall) find(m *publisher.Message, now time.Time) (b *batch, accepted b
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if b = r.of(m); b == nil {
+	known, ok := r.byID[m.ID]
+	if b = known.batch; !ok || b.partition.topic != m.Topic || known.sum != sumOf(m) {
+		return nil, false
+	}
+	accepted = !b.accepted.IsZero()
+	if accepted && now.Sub(b.accepted) > recallFor || now.Sub(b.since) > maxKept {
 		return nil, false
 	}
 	b.given = now
-	if accepted = !b.accepted.IsZero(); accepted && now.Sub(b.accepted) > recallFor {
-		return nil, false
-	}
 	return b, accepted
-}
-
-// of returns the batch that holds the message. r.mu is held.
-func (r *recall) of(m *publisher.Message) *batch {
-	known, ok := r.byID[m.ID]
-	if !ok || known.batch.partition.topic != m.Topic || known.sum != sumOf(m) {
-		return nil
-	}
-	return known.batch
-}
-
-// holds reports whether the batch holds the message.
-func (r *recall) holds(b *batch, m *publisher.Message) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.of(m) == b
 }
 
 // expired reports whether a kept batch must not be sent again. Either its messages have not been published for a long
@@ -148,13 +103,6 @@ func (r *recall) expired(b *batch, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return now.Sub(b.given) > recallFor || now.Sub(b.since) > maxKept
-}
-
-// age returns how long a batch has been kept.
-func (r *recall) age(b *batch, now time.Time) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return now.Sub(b.since)
 }
 
 // reported removes a message after its acceptance has been reported to the caller.

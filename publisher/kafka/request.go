@@ -1,18 +1,18 @@
 package kafka
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
-// A request is something to send to a broker, and later its outcome. From post until it is received from back, it
-// belongs to the broker's goroutine.
+// A request is something to send to a broker, and later its outcome.
 type request struct {
-	message protocol.Message
-	back    chan<- *request // has room for the request
-	// group whose batches it carries; nil for a question, which is small and harmless to ask twice
-	group    *group
+	message  protocol.Message
+	jobs     []*job        // whose batches it carries; none for a question, which is small and harmless to ask twice
 	size     int           // total size of the batches
 	since    time.Time     // start of its call: if other brokers have answered since, the call must not wait for long
 	deadline time.Time     // deadline of the caller; zero if there is none
@@ -21,13 +21,11 @@ type request struct {
 	patient bool
 	dial    bool // dial even if a dial has just failed, and wait for the result
 
-	posted    time.Time
-	sent      time.Time     // zero if not sent yet
+	posted    time.Time     // time at which send was called
+	sent      time.Time     // time at which it was written to a connection
 	wait      time.Duration // time that the answer may take before it is late
-	late      time.Time     // when to check whether other brokers answer, so that this request is given up
-	conn      *conn         // connection on which it was sent
+	late      *time.Timer   // checks whether other brokers answer, so that this request is given up
 	suspected bool          // the broker was a suspect when the request was sent
-	withdrawn bool          // the caller no longer waits for the request
 
 	ending   ending
 	response protocol.Message // response, if replied
@@ -58,4 +56,35 @@ func (r *request) within(d time.Duration, now time.Time) time.Duration {
 		return d
 	}
 	return min(d, r.deadline.Sub(now)/2)
+}
+
+// newProduce builds the message with the jobs' batches. The jobs are sorted by topic.
+func newProduce(jobs []*job, replication time.Duration) protocol.Message {
+	request := &rawproduce.Request{Acks: -1, Timeout: int32(replication.Milliseconds())}
+	for i, j := range jobs {
+		if i == 0 || jobs[i-1].partition.topic != j.partition.topic {
+			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: j.partition.topic})
+		}
+		last := &request.Topics[len(request.Topics)-1]
+		last.Partitions = append(last.Partitions, rawproduce.RequestPartition{
+			Partition: j.partition.index,
+			RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(j.partition.batch.bytes)},
+		})
+	}
+	return request
+}
+
+// answerFor finds the partition's answer.
+func answerFor(response *produce.Response, p *partition) *produce.ResponsePartition {
+	for t := range response.Topics {
+		if response.Topics[t].Topic != p.topic {
+			continue
+		}
+		for i := range response.Topics[t].Partitions {
+			if answer := &response.Topics[t].Partitions[i]; answer.Partition == p.index {
+				return answer
+			}
+		}
+	}
+	return nil
 }

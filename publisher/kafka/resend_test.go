@@ -169,7 +169,7 @@ func TestLastEpochTakesNewProducerID(t *testing.T) {
 	f.topic("t", 0)
 	p := f.open()
 	expect(t, "first", publish(t, p, rows("t", 0, 1, "a")), ok)
-	p.cluster.states["t"][0].producer.epoch = 1<<15 - 1
+	p.cluster.states["t"].partitions[0].producer.epoch = 1<<15 - 1
 	f.set(func() {
 		f.topics["t"][0].producers[1].epoch = 1<<15 - 1
 		f.topics["t"][0].producers[1].last = nil
@@ -225,6 +225,53 @@ func TestErrorAfterAppendLosesNothing(t *testing.T) {
 		expect(t, code.Title(), publish(t, p, rows("t", 0, 1, "b")), ok)
 		if log := f.log("t", 0); !slices.Contains(log, "b") {
 			t.Errorf("%v: the log is %v", code, log)
+		}
+	}
+}
+
+// If the broker may hold a message twice, because it has answered so that the batch had to be sent as another one, the
+// answer says so, and the relay counts it. Messages that were not sent before, or that the broker recognises, are not
+// counted.
+func TestCopiesAreTold(t *testing.T) {
+	t.Parallel()
+	inTurn := func(faults ...fault) func(*fakeBatch) fault {
+		return func(*fakeBatch) (next fault) {
+			if len(faults) > 0 {
+				next, faults = faults[0], faults[1:]
+			}
+			return next
+		}
+	}
+	for name, test := range map[string]struct {
+		bend   func(*fakeBatch) fault
+		simple bool // the cluster refuses idempotent producing
+		copies bool
+	}{
+		"an unknown error": {bend: once(fault{code: kafkago.Unknown, append: true}), copies: true},
+		"a lost answer":    {bend: once(fault{drop: true, append: true})},
+		"a lost sequence":  {bend: once(fault{code: kafkago.OutOfOrderSequenceNumber})},
+		"a lost answer, then a lost sequence": {
+			bend: inTurn(fault{drop: true, append: true}, fault{code: kafkago.UnknownProducerId}), copies: true,
+		},
+		"a moved leader":                          {bend: once(fault{code: kafkago.NotLeaderForPartition, append: true})},
+		"a moved leader, without idempotence":     {bend: once(fault{code: kafkago.NotLeaderForPartition, append: true}), simple: true, copies: true},
+		"replicas are missing, and then they are": {bend: once(fault{code: kafkago.NotEnoughReplicas})},
+	} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0)
+		p := f.open()
+		if test.simple {
+			f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
+		}
+		expect(t, "first", publish(t, p, rows("t", 0, 1, "first")), ok)
+		f.set(func() { f.bend = test.bend })
+		for i, err := range answersOf(t, p, rows("t", 0, 1, "a", "b")) {
+			if publisher.Republished(err) != test.copies {
+				t.Errorf("%s: message %d: %v, the log is %v", name, i, err, f.log("t", 0))
+			}
+		}
+		if twice := len(f.log("t", 0)) > 3; twice != test.copies {
+			t.Errorf("%s: the log is %v", name, f.log("t", 0))
 		}
 	}
 }

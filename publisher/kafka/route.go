@@ -3,6 +3,8 @@ package kafka
 import (
 	"context"
 
+	kafkago "github.com/segmentio/kafka-go"
+
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
@@ -11,14 +13,17 @@ import (
 type use struct {
 	topic  *topic
 	err    error
-	sticky int32   // partition for free messages in this call
-	tried  bool    // no further free message of this call is sent to a partition that the others avoid
-	jobs   []int32 // by partition: index in call.jobs + 1
-	limit  int     // largest batch that the topic takes, in bytes; 0 if not known
+	sticky int32 // partition for free messages in this call
+	limit  int   // largest batch that the topic takes, in bytes; 0 if not known
 }
 
 // A target is the destination of a message within the call.
-type target struct{ use, partition, wave int32 }
+type target struct {
+	partition *partition // nil if the message is in the log already
+	leader    *broker
+	wave      int32 // the wave in which the message is sent, or notSent
+	err       error // why it cannot be sent
+}
 
 const notSent = -1
 
@@ -60,102 +65,94 @@ func (c *call) findTopics(ctx context.Context) bool {
 	}
 	for i := range c.topics {
 		if u := &c.topics[i]; u.err == nil {
-			u.prepare(c.now)
+			u.sticky = c.publisher.cluster.forFree(u.topic, c.now)
 		}
 	}
 	return true
 }
 
 // routeAll checks the messages in order and gives each its partition and its wave. If messages of a key change
-// partition, because they change topic, the later ones go in a later wave.
+// partition, because they change topic, the later ones go in a later wave. Nothing of a key is sent after a message
+// that cannot be sent.
 func (c *call) routeAll() {
 	for i := range c.messages {
-		i := int32(i)
 		group := c.keys.First[i]
-		if group != keyorder.None && c.stopped[group] {
+		keyed := group != keyorder.None
+		if keyed && c.last[group].err != nil {
 			continue
 		}
-		to, err := c.target(i)
-		if err != nil {
-			c.late = append(c.late, late{i, err})
-			if group != keyorder.None {
-				c.stopped[group] = true
-			}
-			continue
-		}
-		if to.use < 0 {
+		to := c.target(int32(i))
+		switch before := &c.last[max(group, 0)]; {
+		case to.err != nil:
+			to.wave = notSent
+		case to.partition == nil:
 			c.errs[i] = nil // accepted in an earlier call, which could not know that
 			continue
-		}
-		if group != keyorder.None {
-			before := c.last[group]
+		case keyed && before.partition != nil && before.partition != to.partition:
+			to.wave = before.wave + 1
+		case keyed:
 			to.wave = before.wave
-			if before.use >= 0 && (before.use != to.use || before.partition != to.partition) {
-				to.wave++
-			}
+		}
+		if c.route[i] = to; keyed {
 			c.last[group] = to
 		}
-		c.route[i], c.waves[i] = to, to.wave
 		c.count = max(c.count, to.wave+1)
 	}
 }
 
-// target returns the message's partition, or the reason why it has none. A use of -1 means that the message is already
-// in the log.
-func (c *call) target(i int32) (target, error) {
+// target returns the message's partition, or the reason why it has none.
+func (c *call) target(i int32) target {
 	m := &c.messages[i]
 	if !legalTopic(m.Topic) {
-		return target{}, publisher.PermanentError("illegal topic",
-			"topic %.300q: Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -", m.Topic)
+		return target{err: publisher.PermanentError("illegal topic",
+			"topic %.300q: Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -", m.Topic)}
 	}
 	if err := m.CheckHeaders(); err != nil {
-		return target{}, err
+		return target{err: err}
 	}
-	if c.publisher.config.Compression == 0 && bodySize(m) > maxRecordBytes {
-		return target{}, publisher.PermanentError("message too large",
-			"a record of %d bytes is larger than any Kafka request", bodySize(m))
-	}
-	index := c.byName[m.Topic]
-	u := &c.topics[index]
+	u := &c.topics[c.byName[m.Topic]]
 	if u.err != nil {
-		return target{}, u.err
+		return target{err: u.err}
 	}
-	if u.limit > 0 && bodySize(m) > u.limit {
-		return target{}, publisher.PermanentError("message too large",
-			"topic %q takes no record of %d bytes: its max.message.bytes is %d: raise it, or make the row smaller",
-			m.Topic, bodySize(m), u.limit)
+	if u.limit > 0 && len(m.Payload) > largePayload {
+		if size := len(appendBody(nil, m)); size > u.limit {
+			return target{err: publisher.PermanentError("message too large",
+				"topic %q takes no record of %d bytes: its max.message.bytes is %d: raise it, or make the row smaller",
+				m.Topic, size, u.limit)}
+		}
 	}
-	to := target{use: index}
-	partition, given, err := chosen(m, c.publisher.config.PartitionHeader)
+	at, given, err := chosen(m, c.publisher.config.PartitionHeader)
 	if err != nil {
-		return target{}, err
+		return target{err: err}
 	}
 	b, accepted := c.publisher.recall.find(m, c.now)
 	switch count := len(u.topic.partitions); {
 	case accepted:
-		return target{use: -1}, nil
-	case b != nil && int(b.partition.index) < count && !c.leaves(i, b, u):
-		to.partition = b.partition.index
-	case given && int(partition) >= count:
-		return target{}, c.beyond(u.topic, partition)
+		return target{}
+	case b != nil && int(b.partition.index) < count:
+		at = b.partition.index
+	case given && int(at) >= count:
+		return target{err: c.beyond(u.topic, at)}
 	case given:
-		to.partition = partition
 	case m.Key != nil:
-		to.partition = partitionOf(c.keys.Numbers[i], count)
+		at = int32(c.publisher.config.Partitioner.Balance(kafkago.Message{Key: m.Key}, u.topic.indexes...))
 	default:
-		to.partition = u.forFree(c.now)
+		at = u.sticky
 	}
-	if u.topic.leaders[to.partition] == nil {
-		p := u.topic.partitions[to.partition]
-		return target{}, c.outcome(p, p.unavailable("no leader", "it has no leader")).of(c, i)
+	to := target{partition: u.topic.partitions[at], leader: u.topic.leaders[at]}
+	if to.leader == nil {
+		to.err = c.answers(to.partition, to.partition.unavailable("no leader", "it has no leader"))(i)
 	}
-	return to, nil
+	return to
 }
 
 // beyond returns the answer for a message that names a partition that the topic does not have. The topic may have grown
 // since it was asked for, and may still grow.
 func (c *call) beyond(t *topic, partition int32) error {
-	if c.publisher.cluster.doubt(t, doubtTTL, c.now) {
+	c.publisher.cluster.mu.Lock()
+	doubted := t.doubt(doubtTTL, c.now)
+	c.publisher.cluster.mu.Unlock()
+	if doubted {
 		return publisher.UnavailableError(publisher.ScopeMessage, "no such partition",
 			"topic %q had no partition %d a while ago",
 			t.name, partition)
@@ -166,43 +163,22 @@ func (c *call) beyond(t *topic, partition int32) error {
 }
 
 // gather builds the jobs of one wave.
-func (c *call) gather(wave int32) []*job {
+func (c *call) gather(wave int32) {
+	clear(c.jobs)
 	c.jobs = c.jobs[:0]
+	clear(c.byPartition)
 	for i := range c.messages {
-		if c.waves[i] != wave || c.blocked(int32(i)) {
+		to := &c.route[i]
+		if to.wave != wave || c.blocked(int32(i)) {
 			continue
 		}
-		to := c.route[i]
-		u := &c.topics[to.use]
-		if u.jobs[to.partition] == 0 {
-			c.addJob(u, to.partition)
+		j := c.byPartition[to.partition]
+		if j == nil {
+			j = &job{call: c, partition: to.partition, leader: to.leader}
+			c.jobs, c.byPartition[to.partition] = append(c.jobs, j), j
 		}
-		j := &c.jobs[u.jobs[to.partition]-1]
 		j.queue = append(j.queue, int32(i))
 	}
-	c.ready = c.ready[:0]
-	for i := range c.jobs {
-		c.ready = append(c.ready, &c.jobs[i])
-	}
-	for i := range c.topics {
-		clear(c.topics[i].jobs)
-	}
-	return c.ready
-}
-
-// addJob appends a job for the partition. It reuses the memory of a job of an earlier call.
-func (c *call) addJob(u *use, partition int32) {
-	n := len(c.jobs)
-	if n < cap(c.jobs) {
-		c.jobs = c.jobs[:n+1]
-	} else {
-		c.jobs = append(c.jobs, job{})
-	}
-	c.jobs[n] = job{
-		call: c, partition: u.topic.partitions[partition], leader: u.topic.leaders[partition],
-		queue: c.jobs[n].queue[:0], ends: c.jobs[n].ends[:0],
-	}
-	u.jobs[partition] = int32(n) + 1
 }
 
 // legalTopic implements the brokers' own rule for names.

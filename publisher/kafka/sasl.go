@@ -68,30 +68,39 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 	if err != nil {
 		return stepCredentials, 0, err
 	}
+	own, _ := session.(*tokenSession)
+	if at = stepLogin; mechanism.Name() == mechanismIAM {
+		at = stepIAM
+	}
 	defer func() {
-		reportRefused(session, err)
-		if mechanism.Name() == mechanismIAM && errors.Is(err, kafkago.SASLAuthenticationFailed) {
-			err = &errIAM{err}
+		if own != nil && errors.Is(err, kafkago.SASLAuthenticationFailed) {
+			own.report()
 		}
 	}()
 	for {
 		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
 		if network.Ended(err) {
 			// Some brokers answer wrong credentials by closing the connection.
-			return stepLogin, 0, fmt.Errorf("the broker closed the connection: %w", kafkago.SASLAuthenticationFailed)
+			return at, 0, fmt.Errorf("the broker closed the connection: %w", kafkago.SASLAuthenticationFailed)
 		}
 		if err != nil {
-			return stepLogin, 0, err
+			return at, 0, err
 		}
 		answer := m.(*saslauthenticate.Response)
-		if answer.ErrorCode != 0 {
-			return stepLogin, 0, reason(session, kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
+		switch code := kafkago.Error(answer.ErrorCode); {
+		case code == 0:
+		case own != nil && own.refused != "":
+			return at, 0, fmt.Errorf("%w: the token is refused (%s)", code, own.refused)
+		case answer.ErrorMessage != "":
+			return at, 0, fmt.Errorf("%w: %.200s", code, answer.ErrorMessage)
+		default:
+			return at, 0, code
 		}
 		var done bool
 		if done, state, err = session.Next(ctx, answer.AuthBytes); err != nil {
-			return stepLogin, 0, fmt.Errorf("%w: %w", kafkago.SASLAuthenticationFailed, err)
+			return at, 0, fmt.Errorf("%w: %w", kafkago.SASLAuthenticationFailed, err)
 		} else if done {
-			return stepLogin, time.Duration(answer.SessionLifetimeMs) * time.Millisecond, nil
+			return at, time.Duration(answer.SessionLifetimeMs) * time.Millisecond, nil
 		}
 	}
 }

@@ -1,9 +1,15 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
+	"strings"
 	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/produce"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -21,104 +27,209 @@ const (
 	answerSlack = 5 * time.Second
 )
 
-// send performs the jobs of a wave. A job whose partition is in use by another call waits for its turn while the others
-// go on. The call handles events as they come: turns, answers, and its own end.
-func (c *call) send(ctx context.Context, jobs []*job) {
-	c.turns, c.back = make(chan *job, len(jobs)), make(chan *request, len(jobs))
-	c.waiting, c.underway, c.returned = c.waiting[:0], c.underway[:0], false
-	c.start(ctx, slices.DeleteFunc(jobs, func(j *job) bool { return !c.admit(j) }))
-	done, over := ctx.Done(), c.publisher.life.over
-	var tick *time.Ticker
-	var ticks <-chan time.Time
-	for len(c.waiting)+len(c.underway) > 0 {
-		if tick == nil && len(c.waiting) > 0 {
-			tick = time.NewTicker(patience / 4)
-			defer tick.Stop()
-			ticks = tick.C
+// send performs the jobs of a wave, in requests with the batches of many partitions. A job whose partition is in use by
+// another call waits for its turn while the others go on. The call handles events as they come: turns, requests that
+// have come back, and its own end.
+func (c *call) send(ctx context.Context) {
+	c.turns, c.back = make(chan *job, len(c.jobs)), make(chan *request, len(c.jobs))
+	c.underway, c.returned = c.underway[:0], false
+	for _, j := range c.jobs {
+		c.admit(j)
+	}
+	tick := time.NewTicker(patience / 4)
+	defer tick.Stop()
+	for {
+		c.round(ctx)
+		if len(c.underway) == 0 && !slices.ContainsFunc(c.jobs, func(j *job) bool { return j.state == waiting }) {
+			return
+		}
+		done := ctx.Done()
+		if ctx.Err() != nil {
+			c.leave(func(*job) error { return c.ended() })
+			done = nil
 		}
 		select {
 		case r := <-c.back:
 			c.take(ctx, r)
 		case j := <-c.turns:
-			c.start(ctx, c.taken(j))
-		case now := <-ticks:
-			c.lookAfter(now)
-			continue
+			j.state = ready
+		case now := <-tick.C:
+			c.leave(func(j *job) error { return c.vain(j, now) })
 		case <-done:
-			c.end()
-		case <-over:
-			c.end()
-		}
-		if ctx.Err() != nil || c.publisher.life.ended() {
-			done, over, ticks = nil, nil, nil
 		}
 	}
 }
 
-// admit reports whether the job has the turn of its partition. Otherwise the job waits for the turn. If nothing would
-// be sent to its leader, the job is answered at once, and the cluster is asked again for the leader of the partition.
-func (c *call) admit(j *job) bool {
-	if err := j.leader.refusal(j.leader.standing(), c.deadline); err != nil {
+// admit takes the turn of a job's partition, or makes the job wait for it. If nothing would be sent to its leader, the
+// job is answered at once, and the cluster is asked again for the leader of the partition.
+func (c *call) admit(j *job) {
+	if err := c.refusal(j); err != nil {
 		c.refuseAll(j, err)
 		c.doubt(j)
+	} else if j.state = waiting; j.partition.turn.take(j) {
+		j.state = ready
+	}
+}
+
+// refusal returns the answer for a job to whose leader nothing would be sent now.
+func (c *call) refusal(j *job) error {
+	cluster := c.publisher.cluster
+	cluster.mu.Lock()
+	defer cluster.mu.Unlock()
+	return j.leader.refusal(c.deadline, time.Now())
+}
+
+// doubt makes the next call ask the cluster for the leader of the job's partition, if the current leader is a suspect
+// and does not only request a pause.
+func (c *call) doubt(j *job) {
+	cluster := c.publisher.cluster
+	cluster.mu.Lock()
+	defer cluster.mu.Unlock()
+	if known := cluster.topics[j.partition.topic]; known != nil && j.leader.silences > 0 {
+		known.doubt(movingTTL, c.now)
+	}
+}
+
+// round sends the next request to each leader, unless one is under way: the batches of the jobs that are ready, as far
+// as they fit. Jobs that have moved go to their new leaders first.
+func (c *call) round(ctx context.Context) {
+	if slices.ContainsFunc(c.jobs, func(j *job) bool { return j.state == moved }) {
+		c.relocate(ctx)
+	}
+	jobs := c.ready[:0]
+	for _, j := range c.jobs {
+		if j.state == ready && ctx.Err() != nil {
+			j.fail(c.ended())
+		} else if j.state == ready && !slices.ContainsFunc(c.underway, func(r *request) bool { return r.jobs[0].leader == j.leader }) {
+			jobs = append(jobs, j)
+		}
+	}
+	c.ready = jobs
+	slices.SortFunc(jobs, func(a, b *job) int {
+		return cmp.Or(strings.Compare(a.leader.address, b.leader.address), strings.Compare(a.partition.topic, b.partition.topic),
+			cmp.Compare(a.partition.index, b.partition.index))
+	})
+	for len(jobs) > 0 {
+		n := 1
+		for n < len(jobs) && jobs[n].leader == jobs[0].leader {
+			n++
+		}
+		// Batches that were sent before go in a request of their own. A batch whose replicas do not follow delays all
+		// answers to its request.
+		_ = c.post(ctx, jobs[:n], true) || c.post(ctx, jobs[:n], false)
+		jobs = jobs[n:]
+	}
+}
+
+// post sends a request with the batches of jobs that have the same leader: either those that an earlier call has sent,
+// or new ones. It reports false if there are none.
+func (c *call) post(ctx context.Context, jobs []*job, resent bool) bool {
+	r := &request{since: c.now, deadline: c.deadline, patient: c.producer == noProducer, ending: withdrawn}
+	for _, j := range jobs {
+		if r.size > maxRequestBytes || resent && !j.resends() || !j.prepare() || j.resends() != resent {
+			continue
+		}
+		j.state = sending
+		r.jobs = append(r.jobs, j)
+		r.size += len(j.partition.batch.bytes)
+	}
+	if len(r.jobs) == 0 {
 		return false
 	}
-	if j.partition.turn.take(j) {
-		return true
+	replication := max(within(ctx, maxReplication), time.Millisecond)
+	r.limit = replication + answerSlack
+	if r.patient && !c.deadline.IsZero() {
+		r.limit = max(r.limit, time.Until(c.deadline))
 	}
-	c.waiting = append(c.waiting, j)
-	return false
+	if resent {
+		replication = min(replication, againReplication)
+	}
+	r.message = newProduce(r.jobs, replication)
+	c.underway = append(c.underway, r)
+	leader := jobs[0].leader
+	if !c.publisher.life.start(func() { leader.send(ctx, r); c.back <- r }) {
+		c.back <- r
+	}
+	return true
 }
 
-// taken returns the jobs that have got their turn by now, including this one.
-func (c *call) taken(j *job) []*job {
-	jobs := []*job{j}
-	for range len(c.turns) {
-		jobs = append(jobs, <-c.turns)
+// take handles a request that has come back.
+func (c *call) take(ctx context.Context, r *request) {
+	c.underway, c.returned = slices.DeleteFunc(c.underway, func(other *request) bool { return other == r }), true
+	for _, j := range r.jobs {
+		j.state = ready
+		if r.ending != replied {
+			j.unheard(ctx, r)
+		} else if answer := answerFor(r.response.(*produce.Response), j.partition); answer != nil {
+			j.answered(kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
+		} else {
+			j.unheard(ctx, &request{ending: lost, err: errors.New("the broker left the partition out of its answer")})
+		}
 	}
-	c.waiting = slices.DeleteFunc(c.waiting, func(j *job) bool { return slices.Contains(jobs, j) })
-	return jobs
 }
 
-// lookAfter answers for jobs that wait for their turn in vain. Either nothing is sent to their leader now, or the call
-// has answers to hand back while the holder of the turn makes no progress.
-func (c *call) lookAfter(now time.Time) {
-	c.leave(func(j *job) error {
-		if err := j.leader.refusal(j.leader.standing(), c.deadline); err != nil {
-			return err
+// relocate finds the current leaders of the jobs that have moved. A job without a leader is done.
+func (c *call) relocate(ctx context.Context) {
+	var names []string
+	for _, j := range c.jobs {
+		if j.state == moved && !slices.Contains(names, j.partition.topic) {
+			names = append(names, j.partition.topic)
 		}
-		if !c.returned || j.partition.turn.stands(now) < patience {
-			return nil
+	}
+	refused, err := c.publisher.cluster.refresh(ctx, names)
+	for _, j := range c.jobs {
+		if j.state != moved {
+			continue
 		}
-		return j.leader.unavailable(false, "partition busy",
-			"topic %q partition %d: an earlier call still waits for its leader's answer",
-			j.partition.topic, j.partition.index)
-	})
+		j.state = ready
+		name, index := j.partition.topic, int(j.partition.index)
+		known, _ := c.publisher.cluster.cached(name, c.now)
+		switch {
+		case ctx.Err() != nil:
+			j.fail(c.ended())
+		case err != nil:
+			j.fail(unavailable(err))
+		case refused[name] != nil:
+			if j.partition.batch != nil && publisher.ShortOf(refused[name]) == unknownTopic {
+				j.drop() // it went with the topic
+			}
+			j.fail(refused[name])
+		case known == nil || index >= len(known.leaders) || known.leaders[index] == nil:
+			j.fail(j.partition.unavailable("no leader", "it has no leader"))
+		default:
+			j.leader = known.leaders[index]
+		}
+	}
+}
+
+// vain returns the answer for a job that waits for its turn in vain. Either nothing is sent to its leader now, or the
+// call has answers to hand back while the holder of the turn makes no progress.
+func (c *call) vain(j *job, now time.Time) error {
+	if err := c.refusal(j); err != nil {
+		return err
+	}
+	if !c.returned || now.Sub(time.Unix(0, j.partition.turn.since.Load())) < patience {
+		return nil
+	}
+	return j.leader.unavailable(false, "partition busy",
+		"topic %q partition %d: an earlier call still waits for its leader's answer", j.partition.topic, j.partition.index)
 }
 
 // leave answers for the waiting jobs for which why returns an error.
 func (c *call) leave(why func(*job) error) {
-	c.waiting = slices.DeleteFunc(c.waiting, func(j *job) bool {
-		err := why(j)
-		if err == nil || !j.partition.turn.leave(j) { // otherwise the job arrives in turns
-			return false
+	for _, j := range c.jobs {
+		if j.state != waiting {
+			continue
 		}
-		c.refuseAll(j, err)
-		return true
-	})
-}
-
-// end takes back everything that the call waits for.
-func (c *call) end() {
-	c.leave(func(*job) error { return c.ended() })
-	for _, g := range c.underway {
-		g.leader.withdraw(&g.request)
+		if err := why(j); err != nil && j.partition.turn.leave(j) { // otherwise the job arrives in turns
+			c.refuseAll(j, err)
+		}
 	}
 }
 
-// ended returns the answer for messages that were not sent before ctx or the publisher ended.
+// ended returns the answer for messages that were not sent before the call or the publisher ended.
 func (c *call) ended() error {
-	if c.publisher.life.ended() {
+	if c.publisher.life.ctx.Err() != nil {
 		return publisher.ErrClosed
 	}
 	return publisher.ErrNotAttempted
@@ -126,8 +237,9 @@ func (c *call) ended() error {
 
 // refuseAll answers for a job that has not had its turn.
 func (c *call) refuseAll(j *job, err error) {
-	answer := c.outcome(j.partition, err)
+	answer := c.answers(j.partition, err)
 	for _, i := range j.queue {
-		j.refuse(i, answer.of(c, i))
+		j.refuse(i, answer(i))
 	}
+	j.state = finished
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
@@ -16,6 +17,11 @@ const (
 	suspectRest = 3
 	// maxSilence is the longest pause in sending to a broker that does not answer.
 	maxSilence = 10 * time.Second
+	// maxThrottle is how long a request waits for the end of a quota's pause. Longer pauses are answered as
+	// unavailable.
+	maxThrottle = 500 * time.Millisecond
+	// quotaQuiet is how long no such pause must be requested before the quota counts as kept again.
+	quotaQuiet = time.Minute
 )
 
 // promptly returns how long an answer to so many bytes may take.
@@ -23,35 +29,53 @@ func promptly(size int) time.Duration {
 	return patience + time.Duration(size)*time.Second/slowest
 }
 
-// bound sets how long to wait for the answer to a request that is about to be sent.
-func (b *broker) bound(r *request, now time.Time) {
-	if r.group == nil {
+// allow sets how long to wait for the answer to a request that is sent now. When the answer is late, giveUp is called
+// as soon as other brokers have answered.
+func (b *broker) allow(r *request, now time.Time, giveUp func()) {
+	if r.sent = now; r.jobs == nil {
 		r.limit = askTimeout
 		return
 	}
-	r.suspected = b.state.silences > 0
-	r.wait = r.within(promptly(r.size)<<min(max(b.state.silences-1, 0), 4), now)
+	r.suspected = b.silences > 0
+	r.wait = r.within(promptly(r.size)<<min(max(b.silences-1, 0), 4), now)
 	switch {
 	case r.patient:
 		r.wait = r.limit
-	case r.suspected && !b.publisher.cluster.unreachable():
+	case r.suspected && !b.cluster.allAway():
 		r.limit = r.wait
 	}
-	r.late = now.Add(r.wait)
+	r.late = time.AfterFunc(r.wait, func() { b.impatient(r, giveUp) })
 }
 
-// refusal returns the answer for batches that must not be sent to the broker now, or nil. It decides from the given
-// standing.
-func (b *broker) refusal(s *standing, deadline time.Time) error {
-	now := time.Now()
-	if err := b.tooLong(s, deadline, now); err != nil {
-		return err
+// impatient gives up a request whose answer is late if other brokers have answered, or else looks again later.
+func (b *broker) impatient(r *request, giveUp func()) {
+	b.cluster.mu.Lock()
+	defer b.cluster.mu.Unlock()
+	switch {
+	case !slices.Contains(b.busy, r):
+	case b.cluster.othersAnswer(b, r.since):
+		giveUp()
+	default:
+		r.late.Reset(patience / 4)
 	}
-	if s.silences == 0 || !s.asked && !now.Before(s.until) {
+}
+
+// refusal returns the answer for batches that must not be sent to the broker now, or nil.
+func (b *broker) refusal(deadline, now time.Time) error {
+	limit := maxThrottle
+	if !deadline.IsZero() {
+		limit = min(limit, deadline.Sub(now)/2)
+	}
+	if pause := b.paused.Sub(now); pause > 0 && pause > limit {
+		return b.unavailable(false, "throttled", "broker %s asks for a pause of %s: the client's quota is used up",
+			b.address, pause.Round(time.Millisecond))
+	}
+	asked := b.asking != nil
+	if b.silences == 0 || !asked && !now.Before(b.until) {
 		return nil
 	}
-	alone := b.publisher.cluster.unreachable() // no other broker's calls are delayed then
-	if !s.asked && alone {
+	alone := b.cluster.allAway() // no other broker's calls are delayed then
+	if !asked && alone {
 		return nil
 	}
 	return b.quiet(alone)
@@ -66,16 +90,16 @@ func (b *broker) quiet(alone bool) error {
 // answered notes an answer. An answer in time ends the suspicion. A broker that answers late remains a suspect, without
 // pauses: one call at a time waits for it.
 func (b *broker) answered(r *request, now time.Time) {
-	b.heard.Store(now.UnixNano())
+	b.heard = now
 	switch {
-	case b.state.silences == 0:
+	case b.silences == 0:
 	case now.Sub(r.sent) > promptly(r.size):
-		b.state.until = time.Time{}
+		b.until = time.Time{}
 	default:
 		if b.silent {
-			b.publisher.log.Info("kafka broker answers again", "broker", b.address)
+			b.cluster.publisher.config.Logger.Info("kafka broker answers again", "broker", b.address)
 		}
-		b.state.silences, b.state.until, b.silent = 0, time.Time{}, false
+		b.silences, b.until, b.silent = 0, time.Time{}, false
 	}
 }
 
@@ -87,58 +111,48 @@ func (b *broker) unheard(r *request, now time.Time) bool {
 	if !network.TimedOut(r.err) || took < max(r.wait, patience/4) { // with less time every broker is silent
 		return false
 	}
-	if b.state.silences > 0 && r.sent.Before(b.noted) {
+	if b.silences > 0 && r.sent.Before(b.noted) {
 		return true
 	}
-	alone := b.publisher.cluster.unreachable()
-	b.state.silences, b.noted = b.state.silences+1, now
-	b.state.failed, b.verify = b.mute(), true
-	if b.state.silences == 1 {
+	b.silences, b.noted = b.silences+1, now
+	b.failed = b.mute()
+	b.dial(0) // shows whether the broker is still there
+	if b.silences == 1 {
 		return true
 	}
-	b.state.until = now.Add(min(suspectRest*took, maxSilence))
-	if !b.silent && !alone {
+	b.until = now.Add(min(suspectRest*took, maxSilence))
+	if !b.silent && !b.cluster.allAway() {
 		b.silent = true
-		b.publisher.log.Warn("kafka broker does not answer: its partitions wait", "broker", b.address)
+		b.cluster.publisher.config.Logger.Warn("kafka broker does not answer: its partitions wait", "broker", b.address)
 	}
 	return true
 }
 
-// unanswered handles a question without an answer. The question is sent again if its connection may have died while it
-// was idle.
-func (b *broker) unanswered(r *request, now time.Time) {
-	switch timedOut := network.TimedOut(r.err); {
-	case b.leaving:
-	case timedOut && now.Sub(r.sent) >= askTimeout:
-		r.err, b.verify = b.mute(), true
-		b.unreachable(r.err)
-	case r.conn.reused && !timedOut:
-		r.sent, r.conn = time.Time{}, nil
-		b.queue = append(b.queue, r)
-		return
-	case b.publisher.config.SASL == nil && network.Ended(r.err):
-		r.err = b.publisher.explain(b.address, stepRequest, r.err)
-	}
-	b.end(r, lost, r.err)
-}
-
 // mute returns the failure of a broker that can be reached and does not answer.
 func (b *broker) mute() error {
-	return b.publisher.failed(b.address, "no answer", "it takes requests and does not answer them",
-		"look at its log and its disks")
+	return b.failure("no answer", "it takes requests and does not answer them", "look at its log and its disks")
 }
 
 // isAway reports whether the last dial failed or the last request was not answered.
-func (s *standing) isAway() bool { return s.backoff.Failed() || s.silences > 0 }
+func (b *broker) isAway() bool { return b.backoff.Failed() || b.silences > 0 }
 
-// answers reports whether brokers other than the given one have answered requests of any call since the given time.
-func (c *cluster) answers(except *broker, since time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, b := range c.nodes {
-		if b != except && b.heard.Load() > since.UnixNano() {
-			return true
-		}
+// throttle notes how long the broker asks the client to pause (KIP-219). The broker has answered, but reads nothing
+// more from the connection until the pause ends; questions in the meantime use another connection. While a quota is
+// used up, pauses come and go, and the log reports them as one state.
+func (b *broker) throttle(c *conn, pause time.Duration, now time.Time) {
+	if pause > 0 {
+		b.paused = now.Add(pause)
+		c.muted = b.paused
 	}
-	return false
+	switch logged := !b.overQuota.IsZero(); {
+	case pause > maxThrottle:
+		b.overQuota = now
+		if !logged {
+			b.cluster.publisher.config.Logger.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address,
+				"pause", pause.Round(time.Millisecond))
+		}
+	case logged && now.Sub(b.overQuota) > quotaQuiet:
+		b.overQuota = time.Time{}
+		b.cluster.publisher.config.Logger.Info("kafka broker does not throttle this client any more", "broker", b.address)
+	}
 }

@@ -33,13 +33,22 @@ func silentBrokers(f *fakeCluster, from int32) (asked chan *fakeBatch, over chan
 func awaitConnection(t *testing.T, p *Publisher, from int32) {
 	t.Helper()
 	eventually(t, func() bool {
+		p.cluster.mu.Lock()
+		defer p.cluster.mu.Unlock()
 		for id, b := range p.cluster.nodes {
-			if s := b.standing(); id >= from && (!s.connected || s.failed != nil) {
+			if id >= from && (len(b.idle)+len(b.busy) == 0 || b.failed != nil) {
 				return false
 			}
 		}
 		return true
 	})
+}
+
+// suspect reports whether a broker has left the last request without an answer.
+func suspect(p *Publisher, node int32) bool {
+	p.cluster.mu.Lock()
+	defer p.cluster.mu.Unlock()
+	return p.cluster.nodes[node].silences > 0
 }
 
 // Brokers that take requests and do not answer delay no other call. The call that meets the silence returns the answers
@@ -248,11 +257,13 @@ func TestForgottenConnections(t *testing.T) {
 		if !slices.ContainsFunc(calls(), func(errs []error) bool { return publisher.ClassOf(errs[0]) == unsure }) {
 			t.Error("every call had a connection of its own")
 		}
+		p.cluster.mu.Lock()
 		for _, b := range p.cluster.nodes {
-			if until := b.standing().until; !until.IsZero() {
-				t.Errorf("a broker is left alone until %v because its connections were forgotten", until)
+			if !b.until.IsZero() {
+				t.Errorf("a broker is left alone until %v because its connections were forgotten", b.until)
 			}
 		}
+		p.cluster.mu.Unlock()
 		eventually(t, well)
 	}
 }
