@@ -15,9 +15,9 @@ const allowance = 3
 // ownWork returns one call of n messages without the library: everything except PublishMsg and the arrival of the
 // answers, which are the library's work.
 func ownWork(n int, oneByOne bool) func() {
-	l := newLane(&link{}, "_INBOX.ABCDEFGHIJKL.1.")
-	l.calls = 1
-	messages, acks := make([]publisher.Message, n), make([]*nats.Msg, n)
+	c := newCall(&link{p: &Publisher{}, inbox: "_INBOX.ABCDEFGHIJKL."}, "")
+	c.met["ORDERS"] = true
+	messages, acks := make([]publisher.Message, n), make([]arrival, n)
 	for i := range messages {
 		id := fmt.Sprintf("018f4b1e-7c3a-7000-8000-%012d", i)
 		messages[i] = publisher.Message{
@@ -31,38 +31,37 @@ func ownWork(n int, oneByOne bool) func() {
 		if oneByOne {
 			messages[i].Key = fmt.Append(nil, "customer-", i)
 		}
-		acks[i] = &nats.Msg{Subject: l.address(int32(i)), Data: fmt.Appendf(nil, `{"stream":"ORDERS","seq":%d}`, i+1)}
+		ack := fmt.Appendf(nil, `{"stream":"ORDERS","seq":%d}`, i+1)
+		acks[i] = arrival{message: int32(i), answer: &nats.Msg{Data: ack}}
 	}
 	errs := make([]error, n)
 	return func() {
-		b := &l.batch
-		b.begin(messages, errs)
+		c.begin(messages, errs)
 		for i := range n {
 			m := &messages[i]
 			if !oneByOne {
 				_ = check(m)
-				l.wire.build(m, "")
-				l.wire.add(headerBatch, "ABCDEFGHIJKL.1.1-_1")
-				l.wire.add(headerSequence, strconv.Itoa(i+1))
+				c.wire.build(m, "")
+				c.wire.add(headerBatch, "ABCDEFGHIJKL.1.1-_1")
+				c.wire.add(headerSequence, strconv.Itoa(i+1))
 				continue
 			}
-			if next, ok := b.turn(); !ok || int(next) != i {
+			if next, ok := c.turn(); !ok || int(next) != i {
 				panic("another message's turn")
 			}
-			if _, err := l.wire.encode(m, l.address(int32(i))); err != nil {
+			if _, err := c.wire.encode(m, c.address(int32(i))); err != nil {
 				panic(err)
 			}
-			b.state[i] = sent
-			b.waiting++
+			c.sends(int32(i))
 		}
-		for i, m := range acks {
+		for i, arrived := range acks {
 			if oneByOne {
-				l.settle(b, m)
+				c.take(arrived)
 			} else {
-				b.answer(int32(i), nil)
+				c.settles(int32(i), nil)
 			}
 		}
-		b.finish(nil, nil)
+		c.finish(nil, nil)
 	}
 }
 

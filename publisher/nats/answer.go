@@ -133,8 +133,8 @@ func noStream(subject string) error {
 // unheard is the answer for a message to a subject on which nothing listens. Either no stream takes the subject, or its
 // stream has no leader because most of its servers are away. JetStream is asked which of the two it is, and the answer
 // is known from the second message on.
-func (l *lane) unheard(subject string) error {
-	s := l.link.ask(subject, soon)
+func (c *call) unheard(subject string) error {
+	s := c.link.ask(subject, soon)
 	if s == nil || s.name == "" && !s.away {
 		return noStream(subject)
 	}
@@ -155,12 +155,4 @@ func callEnded(ctx context.Context) error {
 		Class: publisher.NotAttempted, Short: "not attempted",
 		Err: fmt.Errorf("not attempted: %w", context.Cause(ctx)),
 	}
-}
-
-// unanswered returns the reason why messages that were sent have no acknowledgement.
-func (b *batch) unanswered(s server, why error) error {
-	if b.stranger {
-		return fmt.Errorf("sent, but what answered on the subject is not JetStream: is a service subscribed to it? (%w)", why)
-	}
-	return fmt.Errorf("sent to NATS server %s, not acknowledged: %w", s.address, why)
 }

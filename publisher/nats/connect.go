@@ -2,17 +2,27 @@ package nats
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-// connected returns the link to the server, or the answer for messages that cannot be sent now. It waits only for the
-// very first attempt to connect, which it starts.
-func (p *Publisher) connected(ctx context.Context) (*link, error) {
-	for {
+const (
+	// renewEvery is how often the credentials are checked.
+	renewEvery = 2 * time.Second
+	// renewPause is the pause before new credentials that the server did not accept are tried again.
+	renewPause = 10 * time.Second
+)
+
+// borrow returns the present link, which the caller must release, or the answer for messages that cannot be sent now.
+// It waits for the very first attempt to connect, which it starts. If again is true and there is no link, it asks for
+// an attempt at once and waits until one has ended.
+func (p *Publisher) borrow(ctx context.Context, again bool) (*link, error) {
+	for asked := !again; ; asked = true {
 		p.mu.Lock()
 		p.start()
 		link, down, closed, tried := p.link, p.down, p.closed, p.tried
@@ -20,51 +30,30 @@ func (p *Publisher) connected(ctx context.Context) (*link, error) {
 		switch {
 		case closed:
 			return nil, publisher.ErrClosed
+		case link != nil:
+			if err := link.away(); err != nil || link.use() {
+				return link, err
+			}
+			continue // another one takes its place in a moment
+		case down != nil && (asked || ctx.Err() != nil):
+			return nil, down
+		case ctx.Err() != nil && again:
+			return nil, publisher.UnavailableError(publisher.ScopeDestination, "connecting",
+				"NATS server %s has not answered yet: %w", p.servers[0].address, context.Cause(ctx))
 		case ctx.Err() != nil:
 			return nil, callEnded(ctx)
-		case link != nil:
-			return link, link.away()
-		case down != nil:
-			return nil, down
+		}
+		if again {
+			select {
+			case p.hurry <- struct{}{}:
+			default:
+			}
 		}
 		select {
 		case <-tried:
 		case <-ctx.Done():
 		}
 	}
-}
-
-// reconnected returns the link to the server. If there is none, it requests an immediate attempt to connect and waits
-// until an attempt has ended.
-func (p *Publisher) reconnected(ctx context.Context) (*link, error) {
-	p.mu.Lock()
-	p.start()
-	link, closed, tried := p.link, p.closed, p.tried
-	p.mu.Unlock()
-	if link != nil || closed {
-		return p.connected(ctx)
-	}
-	select {
-	case p.hurry <- struct{}{}:
-	default:
-	}
-	select {
-	case <-tried:
-		return p.connected(ctx)
-	case <-ctx.Done():
-		return nil, p.unreachable(ctx)
-	}
-}
-
-// unreachable is the answer if ctx ended before an attempt to connect did.
-func (p *Publisher) unreachable(ctx context.Context) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.down != nil {
-		return p.down
-	}
-	return publisher.UnavailableError(publisher.ScopeDestination, "connecting",
-		"NATS server %s has not answered yet: %w", p.servers[0].address, context.Cause(ctx))
 }
 
 // start runs the goroutine that connects, once. p.mu is held.
@@ -89,26 +78,26 @@ func (p *Publisher) run(ctx context.Context) {
 		if err != nil {
 			p.logger.Debug("cannot connect to NATS", "error", err) // the caller reports it
 			p.report(nil, err)
-		} else {
-			since := time.Now()
-			for next := link; next != nil; {
-				link = next
-				if known, next = p.hold(ctx, link); next != nil {
-					old := link
-					replaced.Go(func() { old.end(ctx) })
+		}
+		for since := time.Now(); link != nil; {
+			next := p.hold(ctx, link)
+			if next != nil {
+				old := link
+				replaced.Go(func() { old.retire(ctx.Done()) })
+			} else {
+				known = link.cluster()
+				if time.Since(since) > connect.LongestPause { // otherwise the server ends connections at once
+					backoff.Reset()
 				}
 			}
-			if time.Since(since) > connect.LongestPause { // otherwise the server accepts connections and ends them at once
-				backoff.Reset()
-			}
+			link = next
 		}
 		p.rest(ctx, backoff.After(err))
 	}
 }
 
-// hold lends out the link until the link or ctx has ended, or another link takes its place. It returns the new link, if
-// any, and the servers to try next.
-func (p *Publisher) hold(ctx context.Context, l *link) (known []server, next *link) {
+// hold lends out the link until the link or ctx has ended, or another link, which it returns, takes its place.
+func (p *Publisher) hold(ctx context.Context, l *link) (next *link) {
 	p.logger.Info("connected to NATS", "server", l.server.address, "version", l.nc.ConnectedServerVersion())
 	p.report(l, nil)
 	look := time.NewTicker(renewEvery)
@@ -123,11 +112,7 @@ func (p *Publisher) hold(ctx context.Context, l *link) (known []server, next *li
 		case <-l.doubted:
 			next = p.suspect(ctx, l)
 		case question := <-p.limits:
-			if p.limited = append(p.limited, question); len(p.limited) == 1 {
-				p.limitDue.Reset(time.Until(p.limitAt.Add(limitPause)))
-			}
-		case <-p.limitDue.C:
-			next = p.answerLimits(ctx, l)
+			next = p.askServers(ctx, l, question)
 		case <-l.closed:
 			open = false
 		case <-ctx.Done():
@@ -135,15 +120,14 @@ func (p *Publisher) hold(ctx context.Context, l *link) (known []server, next *li
 			open = false
 		}
 	}
-	if next != nil {
-		return nil, next
+	if next == nil {
+		err := l.lost()
+		if ctx.Err() == nil {
+			p.logger.Warn("lost the connection to NATS", "error", err)
+		}
+		p.report(nil, err)
 	}
-	err := l.lost()
-	if ctx.Err() == nil {
-		p.logger.Warn("lost the connection to NATS", "error", err)
-	}
-	p.report(nil, err)
-	return l.server.with(p.servers, l.nc.DiscoveredServers()), nil
+	return next
 }
 
 // report publishes the outcome of an attempt, or the loss of a link, to all waiting calls.
@@ -165,3 +149,58 @@ func (p *Publisher) rest(ctx context.Context, pause time.Duration) {
 	case <-ctx.Done():
 	}
 }
+
+// renewed returns a link with the current credentials. It returns nil if the present link has them, or if no other link
+// can be made. A server ends the connection of a user whose JWT expires or whose password was changed, and messages on
+// the wire then have no answer. A new connection therefore replaces the old one before that: new calls use the new
+// connection, and calls under way end on theirs.
+func (p *Publisher) renewed(ctx context.Context, l *link) *link {
+	auth, err := p.auth(l.server)
+	// The next attempt to connect reports an error of auth.
+	if err != nil || auth.equal(l.auth) || time.Now().Before(p.renewAt) {
+		return nil
+	}
+	next, err := p.dial(ctx, p.servers)
+	if err == nil {
+		p.renewAt, p.unrenewed = time.Time{}, ""
+		return next
+	}
+	p.renewAt = time.Now().Add(renewPause)
+	if why := errtext.Line(err); ctx.Err() == nil && why != p.unrenewed {
+		p.unrenewed = why
+		p.logger.Warn("NATS does not take the new credentials, so the connection from before stays", "error", err)
+	}
+	return nil
+}
+
+// dial tries the servers and returns a link to the first that accepts the connection, or else the answer of a
+// configured server. The configured servers are tried first. They are tried again between any two servers that the
+// cluster reported, and while any server keeps the dial waiting.
+func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
+	configured := len(p.servers)
+	turns := rand.Perm(configured)
+	for n, i := range rand.Perm(len(servers) - configured) {
+		turns = append(turns, configured+i, turns[n%configured])
+	}
+	var failed error
+	var group sync.WaitGroup
+	defer group.Wait()
+	race := connect.Race[*link]{
+		Turns: turns, Again: configured, Go: group.Go,
+		Open: func(ctx context.Context, i int) (*link, error) { return p.open(ctx, servers[i]) },
+		Drop: (*link).drop,
+		Ended: func(i int, err error) {
+			if i < configured {
+				failed = err
+			}
+		},
+	}
+	link, _, won := race.Run(ctx)
+	if !won {
+		return nil, failed
+	}
+	return link, nil
+}
+
+// cluster returns the configured servers and those that the link's server has reported.
+func (l *link) cluster() []server { return l.server.with(l.p.servers, l.nc.DiscoveredServers()) }

@@ -3,10 +3,8 @@ package nats
 import (
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -14,73 +12,52 @@ import (
 // window is the maximum number of unanswered messages of one call.
 const window = 1000
 
-// publish sends the messages and fills errs. It reports whether everything sent was answered.
-func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs []error) bool {
-	l.calls++
-	b := &l.batch
-	b.begin(messages, errs)
-	l.run.clear()
-	b.stop, b.until = publisher.StopOf(ctx), time.Now().Add(l.link.timeout)
-	if deadline, ok := ctx.Deadline(); ok && deadline.After(b.until) {
-		b.until = deadline
+// publish sends the messages and fills errs.
+func (c *call) publish(ctx context.Context, messages []publisher.Message, errs []error) {
+	c.begin(messages, errs)
+	c.stop, c.until = publisher.StopOf(ctx), time.Now().Add(c.link.p.config.Timeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.After(c.until) {
+		c.until = deadline
 	}
-	unanswered, unsent := l.exchange(ctx, b)
-	earlier := maps.Clone(b.adopted)
-	if ctx.Err() != nil && !l.link.nc.IsClosed() { // the call may have had less time than the messages have
-		l.keepSent(b, func(subject string) (string, bool) {
-			if s := l.link.streams.find(subject); s != nil && s.name != "" {
-				return s.name, true
-			}
-			return subject, true
-		})
+	unanswered, unsent := c.exchange(ctx)
+	if ctx.Err() != nil && !c.link.nc.IsClosed() { // the call may have had less time than its messages have
+		c.keepSent("", unanswered)
 	}
-	for _, one := range b.adopted {
-		l.link.keeper.leave(one)
-	}
-	settled := b.waiting == len(earlier) && len(l.parked) == 0
-	b.finish(unsent, func(i int32) error {
-		if earlier[i] != nil {
-			return l.stillWaits(b.messages[i].Topic, unsent)
-		}
-		return unanswered(b.messages[i].Topic)
-	})
-	l.wire.forget()
-	l.good = ""
-	return settled
+	c.finish(unsent, func(subject string) error { return c.silence(subject, unanswered) })
 }
 
-// exchange sends what may be sent and takes answers until nothing is left to do. Otherwise it returns the answers for
-// messages that were sent and got none, and for messages that were not sent.
-func (l *lane) exchange(ctx context.Context, b *batch) (unanswered func(subject string) error, unsent error) {
-	l.patience.Reset(answerTime)
-	defer l.patience.Stop()
+// exchange sends what may be sent and takes answers until nothing is left to do. Otherwise it returns why messages that
+// were sent have no answer, and the answer for messages that were not sent.
+func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
+	c.stalls.timer.Reset(answerTime)
+	defer c.stalls.timer.Stop()
 	for {
-		room, more, gone := l.sendAll(ctx, b)
+		room, more, gone := c.sendAll(ctx)
 		if gone {
-			<-l.link.closed
-			return l.cutOff(b)
+			<-c.link.closed
+			return c.cutOff()
 		}
 		switch {
-		case b.waiting > 0 || room != nil:
+		case c.waiting > 0 || room != nil:
 		case !more:
 			return nil, nil
-		case b.stop.Closed():
+		case c.stop.Closed():
 			return nil, publisher.ErrNotAttempted
 		}
 		select {
-		case m := <-l.acks:
-			l.settle(b, m)
-			l.drain(b)
+		case a := <-c.acks:
+			c.take(a)
+			c.drain()
 		case <-room:
-		case <-l.warned:
-			l.deny(b)
-		case <-l.link.closed:
-			return l.cutOff(b)
+		case <-c.warned:
+			c.deny()
+		case <-c.link.closed:
+			return c.cutOff()
 		case <-ctx.Done():
-			l.drain(b)
-			return l.silence(b, context.Cause(ctx)), callEnded(ctx)
-		case now := <-l.patience.C:
-			l.look(b, now)
+			c.drain()
+			return context.Cause(ctx), callEnded(ctx)
+		case now := <-c.stalls.timer.C:
+			c.look(now)
 		}
 	}
 }
@@ -88,114 +65,156 @@ func (l *lane) exchange(ctx context.Context, b *batch) (unanswered func(subject 
 // sendAll sends as much as the window and the connection's queue allow, and nothing if ctx has ended or the call was
 // stopped. It returns a channel to wait for if the queue is full, and reports whether there may be more to send, and
 // whether the connection was found gone.
-func (l *lane) sendAll(ctx context.Context, b *batch) (room <-chan struct{}, more, gone bool) {
-	for b.waiting < window && ctx.Err() == nil && !b.stop.Closed() {
-		if room = l.link.conn.busy(); room != nil {
+func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more, gone bool) {
+	for c.waiting < window && ctx.Err() == nil && !c.stop.Closed() {
+		if room = c.link.conn.sender.Busy(); room != nil {
 			return room, true, false
 		}
-		i, ok := b.turn()
+		i, ok := c.turn()
 		if !ok {
-			if !l.run.due() {
+			if len(c.run.hot) == 0 || c.run.id != "" {
 				return nil, false, false
 			}
-			if l.sendRun(ctx, b) {
+			if c.sendRun(ctx) {
 				return nil, true, true
 			}
 			continue
 		}
-		if l.passOver(b, i) || l.adopt(b, i) {
+		if c.passOver(i) || c.remembered(i) || c.heat(i) {
 			continue
 		}
-		if int(b.rest[i]) >= l.link.hot && l.heat(b, i) {
-			continue
-		}
-		err := l.send(i, &b.messages[i])
+		err := c.send(i, &c.messages[i])
 		if large, ok := errors.AsType[*tooLarge](err); ok {
-			err = l.askLimit(ctx, large, &b.limit)
+			err = c.askLimit(ctx, large)
 		}
 		switch {
 		case err == nil:
-			b.send(i)
+			c.sends(i)
 		case errors.Is(err, errGone):
 			return nil, true, true
 		default:
-			b.answer(i, err)
+			c.settles(i, err)
 		}
 	}
 	return nil, true, false
 }
 
-// settle handles one answer. It ignores answers that are not for a waiting message of this call.
-func (l *lane) settle(b *batch, m *nats.Msg) {
-	i, ok := l.index(m.Subject)
-	if !ok || int(i) >= len(b.state) {
+// take handles one answer. It ignores answers that are not for a waiting message of this call.
+func (c *call) take(arrived arrival) {
+	i := arrived.message
+	if arrived.number != c.number || int(i) >= len(c.state) {
 		return
 	}
-	if l.parked[i] != nil && b.adopted[i] == nil {
-		l.arrived(m)
+	if c.state[i] != sent {
+		c.link.late(arrived) // the message may have been kept meanwhile
 		return
 	}
-	if b.state[i] != sent {
-		return
-	}
-	a, ok := readAck(m)
+	a, ok := readAck(arrived.answer)
 	if !ok {
-		b.stranger = true
+		c.stranger = true
 		return
 	}
-	l.meet(a, b.messages[i].Topic)
-	switch one := b.adopted[i]; {
-	case one != nil:
-		l.link.keeper.forget(one)
-		delete(b.adopted, i)
-		if one.run != "" {
-			l.ofRun(b, i, one.run, a)
-			return
-		}
-	case l.run.awaits(i):
-		l.committed(b, a)
+	subject := c.messages[i].Topic
+	c.meet(a, subject)
+	c.stalls.heard(c.link, subject)
+	if c.run.id != "" && i == c.run.last() {
+		c.committed(a)
 		return
 	}
-	b.answer(i, l.answer(&b.messages[i], a))
+	c.settles(i, c.answer(&c.messages[i], a))
 }
 
 // answer returns the message's answer.
-func (l *lane) answer(m *publisher.Message, a ack) error {
+func (c *call) answer(m *publisher.Message, a ack) error {
 	if a.unheard {
-		return l.unheard(m.Topic)
+		return c.unheard(m.Topic)
 	}
-	return l.fate(m.Topic, a, a.answer(m, l.link.names))
-}
-
-// deny handles the subjects that the server has refused to this call.
-func (l *lane) deny(b *batch) {
-	subjects := l.link.denied(l)
-	if l.link.forbidden(subjects) {
-		l.link.streams.set(func() { l.link.streams.blind = true })
-	}
-	if l.run.has(b, subjects) { // the server drops a batch that lacks a message
-		l.undo(b)
-	}
-	b.deny(subjects)
-}
-
-// cutOff takes the answers that came before the end of the link. It returns the answers for the other messages, as
-// exchange does.
-func (l *lane) cutOff(b *batch) (unanswered func(subject string) error, unsent error) {
-	l.drain(b)
-	lost := l.link.lost()
-	b.late.begin()
-	return l.silence(b, lost), lost
+	return c.fate(m.Topic, a, a.answer(m, c.link.p.names))
 }
 
 // drain takes the answers that have arrived.
-func (l *lane) drain(b *batch) {
+func (c *call) drain() {
 	for {
 		select {
-		case m := <-l.acks:
-			l.settle(b, m)
+		case a := <-c.acks:
+			c.take(a)
 		default:
 			return
 		}
 	}
+}
+
+// deny answers the messages in flight to subjects that the server has refused to this call.
+func (c *call) deny() {
+	subjects := c.link.denied(c)
+	denied := func(i int32) bool {
+		_, ok := subjects[c.messages[i].Topic]
+		return ok && c.state[i] == sent
+	}
+	for n := 0; c.run.id != "" && n < len(c.run.messages); n++ {
+		if denied(c.run.messages[n]) { // the server drops a batch that lacks a message
+			c.undo()
+		}
+	}
+	for i := range c.state {
+		if denied(int32(i)) {
+			c.settles(int32(i), notPermitted(c.messages[i].Topic))
+		}
+	}
+}
+
+// cutOff takes the answers that came before the end of the link.
+func (c *call) cutOff() (unanswered, unsent error) {
+	c.drain()
+	c.stalls.clear()
+	lost := c.link.lost()
+	return lost, lost
+}
+
+// silence is the answer for a message that was sent and not acknowledged. If the server has sent something since it was
+// asked to, the message's stream is what does not answer.
+func (c *call) silence(subject string, why error) error {
+	answer := &publisher.Error{
+		Class: publisher.Ambiguous, Short: "no acknowledgement", Err: c.unanswered(why),
+	}
+	if begun := c.stalls.begun; !begun.IsZero() && !c.link.conn.quietSince(begun) {
+		if answer.Scope = publisher.ScopeTopic; !c.stranger {
+			answer.Fate = c.link.streams.find(subject).fate()
+		}
+	}
+	return answer
+}
+
+// unanswered returns the reason why messages that were sent have no acknowledgement.
+func (c *call) unanswered(why error) error {
+	if c.stranger {
+		return fmt.Errorf("sent, but what answered on the subject is not JetStream: is a service subscribed to it? (%w)",
+			why)
+	}
+	return fmt.Errorf("sent to NATS server %s, not acknowledged: %w", c.link.server.address, why)
+}
+
+const (
+	errStoreFailed = 10077 // from a stream at one of its limits, or one whose disk has failed
+	errNoStream    = 10059
+	errWrongStream = 10060 // the stream that answers is not the one to which the subject should belong
+)
+
+// fate adds the stream that gave the answer as its fate, if all subjects of the stream are in trouble.
+func (c *call) fate(subject string, a ack, err error) error {
+	if a.refusal == nil || a.stream == "" || publisher.ScopeOf(err) != publisher.ScopeTopic {
+		return err
+	}
+	switch a.refusal.ErrCode {
+	case errNoStream, errWrongStream:
+		return err
+	case errStoreFailed:
+		// The code does not say whether the whole stream is full, or only the subject, if the stream limits each
+		// subject.
+		c.link.ask(subject, freshFor)
+		if !c.link.streams.fillsAsWhole(a.stream) {
+			return err
+		}
+	}
+	return publisher.WithFate(err, publisher.Fate{Kind: publisher.FateStream, Name: a.stream})
 }

@@ -134,12 +134,3 @@ func (a attempt) explainTLS(c *connect.Attempt, err error) *connect.Failure {
 	// This includes the end of the connection after the handshake, which may be seen before its alert.
 	return c.Refused(err)
 }
-
-// connectionLost is the answer for messages that were not sent because the connection had ended.
-func connectionLost(s server, err error) error {
-	if err == nil {
-		err = nats.ErrConnectionClosed
-	}
-	return publisher.UnavailableError(publisher.ScopeDestination, "connection lost",
-		"the connection to NATS server %s has ended: %w", s.address, err)
-}

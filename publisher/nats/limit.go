@@ -23,53 +23,70 @@ const (
 // tooLarge reports that a message is larger than the server took when it greeted.
 type tooLarge struct{ size, limit int64 }
 
-func (e *tooLarge) Error() string {
+func (e *tooLarge) Error() string { return e.answer().Error() }
+
+func (e *tooLarge) answer() error {
 	return publisher.PermanentError("message too large",
-		"%d bytes with headers are too many: the NATS server takes at most %d (max_payload)", e.size, e.limit).Error()
+		"%d bytes with headers are too many: the NATS server takes at most %d (max_payload)", e.size, e.limit)
 }
 
-// A limitQuestion asks whether the servers take a message of the given size.
+// A limitQuestion asks the connecting goroutine for the servers' limit.
 type limitQuestion struct {
-	size   int64
-	answer chan int64 // their limit, or 0 if it is not known
+	at     time.Time
+	answer chan int64 // 0 if the limit is not known
 }
 
-// askLimit returns the answer for a message that is too large for the connection. limit is what this call has already
-// been told, and is updated.
-func (l *lane) askLimit(ctx context.Context, e *tooLarge, limit *int64) error {
-	if *limit == 0 {
-		question := limitQuestion{e.size, make(chan int64, 1)}
-		select {
-		case l.link.limits <- question:
+// askLimit returns the answer for a message that is too large for the connection.
+func (c *call) askLimit(ctx context.Context, e *tooLarge) error {
+	if c.limit == 0 {
+		question := limitQuestion{time.Now(), make(chan int64, 1)}
+		asked, answer := c.link.p.limits, chan int64(nil)
+		for waiting := true; waiting; {
 			select {
-			case *limit = <-question.answer:
-			case <-l.link.closed:
+			case asked <- question:
+				asked, answer = nil, question.answer
+			case c.limit = <-answer:
+				waiting = false
+			case <-c.link.closed:
+				waiting = false
 			case <-ctx.Done():
+				waiting = false
 			}
-		case <-l.link.closed:
-		case <-ctx.Done():
 		}
 	}
 	switch {
-	case *limit == 0:
+	case c.limit == 0:
 		return publisher.UnavailableError(publisher.ScopeMessage, "limit unknown",
 			"%d bytes with headers are more than the NATS server took at first (%d), and it cannot be asked again",
 			e.size, e.limit)
-	case *limit >= e.size:
+	case c.limit >= e.size:
 		return publisher.UnavailableError(publisher.ScopeMessage, "limit raised",
-			"the NATS server now takes messages of up to %d bytes: this one goes over the next connection", *limit)
+			"the NATS server now takes messages of up to %d bytes: this one goes over the next connection", c.limit)
 	}
-	return publisher.PermanentError("message too large", "%s", (&tooLarge{e.size, *limit}).Error())
+	return (&tooLarge{e.size, c.limit}).answer()
 }
 
-// roomier returns what the servers take at most, and a link to the one that takes more than l does, if there is one.
-// The server of l is asked first, others only as long as none takes the size.
-func (p *Publisher) roomier(ctx context.Context, l *link, size int64) (best *link, limit int64) {
-	servers := append([]server{l.server}, l.server.with(p.servers, l.nc.DiscoveredServers())...)
-	for i, s := range servers[:min(len(servers), limitServers)] {
-		if i > 0 && s.address == l.server.address {
-			continue
+// askServers answers a question for the servers' limit. It returns a link that takes the place of l because its server
+// takes more, or nil. Questions that came before the servers were last asked get the same answer.
+func (p *Publisher) askServers(ctx context.Context, l *link, question limitQuestion) (next *link) {
+	if question.at.After(p.limitAt) {
+		pause := time.NewTimer(time.Until(p.limitAt.Add(limitPause)))
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
 		}
+		p.limitAt = time.Now()
+		next, p.limit = p.roomier(ctx, l)
+	}
+	question.answer <- p.limit
+	return next
+}
+
+// roomier returns what the servers take at most, and a link to the one that takes the most if that is more than l does.
+func (p *Publisher) roomier(ctx context.Context, l *link) (best *link, limit int64) {
+	servers := l.cluster()
+	for _, s := range servers[:min(len(servers), limitServers)] {
 		within, cancel := context.WithTimeout(ctx, limitTime)
 		found, err := p.open(within, s)
 		cancel()
@@ -78,31 +95,15 @@ func (p *Publisher) roomier(ctx context.Context, l *link, size int64) (best *lin
 		}
 		has := found.nc.MaxPayload()
 		limit = max(limit, has)
-		if has <= l.nc.MaxPayload() || best != nil && has <= best.nc.MaxPayload() {
+		switch {
+		case has <= l.nc.MaxPayload(), best != nil && has <= best.nc.MaxPayload():
 			found.drop()
-			continue
-		}
-		if best != nil {
+		case best != nil:
 			best.drop()
-		}
-		if best = found; has >= size {
-			break
+			fallthrough
+		default:
+			best = found
 		}
 	}
 	return best, limit
-}
-
-// answerLimits answers the questions for the servers' limits. It returns the link that takes the place of l, or nil.
-func (p *Publisher) answerLimits(ctx context.Context, l *link) *link {
-	p.limitAt = time.Now()
-	var size int64
-	for _, question := range p.limited {
-		size = max(size, question.size)
-	}
-	next, limit := p.roomier(ctx, l, size)
-	for _, question := range p.limited {
-		question.answer <- limit
-	}
-	p.limited = p.limited[:0]
-	return next
 }

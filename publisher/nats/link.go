@@ -6,94 +6,115 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/outbox-relay/outbox-relay/internal/setting"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
+// queued is the number of answers that may wait to be passed to their calls.
+const queued = 1 << 14
+
 // A link is one connection to one server, from its greeting to its end. It never reconnects.
 type link struct {
-	nc             *nats.Conn
-	conn           *conn
-	server         server
-	inboxes        string        // prefix of reply subjects, including those of other clients
-	inbox          string        // prefix of all reply subjects of this link
-	api            string        // prefix of the subjects for questions to JetStream
-	core           bool          // without JetStream
-	expect         string        // the only stream that may take messages, or ""
-	hot, hotSynced int           // see the constants
-	doubted        chan struct{} // holds a request to check whether the server is there
-	closed         chan struct{} // closed when the connection has ended and everything that was read is in the lanes
-	unused         chan struct{} // closed when another link has taken its place and no call uses it any more
-	auth           Auth          // credentials with which it has logged in
-	names          setting.Names
-
-	streams  streams
-	patience time.Duration // see firstPatience
-	timeout  time.Duration // see Config.Timeout
-	keeper   *keeper
-	limits   chan<- limitQuestion
-	silence  atomic.Pointer[silence] // nil while the server answers, as far as is known
+	p       *Publisher
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	conn    *conn
+	server  server
+	auth    Auth          // credentials with which it has logged in
+	inboxes string        // prefix of reply subjects, including those of other clients
+	inbox   string        // prefix of all reply subjects of this link
+	doubted chan struct{} // holds a request to check whether the server is there
+	ended   chan struct{} // closed when the connection has ended
+	closed  chan struct{} // closed when, in addition, all answers that came over it are with their calls
+	unused  chan struct{} // closed when another link has taken its place and nothing needs it any more
+	streams streams
+	blind   atomic.Bool             // the account's information may not be requested
+	silence atomic.Pointer[silence] // nil while the server answers, as far as is known
 
 	mu    sync.Mutex
-	busy  map[*lane]struct{} // lanes that serve a call
-	idle  []*lane
-	made  uint64 // number of lanes ever made
-	blind bool   // the account's information may not be requested
-	users int    // number of calls that use it, and of lanes that wait for answers after their call
-	over  bool   // another link has taken its place
+	calls map[uint64]*call  // calls under way, by number
+	idle  []*call           // memory for further calls
+	made  uint64            // number of calls ever made
+	owed  map[place][]*owed // answers for which no call waits
+	users int               // number of calls that use it, and of other waits for it
+	over  bool              // another link has taken its place
 }
 
-// take returns a lane for one call.
-func (l *link) take() (*lane, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if n := len(l.idle); n > 0 {
-		lane := l.idle[n-1]
-		l.idle = l.idle[:n-1]
-		l.busy[lane] = struct{}{}
-		return lane, nil
-	}
-	if l.made == 0 && !l.core {
-		if _, err := l.nc.Subscribe(l.lookups()+"*", l.learn); err != nil {
-			return nil, l.lost()
+// listen subscribes to the answers and passes them on until the connection ends.
+func (l *link) listen() error {
+	acks := make(chan *nats.Msg, queued)
+	if !l.p.config.Core {
+		if _, err := l.nc.ChanSubscribe(l.inbox+"*", acks); err != nil {
+			close(l.closed)
+			return err
 		}
 	}
-	l.made++
-	lane := newLane(l, l.inbox+strconv.FormatUint(l.made, 36)+".")
-	if l.core {
-		l.busy[lane] = struct{}{}
-		return lane, nil
-	}
-	var err error
-	if lane.sub, err = l.nc.ChanSubscribe(lane.prefix+"*", lane.acks); err != nil {
-		return nil, l.lost()
-	}
-	l.busy[lane] = struct{}{}
-	return lane, nil
+	go func() {
+		defer close(l.closed)
+		for open := true; open || len(acks) > 0; {
+			select {
+			case m := <-acks:
+				l.pass(m)
+			case <-l.ended: // the library reads no more
+				if open = false; len(acks) > 0 {
+					l.pass(<-acks)
+				}
+			}
+		}
+	}()
+	return nil
 }
 
-// give takes a lane back. A lane that may still receive answers of its last call is not used again. If messages of that
-// call are kept, it waits for their answers first.
-func (l *link) give(lane *lane, settled bool) {
+// pass gives an answer to the call that waits for it.
+func (l *link) pass(m *nats.Msg) {
+	arrived, ok := l.arrived(m)
+	if !ok {
+		return
+	}
 	l.mu.Lock()
-	delete(l.busy, lane)
-	clear(lane.denied)
-	lingers := len(lane.parked) > 0
-	if lingers {
-		l.users++
-	} else if settled {
-		l.idle = append(l.idle, lane)
+	c := l.calls[arrived.number]
+	if c != nil {
+		select {
+		case c.acks <- arrived:
+		default: // a stranger answers more than once
+		}
 	}
 	l.mu.Unlock()
-	switch {
-	case lingers:
-		go lane.linger()
-	case !settled:
-		_ = lane.sub.Unsubscribe() // fails only if the connection has ended
+	if c == nil {
+		l.late(arrived)
+	}
+}
+
+// take begins a call.
+func (l *link) take() *call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var c *call
+	if n := len(l.idle); n > 0 {
+		c = l.idle[n-1]
+		l.idle = l.idle[:n-1]
+	} else {
+		c = newCall(l, l.p.config.Stream)
+	}
+	l.made++
+	c.number = l.made
+	l.calls[c.number] = c
+	return c
+}
+
+// give ends a call.
+func (l *link) give(c *call) {
+	l.mu.Lock()
+	delete(l.calls, c.number)
+	clear(c.denied)
+	l.idle = append(l.idle, c)
+	l.mu.Unlock()
+	for len(c.acks) > 0 { // they came after the call had decided to keep their messages
+		l.late(<-c.acks)
 	}
 }
 
@@ -104,12 +125,17 @@ func (l *link) failed(err error) {
 	if !ok {
 		return
 	}
+	if strings.HasPrefix(subject, l.p.api()+"STREAM.") {
+		l.streams.mu.Lock()
+		l.streams.blind = true
+		l.streams.mu.Unlock()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for lane := range l.busy {
-		lane.denied[subject] = struct{}{}
+	for _, c := range l.calls {
+		c.denied[subject] = struct{}{}
 		select {
-		case lane.warned <- struct{}{}:
+		case c.warned <- struct{}{}:
 		default: // the call has been warned and has not checked yet
 		}
 	}
@@ -134,12 +160,12 @@ func violated(err error) (subject string, ok bool) {
 	return subject, err == nil
 }
 
-// denied returns the subjects that the server has refused to the lane's call since the last call of denied.
-func (l *link) denied(lane *lane) map[string]struct{} {
+// denied returns the subjects that the server has refused to the call since the last call of denied.
+func (l *link) denied(c *call) map[string]struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	subjects := lane.denied
-	lane.denied = map[string]struct{}{}
+	subjects := c.denied
+	c.denied = map[string]struct{}{}
 	return subjects
 }
 
@@ -149,7 +175,55 @@ func (l *link) lost() error {
 	if failed := l.conn.failure(); failed != nil && (err == nil || network.Ended(err) || network.TimedOut(err)) {
 		err = failed
 	}
-	return connectionLost(l.server, err)
+	if err == nil {
+		err = nats.ErrConnectionClosed
+	}
+	return publisher.UnavailableError(publisher.ScopeDestination, "connection lost",
+		"the connection to NATS server %s has ended: %w", l.server.address, err)
+}
+
+// use counts a call that uses the link, unless another link has taken its place.
+func (l *link) use() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.over {
+		l.users++
+	}
+	return !l.over
+}
+
+// release ends a call's use of the link.
+func (l *link) release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users--
+	l.closeUnused()
+}
+
+// retire notes that another link has taken the place of this one, and waits until nothing needs it any more.
+func (l *link) retire(ended <-chan struct{}) {
+	l.mu.Lock()
+	l.over = true
+	l.closeUnused()
+	l.mu.Unlock()
+	select {
+	case <-l.unused:
+	case <-l.closed:
+	case <-ended:
+	}
+	l.drop()
+}
+
+// closeUnused lets a replaced link end if nothing needs it. l.mu is held.
+func (l *link) closeUnused() {
+	if !l.over || l.users > 0 || len(l.owed) > 0 {
+		return
+	}
+	select {
+	case <-l.unused:
+	default:
+		close(l.unused)
+	}
 }
 
 // close ends the connection at once. The channel closed is closed soon after.
@@ -158,7 +232,7 @@ func (l *link) close() {
 	l.nc.Close()
 }
 
-// drop closes a link that no call uses, and waits for its end.
+// drop closes a link and waits for its end.
 func (l *link) drop() {
 	l.close()
 	<-l.closed

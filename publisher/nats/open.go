@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -38,13 +39,12 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		try.jwt, _ = options.UserJWT() // this is the function that apply has set, which does not fail
 	}
 	l := &link{
-		server: s, names: p.names, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
-		patience: p.patience, timeout: p.config.Timeout, keeper: p.keeper, limits: p.limits,
-		auth: auth, closed: make(chan struct{}), unused: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
-		inboxes: inboxes(p.config.InboxPrefix), api: apiPrefix(p.config.Domain),
+		p: p, server: s, auth: auth, inboxes: inboxes(p.config.InboxPrefix),
+		doubted: make(chan struct{}, 1), ended: make(chan struct{}), closed: make(chan struct{}),
+		unused: make(chan struct{}), calls: map[uint64]*call{}, owed: map[place][]*owed{},
 	}
 	l.inbox = l.inboxes + rand.Text()[:12] + "."
-	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
+	options.ClosedCB = func(*nats.Conn) { close(l.ended) }
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }
 	var refused error // nats.go does not return the reason why dialling failed
 	connecting := func() bool { return true }
@@ -74,7 +74,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		_, try.greeted = p.greeted.Load(s.address)
 		return nil, answer(try.explain(err))
 	}
-	if err = l.listen(ctx); err == nil && connecting() {
+	if err = l.begin(ctx); err == nil && connecting() {
 		p.greeted.Store(s.address, nil)
 		return l, nil
 	}
@@ -144,16 +144,13 @@ type inboxDenied struct{ inboxes string }
 
 func (e *inboxDenied) Error() string { return "the user may not subscribe to " + e.inboxes + ">" }
 
-// listen subscribes the first lane and waits for the server to accept the subscription.
-func (l *link) listen(ctx context.Context) error {
-	if l.core {
-		return l.nc.FlushWithContext(ctx)
-	}
-	lane, err := l.take()
-	if err != nil {
+// begin makes sure that the server lets the answers arrive.
+func (l *link) begin(ctx context.Context) error {
+	// This fails only if the prefix is empty.
+	l.js, _ = jetstream.NewWithAPIPrefix(l.nc, l.p.api())
+	if err := l.listen(); err != nil {
 		return err
 	}
-	l.give(lane, true)
 	if err := l.nc.FlushWithContext(ctx); err != nil {
 		return err
 	}

@@ -9,24 +9,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// apiPrefix returns the prefix of the subjects on which JetStream answers questions: those of the domain, if it is not
-// empty.
-func apiPrefix(domain string) string {
-	if domain == "" {
+// api returns the prefix of the subjects on which JetStream answers questions: those of the domain, if there is one.
+func (p *Publisher) api() string {
+	if p.config.Domain == "" {
 		return "$JS.API."
 	}
-	return "$JS." + domain + ".API."
+	return "$JS." + p.config.Domain + ".API."
 }
-
-// infoSubject is the subject on which JetStream answers questions about the account.
-func (l *link) infoSubject() string { return l.api + "INFO" }
 
 // Ping implements [publisher.Publisher]. It asks JetStream for the account's information. A user who may not ask for it
 // gets a permission violation, which also shows that the server is there. The answer that the account has no JetStream
 // counts as well: the account's messages may go to streams of another account through an import, or to those of another
 // server through a leaf node.
 func (p *Publisher) Ping(ctx context.Context) error {
-	link, err := p.borrow(ctx, p.reconnected)
+	link, err := p.borrow(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -40,20 +36,15 @@ func (p *Publisher) Ping(ctx context.Context) error {
 
 // roundTrip makes one round trip through JetStream.
 func (l *link) roundTrip(ctx context.Context) error {
-	l.mu.Lock()
-	blind := l.blind
-	l.mu.Unlock()
-	if blind || l.core {
+	if l.blind.Load() || l.p.config.Core {
 		return l.greet(ctx)
 	}
-	m, denied, err := l.request(ctx, l.infoSubject(), nil)
+	m, denied, err := l.request(ctx, l.p.api()+"INFO", nil)
 	switch {
 	case err != nil:
 		return err
 	case denied:
-		l.mu.Lock()
-		l.blind = true
-		l.mu.Unlock()
+		l.blind.Store(true)
 		return nil
 	case withoutJetStream(m):
 		return nil
@@ -64,24 +55,19 @@ func (l *link) roundTrip(ctx context.Context) error {
 
 // request asks JetStream one question. denied means that the user may not ask it.
 func (l *link) request(ctx context.Context, subject string, question []byte) (answer *nats.Msg, denied bool, err error) {
-	lane, err := l.take()
-	if err != nil {
-		return nil, false, err
-	}
-	lane.calls++
-	answered := false
-	defer func() { l.give(lane, answered) }()
-	if err := l.nc.PublishRequest(subject, lane.address(0), question); err != nil {
+	c := l.take()
+	defer l.give(c)
+	if err := l.nc.PublishRequest(subject, c.address(0), question); err != nil {
 		return nil, false, l.lost()
 	}
 	for {
 		select {
-		case m := <-lane.acks:
-			if _, answered = lane.index(m.Subject); answered {
-				return m, false, nil
+		case a := <-c.acks:
+			if a.number == c.number {
+				return a.answer, false, nil
 			}
-		case <-lane.warned:
-			if _, answered = l.denied(lane)[subject]; answered {
+		case <-c.warned:
+			if _, denied := l.denied(c)[subject]; denied {
 				return nil, true, nil
 			}
 		case <-l.closed:
@@ -101,7 +87,8 @@ func withoutJetStream(m *nats.Msg) bool {
 	var answer struct {
 		Error apiError `json:"error"`
 	}
-	return json.Unmarshal(m.Data, &answer) == nil && (answer.Error.ErrCode == offForAccount || answer.Error.ErrCode == offInServer)
+	return json.Unmarshal(m.Data, &answer) == nil &&
+		(answer.Error.ErrCode == offForAccount || answer.Error.ErrCode == offInServer)
 }
 
 // readInfo checks in the account's information that JetStream serves the account.
@@ -116,7 +103,8 @@ func (l *link) readInfo(m *nats.Msg) error {
 	const noLeader = 10008
 	if info.Error != nil && info.Error.ErrCode == noLeader {
 		return publisher.UnavailableError(publisher.ScopeDestination, "no quorum",
-			"JetStream at NATS server %s has no leader (error %d): most of the servers of its cluster are away", l.server.address, noLeader)
+			"JetStream at NATS server %s has no leader (error %d): most of the servers of its cluster are away",
+			l.server.address, noLeader)
 	}
 	if info.Error != nil {
 		return publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",

@@ -12,7 +12,11 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
+
+// defaultTimeout is Config.Timeout if it is not set.
+const defaultTimeout = 10 * time.Second
 
 // Config says how to reach the servers. Only Servers is required.
 type Config struct {
@@ -65,24 +69,22 @@ type Publisher struct {
 	patience       time.Duration // see firstPatience
 	hot, hotSynced int           // see hotKey and hotKeySynced
 
-	mu      sync.Mutex
-	link    *link         // nil while not connected
-	down    error         // why there is no link; nil before the first attempt has ended
-	tried   chan struct{} // closed and replaced when an attempt to connect has ended
-	closed  bool
-	cancel  context.CancelFunc // ends the connecting goroutine; nil until it runs
-	stopped chan struct{}      // closed when the connecting goroutine has ended
-	hurry   chan struct{}      // holds a request to connect without waiting
-
-	greeted sync.Map // addresses of servers that have accepted a connection of this publisher
-	keeper  *keeper
+	kept    kept.Table[*owed]
+	greeted sync.Map           // addresses of servers that have accepted a connection of this publisher
 	limits  chan limitQuestion // questions to the connecting goroutine
+	hurry   chan struct{}      // holds a request to connect without waiting
+	stopped chan struct{}      // closed when the connecting goroutine has ended
+
+	mu     sync.Mutex
+	link   *link         // nil while not connected
+	down   error         // why there is no link; nil before the first attempt has ended
+	tried  chan struct{} // closed and replaced when an attempt to connect has ended
+	closed bool
+	cancel context.CancelFunc // ends the connecting goroutine; nil until it runs
 
 	// The following fields belong to the connecting goroutine.
-	limited  []limitQuestion // those that have not been answered
-	limitDue *time.Timer     // when they are
-	limitAt  time.Time       // when the servers were last asked
-
+	limit     int64     // what the servers take at most, when they were last asked
+	limitAt   time.Time // when that was
 	renewAt   time.Time // earliest time of the next try, after new credentials gave no connection
 	unrenewed string    // reason of the last such failure, as logged
 }
@@ -104,21 +106,14 @@ func New(config Config) (*Publisher, error) {
 		logger = slog.New(slog.DiscardHandler)
 	}
 	if config.Core {
-		logger.Info("rows count as relayed when a NATS server has read them: core mode stores nothing, and nobody may be subscribed")
+		logger.Info("rows count as relayed when a NATS server has read them: " +
+			"core mode stores nothing, and nobody may be subscribed")
 	}
-	limitDue := time.NewTimer(time.Hour)
-	limitDue.Stop()
 	return &Publisher{
-		config:  config,
-		names:   config.SettingName,
-		servers: servers,
-		logger:  logger,
-		hot:     hotKey, hotSynced: hotKeySynced, connectTimeout: connectTimeout,
-		patience: firstPatience,
-		keeper:   newKeeper(), limits: make(chan limitQuestion), limitDue: limitDue,
-		tried:   make(chan struct{}),
-		stopped: make(chan struct{}),
-		hurry:   make(chan struct{}, 1),
+		config: config, names: config.SettingName, servers: servers, logger: logger,
+		hot: hotKey, hotSynced: hotKeySynced, connectTimeout: connectTimeout, patience: firstPatience,
+		limits: make(chan limitQuestion), hurry: make(chan struct{}, 1),
+		stopped: make(chan struct{}), tried: make(chan struct{}),
 	}, nil
 }
 
@@ -127,33 +122,25 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	if len(messages) == 0 {
 		return nil
 	}
-	link, err := p.borrow(ctx, p.connected)
+	errs := make([]error, len(messages))
+	p.kept.Sweep()
+	link, err := p.borrow(ctx, false)
 	if err != nil {
-		return unsent(messages, err)
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
 	}
 	defer link.release()
-	lane, err := link.take()
-	if err != nil {
-		return unsent(messages, err)
-	}
-	errs := make([]error, len(messages))
-	if link.core {
-		lane.publishCore(ctx, messages, errs)
-		link.give(lane, true)
+	c := link.take()
+	defer link.give(c)
+	if p.config.Core {
+		c.publishCore(ctx, messages, errs)
 	} else {
-		link.give(lane, lane.publish(ctx, messages, errs))
+		c.publish(ctx, messages, errs)
 	}
 	if ctx.Err() != nil {
 		link.doubt()
-	}
-	return errs
-}
-
-// unsent returns the answers if none of the messages was sent.
-func unsent(messages []publisher.Message, err error) []error {
-	errs := make([]error, len(messages))
-	for i := range errs {
-		errs[i] = err
 	}
 	return errs
 }

@@ -31,37 +31,34 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 	if p.config.Core {
 		return nil, errors.New("nothing is stored without JetStream, so there is nothing to read")
 	}
-	link, err := p.borrow(ctx, p.reconnected)
+	link, err := p.borrow(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	defer link.release()
-	js, err := jetstream.NewWithAPIPrefix(link.nc, link.api)
-	if err != nil {
-		return nil, fmt.Errorf("use JetStream: %w", err)
-	}
 	held := map[string]publisher.Held{}
 	var streams []*storedStream
 	for _, subject := range subjects {
-		if i := slices.IndexFunc(streams, func(s *storedStream) bool { return s.takes.takes(subject) }); i >= 0 {
+		if i := slices.IndexFunc(streams, func(s *storedStream) bool { return takes(s.takes, subject) }); i >= 0 {
 			streams[i].subjects = append(streams[i].subjects, subject)
 			continue
 		}
-		s, err := p.streamWith(ctx, js, subject)
+		_, info, err := streamOf(ctx, link.js, p.config.Stream, subject)
 		switch {
-		case err != nil:
-			return nil, fmt.Errorf("find the stream of subject %s: %w: the user needs the right to publish to $JS.API.>", subject, err)
-		case s != nil:
-			streams = append(streams, s)
+		case err == nil:
+			streams = append(streams, newStoredStream(info, subject))
+		case !errors.Is(err, jetstream.ErrStreamNotFound):
+			return nil, fmt.Errorf("find the stream of subject %s: %w: the user needs the right to publish to $JS.API.>",
+				subject, err)
 		case p.config.Stream != "":
 			held[subject] = publisher.Held{Absent: true}
 		default:
-			held[subject] = publisher.Held{Unknown: "no stream lists the subject: it was deleted, or the account maps or imports the " +
-				"subject under another name; then name the stream in " + p.names.Of("Stream")}
+			held[subject] = publisher.Held{Unknown: "no stream lists the subject: it was deleted, or the account maps " +
+				"or imports the subject under another name; then name the stream in " + p.names.Of("Stream")}
 		}
 	}
 	for _, s := range streams {
-		state, err := s.read(ctx, js, from, until, do)
+		state, err := s.read(ctx, link.js, from, until, do)
 		if err != nil {
 			return nil, fmt.Errorf("read stream %s: %w", s.info.Config.Name, err)
 		}
@@ -75,38 +72,20 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 // A storedStream is a stream with the subjects to be read from it.
 type storedStream struct {
 	info     *jetstream.StreamInfo
-	takes    stream
-	renamed  bool // the messages have other subjects there
+	takes    []string // patterns of the subjects that are in it
+	renamed  bool     // the messages have other subjects there
 	subjects []string
 }
 
-// streamWith finds the stream that holds the messages to a subject: the configured one, or the one that lists the
-// subject. It returns nil if there is none.
-func (p *Publisher) streamWith(ctx context.Context, js jetstream.JetStream, subject string) (*storedStream, error) {
-	name, err := p.config.Stream, error(nil)
-	if name == "" {
-		name, err = js.StreamNameBySubject(ctx, subject)
+func newStoredStream(info *jetstream.StreamInfo, subject string) *storedStream {
+	s := &storedStream{
+		info: info, takes: subjectsOf(info.Config), renamed: info.Config.SubjectTransform != nil,
+		subjects: []string{subject},
 	}
-	var found jetstream.Stream
-	if err == nil {
-		found, err = js.Stream(ctx, name)
+	if !takes(s.takes, subject) { // it is the configured stream, which is read once, for all subjects
+		s.renamed, s.takes = true, []string{">"}
 	}
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
-	}
-	s := &storedStream{info: found.CachedInfo(), subjects: []string{subject}}
-	config := s.info.Config
-	s.takes = stream{name: name, subjects: config.Subjects}
-	if len(s.takes.subjects) == 0 { // the stream's name is its subject in this case
-		s.takes.subjects = []string{name}
-	}
-	if !s.takes.takes(subject) { // it is the configured stream, which is read once, for all subjects
-		s.renamed, s.takes.subjects = true, []string{">"}
-	}
-	s.renamed = s.renamed || config.SubjectTransform != nil
-	return s, nil
+	return s
 }
 
 // lossy returns why the stream may lack messages other than its oldest ones. It returns "" if the stream keeps them.
@@ -135,7 +114,7 @@ func (s *storedStream) read(ctx context.Context, js jetstream.JetStream, from, u
 			held.Since = time.Now().AddDate(1, 0, 0)
 		}
 	}
-	if state.Msgs == 0 || s.info.Config.Retention == jetstream.WorkQueuePolicy { // only one consumer may read the messages of a work queue
+	if state.Msgs == 0 || s.info.Config.Retention == jetstream.WorkQueuePolicy { // which allows one consumer only
 		return held, nil
 	}
 	config := jetstream.OrderedConsumerConfig{HeadersOnly: true, DeliverPolicy: jetstream.DeliverAllPolicy, MaxResetAttempts: 5}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
@@ -20,6 +19,8 @@ const (
 	hotKeySynced = 64
 	// runBytes bounds an atomic batch, because the server holds its messages until the last one has arrived.
 	runBytes = 4 << 20
+	// batchLimit is the maximum number of messages in one atomic batch, unless a server is configured otherwise.
+	batchLimit = 1000
 	// headroom is the size of a header line without the row's own name or value.
 	headroom = 64
 )
@@ -29,130 +30,113 @@ const (
 // was stored, and the messages go one by one so that each gets an answer. A call has one run in flight at a time.
 type run struct {
 	hot      []int32 // heads of keys that wait for the next run
-	heads    []int32 // first message of each key in this run
 	messages []int32 // messages of this run, in the order in which they are sent
 	stream   *stream
 	id       string // empty while no run is in flight
-	number   uint64 // number of runs in this lane so far
+	number   uint64 // number of runs of this memory so far
 }
-
-func (r *run) clear() { r.hot, r.id = r.hot[:0], "" }
-
-// due reports whether the next run may go.
-func (r *run) due() bool { return len(r.hot) > 0 && r.id == "" }
 
 // last is the message whose answer is that of the run.
 func (r *run) last() int32 { return r.messages[len(r.messages)-1] }
 
-// awaits reports whether an answer to a message is that of the run.
-func (r *run) awaits(i int32) bool { return r.id != "" && i == r.last() }
-
-// has reports whether a message in flight has one of the subjects.
-func (r *run) has(b *batch, subjects map[string]struct{}) bool {
-	for n := 0; r.id != "" && n < len(r.messages); n++ {
-		if _, ok := subjects[b.messages[r.messages[n]].Topic]; ok {
-			return true
-		}
-	}
-	return false
-}
-
-// heat makes a head wait for the next run, if its stream takes atomic batches.
-func (l *lane) heat(b *batch, head int32) bool {
-	s := l.link.ask(b.messages[head].Topic, freshFor)
-	if s == nil || int(b.rest[head]) < s.worth || !l.link.streams.batches(s) {
+// heat makes a head wait for the next run, if its key has enough messages and its stream takes atomic batches.
+func (c *call) heat(first int32) bool {
+	if int(c.rest[first]) < c.link.p.hot {
 		return false
 	}
-	l.run.hot = append(l.run.hot, head)
+	s := c.link.ask(c.messages[first].Topic, freshFor)
+	if s == nil || !s.atomic.Load() || int(c.rest[first]) < s.worth {
+		return false
+	}
+	c.run.hot = append(c.run.hot, first)
 	return true
 }
 
 // sendRun sends a run of the waiting keys. Keys that do not fit keep waiting. sendRun reports whether the connection
 // was found gone. In that case, and whenever the last message was not sent, nothing is stored.
-func (l *lane) sendRun(ctx context.Context, b *batch) (gone bool) {
-	r := &l.run
-	l.collect(b)
-	if r.stream == nil || len(r.messages) < r.stream.worth {
-		for _, i := range r.heads {
-			b.rest[i] = 0
-			b.due = append(b.due, i)
-		}
+func (c *call) sendRun(ctx context.Context) (gone bool) {
+	r := &c.run
+	c.collect()
+	if r.stream == nil || len(r.messages) < max(r.stream.worth, 1) {
+		c.single(r.messages)
 		return false
 	}
 	r.number++
-	id := strings.TrimPrefix(l.address(r.last()), l.link.inboxes) + "_" + strconv.FormatUint(r.number, 36)
+	id := c.link.inbox[len(c.link.inboxes):] + strconv.FormatUint(c.number, 36) + "_" + strconv.FormatUint(r.number, 36)
 	for n, i := range r.messages {
 		if ctx.Err() != nil {
 			return false
 		}
 		reply, last := "", n == len(r.messages)-1
 		if last {
-			reply = l.address(i)
+			reply = c.address(i)
 		}
-		message := l.wire.build(&b.messages[i], reply)
-		l.wire.add(headerBatch, id)
-		l.wire.add(headerSequence, strconv.Itoa(n+1))
+		message := c.wire.build(&c.messages[i], reply)
+		c.wire.add(headerBatch, id)
+		c.wire.add(headerSequence, strconv.Itoa(n+1))
 		if last {
-			l.wire.add(headerCommit, "1")
+			c.wire.add(headerCommit, "1")
 		}
-		if err := l.post(message); errors.Is(err, errGone) {
+		if err := c.post(message); errors.Is(err, errGone) {
 			return true
 		} else if err != nil { // the message gets the same answer when it is sent alone
-			for _, i := range r.heads {
-				b.rest[i] = 0
-				b.due = append(b.due, i)
-			}
+			c.single(r.messages)
 			return false
 		}
 	}
 	r.id = id
 	for _, i := range r.messages {
-		b.send(i)
+		c.sends(i)
 	}
 	return false
 }
 
 // collect fills the run with messages of one stream, key by key. A message that may be refused for a reason of its own
-// ends its key's part.
-func (l *lane) collect(b *batch) {
-	r := &l.run
-	r.heads, r.messages, r.stream = r.heads[:0], r.messages[:0], l.link.ask(b.messages[r.hot[0]].Topic, freshFor)
+// ends its key's part. A key of another stream waits for a later run, and so does a key for which there is no room.
+func (c *call) collect() {
+	r := &c.run
 	waiting := r.hot
-	r.hot = r.hot[:0]
+	r.hot, r.messages = r.hot[:0], r.messages[:0]
+	r.stream = c.link.streams.find(c.messages[waiting[0]].Topic)
 	size := 0
 	for _, first := range waiting {
-		i := first
-		for i != keyorder.None && r.stream != nil && len(r.messages) < batchLimit && size < runBytes {
-			m := &b.messages[i]
-			if s := l.link.streams.find(m.Topic); s == nil || s.name != r.stream.name || !l.fits(m) {
-				break
-			}
-			r.messages = append(r.messages, i)
-			size += m.Size()
-			i = b.keys.Next[i]
+		if c.passOver(first) {
+			continue
 		}
-		switch s := l.link.streams.find(b.messages[first].Topic); {
-		case i != first:
-			r.heads = append(r.heads, first)
-		case s != nil && r.stream != nil && l.link.streams.batches(s) && l.fits(&b.messages[first]):
-			r.hot = append(r.hot, first) // for a later run
-		default:
-			b.rest[first] = 0
-			b.due = append(b.due, first)
+		i := first
+		for i != keyorder.None && len(r.messages) < batchLimit && size < runBytes && c.fits(&c.messages[i]) &&
+			c.link.streams.find(c.messages[i].Topic) == r.stream {
+			r.messages = append(r.messages, i)
+			size += c.messages[i].Size()
+			i = c.keys.Next[i]
+		}
+		if i == first && !(c.fits(&c.messages[first]) && c.heat(first)) {
+			c.single([]int32{first})
+		}
+	}
+}
+
+// single makes messages go one by one. Those that follow another one of their key wait for it.
+func (c *call) single(messages []int32) {
+	for _, i := range messages {
+		c.rest[i] = 0
+		if c.state[i] == head {
+			c.due = append(c.due, i)
 		}
 	}
 }
 
 // fits reports whether the message may be part of a run, which means that nothing in the message itself will cause a
 // refusal.
-func (l *lane) fits(m *publisher.Message) bool {
-	if m.Topic != l.good {
-		if checkSubject(m.Topic, l.link.inboxes) != nil {
+func (c *call) fits(m *publisher.Message) bool {
+	if m.Topic != c.good {
+		if checkSubject(m.Topic, c.link.inboxes) != nil {
 			return false
 		}
-		l.good = m.Topic
+		c.good = m.Topic
 	}
-	return check(m) == nil && int64(m.Size()+len(m.DedupID)+headroom*(len(m.Headers)+10)) <= l.link.nc.MaxPayload()
+	return check(m) == nil &&
+		int64(m.Size()+len(m.DedupID)+headroom*(len(m.Headers)+10)) <= c.link.nc.MaxPayload()
 }
 
 // errBatchesOff answers a run if the stream takes none any more, errBatchTooLarge if the server takes fewer messages.
@@ -162,22 +146,21 @@ const (
 )
 
 // committed handles the answer to a run.
-func (l *lane) committed(b *batch, a ack) {
-	r := &l.run
-	switch {
-	case a.refusal != nil || a.unheard:
-		if a.refusal != nil && (a.refusal.ErrCode == errBatchesOff || a.refusal.ErrCode == errBatchTooLarge) {
-			l.link.streams.set(func() { r.stream.atomic = false })
-		}
-		l.undo(b)
+func (c *call) committed(a ack) {
+	r := &c.run
+	refused := a.refusal != nil || a.unheard
+	if !refused && a.batch != r.id ||
+		a.refusal != nil && (a.refusal.ErrCode == errBatchesOff || a.refusal.ErrCode == errBatchTooLarge) {
+		r.stream.atomic.Store(false)
+	}
+	if refused {
+		c.undo()
 		return
-	case a.batch != r.id:
-		l.link.streams.set(func() { r.stream.atomic = false })
 	}
 	err := runAnswer(r.id, a)
 	r.id = ""
 	for _, i := range r.messages {
-		b.answer(i, err)
+		c.settles(i, err)
 	}
 }
 
@@ -193,23 +176,14 @@ func runAnswer(id string, a ack) error {
 	}
 }
 
-// ofRun handles the answer to a run of an earlier call, for one of its messages.
-func (l *lane) ofRun(b *batch, i int32, id string, a ack) {
-	if a.refusal != nil || a.unheard {
-		b.again(i, head) // it was not stored
-	} else {
-		b.answer(i, runAnswer(id, a))
-	}
-}
-
 // undo sends the messages of a run one by one. None of them was stored.
-func (l *lane) undo(b *batch) {
-	l.run.id = ""
-	for _, i := range l.run.messages {
-		b.again(i, waits)
+func (c *call) undo() {
+	c.run.id = ""
+	for n, i := range c.run.messages {
+		c.waiting--
+		if c.state[i] = head; n > 0 && c.keys.Next[c.run.messages[n-1]] == i {
+			c.state[i] = waits
+		}
 	}
-	for _, i := range l.run.heads {
-		b.state[i] = head
-		b.due = append(b.due, i)
-	}
+	c.single(c.run.messages)
 }

@@ -1,15 +1,17 @@
 package nats
 
 import (
-	"encoding/base64"
-	"encoding/json"
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 const (
@@ -21,29 +23,22 @@ const (
 	askAgain = 5 * time.Second
 	// rememberStreams bounds the memory for streams, and for subjects that have none.
 	rememberStreams = 1000
-	// batchLimit is the maximum number of messages in one atomic batch, unless a server is configured otherwise.
-	batchLimit = 1000
-	// lookupToken is followed by the subject of the question in reply subjects of questions; those of publishes end with
-	// two numbers.
-	lookupToken = "streams."
 	// mostAsked is the length of the longest subject about which questions are asked, in bytes. The server ends the
-	// connection if a protocol line is longer than 4096, and a question's line contains the subject in a longer form too.
+	// connection if a protocol line is longer than 4096.
 	mostAsked = 1024
 )
 
 // A stream holds what is known of a JetStream stream.
 type stream struct {
-	name     string   // empty if no stream was found for the subject
-	away     bool     // JetStream did not say which stream it is, because too few of its servers are there
-	subjects []string // patterns
-	atomic   bool     // it takes atomic batches; guarded by streams.mu
-	worth    int      // number of messages of one key from which an atomic batch is worthwhile
-	noAck    bool     // it sends no acknowledgements
-	leader   string   // empty if it is not known, or if the server is not part of a cluster
+	name     string      // empty if no stream was found for the subject
+	away     bool        // JetStream did not say which stream it is, because too few of its servers are there
+	subjects []string    // patterns
+	atomic   atomic.Bool // it takes atomic batches
+	worth    int         // number of messages of one key from which an atomic batch is worthwhile
+	noAck    bool        // it sends no acknowledgements
+	leader   string      // empty if it is not known, or if the server is not part of a cluster
+	whole    bool        // it is known that its limits apply to all subjects together
 	learned  time.Time
-
-	configured bool // the configuration is known
-	whole      bool // its limits apply to all subjects together
 }
 
 // streams is what a link knows of the account's streams: what to name in answers, and whether atomic batches go faster.
@@ -61,7 +56,7 @@ type streams struct {
 func (s *streams) find(subject string) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.IndexFunc(s.known, func(known *stream) bool { return known.takes(subject) }); i >= 0 {
+	if i := slices.IndexFunc(s.known, func(known *stream) bool { return takes(known.subjects, subject) }); i >= 0 {
 		return s.known[i]
 	}
 	return nil
@@ -82,174 +77,133 @@ func (s *streams) mayAsk(now time.Time) bool {
 func (s *streams) fillsAsWhole(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.known, func(known *stream) bool {
-		return known.name == name && known.configured && known.whole
-	})
+	return slices.ContainsFunc(s.known, func(known *stream) bool { return known.name == name && known.whole })
 }
 
 // learn replaces what was known of a stream, or of a subject that has none. It returns the stream's previous leader.
 func (s *streams) learn(of *stream) (leader string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	deaf := of.noAck
-	kept := s.known[:0]
-	for _, known := range s.known {
+	s.asked = time.Time{}
+	s.known = slices.DeleteFunc(s.known, func(known *stream) bool {
 		switch {
-		case of.name == "" && known.takes(of.subjects[0]):
-		case known.name == "" && of.takes(known.subjects[0]):
 		case known.name != "" && known.name == of.name:
 			leader = known.leader
-		default:
-			deaf = deaf || known.noAck
-			kept = append(kept, known)
+			return true
+		case of.name == "":
+			return takes(known.subjects, of.subjects[0])
 		}
+		return known.name == "" && takes(of.subjects, known.subjects[0])
+	})
+	if len(s.known) >= rememberStreams {
+		s.known = nil
 	}
-	if len(kept) >= rememberStreams {
-		kept = kept[:0]
-	}
-	clear(s.known[len(kept):])
-	s.known = append(kept, of)
-	s.deaf.Store(deaf)
+	s.known = append(s.known, of)
+	s.deaf.Store(slices.ContainsFunc(s.known, func(known *stream) bool { return known.noAck }))
 	return leader
-}
-
-// set changes what is known under the lock.
-func (s *streams) set(change func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change()
-}
-
-// batches reports whether a stream takes atomic batches.
-func (s *streams) batches(of *stream) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return of.atomic
-}
-
-// namesSubject is the subject on which JetStream answers which stream takes a given subject.
-func (l *link) namesSubject() string { return l.api + "STREAM.NAMES" }
-
-// streamSubject is the subject on which JetStream answers questions about the stream with the given name.
-func (l *link) streamSubject(name string) string { return l.api + "STREAM.INFO." + name }
-
-// lookups is the prefix of the reply subjects of questions. Answers are read whether a call is under way or not.
-func (l *link) lookups() string { return l.inbox + lookupToken }
-
-// question asks about a subject, which the reply subject contains, since answers may come late.
-func (l *link) question(api, subject string, body []byte) {
-	// This fails only if the connection has ended.
-	_ = l.nc.PublishRequest(api, l.lookups()+base64.RawURLEncoding.EncodeToString([]byte(subject)), body)
 }
 
 // ask returns what is known of the stream that takes the subject. If that is nothing, or older than fresh, it asks, and
 // the answer serves later messages.
 func (l *link) ask(subject string, fresh time.Duration) *stream {
 	found, now := l.streams.find(subject), time.Now()
-	switch {
-	case len(subject) > mostAsked, found != nil && now.Sub(found.learned) < fresh, !l.streams.mayAsk(now):
-	case l.expect != "":
-		l.question(l.streamSubject(l.expect), subject, nil)
-	default:
-		body, _ := json.Marshal(map[string]string{"subject": subject}) // strings can always be encoded
-		l.question(l.namesSubject(), subject, body)
+	if len(subject) <= mostAsked && (found == nil || now.Sub(found.learned) >= fresh) && l.streams.mayAsk(now) {
+		go l.lookUp(l.p.config.Stream, subject)
 	}
 	return found
 }
 
-// meet asks once for a stream that is not known. It must be known in case it stops answering.
-func (l *lane) meet(a ack, subject string) {
+// meet asks for the stream that gave an answer if it is not known. It must be known in case it stops answering.
+func (c *call) meet(a ack, subject string) {
 	name := a.by
 	if a.refusal != nil {
 		name = []byte(a.stream)
 	}
-	if _, met := l.met[string(name)]; met || len(name) == 0 || len(subject) > mostAsked {
+	if c.met[string(name)] || len(name) == 0 || len(subject) > mostAsked {
 		return
 	}
-	if known := l.link.streams.find(subject); known == nil || known.name != string(name) {
-		if !l.link.streams.mayAsk(time.Now()) {
+	if known := c.link.streams.find(subject); known == nil || known.name != string(name) {
+		if !c.link.streams.mayAsk(time.Now()) {
 			return
 		}
-		l.link.question(l.link.streamSubject(string(name)), subject, nil)
+		go c.link.lookUp(string(name), subject)
 	}
-	if len(l.met) >= rememberStreams {
-		clear(l.met)
+	if len(c.met) >= rememberStreams {
+		clear(c.met)
 	}
-	l.met[string(name)] = struct{}{}
+	c.met[string(name)] = true
 }
 
-// learn handles the answer to a question.
-func (l *link) learn(m *nats.Msg) {
-	about, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(m.Subject, l.lookups()))
-	if err != nil {
-		return // not an answer
-	}
-	subject := string(about)
-	l.streams.set(func() { l.streams.asked = time.Time{} })
-	var answer struct {
-		Error   *apiError `json:"error"`
-		Streams []string  `json:"streams"` // names of the streams
-		Config  struct {
-			Name     string   `json:"name"`
-			Subjects []string `json:"subjects"`
-			Atomic   bool     `json:"allow_atomic"`
-			Storage  string   `json:"storage"`
-			Replicas int      `json:"num_replicas"`
-			Discard  bool     `json:"discard_new_per_subject"`
-			NoAck    bool     `json:"no_ack"`
-		} `json:"config"`
-		Cluster struct {
-			Leader string `json:"leader"`
-		} `json:"cluster"`
-	}
-	if json.Unmarshal(m.Data, &answer) != nil {
+// lookUp asks for the stream with the name, or for the one that takes the subject if the name is empty.
+func (l *link) lookUp(name, subject string) {
+	ctx, cancel := context.WithTimeout(context.Background(), askAgain)
+	defer cancel()
+	name, info, err := streamOf(ctx, l.js, name, subject)
+	var answer *jetstream.APIError
+	before := l.streams.find(subject)
+	named := before != nil && before.name != "" // it has that name still if JetStream does not say so
+	found := &stream{name: name, subjects: []string{subject}, learned: time.Now()}
+	switch {
+	case err == nil:
+		c := info.Config
+		found.subjects, found.whole, found.noAck = subjectsOf(c), !c.DiscardNewPerSubject, c.NoAck
+		found.atomic.Store(c.AllowAtomicPublish)
+		if found.worth = l.p.hot; c.Storage == jetstream.FileStorage && c.Replicas == 1 {
+			found.worth = l.p.hotSynced
+		}
+		if info.Cluster != nil {
+			found.leader = info.Cluster.Leader
+		}
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		found.name = ""
+	case named && (name == "" || name == before.name):
+		return
+	case errors.As(err, &answer) && answer.Code == 503:
+		found.away = name == ""
+	case name == "":
 		return // nothing answers questions about this account's streams
 	}
-	found := &stream{subjects: []string{subject}, learned: time.Now()}
-	switch c := answer.Config; {
-	case len(answer.Streams) > 0:
-		l.question(l.streamSubject(answer.Streams[0]), subject, nil)
-		if known := l.streams.find(subject); known != nil && known.name == answer.Streams[0] {
-			return
-		}
-		found.name = answer.Streams[0]
-	case c.Name != "":
-		found.name, found.leader = c.Name, answer.Cluster.Leader
-		found.configured, found.whole, found.noAck = true, !c.Discard, c.NoAck
-		if found.subjects = c.Subjects; len(c.Subjects) == 0 { // the stream's name is its subject in this case
-			found.subjects = []string{c.Name}
-		}
-		if found.atomic, found.worth = c.Atomic, l.hot; c.Storage == "file" && c.Replicas == 1 {
-			found.worth = l.hotSynced
-		}
-	case answer.Error != nil && answer.Error.Code == 503:
-		if known := l.streams.find(subject); known != nil && known.name != "" {
-			return // it has that name still
-		}
-		found.away = true
-	}
-	if before := l.streams.learn(found); before != "" && found.leader != "" && before != found.leader {
-		l.keeper.moved(found.name, before, found.leader)
+	if leader := l.streams.learn(found); leader != "" && found.leader != "" && leader != found.leader {
+		l.moved(found.name)
 	}
 }
 
-// forbidden reports whether one of the subjects is that of a question.
-func (l *link) forbidden(subjects map[string]struct{}) bool {
-	for subject := range subjects {
-		if subject == l.namesSubject() || strings.HasPrefix(subject, l.streamSubject("")) {
-			return true
+// streamOf returns the configured stream, or the one that lists the subject, and its state. The name may be known even
+// if err is not nil.
+func streamOf(ctx context.Context, js jetstream.JetStream, name, subject string) (
+	_ string, info *jetstream.StreamInfo, err error,
+) {
+	if name == "" {
+		if name, err = js.StreamNameBySubject(ctx, subject); err != nil {
+			return "", nil, err
 		}
 	}
-	return false
+	found, err := js.Stream(ctx, name)
+	if err != nil {
+		return name, nil, err
+	}
+	return name, found.CachedInfo(), nil
 }
 
-func (s *stream) takes(subject string) bool {
-	for _, pattern := range s.subjects {
-		if matches(pattern, subject) {
-			return true
-		}
+// subjectsOf returns the subjects of a stream. If it lists none, its name is its subject.
+func subjectsOf(c jetstream.StreamConfig) []string {
+	if len(c.Subjects) == 0 {
+		return []string{c.Name}
 	}
-	return false
+	return c.Subjects
+}
+
+// fate names the stream. It is the zero Fate if the stream's name is not known.
+func (s *stream) fate() publisher.Fate {
+	if s == nil || s.name == "" {
+		return publisher.Fate{}
+	}
+	return publisher.Fate{Kind: publisher.FateStream, Name: s.name}
+}
+
+// takes reports whether one of the patterns covers a subject.
+func takes(patterns []string, subject string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, subject) })
 }
 
 // matches reports whether a pattern covers a subject: * stands for one token, > for all that follow.

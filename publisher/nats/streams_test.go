@@ -1,11 +1,8 @@
 package nats
 
 import (
-	"encoding/base64"
 	"testing"
 	"time"
-
-	"github.com/nats-io/nats.go"
 )
 
 func TestMatches(t *testing.T) {
@@ -65,18 +62,5 @@ func TestStreams(t *testing.T) {
 	}
 	if s.blind = true; s.mayAsk(now.Add(time.Hour)) {
 		t.Error("it is asked for although that is not permitted")
-	}
-}
-
-// An answer belongs to the subject of its question, also when another question has been asked meanwhile.
-func TestAnswersBelongToTheirQuestions(t *testing.T) {
-	l := &link{inbox: "_INBOX.X."}
-	about := func(subject string) string {
-		return l.lookups() + base64.RawURLEncoding.EncodeToString([]byte(subject))
-	}
-	l.learn(&nats.Msg{Subject: about("b"), Data: []byte(`{"streams":[]}`)})
-	l.learn(&nats.Msg{Subject: about("a.>"), Data: []byte(`{"error":{"code":503}}`)})
-	if a, b := l.streams.find("a.1"), l.streams.find("b"); a == nil || !a.away || b == nil || b.away {
-		t.Errorf("of the two subjects is known: %+v and %+v", a, b)
 	}
 }

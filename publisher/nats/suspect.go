@@ -63,7 +63,7 @@ func (p *Publisher) suspect(ctx context.Context, l *link) *link {
 	if l.speaks(ctx, asked) {
 		return nil
 	}
-	next, err := p.dial(ctx, l.server.with(p.servers, l.nc.DiscoveredServers()))
+	next, err := p.dial(ctx, l.cluster())
 	switch {
 	case ctx.Err() != nil && next == nil:
 		return nil
@@ -74,8 +74,8 @@ func (p *Publisher) suspect(ctx context.Context, l *link) *link {
 		next.drop()
 		return nil
 	case next.nc.ConnectedServerId() == l.nc.ConnectedServerId():
-		l.conn.fail(errSilent)
-		l.close()
+		l.conn.fails(errSilent)
+		l.drop()
 		p.logger.Warn("lost the connection to NATS", "error", l.lost())
 	default:
 		p.logger.Warn("a NATS server does not answer, so another is used", "server", l.server.address)

@@ -1,0 +1,226 @@
+package nats
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
+)
+
+// strays is the room for further answers, which come late or from something that is not a stream.
+const strays = 64
+
+// A call is the state of one call of Publish, owned by the goroutine that called. Its memory serves later calls. See
+// the package's comment for the states of a message.
+type call struct {
+	link   *link
+	number uint64 // in the reply subjects of its messages; calls of a link never share one
+
+	messages []publisher.Message
+	errs     []error
+	state    []state
+	keys     keyorder.Order
+	rest     []int32        // number of messages of its key from this one on; 0 if it must go alone
+	due      []int32        // messages that follow a message just accepted, which go first
+	cursor   int            // index from which messages have not had their turn
+	waiting  int            // number of messages sent and not answered
+	copied   map[int32]bool // messages that were sent by an earlier call too, whose outcome is unknown
+	stop     publisher.Stop // nothing more is sent after it is closed
+	until    time.Time      // how long the answers are waited for, in this call and others
+	stranger bool           // an answer came from something that is not a stream
+	limit    int64          // what the servers take at most, if this call has asked them; otherwise 0
+
+	acks   chan arrival
+	denied map[string]struct{} // subjects to which this client may not publish; guarded by link.mu
+	warned chan struct{}       // signals that a subject was added to denied
+	met    map[string]bool     // streams that have answered and are known
+
+	run    run
+	stalls stalls
+	wire   wire
+	good   string // last subject that was found legal
+	reply  []byte
+	last   error // last error of the server that was handled, in core mode
+}
+
+// An arrival is an answer to a message of a call.
+type arrival struct {
+	number  uint64
+	message int32
+	answer  *nats.Msg
+}
+
+// A state says what is known of a message.
+type state uint8
+
+const (
+	head  state = iota // may be sent: all earlier messages of its key are accepted
+	waits              // an earlier message of its key is not accepted, or not yet
+	sent               // sent and not answered
+	done               // has its answer
+)
+
+func newCall(l *link, stream string) *call {
+	c := &call{
+		link:   l,
+		acks:   make(chan arrival, window+strays),
+		denied: map[string]struct{}{},
+		warned: make(chan struct{}, 1),
+		met:    map[string]bool{},
+		wire:   wire{header: nats.Header{}, stream: stream},
+	}
+	c.stalls.timer = time.NewTimer(time.Hour)
+	c.stalls.timer.Stop()
+	return c
+}
+
+// begin prepares the call for these messages.
+func (c *call) begin(messages []publisher.Message, errs []error) {
+	c.messages, c.errs = messages, errs
+	c.state, c.rest, c.due = c.state[:0], c.rest[:0], c.due[:0]
+	c.cursor, c.waiting, c.stranger, c.limit, c.copied = 0, 0, false, 0, nil
+	c.run.hot, c.run.id = c.run.hot[:0], ""
+	c.stalls.clear()
+	c.keys.Link(messages, nil)
+	for i := range messages {
+		c.rest = append(c.rest, 1)
+		if c.keys.Waits(i) {
+			c.state = append(c.state, waits)
+		} else {
+			c.state = append(c.state, head)
+		}
+	}
+	for i := len(messages) - 1; i >= 0; i-- {
+		if n := c.keys.Next[i]; n != keyorder.None {
+			c.rest[i] += c.rest[n]
+		}
+	}
+}
+
+// turn returns the next message that may be sent.
+func (c *call) turn() (int32, bool) {
+	if n := len(c.due); n > 0 {
+		i := c.due[n-1]
+		c.due = c.due[:n-1]
+		return i, true
+	}
+	for c.cursor < len(c.state) {
+		i := c.cursor
+		c.cursor++
+		if c.state[i] == head {
+			return int32(i), true
+		}
+	}
+	return 0, false
+}
+
+// sends notes that a message is on its way.
+func (c *call) sends(i int32) {
+	c.state[i] = sent
+	c.waiting++
+}
+
+// settles gives a message its answer. If it was accepted, the next message of its key may go.
+func (c *call) settles(i int32, err error) {
+	if c.state[i] == sent {
+		c.waiting--
+	}
+	c.state[i], c.errs[i] = done, err
+	if n := c.keys.Next[i]; n != keyorder.None && accepted(err) && c.state[n] == waits {
+		c.state[n] = head
+		c.due = append(c.due, n)
+	}
+}
+
+// finish answers everything that has no answer yet: unanswered is called for messages that were sent. It drops the
+// references to the caller's memory.
+func (c *call) finish(unsent error, unanswered func(subject string) error) {
+	for i := range c.state {
+		switch c.state[i] {
+		case head:
+			c.errs[i] = unsent
+		case sent:
+			c.errs[i] = unanswered(c.messages[i].Topic)
+		case waits:
+			c.errs[i] = publisher.ErrNotAttempted
+		default: // it has its answer
+		}
+	}
+	for i := range c.copied {
+		if _, duplicate := errors.AsType[*publisher.Duplicate](c.errs[i]); duplicate {
+			c.errs[i] = nil // of the earlier try
+		}
+		c.errs[i] = publisher.Republish(c.errs[i])
+	}
+	c.messages, c.errs, c.stop, c.good = nil, nil, nil, ""
+	c.wire.forget()
+}
+
+// errGone means that the connection has ended and the message was not sent.
+var errGone = errors.New("connection closed")
+
+// send hands a message to the connection. Any error except errGone is the message's answer. A write that failed half
+// way returns no error: the message may have been sent, and the link ends at once.
+func (c *call) send(i int32, m *publisher.Message) error {
+	if m.Topic != c.good {
+		if err := checkSubject(m.Topic, c.link.inboxes); err != nil {
+			return err
+		}
+		c.good = m.Topic
+	}
+	message, err := c.wire.encode(m, c.address(i))
+	if err != nil {
+		return err
+	}
+	return c.post(message)
+}
+
+// post is send for a message that is already encoded.
+func (c *call) post(message *nats.Msg) error {
+	switch err := c.link.nc.PublishMsg(message); {
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return errGone
+	case errors.Is(err, nats.ErrMaxPayload):
+		return &tooLarge{int64(message.Size() - len(message.Subject) - len(message.Reply)), c.link.nc.MaxPayload()}
+	case errors.Is(err, nats.ErrHeadersNotSupported):
+		return publisher.UnavailableError(publisher.ScopeDestination, "no headers",
+			"NATS server %s has headers turned off: remove no_header_support from its configuration",
+			c.link.server.address)
+	case errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject):
+		return publisher.PermanentError("illegal message", "the NATS client refuses the message: %w", err)
+	default:
+		c.link.conn.fails(err)
+		return nil
+	}
+}
+
+// address returns the reply subject for a message of the call, and "" without JetStream. The call's number
+// distinguishes late answers, for example if two streams of different accounts acknowledge one message.
+func (c *call) address(i int32) string {
+	if c.link.p.config.Core {
+		return ""
+	}
+	c.reply = append(c.reply[:0], c.link.inbox...)
+	c.reply = strconv.AppendUint(c.reply, c.number, 36)
+	c.reply = append(c.reply, '-')
+	c.reply = strconv.AppendInt(c.reply, int64(i), 36)
+	return string(c.reply)
+}
+
+// arrived returns the call and the message to which an answer belongs.
+func (l *link) arrived(m *nats.Msg) (arrival, bool) {
+	call, index, ok := strings.Cut(strings.TrimPrefix(m.Subject, l.inbox), "-")
+	number, err := strconv.ParseUint(call, 36, 64)
+	if !ok || err != nil {
+		return arrival{}, false
+	}
+	i, err := strconv.ParseInt(index, 36, 32)
+	return arrival{number, int32(i), m}, err == nil && i >= 0
+}

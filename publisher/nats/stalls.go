@@ -1,0 +1,137 @@
+package nats
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const (
+	// answerTime is the time within which a healthy JetStream answers.
+	answerTime = 250 * time.Millisecond
+	// glance is how often a call looks for streams that do not answer once it has waited for answerTime.
+	glance = 150 * time.Millisecond
+	// firstPatience is how long a stream may then acknowledge nothing of a call, while the server answers, before the
+	// call gives it up. The acknowledgements are kept, so that a short time costs nothing.
+	firstPatience = 500 * time.Millisecond
+)
+
+// stalls is what a call knows of streams whose acknowledgements are late. A call that is answered soon never looks.
+type stalls struct {
+	timer *time.Timer
+	begun time.Time            // time at which the server was first asked to send something; zero before
+	asked time.Time            // time at which the server was last asked
+	since map[string]time.Time // time since which a stream has acknowledged nothing, by name
+	gone  map[string]error     // streams that the call has given up, with the answer for their messages
+}
+
+func (s *stalls) clear() {
+	s.begun, s.asked = time.Time{}, time.Time{}
+	clear(s.since)
+	clear(s.gone)
+}
+
+// heard notes that the stream of a subject has answered.
+func (s *stalls) heard(l *link, subject string) {
+	if len(s.since) > 0 {
+		delete(s.since, l.streamOf(subject))
+	}
+}
+
+// look is called repeatedly while a call waits for answers. If the server sends nothing at all, the link is doubted. If
+// a stream acknowledges nothing while the server answers, it is given up. Messages of other streams do not wait for it.
+func (c *call) look(now time.Time) {
+	s := &c.stalls
+	if s.begun.IsZero() {
+		s.begun, s.asked, s.since, s.gone = now, now, map[string]time.Time{}, map[string]error{}
+	}
+	answers := !c.link.conn.quietSince(s.asked)
+	if answers {
+		s.asked = now
+	}
+	for name, since := range c.silent(now) {
+		if answers && now.Sub(since) >= c.link.p.patience {
+			c.giveUp(name, answerTime+now.Sub(since).Round(10*time.Millisecond))
+		}
+	}
+	c.link.doubt()
+	s.timer.Reset(glance)
+}
+
+// silent returns the streams of which messages are waited for, each with the time since which it has acknowledged
+// nothing.
+func (c *call) silent(now time.Time) map[string]time.Time {
+	waiting := map[string]bool{}
+	streamOf := c.link.names()
+	for i := range c.state {
+		if c.state[i] == sent {
+			waiting[streamOf(c.messages[i].Topic)] = true
+		}
+	}
+	maps.DeleteFunc(c.stalls.since, func(name string, _ time.Time) bool { return !waiting[name] })
+	for name := range waiting {
+		if _, known := c.stalls.since[name]; !known {
+			c.stalls.since[name] = now
+		}
+	}
+	return c.stalls.since
+}
+
+// streamOf returns the name of the stream that takes a subject, or the subject itself if the stream is not known. It
+// asks for what is not known.
+func (l *link) streamOf(subject string) string {
+	if s := l.ask(subject, soon); s != nil && s.name != "" {
+		return s.name
+	}
+	return subject
+}
+
+// names is streamOf for many messages, most of which have the same subjects.
+func (l *link) names() (streamOf func(subject string) string) {
+	known := map[string]string{}
+	return func(subject string) string {
+		name, ok := known[subject]
+		if !ok {
+			name = l.streamOf(subject)
+			known[subject] = name
+		}
+		return name
+	}
+}
+
+// giveUp answers the messages of a stream that acknowledges nothing, and keeps those that were sent.
+func (c *call) giveUp(name string, silent time.Duration) {
+	why := fmt.Errorf("its stream has acknowledged nothing for %v: look at the server's log, and whether its disk is full",
+		silent)
+	c.stalls.gone[name] = publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement", "%w", c.unanswered(why))
+	for i, answer := range c.keepSent(name, why) {
+		c.settles(i, answer)
+	}
+	if c.run.id != "" && c.state[c.run.last()] == done {
+		c.run.id = ""
+	}
+}
+
+// passOver answers a message that may be sent if its stream was given up, or is known to acknowledge nothing, and
+// reports whether it did.
+func (c *call) passOver(i int32) bool {
+	subject := c.messages[i].Topic
+	if len(c.stalls.gone) > 0 {
+		if err := c.stalls.gone[c.link.streamOf(subject)]; err != nil {
+			c.settles(i, publisher.WithFate(err, c.link.streams.find(subject).fate()))
+			return true
+		}
+	}
+	if !c.link.streams.deaf.Load() {
+		return false
+	}
+	s := c.link.ask(subject, soon)
+	if s == nil || !s.noAck {
+		return false
+	}
+	c.settles(i, publisher.WithFate(publisher.TopologyError("no acknowledgements",
+		"the stream %s sends no acknowledgements (no_ack), so nothing is sent to it: turn no_ack off", s.name), s.fate()))
+	return true
+}
