@@ -84,12 +84,6 @@ func stalled(to route) error {
 	}
 }
 
-// waiting is the answer for a message whose confirm is kept, while its route may well work.
-func waiting(to route) error {
-	return publisher.UnavailableError(publisher.ScopeMessage, "no answer",
-		"RabbitMQ has the message for %q on exchange %q, and has not confirmed it yet", to.topic, to.exchange)
-}
-
 // unsent returns the answer for the other messages of a route, which are not sent.
 func unsent(err error) error {
 	if e, ok := errors.AsType[*publisher.Error](err); ok && e.Repeats {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
@@ -48,7 +49,7 @@ type batch struct {
 	code      int              // error code with which a channel was last closed
 
 	routes *routes
-	kept   *confirms
+	kept   *kept.Table[*owed]
 	flying map[route]int // number of messages in flight on limited routes
 
 	tick      int           // number of looks
@@ -158,11 +159,12 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 	looking := time.NewTicker(glance)
 	defer looking.Stop()
 	for {
-		stop := b.send(ctx, ch)
-		if len(b.flights) == 0 {
+		full, stop := b.send(ctx, ch)
+		if len(b.flights) == 0 && full == nil {
 			return stop
 		}
 		select {
+		case <-full:
 		case <-ch.woken:
 			b.settle(ch)
 		case <-looking.C:
@@ -184,30 +186,30 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 	}
 }
 
-// send publishes what may be sent now, as far as the window allows. If no more may be sent at all, it returns the
-// answer for the rest.
-func (b *batch) send(ctx context.Context, ch *channel) (stop error) {
+// send publishes what may be sent now, as far as the window and the connection's queue allow. It returns a channel to
+// wait for if the queue is full. If no more may be sent at all, it returns the answer for the rest.
+func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, stop error) {
 	b.recall()
 	room := window - ch.unanswered()
 	if room <= 0 {
-		return unavailable("no answer", "RabbitMQ at %s has not confirmed %d messages yet", ch.conn.address, window)
+		return nil, unavailable("no answer", "RabbitMQ at %s has not confirmed %d messages yet", ch.conn.address, window)
 	}
-	if !b.sendable(ch, room) {
-		return nil
-	}
-	ch.conn.socket.burst(ctx, func() {
-		for b.sendable(ch, room) && stop == nil {
-			if ctx.Err() != nil || b.stop.Closed() {
-				stop = publisher.ErrNotAttempted
-				return
-			}
-			if stop = ch.conn.usable(); stop != nil || ch.amqp.IsClosed() {
-				return
-			}
-			stop = b.sendNext(ch)
+	sender := &ch.conn.socket.sender
+	sender.Burst(+1)
+	defer sender.Burst(-1)
+	for stop == nil && b.sendable(ch, room) {
+		if ctx.Err() != nil || b.stop.Closed() {
+			return nil, publisher.ErrNotAttempted
 		}
-	})
-	return stop
+		if err := ch.conn.usable(); err != nil || ch.amqp.IsClosed() {
+			return nil, err
+		}
+		if full = sender.Busy(); full != nil {
+			return full, nil
+		}
+		stop = b.sendNext(ch)
+	}
+	return nil, stop
 }
 
 // recall makes what was set aside ready again, and counts what is in flight on limited routes.

@@ -7,6 +7,7 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
 // window is the maximum number of unanswered messages on a channel. Returned messages are buffered up to this number.
@@ -31,7 +32,7 @@ type channel struct {
 	stale atomic.Bool
 
 	returning sync.Mutex
-	returned  map[keptID]*amqp091.Return // returns that were collected and not yet matched
+	returned  map[kept.ID]*amqp091.Return // returns that were collected and not yet matched
 
 	ended bool           // closed has seen the channel's end
 	cause *amqp091.Error // reason of the end; nil if the channel was closed in good order
@@ -118,27 +119,20 @@ func (ch *channel) collect() bool {
 				return len(ch.returned) > 0
 			}
 			if ch.returned == nil {
-				ch.returned = map[keptID]*amqp091.Return{}
+				ch.returned = map[kept.ID]*amqp091.Return{}
 			}
-			ch.returned[keptID{route{r.Exchange, r.RoutingKey}, r.MessageId}] = &r
+			ch.returned[route{r.Exchange, r.RoutingKey}.id(r.MessageId)] = &r
 		default:
 			return len(ch.returned) > 0
 		}
 	}
 }
 
-// givenBack returns the broker's return of a message, or nil if the message was not returned.
-func (ch *channel) givenBack(to route, id string) *amqp091.Return {
+// givenBack takes the broker's return of a message out, and returns nil if the message was not returned.
+func (ch *channel) givenBack(id kept.ID) *amqp091.Return {
 	ch.returning.Lock()
 	defer ch.returning.Unlock()
-	return ch.returned[keptID{to, id}]
-}
-
-// forgetReturns removes returns that were matched.
-func (ch *channel) forgetReturns(matched ...*amqp091.Return) {
-	ch.returning.Lock()
-	defer ch.returning.Unlock()
-	for _, r := range matched {
-		delete(ch.returned, keptID{route{r.Exchange, r.RoutingKey}, r.MessageId})
-	}
+	r := ch.returned[id]
+	delete(ch.returned, id)
+	return r
 }

@@ -211,10 +211,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 		link, err = p.handshake(ctx, raw, uri.Host)
 	}
 	if err == nil {
-		conn.socket = &socket{
-			Conn: link, raw: raw, dispatched: conn.wake, start: p.running.Go, leave: make(chan struct{}, 1),
-			blocks: func() bool { return conn.blocked.Load() != nil },
-		}
+		conn.socket = newSocket(link, raw, conn.wake, p.running.Go)
 		a.socket = conn.socket
 		config.Dial = func(string, string) (net.Conn, error) { return conn.socket, nil }
 		// Otherwise the library would put its own TLS session above the socket, and each message into a record of its

@@ -1,140 +1,124 @@
 package amqp
 
 import (
-	"hash/maphash"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
-const (
-	// keptFor is how long a confirm is waited for if the call that sent the message has no time limit.
-	keptFor = 10 * time.Second
-	// forgottenAfter is how long it is known that a message was sent whose confirm is no longer waited for.
-	forgottenAfter = 10 * time.Minute
-)
+// keptFor is how long a confirm is waited for if the call that sent the message has no time limit.
+const keptFor = 10 * time.Second
 
-// A kept message was sent, and its call did not wait for the broker's answer.
-type kept struct {
+// An owed confirm is that of a message that was sent and whose call did not wait for it.
+type owed struct {
 	channel  *channel
 	confirm  *amqp091.DeferredConfirmation
-	content  uint64        // hash of the payload
 	begun    time.Time     // beginning of the call that sent the message
 	patience time.Duration // how long the confirm is waited for, from then on
 	accepts  int64         // accepts of the connection when the message was kept
 	answer   error         // answer for the message until the broker's
-	released bool          // the confirm was waited for long enough, and is no longer
 }
 
-// keptID identifies a kept message, or one that the broker returned.
-type keptID struct {
-	to route
-	id string
-}
+func (r route) id(id string) kept.ID { return kept.ID{Exchange: r.exchange, Topic: r.topic, ID: id} }
 
-func (r route) clone() route { return route{strings.Clone(r.exchange), strings.Clone(r.topic)} }
-
-// confirms holds what is kept. The zero value is ready for use.
-type confirms struct {
-	mu    sync.Mutex
-	seed  maphash.Seed
-	kept  map[keptID]*kept
-	swept time.Time
-}
-
-// content returns a hash of the payload. It shows whether a message was corrected in the table since it was sent.
-func (c *confirms) content(m *publisher.Message) uint64 {
-	if c.seed == (maphash.Seed{}) {
-		c.seed = maphash.MakeSeed()
-	}
-	return maphash.Bytes(c.seed, m.Payload)
-}
-
-// keep keeps a message.
-func (c *confirms) keep(k *kept, to route, m *publisher.Message) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.kept == nil {
-		c.kept = map[keptID]*kept{}
-	}
-	k.content, k.accepts = c.content(m), k.channel.conn.accepts.Load()
-	k.channel.keep(+1)
-	c.kept[keptID{to.clone(), strings.Clone(m.ID)}] = k
-}
-
-// find returns a kept message if it is the message that would be sent now. It is no longer kept if the broker has
-// answered. lost means that there was one, and that its confirm will not come or was waited for long enough.
-func (c *confirms) find(to route, m *publisher.Message) (k *kept, answered, lost bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if k = c.kept[keptID{to, m.ID}]; k == nil {
-		return nil, false, false
-	}
-	same := k.content == c.content(m) // otherwise the row was corrected since: another message
-	if !k.released {
-		select {
-		case <-k.confirm.Done():
-			answered = same && (k.confirm.Acked() || !k.channel.amqp.IsClosed())
-		default:
-			if !k.over() && same {
-				return k, false, false
-			}
-		}
-		k.release()
-	}
-	delete(c.kept, keptID{to, m.ID})
-	if !answered {
-		return nil, false, same
-	}
-	return k, true, false
-}
-
-// over reports whether the confirm was waited for long enough. During an alarm the broker reads nothing, and time does
-// not count.
-func (k *kept) over() bool {
-	conn := k.channel.conn
-	if k.channel.amqp.IsClosed() {
-		return true
-	}
-	begun := k.begun
+// State implements [kept.Answer]. During an alarm the broker reads nothing, and time does not count.
+func (o *owed) State(now time.Time) kept.State {
+	conn, open := o.channel.conn, !o.channel.amqp.IsClosed()
+	begun := o.begun
 	if freed := time.Unix(0, conn.freed.Load()); freed.After(begun) {
 		begun = freed
 	}
-	return conn.blocked.Load() == nil && time.Since(begun) > k.patience
-}
-
-// release ends the wait for the confirm. If the broker has answered neither this message nor another one since, the
-// node may have lost contact with the other nodes.
-func (k *kept) release() {
-	k.released = true
-	k.channel.keep(-1)
 	select {
-	case <-k.confirm.Done():
+	case <-o.confirm.Done():
+		if open || o.confirm.Acked() {
+			return kept.Answered
+		}
+		return kept.Lost
 	default:
-		if conn := k.channel.conn; conn.accepts.Load() == k.accepts {
-			conn.futile.Store(k.accepts + 1)
+	}
+	if !open || conn.blocked.Load() == nil && now.Sub(begun) > o.patience {
+		return kept.Lost
+	}
+	return kept.Waits
+}
+
+// Release implements [kept.Answer]. If the broker has answered neither this message nor another one since, the node may
+// have lost contact with the other nodes.
+func (o *owed) Release() {
+	o.channel.keep(-1)
+	select {
+	case <-o.confirm.Done():
+	default:
+		if conn := o.channel.conn; conn.accepts.Load() == o.accepts {
+			conn.futile.Store(o.accepts + 1)
 		}
 	}
 }
 
-// sweep ends the wait for confirms that no call has asked for in time. It looks at them once a second.
-func (c *confirms) sweep() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.kept) == 0 || time.Since(c.swept) < time.Second {
-		return
+// remembered answers a message that an earlier call has sent and whose confirm was kept. It returns false if there is
+// none, or if it will not come: the message is then sent again.
+func (b *batch) remembered(i int, to route) bool {
+	m := &b.messages[i]
+	o, state := b.kept.Find(to.id(m.ID), m.Payload)
+	switch state {
+	case kept.None:
+		return false
+	case kept.Lost:
+		b.doubt(i).copied = true
+		return false
+	case kept.Waits:
+		b.answer(i, o.answer)
+		return true
 	}
-	c.swept = time.Now()
-	for id, k := range c.kept {
-		switch {
-		case k.released && time.Since(k.begun) > forgottenAfter:
-			delete(c.kept, id)
-		case !k.released && k.over():
-			k.release()
+	o.channel.collect()
+	if r := o.channel.givenBack(to.id(m.ID)); r != nil || !o.confirm.Acked() {
+		b.refused(o.channel, i, r)
+	} else {
+		b.accepted(o.channel.conn, i)
+	}
+	return true
+}
+
+// keep keeps the confirms of the messages in flight on routes for which answer returns an answer. The message gets that
+// now, and then again until the broker has answered.
+func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
+	open := b.flights[:0]
+	for _, f := range b.flights {
+		to, m := b.route(f.message), &b.messages[f.message]
+		now, then := answer(to)
+		if now == nil {
+			open = append(open, f)
+			continue
 		}
+		o := &owed{ch, f.confirm, b.begun, b.patience, ch.conn.accepts.Load(), then}
+		ch.keep(+1)
+		b.kept.Keep(to.id(m.ID), m.Payload, o)
+		b.answer(f.message, now)
 	}
+	if b.flights = open; len(open) == 0 {
+		b.trial = false
+	}
+}
+
+// keepAll keeps all confirms of a connection on which nothing moves. If the broker is silent, only the messages
+// themselves wait, since another connection is made for the others. Their routes are tried by one message each on that
+// connection: one of them may lead to the node that is silent.
+func (b *batch) keepAll(ch *channel, err error) {
+	blocked := ch.conn.blocked.Load() != nil
+	b.keep(ch, func(to route) (now, then error) {
+		if blocked {
+			return err, waiting(to)
+		}
+		b.routes.begin(to, 0)
+		return waiting(to), waiting(to)
+	})
+}
+
+// waiting is the answer for a message whose confirm is kept, while its route may well work.
+func waiting(to route) error {
+	return publisher.UnavailableError(publisher.ScopeMessage, "no answer",
+		"RabbitMQ has the message for %q on exchange %q, and has not confirmed it yet", to.topic, to.exchange)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
 // Config says where and how to publish.
@@ -80,7 +81,7 @@ type Publisher struct {
 	failed error              // why the last connection could not be made or was of no use; changed only with the token
 
 	routes routes
-	kept   confirms
+	kept   kept.Table[*owed]
 
 	running sync.WaitGroup // counts calls, and the background work of connections
 }
@@ -122,7 +123,7 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 	if ctx.Err() != nil || b.stop.Closed() {
 		return publisher.ErrNotAttempted
 	}
-	p.kept.sweep()
+	p.kept.Sweep()
 	conn, err := p.connect(ctx, false)
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func (p *Publisher) Ping(ctx context.Context) error {
 		return publisher.ErrClosed
 	}
 	defer p.running.Done()
-	p.kept.sweep()
+	p.kept.Sweep()
 	conn, err := p.connect(ctx, true)
 	if errors.Is(err, publisher.ErrNotAttempted) {
 		err = p.stillDialing(err)

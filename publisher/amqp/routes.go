@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -8,6 +9,8 @@ import (
 
 // A route is the destination of a message within the broker.
 type route struct{ exchange, topic string }
+
+func (r route) clone() route { return route{strings.Clone(r.exchange), strings.Clone(r.topic)} }
 
 // routes is the table of the routes on which a try may leave something behind. It is shared by all calls.
 type routes struct {

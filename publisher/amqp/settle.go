@@ -6,6 +6,7 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
 // settle answers the messages that the broker has answered.
@@ -45,14 +46,16 @@ func (b *batch) matchReturns(ch *channel) {
 	if !ch.collect() {
 		return
 	}
-	var matched []*amqp091.Return
+	ids := map[kept.ID]*amqp091.Return{}
 	for i := range b.flights {
 		f := &b.flights[i]
-		if r := ch.givenBack(b.route(f.message), b.messages[f.message].ID); r != nil {
-			f.returned, matched = r, append(matched, r)
+		id := b.route(f.message).id(b.messages[f.message].ID)
+		if r, seen := ids[id]; seen {
+			f.returned = r
+		} else if f.returned = ch.givenBack(id); f.returned != nil {
+			ids[id] = f.returned
 		}
 	}
-	ch.forgetReturns(matched...)
 }
 
 // accepted answers a message that the broker has taken.
@@ -81,68 +84,6 @@ func (b *batch) answerRemembered() {
 	b.ready = nil
 	ready = slices.DeleteFunc(ready, func(i int) bool { return b.remembered(i, b.route(i)) })
 	b.ready = append(ready, b.ready...) // those whose key goes on
-}
-
-// remembered answers a message that an earlier call has sent and whose confirm was kept. It returns false if there is
-// none, or if it will not come: the message is then sent again.
-func (b *batch) remembered(i int, to route) bool {
-	m := &b.messages[i]
-	k, answered, lost := b.kept.find(to, m)
-	switch {
-	case k == nil:
-		if lost {
-			b.doubt(i).copied = true
-		}
-		return false
-	case !answered:
-		b.answer(i, k.answer)
-		return true
-	}
-	k.channel.collect()
-	r := k.channel.givenBack(to, m.ID)
-	if r != nil {
-		k.channel.forgetReturns(r)
-	}
-	if r == nil && k.confirm.Acked() {
-		b.accepted(k.channel.conn, i)
-	} else {
-		b.refused(k.channel, i, r)
-	}
-	return true
-}
-
-// keep keeps the confirms of the messages in flight on routes for which answer returns an answer. The message gets that
-// now, and then again until the broker has answered.
-func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
-	open := b.flights[:0]
-	for _, f := range b.flights {
-		to := b.route(f.message)
-		now, then := answer(to)
-		if now == nil {
-			open = append(open, f)
-			continue
-		}
-		k := &kept{channel: ch, confirm: f.confirm, begun: b.begun, patience: b.patience, answer: then}
-		b.kept.keep(k, to, &b.messages[f.message])
-		b.answer(f.message, now)
-	}
-	if b.flights = open; len(open) == 0 {
-		b.trial = false
-	}
-}
-
-// keepAll keeps all confirms of a connection on which nothing moves. If the broker is silent, only the messages
-// themselves wait, since another connection is made for the others. Their routes are tried by one message each on that
-// connection: one of them may lead to the node that is silent.
-func (b *batch) keepAll(ch *channel, err error) {
-	blocked := ch.conn.blocked.Load() != nil
-	b.keep(ch, func(to route) (now, then error) {
-		if blocked {
-			return err, waiting(to)
-		}
-		b.routes.begin(to, 0)
-		return waiting(to), waiting(to)
-	})
 }
 
 // refuse remembers the answer for the other messages of a route.
