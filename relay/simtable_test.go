@@ -240,7 +240,7 @@ func (t *simTable) Delays() bool        { return t.delays && !t.readsDue }
 func (t *simTable) ReadsDue() bool      { return t.delays && t.readsDue }
 func (t *simTable) Timed() bool         { return false }
 func (t *simTable) Exact() bool         { return t.txid }
-func (t *simTable) HashIndexed() bool   { return t.byKey }
+func (t *simTable) KeyIndexed() bool    { return t.byKey }
 func (t *simTable) KeepsFailures() bool { return t.keepsFailures }
 func (t *simTable) KeepsAttempts() bool { return t.keepsAttempts }
 func (t *simTable) KeepsErrors() bool   { return !t.forgetsErrors }

@@ -9,7 +9,6 @@ select a.attname::text,
        has_column_privilege(a.attrelid, a.attnum, 'select')::text,
        has_column_privilege(a.attrelid, a.attnum, 'update')::text,
        pg_get_expr(d.adbin, d.adrelid),
-       (a.attidentity = 'a')::text,
        coalesce(col_description(a.attrelid, a.attnum), '')
 from pg_catalog.pg_attribute a
 join lateral (

@@ -50,9 +50,9 @@ func TestColumnOfAnotherType(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						before := read(t, table, Query{})
+						before := tail(t, table, TailQuery{})
 						s.Exec(t, `alter table outbox_messages alter column `+altered+` type `+to+` using `+fmt.Sprintf(types[to], altered))
-						page, err := table.Read(t.Context(), Query{Limit: 100, Bytes: 1 << 30})
+						page, err := table.Tail(t.Context(), TailQuery{Most: anyNumber})
 						if err != nil && !Changed(err) {
 							t.Errorf("the table is not opened again for %v", err)
 						}

@@ -73,7 +73,7 @@ type TailPage struct {
 }
 
 // A KeysQuery asks for the first pending rows of some keys, in one statement, up to 500 keys. Most bounds the page; each
-// key has a limit of its own, too. It uses an index by key where there is one ([Table.HashIndexed]) and otherwise passes
+// key has a limit of its own, too. It uses an index by key where there is one ([Table.KeyIndexed]) and otherwise passes
 // once over the pending rows.
 type KeysQuery struct {
 	Asks    []Ask

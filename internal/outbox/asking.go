@@ -25,6 +25,12 @@ const (
 	atColumns
 )
 
+// fewRows is the initial capacity of a page, before it is known to be a full one.
+const fewRows = 16
+
+// firstNormal is the least number of a transaction; smaller ones have special meanings.
+const firstNormal = 3
+
 // asked is the answer to one of the engine's statements.
 type asked struct {
 	visible  Visible

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,8 +16,8 @@ var anyNumber = Most{Rows: 1000, Bytes: 1 << 30, First: 1 << 30}
 
 func tail(t *testing.T, table *Table, q TailQuery) TailPage {
 	t.Helper()
-	if q.Rows == 0 {
-		q.Most = anyNumber
+	q.Most = Most{
+		Rows: cmp.Or(q.Rows, anyNumber.Rows), Bytes: cmp.Or(q.Bytes, anyNumber.Bytes), First: cmp.Or(q.First, anyNumber.First),
 	}
 	page, err := table.Tail(t.Context(), q)
 	if err != nil {
@@ -171,6 +172,35 @@ func TestWidenedNumbers(t *testing.T) {
 	}
 }
 
+// The next number to be assigned is known. A transaction with a higher number than all that had ended is therefore
+// recognised when it ends.
+func TestVisibleKnowsTheNextNumber(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, fmt.Sprintf(plainTable, "bigint not null", ""))
+	table := open(t, s, Config{})
+	for range 20 {
+		tx, err := s.Pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var number uint64
+		if err := tx.QueryRow(t.Context(), "select pg_current_xact_id()::text::bigint").Scan(&number); err != nil {
+			t.Fatal(err)
+		}
+		running := tail(t, table, TailQuery{}).Visible
+		if number >= running.Unassigned || running.Unassigned < running.Next || running.Sees(number) {
+			t.Errorf("transaction %d runs, and these are visible: %+v", number, running)
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if ended := tail(t, table, TailQuery{}).Visible; !ended.Sees(number) || running.FirstEnded(&ended) > number {
+			t.Errorf("transaction %d has ended, and these are visible: %+v, before %+v", number, ended, running)
+		}
+	}
+}
+
 // keyTables have keys of every type and from every place, each with the index that the relay asks for.
 var keyTables = map[string]struct {
 	column, insert string
@@ -207,7 +237,7 @@ func keyTable(t *testing.T, s *pgtest.Schema, name string, index bool) *Table {
 	table := open(t, s, config)
 	if index {
 		s.Exec(t, "create index by_key on outbox_messages ("+table.mapping.keyHash()+", seq) where relayed_at is null and failed_at is null")
-		if table = open(t, s, config); !table.HashIndexed() {
+		if table = open(t, s, config); !table.KeyIndexed() {
 			t.Fatalf("the index is not found: %s", table.mapping.keyHash())
 		}
 	}
@@ -294,7 +324,7 @@ func TestKeysOfEqualTexts(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (id, key) select i, case when i % 2 = 0 then 'KEY' else 'key' end from generate_series(1, 6) i")
 	table := open(t, s, Config{})
 	s.Exec(t, "create index by_key on outbox_messages ("+table.mapping.keyHash()+", id) where relayed_at is null")
-	if table = open(t, s, Config{}); !table.HashIndexed() {
+	if table = open(t, s, Config{}); !table.KeyIndexed() {
 		t.Fatal("the index is not found")
 	}
 	rows := tail(t, table, TailQuery{}).Rows

@@ -10,7 +10,7 @@ import (
 
 // bounds limit, in SQL, how much of a row the server sends, so that oversized values use neither memory nor network. A page's
 // rows come with payload and headers as long as these are small. For larger values only the sizes come; those rows are then
-// read whole by their ids, as many as there is room for ([Table.complete]).
+// read whole by their ids, as many as there is room for ([Table.contents]).
 //
 // PostgreSQL knows the size of a stored text or bytea, and the space any value takes, without fetching the value from TOAST.
 // The text size of compressed JSON is only known after it is expanded, so JSON is measured only if it is compressed well enough
@@ -48,15 +48,6 @@ func (t *Table) limited(parameter int) bounds {
 // whole returns the bounds for rows that are read by their ids.
 func (t *Table) whole(parameter int) bounds {
 	return bounds{most: fmt.Sprintf("$%d::bigint", parameter), whole: true}
-}
-
-// inPage returns the largest size at which a row of a page is sent with the page.
-func (t *Table) inPage(q Query) int64 {
-	each := min(max(q.Bytes/int64(max(q.Limit, 1)), leastInPage), mostInPage)
-	if q.apart {
-		each = shortText
-	}
-	return max(min(each, t.maxRow/compressed), 1)
 }
 
 // text bounds an expression of type text. A longer text is cut, which its length shows. To cut a text, the server counts its

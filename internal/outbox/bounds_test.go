@@ -42,18 +42,22 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 					t.Fatalf("%d payloads are compressed", got)
 				}
 				table := open(t, s, Config{Table: messages})
-				q := Query{Limit: 100, Bytes: 64 << 20}
-				page, err := table.page(t.Context(), q)
+				q := TailQuery{Most: Most{Rows: 100, Bytes: 64 << 20, First: 64 << 20}}
+				statement, parameters := table.tailStatement(&q)
+				each := table.each(q.Most, false)
+				parameters[2] = number(each)
+				a, err := table.askOnce(t.Context(), limits{}, statement, parameters, q.Most, each)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, row := range page.Rows {
+				for i, row := range a.rows {
 					if apart := i == 2 || i == 4; (row.size > 0) != apart || apart && row.size <= mostInPage {
 						t.Errorf("row %d: %d bytes are still to be read", i, row.size)
 					}
 				}
-				if page, err = table.Read(t.Context(), q); err != nil || len(page.Rows) != len(payloads) {
-					t.Fatalf("%d rows, %v", len(page.Rows), err)
+				page := tail(t, table, q)
+				if len(page.Rows) != len(payloads) {
+					t.Fatalf("%d rows", len(page.Rows))
 				}
 				for i, row := range page.Rows {
 					text, has := row.Message.Header("text")
@@ -86,7 +90,7 @@ func TestTextsThatComeWithTheirPage(t *testing.T) {
 			}
 			config.Table, config.MaxRow = messages, 64<<10
 			table := open(t, s, config)
-			for i, row := range read(t, table, Query{}).Rows {
+			for i, row := range tail(t, table, TailQuery{}).Rows {
 				key, _ := row.Key()
 				whole := row.Message.Topic == strings.Repeat("ä", lengths[i]) && key == strings.Repeat("k", lengths[i])
 				if tooLarge := publisher.ClassOf(row.Invalid) == publisher.Permanent; tooLarge == whole || tooLarge != (lengths[i] == 100_000) {
@@ -104,7 +108,7 @@ func TestTextThatIsTooLong(t *testing.T) {
 	s.Exec(t, fmt.Sprintf(boundsTable, "jsonb", "jsonb"))
 	s.Exec(t, `insert into outbox_messages (topic, payload) values ('t', jsonb_build_object('a', repeat('x', 2000000)))`)
 	table := open(t, s, Config{Table: messages, MaxRow: 64 << 20, Extra: []Extra{{Kind: ExtraPayload, Name: "a"}}})
-	rows := read(t, table, Query{}).Rows
+	rows := tail(t, table, TailQuery{}).Rows
 	if len(rows) != 1 || publisher.ClassOf(rows[0].Invalid) != publisher.Permanent ||
 		!strings.Contains(rows[0].Invalid.Error(), "a template names") {
 		t.Errorf("%d rows, %v", len(rows), rows[0].Invalid)
@@ -123,9 +127,9 @@ func TestPageWithARowThatCannotBeWritten(t *testing.T) {
 		"select pg_column_size(payload) from outbox_messages where id = 2"); size > leastInPage/usualCompression {
 		t.Fatalf("it takes %d bytes, too many to come with its page", size)
 	}
-	page, err := open(t, s, Config{Table: messages}).Read(t.Context(), Query{Limit: 10, Bytes: 64 << 20})
-	if err != nil || len(page.Rows) != 3 {
-		t.Fatalf("%d rows, %v", len(page.Rows), err)
+	page := tail(t, open(t, s, Config{Table: messages}), TailQuery{Most: Most{Rows: 10}})
+	if len(page.Rows) != 3 {
+		t.Fatalf("%d rows", len(page.Rows))
 	}
 	for i, row := range page.Rows {
 		if want := i == 1; (publisher.ClassOf(row.Invalid) == publisher.Permanent) != want || !want && string(row.Message.Payload) != "{}" {

@@ -54,7 +54,6 @@ type column struct {
 	canSelect  bool
 	canUpdate  bool
 	defaultSQL string
-	generated  bool // always by a sequence of its own
 	comment    string
 }
 
@@ -134,9 +133,9 @@ func (r *relation) readColumns(ctx context.Context, conn *pgx.Conn) error {
 	defer rows.Close()
 	for rows.Next() {
 		c := &column{}
-		var oid, width, notNull, canSelect, canUpdate, generated string
+		var oid, width, notNull, canSelect, canUpdate string
 		var defaultSQL *string
-		if err := rows.Scan(&c.name, &oid, &c.typ, &width, &notNull, &canSelect, &canUpdate, &defaultSQL, &generated, &c.comment); err != nil {
+		if err := rows.Scan(&c.name, &oid, &c.typ, &width, &notNull, &canSelect, &canUpdate, &defaultSQL, &c.comment); err != nil {
 			return err
 		}
 		number, err := strconv.ParseUint(oid, 10, 32)
@@ -148,7 +147,6 @@ func (r *relation) readColumns(ctx context.Context, conn *pgx.Conn) error {
 			return err
 		}
 		c.notNull, c.canSelect, c.canUpdate = notNull == "true", canSelect == "true", canUpdate == "true"
-		c.generated = generated == "true"
 		if defaultSQL != nil {
 			c.defaultSQL = *defaultSQL
 		}

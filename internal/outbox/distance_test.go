@@ -42,14 +42,14 @@ func TestReadMeasuresTheDistance(t *testing.T) {
 			t.Fatal(err)
 		}
 		started := time.Now()
-		page, err := table.Read(t.Context(), Query{Limit: 1})
+		page, err := table.Tail(t.Context(), TailQuery{Most: Most{Rows: 1}})
 		if took := time.Since(started); err != nil || page.Distance < test.least || page.Distance > took/distanceTries {
 			t.Errorf("%v away: %v, %v, in a read of %v", test.distance, page.Distance, err, took)
 		}
 		for _, late := range []time.Duration{time.Hour, time.Minute} {
 			table.distance.add(late)
 		}
-		if again, err := table.Read(t.Context(), Query{Limit: 1}); err != nil || again.Distance != page.Distance {
+		if again, err := table.Tail(t.Context(), TailQuery{Most: Most{Rows: 1}}); err != nil || again.Distance != page.Distance {
 			t.Errorf("%v away: %v after answers that were late, %v", test.distance, again.Distance, err)
 		}
 	}

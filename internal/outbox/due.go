@@ -2,13 +2,10 @@ package outbox
 
 import (
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -55,7 +52,7 @@ func (m *mapping) orderedPrinted(r *relation) []string {
 	return printed
 }
 
-// ReadsDue reports whether rows with available_at have a read of their own ([Query.Due]).
+// ReadsDue reports whether rows with available_at have a read of their own ([TailQuery.Due]).
 func (t *Table) ReadsDue() bool { return t.mapping.dueIndex }
 
 // dueNames adds the names that the statements about due times need, and the condition for a destination's rows.
@@ -66,25 +63,12 @@ func (t *Table) dueNames(names description, filtered string) {
 	}
 	available := sql.Quote(m.available.name)
 	names["available"], names["available_now"] = available, now(m.available)
-	names["available_type"] = map[uint32]string{oidTimestamp: "timestamp", oidTimestamptz: "timestamptz"}[m.available.oid]
 	pending, _ := m.pending()
 	pending = t.relation.partitionMark() + pending
 	names["delayed"] = pending + " and " + available + " is not null" + filtered
 	names["upcoming"] = pending + " and " + available + " > " + now(m.available)
 	names["arrived"] = pending + " and " + available + " <= " + now(m.available) + filtered
-	position, parameters := []string{available}, []string{"$3"}
-	add := func(expression, typ string) {
-		position = append(position, expression)
-		parameters = append(parameters, fmt.Sprintf("$%d%s", len(position)+2, typ))
-	}
-	if m.rank != nil {
-		add(rank(m), "::bigint")
-	}
-	if m.order != m.id && m.order.notNull {
-		add(names["order"], "")
-	}
-	add(names["id"], "")
-	names["due_position"], names["due_parameters"] = strings.Join(position, ", "), strings.Join(parameters, ", ")
+	names["due_position"] = m.duePosition().columns()
 }
 
 // prepareDue renders the statements that cover all pending rows of a table with an index of due times. They have one condition
@@ -113,70 +97,6 @@ func (t *Table) prepareDue(d description, filtered string) {
 	if m.inserted != nil {
 		t.oldestPending = own.with("due_at", dueAt(m)).text("oldest_pending_due.sql")
 	}
-}
-
-// ordered returns the statements for a query.
-func (t *Table) ordered(q Query) *orderedReads {
-	switch {
-	case q.Unranked && q.Shards != nil:
-		return &t.unrankedSome
-	case q.Unranked:
-		return &t.unranked
-	case q.Shards != nil:
-		return &t.some
-	default:
-		return &t.all
-	}
-}
-
-// inOrder reports whether an index gives a query's rows in their order.
-func (t *Table) inOrder(q Query) bool {
-	switch {
-	case q.IDs != nil, q.Keys != nil && !q.NullKey && (t.mapping.keyIndex || q.After.IsZero()):
-		return false
-	case q.Due:
-		return true
-	case q.Unranked:
-		return t.mapping.orderIndex
-	default:
-		return t.mapping.inOrder
-	}
-}
-
-// dueParameters returns the parameters of a read of due rows: how far back it goes, and the position after which it continues.
-func (t *Table) dueParameters(q Query) [][]byte {
-	m := t.mapping
-	place := func(value string) []byte {
-		if q.After.IsZero() {
-			return nil
-		}
-		return []byte(value)
-	}
-	var back []byte
-	if q.Back > 0 {
-		back = number(q.Back.Microseconds())
-	}
-	parameters := [][]byte{back, place(q.After.due)}
-	if m.rank != nil {
-		parameters = append(parameters, place(q.After.rank))
-	}
-	if m.order != m.id && m.order.notNull {
-		parameters = append(parameters, place(q.After.order))
-	}
-	return append(parameters, place(q.After.id))
-}
-
-// readNext reads the time until the next row becomes due, 0 if there is none.
-func readNext(result *pgconn.ResultReader) (next time.Duration) {
-	for result.NextRow() {
-		next = untilDue(result.Values()[0])
-	}
-	return next
-}
-
-// glanced reads the result of a glance.
-func (t *Table) glanced(values [][]byte) Page {
-	return Page{More: values[0][0] != 0, Next: untilDue(values[1])}
 }
 
 func untilDue(value []byte) time.Duration {

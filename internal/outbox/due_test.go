@@ -57,8 +57,8 @@ func TestDueReads(t *testing.T) {
 				}
 				for _, shards := range [][]int{nil, {0, 1, 2, 3}} {
 					seen, last := map[string]bool{}, time.Time{}
-					for q := (Query{Due: true, Limit: 7, Shards: shards}); ; {
-						page := read(t, table, q)
+					for q := (TailQuery{Due: true, Most: Most{Rows: 7}, Shards: shards}); ; {
+						page := tail(t, table, q)
 						for _, r := range page.Rows {
 							if seen[r.Message.ID] || r.Due.Before(last) && name != "times in UTC" || !r.Delayed || !r.Timed {
 								t.Errorf("%s is due at %v: seen %v, after %v", r.Message.ID, r.Due, seen[r.Message.ID], last)
@@ -68,31 +68,26 @@ func TestDueReads(t *testing.T) {
 						if page.Next < 59*time.Minute || page.Next > time.Hour {
 							t.Errorf("the next row is due in %v", page.Next)
 						}
-						if q.After = page.End; !page.More {
+						if !page.Full {
 							break
 						}
+						q.After = end(page.Rows)
 					}
 					if len(seen) != want {
 						t.Errorf("%d rows, want %d", len(seen), want)
 					}
-					if n := len(read(t, table, Query{Shards: shards}).Rows); n != 5 {
+					if n := len(tail(t, table, TailQuery{Shards: shards}).Rows); n != 5 {
 						t.Errorf("%d rows in table order", n)
 					}
 				}
-				if n := len(read(t, table, Query{Due: true, Back: time.Hour}).Rows); n != 0 {
-					t.Errorf("%d rows became due within an hour", n)
-				}
-				page := read(t, table, Query{Due: true, Limit: 3})
+				page := tail(t, table, TailQuery{Due: true, Most: Most{Rows: 3}})
 				var ids []string
 				for _, r := range page.Rows {
 					ids = append(ids, r.ID())
 				}
-				if again := read(t, table, Query{IDs: ids}); len(again.Rows) != 3 || !again.Rows[0].Delayed ||
-					!slices.ContainsFunc(page.Rows, func(r Row) bool { return r.Position == again.Rows[0].Position }) {
-					t.Errorf("%d rows by their ids", len(again.Rows))
-				}
-				if glance := read(t, table, Query{Glance: true}); !glance.More || glance.Next < 59*time.Minute {
-					t.Errorf("a glance: %+v", glance)
+				if again := byID(t, table, ids...); len(again) != 3 || !again[0].Delayed ||
+					!slices.ContainsFunc(page.Rows, func(r Row) bool { return r.Position == again[0].Position }) {
+					t.Errorf("%d rows by their ids", len(again))
 				}
 				if m := all.mapping; m.pendingIndex {
 					counts, err := table.Count(t.Context())
@@ -112,13 +107,10 @@ func TestDueReads(t *testing.T) {
 				}
 			}
 			s.Exec(t, "update outbox_messages set available_at = 'infinity' where available_at is not null")
-			if page := read(t, all, Query{Due: true}); len(page.Rows) != 0 || page.Next != 0 {
+			if page := tail(t, all, TailQuery{Due: true}); len(page.Rows) != 0 || page.Next != 0 {
 				t.Errorf("%d rows, the next in %v", len(page.Rows), page.Next)
 			}
 			s.Exec(t, "update outbox_messages set relayed_at = now() where available_at is null")
-			if glance := read(t, all, Query{Glance: true}); glance.More || glance.Next != 0 {
-				t.Errorf("a glance: %+v", glance)
-			}
 			if counts, err := all.Count(t.Context()); err != nil || counts.Pending != nil && (*counts.Pending != 0 || *counts.Oldest != 0) {
 				t.Errorf("counts: %v (%v)", counts, err)
 			}
@@ -142,9 +134,9 @@ func TestTimedRows(t *testing.T) {
 				s.Exec(t, "insert into outbox_messages (topic, payload, available_at) values ('timed', '{}', now() - interval '1 hour')")
 			}
 			table := open(t, s, Config{Shards: 4})
-			rows := read(t, table, Query{}).Rows
+			rows := tail(t, table, TailQuery{}).Rows
 			if table.ReadsDue() {
-				rows = append(rows, read(t, table, Query{Due: true}).Rows...)
+				rows = append(rows, tail(t, table, TailQuery{Due: true}).Rows...)
 			}
 			for _, r := range rows {
 				if r.Timed != (r.Message.Topic == "timed") || r.Delayed != (r.Timed && table.ReadsDue()) {
@@ -181,14 +173,13 @@ func TestNoReadStepsOverScheduledRows(t *testing.T) {
 					t.Fatal(err)
 				}
 				plans.take()
-				first := read(t, table, Query{Limit: 50, Horizon: true})
-				recent := first.Rows[10].Position.Ordinal
-				read(t, table, Query{Limit: 150, After: first.End})
-				read(t, table, Query{Limit: 300, Recent: &recent, Shards: []int{0}})
-				read(t, table, Query{Glance: true})
-				due := read(t, table, Query{Due: true, Limit: 5})
-				read(t, table, Query{Due: true, After: due.End})
-				read(t, table, Query{Due: true, Back: time.Minute, Shards: []int{0}})
+				first := tail(t, table, TailQuery{Most: Most{Rows: 50}})
+				tail(t, table, TailQuery{Most: Most{Rows: 150}, After: end(first.Rows)})
+				if _, err := table.Sweep(t.Context(), SweepQuery{Rows: 300, Shards: []int{0}}); err != nil {
+					t.Fatal(err)
+				}
+				due := tail(t, table, TailQuery{Due: true, Most: Most{Rows: 5}})
+				tail(t, table, TailQuery{Due: true, After: end(due.Rows), Shards: []int{0}})
 				if counts, err := table.Count(t.Context()); err != nil || *counts.Pending != 210 || *counts.Scheduled != CountCap {
 					t.Errorf("counts: %v (%v)", counts, err)
 				}
@@ -210,7 +201,7 @@ func TestNoReadStepsOverScheduledRows(t *testing.T) {
 						t.Errorf("plan:\n%s", plan)
 					}
 				}
-				if want := 1 + 3 + 1 + 3*2 + 4 + 2; found != want {
+				if want := 3 + 2*2 + 4 + 2; found != want {
 					t.Errorf("%d plans, want %d", found, want)
 				}
 			})

@@ -42,7 +42,7 @@ func (e *examination) byKey() {
 	}
 	create := e.createIndex("(" + columns + ", " + sql.Quote(m.order.name) + ")" + e.where())
 	switch {
-	case m.hashIndex:
+	case m.keyIndex:
 		e.ok(checkIndex, "pending rows of a key are found by an index")
 	case m.keyVaries:
 		e.warn(checkIndex, "keep the key in a column of type text, or in jsonb in place of json",

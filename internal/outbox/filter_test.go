@@ -1,10 +1,9 @@
 package outbox
 
 import (
-	"fmt"
-	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,88 +21,19 @@ func filtered(t *testing.T, table *Table, f Filter) *Table {
 	return view
 }
 
-// statements returns the texts of a table's statements by their names.
-func statements(t *Table) map[string]string {
-	found := map[string]string{}
-	var gather func(prefix string, v reflect.Value)
-	gather = func(prefix string, v reflect.Value) {
-		for i := range v.NumField() {
-			name := prefix + v.Type().Field(i).Name
-			switch field := v.Field(i); {
-			case field.Type() == reflect.TypeFor[orderedReads]():
-				gather(name+".", field)
-			case field.Kind() == reflect.String:
-				found[name] = field.String()
-			}
-		}
-	}
-	gather("", reflect.ValueOf(t.queries))
-	return found
-}
-
-// A filter that takes everything changes no statement, and so neither plans nor costs. Any other filter changes the statements
-// that find rows, but not those that are given ids.
-func TestStatementsOfAFilter(t *testing.T) {
+// A filter that takes everything changes no statement, and so neither plans nor costs.
+func TestFilterThatTakesEverything(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-	s.Exec(t, "alter table outbox_messages add available_at timestamptz, alter seq drop identity, alter seq drop not null")
-	s.Exec(t, strings.ReplaceAll(sql.Schema(sql.Table{Name: "ranked"})+delaying(), "outbox_messages", "ranked")+
-		"alter table ranked add priority int, alter seq drop identity, alter seq drop not null")
-	strict := sql.Table{Name: "strict"} // its order is not null
-	s.Exec(t, sql.Schema(strict)+"; alter table strict add available_at timestamptz")
-	ranked := sql.Table{Name: "ranked"}
-	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}, "ranked": {Table: ranked}, "strict": {Table: strict}} {
+	s.Exec(t, sql.Schema(messages)+delaying())
+	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
 		table := open(t, s, config)
-		base := statements(table)
-		for statement, text := range base {
-			absent := false // on this table
-			switch {
-			case statement == "settleHere":
-				absent = name != "delete"
-			case statement == "readKeysAfter", strings.HasSuffix(statement, ".keysOrNull"):
-				absent = name != "strict" || strings.HasPrefix(statement, "unranked")
-			case strings.HasPrefix(statement, "unranked"), strings.HasSuffix(statement, ".due"), statement == "nextDue":
-				absent = name != "ranked"
-			case strings.HasSuffix(statement, ".nulls"):
-				absent = name == "strict"
-			}
-			if text == "" && !absent || strings.Contains(text, "collate") {
-				t.Errorf("%s, %s: %q", name, statement, text)
-			}
-		}
 		for _, f := range []Filter{{}, {Topics: []string{"*"}}, {Topics: []string{"a", "*"}, Before: [][]string{{"!*"}, {"a", "!*"}}}} {
-			if view := statements(filtered(t, table, f)); !maps.Equal(view, base) {
-				t.Errorf("%s: %v changes statements:\n%v\n%v", name, f, view, base)
+			if view := filtered(t, table, f); !reflect.DeepEqual(view.queries, table.queries) || !reflect.DeepEqual(view.asks, table.asks) {
+				t.Errorf("%s: %v changes statements", name, f)
 			}
 		}
-		var changed []string
-		view := filtered(t, table, Filter{Topics: []string{"a*"}})
-		for statement, text := range statements(view) {
-			if text != base[statement] {
-				changed = append(changed, statement)
-			}
-		}
-		slices.Sort(changed)
-		want := "all.after all.first all.glance all.nulls all.recent countFailed countPending countScheduled drainEnd drainLeft failedAll " +
-			"failedSome horizon oldestPending " +
-			"readIDs readKeys readWhole sampleTopics some.after some.first some.glance some.nulls some.recent"
-		switch name {
-		case "strict":
-			want = strings.ReplaceAll(strings.ReplaceAll(want, "all.nulls ", ""), "some.nulls ", "")
-			want = strings.Replace(want, "readKeys ", "readKeys readKeysAfter ", 1)
-			want = strings.NewReplacer("all.recent", "all.keysOrNull all.recent", "some.recent", "some.keysOrNull some.recent").Replace(want)
-		case "ranked":
-			want = "all.after all.due all.first all.glance all.nulls all.recent countFailed countPending countScheduled drainEnd drainLeft " +
-				"failedAll failedSome horizon oldestPending " +
-				"readIDs readKeys readWhole sampleTopics some.after some.due some.first some.glance some.nulls some.recent " +
-				"unranked.after unranked.due unranked.first unranked.glance unranked.nulls unranked.recent " +
-				"unrankedSome.after unrankedSome.due unrankedSome.first unrankedSome.glance unrankedSome.nulls unrankedSome.recent"
-		}
-		if got := strings.Join(changed, " "); got != want {
-			t.Errorf("%s: a filter changes %s", name, got)
-		}
-		if again := statements(filtered(t, view, Filter{})); !maps.Equal(again, base) {
+		if again := filtered(t, filtered(t, table, Filter{Topics: []string{"a*"}}), Filter{}); !reflect.DeepEqual(again.asks, table.asks) {
 			t.Errorf("%s: a view of a view is not of the table", name)
 		}
 	}
@@ -130,42 +60,59 @@ func TestFilterDividesRows(t *testing.T) {
 	for i := range filters {
 		filters[i] = Filter{Topics: patterns[i], Before: patterns[:i]}
 	}
-	pages := func(t *testing.T, table *Table, q Query) (found []int) {
-		t.Helper()
-		for {
-			page := read(t, table, q)
-			for _, row := range page.Rows {
-				var id int
-				if _, err := fmt.Sscan(row.Message.ID, &id); err != nil {
-					t.Fatal(err)
-				}
-				found = append(found, id)
+	numbers := func(rows []Row) (found []int) {
+		for _, row := range rows {
+			id, err := strconv.Atoi(row.Message.ID)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if !page.More {
-				return found
-			}
-			q.After = page.End
+			found = append(found, id)
+		}
+		return found
+	}
+	first := tail(t, table, TailQuery{})
+	var asks []Ask
+	for _, row := range first.Rows[:50] {
+		if !slices.ContainsFunc(asks, func(a Ask) bool { return a.Hash == row.Hash }) {
+			asks = append(asks, Ask{Hash: row.Hash, Limit: 1000})
 		}
 	}
-	every := func(first, last int) (ids []string) {
-		for id := first; id <= last; id++ {
-			ids = append(ids, string([]byte{0, 0, byte(id >> 8), byte(id)}))
-		}
-		return ids
-	}
-	recent, from := int64(50), int64(100)
-	for name, q := range map[string]Query{
-		"first and after": {Limit: 7}, "all at once": {Limit: 1000}, "shards": {Limit: 7, Shards: []int{0, 2}},
-		"recent": {Recent: &recent}, "recent in shards": {Recent: &recent, Shards: []int{1, 3}},
-		"ids": {IDs: every(30, 300)}, "keys": {Keys: []string{"k1", "k2", "k9"}}, "keys from": {Keys: []string{"k1", "k2", "k9"}, From: &from},
+	middle := end(first.Rows[:100])
+	for name, read := range map[string]func(*Table) []int{
+		"pages":  func(table *Table) []int { return numbers(scan(t, table, TailQuery{}, 7)) },
+		"shards": func(table *Table) []int { return numbers(scan(t, table, TailQuery{Shards: []int{0, 2}}, 7)) },
+		"after":  func(table *Table) []int { return numbers(tail(t, table, TailQuery{After: middle}).Rows) },
+		"seen": func(table *Table) []int {
+			return numbers(tail(t, table, TailQuery{After: middle, Seen: &first.Visible}).Rows)
+		},
+		"keys": func(table *Table) (found []int) {
+			page, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: anyNumber})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range page.Keys {
+				found = append(found, numbers(k.Rows)...)
+			}
+			return found
+		},
+		"sweep": func(table *Table) (found []int) {
+			page, err := table.Sweep(t.Context(), SweepQuery{Rows: 1000})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range page.Rows {
+				found = append(found, int(ordinal([]byte(r.Identity))))
+			}
+			return found
+		},
 	} {
-		all := pages(t, table, q)
+		all := read(table)
 		if len(all) < 20 {
 			t.Errorf("%s: the table has only %v", name, all)
 		}
 		var shared []int
 		for _, f := range filters {
-			found := pages(t, filtered(t, table, f), q)
+			found := read(filtered(t, table, f))
 			if len(found) == 0 || len(found) == len(all) {
 				t.Errorf("%s: %v finds %d rows of %d", name, f, len(found), len(all))
 			}
@@ -184,21 +131,21 @@ func TestFilterDividesRows(t *testing.T) {
 		}
 	}
 	for _, shards := range [][]int{nil, {0, 1}} {
-		failed := func(table *Table) (found []int64) {
-			for q := (Query{Limit: 5, Shards: shards}); ; {
-				page, err := table.Failed(t.Context(), q)
+		failed := func(table *Table) (found []uint64) {
+			for q := (BlockedQuery{Rows: 5, Shards: shards}); ; {
+				page, err := table.Blocked(t.Context(), q)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, row := range page.Rows {
-					found = append(found, row.Ordinal)
+				for _, k := range page.Keys {
+					found = append(found, k.Hash)
 				}
-				if q.After = page.End; !page.More {
+				if q.After = page.End; !page.Full {
 					return found
 				}
 			}
 		}
-		var shared []int64
+		var shared []uint64
 		for _, f := range filters {
 			shared = append(shared, failed(filtered(t, table, f))...)
 		}
@@ -234,15 +181,15 @@ func TestFilterDividesRows(t *testing.T) {
 		if counts.Oldest == nil || *counts.Oldest < 50 {
 			t.Errorf("%v: oldest %v", f, counts.Oldest)
 		}
-		s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)", pages(t, view, Query{}))
+		s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)", numbers(tail(t, view, TailQuery{}).Rows))
 		if counts, err = view.Count(t.Context()); err != nil || *counts.Pending != 0 || *counts.Oldest != 0 {
 			t.Errorf("%v: after its rows were relayed: %+v, %v", f, counts, err)
 		}
-		if page := read(t, view, Query{Horizon: true}); len(page.Rows) > 0 || page.Horizon.Highest != nil {
-			t.Errorf("%v: after its rows were relayed %+v", f, page)
+		if page := tail(t, view, TailQuery{}); len(page.Rows) > 0 {
+			t.Errorf("%v: after its rows were relayed %s", f, idsOf(page.Rows))
 		}
 		for _, other := range filters[i+1:] {
-			if page := read(t, filtered(t, table, other), Query{Horizon: true}); page.Horizon.Highest == nil {
+			if len(tail(t, filtered(t, table, other), TailQuery{}).Rows) == 0 {
 				t.Errorf("%v is without rows after those of %v were relayed", other, f)
 			}
 		}
@@ -280,26 +227,6 @@ func TestCountsOfAFilterBesideABacklog(t *testing.T) {
 	check("none", mine, true, true, 0)
 }
 
-// The horizon covers the filter's rows, and a read within it ends there.
-func TestHorizonOfAFilter(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id integer primary key, topic text not null, payload text, relayed_at timestamptz)")
-	s.Exec(t, "insert into outbox_messages select i, case when i <= 10 then 'a' else 'b' end, '' from generate_series(1, 20) i")
-	table := open(t, s, Config{})
-	for topic, want := range map[string]int64{"a": 10, "b": 20} {
-		view := filtered(t, table, Filter{Topics: []string{topic}})
-		first := read(t, view, Query{Limit: 4, Horizon: true})
-		if first.Horizon.Highest == nil || *first.Horizon.Highest != want || len(first.Rows) != 4 {
-			t.Fatalf("%s: horizon %v, %d rows", topic, first.Horizon, len(first.Rows))
-		}
-		s.Exec(t, "insert into outbox_messages values ($1, $2, '')", 100+want, topic)
-		if rest := read(t, view, Query{After: first.End, Within: first.Horizon}); len(rest.Rows) != 6 || rest.More {
-			t.Errorf("%s: %d more rows within the horizon, more %v", topic, len(rest.Rows), rest.More)
-		}
-	}
-}
-
 // Topics may be of any type. The filter takes the same rows as a comparison with the topic that is read.
 func TestFilterOfColumnTypes(t *testing.T) {
 	t.Parallel()
@@ -323,11 +250,11 @@ func TestFilterOfColumnTypes(t *testing.T) {
 				"!*.*,!a*": "7", "order.* ": "",
 			} {
 				f := Filter{Topics: strings.Split(patterns, ",")}
-				if got := ids(read(t, filtered(t, table, f), Query{})); got != want {
+				if got := idsOf(tail(t, filtered(t, table, f), TailQuery{}).Rows); got != want {
 					t.Errorf("%s: %q, want %q", patterns, got, want)
 				}
 				var taken string
-				for _, row := range read(t, table, Query{}).Rows {
+				for _, row := range tail(t, table, TailQuery{}).Rows {
 					if f.Takes(row.Message.Topic) {
 						taken += row.Message.ID
 					}

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// HashIndexed reports whether an index leads to the pending rows of a key ([KeysQuery]).
-func (t *Table) HashIndexed() bool { return t.mapping.hashIndex }
+// KeyIndexed reports whether an index leads to the pending rows of a key ([KeysQuery]).
+func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex }
 
 // Keys reads the first pending rows of some keys: see [KeysQuery].
 func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
@@ -27,7 +27,7 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 	switch {
 	case q.Due:
 		statement, l = t.dueKeys, limits{}
-	case !t.mapping.hashIndex:
+	case !t.mapping.keyIndex:
 		statement, l = t.keysPass, limits{}
 	}
 	parameters := [][]byte{number(int64(q.Rows)), array(oidInt8, hashes), nil, array(oidInt4, most)}

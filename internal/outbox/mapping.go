@@ -26,16 +26,15 @@ type mapping struct {
 	indistinct                          map[string]bool // expressions in extra that samples neither distinguish nor report
 	ignored                             []string        // columns with a name of the relay's whose type does not fit
 	filter                              string          // the SQL condition for the rows that the view takes, in any state
-	pendingIndex, keyIndex, failedIndex bool
+	pendingIndex, failedIndex           bool
 	rankIndex                           bool // there is an index of pending rows by priority
 	followed                            bool // an index gives the pending rows in their order, which is that of priorities if there are some
-	hashIndex                           bool // there is an index of pending rows by [mapping.keyHash]
+	keyIndex                            bool // there is an index of pending rows by [mapping.keyHash]
 	filtered                            bool // the index of pending rows, in table order, holds no rows that the view does not take
 	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read of
 	// their own ([mapping.orderedPrinted]).
 	dueIndex     bool
 	dueFiltered  bool // the index of due times holds no rows that the view does not take
-	orderUnique  bool // no two rows have the same order value
 	orderIndex   bool // there is an index of pending rows in table order, whatever their priority
 	idIndex      bool // there is an index of all rows by id
 	inOrder      bool // the index of pending rows gives them in table order
@@ -132,7 +131,6 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if len(p.problems) > 0 {
 		return nil, p.problems
 	}
-	m.orderUnique = r.uniqueBy(m.order) || m.order.generated && !r.children
 	m.apart = r.writers && !r.uniqueBy(m.id)
 	if m.apart {
 		m.beside = r.uniqueWith(m.id)
@@ -285,7 +283,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 		}
 		partial := m.partial(i)
 		m.rankIndex = m.rankIndex || m.rank != nil && i.startsWith(rank(m)) && (partial || m.relayed == nil)
-		m.hashIndex = m.hashIndex || i.startsWith(m.keyHash()) && (partial || m.relayed == nil)
+		m.keyIndex = m.keyIndex || i.startsWith(m.keyHash()) && (partial || m.relayed == nil)
 		switch {
 		case m.failed != nil && i.starts(m.failed.name) && !partial:
 			m.failedIndex = true
@@ -294,8 +292,6 @@ func (m *mapping) chooseIndexes(r *relation) {
 			m.filtered = m.filtered || i.holds(taken)
 		case m.relayed != nil && i.starts(m.relayed.name, m.order.name):
 			m.pendingIndex, m.relayedFirst = true, true
-		case m.keyColumn != "" && i.starts(m.keyColumn) && partial:
-			m.keyIndex = true
 		case m.relayed != nil && (partial || i.starts(m.relayed.name)):
 			m.pendingIndex = true
 			m.filtered = m.filtered || i.holds(taken)

@@ -69,18 +69,18 @@ func TestDeadLetters(t *testing.T) {
 			}
 			s.Exec(t, "insert into outbox_messages ("+column+"topic, key, payload, headers) select "+id+`'t' || i, 'k', '{}',
 				case i when 2 then '{"a": "1", "Outbox-Error": "mine"}' when 3 then '[7]' else '{}' end::jsonb from generate_series(1, 4) i`)
-			topics := func(page Page) (topics string) {
+			topics := func(page TailPage) (topics string) {
 				for _, r := range page.Rows {
 					topics += r.Message.Topic
 				}
 				return topics
 			}
-			if page := read(t, letters, Query{}); len(page.Rows) != 0 {
+			if page := tail(t, letters, TailQuery{}); len(page.Rows) != 0 {
 				t.Fatalf("%s before anything has failed", topics(page))
 			}
 			fail := func(topic, reason string) {
 				t.Helper()
-				for _, r := range rowsOf(read(t, origin, Query{})) {
+				for _, r := range rowsOf(tail(t, origin, TailQuery{})) {
 					if r.Message.Topic != topic {
 						continue
 					}
@@ -93,9 +93,7 @@ func TestDeadLetters(t *testing.T) {
 			for _, topic := range []string{"t3", "t1", "t2"} {
 				fail(topic, "no "+topic)
 			}
-			awaitOlder(t, s)
-			page := read(t, letters, Query{Limit: 2, Horizon: true})
-			page.Rows = append(page.Rows, read(t, letters, Query{After: page.End, Within: page.Horizon}).Rows...)
+			page := TailPage{Rows: scan(t, letters, TailQuery{}, 2)}
 			if topics(page) != "t3t1t2" {
 				t.Fatalf("dead letters: %s", topics(page))
 			}
@@ -126,7 +124,7 @@ func TestDeadLetters(t *testing.T) {
 			}); err != nil || len(written) != 2 {
 				t.Fatal(written, err)
 			}
-			if again := read(t, letters, Query{}); topics(again) != "t3t1" || again.Rows[1].Attempt != 2 || !again.Rows[1].Retried {
+			if again := tail(t, letters, TailQuery{}); topics(again) != "t3t1" || again.Rows[1].Attempt != 2 || !again.Rows[1].Retried {
 				t.Errorf("after refusals: %s", topics(again))
 			}
 			s.Exec(t, "update outbox_messages set failed_at = null, last_error = null, attempt = 1 where topic in ('t1', 't2', 't3')")
@@ -147,7 +145,7 @@ func TestDeadLetters(t *testing.T) {
 			}}); err != nil || len(written) != 0 {
 				t.Error(written, err)
 			}
-			page = read(t, letters, Query{})
+			page = tail(t, letters, TailQuery{})
 			if topics(page) != "t2t1t3" || page.Rows[0].Attempt != 1 || page.Rows[0].Retried ||
 				headersOf(&page.Rows[0].Message)[HeaderError] != "again" {
 				t.Errorf("failed again: %s, %+v", topics(page), page.Rows)
@@ -155,13 +153,12 @@ func TestDeadLetters(t *testing.T) {
 			if err := letters.Settle(t.Context(), rowsOf(page)); err != nil {
 				t.Fatal(err)
 			}
-			from := page.Rows[0].Position.Ordinal
-			for _, q := range []Query{{}, {Recent: &from}, {IDs: []string{page.Rows[0].ID()}}} {
-				if rest := read(t, letters, q); len(rest.Rows) != 0 {
-					t.Errorf("left after the marks: %s", topics(rest))
+			for _, rest := range [][]Row{tail(t, letters, TailQuery{}).Rows, byID(t, letters, page.Rows[0].ID())} {
+				if len(rest) != 0 {
+					t.Errorf("left after the marks: %s", idsOf(rest))
 				}
 			}
-			if rest := read(t, origin, Query{}); topics(rest) != "t4" {
+			if rest := tail(t, origin, TailQuery{}); topics(rest) != "t4" {
 				t.Errorf("left at the origin: %s", topics(rest))
 			}
 		})
@@ -179,7 +176,7 @@ func TestDeadLettersOfDividedRows(t *testing.T) {
 	table := open(t, s, Config{Views: []View{orders, rest, {Name: "dead", Columns: deadColumns, FailedOf: &rest}}})
 	s.Exec(t, `insert into outbox_messages (topic, payload, dead_relayed_at, dead_attempt) values ('b', '{}', now(), 3)`)
 	var refusals []Refusal
-	for _, r := range rowsOf(read(t, viewOf(t, table, rest), Query{})) {
+	for _, r := range rowsOf(tail(t, viewOf(t, table, rest), TailQuery{})) {
 		refusals = append(refusals, Refusal{ID: r.Identity(), Attempt: r.Attempt, Error: "no", Failed: true})
 	}
 	written, _, err := viewOf(t, table, orders).Refuse(t.Context(), refusals)
@@ -217,7 +214,7 @@ func TestRelayedElsewhere(t *testing.T) {
 			settle := func(v View) {
 				t.Helper()
 				view := viewOf(t, table, v)
-				for _, r := range slices.Backward(rowsOf(read(t, view, Query{}))) {
+				for _, r := range slices.Backward(rowsOf(tail(t, view, TailQuery{}))) {
 					if err := view.Settle(t.Context(), []*Row{r}); err != nil {
 						t.Fatal(err)
 					}
@@ -227,8 +224,7 @@ func TestRelayedElsewhere(t *testing.T) {
 			s.Exec(t, "update outbox_messages set failed_at = now() where topic = 'a10'")
 			settle(rest)
 			settle(orders)
-			page := read(t, notices, Query{Limit: 3})
-			page.Rows = append(page.Rows, read(t, notices, Query{After: page.End}).Rows...)
+			page := TailPage{Rows: scan(t, notices, TailQuery{}, 3)}
 			got := ""
 			for _, r := range page.Rows {
 				got += r.Message.Topic + " "
@@ -244,7 +240,7 @@ func TestRelayedElsewhere(t *testing.T) {
 				"relayed_at is not null"); n != 4 {
 				t.Errorf("%d are marked", n)
 			}
-			if again := read(t, notices, Query{}); len(again.Rows) != 0 {
+			if again := tail(t, notices, TailQuery{}); len(again.Rows) != 0 {
 				t.Errorf("%d are left", len(again.Rows))
 			}
 		})
@@ -266,7 +262,7 @@ func TestOriginsThatShareColumns(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages (topic, payload, own_relayed_at, own_failed_at) values ('a failed', '{}', null, now()),
 		('b failed', '{}', null, now()), ('a relayed', '{}', now(), null), ('b relayed', '{}', now(), null)`)
 	for topic, v := range map[string]View{"b failed": dead, "a relayed": notice} {
-		if page := read(t, viewOf(t, table, v), Query{}); len(page.Rows) != 1 || page.Rows[0].Message.Topic != topic {
+		if page := tail(t, viewOf(t, table, v), TailQuery{}); len(page.Rows) != 1 || page.Rows[0].Message.Topic != topic {
 			t.Errorf("%s takes %d rows, not only %q", v.Name, len(page.Rows), topic)
 		}
 	}
@@ -321,7 +317,7 @@ func TestRowsOfPartitionsThatOthersMark(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select gen_random_uuid(), '2026-01-01'::date + i, 't', '{}' from "+
 		"generate_series(1, 10) i")
 	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select id, '2027-01-01', 'twin', '{}' from outbox_messages limit 1")
-	mine, theirs := rowsOf(read(t, second, Query{})), rowsOf(read(t, first, Query{}))
+	mine, theirs := rowsOf(tail(t, second, TailQuery{})), rowsOf(tail(t, first, TailQuery{}))
 	if len(mine) != 11 || len(theirs) != 11 {
 		t.Fatal(len(mine), len(theirs))
 	}

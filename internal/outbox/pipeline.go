@@ -65,10 +65,8 @@ func (t *Table) beginPlain(ctx context.Context, conn *pgx.Conn, l limits) *pipel
 	switch {
 	case l.generic && l.inOrder:
 		statement = t.limitsGeneric
-	case l.seen:
-		statement = t.limitsSeen
 	}
-	if t.prepares && !l.seen && pgsession.IsOwn(conn) {
+	if t.prepares && pgsession.IsOwn(conn) {
 		statement = strings.ReplaceAll(statement, ", true)", ", false)")
 		wanted := statement + string(bytes.Join(settings[:], []byte(" ")))
 		data := conn.PgConn().CustomData()

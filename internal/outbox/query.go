@@ -41,10 +41,6 @@ type limits struct {
 	// generic makes the planner plan a statement once for each connection, whatever its parameters. With inOrder nothing in the
 	// plan depends on them, and planning is three quarters of what a poll costs.
 	generic bool
-
-	// seen asks which transactions have ended. The distance to the next transaction id stays the same throughout a transaction, so
-	// only one statement of a transaction can ask for it.
-	seen bool
 }
 
 func (b *batch) add(statement string, parameters ...[]byte) {

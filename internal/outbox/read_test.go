@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ func TestKeys(t *testing.T) {
 		"none":         {rowkey.Source{Kind: rowkey.None, Name: ""}, []string{"<nil>", "<nil>", "<nil>"}},
 		"no injection": {rowkey.Source{Kind: rowkey.Header, Name: `x'y\`}, []string{"<nil>", "<nil>", "<nil>"}},
 	} {
-		page := read(t, open(t, s, Config{Key: test.key}), Query{})
+		page := tail(t, open(t, s, Config{Key: test.key}), TailQuery{})
 		for i, row := range page.Rows {
 			got := "<nil>"
 			if row.Message.Key != nil {
@@ -45,7 +44,7 @@ func TestKeys(t *testing.T) {
 			}
 		}
 	}
-	page := read(t, open(t, s, Config{}), Query{})
+	page := tail(t, open(t, s, Config{}), TailQuery{})
 	want := []publisher.Header{
 		{Name: "n", Value: "1.50", JSON: true},
 		{Name: "esc", Value: "a\"é\n"},
@@ -62,29 +61,20 @@ func TestKeys(t *testing.T) {
 		!regexp.MustCompile(`^[0-9]+[.][0-9]+/`+s.Name+`[.]outbox_messages/c@[0-9]{16}$`).MatchString(m.DedupID) {
 		t.Errorf("payload %v, dedup id %q", m.Payload, m.DedupID)
 	}
-	byKey := read(t, open(t, s, Config{}), Query{Keys: []string{"1", "42"}, Limit: 1})
-	if len(byKey.Rows) != 1 || byKey.Rows[0].Message.ID != "a" || !byKey.More {
-		t.Errorf("read by key: %+v", byKey)
-	}
-	byID := read(t, open(t, s, Config{}), Query{IDs: []string{"b", "nobody"}})
-	if len(byID.Rows) != 1 || byID.Rows[0].Message.ID != "b" || byID.More {
-		t.Errorf("read by id: %+v", byID)
+	if found := byID(t, open(t, s, Config{}), "b", "nobody"); len(found) != 1 || found[0].Message.ID != "b" {
+		t.Errorf("read by id: %+v", found)
 	}
 }
 
-// Rows without an order value come first, by id; a larger priority comes before everything.
+// Rows without an order value come last, by id; a larger priority comes before everything.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	ids := func(t *testing.T, table *Table, limit int) string {
 		var got []string
-		for page := read(t, table, Query{Limit: limit}); ; page = read(t, table, Query{After: page.End, Limit: limit}) {
-			for _, row := range page.Rows {
-				got = append(got, row.Message.ID)
-			}
-			if !page.More {
-				return strings.Join(got, " ")
-			}
+		for _, row := range scan(t, table, TailQuery{}, limit) {
+			got = append(got, row.Message.ID)
 		}
+		return strings.Join(got, " ")
 	}
 	t.Run("nulls", func(t *testing.T) {
 		t.Parallel()
@@ -92,9 +82,29 @@ func TestOrder(t *testing.T) {
 		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, seq bigint)`)
 		s.Exec(t, `insert into outbox_messages select i, 't', 'p', null, case when i % 3 = 0 then 100 - i end from generate_series(1, 12) i`)
 		for _, limit := range []int{1, 4, 100} {
-			if got := ids(t, open(t, s, Config{}), limit); got != "1 2 4 5 7 8 10 11 12 9 6 3" {
+			table := open(t, s, Config{})
+			page := tail(t, table, TailQuery{Most: Most{Rows: limit}})
+			var rows []string
+			for range 12 { // as they are relayed
+				for i := range page.Rows {
+					rows = append(rows, page.Rows[i].Message.ID)
+				}
+				if len(rows) >= 12 {
+					break
+				}
+				s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)", rows)
+				page = tail(t, table, TailQuery{After: end(page.Rows), Seen: &page.Visible, Most: Most{Rows: limit}})
+			}
+			if got := strings.Join(rows, " "); got != "12 9 6 3 1 2 4 5 7 8 10 11" {
 				t.Errorf("limit %d: %s", limit, got)
 			}
+			s.Exec(t, "update outbox_messages set relayed_at = null")
+		}
+		table := open(t, s, Config{})
+		hash := tail(t, table, TailQuery{}).Rows[11].Hash
+		if page, err := table.Keys(t.Context(), KeysQuery{Asks: []Ask{{Hash: hash, Limit: 9}}, Most: anyNumber}); err != nil ||
+			idsOf(page.Keys[0].Rows) != "11" || table.Ordinal() {
+			t.Errorf("the row of a key: %v, %v", page.Keys, err)
 		}
 	})
 	t.Run("priority", func(t *testing.T) {
@@ -139,21 +149,18 @@ func TestReadBytes(t *testing.T) {
 	s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload bytea, relayed_at timestamptz)`)
 	s.Exec(t, `insert into outbox_messages select i, 't', convert_to(repeat('x', 10000), 'UTF8') from generate_series(1, 5) i`)
 	table := open(t, s, Config{})
-	page := read(t, table, Query{Bytes: 15000})
-	if len(page.Rows) != 2 || !page.More || len(page.Rows[0].Message.Payload) != 10000 {
-		t.Fatalf("%d rows, more %v", len(page.Rows), page.More)
+	page := tail(t, table, TailQuery{Most: Most{Bytes: 25000}})
+	if len(page.Rows) != 2 || !page.Full || len(page.Rows[0].Message.Payload) != 10000 {
+		t.Fatalf("%d rows, full %v", len(page.Rows), page.Full)
 	}
-	page = read(t, table, Query{After: page.End, Bytes: 1})
+	cursor := end(page.Rows)
+	page = tail(t, table, TailQuery{After: cursor, Most: Most{Bytes: 1}})
 	if len(page.Rows) != 1 || page.Rows[0].Message.ID != "3" {
 		t.Errorf("%d rows", len(page.Rows))
 	}
-	upto := page.End.Ordinal
-	if page = read(t, table, Query{Upto: &upto}); len(page.Rows) != 2 || page.More {
-		t.Errorf("%d rows before the third, more %v", len(page.Rows), page.More)
-	}
-	recent := upto
-	if page = read(t, table, Query{Recent: &recent}); len(page.Rows) != 3 {
-		t.Errorf("%d recent rows, want 3", len(page.Rows))
+	page = tail(t, table, TailQuery{After: cursor, Most: Most{Bytes: 1, First: 1}})
+	if len(page.Rows) != 0 || page.Wants < 10000 {
+		t.Errorf("%d rows, one wants %d bytes", len(page.Rows), page.Wants)
 	}
 }
 
@@ -161,42 +168,24 @@ func TestReadBytes(t *testing.T) {
 func TestShards(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, key text, seq bigint)`)
-	s.Exec(t, `insert into outbox_messages select i, 't', '', null, case when i % 2 = 0 then 'k' || i % 14 end,
-		case when i % 5 > 0 then i end from generate_series(1, 200) i`)
+	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, key text, seq bigint not null)`)
+	s.Exec(t, `insert into outbox_messages select i, 't', '', null, case when i % 2 = 0 then 'k' || i % 14 end, i from generate_series(1, 200) i`)
 	table := open(t, s, Config{Shards: 4})
 	seen, keys := map[string]int{}, map[string]int{}
 	for _, shards := range [][]int{{0, 2}, {1}, {3}} {
-		for page := read(t, table, Query{Shards: shards, Limit: 7}); ; page = read(t, table, Query{Shards: shards, After: page.End, Limit: 7}) {
-			for _, row := range page.Rows {
-				seen[row.Message.ID]++
-				if !slices.Contains(shards, row.Shard) {
-					t.Errorf("row of shard %d in a read of %v", row.Shard, shards)
-				}
-				key, keyed := row.Key()
-				if before, ok := keys[key]; keyed && ok && before != row.Shard {
-					t.Errorf("key %s is in shards %d and %d", key, before, row.Shard)
-				}
-				keys[strings.Clone(key)] = row.Shard
+		for _, row := range scan(t, table, TailQuery{Shards: shards}, 7) {
+			seen[row.Message.ID]++
+			if !slices.Contains(shards, row.Shard) {
+				t.Errorf("row of shard %d in a read of %v", row.Shard, shards)
 			}
-			if !page.More {
-				break
+			key, keyed := row.Key()
+			if before, ok := keys[key]; keyed && ok && before != row.Shard {
+				t.Errorf("key %s is in shards %d and %d", key, before, row.Shard)
 			}
+			keys[strings.Clone(key)] = row.Shard
 		}
 	}
 	if len(seen) != 200 {
 		t.Errorf("%d of 200 rows found", len(seen))
-	}
-	recent := int64(150)
-	if n := len(read(t, table, Query{Recent: &recent, Shards: []int{0, 1, 2, 3}}).Rows); n != 40 {
-		t.Errorf("%d recent rows, want 40", n)
-	}
-}
-
-// A read that ends before the lowest order value reads no row that has one.
-func TestUptoTheLowestOrdinal(t *testing.T) {
-	lowest := int64(math.MinInt64)
-	if upto := (&Query{Upto: &lowest}).upto(); upto > lowest {
-		t.Errorf("the read goes on to %d", upto)
 	}
 }

@@ -3,6 +3,7 @@ package outbox
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"hash/maphash"
 	"math"
 	"strconv"
@@ -12,6 +13,11 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+var (
+	errNullTopic = errors.New("the row has no topic: the topic column is NULL")
+	errNullID    = errors.New("the row has no id: the id column is NULL")
 )
 
 // A Row is one pending row as it was read.
@@ -26,10 +32,7 @@ type Row struct {
 	// means nothing, if that clock has been set back since or the application has written a later time.
 	Retried bool
 	Waited  time.Duration
-	// Beyond says that the row was or may have been written too late for [Query.Within]. A large row then comes with its
-	// position and key, without its contents.
-	Beyond bool
-	// Delayed says that the row has available_at and is read when that time has come ([Query.Due]), by that time and not in
+	// Delayed says that the row has available_at and is read when that time has come ([TailQuery.Due]), by that time and not in
 	// table order. The row keeps no order.
 	Delayed bool
 	// Timed says that the row has available_at, whichever read brings it. It keeps no order, so it is never out of order.
@@ -46,7 +49,6 @@ type Row struct {
 	LeftOut []string
 	Nulls   uint64  // bit i is set when Extra[i] is NULL
 	place   [6]byte // the binary ctid, zero if the table has none that leads to the row
-	cutKey  bool    // the key was too long to be read
 	apart   string  // the identity, if it is not the id
 	content uint64  // a hash of everything of which the message is made, under the table's seed
 	view    *Table  // that has read the row: other destinations' views take other rows and read other columns
@@ -148,7 +150,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	row.apart, row.writer = a.text(values[atIdentity]), writer(values)
 	message := &row.Message
 	message.Topic = a.text(values[atTopic])
-	if row.cutKey = cut(values[atKey], most); !row.cutKey && values[atKey] != nil {
+	if values[atKey] != nil && !cut(values[atKey], most) {
 		message.Key = a.bytes(values[atKey])
 	}
 	defer func() {

@@ -14,33 +14,8 @@ import (
 func (t *Table) prepare(table sql.Table) {
 	m := t.mapping
 	d, c := t.describe(table)
-	all := func(int) string { return "" }
-	t.all, t.some = t.orderedReads(d, all), t.orderedReads(d, t.owned)
-	if m.rank != nil && m.orderIndex {
-		unranked := d.with("position", c.place, "position_parameters", c.places, "ordering", t.unrankedOrdering())
-		t.unranked, t.unrankedSome = t.orderedReads(unranked, all), t.orderedReads(unranked, t.owned)
-	}
-	byID := d.with("due", t.relation.partitionMark()+m.pendingByID()+c.arrived)
-	t.readIDs = byID.with("columns", t.columns(t.limited(3))).text("read_ids.sql")
-	t.readWhole = byID.with("columns", t.columns(t.whole(3))).text("read_ids.sql")
-	keys := 2 // number of parameters
-	if t.Ordinal() {
-		keys++
-	}
-	t.readKeys = d.with("columns", t.columns(t.limited(keys+1))).text("read_keys.sql")
-	if t.Ordinal() && m.rank == nil && m.order.notNull {
-		limits := 4 + strings.Count(c.placesFrom3, ",") // the parameter after the position
-		after := d.with("position_parameters", c.placesFrom3, "columns", t.columns(t.limited(limits)))
-		t.readKeysAfter = after.with("or_null", "", "owned", "").text("read_keys_after.sql")
-		after = after.with("or_null", " or "+m.key+" is null")
-		t.all.keysOrNull = after.with("owned", "").text("read_keys_after.sql")
-		t.some.keysOrNull = after.with("owned", t.owned(limits+1)).text("read_keys_after.sql")
-	}
-	const seen = "pg_current_snapshot()::text, age('3'::xid)::text, (extract(epoch from now()) * 1000000)::bigint::text,"
 	t.limits = sql.Text("limits.sql", nil)
 	t.limitsGeneric = strings.Replace(t.limits, "force_custom_plan", "force_generic_plan", 1)
-	t.limitsSeen = strings.Replace(t.limits, "select", "select "+seen, 1)
-	t.snapshot, t.horizon = sql.Text("snapshot.sql", nil), d.text("horizon.sql")
 	due := d.with("due", c.due)
 	t.drainEnd, t.drainLeft = due.text("drain_end.sql"), due.text("drain_left.sql")
 	t.prepareSettling(d)
@@ -58,12 +33,6 @@ func (t *Table) prepare(table sql.Table) {
 		t.prepareDue(due.with("due", d["due"]), c.filtered)
 	}
 	t.prepareAsks(d.with("arrived_filter", c.arrived))
-	if m.failed != nil {
-		failed := d.with("failed_at", sql.Quote(m.failed.name), "failed_type", orderTypes[m.failed.oid], "failed_now", now(m.failed),
-			"topic", sql.Quote(m.topic.name))
-		t.failedAll = failed.with("owned", "").text("read_failed.sql")
-		t.failedSome = failed.with("owned", t.owned(5)).text("read_failed.sql")
-	}
 }
 
 // prepareSettling renders the statements that write what became of rows.
@@ -115,11 +84,9 @@ func (d description) text(file string) string { return sql.Text(file, d) }
 
 // clauses are parts of the description from which further descriptions are made.
 type clauses struct {
-	filtered      string // the condition for the rows of the destination
-	arrived       string // the condition that a row's time has come, with filtered
-	due           string // the condition for rows that are due: pending and arrived
-	place, places string // the position without the priority, and its parameters
-	placesFrom3   string // the same parameters after one more
+	filtered string // the condition for the rows of the destination
+	arrived  string // the condition that a row's time has come, with filtered
+	due      string // the condition for rows that are due: pending and arrived
 }
 
 var orderTypes = map[uint32]string{
@@ -149,35 +116,14 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	names := description{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
-		"pending": pending, "due": ordered, "scheduled": scheduled, "not_null": "", "failed": "false",
-		"ordering": t.ordering(), "bound": "$4", "from_bound": "true", "relayed_now": now(m.relayed),
+		"pending": pending, "due": ordered, "scheduled": scheduled, "failed": "false",
+		"ordering": t.ordering(), "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
 		"inserted_at": "", "inserted_now": now(m.since()), "writer": m.writer,
 	}
-	names["since"] = "($2::xid is null or age(" + m.writer + ") <= age($2::xid)) and ($3::text is null or pg_current_snapshot()::text <> $3)"
 	names["identity"], names["identity_type"], names["here"] = m.identity("", idType)
 	names["t_identity"], _, names["t_here"] = m.identity("t.", idType)
 	names["here"], names["t_here"] = mark+names["here"], mark+names["t_here"]
-	position, parameters, from3 := []string{names["order"], names["id"]}, []string{"$2", "$3"}, []string{"$3", "$4"}
-	if m.order == m.id {
-		position, parameters, from3 = position[1:], parameters[:1], from3[:1]
-	}
-	place, places, placesFrom3 := strings.Join(position, ", "), strings.Join(parameters, ", "), strings.Join(from3, ", ")
-	if m.rank != nil {
-		position = append([]string{rank(m)}, position...)
-		parameters = append([]string{fmt.Sprintf("$%d::bigint", len(parameters)+2)}, parameters...)
-	}
-	names["position"], names["position_parameters"] = strings.Join(position, ", "), strings.Join(parameters, ", ")
-	if !m.order.notNull {
-		names["not_null"] = " and " + names["order"] + " is not null"
-	}
-	if orderType := orderTypes[m.order.oid]; t.Ordinal() {
-		names["bound"] = "$4::" + orderType
-		names["from_bound"] = "($3::" + orderType + " is null or " + names["order"] + " >= $3)"
-	}
-	if t.Timed() {
-		names["bound"] = "least(" + names["bound"] + ", " + now(m.order) + " - interval '" + lateInterval + "')"
-	}
 	if m.relayed != nil {
 		names["relayed_at"] = sql.Quote(m.relayed.name)
 	}
@@ -199,7 +145,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	if m.relayedFirst {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}
-	return names, clauses{filtered: filtered, arrived: arrived, due: due, place: place, places: places, placesFrom3: placesFrom3}
+	return names, clauses{filtered: filtered, arrived: arrived, due: due}
 }
 
 // now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold UTC,
@@ -243,39 +189,6 @@ const (
 	// Late is lateInterval as a duration.
 	Late = 5 * time.Second
 )
-
-// owned is the condition that a row's shard is in the list that the parameter with the given number holds.
-func (t *Table) owned(parameter int) string {
-	return fmt.Sprintf(" and %s = any ($%d::integer[])", t.mapping.shard(), parameter)
-}
-
-// orderedReads are the statements of the reads in table order.
-type orderedReads struct {
-	first, after, recent, nulls, glance, due string
-	keysOrNull                               string // rows of some keys, and those without one; only if readKeysAfter is set
-}
-
-// orderedReads renders the reads in table order. The parameters are those of each read, then the limits of a row's size, then the
-// shards, for which owned gives the condition.
-func (t *Table) orderedReads(d description, owned func(parameter int) string) orderedReads {
-	text := func(file string, parameters int) string {
-		return d.with("columns", t.columns(t.limited(parameters+1)), "owned", owned(parameters+2)).text(file)
-	}
-	w := orderedReads{first: text("read_first.sql", 3), after: text("read_after.sql", 2+strings.Count(d["position_parameters"], ","))}
-	if t.Ordinal() {
-		w.recent = text("read_recent.sql", 4)
-	}
-	if !t.mapping.order.notNull {
-		w.nulls = text("read_nulls.sql", 2)
-	}
-	glance := d.with("owned", owned(1))
-	w.glance = glance.text("glance.sql")
-	if t.mapping.dueIndex {
-		w.glance = glance.text("glance_due.sql")
-		w.due = text("read_due.sql", 2+strings.Count(d["due_parameters"], "$"))
-	}
-	return w
-}
 
 // columns returns what every read selects, in the order that decode expects, with bounds on its size.
 func (t *Table) columns(b bounds) string {

@@ -48,21 +48,16 @@ type Table struct {
 
 // queries are the statements of one view.
 type queries struct {
-	all, some                                   orderedReads // reads of all shards, and of some
-	unranked, unrankedSome                      orderedReads // reads without priorities; only for tables with priorities and an index
-	failedAll, failedSome                       string
-	readKeys, readKeysAfter, readIDs, readWhole string
-	settle, settleHere, settleFree, unsettled   string
-	marks                                       description // parts of the statements that mark rows, nil if rows are deleted; see [Together]
-	lockFree, lockAll                           string      // find rows to settle: those that are not locked, or none if one is locked
-	refuse, unrefused                           string
-	countPending, countScheduled                string // empty if no index makes it cheap, like the following ones
-	countFailed, oldestPending                  string
-	drainEnd, drainLeft                         string
-	nextDue                                     string // empty if rows with available_at have no read of their own
-	limits, limitsGeneric, limitsSeen           string
-	snapshot, horizon                           string
-	sampleTopics                                string // empty if no index makes it cheap
+	settle, settleHere, settleFree, unsettled string
+	marks                                     description // parts of the statements that mark rows, nil if rows are deleted; see [Together]
+	lockFree, lockAll                         string      // find rows to settle: those that are not locked, or none if one is locked
+	refuse, unrefused                         string
+	countPending, countScheduled              string // empty if no index makes it cheap, like the following ones
+	countFailed, oldestPending                string
+	drainEnd, drainLeft                       string
+	nextDue                                   string // empty if rows with available_at have no read of their own
+	limits, limitsGeneric                     string
+	sampleTopics                              string // empty if no index makes it cheap
 }
 
 // Open looks up the table and the meaning of its columns. A problem is returned as a [*SetupError]. If the problem is in a
@@ -208,18 +203,12 @@ func (t *Table) Lacks() []Lack { return t.lacks }
 // Describe returns the mapping as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }
 
-// Ordinal reports whether order values are numbers or times, so that [Position.Ordinal] is set.
+// Ordinal reports whether order values are numbers or times and never NULL, so that [Position.Ordinal] can be compared. In
+// a table whose order may be NULL, rows without an order value come after all others, and each first page of a tail
+// begins at the very beginning.
 func (t *Table) Ordinal() bool {
-	switch t.mapping.order.oid {
-	case oidInt2, oidInt4, oidInt8, oidTimestamp, oidTimestamptz:
-		return true
-	}
-	return false
+	return orderTypes[t.mapping.order.oid] != "" && t.mapping.order.notNull
 }
-
-// Unique reports whether no two rows have the same order value: because of an index, or since a sequence always generates it. Whoever
-// overrides or resets the sequence may still insert such a row.
-func (t *Table) Unique() bool { return t.mapping.orderUnique }
 
 // Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to time.
 func (t *Table) Timed() bool {
@@ -235,16 +224,6 @@ func (t *Table) Ranked() bool { return t.mapping.rank != nil }
 // Delays reports whether rows that become due later than they are inserted are found by the reads in table order, because there
 // is no index of due times ([Table.ReadsDue]).
 func (t *Table) Delays() bool { return t.mapping.available != nil && !t.mapping.dueIndex }
-
-// OrderIndexed reports whether an index leads to the pending rows in table order, whatever their priority.
-func (t *Table) OrderIndexed() bool { return t.mapping.orderIndex }
-
-// KeyFiltered reports whether the database can leave out the rows of other keys while it goes through the pending rows in table
-// order ([Query.Keys] with After).
-func (t *Table) KeyFiltered() bool { return t.mapping.inOrder && t.readKeysAfter != "" }
-
-// KeyIndexed reports whether an index leads to the pending rows of a key, and a read of some keys can go on after a position.
-func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex && t.readKeysAfter != "" }
 
 // KeepsFailures reports whether a row can be marked as failed.
 func (t *Table) KeepsFailures() bool { return t.mapping.failed != nil }

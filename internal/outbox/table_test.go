@@ -27,27 +27,27 @@ func open(t *testing.T, s *pgtest.Schema, config Config) *Table {
 	return table
 }
 
-// ids are the ids of a page's rows, one after the other.
-func ids(page Page) (ids string) {
-	for _, row := range page.Rows {
-		ids += row.Message.ID
+// scan returns the rows of all pages of a scan, each of so many rows.
+func scan(t *testing.T, table *Table, q TailQuery, rows int) (all []Row) {
+	t.Helper()
+	for q.Most = (Most{Rows: rows}); ; q.After, q.Seen = end(all), nil {
+		page := tail(t, table, q)
+		if all = append(all, page.Rows...); !page.Full {
+			return all
+		}
 	}
-	return ids
 }
 
-func read(t *testing.T, table *Table, q Query) Page {
+// end is the position of the last of some rows.
+func end(rows []Row) Position { return rows[len(rows)-1].Position }
+
+// byID returns the pending rows with these ids.
+func byID(t *testing.T, table *Table, ids ...string) (rows []Row) {
 	t.Helper()
-	if q.Limit == 0 {
-		q.Limit = 1000
-	}
-	if q.Bytes == 0 {
-		q.Bytes = 1 << 30
-	}
-	page, err := table.Read(t.Context(), q)
-	if err != nil {
+	if err := table.readByID(t.Context(), ids, func(r *Row) { rows = append(rows, *r) }); err != nil {
 		t.Fatal(err)
 	}
-	return page
+	return rows
 }
 
 var shapes = map[string]string{"A": pgtest.ShapeA, "B": pgtest.ShapeB, "C": pgtest.ShapeC}
@@ -76,13 +76,7 @@ func TestShapes(t *testing.T) {
 				s.Exec(t, "update outbox_messages set headers = null, attempt = null where topic = 'topic3'")
 			}
 
-			var rows []Row
-			for page := read(t, table, Query{Limit: 10}); ; page = read(t, table, Query{After: page.End, Limit: 10}) {
-				rows = append(rows, page.Rows...)
-				if !page.More {
-					break
-				}
-			}
+			rows := scan(t, table, TailQuery{}, 10)
 			if len(rows) != 25 {
 				t.Fatalf("read %d rows of 25", len(rows))
 			}
@@ -125,7 +119,7 @@ func TestShapes(t *testing.T) {
 			if len(written) != 2 || slices.Contains(written, rows[8].ID()) {
 				t.Errorf("%d refusals were written, want the two whose attempt was as read", len(written))
 			}
-			page := read(t, table, Query{})
+			page := tail(t, table, TailQuery{})
 			if len(page.Rows) != 22 {
 				t.Fatalf("%d rows pending, want 22", len(page.Rows))
 			}
@@ -163,7 +157,7 @@ func TestDelete(t *testing.T) {
 	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text)`)
 	s.Exec(t, `insert into outbox_messages values (1, 't', 'x'), (2, 't', 'y')`)
 	table := open(t, s, Config{Delete: true})
-	page := read(t, table, Query{})
+	page := tail(t, table, TailQuery{})
 	if err := table.Settle(t.Context(), []*Row{&page.Rows[0]}); err != nil {
 		t.Fatal(err)
 	}

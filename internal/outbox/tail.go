@@ -50,7 +50,7 @@ func (t *Table) tailStatement(q *TailQuery) (string, [][]byte) {
 	if t.Delays() {
 		parameters = append(parameters, number(q.Seen.Now.Sub(epoch).Microseconds()))
 	}
-	if q.Low == nil || !t.Ordinal() || !t.mapping.order.notNull || t.mapping.rank != nil || q.Due {
+	if q.Low == nil || !t.Ordinal() || t.mapping.rank != nil || q.Due {
 		return statements[tailSeen], parameters
 	}
 	low := *q.Low

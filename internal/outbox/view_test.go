@@ -28,7 +28,7 @@ func viewOf(t *testing.T, table *Table, v View) *Table {
 	return view
 }
 
-func rowsOf(page Page) (rows []*Row) {
+func rowsOf(page TailPage) (rows []*Row) {
 	for i := range page.Rows {
 		rows = append(rows, &page.Rows[i])
 	}
@@ -52,7 +52,7 @@ func TestColumnsOfItsOwn(t *testing.T) {
 			audit := View{Name: "audit", Columns: columns, Filter: Filter{Topics: []string{"order.*"}}}
 			table := open(t, s, Config{Views: []View{orders, audit}})
 			first, second := viewOf(t, table, orders), viewOf(t, table, audit)
-			all, mine := read(t, first, Query{}), read(t, second, Query{})
+			all, mine := tail(t, first, TailQuery{}), tail(t, second, TailQuery{})
 			if len(all.Rows) != 6 || len(mine.Rows) != 3 {
 				t.Fatalf("%d rows for one, %d for the other", len(all.Rows), len(mine.Rows))
 			}
@@ -87,16 +87,16 @@ func TestColumnsOfItsOwn(t *testing.T) {
 			if got := state(); got != want {
 				t.Errorf("the table holds %s\nwant %s", got, want)
 			}
-			if rest := read(t, second, Query{}); len(rest.Rows) != map[bool]int{true: 0, false: 1}[own] {
+			if rest := tail(t, second, TailQuery{}); len(rest.Rows) != map[bool]int{true: 0, false: 1}[own] {
 				t.Errorf("%d rows are left", len(rest.Rows))
 			}
-			if again := read(t, first, Query{}); len(again.Rows) != 6 || again.Rows[1].Retried {
+			if again := tail(t, first, TailQuery{}); len(again.Rows) != 6 || again.Rows[1].Retried {
 				t.Errorf("the other has %d rows", len(again.Rows))
 			}
 			if err := first.Settle(t.Context(), rowsOf(all)); err != nil { // rows have moved since they were read
 				t.Fatal(err)
 			}
-			if got := read(t, first, Query{}); len(got.Rows) != 0 {
+			if got := tail(t, first, TailQuery{}); len(got.Rows) != 0 {
 				t.Errorf("%d rows are left to the other", len(got.Rows))
 			}
 			if counts, err := second.Count(t.Context()); err != nil || own && *counts.Failed != 1 || !own && counts.Failed != nil ||
@@ -205,7 +205,7 @@ func TestNoColumnsOfTheTable(t *testing.T) {
 	}
 	for _, v := range views {
 		view := viewOf(t, table, v)
-		if err := view.Settle(t.Context(), rowsOf(read(t, view, Query{}))); err != nil {
+		if err := view.Settle(t.Context(), rowsOf(tail(t, view, TailQuery{}))); err != nil {
 			t.Fatal(err)
 		}
 		if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where "+v.Name+" is not null"); n != 5 {

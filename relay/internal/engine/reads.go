@@ -287,7 +287,7 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 	switch {
 	case r.Kind == Keys:
 		s.rests[Keys] = now.Add(max(took, r.gathers()))
-		if !e.Table.HashIndexed() {
+		if !e.Table.KeyIndexed() {
 			s.rests[Keys] = now.Add(max(unindexedShare*took, r.gathers()))
 		}
 		s.wants = r.KeysPage.Wants

@@ -43,7 +43,7 @@ type Table interface {
 	Delays() bool        // rows can become due later than they are written, and are read in table order
 	ReadsDue() bool      // rows with available_at have a read of their own
 	Exact() bool         // Row.Writer is the top-level transaction
-	HashIndexed() bool   // an index leads to the pending rows of a key
+	KeyIndexed() bool    // an index leads to the pending rows of a key
 	KeepsFailures() bool // rows can fail
 	KeepsAttempts() bool // tries are counted
 	KeepsErrors() bool   // the reason of a refusal is written

@@ -99,7 +99,7 @@ func (t *simTable) Ranked() bool        { return false }
 func (t *simTable) Delays() bool        { return false }
 func (t *simTable) ReadsDue() bool      { return t.delays }
 func (t *simTable) Exact() bool         { return t.exact }
-func (t *simTable) HashIndexed() bool   { return !t.slowKeys }
+func (t *simTable) KeyIndexed() bool    { return !t.slowKeys }
 func (t *simTable) KeepsFailures() bool { return true }
 func (t *simTable) KeepsAttempts() bool { return true }
 func (t *simTable) KeepsErrors() bool   { return true }

@@ -39,7 +39,7 @@ func settlerOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := table.Read(t.Context(), outbox.Query{Limit: 10_000, Bytes: 1 << 30})
+	page, err := table.Tail(t.Context(), outbox.TailQuery{Most: outbox.Most{Rows: 10_000, Bytes: 1 << 30}})
 	if err != nil {
 		t.Fatal(err)
 	}
