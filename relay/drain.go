@@ -154,8 +154,8 @@ func (r *Relay) reasons(paused int64) string {
 			reasons = append(reasons, fmt.Sprintf("%s %d", c, counts[c]))
 		}
 	}
-	if s.InFlight > 0 {
-		reasons = append(reasons, fmt.Sprintf("in flight %d", s.InFlight))
+	if n := s.InFlight - s.Stuck; n > 0 { // the stuck rows are counted under mark
+		reasons = append(reasons, fmt.Sprintf("in flight %d", n))
 	}
 	if len(reasons) == 0 {
 		return "not reached yet"

@@ -66,6 +66,9 @@ func TestMarksWithoutEffect(t *testing.T) {
 						s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 20) i`)
 						eventually(t, "more are settled", settled)
 					}
+					if held := allOf(r.config.Destinations).Held[engine.CauseMark]; held != int64(bad) {
+						t.Errorf("%d rows are held for their mark, want %d", held, bad)
+					}
 					if got := len(b.All()); got != rows+60 {
 						t.Errorf("%d deliveries of %d rows", got, rows+60)
 					}

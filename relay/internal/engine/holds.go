@@ -21,11 +21,12 @@ const (
 	CauseFailed       Cause = "failed"        // would have failed, but the table cannot record it
 	CauseBehindFailed Cause = "behind_failed" // waits for a failed row of the same key to be retried or discarded
 	CausePaused       Cause = "paused"        // due while the destination is paused
+	CauseMark         Cause = "mark"          // published or refused, and the database does not take the outcome
 	causeOrder        Cause = "order"         // goes on as soon as the rows of its key have been read
 )
 
 // Causes are all causes.
-var Causes = []Cause{CauseRetry, CauseTopology, CauseUnavailable, CauseFailed, causeOrder, CauseBehindFailed, CausePaused}
+var Causes = []Cause{CauseRetry, CauseTopology, CauseUnavailable, CauseFailed, causeOrder, CauseBehindFailed, CauseMark, CausePaused}
 
 // A hold is a circuit breaker for something at the broker that is in trouble. Keys whose first row meets it wait. One
 // of them tries it now and then, with growing pauses.

@@ -37,7 +37,8 @@ func (e *Engine) Snapshot() Snapshot {
 // report.
 func (e *Engine) Report(last bool, now time.Time) { e.holds.log.Flush(last, now) }
 
-// heldRows counts the rows that are known to wait, by reason: one for each key.
+// heldRows counts the rows that are known to wait, by reason: one for each key, and each row whose outcome cannot be
+// written.
 func (e *Engine) heldRows() map[Cause]int64 {
 	counts := map[Cause]int64{}
 	for c, n := range maps.All(e.held) {
@@ -47,6 +48,7 @@ func (e *Engine) heldRows() map[Cause]int64 {
 		counts[e.outage.cause] += int64(e.queued)
 	}
 	counts[CauseBehindFailed] += int64(len(e.blocked.by))
+	counts[CauseMark] += int64(e.stuck())
 	return counts
 }
 
