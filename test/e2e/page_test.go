@@ -278,7 +278,7 @@ func TestPageSizes(t *testing.T) {
 		{0, "not everything is known", ""},
 		{1, "rows cannot be marked", ""},
 		{5, "down: audit", "audit"},
-		{12, "down: audit, search-index", "audit"},
+		{12, "down: audit", "audit"},
 		{13, "no replica relays reports", "audit"},
 	} {
 		t.Run(fmt.Sprint(c.destinations), func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestPageSizes(t *testing.T) {
 					if got := evaluate[string](b, `document.getElementById("state").textContent`); got != c.state {
 						t.Errorf("%s: the state is %q", name, got)
 					}
-					if got := evaluate[string](b, `(document.querySelector(".overview tbody th") || {}).textContent || ""`); got != c.first {
+					if got := evaluate[string](b, `(document.querySelector(".overview tbody a") || {}).textContent || ""`); got != c.first {
 						t.Errorf("%s: the first destination is %q", name, got)
 					}
 					if c.first != "" && !evaluate[bool](b,
@@ -311,6 +311,33 @@ func TestPageSizes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPageBestEffort marks the best-effort destinations, in the overview and on their cards. Such a destination is a warning when
+// its broker is away, and comes after those that the relay needs.
+func TestPageBestEffort(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	b.open(serveReport(t, func() operate.Report {
+		r := troubled(time.Now(), 12)
+		calm, notice := r.Destinations[4], r.Destinations[8]
+		r.Destinations = []operate.Destination{calm, notice}
+		r.Untaken, r.Ownership.Groups = nil, []operate.Group{}
+		return r
+	}))
+	const states = `[...document.querySelectorAll(".overview tbody tr")].map(r => r.innerText.replace(/\s+/g, " ").slice(0, 30))`
+	if got := evaluate[[]string](b, states); len(got) != 2 || !strings.HasPrefix(got[0], "search-index best effort down") ||
+		!strings.HasPrefix(got[1], "dead-letters up") {
+		t.Errorf("the overview is %q", got)
+	}
+	if got := evaluate[string](b, `document.querySelector("#destination-search-index h2").textContent`); !strings.Contains(got, "best effort") {
+		t.Errorf("the card's heading is %q", got)
+	}
+	if got := evaluate[string](b, `document.getElementById("state").textContent + "/" + document.getElementById("state").className`); got !=
+		"down: search-index/state warn" {
+		t.Errorf("the state is %q", got)
+	}
+	b.check("best effort")
 }
 
 // outside lists texts that reach beyond their card, or beyond a part that scrolls and should not need to.
@@ -467,6 +494,7 @@ func troubled(now time.Time, destinations int) operate.Report {
 	}
 	if destinations > 8 {
 		all[8] = down("search-index", "no broker answers")
+		all[8].BestEffort = true
 		r.Untaken = &operate.Backlog{
 			Due: n(3), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{}, OldestAgeSeconds: age(7000),
 			Topics: []operate.Topic{{Topic: "refund.created", Due: 3, OldestAgeSeconds: age(7000)}},
