@@ -20,7 +20,7 @@ func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Con
 		SettingName: names, Logger: logger,
 		TLS: secure,
 	}
-	if o := config.OAuth(d.AMQPOAuth); o.IsSet() {
+	if o := d.AMQPOAuth; o.IsSet() {
 		c.Tokens = newTokens(o, "OUTBOX_AMQP_OAUTH_", d.TLS, logger)
 	}
 	if strings.ContainsAny(c.Exchange, "{}") { // a template, which the relay fills in

@@ -40,6 +40,7 @@ var settingKeys = map[string]string{
 	// relay.Destination
 	"BlockFailed":     "ON_FAILED=block",
 	"FailedOf":        "FAILED_OF",
+	"Optional":        "REQUIRED=false",
 	"MaxAge":          "MAX_AGE",
 	"TimeColumn":      "KAFKA_TIMESTAMP",
 	"PayloadEncoding": "PAYLOAD_ENCODING",
@@ -94,11 +95,11 @@ func settingNames(c *config.Config, d *config.Destination) setting.Names {
 func credentialKeys(d *config.Destination, field string) string {
 	switch {
 	case field == "SASL.Credentials" && d.Kafka.SASLMechanism == config.MechanismOAuth:
-		return tokenKeys("KAFKA", config.OAuth(d.Kafka.OAuth))
+		return tokenKeys("KAFKA", d.Kafka.OAuth)
 	case field == "SASL.Credentials" && d.Kafka.SASLMechanism == config.MechanismIAM:
 		return "KAFKA_SASL_MECHANISM"
 	case field == "Tokens":
-		return tokenKeys("AMQP", config.OAuth(d.AMQPOAuth))
+		return tokenKeys("AMQP", d.AMQPOAuth)
 	case field == "Auth" && d.NATS.Creds.IsSet():
 		return "NATS_CREDS"
 	case field == "Auth" && d.NATS.Nkey.IsSet():

@@ -43,7 +43,7 @@ func readable(d config.Destination) bool {
 	case publisher.ProtocolNATS:
 		return d.Broker.HasUser || d.NATS.Token.IsSet()
 	default:
-		return d.Broker.HasUser || config.OAuth(d.AMQPOAuth).IsSet()
+		return d.Broker.HasUser || d.AMQPOAuth.IsSet()
 	}
 }
 

@@ -26,26 +26,20 @@ type Broker struct {
 // schemeStdout is the scheme of the URL stdout: which writes JSON lines.
 const schemeStdout = "stdout"
 
-// schemeWebSocket is the scheme of NATS through WebSocket without TLS.
-const schemeWebSocket = "ws"
-
 // WebSocket reports whether a NATS server is reached through its WebSocket listener.
-func (b Broker) WebSocket() bool {
-	return b.Scheme == schemeWebSocket || b.Scheme == secureSchemes[schemeWebSocket]
-}
+func (b Broker) WebSocket() bool { return b.Scheme == "ws" || b.Scheme == "wss" }
 
 // secureSchemes maps schemes without TLS to their counterparts with TLS.
-var secureSchemes = map[string]string{"kafka": "kafka+tls", "nats": "nats+tls", "amqp": "amqps", schemeWebSocket: "wss"}
+var secureSchemes = map[string]string{"kafka": "kafka+tls", "nats": "nats+tls", "amqp": "amqps", "ws": "wss"}
 
-var brokerSchemes = map[string]Broker{
-	"kafka": {Protocol: publisher.ProtocolKafka}, "kafka+tls": {Protocol: publisher.ProtocolKafka, TLS: true},
-	"nats": {Protocol: publisher.ProtocolNATS}, "nats+tls": {Protocol: publisher.ProtocolNATS, TLS: true},
-	"amqp": {Protocol: publisher.ProtocolAMQP}, "amqps": {Protocol: publisher.ProtocolAMQP, TLS: true},
-	schemeWebSocket: {Protocol: publisher.ProtocolNATS}, "wss": {Protocol: publisher.ProtocolNATS, TLS: true},
+var brokerSchemes = map[string]publisher.Protocol{
+	"kafka": publisher.ProtocolKafka, "kafka+tls": publisher.ProtocolKafka,
+	"nats": publisher.ProtocolNATS, "nats+tls": publisher.ProtocolNATS, "ws": publisher.ProtocolNATS, "wss": publisher.ProtocolNATS,
+	"amqp": publisher.ProtocolAMQP, "amqps": publisher.ProtocolAMQP,
 }
 
-const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or " +
-	"amqps), ws:// or wss:// for NATS over WebSocket, or stdout: to try it out"
+const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS " +
+	"kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS over WebSocket, or stdout: to try it out"
 
 // parseBroker parses a publish URL. If it has one of the further schemes, only the scheme is read. Errors continue the sentence
 // that begins with the variable's name, and contain no secret.
@@ -62,13 +56,14 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	} else if err != nil {
 		return Broker{}, err
 	}
-	b, known := brokerSchemes[u.scheme]
-	b.Scheme = u.scheme
+	protocol, known := brokerSchemes[u.scheme]
+	b := Broker{Protocol: protocol, Scheme: u.scheme, TLS: known && secureSchemes[u.scheme] == ""}
 	switch {
 	case !known:
 		return b, fmt.Errorf("has the unknown scheme %q; %s", u.scheme, brokerForms)
 	case b.Protocol == publisher.ProtocolKafka && u.user != nil:
-		return b, errors.New("contains a user, which Kafka URLs do not support; set OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD instead")
+		return b, errors.New("contains a user, which Kafka URLs do not support; set OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and " +
+			"_PASSWORD instead")
 	case b.Protocol != publisher.ProtocolAMQP && !b.WebSocket() && strings.Trim(u.path, "/") != "":
 		return b, errors.New("has a path, which only AMQP URLs support (the vhost); set the topic with OUTBOX_TOPIC")
 	case b.Protocol != publisher.ProtocolAMQP && u.query != "":

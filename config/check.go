@@ -15,73 +15,76 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// requireDatabase records a problem if the database's URL is missing.
-func requireDatabase(_ *Config, global *scope, _ []*scope) {
-	if o := global.origins["DATABASE_URL"]; !o.given {
-		global.loader.add(Problem{
+// require records a problem for each missing URL that a command needs.
+func (l *loader) require(needs need, c *Config, global *scope, scopes []*scope) {
+	if o := global.origins["DATABASE_URL"]; needs&needDatabase != 0 && !o.given {
+		l.add(Problem{
 			Variable: o.variable,
 			Text: "is required; set it to a PostgreSQL URL such as postgres://user:password@host:5432/database, or set " +
 				o.variable + fileSuffix + " to the path of a file that contains it",
 		})
 	}
-}
-
-// requireBrokers records a problem for each missing broker URL.
-func requireBrokers(cfg *Config, _ *scope, scopes []*scope) {
 	for i, s := range scopes {
 		o := s.origins["PUBLISH_URL"]
-		if o.given || cfg.Destinations[i].PublishURL.IsSet() {
+		if needs&needBrokers == 0 || o.given || c.Destinations[i].PublishURL.IsSet() {
 			continue
 		}
-		text := "is required; " + brokerForms
+		others := ""
 		if s.name != "" {
-			text = "is required, or OUTBOX_PUBLISH_URL for all destinations; " + brokerForms
+			others = ", or OUTBOX_PUBLISH_URL for all destinations"
 		}
-		s.loader.add(Problem{Variable: o.variable, Text: text})
+		l.add(Problem{Variable: o.variable, Text: "is required" + others + "; " + brokerForms})
 	}
 }
 
 // checkConfig checks what the tags cannot express about the relay's own settings.
-func checkConfig(cfg *Config, s *scope) {
-	checkDatabase(s, "DATABASE_URL", cfg.Database.URL)
-	checkDatabase(s, "DATABASE_DIRECT_URL", cfg.Database.DirectURL)
-	if _, err := sql.ParseTable(cfg.Table.Name); err != nil {
-		s.bad("TABLE", "is not a table name; write table or schema.table, with double quotes around a name that contains a dot")
+func checkConfig(c *Config, s *scope) {
+	for _, key := range []string{"DATABASE_URL", "DATABASE_DIRECT_URL"} {
+		if text := s.origins[key].text; text != "" {
+			s.badErr(key, CheckDatabase(text))
+		}
 	}
-	checkColumns(cfg, s)
+	_, err := sql.ParseTable(c.Table.Name)
+	s.badIf(err != nil, "TABLE", "is not a table name; write table or schema.table, with double quotes around a name that "+
+		"contains a dot")
+	checkColumns(c, s)
 	const longest = 63 // PostgreSQL's NAMEDATALEN - 1
-	if len(cfg.ListenChannel) > longest {
-		s.bad("LISTEN_CHANNEL", "is too long; the name of a channel has at most %d bytes", longest)
+	s.badIf(len(c.ListenChannel) > longest, "LISTEN_CHANNEL", "is too long; the name of a channel has at most %d bytes", longest)
+	s.checkAddr("HTTP_ADDR", c.HTTPAddr)
+	s.checkAddr("METRICS_ADDR", c.MetricsAddr)
+	s.checkAddr("PPROF_ADDR", c.PprofAddr)
+	if host, _, err := net.SplitHostPort(c.PprofAddr); err == nil {
+		ip := net.ParseIP(host)
+		s.badIf(ip == nil || !ip.IsLoopback(), "PPROF_ADDR", "must be a loopback address, because profiles show the content of "+
+			"memory; write 127.0.0.1:6060 or [::1]:6060")
 	}
-	checkAddr(s, "HTTP_ADDR", cfg.HTTPAddr)
-	checkAddr(s, "METRICS_ADDR", cfg.MetricsAddr)
-	checkPprof(s, cfg.PprofAddr)
-	if strings.Contains(cfg.HTTPConfig, "\n") {
-		s.loader.add(Problem{Variable: s.origins["HTTP_CONFIG"].variable, // the value may contain passwords
-			Text: "is not the path of a file; set the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without " + fileSuffix})
+	if strings.Contains(c.HTTPConfig, "\n") {
+		s.loader.add(Problem{ // without the value, which may contain passwords
+			Variable: s.origins["HTTP_CONFIG"].variable,
+			Text: "is not the path of a file; set the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without " +
+				fileSuffix,
+		})
 	}
 }
 
 // checkColumns refuses two meanings for one column that the relay writes.
-func checkColumns(cfg *Config, s *scope) {
-	table := cfg.Table
-	if table.Columns["key"] != "" && table.Key != "" {
-		s.bad("COLUMNS", "maps key, which contradicts %s; remove one of them", s.origins["KEY"].variable)
-	}
+func checkColumns(c *Config, s *scope) {
+	table := c.Table
+	s.badIf(table.Columns["key"] != "" && table.Key != "", "COLUMNS",
+		"maps key, which contradicts %s; remove one of them", s.origins["KEY"].variable)
 	for i, ours := range ourColumns {
 		for _, other := range ourColumns[:i] {
 			configured := table.Columns[ours] != "" || table.Columns[other] != ""
 			written := slices.Contains(writtenColumns, ours) || slices.Contains(writtenColumns, other)
-			if configured && written && table.Column(ours) == table.Column(other) {
-				s.bad("COLUMNS", "uses the column %s for both %s and %s; each column that the relay writes must be a separate one",
-					table.Column(ours), other, ours)
-			}
+			s.badIf(configured && written && table.Column(ours) == table.Column(other), "COLUMNS",
+				"uses the column %s for both %s and %s; each column that the relay writes must be a separate one",
+				table.Column(ours), other, ours)
 		}
 	}
 }
 
 // checkAddr checks an address to listen on. An empty address means no listener.
-func checkAddr(s *scope, key, addr string) {
+func (s *scope) checkAddr(key, addr string) {
 	if addr == "" {
 		return
 	}
@@ -90,30 +93,8 @@ func checkAddr(s *scope, key, addr string) {
 		s.bad(key, "is not an address; write host:port, or :9630 for all interfaces")
 		return
 	}
-	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		s.bad(key, "has a port that is not a number from 0 to 65535")
-	}
-}
-
-// checkPprof refuses an address that other hosts could reach.
-func checkPprof(s *scope, addr string) {
-	checkAddr(s, "PPROF_ADDR", addr)
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return
-	}
-	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		s.bad("PPROF_ADDR", "must be a loopback address, because profiles show the content of memory; write 127.0.0.1:6060 or [::1]:6060")
-	}
-}
-
-func checkDatabase(s *scope, key string, secret Secret) {
-	if !secret.IsSet() {
-		return
-	}
-	if err := CheckDatabase(secret.value); err != nil {
-		s.bad(key, "%s", err)
-	}
+	n, err := strconv.Atoi(port)
+	s.badIf(err != nil || n < 0 || n > 65535, key, "has a port that is not a number from 0 to 65535")
 }
 
 const databaseForms = "write postgres://user:password@host:5432/database or host=… user=… dbname=…"
@@ -123,11 +104,11 @@ func foreignForm(text string) string {
 	lower := strings.ToLower(text)
 	name, rest, _ := strings.Cut(lower, "=")
 	value, _, listed := strings.Cut(rest, ";")
+	names := []string{"host", "server", "data source", "port", "database", "username", "user id"}
 	switch {
 	case strings.HasPrefix(lower, "jdbc:"):
 		return "JDBC"
-	case listed && !strings.Contains(value, " ") &&
-		slices.Contains([]string{"host", "server", "data source", "port", "database", "username", "user id"}, name):
+	case listed && !strings.Contains(value, " ") && slices.Contains(names, name):
 		return "ADO.NET"
 	}
 	return ""
@@ -140,13 +121,11 @@ func CheckDatabase(text string) error {
 	}
 	if isDatabaseURL(text) {
 		u, err := splitURL(text)
+		if err == nil && u.hosts != "" { // otherwise the environment or a parameter gives it
+			err = checkHosts(u.hosts)
+		}
 		if err != nil {
 			return err
-		}
-		if u.hosts != "" { // otherwise the environment or a parameter gives it
-			if err := checkHosts(u.hosts); err != nil {
-				return err
-			}
 		}
 	} else if foreign := foreignForm(text); foreign != "" {
 		return errors.New("is in the form of " + foreign + ", which the relay does not read; " + databaseForms)
@@ -156,13 +135,13 @@ func CheckDatabase(text string) error {
 	parsed, err := pgconn.ParseConfig(text)
 	if err == nil {
 		if unknown := pgsession.Unknown(parsed.RuntimeParams); len(unknown) > 0 {
-			return fmt.Errorf("has parameters that PostgreSQL does not know: %s; leave out what is meant for the driver of another program, and "+
-				"correct misspelt names", strings.Join(unknown, ", "))
+			return fmt.Errorf("has parameters that PostgreSQL does not know: %s; leave out what is meant for the driver of "+
+				"another program, and correct misspelt names", strings.Join(unknown, ", "))
 		}
 		return nil
 	}
-	// pgx does not mask passwords reliably in its own text. The error that it wraps is about one parameter or a file, except
-	// for net/url's error, which contains the whole text.
+	// pgx does not mask passwords reliably in its own text. The error that it wraps is about one parameter or a file,
+	// except for net/url's error, which contains the whole text.
 	cause := errors.Unwrap(err)
 	if _, whole := errors.AsType[*url.Error](err); whole || cause == nil {
 		return errors.New("cannot be used; check its parameters and the PG* variables")

@@ -1,7 +1,7 @@
 // Package config reads the relay's settings from the process environment and checks all of them before anything is started.
 //
 // The struct tags of [Config] and [Destination] describe the settings: the variable (without the prefix OUTBOX_), the default
-// and the bounds. The meaning of each is in descriptions.go. The checks, the help text, the table in docs/settings.md and the
+// and the bounds. The meaning of each is in settings.txt. The checks, the help text, the table in docs/settings.md and the
 // config command are all derived from them.
 package config
 
@@ -50,12 +50,6 @@ type Config struct {
 	variables variables
 }
 
-// defaultIdlePause is the value of [Config.IdlePause] if the poll interval is not given.
-const defaultIdlePause = time.Second
-
-// defaultMaxRowBytes is the least value of [Config.MaxRowBytes] if it is not given.
-const defaultMaxRowBytes = 64 << 20
-
 // Values of [Config.Settle].
 const (
 	settleMark   = "mark"
@@ -79,9 +73,6 @@ type Table struct {
 	Columns map[string]string `envconfig:"COLUMNS"`
 	Key     KeySource         `envconfig:"KEY" unset:"the column key, if there is one"`
 }
-
-// headerPrefix is the prefix of the relay's name for a column that is sent as a header.
-const headerPrefix = "header."
 
 // Column returns the table's name for a column by the relay's name, whether or not the table has it.
 func (t Table) Column(ours string) string {
@@ -111,14 +102,14 @@ type Destination struct {
 	Topic      string `envconfig:"TOPIC" default:"{topic}"`
 	Profile    string `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro"`
 	// CloudEventsSource is empty unless the profile is cloudevents and the setting was given.
-	CloudEventsSource  string `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE"`
-	DebeziumTombstones bool   `envconfig:"DEBEZIUM_TOMBSTONES" default:"false"`
-	PayloadEncoding    string `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex"`
-	AMQPExchange       string `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp"`
-	AMQPMechanism      string `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or that of the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
-	AMQPHeaderTypes    string `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json"`
-	AMQPMandatory      bool   `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
-	AMQPOAuth          AMQPOAuth
+	CloudEventsSource  string        `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE"`
+	DebeziumTombstones bool          `envconfig:"DEBEZIUM_TOMBSTONES" default:"false"`
+	PayloadEncoding    string        `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex"`
+	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp"`
+	AMQPMechanism      string        `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or that of the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
+	AMQPHeaderTypes    string        `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json"`
+	AMQPMandatory      bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
+	AMQPOAuth          OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth"`
 	AMQPManagement     Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp"`
 	MaxAttempts        int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
 	BackoffMin         time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
@@ -175,45 +166,25 @@ type Kafka struct {
 
 	Username  Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka"`
 	Password  Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka"`
-	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka"`
-	OAuth     KafkaOAuth
+	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka" mechanism:"AWS_MSK_IAM"`
+	OAuth     OAuth  `prefix:"KAFKA_OAUTH_" scheme:"kafka" group:"kafka-oauth" mechanism:"OAUTHBEARER"`
 	// OAuthExtensions are extensions of the mechanism, not of the token.
-	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka"`
+	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" mechanism:"OAUTHBEARER"`
 }
 
-// An OAuth says where the tokens for a login come from: they are given, or requested with client credentials, whose secret may
-// be an assertion. Each broker has its own settings for it, in a struct with the same fields.
+// An OAuth says where the tokens for a login come from: they are given, or requested with client credentials, whose
+// secret may be an assertion. On Kafka the mechanism is OAUTHBEARER; on RabbitMQ the token replaces the password.
 type OAuth struct {
-	Token           Secret
-	TokenURL        Secret
-	ClientID        Secret
-	ClientSecret    Secret
-	ClientAssertion Secret
-	Scope           string
+	Token           Secret `envconfig:"TOKEN" secret:"true"`
+	TokenURL        Secret `envconfig:"TOKEN_URL" unset:"none" secret:"broker"`
+	ClientID        Secret `envconfig:"CLIENT_ID" secret:"true"`
+	ClientSecret    Secret `envconfig:"CLIENT_SECRET" secret:"true"`
+	ClientAssertion Secret `envconfig:"CLIENT_ASSERTION" secret:"true"`
+	Scope           string `envconfig:"SCOPE" unset:"none"`
 }
 
 // IsSet reports whether there is a source of tokens.
 func (o OAuth) IsSet() bool { return o.Token.IsSet() || o.TokenURL.IsSet() }
-
-// KafkaOAuth is [OAuth] for OAUTHBEARER.
-type KafkaOAuth struct {
-	Token           Secret `envconfig:"KAFKA_OAUTH_TOKEN" secret:"true" scheme:"kafka" group:"kafka-oauth"`
-	TokenURL        Secret `envconfig:"KAFKA_OAUTH_TOKEN_URL" unset:"none" secret:"broker" scheme:"kafka" group:"kafka-oauth"`
-	ClientID        Secret `envconfig:"KAFKA_OAUTH_CLIENT_ID" secret:"true" scheme:"kafka" group:"kafka-oauth"`
-	ClientSecret    Secret `envconfig:"KAFKA_OAUTH_CLIENT_SECRET" secret:"true" scheme:"kafka" group:"kafka-oauth"`
-	ClientAssertion Secret `envconfig:"KAFKA_OAUTH_CLIENT_ASSERTION" secret:"true" scheme:"kafka" group:"kafka-oauth"`
-	Scope           string `envconfig:"KAFKA_OAUTH_SCOPE" unset:"none" scheme:"kafka" group:"kafka-oauth"`
-}
-
-// AMQPOAuth is [OAuth] for RabbitMQ, where the token replaces the password.
-type AMQPOAuth struct {
-	Token           Secret `envconfig:"AMQP_OAUTH_TOKEN" secret:"true" scheme:"amqp" group:"amqp-oauth"`
-	TokenURL        Secret `envconfig:"AMQP_OAUTH_TOKEN_URL" unset:"none" secret:"broker" scheme:"amqp" group:"amqp-oauth"`
-	ClientID        Secret `envconfig:"AMQP_OAUTH_CLIENT_ID" secret:"true" scheme:"amqp" group:"amqp-oauth"`
-	ClientSecret    Secret `envconfig:"AMQP_OAUTH_CLIENT_SECRET" secret:"true" scheme:"amqp" group:"amqp-oauth"`
-	ClientAssertion Secret `envconfig:"AMQP_OAUTH_CLIENT_ASSERTION" secret:"true" scheme:"amqp" group:"amqp-oauth"`
-	Scope           string `envconfig:"AMQP_OAUTH_SCOPE" unset:"none" scheme:"amqp" group:"amqp-oauth"`
-}
 
 // TimestampColumn returns the column that gives records their time, "" for none.
 func (k Kafka) TimestampColumn() string {

@@ -18,6 +18,15 @@ import (
 // minimal is a valid environment with the fewest settings.
 var minimal = []string{"OUTBOX_DATABASE_URL=postgres://app:pw@db:5432/shop", "OUTBOX_PUBLISH_URL=kafka://k1:9092,k2:9092", "PATH=/bin"}
 
+// parse loads an environment given as NAME=value strings.
+func parse(environ []string, connects bool) (*Config, error) {
+	needs := need(0)
+	if connects {
+		needs = needDatabase | needBrokers
+	}
+	return newLoader(environ, nil).config(needs)
+}
+
 func load(t *testing.T, more ...string) *Config {
 	t.Helper()
 	cfg, err := parse(append(more, minimal...), true)
@@ -264,16 +273,18 @@ func TestLoadReadsTheProcess(t *testing.T) {
 	}
 }
 
-// Each setting has a description, and each description a setting.
-func TestDescriptions(t *testing.T) {
+// Each setting has a text in settings.txt, and each text a setting.
+func TestMeanings(t *testing.T) {
 	t.Parallel()
+	_, texts := readMeanings()
 	for _, setting := range Settings() {
-		if setting.Description == "" {
-			t.Errorf("%s has no description", setting.Name)
+		if texts[setting.Name].Description == "" {
+			t.Errorf("%s is not described", setting.Name)
 		}
+		delete(texts, setting.Name)
 	}
-	if settings := len(Settings()); len(descriptions) != settings {
-		t.Errorf("%d descriptions for %d settings", len(descriptions), settings)
+	for name := range texts {
+		t.Errorf("%s is described, and does not exist", name)
 	}
 }
 

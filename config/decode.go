@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,17 +14,29 @@ import (
 	"github.com/kelseyhightower/envconfig"
 )
 
-// decode converts a setting's text into a field and checks its bounds. The error's text continues the sentence that begins with
-// the variable's name, and does not contain the value.
+// forms are the types with which envconfig reads the text of settings of another type. Its own parser takes the number
+// 010 for eight, does not know days in durations, and keeps blanks in lists.
+var forms = map[reflect.Type]reflect.Type{
+	reflect.TypeFor[int]():               reflect.TypeFor[count](),
+	reflect.TypeFor[bool]():              reflect.TypeFor[truth](),
+	reflect.TypeFor[int64]():             reflect.TypeFor[size](),
+	reflect.TypeFor[time.Duration]():     reflect.TypeFor[Duration](),
+	reflect.TypeFor[[]string]():          reflect.TypeFor[list](),
+	reflect.TypeFor[map[string]string](): reflect.TypeFor[columns](),
+	reflect.TypeFor[slog.Level]():        reflect.TypeFor[level](),
+}
+
+// decode converts a setting's text into a field and checks its bounds. The error's text continues the sentence that
+// begins with the variable's name, and does not contain the value.
 //
-// envconfig stops at the first error, prints the value, takes an empty variable for a value and does not read files. So it gets
-// one field at a time, with the text that was found as the field's default, under a name that no variable can have.
+// envconfig reads a whole struct from the process environment, where it stops at the first error, prints the value,
+// takes an empty variable for a value, and falls back to the variable without the prefix (TABLE, TOPIC). So it gets one
+// field at a time, with the text that was found as the field's default, under a name that no variable can have.
 func decode(text string, setting Setting, into reflect.Value) error {
-	one := reflect.New(reflect.StructOf([]reflect.StructField{{
-		Name: "Value",
-		Type: textForm(into.Type()),
-		Tag:  reflect.StructTag(`envconfig:"=" default:` + strconv.Quote(text)),
-	}}))
+	form := cmp.Or(forms[into.Type()], into.Type())
+	one := reflect.New(reflect.StructOf([]reflect.StructField{
+		{Name: "Value", Type: form, Tag: reflect.StructTag(`envconfig:"=" default:` + strconv.Quote(text))},
+	}))
 	if err := envconfig.Process("", one.Interface()); err != nil {
 		if parse, ok := errors.AsType[*envconfig.ParseError](err); ok {
 			return parse.Err // the outer error's text would print the value
@@ -40,31 +53,6 @@ func decode(text string, setting Setting, into reflect.Value) error {
 	return nil
 }
 
-// textForm returns the type that reads the text for a field of type t. envconfig's own parser takes the number 010 for eight,
-// does not know days in durations, and keeps blanks in lists.
-func textForm(t reflect.Type) reflect.Type {
-	switch t {
-	case reflect.TypeFor[int]():
-		return reflect.TypeFor[count]()
-	case reflect.TypeFor[bool]():
-		return reflect.TypeFor[truth]()
-	case reflect.TypeFor[int64]():
-		return reflect.TypeFor[size]()
-	case reflect.TypeFor[time.Duration]():
-		return reflect.TypeFor[Duration]()
-	case reflect.TypeFor[[]string]():
-		return reflect.TypeFor[list]()
-	case reflect.TypeFor[StateColumns]():
-		return t
-	case reflect.TypeFor[map[string]string]():
-		return reflect.TypeFor[columns]()
-	case reflect.TypeFor[slog.Level]():
-		return reflect.TypeFor[level]()
-	default:
-		return t
-	}
-}
-
 // checkBounds compares a value with the tags min, max and oneof.
 func (s Setting) checkBounds(text string, value reflect.Value) error {
 	if len(s.oneOf) > 0 && !slices.Contains(s.oneOf, text) {
@@ -72,11 +60,8 @@ func (s Setting) checkBounds(text string, value reflect.Value) error {
 	}
 	for _, bound := range []struct {
 		text, problem string
-		beyond        func(value, bound int64) bool
-	}{
-		{s.min, "must be at least ", func(v, b int64) bool { return v < b }},
-		{s.max, "must be at most ", func(v, b int64) bool { return v > b }},
-	} {
+		beyond        int
+	}{{s.min, "must be at least ", -1}, {s.max, "must be at most ", 1}} {
 		if bound.text == "" {
 			continue
 		}
@@ -84,7 +69,7 @@ func (s Setting) checkBounds(text string, value reflect.Value) error {
 		if err := decode(bound.text, Setting{}, limit); err != nil {
 			return fmt.Errorf("has a bound that cannot be read: %w", err)
 		}
-		if bound.beyond(value.Int(), limit.Int()) {
+		if cmp.Compare(value.Int(), limit.Int()) == bound.beyond {
 			return errors.New(bound.problem + bound.text)
 		}
 	}

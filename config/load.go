@@ -4,100 +4,58 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 )
 
-// Load reads the process environment for a command that connects to the database and the brokers. The error is an [*Error],
-// which lists every problem. schemes are schemes of publish URLs in addition to the relay's own.
+// A need is a part of the configuration that a command may require.
+type need int
+
+const (
+	needDatabase need = 1 << iota
+	needBrokers
+)
+
+// Load reads the process environment for a command that connects to the database and the brokers. The error is an
+// [*Error], which lists every problem. schemes are schemes of publish URLs in addition to the relay's own.
 func Load(schemes ...string) (*Config, error) {
-	return parseFor(os.Environ(), schemes, requireDatabase, requireBrokers)
+	return newLoader(os.Environ(), schemes).config(needDatabase | needBrokers)
 }
 
 // LoadOffline is Load for a command that needs no connection: the URLs may be missing.
-func LoadOffline(schemes ...string) (*Config, error) { return parseFor(os.Environ(), schemes) }
+func LoadOffline(schemes ...string) (*Config, error) {
+	return newLoader(os.Environ(), schemes).config(0)
+}
 
 // LoadDatabase is Load for a command that connects to the database only: the URLs of brokers may be missing.
 func LoadDatabase(schemes ...string) (*Config, error) {
-	return parseFor(os.Environ(), schemes, requireDatabase)
+	return newLoader(os.Environ(), schemes).config(needDatabase)
 }
 
-// LoadHTTP reads only OUTBOX_HTTP_ADDR and OUTBOX_HTTP_CONFIG, so that a health check does not depend on settings that it does
-// not use.
+// LoadHTTP reads only OUTBOX_HTTP_ADDR and OUTBOX_HTTP_CONFIG, so that a health check does not depend on settings that
+// it does not use.
 func LoadHTTP() (addr, path string, err error) {
-	l := newLoader(os.Environ())
+	var c Config
+	l := newLoader(os.Environ(), nil)
 	s := l.scope("", Prefix)
-	load := func(name string, into *string) {
-		field, _ := reflect.TypeFor[Config]().FieldByName(name)
-		s.load(settingOf(field), reflect.ValueOf(into).Elem())
-	}
-	load("HTTPAddr", &addr)
-	load("HTTPConfig", &path)
-	checkAddr(s, "HTTP_ADDR", addr)
-	return addr, path, l.err()
+	s.loadAll(&c, func(setting Setting) bool { return setting.key == "HTTP_ADDR" || setting.key == "HTTP_CONFIG" })
+	s.checkAddr("HTTP_ADDR", c.HTTPAddr)
+	return c.HTTPAddr, c.HTTPConfig, l.err()
 }
 
-// parse is Load for an environment given as NAME=value strings.
-func parse(environ []string, connects bool) (*Config, error) {
-	if connects {
-		return parseFor(environ, nil, requireDatabase, requireBrokers)
-	}
-	return parseFor(environ, nil)
-}
-
-// requirement records problems for missing settings that a command requires.
-type requirement func(cfg *Config, global *scope, scopes []*scope)
-
-func parseFor(environ, schemes []string, needs ...requirement) (*Config, error) {
-	l := newLoader(environ)
-	l.schemes = schemes
-	cfg := &Config{}
-	global := l.scope("", Prefix)
-	global.loadAll(reflect.ValueOf(cfg).Elem())
-	named := l.loadDestinations(cfg, global)
-	scopes := named
-	if len(named) == 0 {
-		scopes = []*scope{global}
-	}
-
-	for _, require := range needs {
-		require(cfg, global, scopes)
-	}
-	checkConfig(cfg, global)
-	checkDestinations(cfg, scopes)
-	checkStates(cfg, scopes)
-	checkLimits(cfg, scopes)
-	l.refuseUnknown(named)
-	if !cfg.Database.DirectURL.IsSet() {
-		cfg.Database.DirectURL = cfg.Database.URL
-		global.copyOrigin("DATABASE_DIRECT_URL", "DATABASE_URL")
-	}
-	if cfg.MaxRowBytes == 0 {
-		cfg.MaxRowBytes = max(defaultMaxRowBytes, cfg.MaxInFlightBytes)
-	}
-	if cfg.IdlePause = cfg.PollInterval; !global.origins["POLL_INTERVAL"].given {
-		cfg.IdlePause = defaultIdlePause
-	}
-	if err := l.err(); err != nil {
-		return nil, err
-	}
-	cfg.values, cfg.variables = effective(global, named), global.variables()
-	for i, s := range scopes {
-		cfg.Destinations[i].variables = s.variables()
-	}
-	return cfg, nil
-}
-
-// A loader collects the problems instead of stopping at the first one, as envconfig would.
+// A loader reads one environment. It collects the problems, where envconfig would stop at the first one.
 type loader struct {
 	env      map[string]string
 	schemes  []string // schemes of publish URLs in addition to the relay's own
+	settings []Setting
 	problems []Problem
 }
 
-func newLoader(environ []string) *loader {
-	l := &loader{env: make(map[string]string, len(environ))}
+func newLoader(environ, schemes []string) *loader {
+	l := &loader{env: make(map[string]string, len(environ)), schemes: schemes, settings: Settings()}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
 		l.env[name] = value
@@ -105,8 +63,96 @@ func newLoader(environ []string) *loader {
 	return l
 }
 
-// A scope is where one set of settings is looked up. The relay's own settings are under OUTBOX_. Those of a named destination
-// are under its prefix and then under OUTBOX_.
+// config reads and checks everything, and fills in what follows from other settings.
+func (l *loader) config(needs need) (*Config, error) {
+	c, global := &Config{}, l.scope("", Prefix)
+	global.loadAll(c, func(s Setting) bool { return !s.PerDestination && s.key != "DESTINATIONS" })
+	named := l.loadDestinations(c, global)
+	scopes := named
+	if len(named) == 0 {
+		scopes = []*scope{global}
+	}
+	l.require(needs, c, global, scopes)
+	checkConfig(c, global)
+	checkDestinations(c, scopes)
+	checkStates(c, scopes)
+	checkLimits(c, scopes)
+	l.refuseUnknown(named)
+	if !c.Database.DirectURL.IsSet() {
+		c.Database.DirectURL = c.Database.URL
+		o := global.origins["DATABASE_URL"]
+		o.inherited = true
+		global.origins["DATABASE_DIRECT_URL"] = o
+	}
+	if c.MaxRowBytes == 0 {
+		c.MaxRowBytes = max(64<<20, c.MaxInFlightBytes)
+	}
+	if c.IdlePause = c.PollInterval; !global.origins["POLL_INTERVAL"].given {
+		c.IdlePause = time.Second
+	}
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	c.values, c.variables = global.values(), global.variables()
+	for _, s := range named {
+		c.values = append(c.values, s.values()...)
+	}
+	for i, s := range scopes {
+		c.Destinations[i].variables = s.variables()
+	}
+	return c, nil
+}
+
+// Names of destinations. The only one is called default if OUTBOX_DESTINATIONS is not given; rows that no destination
+// takes are counted and reported under the reserved name.
+const (
+	defaultDestination  = "default"
+	reservedDestination = "none"
+)
+
+var destinationName = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
+
+// loadDestinations fills in the destinations and returns the scopes of the named ones, in the same order. It returns
+// none if there is only the default destination, whose settings are then global's.
+func (l *loader) loadDestinations(c *Config, global *scope) (named []*scope) {
+	var names []string
+	global.load(l.setting("DESTINATIONS"), reflect.ValueOf(&names).Elem())
+	prefixes := map[string]string{}
+	for _, name := range names {
+		prefix := Prefix + "DESTINATION_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
+		switch {
+		case !destinationName.MatchString(name):
+			global.bad("DESTINATIONS", "contains the invalid name %q; write lower-case letters, digits and single - or _, "+
+				"starting with a letter", name)
+			continue
+		case name == reservedDestination:
+			global.bad("DESTINATIONS", "contains the name %s, which stands for rows that no destination takes; write another "+
+				"name", name)
+			continue
+		case prefixes[prefix] != "":
+			global.bad("DESTINATIONS", "contains %s and %s, whose variables would have the same names", prefixes[prefix], name)
+			continue
+		}
+		prefixes[prefix] = name
+		s, d := l.scope(name, prefix, Prefix), Destination{Name: name}
+		s.loadAll(&d, func(s Setting) bool { return s.PerDestination })
+		c.Destinations, named = append(c.Destinations, d), append(named, s)
+	}
+	if len(named) == 0 {
+		d := Destination{Name: defaultDestination, Required: true}
+		global.loadAll(&d, func(s Setting) bool { return s.PerDestination && !s.named })
+		c.Destinations = []Destination{d}
+	}
+	return named
+}
+
+// setting returns the setting with a key.
+func (l *loader) setting(key string) Setting {
+	return l.settings[slices.IndexFunc(l.settings, func(s Setting) bool { return s.key == key })]
+}
+
+// A scope is where one set of settings is looked up. The relay's own settings are under OUTBOX_. Those of a named
+// destination are under its prefix and then under OUTBOX_.
 type scope struct {
 	loader   *loader
 	name     string   // name of the destination; empty for the relay's own settings
@@ -119,37 +165,28 @@ func (l *loader) scope(name string, prefixes ...string) *scope {
 	return &scope{loader: l, name: name, prefixes: prefixes, origins: map[string]origin{}}
 }
 
-// loadAll fills the settings of a struct and of the structs in it.
-func (s *scope) loadAll(into reflect.Value) {
-	for i := range into.NumField() {
-		field := into.Type().Field(i)
-		switch {
-		case field.Type == reflect.TypeFor[[]Destination]():
-			// loadDestinations fills this field.
-		case field.Tag.Get("envconfig") != "":
-			s.load(settingOf(field), into.Field(i))
-		case field.Type.Kind() == reflect.Struct:
-			s.loadAll(into.Field(i))
+// loadAll fills the chosen settings of a [Config] or a [Destination].
+func (s *scope) loadAll(into any, chosen func(Setting) bool) {
+	for _, setting := range s.loader.settings {
+		if chosen(setting) {
+			s.load(setting, reflect.ValueOf(into).Elem().FieldByIndex(setting.path))
 		}
 	}
 }
 
-// load fills one setting from the first place that has it. After a problem the field holds its default, so that later checks
-// can run without reporting a second problem for the same mistake.
+// load fills one setting from the first place that has it. After a problem the field holds its default, so that later
+// checks can run without reporting a second problem for the same mistake.
 func (s *scope) load(setting Setting, into reflect.Value) {
-	if setting.named && s.name == "" { // OUTBOX_ with the same key may be another setting
-		return
-	}
 	o := s.find(setting)
 	s.settings = append(s.settings, setting)
 	s.origins[setting.key] = o
-	if secret, ok := into.Addr().Interface().(*Secret); ok {
-		*secret = Secret{value: o.text, path: o.path, shown: setting.redact(o.text)}
+	switch field := into.Addr().Interface().(type) {
+	case *Secret:
+		*field = Secret{value: o.text, path: o.path, shown: setting.redact(o.text)}
 		return
-	}
-	if live, ok := into.Addr().Interface().(*Switch); ok {
-		live.path = o.path
-		into = reflect.ValueOf(&live.on).Elem()
+	case *Switch:
+		field.path = o.path
+		into = reflect.ValueOf(&field.on).Elem()
 	}
 	err := decode(o.text, setting, into)
 	list := into.Kind() == reflect.Slice || into.Kind() == reflect.Map
@@ -179,11 +216,15 @@ func hasControl(text string, list bool) bool {
 	return slices.ContainsFunc(items, func(item string) bool { return strings.ContainsFunc(item, unicode.IsControl) })
 }
 
-// find looks up a setting under the scope's prefixes.
+// find looks up a setting under the scope's prefixes. A named destination with a value of its own for any setting of an
+// exclusive group inherits none of the group, because the common ones would contradict it.
 func (s *scope) find(setting Setting) origin {
+	own := func(other Setting) bool {
+		name := s.prefixes[0] + other.key
+		return other.exclusive == setting.exclusive && s.loader.env[name]+s.loader.env[name+fileSuffix] != ""
+	}
 	prefixes := s.prefixes
-	switch {
-	case setting.named, setting.exclusive != "" && s.ownCredential(setting.exclusive):
+	if setting.named || setting.exclusive != "" && s.name != "" && slices.ContainsFunc(s.loader.settings, own) {
 		prefixes = prefixes[:1]
 	}
 	for _, prefix := range prefixes {
@@ -192,27 +233,5 @@ func (s *scope) find(setting Setting) origin {
 			return o
 		}
 	}
-	return origin{variable: s.prefixes[0] + setting.key, text: setting.Default}
-}
-
-// ownCredential reports whether a named destination has any setting of a group for itself. It then inherits none of the group,
-// because the global ones would contradict it.
-func (s *scope) ownCredential(group string) bool {
-	if s.name == "" {
-		return false
-	}
-	for _, setting := range settingsIn(reflect.TypeFor[Destination](), true) {
-		if setting.exclusive == group {
-			if name := s.prefixes[0] + setting.key; s.loader.env[name] != "" || s.loader.env[name+fileSuffix] != "" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func (s *scope) copyOrigin(to, from string) {
-	o := s.origins[from]
-	o.inherited = true
-	s.origins[to] = o
+	return origin{key: setting.key, variable: s.prefixes[0] + setting.key, text: setting.Default}
 }

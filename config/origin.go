@@ -1,24 +1,86 @@
 package config
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
-
-// fileSuffix is the suffix of a variable that holds the path of a file with a setting's value.
-const fileSuffix = "_FILE"
 
 // An origin is the text of a setting and where it came from.
 type origin struct {
+	key       string // of the setting
 	variable  string // without _FILE
 	text      string
 	path      string // path of the file, if it came from one
 	given     bool   // found in the environment; otherwise the text is the default
 	inherited bool   // found under another name than the setting's own
 	broken    bool   // a problem was reported; the default is in force meanwhile
+}
+
+// lookup finds a setting under one prefix, as a value or as a file. ok is false if it is not set. A file that cannot be
+// read is a problem and counts as set.
+func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
+	o = origin{key: setting.key, variable: prefix + setting.key, given: true}
+	text, set := l.env[o.variable]
+	o.text = withoutNewline(text)
+	set = set && (o.text != "" || setting.emptyOK)
+	o.path = l.env[o.variable+fileSuffix]
+	switch {
+	case set && o.path != "":
+		l.add(Problem{Variable: o.variable, Text: "is set twice, also as " + o.variable + fileSuffix + "; remove one of them"})
+		o.broken, o.text, o.path = true, setting.Default, ""
+		return o, true
+	case set, o.path == "":
+		return o, set
+	case setting.live:
+		on, _ := NewSwitch(o.path).Read() // problems of the file are reported while the relay runs
+		o.text = strconv.FormatBool(on)
+		return o, true
+	}
+	var err error
+	if o.text, err = readFile(o.path); err != nil {
+		p := Problem{Variable: o.variable + fileSuffix, Value: &o.path, Text: err.Error()}
+		if setting.Secret && !mayBePath(o.path) {
+			p.Value = nil
+		}
+		l.add(p)
+		o.broken, o.text = true, setting.Default
+	}
+	return o, true
+}
+
+// mayBePath reports whether a text that names no file is meant as a path, and not as the secret itself.
+func mayBePath(text string) bool {
+	folder := filepath.Dir(text)
+	info, err := os.Stat(folder)
+	return err == nil && info.IsDir() && folder != "." && folder != "/"
+}
+
+// A Value is a setting that is in effect.
+type Value struct {
+	Name   string // the variable; for a named destination the most specific one
+	Text   string // redacted if secret; otherwise as given, not normalised
+	Source string // "default", "environment", "file PATH", or the variable it was inherited from
+}
+
+// Values returns every setting in effect, in the order of the documentation; the settings of named destinations come last.
+func (c *Config) Values() []Value { return c.values }
+
+// values returns the values of a scope.
+func (s *scope) values() (values []Value) {
+	for _, setting := range s.loader.settings {
+		o, found := s.origins[setting.key]
+		// The relay and a named destination have settings with the same key.
+		if !found || setting.named && s.name == "" || !setting.PerDestination && s.name != "" {
+			continue
+		}
+		v := Value{Name: s.prefixes[0] + setting.key, Text: o.text, Source: o.source()}
+		if setting.Secret {
+			v.Text = setting.redact(o.text)
+		}
+		values = append(values, v)
+	}
+	return values
 }
 
 // source describes where the value came from.
@@ -37,86 +99,32 @@ func (o origin) source() string {
 	}
 }
 
-// lookup finds a setting under one prefix, as a value or as a file. ok is false if it is not set. A file that cannot be read is
-// a problem and counts as set.
-func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
-	name := prefix + setting.key
-	text, set := l.env[name]
-	text = withoutNewline(text)
-	set = set && (text != "" || setting.emptyOK)
-	path := l.env[name+fileSuffix]
-	switch {
-	case set && path != "":
-		l.add(Problem{Variable: name, Text: "is set twice, also as " + name + fileSuffix + "; remove one of them"})
-		return origin{variable: name, given: true, broken: true, text: setting.Default}, true
-	case set:
-		return origin{variable: name, given: true, text: text}, true
-	case path == "":
-		return origin{}, false
-	case setting.live:
-		on, _ := readSwitch(path) // problems of the file are reported while the relay runs
-		return origin{variable: name, given: true, path: path, text: strconv.FormatBool(on)}, true
-	}
-	text, err := readFile(path)
-	if err != nil {
-		p := Problem{Variable: name + fileSuffix, Value: &path, Text: err.Error()}
-		if setting.Secret && !mayBePath(path) {
-			p.Value = nil
+// variables are the user's names of settings, by key.
+type variables map[string]string
+
+// variables returns for each setting the name under which it was found, with _FILE if it was given as a file. A setting
+// that was not given has its most specific name, also with _FILE.
+func (s *scope) variables() variables {
+	names := variables{}
+	for key, o := range s.origins {
+		name, file := s.prefixes[0]+key, s.prefixes[0]+key+fileSuffix
+		switch {
+		case !o.given, o.inherited && s.name == "": // the direct URL is inherited from the other one
+		case o.path != "":
+			name, file = o.variable+fileSuffix, o.variable+fileSuffix
+		default:
+			name, file = o.variable, o.variable
 		}
-		l.add(p)
-		return origin{variable: name, given: true, broken: true, path: path, text: setting.Default}, true
+		names[key], names[key+fileSuffix] = name, file
 	}
-	return origin{variable: name, given: true, path: path, text: text}, true
+	return names
 }
 
-// mayBePath reports whether a text that names no file is meant as a path, and not as the secret itself.
-func mayBePath(text string) bool {
-	folder := filepath.Dir(text)
-	info, err := os.Stat(folder)
-	return err == nil && info.IsDir() && folder != "." && folder != "/"
-}
+// Variable returns the user's name of a setting of the relay, for messages. The key is the name without [Prefix], such
+// as TABLE. A setting that was given as a file has the name with _FILE; a key with _FILE prefers this form for a setting
+// that was not given.
+func (c *Config) Variable(key string) string { return c.variables[key] }
 
-// mostBytes bounds the size of a setting's file.
-const mostBytes = 1 << 20
-
-// readFile returns the content of a setting's file without the newline that editors add at its end. It refuses pipes and devices,
-// whose content might never end.
-func readFile(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	var content []byte
-	if err == nil && info.Size() > mostBytes {
-		err = errors.New("it has more than 1 MiB")
-	}
-	if err == nil {
-		content, err = os.ReadFile(path)
-	}
-	if err != nil {
-		if cause := errors.Unwrap(err); cause != nil { // without the path, which the caller prints
-			err = cause
-		}
-		return "", &fileError{err}
-	}
-	text := withoutNewline(string(content))
-	if text == "" {
-		return "", &fileError{errEmpty}
-	}
-	return text, nil
-}
-
-var errEmpty = errors.New("it is empty")
-
-// withoutNewline removes one newline from the end of a text, where editors and echo leave one.
-func withoutNewline(text string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
-}
-
-// A fileError reports a settings file that gave no value.
-type fileError struct{ cause error }
-
-func (e *fileError) Error() string {
-	return "is a file that cannot be used: " + e.cause.Error() + "; check its path, permissions and content"
-}
-func (e *fileError) Unwrap() error { return e.cause }
+// Variable is [Config.Variable] for a setting of the destination: a setting that was given for this destination alone
+// has the name with its prefix.
+func (d *Destination) Variable(key string) string { return d.variables[key] }

@@ -13,8 +13,6 @@ const (
 	hidden   = "xxxxx" // in place of a password
 )
 
-var parameterName = regexp.MustCompile(`^[a-zA-Z_]+$`)
-
 // harmless are the connection parameters whose values are shown; the values of all others are hidden.
 var harmless = map[string]bool{
 	"host": true, "hostaddr": true, "port": true, "dbname": true, "database": true, "user": true, "service": true,
@@ -26,13 +24,9 @@ var harmless = map[string]bool{
 // redact returns the part of a setting's text that may be shown. In case of doubt it shows nothing.
 func (s Setting) redact(text string) string {
 	switch {
-	case text == "":
-		return ""
-	case s.secret == "broker" && text == "stdout:":
+	case text == "", s.secret == "broker" && text == "stdout:":
 		return text
-	case s.secret == "broker":
-		return redactURL(text)
-	case s.secret == "database" && isDatabaseURL(text):
+	case s.secret == "broker", s.secret == "database" && isDatabaseURL(text):
 		return redactURL(text)
 	case s.secret == "database":
 		return redactDSN(text)
@@ -51,21 +45,20 @@ func redactURL(text string) string {
 	if err != nil {
 		return redacted
 	}
-	broker, known := brokerSchemes[u.scheme]
-	var b strings.Builder
-	b.WriteString(u.scheme + "://")
-	if u.user != nil {
-		switch {
-		case u.pass != nil:
-			b.WriteString(*u.user + ":" + hidden)
-		case !isDatabaseURL(text) && (!known || broker.Protocol == publisher.ProtocolNATS): // a user without a password is a token
-			b.WriteString(hidden)
-		default:
-			b.WriteString(*u.user)
-		}
-		b.WriteString("@")
+	shown := u.scheme + "://"
+	// On NATS, and for custom brokers as far as known, a user without a password is a token.
+	protocol, known := brokerSchemes[u.scheme]
+	token := !isDatabaseURL(text) && (!known || protocol == publisher.ProtocolNATS)
+	switch {
+	case u.user == nil:
+	case u.pass != nil:
+		shown += *u.user + ":" + hidden + "@"
+	case token:
+		shown += hidden + "@"
+	default:
+		shown += *u.user + "@"
 	}
-	b.WriteString(u.hosts + u.path)
+	shown += u.hosts + u.path
 	separator := "?"
 	for pair := range strings.SplitSeq(u.query, "&") {
 		if pair == "" {
@@ -75,49 +68,30 @@ func redactURL(text string) string {
 		if plain, err := url.QueryUnescape(name); err != nil || !harmless[plain] {
 			value = hidden
 		}
-		b.WriteString(separator + name + "=" + value)
+		shown += separator + name + "=" + value
 		separator = "&"
 	}
-	return b.String()
+	return shown
 }
 
-// redactDSN redacts a keyword/value string. It parses the form as libpq does: blanks around the equals sign, values in single
-// quotes, backslashes before quotes.
+// pair is the first parameter of a keyword/value string, in libpq's form: white space around the equals sign, values in
+// single quotes, backslashes before quotes.
+var pair = regexp.MustCompile(`^\s*([a-zA-Z_]+)\s*=[\s\v]*('(?:\\(?s:.)|[^\\'])*'|(?:[^\s\v\\']|\\(?s:.))(?:[^\s\v\\]|\\(?s:.))*|)`)
+
+// redactDSN redacts a keyword/value string.
 func redactDSN(text string) string {
 	var shown []string
-	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
-		name, value, ok := strings.Cut(rest, "=")
-		if !ok {
+	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+		found := pair.FindStringSubmatch(text)
+		if found == nil {
 			return redacted
 		}
-		name = strings.TrimSpace(name)
-		value = strings.TrimLeft(value, " \t\r\n\v\f")
-		end, ok := valueEnd(value)
-		if !ok || !parameterName.MatchString(name) {
-			return redacted
+		text = text[len(found[0]):]
+		value := hidden
+		if harmless[found[1]] {
+			value = found[2]
 		}
-		if harmless[name] {
-			shown = append(shown, name+"="+value[:end])
-		} else {
-			shown = append(shown, name+"="+hidden)
-		}
-		rest = value[end:]
+		shown = append(shown, found[1]+"="+value)
 	}
 	return strings.Join(shown, " ")
-}
-
-// valueEnd returns where the first value of a keyword/value string ends.
-func valueEnd(s string) (end int, ok bool) {
-	quoted := strings.HasPrefix(s, "'")
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '\\':
-			i++
-		case quoted && c == '\'' && i > 0:
-			return i + 1, true
-		case !quoted && strings.IndexByte(" \t\r\n\v\f", c) >= 0:
-			return i, true
-		}
-	}
-	return len(s), !quoted
 }

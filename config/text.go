@@ -15,74 +15,25 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
-// The types below read the text forms of settings. Their errors continue the sentence that begins with the variable's name.
+// The types below read the text forms of settings. Their errors continue the sentence that begins with the variable's
+// name.
 
 type count int
 
-func (c *count) UnmarshalText(text []byte) error {
-	n, err := strconv.Atoi(string(text))
-	if err != nil {
+func (c *count) UnmarshalText(text []byte) (err error) {
+	if *(*int)(c), err = strconv.Atoi(string(text)); err != nil {
 		return errors.New("is not a whole number; write digits only, such as 1000")
 	}
-	*c = count(n)
 	return nil
 }
-
-// A Duration is a time.Duration whose text form also knows d for days; it can be a command-line flag as well.
-type Duration time.Duration
-
-var days = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+)d`)
-
-// UnmarshalText reads Go's form and days.
-func (d *Duration) UnmarshalText(text []byte) error {
-	hours := days.ReplaceAllStringFunc(string(text), func(part string) string {
-		n, _ := strconv.ParseFloat(strings.TrimSuffix(part, "d"), 64) // the pattern allows only numbers
-		return strconv.FormatFloat(n*24, 'f', -1, 64) + "h"
-	})
-	parsed, err := time.ParseDuration(hours)
-	if err != nil {
-		return errors.New("is not a duration; write a number and its unit: 500ms, 10s, 5m, 1h or 7d")
-	}
-	*d = Duration(parsed)
-	return nil
-}
-
-// Set reads the text form; with String and Type it makes a flag.
-func (d *Duration) Set(text string) error { return d.UnmarshalText([]byte(text)) }
-
-// String returns the text form.
-func (d *Duration) String() string { return time.Duration(*d).String() }
-
-// Type names the value in a help text.
-func (d *Duration) Type() string { return "duration" }
 
 type truth bool
 
 func (b *truth) UnmarshalText(text []byte) error {
-	switch string(text) {
-	case "true":
-		*b = true
-	case "false":
-		*b = false
-	default:
+	*b = string(text) == "true"
+	if !*b && string(text) != "false" {
 		return errors.New("is neither true nor false")
 	}
-	return nil
-}
-
-type size int64
-
-var sizeUnits = map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-func (s *size) UnmarshalText(text []byte) error {
-	bad := errors.New("is not a size; write bytes, or a number with KiB, MiB or GiB, such as 64MiB")
-	digits := strings.TrimRight(string(text), "BKMGi")
-	unit, known := sizeUnits[string(text[len(digits):])]
-	n, err := strconv.ParseFloat(digits, 64)
-	if err != nil || !known || math.IsNaN(n) || math.Abs(n)*float64(unit) >= math.MaxInt64 {
-		return bad
-	}
-	*s = size(n * float64(unit))
 	return nil
 }
 
@@ -95,26 +46,141 @@ func (l *level) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// A Duration is a time.Duration whose text form also knows d for days; it can be a command-line flag as well.
+type Duration time.Duration
+
+var days = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+)d`)
+
+// UnmarshalText reads Go's form and days.
+func (d *Duration) UnmarshalText(text []byte) (err error) {
+	hours := days.ReplaceAllStringFunc(string(text), func(part string) string {
+		n, _ := strconv.ParseFloat(strings.TrimSuffix(part, "d"), 64) // the pattern allows only numbers
+		return strconv.FormatFloat(n*24, 'f', -1, 64) + "h"
+	})
+	if *(*time.Duration)(d), err = time.ParseDuration(hours); err != nil {
+		return errors.New("is not a duration; write a number and its unit: 500ms, 10s, 5m, 1h or 7d")
+	}
+	return nil
+}
+
+// Set reads the text form; with String and Type it makes a flag.
+func (d *Duration) Set(text string) error { return d.UnmarshalText([]byte(text)) }
+
+// String returns the text form.
+func (d *Duration) String() string { return time.Duration(*d).String() }
+
+// Type names the value in a help text.
+func (d *Duration) Type() string { return "duration" }
+
+type size int64
+
+var sizeUnits = map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+func (s *size) UnmarshalText(text []byte) error {
+	digits := strings.TrimRight(string(text), "BKMGi")
+	unit, known := sizeUnits[string(text[len(digits):])]
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !known || math.IsNaN(n) || math.Abs(n)*float64(unit) >= math.MaxInt64 {
+		return errors.New("is not a size; write bytes, or a number with KiB, MiB or GiB, such as 64MiB")
+	}
+	*s = size(n * float64(unit))
+	return nil
+}
+
+// A Rate is a number of rows per unit of time. The zero Rate means no limit.
+type Rate struct {
+	Rows int
+	Per  time.Duration
+}
+
+var rateUnits = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
+
+// UnmarshalText reads the form 500/s.
+func (r *Rate) UnmarshalText(text []byte) error {
+	digits, unit, _ := strings.Cut(string(text), "/")
+	rows, err := strconv.Atoi(digits)
+	*r = Rate{Rows: rows, Per: rateUnits[unit]}
+	switch {
+	case err != nil || r.Per == 0 || strings.HasPrefix(digits, "+"):
+		return errors.New("is not a rate; write a whole number of rows, a slash and s, m, h or d: 500/s, 30/m or 1000/h")
+	case rows < 1:
+		return errors.New("must be at least 1 row; to stop publishing, use the setting PAUSE")
+	}
+	return nil
+}
+
+// PerSecond returns the number of rows per second, 0 for no bound.
+func (r Rate) PerSecond() float64 {
+	if r.Per == 0 {
+		return 0
+	}
+	return float64(r.Rows) / r.Per.Seconds()
+}
+
+// String returns the form 500/s, and nothing for the zero Rate.
+func (r Rate) String() string {
+	for unit, per := range rateUnits {
+		if per == r.Per {
+			return fmt.Sprintf("%d/%s", r.Rows, unit)
+		}
+	}
+	return ""
+}
+
 type list []string
 
 func (l *list) UnmarshalText(text []byte) error {
-	var items list
+	*l = nil
 	for item := range strings.SplitSeq(string(text), ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
 			return errors.New("contains an empty item; write names separated by single commas")
 		}
-		if slices.Contains(items, item) {
+		if slices.Contains(*l, item) {
 			return fmt.Errorf("names %q twice", item)
 		}
-		items = append(items, item)
+		*l = append(*l, item)
 	}
-	*l = items
 	return nil
 }
 
-// A KeySource says where a row's ordering key comes from: column:NAME, header:NAME, payload:a.b, topic or none. If it is empty, the
-// key is the column key, if the table has one.
+// ourColumns are the relay's names of columns; writtenColumns are those that it writes.
+var (
+	ourColumns = []string{
+		"id", "topic", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
+		"inserted_at", "updated_at", "key", "order", "available_at", "priority", "txid",
+	}
+	writtenColumns = []string{"attempt", "relayed_at", "failed_at", "last_error", "updated_at"}
+)
+
+// headerPrefix is the prefix of the relay's name for a column that is sent as a header.
+const headerPrefix = "header."
+
+// columns map the relay's names of columns to the table's.
+type columns map[string]string
+
+func (c *columns) UnmarshalText(text []byte) error {
+	*c = columns{}
+	for pair := range strings.SplitSeq(string(text), ",") {
+		ours, theirs, ok := strings.Cut(pair, ":")
+		ours, theirs = strings.TrimSpace(ours), strings.TrimSpace(theirs)
+		header, isHeader := strings.CutPrefix(ours, headerPrefix)
+		switch {
+		case !ok || ours == "" || theirs == "":
+			return errors.New("is not a list of pairs; write the relay's name, a colon and the column: key:aggregate_id,order:seq")
+		case (!isHeader || header == "") && !slices.Contains(ourColumns, ours):
+			return fmt.Errorf("maps %q, which is an unknown name; the left side is one of %s, or %sNAME", ours,
+				strings.Join(ourColumns, ", "), headerPrefix)
+		case (*c)[ours] != "":
+			return fmt.Errorf("maps %s twice", ours)
+		}
+		(*c)[ours] = theirs
+	}
+	return nil
+}
+
+// A KeySource says where a row's ordering key comes from: column:NAME, header:NAME, payload:a.b, topic or none. If it is
+// empty, the key is the column key, if the table has one.
 type KeySource string
 
 // UnmarshalText refuses a text that names no source.
@@ -136,55 +202,21 @@ type StateColumns map[string]string
 
 // UnmarshalText reads the form of OUTBOX_DESTINATION_…_COLUMNS.
 func (c *StateColumns) UnmarshalText(text []byte) error {
-	var all columns
-	if err := all.UnmarshalText(text); err != nil {
+	if err := (*columns)(c).UnmarshalText(text); err != nil {
 		return err
 	}
-	for _, ours := range slices.Sorted(maps.Keys(all)) {
+	for _, ours := range slices.Sorted(maps.Keys(*c)) {
 		if !slices.Contains(writtenColumns, ours) {
 			return fmt.Errorf("maps %s, which is the same for all destinations; the columns of a destination are %s", ours,
 				strings.Join(writtenColumns, ", "))
 		}
 	}
-	if theirs := slices.Sorted(maps.Values(all)); len(slices.Compact(slices.Clone(theirs))) < len(theirs) {
+	if theirs := slices.Sorted(maps.Values(*c)); len(slices.Compact(theirs)) < len(*c) {
 		return errors.New("uses one column twice; each name must have a separate column")
 	}
-	if all["relayed_at"] == "" {
-		return errors.New("lacks relayed_at, which records the rows that are done; write relayed_at:NAME, and the other columns if there " +
-			"are such columns")
+	if (*c)["relayed_at"] == "" {
+		return errors.New("lacks relayed_at, which records the rows that are done; write relayed_at:NAME, and the other " +
+			"columns if there are such columns")
 	}
-	*c = StateColumns(all)
-	return nil
-}
-
-type columns map[string]string
-
-// ourColumns are the relay's names of columns.
-var ourColumns = []string{
-	"id", "topic", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
-	"inserted_at", "updated_at", "key", "order", "available_at", "priority", "txid",
-}
-
-// writtenColumns are the columns that the relay writes, by the relay's names.
-var writtenColumns = []string{"attempt", "relayed_at", "failed_at", "last_error", "updated_at"}
-
-func (c *columns) UnmarshalText(text []byte) error {
-	mapped := columns{}
-	for pair := range strings.SplitSeq(string(text), ",") {
-		ours, theirs, ok := strings.Cut(pair, ":")
-		ours, theirs = strings.TrimSpace(ours), strings.TrimSpace(theirs)
-		if !ok || ours == "" || theirs == "" {
-			return errors.New("is not a list of pairs; write the relay's name, a colon and the column: key:aggregate_id,order:seq")
-		}
-		if header, is := strings.CutPrefix(ours, headerPrefix); (!is || header == "") && !slices.Contains(ourColumns, ours) {
-			return fmt.Errorf("maps %q, which is an unknown name; the left side is one of %s, or %sNAME", ours, strings.Join(ourColumns, ", "),
-				headerPrefix)
-		}
-		if _, twice := mapped[ours]; twice {
-			return fmt.Errorf("maps %s twice", ours)
-		}
-		mapped[ours] = theirs
-	}
-	*c = mapped
 	return nil
 }
