@@ -90,14 +90,20 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 	}
 	group.Wait()
 	for i, to := range d.Destinations {
-		r.add(areaDestination, to.Name, found[i]...)
+		f := found[i]
 		if d.Deduplicates[to.Name] && table != nil {
-			r.add(areaDestination, to.Name, messageIDs(table.IDForm(), to.DedupPrefix, to.Names)...)
+			f = append(f, messageIDs(table.IDForm(), to.DedupPrefix, to.Names)...)
 		}
 		for _, transport := range d.Secure[to.Name] {
-			r.add(areaDestination, to.Name, transport.findings()...)
+			f = append(f, transport.findings()...)
 		}
-		r.add(areaDestination, to.Name, d.Certificates.findings(to.Name)...)
+		f = append(f, d.Certificates.findings(to.Name)...)
+		if to.Optional {
+			r.add(areaDestination, to.Name, ok("best_effort", "", "%s: readiness, drain and prune do not wait for this destination, so what is "+
+				"wrong with it is a warning", to.Names.Of("Optional")))
+			f = finding.AsWarnings(f)
+		}
+		r.add(areaDestination, to.Name, f...)
 	}
 	for _, topic := range lost {
 		r.add(areaDestination, "", warning("topic", topic, "add a pattern for it to the TOPICS of a destination, or a destination without "+

@@ -124,8 +124,11 @@ func (e *examination) txid() {
 // viewFindings returns the findings about the columns that a single destination has for itself.
 func viewFindings(r *relation, config Config, v View) []finding.Finding {
 	m, problems := mapColumns(r, config, v)
-	if len(problems) > 0 {
-		return findings(problems)
+	if found := findings(problems); len(found) > 0 {
+		if v.Optional { // best effort: the other destinations go on without it
+			found = finding.AsWarnings(found)
+		}
+		return found
 	}
 	if v.Columns == nil {
 		return nil

@@ -45,6 +45,15 @@ type Finding struct {
 // A List collects the findings of an examination in order.
 type List []Finding
 
+// AsWarnings turns the errors among findings into warnings, for something that nothing else waits for. It changes the
+// findings in place and returns them.
+func AsWarnings(findings []Finding) []Finding {
+	for i := range findings {
+		findings[i].Severity = min(findings[i].Severity, Warning)
+	}
+	return findings
+}
+
 // Well adds a finding that something is in order.
 func (f *List) Well(check, subject, found string) {
 	*f = append(*f, Finding{Severity: OK, Check: check, Subject: subject, Found: found})

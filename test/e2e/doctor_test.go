@@ -119,6 +119,31 @@ func TestDoctorBroker(t *testing.T) {
 	})
 }
 
+// TestDoctorBestEffort: a broker that is away, or a column that is missing, is a warning if only a best-effort destination needs it,
+// and doctor says what such a destination is. The same is an error for a destination that the relay needs.
+func TestDoctorBestEffort(t *testing.T) {
+	t.Parallel()
+	b, outbox := newKafka(t, endpoint(t, "TEST_KAFKA_URL")), newTable(t)
+	outbox.Exec(t, "alter table outbox_messages add column notice_relayed_at timestamptz")
+	outbox.insert(b.topic(t), 0, 1, 1)
+	env := outbox.env(b.url(), "OUTBOX_DESTINATIONS=orders,notice", "OUTBOX_DESTINATION_NOTICE_PUBLISH_URL=nats://"+nobody,
+		"OUTBOX_DESTINATION_NOTICE_COLUMNS=relayed_at:notice_relayed_at")
+	d := doctor(t, env)
+	if !d.says("error", "reach", nobody) || d.says("ok", "best_effort") {
+		t.Errorf("required: %+v", d.worse())
+	}
+	env = append(env, "OUTBOX_DESTINATION_NOTICE_REQUIRED=false")
+	d = doctor(t, env)
+	if d.Errors != 0 || !d.says("warning", "reach", nobody) || !d.says("ok", "best_effort", "OUTBOX_DESTINATION_NOTICE_REQUIRED=false") {
+		t.Errorf("best effort: %+v", d.worse())
+	}
+	outbox.Exec(t, "alter table outbox_messages drop column notice_relayed_at")
+	d = doctor(t, env)
+	if d.Errors != 0 || !d.says("warning", "columns", "notice_relayed_at") {
+		t.Errorf("without its column: %+v", d.worse())
+	}
+}
+
 // TestDoctorDestinations: each destination is examined with its own topics, and rows that go nowhere are reported.
 func TestDoctorDestinations(t *testing.T) {
 	t.Parallel()
