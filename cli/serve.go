@@ -18,7 +18,6 @@ import (
 type port struct {
 	setting string
 	server  *health.Server
-	end     func() // ends what requests began and did not wait for, and waits for it; may be nil
 }
 
 // ports returns the servers that run needs.
@@ -29,9 +28,8 @@ func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 		Doorbell: a.Ring, Logger: logger,
 	}}
 	if c.StatusPage != config.StatusPageOff {
-		status := &liveReport{assembly: a, config: c, started: time.Now()}
+		status := &liveReport{assembly: a, started: time.Now()}
 		main.server.Status = func(ctx context.Context, details bool) any { return status.report(ctx, details) }
-		main.end = status.end
 	}
 	all := []port{main}
 	if metrics := a.telemetry.Handler(); c.MetricsAddr == "" || c.MetricsAddr == c.HTTPAddr {
@@ -60,9 +58,6 @@ func serve(ctx context.Context, all []port, stop func()) error {
 			if err := p.server.Run(ctx); err != nil {
 				failures[i] = fmt.Errorf("serve HTTP on %s: %w", p.setting, err)
 				stop()
-			}
-			if p.end != nil {
-				p.end()
 			}
 		})
 	}

@@ -108,6 +108,9 @@ func (r *Relay) leftError(open, paused int64) error {
 	return &LeftError{Rows: min(open+paused, outbox.CountCap), Reasons: r.reasons(min(paused, outbox.CountCap))}
 }
 
+// leftTimeout bounds the count of what is left at the end.
+const leftTimeout = time.Second
+
 // leftAt counts the rows left when the time is over.
 func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.End, err error) error {
 	if table == nil && (errors.Is(err, errStarting) || noServer(err)) {
@@ -116,7 +119,7 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.
 	if table == nil {
 		return fmt.Errorf("nothing could be drained: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftTimeout)
 	defer cancel()
 	open, paused, err := r.left(ctx, table, ends)
 	switch {

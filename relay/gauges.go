@@ -112,18 +112,21 @@ func (r *Relay) gaugesOfTable(meter metric.Meter) error {
 	}
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		r.observeHeld(o, held)
-		counts, size := r.measureTable(ctx)
-		for i, c := range counts {
-			d := r.config.Destinations[i]
-			d.observe(o, pending, c.Pending)
-			d.observe(o, scheduled, c.Scheduled)
-			d.observe(o, failed, c.Failed)
-			if c.Oldest != nil {
-				o.ObserveFloat64(oldest, *c.Oldest, d.measured.Labelled())
-			}
-			d.observePaused(o, held, c.Pending)
+		report, err := r.measureTable(ctx)
+		if err != nil {
+			r.config.Logger.Debug("table gauges were not measured", "error", err)
 		}
-		if size != nil {
+		for i := range report.Destinations {
+			b, d := &report.Destinations[i].Backlog, r.config.Destinations[i]
+			d.observe(o, pending, b.Gauge(outbox.Due))
+			d.observe(o, scheduled, b.Gauge(outbox.Scheduled))
+			d.observe(o, failed, b.Gauge(outbox.Failed))
+			if b.OldestAgeSeconds != nil {
+				o.ObserveFloat64(oldest, *b.OldestAgeSeconds, d.measured.Labelled())
+			}
+			d.observePaused(o, held, b.Gauge(outbox.Due))
+		}
+		if size := report.Size; size != nil {
 			o.ObserveInt64(tableBytes, size.Bytes)
 			o.ObserveInt64(deadRows, size.DeadRows)
 		}
@@ -160,33 +163,6 @@ func (d *Destination) observe(o metric.Observer, gauge metric.Int64Observable, r
 	if rows != nil {
 		o.ObserveInt64(gauge, *rows, d.measured.Labelled(labels...))
 	}
-}
-
-// measureTable returns the counts of each destination's rows and the size of the table. They are nil if they are not
-// known.
-func (r *Relay) measureTable(ctx context.Context) ([]outbox.Counts, *outbox.Size) {
-	table, _ := r.state()
-	if table == nil {
-		return nil, nil
-	}
-	counts, size, err := r.measured.measure(ctx, table, r.views)
-	if err != nil {
-		r.config.Logger.Debug("table gauges were not measured", "error", err)
-	}
-	return counts, size
-}
-
-// views returns the table as each destination sees it, or nil for a destination whose columns the table lacks.
-func (r *Relay) views(table *outbox.Table) []*outbox.Table {
-	var views []*outbox.Table
-	for _, v := range r.plan.Views {
-		view, _ := table.For(v) // the readiness reports what is missing
-		if leavesRest(table, v) {
-			view = nil
-		}
-		views = append(views, view)
-	}
-	return views
 }
 
 func one(yes bool) int64 {

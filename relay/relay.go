@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
@@ -36,7 +37,7 @@ type Relay struct {
 	owner    *owner.Owner
 	listener *outbox.Listener
 	bell     *bell
-	measured tableGauges
+	counter  operate.Counter
 	lacks    []outbox.Lack // missing parts of the table, as last logged; only Run touches it
 	looks    time.Duration // longest time between two looks at the catalogue
 

@@ -73,29 +73,17 @@ func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 
 // waiting returns how many rows wait for a destination, and for how long the oldest has been due.
 func (r *Relay) waiting(ctx context.Context, destination int) (attributes []any) {
-	table, _ := r.state()
-	if table == nil {
-		return nil
-	}
-	view, err := table.For(r.plan.Views[destination])
-	if err != nil {
-		return nil // the readiness reports what is missing
-	}
-	ctx, cancel := context.WithTimeout(ctx, countTimeout)
-	defer cancel()
-	counts, err := view.Count(ctx)
-	if err != nil {
-		return nil // trouble with the database has a reminder of its own
-	}
-	switch {
-	case counts.Pending == nil:
-	case *counts.Pending >= outbox.CountCap:
-		attributes = append(attributes, "rows_at_least", *counts.Pending)
+	report, _ := r.measureTable(ctx) // trouble with the database has a reminder of its own
+	b := &report.Destinations[destination].Backlog
+	switch rows := b.Gauge(outbox.Due); {
+	case rows == nil:
+	case *rows >= outbox.CountCap:
+		attributes = append(attributes, "rows_at_least", *rows)
 	default:
-		attributes = append(attributes, "rows", *counts.Pending)
+		attributes = append(attributes, "rows", *rows)
 	}
-	if counts.Oldest != nil {
-		attributes = append(attributes, "oldest", time.Duration(*counts.Oldest*float64(time.Second)).Round(time.Second))
+	if b.OldestAgeSeconds != nil {
+		attributes = append(attributes, "oldest", time.Duration(*b.OldestAgeSeconds*float64(time.Second)).Round(time.Second))
 	}
 	return attributes
 }

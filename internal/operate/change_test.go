@@ -127,7 +127,7 @@ func TestDiscard(t *testing.T) {
 	if got := choose(t, s, o, Retry(), Selection{}).Rows(); got != 10 {
 		t.Errorf("%d failed rows are left, not 10", got)
 	}
-	r, err := o.Report(t.Context(), patience)
+	r, err := o.ReportOf(t.Context(), Selection{}, patience)
 	if err != nil || *r.Destinations[0].Failed != 10 {
 		t.Errorf("the report counts %d failed rows, not 10 (%v)", *r.Destinations[0].Failed, err)
 	}

@@ -42,7 +42,7 @@ func TestPruneWithoutBestEffort(t *testing.T) {
 	if want := "a pending; a young; b copied now; b not copied"; n != 3 || left != want {
 		t.Errorf("prune deletes %d rows and leaves %s", n, left)
 	}
-	r, err := o.Report(t.Context(), patience)
+	r, err := o.ReportOf(t.Context(), Selection{}, patience)
 	if err != nil || r.Destinations[0].BestEffort || !r.Destinations[1].BestEffort {
 		t.Errorf("%+v (%v)", r.Destinations, err)
 	}

@@ -1,11 +1,15 @@
 package operate
 
-import "time"
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
 
 // A Report is what `outbox-relay status --json` prints and GET /status answers. The names of its JSON fields are stable; fields
 // may be added. It holds neither keys nor payloads.
 //
-// It has two sources. The table yields its rows and its locks, from any host ([Outbox.Report]). What only a running process
+// It has two sources. The table yields its rows and its locks, from any host ([Outbox.ReportOf], [Counter]). What only a running process
 // knows is in the fields named Process, and in Held: they are null in a report without a process.
 type Report struct {
 	At    time.Time `json:"at"`
@@ -18,6 +22,7 @@ type Report struct {
 	Process      *Process      `json:"process"`   // null if no process was asked or none answered
 	Problems     []string      `json:"problems"`  // what could not be determined, and what to do about it; for display
 	Rows         []Row         `json:"rows,omitempty"`
+	Size         *outbox.Size  `json:"-"` // of the table; nil if it was not measured
 }
 
 // A Destination is the part of one destination.
@@ -44,7 +49,7 @@ type Backlog struct {
 	Topics           []Topic  `json:"topics"`      // by number of failed rows, then of due rows, the largest first
 	MoreTopics       int      `json:"more_topics"` // number of topics left out of Topics
 
-	places map[string]int // indexes in Topics
+	places map[string]int // indexes in Topics, until they are sorted
 }
 
 // A Topic is the part of one topic of a backlog, among the rows that were counted.

@@ -82,7 +82,7 @@ func TestReport(t *testing.T) {
 		select 'order.c', '{}', now(), null, null, now(), null from generate_series(1, 9) union all
 		select 'audit', '{}', now(), null, null, null, null from generate_series(1, 6) union all
 		select 'stray', '{}', now(), null, null, null, null from generate_series(1, 7)`)
-	r, err := open(t, s, "orders order.*", "audit audit").Report(t.Context(), patience)
+	r, err := open(t, s, "orders order.*", "audit audit").ReportOf(t.Context(), Selection{}, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestReport(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"due":7,"retrying":2,"scheduled":3,"failed":4,"at_least":[]`) {
 		t.Errorf("as JSON: %s (%v)", text, err)
 	}
-	all, err := open(t, s).Report(t.Context(), patience)
+	all, err := open(t, s).ReportOf(t.Context(), Selection{}, patience)
 	if err != nil || all.Untaken != nil || summary(all.Destinations[0].Backlog)[:43] != "due 20 retrying 2 scheduled 3 failed 4; ord" {
 		t.Errorf("one destination for all: %s (%v)", summary(all.Destinations[0].Backlog), err)
 	}
@@ -116,7 +116,7 @@ func TestReportCapped(t *testing.T) {
 	s := recommended(t)
 	s.Exec(t, `insert into outbox_messages (topic, payload, failed_at) select 't' || n % 1000, '{}', case when n % 2 = 0 then now() end
 		from generate_series(1, 60000) n`)
-	r, err := open(t, s).Report(t.Context(), patience)
+	r, err := open(t, s).ReportOf(t.Context(), Selection{}, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestReportShapes(t *testing.T) {
 			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, failed_at)
 				select 'x', '{}', now() at time zone 'UTC' - interval '1 minute', now() at time zone 'UTC', case when n > 3 then now() end from
 				generate_series(1, 5) n`)
-			r, err := open(t, s).Report(t.Context(), patience)
+			r, err := open(t, s).ReportOf(t.Context(), Selection{}, patience)
 			if err != nil {
 				t.Fatal(err)
 			}

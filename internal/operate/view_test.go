@@ -60,7 +60,7 @@ func TestOwnColumns(t *testing.T) {
 	left := func() string {
 		return pgtest.Value[string](t, s, "select coalesce(string_agg(topic, '; ' order by topic), '') from outbox_messages")
 	}
-	r, err := o.Report(t.Context(), patience)
+	r, err := o.ReportOf(t.Context(), Selection{}, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestRemovedDestination(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{Destination: "orders", Table: table, Shared: true}}}
-	r, err := o.Report(t.Context(), patience)
+	r, err := o.ReportOf(t.Context(), Selection{}, patience)
 	if err != nil || len(r.Problems) != 1 ||
 		!strings.Contains(r.Problems[0], "no replica relays audit, whose state the table keeps (audit_at)") {
 		t.Errorf("problems %q (%v)", r.Problems, err)

@@ -4,114 +4,283 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Counts are the table-level gauges. A nil field was not measured: either no index makes it cheap, or too many rows of other
-// destinations are in the way ([Table.For]).
-type Counts struct {
-	Pending, Scheduled, Failed *int64   // rows that are due, rows that are due later, and rows that failed; capped at CountCap
-	Oldest                     *float64 // seconds for which the first pending row has been due; 0 if there is none
+// A State of rows that are counted. Its text is the name of the count in reports.
+type State string
+
+// The states in which rows wait or have ended. Rows that were relayed are not counted: no index makes that cheap.
+const (
+	Due       State = "due"
+	Scheduled State = "scheduled" // available_at is still to come
+	Failed    State = "failed"    // and neither retried nor discarded since
+)
+
+const (
+	// CountCap is where counting stops.
+	CountCap = 10_001
+	// dividedCap is where counting stops if rows of several destinations are mixed. One destination with a backlog then
+	// does not hide the rows of another one before that one has ten times what is counted of it.
+	dividedCap = 10 * CountCap
+)
+
+// NotCounted is the number in [Takers] for a row that is looked at and not counted.
+const NotCounted = -2
+
+// Takers say by whom rows are taken, so that one statement counts the rows of all destinations with the same columns.
+type Takers struct {
+	SQL        string // the number of the row's destination; may have parameters
+	Parameters []any  // texts, lists of texts and times
+	// Divided says that destinations share the rows, so that no index holds only the rows of one of them.
+	Divided bool
 }
 
-// CountCap is where counting stops.
-const CountCap = 10_001
+// A Tally counts the rows in each state. A state is missing if no index makes counting cheap, or if the server did not
+// answer in time; a state without lines has no row.
+type Tally map[State]*Tallied
 
-// Count measures the gauges in one round trip. Values that were measured before an error are returned with it.
-func (t *Table) Count(ctx context.Context) (Counts, error) {
-	var counts Counts
-	var oldest *int64 // in microseconds
-	b := batch{limits: limits{inOrder: true}}
-	var values []**int64
-	measure := func(value **int64, statement string, parameters ...[]byte) {
-		if statement != "" {
-			b.add(statement, parameters...)
-			values = append(values, value)
-		}
+// Tallied are the rows in one state.
+type Tallied struct {
+	Lines []Line
+	Full  bool // as many rows were looked at as are looked at at most, so that there may be more
+}
+
+// A Line counts the rows of one topic that one destination takes.
+type Line struct {
+	Topic      string // empty for NULL
+	Taker      int
+	Rows       int64
+	Retrying   int64    // those of the rows that were refused before
+	OldestSeen *float64 // seconds for which the oldest of them has been due; nil if the table does not tell
+}
+
+// Tally counts rows in one round trip. It looks at a bounded number of rows in each state, along an index, so that it
+// costs the same at ten rows and at ten million. A state costs more only if the index holds many rows in another state:
+// of a few due rows behind many scheduled ones without an index of due times. With an error it returns the states that
+// were counted before.
+func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
+	limit := CountCap
+	if takers.Divided {
+		limit = dividedCap
 	}
-	measure(&counts.Pending, t.countPending, number(CountCap))
-	measure(&counts.Failed, t.countFailed, number(CountCap))
-	measure(&oldest, t.oldestPending)
-	measure(&counts.Scheduled, t.countScheduled, number(CountCap)) // last: it takes long if few rows of many are scheduled
-	if t.countPending != "" && t.mapping.available == nil {
-		counts.Scheduled = new(int64)
-	}
-	if len(values) == 0 {
-		return counts, nil
-	}
-	results, err := t.send(ctx, b)
-	for i, result := range results {
-		value, none := new(int64), len(result.Rows) == 0
-		switch {
-		case !none && result.Rows[0][0] != nil:
-			*value = int64(binary.BigEndian.Uint64(result.Rows[0][0]))
-		case values[i] != &oldest, none && counts.Pending == nil:
-			continue // there are more rows than were examined
-		}
-		*values[i] = value
-	}
-	if oldest != nil {
-		seconds := max(0, float64(*oldest)/1e6) // the clock of whoever inserted the row may be ahead
-		counts.Oldest = &seconds
-	}
+	parameters, err := textForm(takers.Parameters)
 	if err != nil {
-		return counts, fmt.Errorf("measure: %w", err)
+		return nil, err
 	}
-	return counts, nil
+	tally, looks := Tally{}, t.looks(takers)
+	if t.PendingIndexed() && t.mapping.available == nil {
+		tally[Scheduled] = &Tallied{}
+	}
+	if t.mapping.failed == nil {
+		tally[Failed] = &Tallied{}
+	}
+	if len(looks) == 0 {
+		return tally, nil
+	}
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return tally, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	p := t.begin(ctx, conn.Conn(), limits{inOrder: true})
+	for _, l := range looks {
+		p.add(sql.Text("count.sql", l.names.with("limit", strconv.Itoa(limit))), parameters, nil, []int16{1})
+	}
+	p.send(ctx)
+	p.line()
+	for _, l := range looks {
+		result := p.next()
+		if result == nil {
+			break
+		}
+		read := result.Read()
+		if read.Err != nil {
+			break
+		}
+		counted := tally[l.state]
+		if counted == nil {
+			counted = &Tallied{}
+			tally[l.state] = counted
+		}
+		counted.add(read.Rows, int64(limit))
+	}
+	if err := p.results.Close(); err != nil {
+		return tally, fmt.Errorf("count rows: %w", p.failed(ctx, err))
+	}
+	return tally, nil
 }
 
-// gauges renders the statements that measure the table.
-func (t *Table) gauges(d description) {
+// add adds the result of count.sql.
+func (c *Tallied) add(rows [][][]byte, limit int64) {
+	looked := int64(0)
+	for _, row := range rows {
+		l := Line{
+			Topic: string(row[0]), Taker: int(int32(binary.BigEndian.Uint32(row[1]))),
+			Rows: ordinal(row[2]), Retrying: ordinal(row[3]),
+		}
+		if row[4] != nil {
+			l.OldestSeen = new(max(math.Float64frombits(binary.BigEndian.Uint64(row[4])), 0)) // a writer's clock may be ahead
+		}
+		looked += l.Rows
+		if l.Taker != NotCounted {
+			c.Lines = append(c.Lines, l)
+		}
+	}
+	c.Full = c.Full || looked == limit
+}
+
+// A look is one walk along an index.
+type look struct {
+	state State
+	names description
+}
+
+// looks returns the walks that count rows. Those that can take long come last: the states before them are then known.
+func (t *Table) looks(takers Takers) (looks []look) {
 	m := t.mapping
-	if m.pendingIndex && m.filtered { // otherwise the index holds any number of rows that the destination never takes
-		t.countPending = d.text("count_pending.sql")
-		if m.available != nil {
-			t.countScheduled = d.text("count_scheduled.sql")
+	d, c := t.describe(t.name)
+	add := func(state State, where, ordering, taker string, more ...string) {
+		if takers.Divided { // the filter would not bound the walk
+			where = strings.TrimSuffix(where, c.filtered)
+		}
+		if ordering != "" {
+			ordering = "order by " + ordering
+		}
+		names := d.with("state", where, "ordering", ordering, "taker", taker, "retried", "false", "due_at", "null::timestamptz",
+			"topic", sql.Quote(m.topic.name))
+		looks = append(looks, look{state, names.with(more...)})
+	}
+	failed := func() {
+		taker := takers.SQL
+		if m.relayed != nil { // a discarded row that was kept has both times
+			taker = fmt.Sprintf("case when %s is null then %s else %d end", sql.Quote(m.relayed.name), taker, NotCounted)
+		}
+		add(Failed, sql.Quote(m.failed.name)+" is not null"+c.filtered, "", taker)
+	}
+	if t.PendingIndexed() {
+		var more []string
+		if m.lastError != nil {
+			more = append(more, "retried", sql.Quote(m.lastError.name)+" is not null")
 		}
 		if m.since() != nil {
-			t.oldestPending = d.with("due_at", dueAt(m)).text("oldest_pending.sql")
+			more = append(more, "due_at", dueAt(m))
 		}
-	}
-	if m.failed != nil && m.failedIndex {
-		t.countFailed = t.failedGauge(d, d["failed"], "")
-	}
-}
-
-// failedGauge renders the statement that counts the failed rows in a state that a condition takes. Discarded rows that were
-// kept no longer count as failed; only a bounded number of them is examined.
-func (t *Table) failedGauge(d description, state, taken string) string {
-	if t.mapping.relayed == nil && taken == "" {
-		return d.text("count_failed.sql")
-	}
-	if c := t.mapping.relayed; c != nil {
-		taken += " and " + sql.Quote(c.name) + " is null"
-	}
-	return d.with("state", state, "taken", strings.TrimPrefix(taken, " and "), "looked", strconv.Itoa(lookedAt)).text("count_taken.sql")
-}
-
-// lookedAt is how many rows the gauge of one destination examines, including rows that other destinations take.
-const lookedAt = 10 * CountCap
-
-// gaugesTaken renders the statements that measure the rows of one destination. The condition for the destination's rows is
-// removed from the condition for their state, because it does not bound a read of an index.
-func (t *Table) gaugesTaken(d description, filtered string) {
-	m, own := t.mapping, d.with("taken", strings.TrimPrefix(filtered, " and "), "looked", strconv.Itoa(lookedAt))
-	count := func(state string) string {
-		return own.with("state", strings.TrimSuffix(d[state], filtered)).text("count_taken.sql")
-	}
-	if m.pendingIndex {
-		t.countPending = count("due")
+		add(Due, d["due"], d["ordering"], takers.SQL, more...)
+		ordering := d["ordering"]
+		if m.dueIndex { // rows with available_at are in an index of their own
+			ordering = d["available"]
+			add(Due, d["arrived"], ordering, takers.SQL, more...)
+		}
+		if t.FailedIndexed() {
+			failed()
+		}
 		if m.available != nil {
-			t.countScheduled = count("scheduled")
+			add(Scheduled, d["scheduled"], ordering, takers.SQL)
 		}
-		if m.since() != nil {
-			t.oldestPending = own.with("due", strings.TrimSuffix(d["due"], filtered), "due_at", dueAt(m)).text("oldest_taken.sql")
+	} else if t.FailedIndexed() {
+		failed()
+	}
+	return looks
+}
+
+// PendingIndexed reports whether an index makes it cheap to count pending rows. An index of a destination's own columns
+// without its filter does not: it keeps all rows that the destination never takes.
+func (t *Table) PendingIndexed() bool {
+	return t.mapping.pendingIndex && (t.view.Columns == nil || t.bounded())
+}
+
+// bounded reports whether the indexes of pending rows hold only rows that the view takes.
+func (t *Table) bounded() bool {
+	return t.mapping.filtered && (!t.mapping.dueIndex || t.mapping.dueFiltered)
+}
+
+// FailedIndexed reports whether an index makes it cheap to count failed rows.
+func (t *Table) FailedIndexed() bool { return t.mapping.failed != nil && t.mapping.failedIndex }
+
+// textForm returns parameters in the text form of the protocol.
+func textForm(values []any) (parameters [][]byte, err error) {
+	for _, value := range values {
+		text := []byte{}
+		switch value := value.(type) {
+		case string:
+			text = []byte(value)
+		case time.Time:
+			text = []byte(value.Format(time.RFC3339Nano))
+		default:
+			if text, err = pgtype.NewMap().Encode(pgtype.TextArrayOID, pgtype.TextFormatCode, value, text); err != nil {
+				return nil, fmt.Errorf("encode parameter: %w", err)
+			}
+		}
+		parameters = append(parameters, text)
+	}
+	return parameters, nil
+}
+
+// Counts are the numbers of one view's rows, capped at [CountCap]. A nil number is not known: no index makes it cheap, or
+// too many rows of other destinations are in the way.
+type Counts struct {
+	Pending, Scheduled, Failed *int64
+	Oldest                     *float64 // seconds for which the oldest of the first pending rows has been due; 0 without rows
+}
+
+// Count counts the view's rows. Numbers that were counted before an error are returned with it.
+func (t *Table) Count(ctx context.Context) (Counts, error) {
+	const mine, others = 0, 1
+	takers := Takers{SQL: strconv.Itoa(mine)}
+	if t.view.Columns == nil && t.mapping.filter != pattern.Always && !t.bounded() {
+		takers.SQL = fmt.Sprintf("case when %s then %d else %d end", t.mapping.filter, mine, others)
+		takers.Divided = true
+	}
+	tally, err := t.Tally(ctx, takers)
+	return Counts{
+		Pending: tally[Due].of(mine), Scheduled: tally[Scheduled].of(mine), Failed: tally[Failed].of(mine),
+		Oldest: tally[Due].Oldest(mine),
+	}, err
+}
+
+// of returns how many rows a destination has in a state, at most [CountCap], nil if that is not known.
+func (t *Tallied) of(taker int) *int64 {
+	if t == nil {
+		return nil
+	}
+	n := int64(0)
+	for _, l := range t.Lines {
+		if l.Taker == taker {
+			n += l.Rows
 		}
 	}
-	if m.failed != nil && m.failedIndex {
-		t.countFailed = t.failedGauge(d, strings.TrimSuffix(d["failed"], filtered), filtered)
+	if n < CountCap && t.Full {
+		return nil
 	}
+	return new(min(n, CountCap))
+}
+
+// Oldest returns for how many seconds the oldest of a destination's first due rows has been due: 0 without such rows, nil
+// if that is not known.
+func (t *Tallied) Oldest(taker int) (oldest *float64) {
+	if t == nil {
+		return nil
+	}
+	rows := false
+	for _, l := range t.Lines {
+		if l.Taker == taker {
+			rows = true
+			if l.OldestSeen != nil && (oldest == nil || *oldest < *l.OldestSeen) {
+				oldest = l.OldestSeen
+			}
+		}
+	}
+	if !rows && !t.Full {
+		return new(float64)
+	}
+	return oldest
 }

@@ -3,8 +3,6 @@ package outbox
 import (
 	"encoding/binary"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
@@ -74,28 +72,12 @@ func (t *Table) dueNames(names description, filtered string) {
 // prepareDue renders the statements that cover all pending rows of a table with an index of due times. They have one condition
 // for rows without available_at, named "due", and another one for the other rows. With a single condition for both, the planner
 // could not use the two indexes.
-func (t *Table) prepareDue(d description, filtered string) {
+func (t *Table) prepareDue(d description) {
 	m := t.mapping
 	t.nextDue = d.text("next_due.sql")
 	t.drainEnd, t.drainLeft = d.text("drain_end_due.sql"), d.text("drain_left_due.sql")
 	if m.pendingIndex {
 		t.sampleTopics = d.text("sample_topics_due.sql")
-	}
-	bounded := m.filtered && m.dueFiltered
-	if t.countPending == "" || t.view.Columns != nil && !bounded { // the indexes hold any number of rows that the destination never takes
-		t.countPending, t.countScheduled, t.oldestPending = "", "", ""
-		return
-	}
-	own := d.with("taken", "true", "looked", strconv.Itoa(CountCap))
-	if !bounded { // the filter does not bound a read of an index
-		own = d.with("taken", strings.TrimPrefix(filtered, " and "), "looked", strconv.Itoa(lookedAt))
-		for _, state := range []string{"due", "arrived", "scheduled"} {
-			own = own.with(state, strings.TrimSuffix(d[state], filtered))
-		}
-	}
-	t.countPending, t.countScheduled = own.text("count_pending_due.sql"), own.text("count_scheduled_due.sql")
-	if m.inserted != nil {
-		t.oldestPending = own.with("due_at", dueAt(m)).text("oldest_pending_due.sql")
 	}
 }
 

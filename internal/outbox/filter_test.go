@@ -204,7 +204,7 @@ func TestCountsOfAFilterBesideABacklog(t *testing.T) {
 	s.Exec(t, `create table outbox_messages (id integer primary key, topic text, payload text, relayed_at timestamptz, failed_at timestamptz,
 		inserted_at timestamptz not null default now() - interval '1 minute')`)
 	s.Exec(t, "create index on outbox_messages (inserted_at, id) where relayed_at is null and failed_at is null")
-	s.Exec(t, "insert into outbox_messages (id, topic) select i, 'other' from generate_series(1, $1::integer) i", lookedAt)
+	s.Exec(t, "insert into outbox_messages (id, topic) select i, 'other' from generate_series(1, $1::integer) i", dividedCap)
 	table := open(t, s, Config{})
 	mine, other := filtered(t, table, Filter{Topics: []string{"mine"}}), filtered(t, table, Filter{Topics: []string{"!mine"}})
 	check := func(what string, table *Table, pending, oldest bool, n int64) {

@@ -28,11 +28,11 @@ type Names struct {
 	// Unsent are assignments that empty the columns of a failed row's dead letters.
 	Unsent []string
 	// Ordering is table order, phrased so that the index of pending rows can be used.
-	Ordering                                                        string
-	Identity, IdentityType, Here                                    string // the expression that is unique to each row; see [Table.Names]
-	Indexes                                                         []Index
-	since                                                           Column
-	PendingIndexed, FailedIndexed, IDIndexed, UniqueID, Partitioned bool
+	Ordering                         string
+	Identity, IdentityType, Here     string // the expression that is unique to each row; see [Table.Names]
+	Indexes                          []Index
+	since                            Column
+	IDIndexed, UniqueID, Partitioned bool
 }
 
 // A Column is a column of the table. The zero Column is a column that the table lacks.
@@ -98,8 +98,7 @@ func (t *Table) Names() Names {
 		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed),
 		Attempt:   columnOf(m.attempt),
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
-		Taken: m.filter, Ordering: t.ordering(), PendingIndexed: m.pendingIndex, FailedIndexed: m.failedIndex,
-		IDIndexed: m.idIndex, UniqueID: !m.apart,
+		Taken: m.filter, Ordering: t.ordering(), IDIndexed: m.idIndex, UniqueID: !m.apart,
 	}
 	n.IDType = map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or of the
@@ -149,14 +148,6 @@ func (n Names) DueAt() string {
 		return n.since.Time()
 	}
 	return "greatest(" + n.since.Time() + ", " + n.Available.Time() + ")"
-}
-
-// Arrived is the condition that a row is not scheduled for later, to be added to others.
-func (n Names) Arrived() string {
-	if !n.Available.Has() {
-		return ""
-	}
-	return " and (" + n.Available.Name + " is null or " + n.Available.Name + " <= " + n.Available.At("now()") + ")"
 }
 
 // Ordered is the condition that a row keeps the order of its key, to be added to others. A row with available_at keeps none, whether

@@ -282,7 +282,7 @@ func TestIndexOfTheOrigin(t *testing.T) {
 		t.Helper()
 		table := open(t, s, Config{Views: []View{orders, dead, notice}})
 		for _, v := range []View{dead, notice} {
-			if viewOf(t, table, v).Names().PendingIndexed != want {
+			if viewOf(t, table, v).PendingIndexed() != want {
 				t.Errorf("%s: an index of pending rows: %v, want %v", v.Name, !want, want)
 			}
 		}

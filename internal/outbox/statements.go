@@ -24,13 +24,8 @@ func (t *Table) prepare(table sql.Table) {
 		due = due.with("sampled", sampled, "grouped", grouped, "groups", groups)
 		t.sampleTopics = due.text("sample_topics.sql")
 	}
-	if m.filtered || t.view.Columns != nil {
-		t.gauges(due)
-	} else {
-		t.gaugesTaken(due, c.filtered)
-	}
 	if m.dueIndex {
-		t.prepareDue(due.with("due", d["due"]), c.filtered)
+		t.prepareDue(due.with("due", d["due"]))
 	}
 	t.prepareAsks(d.with("arrived_filter", c.arrived))
 }

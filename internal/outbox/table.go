@@ -52,8 +52,6 @@ type queries struct {
 	marks                                     description // parts of the statements that mark rows, nil if rows are deleted; see [Together]
 	lockFree, lockAll                         string      // find rows to settle: those that are not locked, or none if one is locked
 	refuse, unrefused                         string
-	countPending, countScheduled              string // empty if no index makes it cheap, like the following ones
-	countFailed, oldestPending                string
 	drainEnd, drainLeft                       string
 	nextDue                                   string // empty if rows with available_at have no read of their own
 	limits, limitsGeneric                     string

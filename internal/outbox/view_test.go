@@ -251,7 +251,7 @@ func TestIndexOfADestination(t *testing.T) {
 							remedy = f.Remedy
 						}
 					}
-					return viewOf(t, table, audit).countPending != "", remedy
+					return viewOf(t, table, audit).PendingIndexed(), remedy
 				}
 				if measured, remedy := look(); measured || remedy == "" {
 					t.Errorf("%v without an index: measured %v, remedy %s", f, measured, remedy)

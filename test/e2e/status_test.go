@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
-	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
 // hostile is the name of a topic that a page must not treat as markup.
@@ -99,29 +97,6 @@ func TestStatusWhilePaused(t *testing.T) {
 		}
 		d := report.Destinations[0]
 		return d.Process.Paused && *d.Held == 7 && fmt.Sprint(d.Process.Reasons) == "[{paused 7}]"
-	})
-}
-
-// TestStatusDuringASlowCount: a caller is not kept waiting for the next count of a large backlog.
-func TestStatusDuringASlowCount(t *testing.T) {
-	t.Parallel()
-	outbox := newTable(t)
-	outbox.insert("orders", 0, 7, 2)
-	r := startRelay(t, outbox.env("stdout:", "OUTBOX_PAUSE=true"))
-	await(t, "the report counts the rows", func() bool { _, body := r.get("/status"); return strings.Contains(body, `"due":7`) })
-	lock, err := outbox.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lock.Rollback(context.WithoutCancel(t.Context())) //nolint:errcheck // has no effect after an error
-	if _, err := lock.Exec(t.Context(), "lock table outbox_messages"); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "a report arrives while its successor is counted", func() bool {
-		_, body := r.get("/status")
-		counting := pgtest.Value[bool](t, outbox.Schema, `select exists (select from pg_locks l join pg_stat_activity a using (pid)
-			where not l.granted and l.relation = $1::regclass and a.query like '%group by topic, taker%')`, outbox.Name+".outbox_messages")
-		return counting && strings.Contains(body, `"due":7`)
 	})
 }
 
