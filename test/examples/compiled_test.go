@@ -13,7 +13,7 @@ func TestSamplesAreCompiled(t *testing.T) {
 	t.Parallel()
 	claimedHere := claimed(t, "TestSamplesAreCompiled")
 	for document, sources := range map[string][]string{
-		"docs/embedding.md": {"relay/example_test.go", "test/examples/ownbroker/main.go"},
+		"docs/embedding.md": {"relay/example_test.go", "test/examples/embedded/main.go", "test/examples/ownbroker/main.go"},
 	} {
 		var code string
 		for _, source := range sources {

@@ -100,6 +100,7 @@ var claims = []claim{
 	{"sql", nil, "TestSQL"},
 	{"go", []string{"docs/consumers.md", "docs/testing.md"}, "TestFilesAreCompiled"},
 	{"go", []string{"docs/embedding.md"}, "TestSamplesAreCompiled"},
+	{"mod", []string{"docs/embedding.md"}, "TestEmbeddedProgram"},
 	{"go", nil, "TestGoIsCompiled"},
 	{"java", []string{"docs/consumers.md"}, "TestOnceStatements"},
 	{"python", []string{"docs/consumers.md"}, "TestOnceStatements"},
