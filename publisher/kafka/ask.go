@@ -91,7 +91,9 @@ func (c *cluster) candidates() []*broker {
 	ranks, brokers := make(map[*broker]int, len(c.brokers)), make([]*broker, 0, len(c.brokers))
 	for _, b := range c.brokers {
 		brokers = append(brokers, b)
-		unanswered := slices.ContainsFunc(b.busy, func(r *request) bool { return r.jobs == nil && time.Since(r.sent) > hedge })
+		unanswered := slices.ContainsFunc(b.busy, func(r *request) bool {
+			return r.jobs == nil && time.Since(r.sent) > hedge
+		})
 		switch {
 		case b.isAway() || b.failed != nil || unanswered:
 			ranks[b] = 2

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -127,7 +128,8 @@ func (b *broker) awaitDial(ctx context.Context, r *request) *dial {
 	switch now := time.Now(); {
 	case b.dialling != d || b.failed != nil || r.jobs == nil:
 	case ctx.Err() != nil && now.Sub(r.posted) >= patience/4, !now.Before(late) && b.cluster.othersAnswer(b, r.since):
-		b.failed = b.failure("no answer", "it has not accepted the connection yet", "check that it runs, and the network")
+		b.failed = b.failure("no answer", "it has not accepted the connection yet",
+			"check that it runs, and the network")
 	}
 	return d
 }
@@ -235,7 +237,7 @@ func (b *broker) connect(d *dial) {
 		b.unreachable(err)
 		return
 	case b.away:
-		p.config.Logger.Info("kafka broker reachable again", "broker", b.address)
+		b.log().Info("kafka broker reachable again", "broker", b.address)
 	}
 	if b.backoff.Failed() {
 		b.until = time.Time{} // a suspect that was away may have been restarted
@@ -249,7 +251,7 @@ func (b *broker) connect(d *dial) {
 // unreachable notes that no connection could be made, or that a connection is of no use.
 func (b *broker) unreachable(err error) {
 	if !b.away && !b.cluster.allAway() {
-		b.cluster.publisher.config.Logger.Warn("kafka broker unreachable", "broker", b.address, "error", err)
+		b.log().Warn("kafka broker unreachable", "broker", b.address, "error", err)
 		b.away = true
 	}
 	b.failed = err
@@ -279,6 +281,8 @@ func (b *broker) discard(unwanted func(*conn) bool) {
 		return false
 	})
 }
+
+func (b *broker) log() *slog.Logger { return b.cluster.publisher.config.Logger }
 
 // failure returns the failure of a broker that has a reason but no error.
 func (b *broker) failure(short, found, remedy string) error {

@@ -86,16 +86,16 @@ func classify(code kafkago.Error) verdict {
 	// A gap, since the log was truncated and earlier batches were lost with it; a newer epoch of this producer id in
 	// the log; or a producer that the partition has forgotten, because of retention or a day without use. Some brokers
 	// take the producer for a transactional one: another id helps in the end.
-	case kafkago.OutOfOrderSequenceNumber, kafkago.InvalidProducerEpoch, kafkago.ProducerFenced, kafkago.UnknownProducerId,
-		kafkago.InvalidProducerIDMapping, kafkago.InvalidTransactionState, kafkago.TransactionCoordinatorFenced,
-		transactionAbortable:
+	case kafkago.OutOfOrderSequenceNumber, kafkago.InvalidProducerEpoch, kafkago.ProducerFenced,
+		kafkago.UnknownProducerId, kafkago.InvalidProducerIDMapping, kafkago.InvalidTransactionState,
+		kafkago.TransactionCoordinatorFenced, transactionAbortable:
 		return hold(renew, publisher.ScopeMessage, "sequence refused")
 
 	// Leadership has moved, perhaps while the append waited for its replicas; the leader is shutting down; or the topic
 	// is deleted, or so new that the broker has not opened the partition yet. The metadata shows which.
-	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable, kafkago.FencedLeaderEpoch,
-		kafkago.UnknownLeaderEpoch, kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID, kafkago.InconsistentTopicID,
-		kafkago.NetworkException, kafkago.BrokerNotAvailable:
+	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable,
+		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID,
+		kafkago.InconsistentTopicID, kafkago.NetworkException, kafkago.BrokerNotAvailable:
 		return unsure(relocate, publisher.Unavailable, "no leader")
 
 	// The leader's disk has failed; another replica takes over.
@@ -133,8 +133,8 @@ func classify(code kafkago.Error) verdict {
 		return answer(refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic")
 
 	// The client as a whole is refused: its rights, its quota, or a proxy that speaks another protocol.
-	case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed, kafkago.SASLAuthenticationFailed,
-		kafkago.IllegalSASLState, kafkago.SecurityDisabled:
+	case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed,
+		kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.SecurityDisabled:
 		return hold(refuse, publisher.ScopeDestination, "not authorized")
 
 	// A quota is used up. (Most quotas lead to pauses, not to refusals; see broker.throttle.)

@@ -55,8 +55,8 @@ func (j *job) retime() bool {
 	}
 	j.drop()
 	if j.call.publisher.cluster.retime(p.topic) {
-		j.call.publisher.config.Logger.Warn("kafka topic refuses records as old as these rows: they are sent with the time of now; see its "+
-			"message.timestamp.before.max.ms", "topic", p.topic, "age", age.Round(time.Second))
+		j.call.publisher.config.Logger.Warn("kafka topic refuses records as old as these rows: they are sent with "+
+			"the time of now; see its message.timestamp.before.max.ms", "topic", p.topic, "age", age.Round(time.Second))
 	}
 	return true
 }

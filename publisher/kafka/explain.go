@@ -2,10 +2,8 @@ package kafka
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"slices"
-	"strings"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -21,6 +19,7 @@ const (
 	stepTLS
 	stepVersions
 	stepCredentials // this client's own, before they are sent
+	stepMechanism   // the agreement on how to log in
 	stepLogin
 	stepIAM     // the login with AWS_MSK_IAM
 	stepRequest // the first request after the other steps
@@ -28,7 +27,8 @@ const (
 
 func (p *Publisher) attempt(address string) *connect.Attempt {
 	return &connect.Attempt{
-		Broker: "kafka broker", Address: address, Servers: p.names.Of("Brokers"), Plain: "kafka://", Secure: "kafka+tls://", Names: p.names,
+		Broker: "kafka broker", Address: address, Servers: p.names.Of("Brokers"), Names: p.names,
+		Plain: "kafka://", Secure: "kafka+tls://",
 	}
 }
 
@@ -40,16 +40,6 @@ func shortOf(err error) string {
 	return "broker unreachable"
 }
 
-// errMechanism reports that the broker does not know the configured SASL mechanism.
-type errMechanism struct {
-	name    string
-	offered []string
-}
-
-func (e *errMechanism) Error() string {
-	return fmt.Sprintf("it offers %.200s but not %s", strings.Join(e.offered, ", "), e.name)
-}
-
 // explain turns a failure to make a connection ready into a sentence that says what to change. It holds no secrets if
 // err holds none.
 func (p *Publisher) explain(address string, at step, err error) error {
@@ -59,7 +49,6 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	absent := func(short, found, remedy string) error { return a.FailedAbsent(short, found, remedy, err) }
 	login := func(found, remedy string) error { return a.FailedLogin("login refused", found, remedy, err) }
 	_, dns := errors.AsType[*net.DNSError](err)
-	_, mechanism := errors.AsType[*errMechanism](err)
 	known := a.Network(err)
 	if at == stepTLS && known == nil {
 		known = a.TLS(err)
@@ -70,7 +59,8 @@ func (p *Publisher) explain(address string, at step, err error) error {
 			"set advertised.listeners of the broker to a name that is known here")
 	case known != nil && at == stepDial && !slices.Contains(p.config.Brokers, address):
 		return a.FailedAbsent(known.Short, "the cluster names this address, but "+known.Found,
-			"check that this broker runs, and that its advertised.listeners names an address that is reached from here", nil)
+			"check that this broker runs, and that its advertised.listeners names an address that is reached from here",
+			nil)
 	case errors.Is(err, errRegion):
 		return a.FailedLogin("credentials unusable", "its name contains no AWS region",
 			"give the region as "+p.names.Of("IAM.Region")+" or AWS_REGION", nil)
@@ -88,13 +78,16 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	case errors.Is(err, errNotKafka):
 		return failed("not Kafka", "what answers there does not speak Kafka's protocol",
 			"check host and port in "+a.Servers+", and whether it should be kafka:// or kafka+tls://")
-	case mechanism:
-		return login("it does not know the SASL mechanism", "change "+p.names.Of("SASL.Mechanism")+" to one that it offers")
+	case at == stepMechanism:
+		return login("it does not know the SASL mechanism",
+			"change "+p.names.Of("SASL.Mechanism")+" to one that it offers")
 	case errors.Is(err, kafkago.IllegalSASLState):
-		return login("this listener takes no SASL", "take the port of one that does, or remove "+p.names.Of("SASL.Mechanism"))
+		return login("this listener takes no SASL",
+			"take the port of one that does, or remove "+p.names.Of("SASL.Mechanism"))
 	case at == stepIAM && errors.Is(err, kafkago.SASLAuthenticationFailed):
 		return login("it refuses the login with AWS_MSK_IAM",
-			"grant the role kafka-cluster:Connect on this cluster, and check the region, the port (9098 within the VPC) and the clock")
+			"grant the role kafka-cluster:Connect on this cluster, and check the region, the port (9098 within the VPC) "+
+				"and the clock")
 	case at == stepLogin && errors.Is(err, kafkago.SASLAuthenticationFailed):
 		return login("it refuses the login", "check the credentials in "+p.names.Of("SASL.Credentials"))
 	case network.RefusedTLS(err):
@@ -104,12 +97,12 @@ func (p *Publisher) explain(address string, at step, err error) error {
 			"if it wants SASL, give "+p.names.Of("SASL.Mechanism"))
 	case network.Ended(err) && at == stepVersions && p.config.TLS == nil:
 		return absent("connection ended", "it ended the connection at once",
-			"if it wants TLS write kafka+tls://; else check that the port is Kafka's, and the broker's max.connections and "+
-				"max.connections.per.ip")
+			"if it wants TLS write kafka+tls://; else check that the port is Kafka's, and the broker's max.connections "+
+				"and max.connections.per.ip")
 	case network.Ended(err) && at == stepVersions:
 		return absent("connection ended", "it ended the connection at once",
-			"if it wants a client certificate give "+p.names.Of("TLS.Certificates")+"; else check that the port is Kafka's, and "+
-				"the broker's max.connections and max.connections.per.ip")
+			"if it wants a client certificate give "+p.names.Of("TLS.Certificates")+"; else check that the port is "+
+				"Kafka's, and the broker's max.connections and max.connections.per.ip")
 	default:
 		return absent("broker unreachable", "it cannot be used",
 			"check that it runs, its address, and the network, TLS and SASL settings")

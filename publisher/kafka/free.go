@@ -70,8 +70,10 @@ func (c *call) answers(p *partition, err error) func(i int32) error {
 	cluster := c.publisher.cluster
 	cluster.mu.Lock()
 	defer cluster.mu.Unlock()
-	if t := cluster.topics[p.topic]; t != nil && slices.ContainsFunc(t.available, func(at int32) bool { return t.takes(at, c.now) }) {
-		free.Scope, free.Fate = publisher.ScopeMessage, publisher.Fate{}
+	if t := cluster.topics[p.topic]; t != nil {
+		if slices.ContainsFunc(t.available, func(at int32) bool { return t.takes(at, c.now) }) {
+			free.Scope, free.Fate = publisher.ScopeMessage, publisher.Fate{}
+		}
 	}
 	return func(i int32) error {
 		if c.free(i) {

@@ -13,8 +13,8 @@ import (
 // Inspect lends the publisher's connections for an inspection of the cluster.
 func (p *Publisher) Inspect() inspect.Cluster {
 	return inspect.Cluster{
-		Brokers: p.config.Brokers, Encrypted: p.config.TLS != nil, LogsIn: p.config.SASL != nil, SendingTime: p.config.SendingTime,
-		BatchBytes: maxBatchBytes, LegalTopic: legalTopic,
+		Brokers: p.config.Brokers, Encrypted: p.config.TLS != nil, LogsIn: p.config.SASL != nil,
+		SendingTime: p.config.SendingTime, BatchBytes: maxBatchBytes, LegalTopic: legalTopic,
 		Ask: func(ctx context.Context, question protocol.Message) (protocol.Message, error) {
 			answer, err := p.cluster.ask(ctx, question, true)
 			if layout, ok := answer.(*metadata.Response); ok && err == nil {

@@ -59,7 +59,8 @@ func (j *job) prepare() bool {
 		if c.publisher.recall.expired(p.batch, c.now) {
 			j.drop()
 		} else if time.Now().Before(p.laggingUntil) {
-			j.fail(p.unavailable("not replicated yet", "a replica has stopped following the leader: look at its broker"))
+			j.fail(p.unavailable("not replicated yet",
+				"a replica has stopped following the leader: look at its broker"))
 			return false
 		}
 	}
@@ -144,7 +145,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		j.divide(v, err)
 	case retime:
 		if !j.retime() {
-			j.fail(j.answer(v, fmt.Errorf("%w: it refuses the time of now as well: compare this host's clock with the brokers'", err)))
+			j.fail(j.answer(v, fmt.Errorf("%w: it refuses the time of now as well: "+
+				"compare this host's clock with the brokers'", err)))
 		}
 	case renew:
 		if j.drop(); !unsure {
@@ -156,8 +158,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 			return
 		}
 		j.renewed = true
-		j.call.publisher.config.Logger.Info("kafka partition begins a new epoch", "topic", p.topic, "partition", p.index,
-			"error", code)
+		j.call.publisher.config.Logger.Info("kafka partition begins a new epoch",
+			"topic", p.topic, "partition", p.index, "error", code)
 	case relocate:
 		if j.again {
 			j.fail(j.answer(v, err))
@@ -212,8 +214,9 @@ func (j *job) divide(v verdict, err error) {
 		return
 	}
 	if v.action == shrink {
-		err = fmt.Errorf("topic %q takes no record of %d bytes: raise its max.message.bytes, or make the row smaller: %w", p.topic,
-			len(appendBody(nil, &j.call.messages[j.queue[j.next]])), err)
+		size := len(appendBody(nil, &j.call.messages[j.queue[j.next]]))
+		err = fmt.Errorf("topic %q takes no record of %d bytes: raise its max.message.bytes, or make the row smaller: %w",
+			p.topic, size, err)
 	}
 	j.refuse(j.queue[j.next], j.answer(v, err))
 	j.next++

@@ -60,7 +60,6 @@ type Publisher struct {
 	identity *identity
 	recall   recall
 	life     lifetime
-	calls    sync.Pool // *call
 	buffers  sync.Pool // *[]byte
 }
 
@@ -93,7 +92,8 @@ func (p *Publisher) Ping(ctx context.Context) error {
 	}
 	_, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: []string{}}, true)
 	if _, explained := errors.AsType[*connect.Failure](err); err != nil && !explained {
-		return fmt.Errorf("kafka: %w: check that the broker runs, its address, and the network, TLS and SASL settings", err)
+		return fmt.Errorf("kafka: %w: check that the broker runs, its address, and the network, TLS and SASL settings",
+			err)
 	}
 	return err
 }

@@ -104,6 +104,7 @@ func (c *cluster) refresh(ctx context.Context, names []string) (refused map[stri
 func (c *cluster) learn(response *metadata.Response) (refused map[string]error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	refused = map[string]error{}
 	clear(c.nodes)
 	for _, b := range response.Brokers {
 		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
@@ -116,9 +117,6 @@ func (c *cluster) learn(response *metadata.Response) (refused map[string]error) 
 	for i := range response.Topics {
 		t := &response.Topics[i]
 		if err := topicError(t); err != nil {
-			if refused == nil {
-				refused = map[string]error{}
-			}
 			refused[t.Name] = err
 			delete(c.topics, t.Name)
 			if kafkago.Error(t.ErrorCode) == kafkago.UnknownTopicOrPartition && c.states[t.Name] != nil {
@@ -156,7 +154,9 @@ func (c *cluster) names(b *broker) bool {
 
 // newTopic builds a topic from an answer and what was known before.
 func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
-	slices.SortFunc(t.Partitions, func(a, b metadata.ResponsePartition) int { return int(a.PartitionIndex - b.PartitionIndex) })
+	slices.SortFunc(t.Partitions, func(a, b metadata.ResponsePartition) int {
+		return int(a.PartitionIndex - b.PartitionIndex)
+	})
 	h, now := c.states[t.Name], len(t.Partitions)
 	if h == nil {
 		h = &history{count: now}
@@ -174,8 +174,8 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 		}
 	}
 	if h.count != now {
-		c.publisher.config.Logger.Warn("kafka topic has another number of partitions: keys move, and the order of each key begins again",
-			"topic", t.Name, "before", h.count, "partitions", now)
+		c.publisher.config.Logger.Warn("kafka topic has another number of partitions: "+
+			"keys move, and the order of each key begins again", "topic", t.Name, "before", h.count, "partitions", now)
 	}
 	h.count, h.learned = now, known.learned
 	ttl := metadataTTL
@@ -191,7 +191,8 @@ func topicError(t *metadata.ResponseTopic) error {
 	code := kafkago.Error(t.ErrorCode)
 	switch {
 	case code == kafkago.UnknownTopicOrPartition:
-		return publisher.TopologyError(unknownTopic, "topic %q does not exist, or this client may not see it: create it", t.Name)
+		return publisher.TopologyError(unknownTopic,
+			"topic %q does not exist, or this client may not see it: create it", t.Name)
 	case code == kafkago.TopicAuthorizationFailed:
 		return publisher.TopologyError("topic not allowed", "topic %q: grant this client WRITE and DESCRIBE: %w",
 			t.Name, code)

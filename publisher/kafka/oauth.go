@@ -38,7 +38,8 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	}
 	for i := range len(token) {
 		if token[i] < '!' || token[i] > '~' {
-			return nil, nil, errors.New("the OAuth token holds blanks or other characters that no token has: check its file")
+			return nil, nil, errors.New("the OAuth token holds blanks or other characters that no token has: " +
+				"check its file")
 		}
 	}
 	first := "n,,\x01auth=Bearer " + token + "\x01"

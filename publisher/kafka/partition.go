@@ -102,7 +102,8 @@ type turn struct {
 	mu      sync.Mutex
 	taken   bool
 	waiting []*job
-	since   atomic.Int64 // time in nanoseconds at which it was taken, or at which its holder last had something accepted
+	// time in nanoseconds at which it was taken, or at which its holder last had something accepted
+	since atomic.Int64
 }
 
 // take gives the job the turn and reports true, or makes the job wait. A job that has waited arrives in turns of its

@@ -68,8 +68,9 @@ func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 	}
 	switch {
 	case refusal != nil && before != noProducer:
-		p.config.Logger.Warn("kafka refuses idempotent producing, messages are sent with acks=all alone: after a lost answer they may be appended twice; "+
-			"grant IDEMPOTENT_WRITE on the cluster or WRITE on the topics", "error", refusal)
+		p.config.Logger.Warn("kafka refuses idempotent producing, messages are sent with acks=all alone: after a lost "+
+			"answer they may be appended twice; grant IDEMPOTENT_WRITE on the cluster or WRITE on the topics",
+			"error", refusal)
 	case refusal == nil && before == noProducer:
 		p.config.Logger.Info("kafka allows idempotent producing now")
 	}
@@ -104,7 +105,8 @@ func (p *Publisher) askProducerID(ctx context.Context) (id int64, refusal, err e
 		switch code := kafkago.Error(response.ErrorCode); code {
 		case 0:
 			return response.ProducerID, nil, nil
-		case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed, kafkago.UnsupportedVersion, kafkago.InvalidRequest:
+		case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed,
+			kafkago.UnsupportedVersion, kafkago.InvalidRequest:
 			// Brokers before 3.0 ask for IDEMPOTENT_WRITE on the cluster (KIP-679).
 			return noProducer, code, nil
 		default:

@@ -9,7 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
-// A call is one Publish under way and holds what to do with each message. Calls are pooled.
+// A call is one Publish under way and holds what to do with each message.
 type call struct {
 	publisher *Publisher
 	messages  []publisher.Message
@@ -26,15 +26,12 @@ type call struct {
 
 	topics []use
 	byName map[string]int32 // index in topics
-	names  []string
 
 	route []target // by message
 	last  []target // by key group: the target of its last message
 	count int32    // number of waves
 
-	jobs        []*job // of the wave
-	byPartition map[*partition]*job
-	ready       []*job // those that are about to send
+	jobs []*job // of the wave
 
 	turns    chan *job     // waiting jobs that have got their turn
 	underway []*request    // requests under way
@@ -44,34 +41,25 @@ type call struct {
 
 // Publish sends the messages: one batch for each partition, and one request for each broker. See [publisher.Publisher].
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
-	errs := make([]error, len(messages))
-	fill := func(err error) []error {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
-	}
+	n := len(messages)
 	if p.life.ctx.Err() != nil {
-		return fill(publisher.ErrClosed)
+		return slices.Repeat([]error{publisher.ErrClosed}, n)
 	}
-	fill(publisher.ErrNotAttempted)
-	if len(messages) == 0 || ctx.Err() != nil {
+	errs := slices.Repeat([]error{publisher.ErrNotAttempted}, n)
+	if n == 0 || ctx.Err() != nil {
 		return errs
 	}
-	c, ok := p.calls.Get().(*call)
-	if !ok {
-		c = &call{publisher: p, byName: map[string]int32{}, byPartition: map[*partition]*job{}}
+	c := &call{
+		publisher: p, messages: messages, errs: errs, now: time.Now(), stop: publisher.StopOf(ctx),
+		failed: make([]bool, n), copied: make([]bool, n), route: make([]target, n), last: make([]target, n),
+		byName: map[string]int32{},
 	}
-	c.reset(messages, errs)
 	c.deadline, _ = ctx.Deadline()
-	c.stop = publisher.StopOf(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(p.life.ctx, cancel)()
 	defer cancel()
 	c.run(ctx)
 	c.settle()
-	c.reset(nil, nil)
-	p.calls.Put(c)
 	return errs
 }
 
@@ -120,7 +108,7 @@ func (c *call) failAll(ctx context.Context, err error) {
 	}
 	err = c.publisher.unreached(err)
 	for i := range c.messages {
-		if c.route[i].wave != notSent && !c.blocked(int32(i)) {
+		if c.route[i].partition != nil && c.route[i].err == nil && !c.blocked(int32(i)) {
 			c.fail(int32(i), err)
 		}
 	}
@@ -149,25 +137,6 @@ func (c *call) settle() {
 			*err = publisher.Republish(*err)
 		}
 	}
-}
-
-// reset prepares the call for these messages and clears the previous ones.
-func (c *call) reset(messages []publisher.Message, errs []error) {
-	c.messages, c.errs, c.now, c.count, c.stop, c.troubled = messages, errs, time.Now(), 0, nil, false
-	n := len(messages)
-	c.failed = append(c.failed[:0], make([]bool, n)...)
-	c.copied = append(c.copied[:0], make([]bool, n)...)
-	clear(c.route)
-	c.route = slices.Grow(c.route[:0], n)[:n]
-	c.last = slices.Grow(c.last[:0], n)[:n]
-	for i := range n {
-		c.route[i], c.last[i] = target{wave: notSent}, target{}
-	}
-	clear(c.topics)
-	c.topics = c.topics[:0]
-	clear(c.names)
-	c.names = c.names[:0]
-	clear(c.byName)
 }
 
 // unreached returns the answer after a request for metadata or a producer id has failed.

@@ -108,7 +108,8 @@ func (r *partitionReader) read(ctx context.Context, from, until time.Time,
 	}
 	if first > 0 {
 		removed = time.Now().AddDate(1, 0, 0)
-		if err := r.records(ctx, first, end, func(record *protocol.Record) bool { removed = record.Time; return false }); err != nil {
+		err := r.records(ctx, first, end, func(record *protocol.Record) bool { removed = record.Time; return false })
+		if err != nil {
 			return removed, err
 		}
 	}
@@ -168,7 +169,8 @@ func (r *partitionReader) records(ctx context.Context, at, end int64, do func(*p
 			SessionID: -1, SessionEpoch: -1, Topics: []fetch.RequestTopic{{
 				Topic: r.topic,
 				Partitions: []fetch.RequestPartition{{
-					Partition: r.partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1, PartitionMaxBytes: readBytes,
+					Partition: r.partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1,
+					PartitionMaxBytes: readBytes,
 				}},
 			}},
 		})

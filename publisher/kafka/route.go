@@ -19,17 +19,16 @@ type use struct {
 
 // A target is the destination of a message within the call.
 type target struct {
-	partition *partition // nil if the message is in the log already
+	partition *partition // nil if the message is not sent
 	leader    *broker
 	wave      int32 // the wave in which the message is sent, or notSent
 	err       error // why it cannot be sent
 }
 
-const notSent = -1
-
 // findTopics looks up the topics of the messages. It reports false if ctx has ended in the meantime.
 func (c *call) findTopics(ctx context.Context) bool {
 	var previous string
+	var names []string // those to ask for
 	for i := range c.messages {
 		name := c.messages[i].Topic
 		if i > 0 && name == previous || !legalTopic(name) {
@@ -41,17 +40,17 @@ func (c *call) findTopics(ctx context.Context) bool {
 		}
 		known, fresh := c.publisher.cluster.cached(name, c.now)
 		if !fresh {
-			c.names = append(c.names, name)
+			names = append(names, name)
 		}
 		c.byName[name] = int32(len(c.topics))
 		c.topics = append(c.topics, use{topic: known})
 	}
-	if len(c.names) > 0 {
-		refused, err := c.publisher.cluster.refresh(ctx, c.names)
+	if len(names) > 0 {
+		refused, err := c.publisher.cluster.refresh(ctx, names)
 		if err != nil && over(ctx) {
 			return false
 		}
-		for _, name := range c.names {
+		for _, name := range names {
 			u := &c.topics[c.byName[name]]
 			if known, _ := c.publisher.cluster.cached(name, c.now); known != nil {
 				u.topic = known // perhaps outdated, but sending will show that
@@ -84,7 +83,6 @@ func (c *call) routeAll() {
 		to := c.target(int32(i))
 		switch before := &c.last[max(group, 0)]; {
 		case to.err != nil:
-			to.wave = notSent
 		case to.partition == nil:
 			c.errs[i] = nil // accepted in an earlier call, which could not know that
 			continue
@@ -96,7 +94,9 @@ func (c *call) routeAll() {
 		if c.route[i] = to; keyed {
 			c.last[group] = to
 		}
-		c.count = max(c.count, to.wave+1)
+		if to.err == nil {
+			c.count = max(c.count, to.wave+1)
+		}
 	}
 }
 
@@ -164,18 +164,17 @@ func (c *call) beyond(t *topic, partition int32) error {
 
 // gather builds the jobs of one wave.
 func (c *call) gather(wave int32) {
-	clear(c.jobs)
 	c.jobs = c.jobs[:0]
-	clear(c.byPartition)
+	jobs := map[*partition]*job{}
 	for i := range c.messages {
 		to := &c.route[i]
-		if to.wave != wave || c.blocked(int32(i)) {
+		if to.partition == nil || to.err != nil || to.wave != wave || c.blocked(int32(i)) {
 			continue
 		}
-		j := c.byPartition[to.partition]
+		j := jobs[to.partition]
 		if j == nil {
 			j = &job{call: c, partition: to.partition, leader: to.leader}
-			c.jobs, c.byPartition[to.partition] = append(c.jobs, j), j
+			c.jobs, jobs[to.partition] = append(c.jobs, j), j
 		}
 		j.queue = append(j.queue, int32(i))
 	}

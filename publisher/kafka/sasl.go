@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -54,7 +55,8 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 	switch code := kafkago.Error(shake.ErrorCode); code {
 	case 0:
 	case kafkago.UnsupportedSASLMechanism:
-		return stepLogin, 0, &errMechanism{mechanism.Name(), shake.Mechanisms}
+		offered := strings.Join(shake.Mechanisms, ", ")
+		return stepMechanism, 0, fmt.Errorf("it offers %.200s but not %s", offered, mechanism.Name())
 	default:
 		return stepLogin, 0, code
 	}

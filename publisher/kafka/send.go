@@ -96,18 +96,18 @@ func (c *call) round(ctx context.Context) {
 	if slices.ContainsFunc(c.jobs, func(j *job) bool { return j.state == moved }) {
 		c.relocate(ctx)
 	}
-	jobs := c.ready[:0]
+	var jobs []*job
 	for _, j := range c.jobs {
+		busy := func(r *request) bool { return r.jobs[0].leader == j.leader }
 		if j.state == ready && ctx.Err() != nil {
 			j.fail(c.ended())
-		} else if j.state == ready && !slices.ContainsFunc(c.underway, func(r *request) bool { return r.jobs[0].leader == j.leader }) {
+		} else if j.state == ready && !slices.ContainsFunc(c.underway, busy) {
 			jobs = append(jobs, j)
 		}
 	}
-	c.ready = jobs
 	slices.SortFunc(jobs, func(a, b *job) int {
-		return cmp.Or(strings.Compare(a.leader.address, b.leader.address), strings.Compare(a.partition.topic, b.partition.topic),
-			cmp.Compare(a.partition.index, b.partition.index))
+		return cmp.Or(strings.Compare(a.leader.address, b.leader.address),
+			strings.Compare(a.partition.topic, b.partition.topic), cmp.Compare(a.partition.index, b.partition.index))
 	})
 	for len(jobs) > 0 {
 		n := 1
@@ -212,7 +212,8 @@ func (c *call) vain(j *job, now time.Time) error {
 		return nil
 	}
 	return j.leader.unavailable(false, "partition busy",
-		"topic %q partition %d: an earlier call still waits for its leader's answer", j.partition.topic, j.partition.index)
+		"topic %q partition %d: an earlier call still waits for its leader's answer",
+		j.partition.topic, j.partition.index)
 }
 
 // leave answers for the waiting jobs for which why returns an error.
