@@ -38,15 +38,15 @@ func (c *call) send(ctx context.Context) {
 	}
 	tick := time.NewTicker(patience / 4)
 	defer tick.Stop()
+	done := ctx.Done()
 	for {
-		c.round(ctx)
-		if len(c.underway) == 0 && !slices.ContainsFunc(c.jobs, func(j *job) bool { return j.state == waiting }) {
-			return
-		}
-		done := ctx.Done()
 		if ctx.Err() != nil {
 			c.leave(func(*job) error { return c.ended() })
 			done = nil
+		}
+		c.round(ctx)
+		if len(c.underway) == 0 && !slices.ContainsFunc(c.jobs, func(j *job) bool { return j.state == waiting }) {
+			return
 		}
 		select {
 		case r := <-c.back:
