@@ -20,27 +20,21 @@ const maxFirstAnswer = 1 << 20
 type firstAnswer struct {
 	net.Conn
 	checked bool
-	size    []byte // bytes read ahead and not yet passed on
 }
 
 func (c *firstAnswer) Read(b []byte) (int, error) {
-	if !c.checked {
-		size := make([]byte, 4)
-		if _, err := io.ReadFull(c.Conn, size); err != nil {
-			if errors.Is(err, io.ErrUnexpectedEOF) {
-				return 0, fmt.Errorf("%w: %w", errNotKafka, err)
-			}
-			return 0, err
-		}
-		if binary.BigEndian.Uint32(size) > maxFirstAnswer {
-			return 0, errNotKafka
-		}
-		c.checked, c.size = true, size
+	if c.checked || len(b) < 4 { // kafka-go reads through a buffer, which is larger
+		return c.Conn.Read(b)
 	}
-	if len(c.size) > 0 {
-		n := copy(b, c.size)
-		c.size = c.size[n:]
-		return n, nil
+	n, err := io.ReadAtLeast(c.Conn, b, 4)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return 0, fmt.Errorf("%w: %w", errNotKafka, err)
+	case err != nil:
+		return n, err
+	case binary.BigEndian.Uint32(b) > maxFirstAnswer:
+		return 0, errNotKafka
 	}
-	return c.Conn.Read(b)
+	c.checked = true
+	return n, nil
 }

@@ -81,7 +81,7 @@ func TestUnknownTopicIsDefinite(t *testing.T) {
 	f.set(func() { delete(f.topics, "t") })
 	deleted := rows("t", 0, 1, "deleted")
 	expect(t, "without its topic", publish(t, p, deleted), missing)
-	if p.recall.size.Load() != 0 {
+	if len(p.recall.byID) != 0 {
 		t.Error("the batch is kept")
 	}
 	f.topic("t", 0)

@@ -109,21 +109,20 @@ func (j *job) resends() bool {
 // whose batch from an earlier call was found to be accepted.
 func (j *job) compact() {
 	c := j.call
-	if !c.troubled && c.publisher.recall.size.Load() == 0 {
+	if !c.troubled && !c.recalls {
 		return
 	}
-	left := j.queue[:j.next]
-	for _, i := range j.queue[j.next:] {
+	j.queue = slices.DeleteFunc(j.queue[j.next:], func(i int32) bool {
 		if c.blocked(i) {
-			continue
+			return true
 		}
-		if _, accepted := c.publisher.recall.find(&c.messages[i], c.now); accepted {
+		_, accepted := c.kept(i)
+		if accepted {
 			c.errs[i] = nil
-			continue
 		}
-		left = append(left, i)
-	}
-	j.queue = left
+		return accepted
+	})
+	j.next = 0
 }
 
 // answered applies the broker's answer to the batch that was sent.
@@ -264,7 +263,7 @@ func (j *job) fail(err error) {
 	c, b := j.call, j.partition.batch
 	ambiguous, others := c.answers(j.partition, j.ambiguous(err)), c.answers(j.partition, err)
 	for at, i := range j.queue[j.next:] {
-		held, _ := c.publisher.recall.find(&c.messages[i], c.now)
+		held, _ := c.kept(i)
 		if j.unanswered != nil && (at < j.sent || held != nil && held == b) {
 			c.fail(i, ambiguous(i))
 		} else {

@@ -30,13 +30,13 @@ func (c *call) findLimits(ctx context.Context) {
 		if len(m.Payload) <= largePayload || slices.Contains(names, m.Topic) {
 			continue
 		}
-		if at, known := c.byName[m.Topic]; known && c.topics[at].err == nil {
+		if u := c.topics[m.Topic]; u != nil && u.err == nil {
 			names = append(names, m.Topic)
 		}
 	}
 	limits, _ := c.publisher.cluster.settings(ctx, names, sizeSetting, false)
 	for name, limit := range limits {
-		c.topics[c.byName[name]].limit, _ = strconv.Atoi(limit)
+		c.topics[name].limit, _ = strconv.Atoi(limit)
 	}
 }
 

@@ -22,14 +22,13 @@ type call struct {
 
 	failed   []bool // by key group: a message was not accepted
 	copied   []bool // by message: the broker may hold it once more, see publisher.Republish
-	troubled bool
+	troubled bool   // a message was not accepted
+	recalls  bool   // messages of the call may be in a batch of an earlier call
 
-	topics []use
-	byName map[string]int32 // index in topics
-
-	route []target // by message
-	last  []target // by key group: the target of its last message
-	count int32    // number of waves
+	topics map[string]*use
+	route  []target // by message
+	last   []target // by key group: the target of its last message
+	count  int32    // number of waves
 
 	jobs []*job // of the wave
 
@@ -52,9 +51,10 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	c := &call{
 		publisher: p, messages: messages, errs: errs, now: time.Now(), stop: publisher.StopOf(ctx),
 		failed: make([]bool, n), copied: make([]bool, n), route: make([]target, n), last: make([]target, n),
-		byName: map[string]int32{},
+		topics: map[string]*use{},
 	}
 	c.deadline, _ = ctx.Deadline()
+	c.recalls = p.recall.any()
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(p.life.ctx, cancel)()
 	defer cancel()
@@ -84,6 +84,14 @@ func (c *call) run(ctx context.Context) {
 		c.gather(wave)
 		c.send(ctx)
 	}
+}
+
+// kept returns the batch of an earlier call that holds the message, and whether it is accepted; see recall.find.
+func (c *call) kept(i int32) (b *batch, accepted bool) {
+	if !c.recalls {
+		return nil, false
+	}
+	return c.publisher.recall.find(&c.messages[i], c.now)
 }
 
 // blocked reports whether an earlier message of the key was not accepted.
@@ -128,8 +136,9 @@ func (c *call) settle() {
 		switch {
 		case *err == nil && blocked:
 			*err = publisher.ErrNotAttempted
-		case *err == nil:
+		case *err == nil && c.recalls:
 			c.publisher.recall.reported(c.messages[i].ID)
+		case *err == nil:
 		case group != keyorder.None:
 			c.failed[group] = true
 		}

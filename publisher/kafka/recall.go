@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -24,8 +23,6 @@ const (
 // unresolved or have been accepted since. When the caller publishes such messages again, they are answered from their
 // batch and not sent twice. A recall is empty while no answer is lost.
 type recall struct {
-	size atomic.Int32 // size of byID, readable without the lock
-
 	mu   sync.Mutex
 	byID map[string]recalled
 }
@@ -58,7 +55,6 @@ func (r *recall) keep(b *batch, messages []publisher.Message, queue []int32, now
 	for _, i := range queue {
 		r.byID[strings.Clone(messages[i].ID)] = recalled{b, sumOf(&messages[i])}
 	}
-	r.size.Store(int32(len(r.byID)))
 }
 
 // accept notes that a kept batch is in the log.
@@ -74,15 +70,18 @@ func (r *recall) forget(unwanted func(*batch) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.byID, func(_ string, known recalled) bool { return unwanted(known.batch) })
-	r.size.Store(int32(len(r.byID)))
+}
+
+// any reports whether any messages are remembered.
+func (r *recall) any() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byID) > 0
 }
 
 // find returns the batch that holds the message, and whether the batch is accepted. The batch is nil for nearly all
 // messages.
 func (r *recall) find(m *publisher.Message, now time.Time) (b *batch, accepted bool) {
-	if r.size.Load() == 0 {
-		return nil, false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.byID[m.ID]
@@ -107,13 +106,9 @@ func (r *recall) expired(b *batch, now time.Time) bool {
 
 // reported removes a message after its acceptance has been reported to the caller.
 func (r *recall) reported(id string) {
-	if r.size.Load() == 0 {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.byID[id]; ok && !known.batch.accepted.IsZero() {
 		delete(r.byID, id)
-		r.size.Store(int32(len(r.byID)))
 	}
 }

@@ -63,7 +63,7 @@ func TestRecallForgets(t *testing.T) {
 	}
 	r.forget(func(b *batch) bool { return b == unresolved })
 	r.accept(keep("last", 1), now.Add(4*recallFor))
-	if n := r.size.Load(); n != 1 {
+	if n := len(r.byID); n != 1 {
 		t.Errorf("%d messages are remembered, want 1", n)
 	}
 }

@@ -21,38 +21,35 @@ type use struct {
 type target struct {
 	partition *partition // nil if the message is not sent
 	leader    *broker
-	wave      int32 // the wave in which the message is sent, or notSent
+	wave      int32 // the wave in which the message is sent
 	err       error // why it cannot be sent
 }
 
 // findTopics looks up the topics of the messages. It reports false if ctx has ended in the meantime.
 func (c *call) findTopics(ctx context.Context) bool {
+	cluster := c.publisher.cluster
 	var previous string
 	var names []string // those to ask for
 	for i := range c.messages {
 		name := c.messages[i].Topic
-		if i > 0 && name == previous || !legalTopic(name) {
+		if i > 0 && name == previous || !legalTopic(name) || c.topics[name] != nil {
 			continue
 		}
 		previous = name
-		if _, ok := c.byName[name]; ok {
-			continue
-		}
-		known, fresh := c.publisher.cluster.cached(name, c.now)
+		known, fresh := cluster.cached(name, c.now)
 		if !fresh {
 			names = append(names, name)
 		}
-		c.byName[name] = int32(len(c.topics))
-		c.topics = append(c.topics, use{topic: known})
+		c.topics[name] = &use{topic: known}
 	}
 	if len(names) > 0 {
-		refused, err := c.publisher.cluster.refresh(ctx, names)
+		refused, err := cluster.refresh(ctx, names)
 		if err != nil && over(ctx) {
 			return false
 		}
 		for _, name := range names {
-			u := &c.topics[c.byName[name]]
-			if known, _ := c.publisher.cluster.cached(name, c.now); known != nil {
+			u := c.topics[name]
+			if known, _ := cluster.cached(name, c.now); known != nil {
 				u.topic = known // perhaps outdated, but sending will show that
 			} else if err != nil {
 				u.err = c.publisher.unreached(err)
@@ -62,9 +59,9 @@ func (c *call) findTopics(ctx context.Context) bool {
 			}
 		}
 	}
-	for i := range c.topics {
-		if u := &c.topics[i]; u.err == nil {
-			u.sticky = c.publisher.cluster.forFree(u.topic, c.now)
+	for _, u := range c.topics {
+		if u.err == nil {
+			u.sticky = cluster.forFree(u.topic, c.now)
 		}
 	}
 	return true
@@ -110,7 +107,7 @@ func (c *call) target(i int32) target {
 	if err := m.CheckHeaders(); err != nil {
 		return target{err: err}
 	}
-	u := &c.topics[c.byName[m.Topic]]
+	u := c.topics[m.Topic]
 	if u.err != nil {
 		return target{err: u.err}
 	}
@@ -125,7 +122,7 @@ func (c *call) target(i int32) target {
 	if err != nil {
 		return target{err: err}
 	}
-	b, accepted := c.publisher.recall.find(m, c.now)
+	b, accepted := c.kept(i)
 	switch count := len(u.topic.partitions); {
 	case accepted:
 		return target{}
