@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// askTimeout bounds small requests for metadata or a producer id.
+	// askTimeout bounds small requests for metadata or a producer id. A broker needs some milliseconds for them, and
+	// longer in the first moments after its start.
 	askTimeout = 3 * time.Second
 	// hedge is how long a broker may take to answer a question before another broker is asked as well.
 	hedge = 250 * time.Millisecond
@@ -84,7 +85,9 @@ func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protoco
 	}
 }
 
-// candidates returns the brokers in the order in which to ask them.
+// candidates returns the brokers in the order in which to ask them: those that are connected, then those that must be
+// dialled, and at last those in trouble. Within a group the order is random, which spreads the questions of many
+// relays.
 func (c *cluster) candidates() []*broker {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,8 @@ const (
 	maxRecordBytes = 100<<20 - 64<<10
 )
 
-// Offsets into an encoded batch, its size prefix included.
+// Offsets into an encoded batch, its size prefix included. Sizes, the checksum and the number of records are known only
+// after the records have been appended.
 const (
 	lengthAt     = 12
 	crcAt        = 21
@@ -109,7 +110,8 @@ func seal(b []byte) {
 	be.PutUint32(b[crcAt:], crc32.Checksum(b[attributesAt:], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// appendBody appends the key, value and headers of a record.
+// appendBody appends the key, value and headers of a record. A nil key or value is null, which compaction takes for a
+// deletion, and an empty one is not.
 func appendBody(b []byte, m *publisher.Message) []byte {
 	b = appendNullable(b, m.RecordKey())
 	b = appendNullable(b, m.Payload)

@@ -15,14 +15,16 @@ import (
 )
 
 const (
-	// dialTimeout bounds everything that makes a connection usable: dialling, TLS, SASL.
+	// dialTimeout bounds everything that makes a connection usable: dialling, TLS, SASL. They take five to eight round
+	// trips, and a packet that is lost on the way costs another second.
 	dialTimeout = 3 * time.Second
 	// idleTimeout is how long an unused connection is trusted. Brokers, and devices on the way to them, close silent
 	// connections after some minutes, and a request on a dead connection has an unknown outcome.
 	idleTimeout = 30 * time.Second
 )
 
-// A conn is one connection to a broker, with one request on it at a time.
+// A conn is one connection to a broker, with one request on it at a time. A broker handles the requests of a connection
+// one after the other, so that a second one would wait for the replicas of the first.
 type conn struct {
 	net      net.Conn
 	protocol *protocol.Conn
@@ -74,7 +76,9 @@ func (p *Publisher) connect(ctx context.Context, address string) (_ *conn, err e
 	return c, nil
 }
 
-// prepare performs the handshakes: TLS, the versions that both sides speak, SASL. It returns the step that it reached.
+// prepare performs the handshakes: TLS, the versions that both sides speak, SASL. It returns the step that it reached,
+// which decides what the user is told to change. The broker ends a session at its next request after its lifetime
+// (KIP-368), so the connection is used for eight tenths of it: the clocks may differ, and a request may be under way.
 func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step, error) {
 	if secure, ok := c.net.(*tls.Conn); ok {
 		if err := secure.HandshakeContext(ctx); err != nil {
@@ -128,10 +132,11 @@ func (c *conn) understands(m protocol.Message) bool {
 	return known
 }
 
-// close ends the connection without a TLS alert, which the broker might not accept.
+// close ends the connection without a TLS alert: the write of the alert would wait for a broker that reads nothing.
 func (c *conn) close() { _ = c.socket.Close() }
 
-// abort ends the reads and writes that are under way.
+// abort ends the reads and writes that are under way. They return a timeout, by which a request that was given up is
+// told from a connection that has ended.
 func (c *conn) abort() { _ = c.net.SetDeadline(time.Unix(1, 0)) }
 
 // stale reports whether the connection should be replaced before it is used.

@@ -158,8 +158,8 @@ func TestNothingBeginsAtTheEndOfADeadline(t *testing.T) {
 	}
 }
 
-// An address that only the cluster names is not looked for in the settings, and a broker that ends connections at once may
-// have a limit of them.
+// An address that only the cluster names is not looked for in the settings, and a broker that ends connections at once
+// may have a limit of them.
 func TestExplanationsOfAddresses(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Brokers: []string{"configured:9092"}})

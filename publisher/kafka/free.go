@@ -13,7 +13,8 @@ import (
 // trouble as long as another partition of its topic takes messages. If its outcome is unknown, it stays with its
 // partition: sent elsewhere, it might be there twice.
 
-// avoidance is how long free messages avoid a partition after a failure.
+// avoidance is how long free messages avoid a partition after a failure. Then the next call tries it: at worst, the
+// free messages of one call in five seconds come back and are sent elsewhere.
 const avoidance = 5 * time.Second
 
 // free reports whether the message may go to a different partition when it is sent again.

@@ -44,7 +44,8 @@ const (
 	finished
 )
 
-// maxStrikes is how many records of a job may be refused alone for a reason that may not be theirs.
+// maxStrikes is how many records of a job may be refused alone for a reason that may not be theirs. A broker that fails
+// on everything would otherwise be sent each record of each call alone.
 const maxStrikes = 3
 
 // prepare builds the batch to be sent next, unless there is one already. It reports false if nothing is left to send;
@@ -182,7 +183,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 	}
 }
 
-// accepted answers the messages of the batch, which is in the log.
+// accepted answers the messages of the batch, which is in the log. A batch of an earlier call has no messages here: its
+// callers are told when they give the messages again.
 func (j *job) accepted() {
 	p, b := j.partition, j.partition.batch
 	for _, i := range j.queue[j.next : j.next+j.sent] {
@@ -199,7 +201,8 @@ func (j *job) accepted() {
 	j.again, j.renewed, j.most = false, false, 2*j.most
 }
 
-// divide gives up a batch that was refused as a whole. A single record gets its answer; several are halved.
+// divide gives up a batch that was refused as a whole. A single record gets its answer; several are halved, so that one
+// bad record among 1,000 is found with ten further requests, and the next batches grow again.
 func (j *job) divide(v verdict, err error) {
 	p, b, sent := j.partition, j.partition.batch, j.sent
 	if v.action == shrink && b.count > 1 {

@@ -52,7 +52,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A Publisher sends messages to one cluster.
+// A Publisher sends messages to one cluster. What outlives a call is in three places: the cluster (brokers, topics and
+// their partitions), the producer id, and the recall of batches whose outcome the caller has not learned.
 type Publisher struct {
 	config   Config
 	names    setting.Names
@@ -60,7 +61,9 @@ type Publisher struct {
 	identity *identity
 	recall   recall
 	life     lifetime
-	buffers  sync.Pool // *[]byte
+	// Buffers of batches, as *[]byte. A batch has up to a megabyte, and each call has one for each partition: new ones
+	// would be most of what the publisher allocates.
+	buffers sync.Pool
 }
 
 var _ publisher.Publisher = (*Publisher)(nil)
@@ -132,7 +135,8 @@ func (l *lifetime) start(f func()) bool {
 	return true
 }
 
-// maxRecycled is the capacity above which a buffer is left to the garbage collector.
+// maxRecycled is the capacity above which a buffer is left to the garbage collector, so that one large row does not
+// occupy its memory for ever.
 const maxRecycled = 4 * maxBatchBytes
 
 // buffer returns an empty buffer for a batch.

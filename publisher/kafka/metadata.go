@@ -16,9 +16,11 @@ import (
 )
 
 const (
-	// metadataTTL is how soon new partitions of a topic are noticed if nothing fails.
+	// metadataTTL is how soon new partitions of a topic are noticed if nothing fails. Everything else that changes,
+	// such as a leader, is noticed by the answers of the brokers.
 	metadataTTL = time.Minute
-	// leaderlessTTL is the time after which a topic that has a partition without a leader is asked for again.
+	// leaderlessTTL is the time after which a topic that has a partition without a leader is asked for again. An
+	// election takes some tens of milliseconds.
 	leaderlessTTL = 50 * time.Millisecond
 	// doubtTTL is the time after which a topic is asked for again because a message names a partition that it lacks.
 	doubtTTL = time.Second
@@ -100,7 +102,7 @@ func (c *cluster) refresh(ctx context.Context, names []string) (refused map[stri
 	return c.learn(m.(*metadata.Response)), nil
 }
 
-// learn stores an answer.
+// learn stores an answer. The answer names all brokers of the cluster, but only the topics that were asked for.
 func (c *cluster) learn(response *metadata.Response) (refused map[string]error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

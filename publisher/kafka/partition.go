@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxSequence is the last sequence number; 0 follows it. (Brokers refuse the negative numbers that would follow in an
-// int32.)
+// maxSequence is the last sequence number; 0 follows it, also within a batch. (Brokers refuse the negative numbers that
+// would follow in an int32.)
 const maxSequence = 1<<31 - 1
 
 // maxEpoch is the last epoch of a producer id.

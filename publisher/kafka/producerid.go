@@ -13,7 +13,9 @@ import (
 )
 
 // identity holds the producer id that all partitions share. Each partition has its own epoch and sequence, because the
-// broker keeps them by partition. One partition can therefore begin a new epoch without the others.
+// broker keeps them by partition. One partition can therefore begin a new epoch without the others. A partition keeps
+// the id with which it has begun: brokers accept any start of a sequence from a producer that is new to the partition,
+// but the next batch of a known one only.
 type identity struct {
 	turn  chan struct{} // holds a token while no call asks for an id
 	known atomic.Int64  // producer id; unknownProducer before the first answer
@@ -22,6 +24,7 @@ type identity struct {
 
 const (
 	unknownProducer = -2
+	// A broker that has just started answers GROUP_LOAD_IN_PROGRESS for up to a tenth of a second.
 	producerIDPause = 10 * time.Millisecond
 	producerIDTries = 25
 	// refusalTTL is the time after which a cluster that refuses idempotence is asked again, since rights may be

@@ -15,7 +15,7 @@ const (
 	// publishes unanswered messages again within seconds; a message that comes much later was sent again on purpose.
 	recallFor = 2 * time.Minute
 	// maxKept is the maximum time for which a batch without an answer is sent again. Brokers forget a producer after a
-	// day, and would then append the batch a second time.
+	// day (producer.id.expiration.ms), or with the last of its records, and would then append the batch a second time.
 	maxKept = time.Hour
 )
 

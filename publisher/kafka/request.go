@@ -9,7 +9,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
-// A request is something to send to a broker, and later its outcome.
+// A request is something to send to a broker, and later its outcome. The caller fills in the first part and reads the
+// last one when broker.send has returned; everything between belongs to the broker.
 type request struct {
 	message  protocol.Message
 	jobs     []*job        // whose batches it carries; none for a question, which is small and harmless to ask twice
@@ -58,7 +59,8 @@ func (r *request) within(d time.Duration, now time.Time) time.Duration {
 	return min(d, r.deadline.Sub(now)/2)
 }
 
-// newProduce builds the message with the jobs' batches. The jobs are sorted by topic.
+// newProduce builds the message with the jobs' batches. The jobs are sorted by topic. The message refers to the bytes
+// of the batches, which nobody changes or recycles before the request has come back.
 func newProduce(jobs []*job, replication time.Duration) protocol.Message {
 	request := &rawproduce.Request{Acks: -1, Timeout: int32(replication.Milliseconds())}
 	for i, j := range jobs {

@@ -9,7 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
-// A use is one topic in a call.
+// A use is one topic in a call. A topic that cannot be used has an error, which is the answer for its messages.
 type use struct {
 	topic  *topic
 	err    error
@@ -97,7 +97,9 @@ func (c *call) routeAll() {
 	}
 }
 
-// target returns the message's partition, or the reason why it has none.
+// target returns the message's partition, or the reason why it has none. A message that may be in a batch of an earlier
+// call goes to the partition of that batch, even if its topic has grown in the meantime: there the broker recognises
+// it.
 func (c *call) target(i int32) target {
 	m := &c.messages[i]
 	if !legalTopic(m.Topic) {
@@ -159,7 +161,7 @@ func (c *call) beyond(t *topic, partition int32) error {
 		t.name, len(t.partitions), c.publisher.config.PartitionHeader, partition)
 }
 
-// gather builds the jobs of one wave.
+// gather builds the jobs of one wave. Messages whose key has failed in an earlier wave are left out.
 func (c *call) gather(wave int32) {
 	c.jobs = c.jobs[:0]
 	jobs := map[*partition]*job{}

@@ -16,14 +16,17 @@ import (
 
 const (
 	// maxReplication is how long a broker waits for the replicas before it answers REQUEST_TIMED_OUT for a partition.
-	// The wait holds back the answers for all partitions of the request.
+	// The wait holds back the answers for all partitions of the request. A replica that has stopped leaves the in-sync
+	// set after replica.lag.time.max.ms, 30 seconds by default; the wait is shorter, because it costs nothing to send
+	// the same batch again.
 	maxReplication = 5 * time.Second
 	// againReplication is the limit for batches that were sent before. Their replicas have had at least maxReplication
 	// already.
 	againReplication = 100 * time.Millisecond
 	// againPause is how long such a batch is not sent if its replicas have not followed yet.
 	againPause = time.Second
-	// answerSlack is how much longer the publisher waits for an answer.
+	// answerSlack is how much longer the publisher waits for an answer. A request that is given up makes no copy, but
+	// its rows wait for the next call.
 	answerSlack = 5 * time.Second
 )
 
@@ -153,7 +156,8 @@ func (c *call) post(ctx context.Context, jobs []*job, resent bool) bool {
 	return true
 }
 
-// take handles a request that has come back.
+// take handles a request that has come back. The answers are separate for each partition: one that is refused says
+// nothing about the others.
 func (c *call) take(ctx context.Context, r *request) {
 	c.underway, c.returned = slices.DeleteFunc(c.underway, func(other *request) bool { return other == r }), true
 	for _, j := range r.jobs {
@@ -168,7 +172,8 @@ func (c *call) take(ctx context.Context, r *request) {
 	}
 }
 
-// relocate finds the current leaders of the jobs that have moved. A job without a leader is done.
+// relocate finds the current leaders of the jobs that have moved. A job without a leader is finished. Asking takes some
+// milliseconds, for which the events of the call wait.
 func (c *call) relocate(ctx context.Context) {
 	var names []string
 	for _, j := range c.jobs {

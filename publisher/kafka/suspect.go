@@ -8,29 +8,32 @@ import (
 )
 
 const (
-	// patience is how long to wait for an answer while other brokers answer.
+	// patience is how long to wait for an answer while other brokers answer. The rows of the other brokers wait with
+	// the call for so long.
 	patience = time.Second
 	// slowest is a rate in bytes per second that any link carries. Large requests are given more time accordingly.
 	slowest = 1 << 20
 	// suspectRest is the length of the pause after an answer that did not come, as a multiple of the time spent waiting
 	// for it.
 	suspectRest = 3
-	// maxSilence is the longest pause in sending to a broker that does not answer.
+	// maxSilence is the longest pause in sending to a broker that does not answer. Its rows flow that much later when
+	// it answers again.
 	maxSilence = 10 * time.Second
 	// maxThrottle is how long a request waits for the end of a quota's pause. Longer pauses are answered as
-	// unavailable.
+	// unavailable, so that the rows of the other brokers do not wait for them.
 	maxThrottle = 500 * time.Millisecond
 	// quotaQuiet is how long no such pause must be requested before the quota counts as kept again.
 	quotaQuiet = time.Minute
 )
 
-// promptly returns how long an answer to so many bytes may take.
+// promptly returns how long an answer to so many bytes may take. Eight megabytes, the largest request, have nine
+// seconds.
 func promptly(size int) time.Duration {
 	return patience + time.Duration(size)*time.Second/slowest
 }
 
-// allow sets how long to wait for the answer to a request that is sent now. When the answer is late, giveUp is called
-// as soon as other brokers have answered.
+// allow sets how long to wait for the answer to a request that is sent now. When
+// the answer is late, giveUp is called as soon as other brokers have answered.
 func (b *broker) allow(r *request, now time.Time, giveUp func()) {
 	if r.sent = now; r.jobs == nil {
 		r.limit = askTimeout
@@ -60,7 +63,8 @@ func (b *broker) impatient(r *request, giveUp func()) {
 	}
 }
 
-// refusal returns the answer for batches that must not be sent to the broker now, or nil.
+// refusal returns the answer for batches that must not be sent to the broker now, or nil. A pause that would outlast
+// half of the caller's time is too long as well: the answer would come too late to be told.
 func (b *broker) refusal(deadline, now time.Time) error {
 	limit := maxThrottle
 	if !deadline.IsZero() {
