@@ -87,7 +87,7 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 	if deadline, ok := ctx.Deadline(); ok {
 		b.patience = time.Until(deadline)
 	}
-	b.keys.Link(messages, nil)
+	b.keys.Link(messages)
 	for i := range messages {
 		b.name(messages[i].Exchange)
 		if !b.keys.Waits(i) {

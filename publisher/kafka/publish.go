@@ -65,7 +65,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 
 // run answers all messages that can be answered before ctx ends. The rest stays not attempted.
 func (c *call) run(ctx context.Context) {
-	c.keys.Link(c.messages, nil)
+	c.keys.Link(c.messages)
 	if !c.findTopics(ctx) {
 		return
 	}

@@ -86,7 +86,7 @@ func (c *call) begin(messages []publisher.Message, errs []error) {
 	c.cursor, c.waiting, c.stranger, c.limit, c.copied = 0, 0, false, 0, nil
 	c.run.hot, c.run.id = c.run.hot[:0], ""
 	c.stalls.clear()
-	c.keys.Link(messages, nil)
+	c.keys.Link(messages)
 	for i := range messages {
 		c.rest = append(c.rest, 1)
 		if c.keys.Waits(i) {

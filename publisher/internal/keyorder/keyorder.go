@@ -20,39 +20,37 @@ const None = -1
 // An Order links the messages of one call that share a key. It is an open hash table of indexes: it copies no key, and
 // allocates nothing once it has grown. The zero Order is ready for use, by one goroutine at a time.
 type Order struct {
-	First   []int32  // by message: the first message with its key, or None if it has no key
-	Next    []int32  // by message: the following message with its key, or None
-	Numbers []uint32 // by message: the hash of its key
+	First []int32 // by message: the first message with its key, or None if it has no key
+	Next  []int32 // by message: the following message with its key, or None
 
-	slots []int32 // the last message of a key + 1; 0 is free
-	seed  maphash.Seed
+	hashes []uint32 // by message: the hash of its key
+	slots  []int32  // the last message of a key + 1; 0 is free
+	seed   maphash.Seed
 }
 
-// Link links the messages. The number of a key is its hash; a publisher that needs one of its own passes the function,
-// so that each key is hashed once. Nil stands for a hash that nobody can foresee.
-func (o *Order) Link(messages []publisher.Message, number func(key []byte) uint32) {
-	if number == nil {
-		number = o.hash
+// Link links the messages. Nobody who writes rows can foresee the hashes, and thereby make many keys share a slot.
+func (o *Order) Link(messages []publisher.Message) {
+	if o.seed == (maphash.Seed{}) {
+		o.seed = maphash.MakeSeed()
 	}
-	n := len(messages)
-	o.reset(n)
+	o.reset(len(messages))
 	mask := uint32(len(o.slots) - 1)
 	for i := range messages {
-		o.First[i], o.Next[i], o.Numbers[i] = None, None, 0
+		o.First[i], o.Next[i], o.hashes[i] = None, None, 0
 		key := messages[i].Key
 		if key == nil {
 			continue
 		}
-		hash := number(key)
+		hash := uint32(maphash.Bytes(o.seed, key))
 		slot := hash & mask
 		for o.slots[slot] != 0 {
 			last := o.slots[slot] - 1
-			if o.Numbers[last] == hash && bytes.Equal(messages[last].Key, key) {
+			if o.hashes[last] == hash && bytes.Equal(messages[last].Key, key) {
 				break
 			}
 			slot = (slot + 1) & mask
 		}
-		o.First[i], o.Numbers[i] = int32(i), hash
+		o.First[i], o.hashes[i] = int32(i), hash
 		if last := o.slots[slot] - 1; last != None {
 			o.First[i], o.Next[last] = o.First[last], int32(i)
 		}
@@ -76,12 +74,5 @@ func (o *Order) reset(n int) {
 	}
 	o.First = slices.Grow(o.First[:0], n)[:n]
 	o.Next = slices.Grow(o.Next[:0], n)[:n]
-	o.Numbers = slices.Grow(o.Numbers[:0], n)[:n]
-}
-
-func (o *Order) hash(key []byte) uint32 {
-	if o.seed == (maphash.Seed{}) {
-		o.seed = maphash.MakeSeed()
-	}
-	return uint32(maphash.Bytes(o.seed, key))
+	o.hashes = slices.Grow(o.hashes[:0], n)[:n]
 }

@@ -10,33 +10,24 @@ import (
 
 func TestLink(t *testing.T) {
 	t.Parallel()
-	for name, number := range map[string]func([]byte) uint32{
-		"own hash":       nil,
-		"one hash":       func([]byte) uint32 { return 7 },
-		"length as hash": func(key []byte) uint32 { return uint32(len(key)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var o keyorder.Order
-			for _, n := range []int{3000, 0, 1, 700} { // the tables are reused
-				messages := make([]publisher.Message, n)
-				for i := range messages {
-					switch {
-					case i%10 == 3: // no key
-					case i%10 == 4:
-						messages[i].Key = []byte{}
-					default:
-						messages[i].Key = fmt.Appendf(nil, "key-%d", i*i%501)
-					}
-				}
-				o.Link(messages, number)
-				check(t, &o, messages, number)
+	var o keyorder.Order
+	for _, n := range []int{3000, 0, 1, 700} { // the tables are reused
+		messages := make([]publisher.Message, n)
+		for i := range messages {
+			switch {
+			case i%10 == 3: // no key
+			case i%10 == 4:
+				messages[i].Key = []byte{}
+			default:
+				messages[i].Key = fmt.Appendf(nil, "key-%d", i*i%501)
 			}
-		})
+		}
+		o.Link(messages)
+		check(t, &o, messages)
 	}
 }
 
-func check(t *testing.T, o *keyorder.Order, messages []publisher.Message, number func([]byte) uint32) {
+func check(t *testing.T, o *keyorder.Order, messages []publisher.Message) {
 	t.Helper()
 	first, next := map[string]int32{}, make([]int32, len(messages))
 	last := map[string]int{}
@@ -51,9 +42,6 @@ func check(t *testing.T, o *keyorder.Order, messages []publisher.Message, number
 				next[last[key]] = int32(i)
 			}
 			want, last[key] = first[key], i
-			if number != nil && o.Numbers[i] != number(messages[i].Key) {
-				t.Fatalf("number of message %d is %d", i, o.Numbers[i])
-			}
 		}
 		if o.First[i] != want {
 			t.Fatalf("of %d messages, the first with the key of number %d (%q) is %d, want %d", len(messages), i, key, o.First[i], want)
@@ -77,6 +65,6 @@ func BenchmarkLink(b *testing.B) {
 	var o keyorder.Order
 	b.ReportAllocs()
 	for b.Loop() {
-		o.Link(messages, nil)
+		o.Link(messages)
 	}
 }
