@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,14 +46,14 @@ type call struct {
 	wire   wire
 	good   string // last subject that was found legal
 	reply  []byte
-	last   error // last error of the server that was handled, in core mode
+	asking *atomic.Bool // without JetStream: the server is being asked whether it has read what was sent
 }
 
 // An arrival is an answer to a message of a call.
 type arrival struct {
 	number  uint64
 	message int32
-	answer  *nats.Msg
+	answer  *nats.Msg // nil without JetStream
 }
 
 // A state says what is known of a message.
@@ -214,13 +215,12 @@ func (c *call) address(i int32) string {
 	return string(c.reply)
 }
 
-// arrived returns the call and the message to which an answer belongs.
-func (l *link) arrived(m *nats.Msg) (arrival, bool) {
+// passOn gives an answer to the call whose reply subject it has.
+func (l *link) passOn(m *nats.Msg) {
 	call, index, ok := strings.Cut(strings.TrimPrefix(m.Subject, l.inbox), "-")
 	number, err := strconv.ParseUint(call, 36, 64)
-	if !ok || err != nil {
-		return arrival{}, false
+	i, err2 := strconv.ParseInt(index, 36, 32)
+	if ok && err == nil && err2 == nil && i >= 0 {
+		l.pass(arrival{number, int32(i), m})
 	}
-	i, err := strconv.ParseInt(index, 36, 32)
-	return arrival{number, int32(i), m}, err == nil && i >= 0
 }

@@ -40,17 +40,22 @@ func TestCore(t *testing.T) {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
+	want := map[string][]string{}
 	for i := range all {
-		if i == 1 {
-			continue
+		if i != 1 {
+			want[string(all[i].Key)] = append(want[string(all[i].Key)], all[i].ID)
 		}
+	}
+	for range len(all) - 1 {
 		m, err := sub.NextMsg(patience)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := m.Header.Get("message-id"); got != all[i].ID || m.Reply != "" {
-			t.Fatalf("message %d is %s with reply %q, want %s", i, got, m.Reply, all[i].ID)
+		key := m.Header.Get("message-key")
+		if got := m.Header.Get("message-id"); len(want[key]) == 0 || got != want[key][0] || m.Reply != "" {
+			t.Fatalf("the next message of %s is %s with reply %q, want %.2q", key, got, m.Reply, want[key])
 		}
+		want[key] = want[key][1:]
 	}
 	if err := p.Ping(timely(t)); err != nil {
 		t.Error(err)

@@ -106,3 +106,25 @@ func TestStreamsBehindALeafNode(t *testing.T) {
 		}
 	}
 }
+
+// A leaf node gives the subjects other names on their way to the hub.
+func TestLeafNodeRenamesSubjects(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	dir := t.TempDir()
+	hub := startNode(t, dir, fmt.Sprintf(
+		"server_name: hub\njetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", dir, address))
+	leaf := startNode(t, t.TempDir(), fmt.Sprintf("server_name: leaf\nleafnodes { reconnect: 1, remotes: [{url: \"nats://%s\"}] }\n"+
+		`mappings { "orders.*": "shop.orders.{{wildcard(1)}}" }`, address))
+	js := connect(t, "nats://"+hub.address)
+	s, err := js.CreateStream(timely(t), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"shop.orders.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	relays(t, open(t, nats.Config{Servers: []string{leaf.address}}), s)
+}

@@ -70,9 +70,13 @@ func (c *call) keepSent(stream string, why error) map[int32]error {
 			continue
 		}
 		answer := publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement", "%w", why)
-		if took[name] {
+		switch {
+		case c.link.p.config.Core:
+			answer = publisher.UnavailableError(publisher.ScopeDestination, "no answer",
+				"NATS server %s has not confirmed yet that it read the message", c.link.server.address)
+		case took[name]:
 			answer = publisher.UnavailableError(publisher.ScopeMessage, "no acknowledgement", "%w", why)
-		} else {
+		default:
 			answer = publisher.WithFate(answer, c.link.streams.find(m.Topic).fate())
 		}
 		answers[at] = answer

@@ -32,6 +32,7 @@ type link struct {
 	closed  chan struct{} // closed when, in addition, all answers that came over it are with their calls
 	unused  chan struct{} // closed when another link has taken its place and nothing needs it any more
 	streams streams
+	told    atomic.Pointer[error]   // the server's last error that was passed to the calls
 	blind   atomic.Bool             // the account's information may not be requested
 	silence atomic.Pointer[silence] // nil while the server answers, as far as is known
 
@@ -58,10 +59,10 @@ func (l *link) listen() error {
 		for open := true; open || len(acks) > 0; {
 			select {
 			case m := <-acks:
-				l.pass(m)
+				l.passOn(m)
 			case <-l.ended: // the library reads no more
 				if open = false; len(acks) > 0 {
-					l.pass(<-acks)
+					l.passOn(<-acks)
 				}
 			}
 		}
@@ -70,11 +71,7 @@ func (l *link) listen() error {
 }
 
 // pass gives an answer to the call that waits for it.
-func (l *link) pass(m *nats.Msg) {
-	arrived, ok := l.arrived(m)
-	if !ok {
-		return
-	}
+func (l *link) pass(arrived arrival) {
 	l.mu.Lock()
 	c := l.calls[arrived.number]
 	if c != nil {
@@ -121,6 +118,7 @@ func (l *link) give(c *call) {
 // failed handles the errors that the server reports for the connection as a whole. A publish that is not permitted is
 // one of them, and gets no other answer.
 func (l *link) failed(err error) {
+	defer l.told.Store(&err)
 	subject, ok := violated(err)
 	if !ok {
 		return

@@ -134,11 +134,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	defer link.release()
 	c := link.take()
 	defer link.give(c)
-	if p.config.Core {
-		c.publishCore(ctx, messages, errs)
-	} else {
-		c.publish(ctx, messages, errs)
-	}
+	c.publish(ctx, messages, errs)
 	if ctx.Err() != nil {
 		link.doubt()
 	}
