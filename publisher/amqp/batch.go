@@ -46,7 +46,6 @@ type batch struct {
 	exchanges map[string]error // exchanges that messages name, with what was found for each; nil if there are none
 	refusals  map[route]error  // ways that this call has found unusable
 	doubts    map[int]*doubt   // messages that may be at the broker although they had no answer
-	code      int              // error code with which a channel was last closed
 
 	routes *routes
 	kept   *kept.Table[*owed]

@@ -42,9 +42,8 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	if conn.amqp.IsClosed() || ch.cause == nil {
 		return b.disconnected(ctx, conn)
 	}
-	b.code = ch.cause.Code
-	conn.refused.CompareAndSwap(false, b.code == amqp091.AccessRefused)
-	if b.code == amqp091.NotFound {
+	conn.refused.CompareAndSwap(false, ch.cause.Code == amqp091.AccessRefused)
+	if ch.cause.Code == amqp091.NotFound {
 		conn.forgetExchanges()
 	}
 	b.trial = false
@@ -95,13 +94,6 @@ func (b *batch) convict(i int, cause *amqp091.Error) {
 			d.copied = d.copied && (d.times != 1 || d.position < found.position)
 		}
 	}
-	switch cause.Code {
-	case amqp091.AccessRefused, amqp091.NotFound, amqp091.PreconditionFailed, amqp091.ContentTooLarge:
-		// There may be more: the others are acquitted by what is accepted.
-	default:
-		b.ready = append(b.alone, b.ready...)
-		b.alone = nil
-	}
 	b.urgent = b.urgent && len(b.alone) > 0
 	b.condemn(i, err)
 }
@@ -118,33 +110,18 @@ func (b *batch) goAlone(i int) {
 	b.alone = slices.Insert(b.alone, at, i)
 }
 
-// acquit makes the messages ready for which the acceptance of another one is evidence: after a refused size, those that
-// are no larger, and otherwise those of the same route. Messages that have lost their answers twice go alone in any
-// case, because the broker may have had another reason.
+// acquit makes messages ready after one that was alone has been accepted: those of its route that are no larger, if they
+// have lost their answers once, and those that go alone because of their size or route, which are looked at again.
+// Messages that have lost their answers twice go alone in any case, because the broker may have had another reason.
 func (b *batch) acquit(accepted int) {
 	if !b.trial {
 		return
 	}
 	size, to := len(b.messages[accepted].Payload), b.route(accepted)
 	b.alone = slices.DeleteFunc(b.alone, func(i int) bool {
-		small, same, times, free := len(b.messages[i].Payload) <= size, b.route(i) == to, 0, false
-		if d := b.doubts[i]; d != nil {
-			times = d.times
-		}
-		switch {
-		case times > 1:
-			return false
-		case times == 1:
-			switch b.code {
-			case amqp091.AccessRefused, amqp091.NotFound:
-				free = same
-			case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
-				free = small
-			}
-		default: // because of its size or of its route
-			limit, limited := b.routes.limit(b.route(i))
-			free = len(b.messages[i].Payload) <= max(size, unproven) && (!limited || limit > 0)
-		}
+		d := b.doubts[i]
+		free := d == nil || d.times == 0 ||
+			d.times == 1 && len(b.messages[i].Payload) <= size && b.route(i) == to
 		if free {
 			b.ready = append(b.ready, i)
 		}

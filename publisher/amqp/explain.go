@@ -100,6 +100,11 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 	case errors.Is(err, amqp091.ErrSASL):
 		return failed("no login mechanism", "it does not offer to log in with "+strings.Join(a.mechanisms, " or "),
 			"change "+a.names.Of("Mechanism")+" to one of its auth_mechanisms")
+	// as NOT_ALLOWED, or as INTERNAL_ERROR of newer brokers
+	case answered && strings.Contains(server.Reason, "' is down"):
+		return c.FailedAbsent("vhost down",
+			fmt.Sprintf("virtual host %q does not run (%s)", a.uri.Vhost, server.Reason),
+			"see the broker's log, and rabbitmqctl restart_vhost", nil)
 	case denied && a.external():
 		return failed("login refused", "it finds no user for the client certificate",
 			"give one of an authority that it trusts as "+a.names.Of("TLS.Certificates")+", and create the user that its setting "+
@@ -120,10 +125,6 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 		return c.Failed("limit reached", fmt.Sprintf("it takes no more of user %q (%s)", a.uri.Username, server.Reason),
 			"raise that limit (rabbitmqctl set_user_limits, set_vhost_limits, or channel_max and connection_max of the node), or let "+
 				"fewer clients connect", nil)
-	case notAllowed && strings.Contains(server.Reason, "down"):
-		return c.FailedAbsent("vhost down", fmt.Sprintf("virtual host %q does not run (%s)", a.uri.Vhost,
-			server.Reason),
-			"see the broker's log, and rabbitmqctl restart_vhost", nil)
 	case notAllowed:
 		return failed("vhost refused", fmt.Sprintf("it does not let user %q into virtual host %q (%s)",
 			a.uri.Username, a.uri.Vhost,

@@ -21,9 +21,13 @@ type fake struct {
 	publish func(m *sent)
 	// login decides on a SASL PLAIN response; nil accepts every login.
 	login   func(response string) bool
-	missing sync.Map // names of exchanges that do not exist
-	// channels is the number of channels that a connection may have; 0 for no limit.
-	channels byte
+	enter   func(c *fakeConn) // answers connection.open; nil accepts it
+	missing sync.Map          // names of exchanges that do not exist
+	// channels is the number of channels that a connection may have; 0 for no limit. opens is the number that it may
+	// open, although it may have more; 0 for no limit.
+	channels, opens byte
+	// heartbeat is the interval in seconds that the fake asks for, although it sends none; 0 for no heartbeats.
+	heartbeat byte
 
 	mu    sync.Mutex
 	conns []*fakeConn // all connections that were ever accepted
@@ -180,8 +184,12 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 		if c.fake.login != nil && !c.fake.login(response) {
 			return false
 		}
-		c.method(0, 10, 30, []byte{0, c.fake.channels, 0, 1, 0, 0, 0, 0}) // tune: frames of up to 64 KiB, no heartbeat
+		c.method(0, 10, 30, []byte{0, c.fake.channels, 0, 1, 0, 0, 0, c.fake.heartbeat}) // tune: frames of up to 64 KiB
 	case [2]uint16{10, 40}: // open
+		if c.fake.enter != nil {
+			c.fake.enter(c)
+			break
+		}
 		c.method(0, 10, 41, []byte{0})
 	case [2]uint16{10, 70}: // update-secret
 		c.updateSecret(payload)
@@ -189,6 +197,10 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 		c.method(0, 10, 51, nil)
 		return false
 	case [2]uint16{20, 10}: // channel open
+		if c.fake.opens > 0 && channel > uint16(c.fake.opens) {
+			c.closeChannel(channel, 504, "CHANNEL_ERROR - too many")
+			break
+		}
 		c.tags[channel] = 0
 		c.method(channel, 20, 11, []byte{0, 0, 0, 0})
 	case [2]uint16{20, 40}: // channel close

@@ -176,3 +176,40 @@ func (o *ownBroker) rightTakenAway(t *testing.T) {
 	}
 	t.Logf("%d copies, %d told", len(got)-len(sent), told)
 }
+
+// The node allows a connection few channels, or one. The limit is agreed on at the login, so that nothing is refused.
+func (o *ownBroker) channelMax(t *testing.T) {
+	defer o.ctl(t, "eval", "application:set_env(rabbit, channel_max, 2047).")
+	for _, limit := range []int{1, 2} {
+		o.ctl(t, "eval", fmt.Sprintf("application:set_env(rabbit, channel_max, %d).", limit))
+		topic := o.harness.Topic(t)
+		p := o.harness.open(t, nil)
+		if others := publishFrom(t, p, topic, 4); len(others) > 0 {
+			t.Errorf("with %d channels, answers beside the accepted ones: %v", limit, others)
+		}
+		if err := p.Ping(within(t, 10*time.Second)); err != nil {
+			t.Error(err)
+		}
+		if got := len(o.harness.Received(t, topic, 800)); got != 800 {
+			t.Errorf("800 messages arrived as %d", got)
+		}
+		_ = p.Close()
+	}
+}
+
+// A virtual host that does not run is named as such, with what helps.
+func (o *ownBroker) vhostDown(t *testing.T) {
+	o.ctl(t, "add_vhost", "down")
+	o.ctl(t, "set_permissions", "-p", "down", "guest", ".*", ".*", ".*")
+	const stop = `case rabbit_vhost_sup_sup:get_vhost_sup(<<"down">>) of ` +
+		`{ok, S} -> [exit(P, kill) || {_, P, _, _} <- supervisor:which_children(S), is_pid(P)]; _ -> ok end, ` +
+		`rabbit_vhost_sup_sup:is_vhost_alive(<<"down">>).`
+	await(t, func() bool { return strings.TrimSpace(o.ctl(t, "eval", stop)) == "false" })
+	config := o.harness.config()
+	config.URL = func() (string, error) { return strings.TrimRight(o.harness.url, "/") + "/down", nil }
+	p := amqp.New(config)
+	defer p.Close()
+	if err := p.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), "does not run") {
+		t.Errorf("ping says %v, want that the virtual host is down", err)
+	}
+}

@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,9 @@ func (o *ownBroker) neighbours(t *testing.T) {
 		for i, err := range p.Publish(within(t, 30*time.Second), messages) {
 			if i == 50 {
 				want(t, "the bad message", err, publisher.Topology)
+				if err == nil || !strings.Contains(err.Error(), "only other exchanges lead to it") {
+					t.Errorf("%v does not say what helps", err)
+				}
 			} else {
 				want(t, fmt.Sprint("message ", i), err, publisher.Accepted)
 			}

@@ -9,6 +9,8 @@ func TestOwnBroker(t *testing.T) {
 	t.Run("neighbours of a refused message", o.neighbours)
 	t.Run("mistakes", o.mistakes)
 	t.Run("limits of channels", o.channelLimits)
+	t.Run("limit of channels of a connection", o.channelMax)
+	t.Run("virtual host that is down", o.vhostDown)
 	t.Run("right taken away", o.rightTakenAway)
 	t.Run("without the right to write", o.readerExamined)
 	t.Run("management interface", o.managedExamined)
