@@ -41,8 +41,8 @@ var brokerSchemes = map[string]publisher.Protocol{
 const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS " +
 	"kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS over WebSocket, or stdout: to try it out"
 
-// parseBroker parses a publish URL. If it has one of the further schemes, only the scheme is read. Errors continue the sentence
-// that begins with the variable's name, and contain no secret.
+// parseBroker parses a publish URL. If it has one of the further schemes, only the scheme is read. Errors continue the
+// sentence that begins with the variable's name, and contain no secret.
 func parseBroker(publishURL string, further []string) (Broker, error) {
 	if publishURL == schemeStdout+":" {
 		return Broker{Scheme: schemeStdout}, nil
@@ -62,8 +62,8 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	case !known:
 		return b, fmt.Errorf("has the unknown scheme %q; %s", u.scheme, brokerForms)
 	case b.Protocol == publisher.ProtocolKafka && u.user != nil:
-		return b, errors.New("contains a user, which Kafka URLs do not support; set OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and " +
-			"_PASSWORD instead")
+		return b, errors.New("contains a user, which Kafka URLs do not support; set OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME " +
+			"and _PASSWORD instead")
 	case b.Protocol != publisher.ProtocolAMQP && !b.WebSocket() && strings.Trim(u.path, "/") != "":
 		return b, errors.New("has a path, which only AMQP URLs support (the vhost); set the topic with OUTBOX_TOPIC")
 	case b.Protocol != publisher.ProtocolAMQP && u.query != "":

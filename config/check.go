@@ -45,18 +45,19 @@ func checkConfig(c *Config, s *scope) {
 		}
 	}
 	_, err := sql.ParseTable(c.Table.Name)
-	s.badIf(err != nil, "TABLE", "is not a table name; write table or schema.table, with double quotes around a name that "+
-		"contains a dot")
+	s.badIf(err != nil, "TABLE", "is not a table name; write table or schema.table, with double quotes around a name "+
+		"that contains a dot")
 	checkColumns(c, s)
 	const longest = 63 // PostgreSQL's NAMEDATALEN - 1
-	s.badIf(len(c.ListenChannel) > longest, "LISTEN_CHANNEL", "is too long; the name of a channel has at most %d bytes", longest)
+	s.badIf(len(c.ListenChannel) > longest, "LISTEN_CHANNEL", "is too long; the name of a channel has at most %d bytes",
+		longest)
 	s.checkAddr("HTTP_ADDR", c.HTTPAddr)
 	s.checkAddr("METRICS_ADDR", c.MetricsAddr)
 	s.checkAddr("PPROF_ADDR", c.PprofAddr)
 	if host, _, err := net.SplitHostPort(c.PprofAddr); err == nil {
 		ip := net.ParseIP(host)
-		s.badIf(ip == nil || !ip.IsLoopback(), "PPROF_ADDR", "must be a loopback address, because profiles show the content of "+
-			"memory; write 127.0.0.1:6060 or [::1]:6060")
+		s.badIf(ip == nil || !ip.IsLoopback(), "PPROF_ADDR", "must be a loopback address, because profiles show the content "+
+			"of memory; write 127.0.0.1:6060 or [::1]:6060")
 	}
 	if strings.Contains(c.HTTPConfig, "\n") {
 		s.loader.add(Problem{ // without the value, which may contain passwords

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,86 +11,95 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
-// checkStates checks where the destinations keep their state: in the columns of the table, in the same columns as another
-// destination, or in columns of their own.
-func checkStates(cfg *Config, scopes []*scope) {
+// checkStates checks where the destinations keep their state: in the columns of the table, in the same columns as
+// another destination, or in columns of their own.
+func checkStates(c *Config, scopes []*scope) {
 	for i, s := range scopes {
-		d := &cfg.Destinations[i]
-		checkOrigin(cfg, d, s)
-		checkRows(cfg, scopes, i)
+		d := &c.Destinations[i]
+		ours := s.origins["COLUMNS"].variable
+		checkOrigin(c, d, s)
+		checkRows(c, d, i, s)
+		s.badIf(d.MaxAge > 0 && d.Columns != nil && d.Columns["failed_at"] == "", "MAX_AGE",
+			"requires a column for failed_at, but %s does not name one; add it or remove the setting", ours)
 		if d.Columns == nil {
 			continue
 		}
-		if cfg.Settle == SettleDelete {
-			s.bad("COLUMNS", "contradicts OUTBOX_SETTLE=delete, which deletes a row as soon as one destination has relayed it; remove one of them")
-		}
-		if maps.Equal(d.Columns, cfg.Table.state()) {
+		s.badIf(c.Settle == SettleDelete, "COLUMNS", "contradicts OUTBOX_SETTLE=delete, which deletes a row as soon as one "+
+			"destination has relayed it; remove one of them")
+		if maps.Equal(d.Columns, c.Table.state()) {
 			d.Columns = nil
 			continue
 		}
-		if ours, theirs := cfg.Table.shares(d.Columns); ours != "" {
-			s.bad("COLUMNS", "uses the column %s, which is the table's %s; each column must belong to the destination alone", theirs, ours)
+		if part, column := c.Table.shares(d.Columns); part != "" {
+			s.bad("COLUMNS", "uses the column %s, which is the table's %s; each column must belong to the destination alone",
+				column, part)
 			continue
 		}
-		for j, other := range cfg.Destinations[:i] {
-			if shared := common(d.Columns, other.Columns); len(shared) > 0 && !maps.Equal(d.Columns, other.Columns) {
-				s.bad("COLUMNS",
-					"shares only %s with %s; two destinations must have either the same columns or no column in common",
-					strings.Join(shared, ", "), scopes[j].origins["COLUMNS"].variable)
-			} else if len(shared) > 0 && (d.FailedOf != other.FailedOf || d.RelayedOf != other.RelayedOf) {
-				s.bad("COLUMNS", "is the same as %s, but these two destinations do not take the same rows; set separate columns for each",
-					scopes[j].origins["COLUMNS"].variable)
-			}
+		for j, other := range c.Destinations[:i] {
+			equal, shared := maps.Equal(d.Columns, other.Columns), common(d.Columns, other.Columns)
+			theirs := scopes[j].origins["COLUMNS"].variable
+			s.badIf(len(shared) > 0 && !equal, "COLUMNS", "shares only %s with %s; two destinations must have either the same "+
+				"columns or no column in common", strings.Join(shared, ", "), theirs)
+			s.badIf(equal && !d.sameOrigin(other), "COLUMNS", "is the same as %s, but these two destinations do not take the "+
+				"same rows; set separate columns for each", theirs)
 		}
 	}
+}
+
+// sameOrigin reports whether two destinations take the same rows, as far as these come from other destinations.
+func (d *Destination) sameOrigin(other Destination) bool {
+	return d.FailedOf == other.FailedOf && d.RelayedOf == other.RelayedOf
 }
 
 // checkOrigin checks the rows of a destination that takes what has failed or been relayed at another destination.
-func checkOrigin(cfg *Config, d *Destination, s *scope) {
-	for _, key := range []string{"FAILED_OF", "RELAYED_OF"} {
-		name := map[string]string{"FAILED_OF": d.FailedOf, "RELAYED_OF": d.RelayedOf}[key]
-		if name == "" {
-			continue
+func checkOrigin(c *Config, d *Destination, s *scope) {
+	s.badIf(d.FailedOf != "" && d.RelayedOf != "", "RELAYED_OF", "contradicts %s; remove one of them",
+		s.origins["FAILED_OF"].variable)
+	key, name := "FAILED_OF", d.FailedOf
+	if name == "" {
+		key, name = "RELAYED_OF", d.RelayedOf
+	}
+	if name == "" {
+		return
+	}
+	switch from := c.destination(name); {
+	case name == d.Name:
+		s.bad(key, "names the destination itself; name the destination whose rows it takes")
+	case from == nil:
+		var names []string
+		for _, d := range c.Destinations {
+			names = append(names, d.Name)
 		}
-		from := cfg.destination(name)
-		switch {
-		case key == "RELAYED_OF" && d.FailedOf != "":
-			s.bad(key, "contradicts %s; remove one of them", s.origins["FAILED_OF"].variable)
-		case name == d.Name:
-			s.bad(key, "names the destination itself; name the destination whose rows it takes")
-		case from == nil:
-			s.bad(key, "names an unknown destination; OUTBOX_DESTINATIONS lists %s", strings.Join(cfg.names(), ", "))
-		case cfg.leadsBack(d):
-			s.bad(key, "leads back to %s, so that neither would ever receive a row; one of them must take rows as they are inserted", d.Name)
-		case d.Columns == nil:
-			s.bad(key, "requires columns of its own; set %s", s.origins["COLUMNS"].variable)
-		case key == "FAILED_OF" && from.Columns != nil && from.Columns["failed_at"] == "":
-			s.bad(key, "names %s, whose columns do not include failed_at, so that no row fails there; add failed_at to them", name)
-		}
+		s.bad(key, "names an unknown destination; OUTBOX_DESTINATIONS lists %s", strings.Join(names, ", "))
+	case c.leadsBack(d):
+		s.bad(key, "leads back to %s, so that neither would ever receive a row; one of them must take rows as they are "+
+			"inserted", d.Name)
+	case d.Columns == nil:
+		s.bad(key, "requires columns of its own; set %s", s.origins["COLUMNS"].variable)
+	case d.FailedOf != "" && from.Columns != nil && from.Columns["failed_at"] == "":
+		s.bad(key, "names %s, whose columns do not include failed_at, so that no row fails there; add failed_at to them",
+			name)
 	}
 }
 
-// checkRows refuses a destination that can take no row, because earlier ones with the same columns take all of its topics.
-func checkRows(cfg *Config, scopes []*scope, i int) {
-	d := &cfg.Destinations[i]
+// checkRows refuses a destination that can take no row, because earlier ones with the same columns take all of its
+// topics.
+func checkRows(c *Config, d *Destination, i int, s *scope) {
 	var names []string
 	var earlier [][]string
-	for _, other := range cfg.Destinations[:i] {
-		same := d.FailedOf == other.FailedOf && d.RelayedOf == other.RelayedOf
-		if same && maps.Equal(cfg.stateOf(other), cfg.stateOf(*d)) {
+	for _, other := range c.Destinations[:i] {
+		if d.sameOrigin(other) && maps.Equal(c.stateOf(other), c.stateOf(*d)) {
 			names, earlier = append(names, other.Name), append(earlier, other.Topics)
 		}
 	}
-	s := scopes[i]
 	switch {
 	case !pattern.TakesNone(d.Topics, earlier):
 	case pattern.TakesNone(d.Topics, nil):
 		s.bad("TOPICS", "excludes every topic that it includes, so that the destination takes no row; correct the patterns")
 	default:
-		s.bad("TOPICS", "leaves no row to the destination, since each row goes to the first destination that takes it, which is "+
-			"always %s; to divide the rows, set topics or list this one first in OUTBOX_DESTINATIONS; for a copy of each row, "+
-			"set %s to columns of its own",
-			strings.Join(names, " or "), s.origins["COLUMNS"].variable)
+		s.bad("TOPICS", "leaves no row to the destination, since each row goes to the first destination that takes it, "+
+			"which is always %s; to divide the rows, set topics or list this one first in OUTBOX_DESTINATIONS; for a copy of "+
+			"each row, set %s to columns of its own", strings.Join(names, " or "), s.origins["COLUMNS"].variable)
 	}
 }
 
@@ -103,19 +113,11 @@ func (c *Config) stateOf(d Destination) StateColumns {
 
 // destination returns the destination with a name, nil if there is none.
 func (c *Config) destination(name string) *Destination {
-	for i := range c.Destinations {
-		if c.Destinations[i].Name == name {
-			return &c.Destinations[i]
-		}
+	i := slices.IndexFunc(c.Destinations, func(d Destination) bool { return d.Name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
-}
-
-func (c *Config) names() (names []string) {
-	for _, d := range c.Destinations {
-		names = append(names, d.Name)
-	}
-	return names
+	return &c.Destinations[i]
 }
 
 // leadsBack reports whether a destination's rows come from itself, by way of other destinations.
@@ -138,8 +140,8 @@ func (t Table) state() StateColumns {
 	return state
 }
 
-// shares returns one of a destination's columns that is already a column of the table, and its part there. Both are empty if
-// there is none.
+// shares returns one of a destination's columns that is already a column of the table, and its part there. Both are
+// empty if there is none.
 func (t Table) shares(own StateColumns) (ours, theirs string) {
 	parts := map[string]string{}
 	for _, ours := range ourColumns {
@@ -162,5 +164,38 @@ func (t Table) shares(own StateColumns) (ours, theirs string) {
 // common returns the columns of the table that two destinations share, sorted.
 func common(a, b StateColumns) []string {
 	theirs := slices.Collect(maps.Values(b))
-	return slices.DeleteFunc(slices.Sorted(maps.Values(a)), func(column string) bool { return !slices.Contains(theirs, column) })
+	return slices.DeleteFunc(slices.Sorted(maps.Values(a)), func(column string) bool {
+		return !slices.Contains(theirs,
+			column)
+	})
+}
+
+// leastBytes is the least share of the bytes in flight for each destination.
+const leastBytes = 1 << 10
+
+// checkShares checks that the destinations' own shares of the common bounds fit into these bounds, and leave something
+// for the other destinations.
+func checkShares(c *Config, scopes []*scope) {
+	check := func(key, unit string, common, least int64, of func(Destination) int64) {
+		var sum, others int64
+		largest := 0
+		for i, d := range c.Destinations {
+			if of(d) == 0 {
+				others++
+			}
+			if sum += of(d); of(d) > of(c.Destinations[largest]) {
+				largest = i
+			}
+		}
+		text := fmt.Sprintf("is too large: the shares of all destinations are %d %s in total, but %s%s is %d", sum, unit,
+			Prefix,
+			key, common)
+		if others > 0 {
+			text += " and must leave some for the destinations without a share of their own"
+		}
+		scopes[largest].badIf(sum > 0 && sum+others*least > common, key, "%s; lower one or raise the other", text)
+	}
+	check("MAX_IN_FLIGHT", "rows", int64(c.MaxInFlight), 1, func(d Destination) int64 { return int64(d.MaxInFlight) })
+	check("MAX_IN_FLIGHT_BYTES", "bytes", c.MaxInFlightBytes, leastBytes,
+		func(d Destination) int64 { return d.MaxInFlightBytes })
 }

@@ -66,7 +66,8 @@ func (s *scope) sortUse(d *Destination, unused map[string]string, used map[strin
 	}
 }
 
-// applyProfile fills in the defaults of a destination's profile, and checks settings that only some of the profiles use.
+// applyProfile fills in the defaults of a destination's profile, and checks settings that only some of the profiles
+// use.
 func applyProfile(d *Destination, s *scope) {
 	fallback := func(key string, into *string, value string) {
 		if o := s.origins[key]; !o.given {

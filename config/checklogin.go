@@ -37,7 +37,8 @@ func checkKafkaLogin(d *Destination, s *scope) {
 	case mechanism.given && !user.given:
 		s.bad("KAFKA_SASL_MECHANISM", "requires a user; set %s and %s", user.variable, password.variable)
 	case user.given && !mechanism.given:
-		s.bad("KAFKA_SASL_USERNAME", "requires a mechanism; set %s to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", mechanism.variable)
+		s.bad("KAFKA_SASL_USERNAME", "requires a mechanism; set %s to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512",
+			mechanism.variable)
 	case user.given && !password.given:
 		s.bad("KAFKA_SASL_USERNAME", "requires a password; set %s, usually as %s", password.variable,
 			password.variable+fileSuffix)
@@ -76,7 +77,8 @@ func (s *scope) checkToken(prefix, asks string) {
 // checkAMQPLogin checks that a login with a certificate has one, and that a login with tokens has no password as well.
 func checkAMQPLogin(d *Destination, s *scope) {
 	cert, key, mechanism := s.origins["TLS_CERT"], s.origins["TLS_KEY"], s.origins["AMQP_SASL_MECHANISM"]
-	s.badIf(d.AMQPMechanism == "EXTERNAL" && d.Broker.Scheme != "" && (!d.Broker.TLS || !cert.given), "AMQP_SASL_MECHANISM",
+	s.badIf(d.AMQPMechanism == "EXTERNAL" && d.Broker.Scheme != "" && (!d.Broker.TLS || !cert.given),
+		"AMQP_SASL_MECHANISM",
 		"requires a client certificate; set %s and %s, usually as files, with an amqps:// URL", cert.variable, key.variable)
 	first := s.firstOf("amqp-oauth")
 	if !first.given {
@@ -117,7 +119,8 @@ func checkNATS(d *Destination, s *scope) {
 	s.badIf(b.HasUser && credential.given, "PUBLISH_URL", "contains a user in addition to %s; keep one of them",
 		credential.variable)
 	first := d.NATS.TLSFirst && !s.origins["NATS_TLS_FIRST"].inherited
-	s.badIf(first && b.WebSocket(), "NATS_TLS_FIRST", "has no effect over WebSocket, where TLS always comes first; remove it")
+	s.badIf(first && b.WebSocket(), "NATS_TLS_FIRST", "has no effect over WebSocket, where TLS always comes first; "+
+		"remove it")
 	s.badIf(first && !b.WebSocket() && !b.TLS, "NATS_TLS_FIRST", "has no effect without TLS; write %s with %s://",
 		s.origins["PUBLISH_URL"].variable, secureSchemes[b.Scheme])
 	for _, key := range []string{"NATS_STREAM", "NATS_MSG_ID_PREFIX", "NATS_JS_DOMAIN", "NATS_INBOX_PREFIX"} {
@@ -130,7 +133,8 @@ func checkNATS(d *Destination, s *scope) {
 	prefix := d.NATS.InboxPrefix
 	s.badIf(prefix != "" && (len(prefix) > 128 || !inboxPrefix.MatchString(prefix)), "NATS_INBOX_PREFIX",
 		"is not a prefix of subjects; write at most 128 characters without wildcards or a final dot, such as _INBOX_shop")
-	s.badIf(strings.ContainsFunc(d.NATS.MsgIDPrefix, func(r rune) bool { return r <= ' ' || r > '~' }), "NATS_MSG_ID_PREFIX",
+	s.badIf(strings.ContainsFunc(d.NATS.MsgIDPrefix, func(r rune) bool { return r <= ' ' || r > '~' }),
+		"NATS_MSG_ID_PREFIX",
 		"contains a space or a character that is not ASCII; write a name such as shop or shop.eu")
 	s.badIf(strings.ContainsAny(d.NATS.Stream, " .*>/\\"), "NATS_STREAM",
 		"is not the name of a stream; it must not contain a space, dot, star, > or slash")

@@ -1,8 +1,8 @@
-// Package config reads the relay's settings from the process environment and checks all of them before anything is started.
-//
-// The struct tags of [Config] and [Destination] describe the settings: the variable (without the prefix OUTBOX_), the default
-// and the bounds. The meaning of each is in settings.txt. The checks, the help text, the table in docs/settings.md and the
-// config command are all derived from them.
+// Package config reads the relay's settings from the process environment and checks all of them before anything is
+// started.
+// The struct tags of [Config] and [Destination] describe the settings: the variable (without the prefix OUTBOX_), the
+// default and the bounds. The meaning of each is in settings.txt. The checks, the help text, the table in
+// docs/settings.md and the config command are all derived from them.
 package config
 
 import (
@@ -85,8 +85,8 @@ func (t Table) Column(ours string) string {
 	return ours
 }
 
-// A Destination is one broker and how to publish to it. Each of its settings may be given for the destination alone or, as the
-// fallback, for all destinations.
+// A Destination is one broker and how to publish to it. Each of its settings may be given for the destination alone or,
+// as the fallback, for all destinations.
 type Destination struct {
 	Name string
 	// Topics are patterns in which * stands for any text; a pattern that begins with ! excludes topics. Empty means every
@@ -202,8 +202,8 @@ const (
 	timestampColumn = "column:"
 )
 
-// EncodingNone is the value of [Destination.PayloadEncoding] for payloads that are sent unchanged; the other values are named
-// in package relay.
+// EncodingNone is the value of [Destination.PayloadEncoding] for payloads that are sent unchanged; the other values are
+// named in package relay.
 const EncodingNone = "none"
 
 // Values of [Kafka.SASLMechanism] that need no password: one uses tokens, the other AWS credentials.

@@ -28,7 +28,6 @@ var forms = map[reflect.Type]reflect.Type{
 
 // decode converts a setting's text into a field and checks its bounds. The error's text continues the sentence that
 // begins with the variable's name, and does not contain the value.
-//
 // envconfig reads a whole struct from the process environment, where it stops at the first error, prints the value,
 // takes an empty variable for a value, and falls back to the variable without the prefix (TABLE, TOPIC). So it gets one
 // field at a time, with the text that was found as the field's default, under a name that no variable can have.

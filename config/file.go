@@ -67,8 +67,8 @@ func NewSwitch(path string) Switch { return Switch{path: path} }
 // File returns the path of the file that is read, empty if there is none.
 func (s Switch) File() string { return s.path }
 
-// Read returns whether the switch is on now. A missing file turns it off. The error is about a file that is neither true
-// nor false, or that cannot be read.
+// Read returns whether the switch is on now. A missing file turns it off. The error is about a file that is neither
+// true nor false, or that cannot be read.
 func (s Switch) Read() (on bool, err error) {
 	if s.path == "" {
 		return s.on, nil

@@ -76,7 +76,7 @@ func (l *loader) config(needs need) (*Config, error) {
 	checkConfig(c, global)
 	checkDestinations(c, scopes)
 	checkStates(c, scopes)
-	checkLimits(c, scopes)
+	checkShares(c, scopes)
 	l.refuseUnknown(named)
 	if !c.Database.DirectURL.IsSet() {
 		c.Database.DirectURL = c.Database.URL

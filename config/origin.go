@@ -27,7 +27,8 @@ func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
 	o.path = l.env[o.variable+fileSuffix]
 	switch {
 	case set && o.path != "":
-		l.add(Problem{Variable: o.variable, Text: "is set twice, also as " + o.variable + fileSuffix + "; remove one of them"})
+		l.add(Problem{Variable: o.variable, Text: "is set twice, also as " + o.variable + fileSuffix +
+			"; remove one of them"})
 		o.broken, o.text, o.path = true, setting.Default, ""
 		return o, true
 	case set, o.path == "":
@@ -63,7 +64,8 @@ type Value struct {
 	Source string // "default", "environment", "file PATH", or the variable it was inherited from
 }
 
-// Values returns every setting in effect, in the order of the documentation; the settings of named destinations come last.
+// Values returns every setting in effect, in the order of the documentation; the settings of named destinations come
+// last.
 func (c *Config) Values() []Value { return c.values }
 
 // values returns the values of a scope.
@@ -121,8 +123,8 @@ func (s *scope) variables() variables {
 }
 
 // Variable returns the user's name of a setting of the relay, for messages. The key is the name without [Prefix], such
-// as TABLE. A setting that was given as a file has the name with _FILE; a key with _FILE prefers this form for a setting
-// that was not given.
+// as TABLE. A setting that was given as a file has the name with _FILE; a key with _FILE prefers this form for a
+// setting that was not given.
 func (c *Config) Variable(key string) string { return c.variables[key] }
 
 // Variable is [Config.Variable] for a setting of the destination: a setting that was given for this destination alone

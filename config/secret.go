@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// A Secret is a value that must not be printed, such as a password or a URL that may contain one. All ways of formatting it
-// give the redacted form. The zero Secret was not given.
+// A Secret is a value that must not be printed, such as a password or a URL that may contain one. All ways of
+// formatting it give the redacted form. The zero Secret was not given.
 type Secret struct {
 	value string
 	path  string // path of the file that holds the value; empty if the value came from a variable
@@ -19,8 +19,8 @@ func newSecret(value string) Secret { return Secret{value: value, shown: redacte
 // IsSet reports whether the secret was given.
 func (s Secret) IsSet() bool { return s.value != "" }
 
-// Read returns the current value. A value from a file is read again, so that the next connection uses a rotated password
-// without a restart. The error then names the variable's file, not its content.
+// Read returns the current value. A value from a file is read again, so that the next connection uses a rotated
+// password without a restart. The error then names the variable's file, not its content.
 func (s Secret) Read() (string, error) {
 	if s.path == "" {
 		return s.value, nil

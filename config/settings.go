@@ -83,8 +83,8 @@ func readMeanings() (groups []Group, settings map[string]Setting) {
 	return groups, settings
 }
 
-// settingsIn lists the settings of a struct and of the structs in it. outer has the path to it, and what holds for all of
-// its settings: a common beginning of the names, whether destinations have their own values, and some of the tags.
+// settingsIn lists the settings of a struct and of the structs in it. outer has the path to it, and what holds for all
+// of its settings: a common beginning of the names, whether destinations have their own values, and some of the tags.
 func settingsIn(t reflect.Type, outer Setting, texts map[string]Setting) (list []Setting) {
 	for field := range t.Fields() {
 		s := settingOf(field, outer)

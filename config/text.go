@@ -167,7 +167,8 @@ func (c *columns) UnmarshalText(text []byte) error {
 		header, isHeader := strings.CutPrefix(ours, headerPrefix)
 		switch {
 		case !ok || ours == "" || theirs == "":
-			return errors.New("is not a list of pairs; write the relay's name, a colon and the column: key:aggregate_id,order:seq")
+			return errors.New("is not a list of pairs; write the relay's name, a colon and the column: " +
+				"key:aggregate_id,order:seq")
 		case (!isHeader || header == "") && !slices.Contains(ourColumns, ours):
 			return fmt.Errorf("maps %q, which is an unknown name; the left side is one of %s, or %sNAME", ours,
 				strings.Join(ourColumns, ", "), headerPrefix)
@@ -179,8 +180,8 @@ func (c *columns) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A KeySource says where a row's ordering key comes from: column:NAME, header:NAME, payload:a.b, topic or none. If it is
-// empty, the key is the column key, if the table has one.
+// A KeySource says where a row's ordering key comes from: column:NAME, header:NAME, payload:a.b, topic or none. If it
+// is empty, the key is the column key, if the table has one.
 type KeySource string
 
 // UnmarshalText refuses a text that names no source.
@@ -197,7 +198,8 @@ func (k KeySource) source() (s rowkey.Source) {
 	return s
 }
 
-// StateColumns map the relay's names of the columns that keep what became of a row at a destination to the table's names.
+// StateColumns map the relay's names of the columns that keep what became of a row at a destination to the table's
+// names.
 type StateColumns map[string]string
 
 // UnmarshalText reads the form of OUTBOX_DESTINATION_…_COLUMNS.

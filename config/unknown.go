@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// refuseUnknown records a problem for each variable with the prefix OUTBOX_ that is not a setting. Values are not shown:
-// the variable may be a misspelt secret.
+// refuseUnknown records a problem for each variable with the prefix OUTBOX_ that is not a setting. Values are not
+// shown: the variable may be a misspelt secret.
 func (l *loader) refuseUnknown(named []*scope) {
 	known := map[string]bool{}
 	for _, setting := range l.settings {
@@ -47,8 +47,8 @@ func advice(name string, known map[string]bool, named []*scope) string {
 	return "remove it, or see outbox-relay help settings"
 }
 
-// isServiceLink reports whether Kubernetes sets a variable of this name for a Service called outbox… in the same namespace, in
-// the manner of Docker's links.
+// isServiceLink reports whether Kubernetes sets a variable of this name for a Service called outbox… in the same
+// namespace, in the manner of Docker's links.
 func isServiceLink(name string) bool {
 	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_SERVICE_PORT") ||
 		strings.Contains(name, "_SERVICE_PORT_") || strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_PORT_")

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// urlParts are the parts of a URL. They are not parsed by net/url, which refuses some lists of hosts, and whose errors print
-// the URL with the password.
+// urlParts are the parts of a URL. They are not parsed by net/url, which refuses some lists of hosts, and whose errors
+// print the URL with the password.
 type urlParts struct {
 	scheme string
 	user   *string // percent-encoded, like password; nil if there is none
@@ -21,17 +21,20 @@ type urlParts struct {
 }
 
 var (
-	schemePattern  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]{0,19}$`)
-	errNoURL       = errors.New("is not a URL")
-	errQuoted      = errors.New("begins with a quote or a blank, which is part of the value here; remove it, also at the end")
+	schemePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]{0,19}$`)
+	errNoURL      = errors.New("is not a URL")
+	errQuoted     = errors.New("begins with a quote or a blank, which is part of the value here; remove it, also at the " +
+		"end")
 	errURLBlank    = errors.New("contains a space or a control character; remove it, or percent-encode it in a password")
-	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords, write / as %2F, ? as %3F, # as %23 and @ as %40")
-	errURLUsers    = errors.New("names a user for several hosts; write the user once, before the first host: " +
+	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords, write / as %2F, ? as %3F, # " +
+		"as %23 and @ as %40")
+	errURLUsers = errors.New("names a user for several hosts; write the user once, before the first host: " +
 		"user:password@host1,host2, and in a password @ as %40")
 	errURLEscape = errors.New("has a % that does not start a percent-encoded character; write % as %25")
 )
 
-// quoted reports whether a value begins as no URL and no DSN does. Files of variables for containers keep quotes, unlike a shell.
+// quoted reports whether a value begins as no URL and no DSN does. Files of variables for containers keep quotes,
+// unlike a shell.
 func quoted(text string) bool {
 	return strings.IndexAny(text, `"'`) == 0 || !isDatabaseURL(text) && isDatabaseURL(strings.TrimSpace(text))
 }
@@ -56,7 +59,8 @@ func splitURL(text string) (urlParts, error) {
 	if strings.ContainsAny(after, "@#") {
 		return urlParts{}, errURLReserved
 	}
-	if first, others, several := strings.Cut(authority, ","); several && strings.Contains(first, "@") && strings.Contains(others, "@") {
+	if first, others, several := strings.Cut(authority, ","); several && strings.Contains(first, "@") &&
+		strings.Contains(others, "@") {
 		return urlParts{}, errURLUsers
 	}
 	u := urlParts{scheme: strings.ToLower(scheme), hosts: authority}
