@@ -3,6 +3,8 @@ package doctor
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,15 +14,15 @@ import (
 // ofDatabase is the database's name among the holders of certificates, where a destination has its own name.
 const ofDatabase = ""
 
-// Certificates records the certificates that servers show when connections are made, so that examining them needs no further
-// connection. It is safe for concurrent use.
+// Certificates records the certificates that servers show when connections are made, so that examining them needs no
+// further connection. It is safe for concurrent use.
 type Certificates struct {
 	mu   sync.Mutex
 	seen map[string][]*x509.Certificate // by destination, without duplicates
 }
 
-// Note makes a client's configuration record the certificates that the server of a destination shows, or the database if
-// destination is empty. The configuration may be nil, for a connection without TLS.
+// Note makes a client's configuration record the certificates that the server of a destination shows, or the database
+// if destination is empty. The configuration may be nil, for a connection without TLS.
 func (c *Certificates) Note(destination string, config *tls.Config) {
 	if config == nil {
 		return
@@ -41,10 +43,8 @@ func (c *Certificates) Note(destination string, config *tls.Config) {
 func (c *Certificates) Add(destination string, certificate *x509.Certificate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, known := range c.seen[destination] {
-		if known.Equal(certificate) {
-			return
-		}
+	if slices.ContainsFunc(c.seen[destination], certificate.Equal) {
+		return
 	}
 	if c.seen == nil {
 		c.seen = map[string][]*x509.Certificate{}
@@ -55,28 +55,25 @@ func (c *Certificates) Add(destination string, certificate *x509.Certificate) {
 // soon is how long before its end a certificate's expiry is worth a warning.
 const soon = 21 * 24 * time.Hour
 
-func (c *Certificates) findings(destination string) []finding.Finding {
+// findings reports until when the certificates of a destination or of the database are valid.
+func (c *Certificates) findings(destination string) (f finding.List) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var found []finding.Finding
 	for _, certificate := range c.seen[destination] {
-		found = append(found, validity(certificate, time.Now()))
+		validity(&f, certificate, time.Now())
 	}
-	return found
+	return f
 }
 
-func validity(c *x509.Certificate, now time.Time) finding.Finding {
-	const check = "certificate"
+func validity(f *finding.List, c *x509.Certificate, now time.Time) {
 	const renew = "renew the certificate, and see why that did not happen by itself"
-	subject := c.Subject.String()
-	switch left := c.NotAfter.Sub(now); {
-	case left < 0:
-		return failure(check, subject, renew, "it ended at %s", c.NotAfter.UTC().Format(time.RFC3339))
-	case now.Before(c.NotBefore):
-		return failure(check, subject, "wait, or correct this host's clock", "it begins only at %s", c.NotBefore.UTC().Format(time.RFC3339))
-	case left < soon && left < c.NotAfter.Sub(c.NotBefore)/3: // certificates that live for hours are renewed late
-		return warning(check, subject, renew, "it ends in %d days, at %s", int(left.Hours()/24), c.NotAfter.UTC().Format(time.RFC3339))
-	default:
-		return ok(check, subject, "it ends at %s", c.NotAfter.UTC().Format(time.RFC3339))
-	}
+	left, end := c.NotAfter.Sub(now), c.NotAfter.UTC().Format(time.RFC3339)
+	f.Add("certificate", c.Subject.String(),
+		finding.FailIf(left < 0, "it ended at "+end, renew),
+		finding.FailIf(now.Before(c.NotBefore), "it begins only at "+c.NotBefore.UTC().Format(time.RFC3339),
+			"wait, or correct this host's clock"),
+		// Certificates that live for hours are renewed late.
+		finding.WarnIf(left < soon && left < c.NotAfter.Sub(c.NotBefore)/3,
+			fmt.Sprintf("it ends in %d days, at %s", int(left.Hours()/24), end), renew),
+		finding.OKIf(true, "it ends at "+end))
 }

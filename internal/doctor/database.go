@@ -55,20 +55,22 @@ type server struct {
 	number            int
 	standby, readOnly bool
 	clock             time.Time
-	skew              time.Duration // difference between this clock and the server's; 0 if it is within the measuring error
-	commit            string
-	sessions, slots   int64
-	started           int64
-	database, role    string
-	encrypted         bool
-	notifications     float64 // how full the queue is, from 0 to 1
+	// difference between this clock and the server's; 0 if it is within the measuring error
+	skew            time.Duration
+	commit          string
+	sessions, slots int64
+	started         int64
+	database, role  string
+	encrypted       bool
+	notifications   float64 // how full the queue is, from 0 to 1
 }
 
 func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	var s server
 	var clock int64
 	asked := time.Now()
-	err := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec).Scan(&s.version, &s.number, &s.standby,
+	err := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec).Scan(&s.version, &s.number,
+		&s.standby,
 		&s.readOnly, &clock, &s.commit, &s.sessions, &s.slots, &s.started, &s.database,
 		&s.role, &s.notifications)
 	answered := time.Now()
@@ -101,14 +103,15 @@ func (s server) findings(variable string) []finding.Finding {
 		finding.FailIf(s.readOnly, "transactions are read-only, so nothing can be marked as relayed",
 			"take away default_transaction_read_only from the role, the database or the URL"))
 	f.Add("clock", "", finding.WarnIf(s.skew.Abs() > 2*time.Second,
-		fmt.Sprintf("this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates may seem expired",
+		fmt.Sprintf("this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates "+
+			"may seem expired",
 			s.skew.Abs().Round(100*time.Millisecond)), "let both hosts follow the same time servers"))
 	f.Add("settings", "synchronous_commit", finding.WarnIf(s.commit == "off" || s.commit == "local",
 		"it is "+s.commit+": a crash or failover of the server forgets marks, and their rows are published again",
 		"set it to on for the relay's role"))
 	f.Add("notifications", "", finding.WarnIf(s.notifications >= 0.5,
-		fmt.Sprintf("the server's queue of notifications is %.0f %% full: when it is full, every transaction that notifies fails at its "+
-			"commit. No relay listens from half on, and rows are found by polling", 100*s.notifications),
+		fmt.Sprintf("the server's queue of notifications is %.0f %% full: when it is full, every transaction that notifies "+
+			"fails at its commit. No relay listens from half on, and rows are found by polling", 100*s.notifications),
 		"find the session that listens and has a transaction open, in pg_stat_activity by query_start, and end it"))
 	f.Add("connections", "", finding.WarnIf(free < spare,
 		fmt.Sprintf("%d of %d connections are left; a replica uses up to %d", max(free, 0), s.slots, spare),
@@ -117,15 +120,15 @@ func (s server) findings(variable string) []finding.Finding {
 }
 
 // direct examines the connection for ownership.
-func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) []finding.Finding {
+func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f finding.List) {
 	s, err := look(ctx, conn)
 	if err != nil {
-		return []finding.Finding{unreachable(d.Names.Of("Direct"), err)}
+		return finding.List{unreachable(d.Names.Of("Direct"), err)}
 	}
 	pool, direct := d.Names.Of("Pool"), d.Names.Of("Direct")
-	var f finding.List
 	if s.started != work.started || s.database != work.database {
-		f.Fail("reach", direct, "it leads to another server or database than "+pool, "let both URLs lead to the same database of the same server")
+		f.Fail("reach", direct, "it leads to another server or database than "+pool, "let both URLs lead to the same "+
+			"database of the same server")
 		return f
 	}
 	if conn.Config().ConnString() != d.Pool.Config().ConnString() { // otherwise already reported for the other connection
@@ -136,7 +139,8 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) []find
 		return append(f, unreachable(direct, err))
 	}
 	f.Add("pooler", direct,
-		finding.FailIf(err != nil, "the connection for ownership goes through a transaction pooler, where session locks and LISTEN do not work",
+		finding.FailIf(err != nil, "the connection for ownership goes through a transaction pooler, where session locks and "+
+			"LISTEN do not work",
 			"set "+direct+" to the PostgreSQL server itself; "+pool+" may stay as it is"),
 		finding.OKIf(true, "the connection for ownership keeps its session"))
 	return f
@@ -151,17 +155,18 @@ func transactions(ctx context.Context, conn *pgx.Conn) []finding.Finding {
 	)
 	var open, behind, prepared, slots int64
 	var f finding.List
-	err := conn.QueryRow(ctx, sql.Text("doctor_transactions.sql", nil), pgx.QueryExecModeExec).Scan(&open, &behind, &prepared, &slots)
+	err := conn.QueryRow(ctx, sql.Text("doctor_transactions.sql", nil), pgx.QueryExecModeExec).Scan(&open, &behind,
+		&prepared, &slots)
 	if err != nil {
 		f.Warn(check, "", "cannot be examined: "+errtext.Line(err), "look at the server's log for the same message")
 		return f
 	}
 	const because = ": the dead rows that each relayed row leaves cannot be removed meanwhile, and reads become slower"
 	f.Add(check, "", finding.WarnIf(open > long || behind > far,
-		fmt.Sprintf("a transaction has been open for long (the oldest that this role may see for %v, the oldest snapshot is %d "+
-			"transactions behind)", time.Duration(open)*time.Second, behind)+because,
-		"find it in pg_stat_activity by xact_start and backend_xmin, and end it; idle_in_transaction_session_timeout keeps it from "+
-			"coming back"))
+		fmt.Sprintf("a transaction has been open for long (the oldest that this role may see for %v, the oldest snapshot is "+
+			"%d transactions behind)", time.Duration(open)*time.Second, behind)+because,
+		"find it in pg_stat_activity by xact_start and backend_xmin, and end it; idle_in_transaction_session_timeout keeps "+
+			"it from coming back"))
 	f.Add(check, "", finding.WarnIf(prepared > long,
 		fmt.Sprintf("a prepared transaction has waited for %v", time.Duration(prepared)*time.Second)+because,
 		"commit or roll back what pg_prepared_xacts shows"))

@@ -1,6 +1,6 @@
-// Package doctor examines everything that relaying depends on (the settings, the database, the table, the other replicas, the
-// brokers) and says in plain words what is wrong and what to do about it. It changes nothing, publishes nothing and owns
-// nothing.
+// Package doctor examines everything that relaying depends on (the settings, the database, the table, the other
+// replicas, the brokers) and says in plain words what is wrong and what to do about it. It changes nothing, publishes
+// nothing and owns nothing.
 package doctor
 
 import (
@@ -63,29 +63,28 @@ const (
 // Examine returns all findings, in a fixed order. It takes about half a minute at most, however much is unreachable.
 func (d *Doctor) Examine(ctx context.Context) Report {
 	var r Report
-	r.add(areaSettings, "", d.Settings...)
-	if len(d.Settings) == 0 {
-		r.add(areaSettings, "", ok("settings", "", "nothing in the settings contradicts itself"))
-	}
+	settings := finding.List(d.Settings)
+	settings.Add("settings", "", finding.OKIf(len(settings) == 0, "nothing in the settings contradicts itself"))
+	r.add(areaSettings, "", settings...)
 	table, rows := d.database(ctx, &r)
 	d.destinations(ctx, &r, table, rows)
 	return r
 }
 
-// destinations examines all brokers at once, each within its time.
+// destinations examines all brokers at the same time, and reports the topics that no destination takes.
 func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Table, rows []outbox.Sample) {
 	routes := make([]*route.Route, len(d.Destinations))
 	for i, to := range d.Destinations {
 		routes[i] = to.Route
 	}
 	addresses, lost := route.Addresses(routes, rows)
-	found := make([][]finding.Finding, len(d.Destinations))
+	found := make([]finding.List, len(d.Destinations))
 	var group sync.WaitGroup
 	for i, to := range d.Destinations {
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, destinationTime)
 			defer cancel()
-			found[i] = examine(ctx, to, addresses[i])
+			found[i] = to.examine(ctx, addresses[i])
 		})
 	}
 	group.Wait()
@@ -99,26 +98,28 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 		}
 		f = append(f, d.Certificates.findings(to.Name)...)
 		if to.Optional {
-			r.add(areaDestination, to.Name, ok("best_effort", "", "%s: readiness, drain and prune do not wait for this destination, so what is "+
-				"wrong with it is a warning", to.Names.Of("Optional")))
 			f = finding.AsWarnings(f)
+			f.Well("best_effort", "", to.Names.Of("Optional")+": readiness, drain and prune do not wait for this destination, "+
+				"so what is wrong with it is a warning")
 		}
 		r.add(areaDestination, to.Name, f...)
 	}
+	var f finding.List
 	for _, topic := range lost {
-		r.add(areaDestination, "", warning("topic", topic, "add a pattern for it to the TOPICS of a destination, or a destination without "+
-			"TOPICS, which takes every row",
-			"no destination takes this topic: its rows wait"))
+		f.Warn("topic", topic, "no destination takes this topic: its rows wait", "add a pattern for it to the TOPICS of a "+
+			"destination, or a destination without TOPICS, which takes every row")
 	}
+	r.add(areaDestination, "", f...)
 }
 
-// examine examines a broker.
-func examine(ctx context.Context, to Destination, addresses []publisher.Address) []finding.Finding {
+// examine examines the broker with its own examination, or else asks whether it answers.
+func (to Destination) examine(ctx context.Context, addresses []publisher.Address) (f finding.List) {
 	if to.Examine != nil {
 		return to.Examine(ctx, addresses)
 	}
 	if err := to.Publisher.Ping(ctx); err != nil {
-		return []finding.Finding{inspect.Unusable("", err, "correct what the message says; the URL is in "+to.Names.Of("URL"))}
+		return finding.List{inspect.Unusable("", err, "correct what the message says; the URL is in "+to.Names.Of("URL"))}
 	}
-	return []finding.Finding{ok("reach", "", "takes messages")}
+	f.Well(inspect.Reach, "", "takes messages")
+	return f
 }

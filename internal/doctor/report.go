@@ -88,15 +88,3 @@ func count(n int, what string) string {
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
-
-func ok(check, subject, format string, args ...any) finding.Finding {
-	return finding.Finding{Check: check, Subject: subject, Found: fmt.Sprintf(format, args...)}
-}
-
-func warning(check, subject, remedy, format string, args ...any) finding.Finding {
-	return finding.Finding{Severity: finding.Warning, Check: check, Subject: subject, Found: fmt.Sprintf(format, args...), Remedy: remedy}
-}
-
-func failure(check, subject, remedy, format string, args ...any) finding.Finding {
-	return finding.Finding{Severity: finding.Error, Check: check, Subject: subject, Found: fmt.Sprintf(format, args...), Remedy: remedy}
-}

@@ -16,6 +16,15 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // example contains every kind of finding.
 func example() Report {
 	var r Report
+	ok := func(check, subject, found string) finding.Finding {
+		return finding.Finding{Check: check, Subject: subject, Found: found}
+	}
+	warning := func(check, subject, remedy, found string) finding.Finding {
+		return finding.Finding{Severity: finding.Warning, Check: check, Subject: subject, Found: found, Remedy: remedy}
+	}
+	failure := func(check, subject, remedy, found string) finding.Finding {
+		return finding.Finding{Severity: finding.Error, Check: check, Subject: subject, Found: found, Remedy: remedy}
+	}
 	r.add(areaSettings, "", ok("settings", "", "nothing in the settings contradicts itself"))
 	r.add(areaDatabase, "", ok("reach", variableURL, "PostgreSQL 17.2, database shop, as role outbox_relay"),
 		failure("pooler", variableDirect, "set "+variableDirect+" to the PostgreSQL server itself",

@@ -37,8 +37,8 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 		f = append(f, unreadable("topics", err))
 	} else {
 		f.Add("topics", table.Name(),
-			finding.WarnIf(!cheap, "which topics are pending was not looked at, because no index makes that cheap: whether the brokers have "+
-				"them is not known", "make the index of pending rows"),
+			finding.WarnIf(!cheap, "which topics are pending was not looked at, because no index makes that cheap: whether the "+
+				"brokers have them is not known", "make the index of pending rows"),
 			finding.OKIf(len(rows) == 0, "nothing is pending, so the brokers' topics were not looked at"))
 	}
 	r.add(areaTable, "", append(f, future(table.Name(), rows, time.Now())...)...)
@@ -51,29 +51,19 @@ type view struct {
 	table *outbox.Table
 }
 
-// views returns the table once for all destinations that use its columns, and once for each destination that has its own.
-// Problems of the latter were reported before.
-func (d *Doctor) views(table *outbox.Table) []view {
-	var views []view
+// views returns the table once for all destinations that use its columns, and once for each destination that has its
+// own. Problems of the latter were reported before.
+func (d *Doctor) views(table *outbox.Table) (views []view) {
+	shared := false
 	for _, v := range d.Outbox.Views {
 		if v.Columns == nil {
-			return append([]view{{"", table}}, d.own(table)...)
-		}
-	}
-	if views = d.own(table); len(views) == 0 {
-		views = []view{{"", table}}
-	}
-	return views
-}
-
-func (d *Doctor) own(table *outbox.Table) (views []view) {
-	for _, v := range d.Outbox.Views {
-		if v.Columns == nil {
-			continue
-		}
-		if seen, err := table.For(v); err == nil {
+			shared = true
+		} else if seen, err := table.For(v); err == nil {
 			views = append(views, view{v.Name, seen})
 		}
+	}
+	if shared || len(views) == 0 {
+		views = append([]view{{"", table}}, views...)
 	}
 	return views
 }
@@ -96,18 +86,23 @@ func future(table string, rows []outbox.Sample, now time.Time) []finding.Finding
 	}
 	var f finding.List
 	f.Add("inserted_at", table, finding.WarnIf(ahead >= time.Minute, // the usual difference of clocks is less
-		fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A time without a zone "+
-			"is taken for UTC", ahead.Round(time.Second)),
-		"make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and the database"))
+		fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A time "+
+			"without a zone is taken for UTC", ahead.Round(time.Second)),
+		"make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and the "+
+			"database"))
 	return f
 }
 
 // unreadable is the finding for a question that the database did not answer.
 func unreadable(check string, err error) finding.Finding {
-	if setup, ok := errors.AsType[*outbox.SetupError](err); ok {
-		return failure(check, "", setup.Remedy, "%s", setup.Problem)
+	f := finding.Finding{
+		Severity: finding.Error, Check: check, Found: errtext.Line(err),
+		Remedy: "look at the server's log for the same message",
 	}
-	return failure(check, "", "look at the server's log for the same message", "%s", errtext.Line(err))
+	if setup, ok := errors.AsType[*outbox.SetupError](err); ok {
+		f.Found, f.Remedy = setup.Problem, setup.Remedy
+	}
+	return f
 }
 
 // backlog examines the rows that wait and those that have failed.
@@ -126,8 +121,8 @@ func backlog(ctx context.Context, table *outbox.Table) []finding.Finding {
 			text += fmt.Sprintf(", the first of them for %v", age)
 		}
 		f.Add(check, table.Name(),
-			finding.WarnIf(age > 5*time.Minute, text, "see whether a replica relays (replicas, below), whether the broker takes messages, and "+
-				"in the relay's log what it holds"),
+			finding.WarnIf(age > 5*time.Minute, text, "see whether a replica relays (replicas, below), whether the broker "+
+				"takes messages, and in the relay's log what it holds"),
 			finding.OKIf(true, text))
 	}
 	if c.Failed != nil {
@@ -148,7 +143,7 @@ func capped(n int64) string {
 
 // replicas examines which replicas relay at present: the destinations that are configured, and others whose state the
 // table keeps.
-func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) (found []finding.Finding) {
+func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) (f finding.List) {
 	groups, strangers := opened.Groups(), opened.Strangers()
 	var columns []string
 	for _, g := range groups {
@@ -159,41 +154,35 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 	}
 	all, err := owner.Replicas(ctx, conn, opened.Name(), columns...)
 	if err != nil {
-		return []finding.Finding{unreadable(checkReplicas, err)}
+		return finding.List{unreadable(checkReplicas, err)}
 	}
-	earlier := false
-	for i, replicas := range all {
+	earlier := false // a replica of an earlier version may relay any destination
+	for _, replicas := range all {
 		earlier = earlier || slices.ContainsFunc(replicas, func(r owner.Replica) bool { return r.Earlier })
-		if i < len(groups) {
-			subject := opened.Name()
-			if len(groups) > 1 {
-				subject += ", " + strings.Join(groups[i].Names, ", ")
-			}
-			found = append(found, d.replicasOf(replicas, groups[i], subject))
+	}
+	for i, g := range groups {
+		subject := opened.Name()
+		if len(groups) > 1 {
+			subject += ", " + strings.Join(g.Names, ", ")
 		}
+		d.replicasOf(&f, all[i], g, subject)
 	}
 	for i, s := range strangers {
-		switch relays := len(all[len(groups)+i]); {
-		case relays > 0:
-			found = append(found, ok(checkReplicas, opened.Name(),
-				"destination %s, which is not configured here, is relayed by others: %d", s, relays))
-		case !earlier: // one of an earlier version may relay it
-			found = append(found, warning(checkReplicas, opened.Name(),
-				"run a relay with this destination; or, if it is gone for good: "+s.Drop,
-				"no replica relays destination %s, whose state the table keeps in %s: rows wait for it, and prune deletes none", s,
-				strings.Join(s.Columns, ", ")))
-		}
+		relays := len(all[len(groups)+i])
+		f.Add(checkReplicas, opened.Name(),
+			finding.OKIf(relays > 0, fmt.Sprintf("destination %s, which is not configured here, is relayed by others: %d", s,
+				relays)),
+			finding.WarnIf(!earlier, fmt.Sprintf("no replica relays destination %s, whose state the table keeps in %s: rows "+
+				"wait for it, and prune deletes none", s, strings.Join(s.Columns, ", ")),
+				"run a relay with this destination; or, if it is gone for good: "+s.Drop))
 	}
-	return found
+	return f
 }
 
 const checkReplicas = "replicas"
 
 // replicasOf examines the replicas that relay a group of destinations.
-func (d *Doctor) replicasOf(replicas []owner.Replica, g outbox.Group, subject string) finding.Finding {
-	if len(replicas) == 0 {
-		return ok(checkReplicas, subject, "no replica runs at present")
-	}
+func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.Group, subject string) {
 	counts, different, owned, foreign := map[int]int{}, 0, 0, false
 	for _, r := range replicas {
 		counts[r.Of]++
@@ -208,16 +197,15 @@ func (d *Doctor) replicasOf(replicas []owner.Replica, g outbox.Group, subject st
 		parts = append(parts, fmt.Sprintf("%d with %s=%d", counts[shards], d.Names.Of("Shards"), shards))
 	}
 	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), owned)
-	switch {
-	case foreign:
-		return warning(checkReplicas, subject, "give all replicas the same "+d.Names.Of("Shards"),
-			"%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)
-	case different > 0:
-		return warning(checkReplicas, subject, "give all replicas of these destinations the same version, "+
-			d.Names.Of("Key")+" and "+d.Names.Of("Columns")+", and configure in each of them all destinations that have the same "+
-			"columns, with the same names and topics",
-			"%s; of these, %d find the key, the id, the order, the priority or the destination of rows otherwise than is set "+
-				"here, or are of an earlier version: a replica with these settings waits until they are gone", text, different)
-	}
-	return ok(checkReplicas, subject, "%s", text)
+	f.Add(checkReplicas, subject,
+		finding.OKIf(len(replicas) == 0, "no replica runs at present"),
+		finding.WarnIf(foreign, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another number are "+
+			"gone",
+			text, d.Shards), "give all replicas the same "+d.Names.Of("Shards")),
+		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find the key, the id, the order, the priority or the "+
+			"destination of rows otherwise than is set here, or are of an earlier version: a replica with these settings waits "+
+			"until they are gone", text, different),
+			"give all replicas of these destinations the same version, "+d.Names.Of("Key")+" and "+d.Names.Of("Columns")+
+				", and configure in each of them all destinations that have the same columns, with the same names and topics"),
+		finding.OKIf(true, text))
 }

@@ -34,28 +34,25 @@ func (t Transport) Exposed() string {
 	return ""
 }
 
-func (t Transport) findings() []finding.Finding {
-	address := t.Exposed()
-	if address == "" {
-		return nil
-	}
-	text := "the connection is not encrypted"
+func (t Transport) findings() (f finding.List) {
+	address, text := t.Exposed(), "the connection is not encrypted"
 	if t.Secret {
 		text += ", and carries a password or token"
 	}
-	return []finding.Finding{warning("encryption", address, t.Remedy, "%s", text)}
+	f.Add("encryption", address, finding.WarnIf(address != "", text, t.Remedy))
+	return f
 }
 
-// A Security says what a configuration allows for connections to the database that leave this host. The fields are addresses,
-// empty if there is none.
+// A Security says what a configuration allows for connections to the database that leave this host. The fields are
+// addresses, empty if there is none.
 type Security struct {
 	Plain      string // an address to which a connection without TLS is allowed
 	Encrypted  string // an address to which a connection with TLS is allowed
 	Unverified string // an address to which a connection with TLS is allowed without verifying the server
 }
 
-// DatabaseSecurity returns what a configuration allows. sslmode prefer and allow, and several modes in a list of hosts, allow
-// several ways.
+// DatabaseSecurity returns what a configuration allows. sslmode prefer and allow, and several modes in a list of hosts,
+// allow several ways.
 func DatabaseSecurity(c *pgconn.Config) (s Security) {
 	ways := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	for _, way := range ways {
@@ -75,22 +72,17 @@ func DatabaseSecurity(c *pgconn.Config) (s Security) {
 	return s
 }
 
-const verify = "add sslmode=verify-full and sslrootcert=FILE to it"
-
-// findings returns the findings about the setting that holds the configuration, and about the connection that was made with it.
-func (s Security) findings(variable string, encrypted bool) []finding.Finding {
-	const check = "encryption"
-	switch {
-	case s.Plain != "" && s.Encrypted == "", s.Plain != "" && !encrypted:
-		return []finding.Finding{warning(check, variable, verify, "the connection is not encrypted")}
-	case s.Plain != "":
-		return []finding.Finding{warning(check, variable, verify, "the connection is encrypted only if the server offers it: anyone in "+
-			"between may read it in plain text, or pose as the server")}
-	case s.Unverified != "":
-		return []finding.Finding{warning(check, variable, verify, "the server's certificate is not verified: whoever answers at %s is taken "+
-			"for the database", s.Unverified)}
-	}
-	return nil
+// findings returns the findings about the setting that holds the configuration, and about the connection that was made
+// with it.
+func (s Security) findings(variable string, encrypted bool) (f finding.List) {
+	const verify = "add sslmode=verify-full and sslrootcert=FILE to it"
+	f.Add("encryption", variable,
+		finding.WarnIf(s.Plain != "" && (s.Encrypted == "" || !encrypted), "the connection is not encrypted", verify),
+		finding.WarnIf(s.Plain != "", "the connection is encrypted only if the server offers it: anyone in between may read "+
+			"it in plain text, or pose as the server", verify),
+		finding.WarnIf(s.Unverified != "", "the server's certificate is not verified: whoever answers at "+s.Unverified+
+			" is taken for the database", verify))
+	return f
 }
 
 // local reports whether a host is this one, or a socket in the file system.

@@ -54,7 +54,8 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Co
 	e := &examination{names: names}
 	conn, err := connect(ctx)
 	if err != nil {
-		return []finding.Finding{inspect.Unusable("", err, "check "+names.Of("URL")+", that the broker runs, and the network")}
+		return []finding.Finding{inspect.Unusable("", err, "check "+names.Of("URL")+", that the broker runs, and the "+
+			"network")}
 	}
 	defer conn.Release()
 	e.conn = conn
@@ -74,7 +75,8 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Co
 		e.queues(ctx, exchanges, queues)
 	}
 	e.Add(checkManagement, "", finding.WarnIf(conn.Management == nil && (len(addresses) > 0 || conn.Exchange != ""),
-		"whether queues are bound, durable and replicated, and what a full one does, was not looked at: AMQP does not report it",
+		"whether queues are bound, durable and replicated, and what a full one does, was not looked at: AMQP does not "+
+			"report it",
 		"set "+names.Of("Management")+", or see with rabbitmqctl list_bindings and list_queues name type durable"))
 	return e.List
 }
@@ -149,8 +151,8 @@ func (e *examination) server() {
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
 	const use = "use RabbitMQ 3.10 or newer"
 	e.Add(checkVersion, e.conn.Address,
-		finding.WarnIf(product != "RabbitMQ" || err != nil, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not "+
-			"tested with", product, version), use),
+		finding.WarnIf(product != "RabbitMQ" || err != nil, fmt.Sprintf("it calls itself %.40q, version %.40q, which the "+
+			"relay is not tested with", product, version), use),
 		finding.WarnIf(major < 3 || major == 3 && minor < 10,
 			"RabbitMQ "+version+" is older than what the relay is tested with", use),
 		finding.OKIf(true, "RabbitMQ "+version))
@@ -171,7 +173,8 @@ func (e *examination) alarms(ctx context.Context) bool {
 	e.Add(checkAlarms, e.conn.Address,
 		finding.FailIf(e.conn.Blocked() != nil, "it has blocked publishing ("+*reason+")",
 			"free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)"),
-		finding.WarnIf(err != nil && ctx.Err() == nil, "it does not say whether it takes messages: "+errtext.Line(err), "look at its log"),
+		finding.WarnIf(err != nil && ctx.Err() == nil, "it does not say whether it takes messages: "+errtext.Line(err),
+			"look at its log"),
 		finding.OKIf(true, "it takes messages: no alarm of memory or disk"))
 	return e.conn.Blocked() == nil && !e.conn.IsClosed()
 }

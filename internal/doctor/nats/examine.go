@@ -33,22 +33,24 @@ const (
 // oldestMinor is the minor version of the oldest 2.x server that the relay supports.
 const oldestMinor = 10
 
-// Examine examines the server, the login, JetStream, and the streams of the subjects, over a connection that connect makes; see
-// [publisher.Examiner].
+// Examine examines the server, the login, JetStream, and the streams of the subjects, over a connection that connect
+// makes; see [publisher.Examiner].
 func Examine(ctx context.Context, connect func(context.Context) (*inspectnats.Connection, error), names setting.Names,
 	addresses []publisher.Address,
 ) []finding.Finding {
 	e := &examination{names: names}
 	link, err := connect(ctx)
 	if err != nil {
-		e.List = append(e.List, inspect.Unusable("", err, "start the server, or correct host and port in "+names.Of("Servers")))
+		e.List = append(e.List, inspect.Unusable("", err, "start the server, or correct host and port "+
+			"in "+names.Of("Servers")))
 		return e.List
 	}
 	defer link.Release()
 	e.link = link
 	e.server()
 	if link.Core {
-		e.Warn(checkJetStream, "", names.Of("Core")+" is set: a row counts as relayed when a server has read it, nothing stores it",
+		e.Warn(checkJetStream, "", names.Of("Core")+" is set: a row counts as relayed when a server has read it, nothing "+
+			"stores it",
 			"publish to JetStream, unless rows may be lost")
 	} else if !e.account(ctx) {
 		return e.List
@@ -92,7 +94,8 @@ func (e *examination) server() {
 		finding.OKIf(secure, "TLS, and the server asks for no login"),
 		finding.WarnIf(true, "neither TLS nor a login: anybody on the way can read and change the messages",
 			"turn both on in the server, and write nats+tls://"))
-	e.Well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows fail", nc.MaxPayload()))
+	e.Well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows fail",
+		nc.MaxPayload()))
 }
 
 // account examines JetStream in the account. It reports whether streams can be examined.
@@ -104,17 +107,18 @@ func (e *examination) account(ctx context.Context) bool {
 	}
 	switch {
 	case err != nil:
-		e.Fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account; look at the server's log")
+		e.Fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account; look at the server's "+
+			"log")
 		return false
 	case denied:
 		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked at",
 			"grant publish on "+e.infoSubject())
 		return true
 	case without:
-		e.Warn(checkJetStream, "", "the account has no JetStream of its own: its rows are held, unless streams take them through an import "+
-			"or a leaf node, which cannot be looked at from here",
-			"enable JetStream in the server and for the account, set "+e.names.Of("Domain")+" to the domain of the streams, or see in the "+
-				"relay's /readyz?verbose whether rows are held")
+		e.Warn(checkJetStream, "", "the account has no JetStream of its own: its rows are held, unless streams take them "+
+			"through an import or a leaf node, which cannot be looked at from here",
+			"enable JetStream in the server and for the account, set "+e.names.Of("Domain")+" to the domain of the streams, or "+
+				"see in the relay's /readyz?verbose whether rows are held")
 		return false
 	}
 	var info struct {
