@@ -1,8 +1,7 @@
 // Package aws finds the credentials of a process at Amazon Web Services, in the same places and order as Amazon's own
 // libraries, and signs requests with them (Signature Version 4).
-//
-// It replaces Amazon's Go library, which would add 14 modules and 1.6 MB to the binary for one signature: that of a login at
-// Amazon MSK.
+// It replaces Amazon's Go library, which would add 14 modules and 1.6 MB to the binary for one signature: that of a
+// login at Amazon MSK.
 package aws
 
 import (
@@ -28,9 +27,9 @@ func (c Credentials) String() string { return "[redacted]" }
 // GoString keeps secrets out of %#v.
 func (c Credentials) GoString() string { return "aws.Credentials{[redacted]}" }
 
-// A Chain looks for credentials in this order: in the environment, in a web identity token (EKS service accounts), in the
-// shared files, and at the container's endpoint (EKS Pod Identity, ECS). Permanent keys are read again each time; temporary
-// ones are kept and renewed before they expire. Set the fields before the first use.
+// A Chain looks for credentials in this order: in the environment, in a web identity token (EKS service accounts), in
+// the shared files, and at the container's endpoint (EKS Pod Identity, ECS). Permanent keys are read again each time;
+// temporary ones are kept and renewed before they expire. Set the fields before the first use.
 type Chain struct {
 	Getenv func(string) string // os.Getenv, except in tests
 	// Client connects to the security token service, and Local to the container's endpoint, which no proxy can reach.
@@ -45,22 +44,22 @@ type Chain struct {
 }
 
 const (
-	// renewBefore is how long before their expiry credentials are renewed, or a fifth of their lifetime if that is shorter.
+	// renewBefore is how long before their expiry credentials are renewed, or a fifth of their lifetime if that is
+	// shorter.
 	renewBefore = 5 * time.Minute
 	// renewPause is how long credentials that are still valid are used after a failed renewal.
 	renewPause = 10 * time.Second
-	// refusedPause is how long new credentials are used even if they are refused: if a right is missing, new credentials at
-	// each login would not help.
+	// refusedPause is how long new credentials are used even if they are refused: if a right is missing, new credentials
+	// at each login would not help.
 	refusedPause = 5 * time.Second
 )
 
 // errNone reports that no place has credentials.
-var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for service accounts or an ECS " +
-	"task role), " +
-	"or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE")
+var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for service " +
+	"accounts or an ECS task role), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE")
 
-// Credentials returns credentials for requests in a region. It may block for requests. Its errors say what to change, and show
-// no secrets.
+// Credentials returns credentials for requests in a region. It may block for requests. Its errors say what to change,
+// and show no secrets.
 func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,7 +73,8 @@ func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, er
 	switch {
 	case err != nil && valid:
 		if !c.logged && c.Logger != nil {
-			c.Logger.Warn("AWS credentials cannot be renewed; they are used until they expire", "until", c.kept.Expires, "error", err)
+			c.Logger.Warn("AWS credentials cannot be renewed; they are used until they expire", "until", c.kept.Expires, "error",
+				err)
 		}
 		c.logged, c.next = true, now.Add(renewPause)
 		return c.kept, nil
@@ -96,7 +96,8 @@ func (c *Chain) Refused(refused Credentials) {
 
 // find tries one place after the other.
 func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
-	for _, place := range []func(context.Context, string) (Credentials, bool, error){c.environment, c.webIdentity, c.files, c.container} {
+	for _, place := range []func(context.Context, string) (Credentials, bool, error){c.environment, c.webIdentity, c.files,
+		c.container} {
 		if found, has, err := place(ctx, region); err != nil || has {
 			return found, err
 		}
@@ -106,12 +107,14 @@ func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 
 // environment returns the key in the process's environment.
 func (c *Chain) environment(context.Context, string) (found Credentials, has bool, err error) {
-	found = Credentials{KeyID: c.Getenv("AWS_ACCESS_KEY_ID"), Secret: c.Getenv("AWS_SECRET_ACCESS_KEY"), Token: c.Getenv("AWS_SESSION_TOKEN")}
+	found = Credentials{KeyID: c.Getenv("AWS_ACCESS_KEY_ID"), Secret: c.Getenv("AWS_SECRET_ACCESS_KEY"),
+		Token: c.Getenv("AWS_SESSION_TOKEN")}
 	switch {
 	case found.KeyID == "" && found.Secret == "":
 		return found, false, nil
 	case found.KeyID == "" || found.Secret == "":
-		return found, false, errors.New("only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set: set the other one too, or neither")
+		return found, false, errors.New("only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set: set the other one " +
+			"too, or neither")
 	}
 	return found, true, nil
 }

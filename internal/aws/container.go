@@ -17,8 +17,8 @@ import (
 // taskEndpoint is where ECS provides the credentials of a task's role.
 const taskEndpoint = "http://169.254.170.2"
 
-// agents are the addresses of ECS and of EKS Pod Identity on each node. Only these, loopback addresses and hosts with TLS are
-// asked: the answer is a secret, and so is the token that is sent.
+// agents are the addresses of ECS and of EKS Pod Identity on each node. Only these, loopback addresses and hosts with
+// TLS are asked: the answer is a secret, and so is the token that is sent.
 var agents = []string{"169.254.170.2", "169.254.170.23", "fd00:ec2::23"}
 
 // container asks the agent beside the container (EKS Pod Identity, ECS tasks) for credentials.
@@ -32,7 +32,8 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	}
 	parsed, err := url.Parse(at)
 	if err != nil || parsed.Host == "" || !trusted(parsed) {
-		return found, false, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is not https:// and no agent of ECS or EKS: correct it, or remove it")
+		return found, false, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is not https:// and no agent of ECS or EKS: " +
+			"correct it, or remove it")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -42,8 +43,8 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	if file := c.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
 		text, err := os.ReadFile(file) // read each time, since it is renewed
 		if err != nil {
-			return found, false, fmt.Errorf("the token in AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: correct the path, or mount "+
-				"the file: %w", err)
+			return found, false, fmt.Errorf("the token in AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: correct the "+
+				"path, or mount the file: %w", err)
 		}
 		token = strings.TrimSpace(string(text))
 	}
@@ -55,8 +56,8 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	}
 	status, body, err := ask(c.Local, request)
 	if err != nil {
-		return found, false, fmt.Errorf("the AWS agent for container credentials at %s cannot be reached: check that it runs on the node, and "+
-			"network policies: %w",
+		return found, false, fmt.Errorf("the AWS agent for container credentials at %s cannot be reached: check that it "+
+			"runs on the node, and network policies: %w",
 			parsed.Host, err)
 	}
 	var answer struct {
@@ -69,13 +70,15 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	wrong := json.Unmarshal(body, &answer)
 	switch {
 	case status != http.StatusOK:
-		return found, false, fmt.Errorf("the AWS agent for container credentials at %s refuses: associate a role with the pod's service "+
-			"account or the task: %d %.60q",
+		return found, false, fmt.Errorf("the AWS agent for container credentials at %s refuses: associate a role with the "+
+			"pod's service account or the task: %d %.60q",
 			parsed.Host, status, answer.Code)
 	case wrong != nil || answer.AccessKeyID == "" || answer.SecretAccessKey == "":
-		return found, false, fmt.Errorf("what answers at %s gives no AWS credentials: check AWS_CONTAINER_CREDENTIALS_FULL_URI", parsed.Host)
+		return found, false, fmt.Errorf("what answers at %s gives no AWS credentials: check "+
+			"AWS_CONTAINER_CREDENTIALS_FULL_URI", parsed.Host)
 	}
-	return Credentials{KeyID: answer.AccessKeyID, Secret: answer.SecretAccessKey, Token: answer.Token, Expires: answer.Expiration}, true, nil
+	return Credentials{KeyID: answer.AccessKeyID, Secret: answer.SecretAccessKey, Token: answer.Token,
+		Expires: answer.Expiration}, true, nil
 }
 
 // trusted reports whether a secret may be sent to a URL.

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// files returns the key, or the web identity, of a profile in the shared files. A profile is read from both files; keys in the
-// credentials file take precedence over those in the configuration.
+// files returns the key, or the web identity, of a profile in the shared files. A profile is read from both files; keys
+// in the credentials file take precedence over those in the configuration.
 func (c *Chain) files(ctx context.Context, region string) (found Credentials, has bool, err error) {
 	profile := cmp.Or(c.Getenv("AWS_PROFILE"), c.Getenv("AWS_DEFAULT_PROFILE"), "default")
 	settings := map[string]string{}
@@ -31,30 +31,35 @@ func (c *Chain) files(ctx context.Context, region string) (found Credentials, ha
 			}
 			path = filepath.Join(home, ".aws", file.name)
 		}
-		if err := readProfile(path, []string{file.section, profile}, settings); err != nil && (given || !errors.Is(err, fs.ErrNotExist)) {
-			return found, false, fmt.Errorf("the AWS file in %s cannot be read: correct the path or its rights: %w", file.variable, err)
+		if err := readProfile(path, []string{file.section, profile}, settings); err != nil &&
+			(given || !errors.Is(err, fs.ErrNotExist)) {
+			return found, false, fmt.Errorf("the AWS file in %s cannot be read: correct the path or its rights: %w",
+				file.variable, err)
 		}
 	}
-	found = Credentials{KeyID: settings["aws_access_key_id"], Secret: settings["aws_secret_access_key"], Token: settings["aws_session_token"]}
+	found = Credentials{KeyID: settings["aws_access_key_id"], Secret: settings["aws_secret_access_key"],
+		Token: settings["aws_session_token"]}
 	switch {
 	case found.KeyID != "" && found.Secret != "":
 		return found, true, nil
 	case found.KeyID != "" || found.Secret != "":
-		return found, false, fmt.Errorf("the AWS profile %q has only one of aws_access_key_id and aws_secret_access_key: add the other one",
+		return found, false, fmt.Errorf("the AWS profile %q has only one of aws_access_key_id and aws_secret_access_key: "+
+			"add the other one",
 			profile)
 	case settings["web_identity_token_file"] != "":
 		return c.assume(ctx, region, settings["web_identity_token_file"], settings["role_arn"], settings["role_session_name"])
 	}
-	for _, other := range []string{"credential_process", "source_profile", "credential_source", "sso_session", "sso_start_url"} {
+	for _, other := range []string{"credential_process", "source_profile", "credential_source", "sso_session",
+		"sso_start_url"} {
 		if settings[other] != "" {
-			return found, false, fmt.Errorf("the AWS profile %q has %s, which the relay does not know: give it a key, or web_identity_token_file "+
-				"and role_arn",
+			return found, false, fmt.Errorf("the AWS profile %q has %s, which the relay does not know: give it a key, or "+
+				"web_identity_token_file and role_arn",
 				profile, other)
 		}
 	}
 	if asked := cmp.Or(c.Getenv("AWS_PROFILE"), c.Getenv("AWS_DEFAULT_PROFILE")); asked != "" {
-		return found, false, fmt.Errorf("the AWS profile %q of AWS_PROFILE is in none of the shared files, or has no key: add it, or remove "+
-			"AWS_PROFILE", asked)
+		return found, false, fmt.Errorf("the AWS profile %q of AWS_PROFILE is in none of the shared files, or has no key: "+
+			"add it, or remove AWS_PROFILE", asked)
 	}
 	return found, false, nil
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Line returns an error's text on one line, the same text for the same problem. Several attempts at a connection, with and
-// without TLS or to several addresses, give an error of several lines, often the same, and each connection that ends names a
-// local port of its own. The text of no error is empty.
+// Line returns an error's text on one line, the same text for the same problem. Several attempts at a connection, with
+// and without TLS or to several addresses, give an error of several lines, often the same, and each connection that
+// ends names a local port of its own. The text of no error is empty.
 func Line(err error) string {
 	if err == nil {
 		return ""
@@ -50,9 +50,9 @@ func lasting(err error) string {
 	return text
 }
 
-// more is what a server's error says besides its message, in the way of PostgreSQL's own clients: the detail and the hint. They
-// are left out where they may hold values of a row (of data exceptions, constraints and checks), or whatever a function in
-// the database puts there, and where they differ each time (of deadlocks, with process ids).
+// more is what a server's error says besides its message, in the way of PostgreSQL's own clients: the detail and the
+// hint. They are left out where they may hold values of a row (of data exceptions, constraints and checks), or whatever
+// a function in the database puts there, and where they differ each time (of deadlocks, with process ids).
 func more(e *pgconn.PgError) (text string) {
 	if len(e.Code) != 5 || e.Where != "" || e.InternalQuery != "" ||
 		slices.Contains([]string{"21", "22", "23", "27", "40", "44", "P0"}, e.Code[:2]) {

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// A guard decides which callers may request what, by a configuration file in exporter-toolkit's format. The file is read again
-// while the server runs, so that renewed certificates and changed passwords need no restart. While the file cannot be used, the
-// last usable version stays in force.
+// A guard decides which callers may request what, by a configuration file in exporter-toolkit's format. The file is
+// read again while the server runs, so that renewed certificates and changed passwords need no restart. While the file
+// cannot be used, the last usable version stays in force.
 type guard struct {
 	path   string // if empty, every caller is allowed
 	logger *slog.Logger
@@ -103,7 +103,8 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// dress adds the headers of all answers: the file's, and one that keeps pages of other origins from embedding an answer.
+// dress adds the headers of all answers: the file's, and one that keeps pages of other origins from embedding an
+// answer.
 func (g *guard) dress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -125,7 +126,8 @@ func (g *guard) trusts(r *http.Request) bool {
 	return c != nil && (g.knows(c, r) || r.TLS != nil && len(r.TLS.VerifiedChains) > 0)
 }
 
-// nobody is the hash that is compared for unknown users, so that the time of the answer does not reveal which users exist.
+// nobody is the hash that is compared for unknown users, so that the time of the answer does not reveal which users
+// exist.
 const nobody = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
 
 // knows reports whether the request carries credentials of the file.

@@ -22,7 +22,10 @@ func (s *Server) handler(g *guard) http.Handler {
 		mux.Handle("GET /metrics", g.protect(s.Metrics))
 	}
 	if s.Status != nil {
-		mux.Handle("GET /status", g.protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.status(w, r, g) })))
+		mux.Handle("GET /status", g.protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.status(w, r,
+				g)
+		})))
 		mux.Handle("GET /{$}", g.protect(showPage()))
 	}
 	if s.Doorbell != nil {
@@ -42,9 +45,9 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, "ok\n")
 }
 
-// ready answers in the manner of the Kubernetes API server: the status is for machines, the text for people. Failing checks are
-// always named, passing ones only with ?verbose. Reasons and notes, which name hosts and roles, are for callers that request
-// them and may know them.
+// ready answers in the manner of the Kubernetes API server: the status is for machines, the text for people. Failing
+// checks are always named, passing ones only with ?verbose. Reasons and notes, which name hosts and roles, are for
+// callers that request them and may know them.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 	verbose := r.URL.Query().Has("verbose")
 	details := verbose && g.trusts(r)
@@ -77,12 +80,12 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 	answer(w, status, text.String())
 }
 
-// ring is for the application in the same pod. Other callers have no need for it, and could only cause useless reads of the
-// database.
+// ring is for the application in the same pod. Other callers have no need for it, and could only cause useless reads of
+// the database.
 func (s *Server) ring(w http.ResponseWriter, r *http.Request) {
 	if !fromHere(r) {
-		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface, not through a proxy and not from a page "+
-			"in a browser\n")
+		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface, not through a proxy "+
+			"and not from a page in a browser\n")
 		return
 	}
 	s.Doorbell()

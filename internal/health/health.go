@@ -1,5 +1,5 @@
-// Package health serves the relay's HTTP interface for operators and Kubernetes: liveness, readiness, metrics, status and the
-// doorbell.
+// Package health serves the relay's HTTP interface for operators and Kubernetes: liveness, readiness, metrics, status
+// and the doorbell.
 package health
 
 import (
@@ -14,22 +14,24 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// A Server answers until the context of Run ends. The fields are its configuration; set them before Run and do not change them
-// afterwards. A nil field other than Logger leaves its path out.
+// A Server answers until the context of Run ends. The fields are its configuration; set them before Run and do not
+// change them afterwards. A nil field other than Logger leaves its path out.
 type Server struct {
-	Addr   string // host:port; port 0 takes any free port
-	Config string // path of a file that says how the port is protected, in the format of exporter-toolkit's web configuration; may be empty
+	Addr string // host:port; port 0 takes any free port
+	// path of a file that says how the port is protected, in the format of exporter-toolkit's web configuration; may be
+	// empty
+	Config string
 
-	// Live returns why the relay's loops have stopped making progress, or nil. It must not depend on the database or a broker:
-	// a restart would not bring them back.
+	// Live returns why the relay's loops have stopped making progress, or nil. It must not depend on the database or a
+	// broker: a restart would not bring them back.
 	Live func() error
-	// Ready returns every check that readiness depends on. It is called for each request, so it should report what is known
-	// rather than find out.
+	// Ready returns every check that readiness depends on. It is called for each request, so it should report what is
+	// known rather than find out.
 	Ready func(context.Context) []relay.Check
 	// Metrics serves /metrics.
 	Metrics http.Handler
-	// Status returns the report that /status answers as JSON and the page at / shows. details adds details that name hosts and
-	// roles.
+	// Status returns the report that /status answers as JSON and the page at / shows. details adds details that name hosts
+	// and roles.
 	Status func(ctx context.Context, details bool) any
 	// Doorbell wakes the relay. It must not block.
 	Doorbell func()
@@ -49,8 +51,8 @@ const (
 	profileTimeout = 10 * time.Minute
 )
 
-// Run listens and serves until ctx ends, then gives requests in progress a second to finish. It then returns nil; otherwise it
-// returns the error that kept it from listening or serving.
+// Run listens and serves until ctx ends, then gives requests in progress a second to finish. It then returns nil;
+// otherwise it returns the error that kept it from listening or serving.
 func (s *Server) Run(ctx context.Context) error {
 	g := &guard{path: s.Config, logger: s.Logger}
 	if err := g.open(); err != nil {

@@ -25,8 +25,8 @@ func (h Here) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Get returns the relay's answer to a GET of path, at most 16 MiB, with an error unless the status is 200. It waits until ctx
-// ends.
+// Get returns the relay's answer to a GET of path, at most 16 MiB, with an error unless the status is 200. It waits
+// until ctx ends.
 func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
 	host, port, err := net.SplitHostPort(h.Addr)
 	if err != nil {
@@ -49,8 +49,8 @@ func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
 	return nil, errors.Join(failed...)
 }
 
-// schemes returns the URL schemes that the relay may serve. If its file cannot be used at present, the relay serves with the
-// previous version. That must not fail a health check, so both schemes are tried.
+// schemes returns the URL schemes that the relay may serve. If its file cannot be used at present, the relay serves
+// with the previous version. That must not fail a health check, so both schemes are tried.
 func (h Here) schemes() []string {
 	if h.Config == "" {
 		return []string{"http"}
@@ -73,8 +73,8 @@ func (h Here) ask(ctx context.Context, url, host string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The certificate bears the name by which others know the relay, not that of the loopback interface. The answer cannot come
-	// from elsewhere: the kernel connects to an address of this host without a network.
+	// The certificate bears the name by which others know the relay, not that of the loopback interface. The answer cannot
+	// come from elsewhere: the kernel connects to an address of this host without a network.
 	local := ours(host)
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -97,7 +97,8 @@ func (h Here) ask(ctx context.Context, url, host string) ([]byte, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %d: %s", url, response.StatusCode, strings.TrimSpace(string(body[:min(len(body), 1<<10)])))
+		return nil, fmt.Errorf("%s answers %d: %s", url, response.StatusCode, strings.TrimSpace(string(body[:min(len(body),
+			1<<10)])))
 	}
 	return body, err
 }

@@ -26,7 +26,8 @@ func pagePolicy() string {
 		sum := sha256.Sum256(found[2])
 		hashes[string(found[1])] = append(hashes[string(found[1])], "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
 	}
-	return "default-src 'none'; style-src " + strings.Join(hashes["style"], " ") + "; script-src " + strings.Join(hashes["script"], " ") +
+	return "default-src 'none'; style-src " + strings.Join(hashes["style"], " ") + "; script-src " +
+		strings.Join(hashes["script"], " ") +
 		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A webConfig is a file in the format of Prometheus' exporter-toolkit, which says how a port is protected. The toolkit's own
-// handler cannot be used: it asks the kubelet for a password, too.
+// A webConfig is a file in the format of Prometheus' exporter-toolkit, which says how a port is protected. The
+// toolkit's own handler cannot be used: it asks the kubelet for a password, too.
 type webConfig struct {
 	web.Config
 
@@ -31,7 +31,8 @@ type webConfig struct {
 	local  string        // proof that a caller on this host can read the file, too
 }
 
-// CheckConfig returns why the relay could not serve with the file at path, nil if it could. An empty path needs no file.
+// CheckConfig returns why the relay could not serve with the file at path, nil if it could. An empty path needs no
+// file.
 func CheckConfig(path string) error {
 	if path == "" {
 		return nil
@@ -60,7 +61,8 @@ func readWebConfig(path string) (*webConfig, error) {
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&c.Config); err != nil && !errors.Is(err, io.EOF) { // an empty file protects nothing
 		if wrong, ok := errors.AsType[*yaml.TypeError](err); ok { // which quotes values
-			err = fmt.Errorf("not in the format of exporter-toolkit's web configuration; lines or fields that are wrong: %d", len(wrong.Errors))
+			err = fmt.Errorf("not in the format of exporter-toolkit's web configuration; lines or fields that are wrong: %d",
+				len(wrong.Errors))
 		}
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -73,8 +75,8 @@ func readWebConfig(path string) (*webConfig, error) {
 	return c, nil
 }
 
-// load makes the server's TLS configuration, if there is one. The certificate stays the one that was read with the file, so that
-// one that is being replaced does not fail handshakes.
+// load makes the server's TLS configuration, if there is one. The certificate stays the one that was read with the
+// file, so that one that is being replaced does not fail handshakes.
 func (c *webConfig) load(folder string) (err error) {
 	t := &c.TLSConfig
 	if !t.IsEnabled() {
@@ -108,7 +110,8 @@ func (c *webConfig) load(folder string) (err error) {
 	return nil
 }
 
-// allowedHeaders are the headers that the format lets the file add to answers, with their allowed values if these are limited.
+// allowedHeaders are the headers that the format lets the file add to answers, with their allowed values if these are
+// limited.
 var allowedHeaders = map[string][]string{
 	"Strict-Transport-Security": nil, "X-Content-Type-Options": {"nosniff"}, "X-Frame-Options": {"deny", "sameorigin"},
 	"X-XSS-Protection": nil, "Content-Security-Policy": nil,
@@ -117,7 +120,8 @@ var allowedHeaders = map[string][]string{
 func (c *webConfig) check() error {
 	for user, hash := range c.Users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
-			return fmt.Errorf("basic_auth_users: the password of %q is not a bcrypt hash; make one with htpasswd -nBC 10 \"\"", user)
+			return fmt.Errorf("basic_auth_users: the password of %q is not a bcrypt hash; make one with htpasswd -nBC 10 \"\"",
+				user)
 		}
 	}
 	for name, value := range c.HTTPConfig.Header {
@@ -139,7 +143,8 @@ func (c *webConfig) check() error {
 	return nil
 }
 
-// localToken is derived from the file's content: the command-line program in the relay's container has the file and no password.
+// localToken is derived from the file's content: the command-line program in the relay's container has the file and no
+// password.
 func localToken(content []byte) string {
 	mac := hmac.New(sha256.New, content)
 	mac.Write([]byte("outbox-relay: a caller on the same host"))

@@ -1,4 +1,5 @@
-// Package inspect holds what the examinations of all brokers share. The packages below it are the interfaces to the publishers.
+// Package inspect holds what the examinations of all brokers share. The packages below it are the interfaces to the
+// publishers.
 package inspect
 
 import (
@@ -14,8 +15,8 @@ const (
 	Authentication = "authentication"
 )
 
-// Unusable is the finding for a broker that cannot be used. Errors of the relay's own publishers explain themselves. For other
-// errors the caller gives the remedy and the subject.
+// Unusable is the finding for a broker that cannot be used. Errors of the relay's own publishers explain themselves.
+// For other errors the caller gives the remedy and the subject.
 func Unusable(subject string, err error, remedy string) finding.Finding {
 	f := finding.Finding{Severity: finding.Error, Check: Reach, Subject: subject, Found: errtext.Line(err), Remedy: remedy}
 	explained, ok := errors.AsType[interface {

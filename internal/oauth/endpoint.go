@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// An Endpoint gets tokens from a token endpoint with client credentials (RFC 6749, section 4.4). A token is reused until four
-// fifths of its lifetime have passed, or a broker has refused it. Set the fields before the first use.
+// An Endpoint gets tokens from a token endpoint with client credentials (RFC 6749, section 4.4). A token is reused
+// until four fifths of its lifetime have passed, or a broker has refused it. Set the fields before the first use.
 type Endpoint struct {
 	URL   string
 	Scope string // may be empty
@@ -56,15 +56,15 @@ const maxAnswer = 1 << 20
 const (
 	// unknownLife is the assumed lifetime of a token whose endpoint does not report one.
 	unknownLife = time.Minute
-	// refusedPause is how long a new token is used even if it is refused: a broker may refuse every token, and the endpoint
-	// must not be asked at each login.
+	// refusedPause is how long a new token is used even if it is refused: a broker may refuse every token, and the
+	// endpoint must not be asked at each login.
 	refusedPause = 5 * time.Second
 	// renewPause is how long a token is used after a failed renewal before its expiry.
 	renewPause = 10 * time.Second
 )
 
-// Refused records that a broker no longer accepts the token: keys were changed, the token was revoked, or a right that it lacks
-// has been granted since. The next login uses another token.
+// Refused records that a broker no longer accepts the token: keys were changed, the token was revoked, or a right that
+// it lacks has been granted since. The next login uses another token.
 func (e *Endpoint) Refused(token string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,7 +108,8 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 	}
 	proof := "_CLIENT_SECRET"
 	if client.Assertion != "" {
-		proof = "_CLIENT_ASSERTION (its file is renewed by whoever writes it; issuer, subject and audience must be those that the client trusts)"
+		proof = "_CLIENT_ASSERTION (its file is renewed by whoever writes it; issuer, subject and audience must be those " +
+			"that the client trusts)"
 		form.Set("client_assertion_type", assertionType)
 		form.Set("client_assertion", strings.TrimSpace(client.Assertion))
 		if client.ID != "" {
@@ -133,7 +134,8 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // without the URL, which may contain parameters
 		}
-		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network: %w", request.URL.Host, e.Settings,
+		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network: %w",
+			request.URL.Host, e.Settings,
 			err)
 	}
 	defer func() { _ = response.Body.Close() }()
@@ -148,7 +150,8 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 		return "", 0, fmt.Errorf("the token endpoint %s refuses: check %sCLIENT_ID, _SCOPE and %s: %s %.60q",
 			request.URL.Host, e.Settings, proof, response.Status, answer.Error)
 	case err != nil || answer.Token == "":
-		return "", 0, fmt.Errorf("what answers at %s is not a token endpoint: check %sTOKEN_URL", request.URL.Host, e.Settings)
+		return "", 0, fmt.Errorf("what answers at %s is not a token endpoint: check %sTOKEN_URL", request.URL.Host,
+			e.Settings)
 	}
 	if answer.Life <= 0 {
 		return answer.Token, unknownLife, nil

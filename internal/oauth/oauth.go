@@ -1,5 +1,5 @@
-// Package oauth gets the access tokens (OAuth 2.0) that brokers accept for a login: from a file that another process renews, or
-// from a token endpoint.
+// Package oauth gets the access tokens (OAuth 2.0) that brokers accept for a login: from a file that another process
+// renews, or from a token endpoint.
 package oauth
 
 import "context"

@@ -24,7 +24,8 @@ const (
 // Caught returns the panic whose value recover returned. Only the deferred function that called recover may call it.
 func Caught(value any) *Error {
 	callers := make([]uintptr, mostCallers)
-	e := &Error{text: fmt.Sprint(value), callers: callers[:runtime.Callers(3, callers)]} // skips up to the deferred function
+	// skips up to the deferred function
+	e := &Error{text: fmt.Sprint(value), callers: callers[:runtime.Callers(3, callers)]}
 	if len(e.text) > mostText {
 		e.text = e.text[:mostText] + "…"
 	}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Takes reports whether patterns take a topic: one of them matches, and none that begins with ! does. An empty list, or one
-// with only exclusions, takes every topic that is not excluded.
+// Takes reports whether patterns take a topic: one of them matches, and none that begins with ! does. An empty list, or
+// one with only exclusions, takes every topic that is not excluded.
 func Takes(patterns []string, topic string) bool {
 	taken, only := false, true // only exclusions so far
 	for _, pattern := range patterns {
@@ -24,8 +24,8 @@ func Takes(patterns []string, topic string) bool {
 	return taken || only
 }
 
-// fits reports whether a topic matches a pattern, in which * stands for any text, including none, and every other character for
-// itself.
+// fits reports whether a topic matches a pattern, in which * stands for any text, including none, and every other
+// character for itself.
 func fits(pattern, topic string) bool {
 	before, rest, star := strings.Cut(pattern, "*")
 	if !star {

@@ -8,11 +8,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// SQL returns the condition that corresponds to [Takes], or [Always] if that takes every topic. The topic is an SQL expression
-// of type text that is never null and compares byte by byte: see [Text].
-//
-// The condition holds constants only, so that it can stand in an index's predicate. The same patterns give the same condition
-// in any order, so that such an index still fits.
+// SQL returns the condition that corresponds to [Takes], or [Always] if that takes every topic. The topic is an SQL
+// expression of type text that is never null and compares byte by byte: see [Text].
+// The condition holds constants only, so that it can stand in an index's predicate. The same patterns give the same
+// condition in any order, so that such an index still fits.
 func SQL(topic string, patterns []string) string {
 	var taken, excluded []string
 	for _, pattern := range patterns {
@@ -57,8 +56,8 @@ func Not(condition string) string {
 	return "not (" + condition + ")"
 }
 
-// Text returns the expression for a topic column as [SQL] needs it. NULL becomes the empty text, which patterns may match or
-// not. The column's own collation may treat different texts as equal, and may not support searching for parts.
+// Text returns the expression for a topic column as [SQL] needs it. NULL becomes the empty text, which patterns may
+// match or not. The column's own collation may treat different texts as equal, and may not support searching for parts.
 func Text(column string) string {
 	return "(coalesce(" + column + `::text, '') collate "C")`
 }

@@ -1,5 +1,5 @@
-// Package printable keeps texts from tables and brokers from steering a terminal: neither control characters, among them those
-// beyond ASCII, nor characters that reverse the direction of what follows reach it.
+// Package printable keeps texts from tables and brokers from steering a terminal: neither control characters, among
+// them those beyond ASCII, nor characters that reverse the direction of what follows reach it.
 package printable
 
 import (
@@ -33,7 +33,8 @@ func Cut(text string, most int) string {
 	return Text(text)
 }
 
-// JSON returns a writer that escapes such characters. Each write must be whole JSON, in which they can stand in strings only.
+// JSON returns a writer that escapes such characters. Each write must be whole JSON, in which they can stand in strings
+// only.
 func JSON(to io.Writer) io.Writer { return escaper{to} }
 
 type escaper struct{ to io.Writer }

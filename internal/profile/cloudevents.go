@@ -9,21 +9,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// cloudEvents writes CloudEvents 1.0 in binary content mode: the payload is the event's data, unchanged, and the attributes are
-// headers named according to the broker's protocol binding.
-//
+// cloudEvents writes CloudEvents 1.0 in binary content mode: the payload is the event's data, unchanged, and the
+// attributes are headers named according to the broker's protocol binding.
 //   - Kafka: ce_id and so on; datacontenttype is the header content-type.
 //   - NATS: ce-id and so on, including datacontenttype, with percent-encoded values. Binary mode is in
 //     the binding since its version 1.0.3, which is a working draft.
 //   - AMQP: application properties, which are the headers of AMQP 0-9-1, named cloudEvents:id and so on,
 //     the only form in version 1.0.2 of the binding; datacontenttype is the property content_type.
 //
-// id is the row's id, type its topic, source is configured or otherwise the row's origin, time is when the row was inserted,
-// and partitionkey is its key. A row's header ce_NAME (or with the broker's own prefix) sets the attribute NAME, except for id
-// and specversion. Its other headers are sent unchanged. traceparent and tracestate also become attributes of the same name
-// (the extension Distributed Tracing).
-//
-// A row whose content type is application/cloudevents… already holds an event. It is sent unchanged, in structured mode.
+// id is the row's id, type its topic, source is configured or otherwise the row's origin, time is when the row was
+// inserted, and partitionkey is its key. A row's header ce_NAME (or with the broker's own prefix) sets the attribute
+// NAME, except for id and specversion. Its other headers are sent unchanged. traceparent and tracestate also become
+// attributes of the same name (the extension Distributed Tracing).
+// A row whose content type is application/cloudevents… already holds an event. It is sent unchanged, in structured
+// mode.
 func cloudEvents(to publisher.Protocol, source string) Profile {
 	prefix, encode := "ce_", func(value string) string { return value }
 	switch to {
@@ -50,7 +49,8 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 			source = m.Source
 		}
 		e := event{attributes: make([]publisher.Header, 0, 10)}
-		e.attributes = append(e.attributes, publisher.Header{Name: "specversion", Value: "1.0"}, publisher.Header{Name: "id", Value: m.ID},
+		e.attributes = append(e.attributes, publisher.Header{Name: "specversion", Value: "1.0"},
+			publisher.Header{Name: "id", Value: m.ID},
 			publisher.Header{Name: "source", Value: source}, publisher.Header{Name: "type", Value: m.Topic})
 		if !m.Inserted.IsZero() {
 			e.attributes = append(e.attributes, publisher.Header{Name: "time", Value: m.Inserted.UTC().Format(time.RFC3339Nano)})
@@ -69,8 +69,8 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 		for _, a := range e.attributes {
 			switch {
 			case !legalAttribute(a.Value):
-				return publisher.PermanentError("illegal attribute", "the CloudEvents attribute %s cannot be %.128q: it is empty or has a "+
-					"control character", a.Name, a.Value)
+				return publisher.PermanentError("illegal attribute", "the CloudEvents attribute %s cannot be %.128q: it is empty "+
+					"or has a control character", a.Name, a.Value)
 			case a.Name == dataContentType && to == publisher.ProtocolAMQP:
 				m.Type = a.Value
 			case a.Name == dataContentType && to != publisher.ProtocolNATS:
@@ -131,16 +131,16 @@ func (e *event) take(headers []publisher.Header) error {
 			return reserved(h.Name, CloudEvents)
 		}
 		if !legalName(name) {
-			return publisher.PermanentError("illegal attribute", "the header %q cannot be a CloudEvents attribute: their names have letters a-z "+
-				"and digits", h.Name)
+			return publisher.PermanentError("illegal attribute", "the header %q cannot be a CloudEvents attribute: their names "+
+				"have letters a-z and digits", h.Name)
 		}
 		e.set(name, h.Value)
 	}
 	return nil
 }
 
-// trace also turns a header that says to which trace the row belongs into an attribute, unless the row sets that attribute
-// itself.
+// trace also turns a header that says to which trace the row belongs into an attribute, unless the row sets that
+// attribute itself.
 func (e *event) trace(h publisher.Header) {
 	for _, name := range []string{traceParent, traceState} {
 		given := func(a publisher.Header) bool { return a.Name == name }
@@ -189,8 +189,8 @@ func legalAttribute(value string) bool {
 	return value != "" && utf8.ValidString(value)
 }
 
-// percentEncode encodes a header value as the NATS binding requires: space, double quote, percent, and everything that is not
-// printable ASCII, byte by byte.
+// percentEncode encodes a header value as the NATS binding requires: space, double quote, percent, and everything that
+// is not printable ASCII, byte by byte.
 func percentEncode(value string) string {
 	const digits = "0123456789ABCDEF"
 	plain := func(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }

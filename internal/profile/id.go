@@ -6,8 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// IDOf returns a function that finds the id of a row in a message that a broker holds, by the wire format in which the message
-// was written.
+// IDOf returns a function that finds the id of a row in a message that a broker holds, by the wire format in which the
+// message was written.
 func IDOf(name string, to publisher.Protocol) func(*publisher.Stored) string {
 	header := func(name string) func(*publisher.Stored) string {
 		return func(s *publisher.Stored) string { return s.Header(name) }

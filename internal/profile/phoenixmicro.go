@@ -8,7 +8,6 @@ import (
 )
 
 // phoenixMicro writes what the consumers of PhoenixMicro.Outbox read.
-//
 //   - AMQP: message_id, content_type and timestamp as properties, and the row's headers.
 //   - NATS: the headers x-message-id, x-attempt and content-type, and the row's headers.
 //   - Kafka: the id as the record's key and no headers. The partition is still chosen by the ordering

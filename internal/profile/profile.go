@@ -1,7 +1,6 @@
 // Package profile gives messages the wire format that consumers expect.
-//
-// The publishers write the format plain by themselves, without this package. The other formats write all headers of a message,
-// which is then bare (see [publisher.Message]).
+// The publishers write the format plain by themselves, without this package. The other formats write all headers of a
+// message, which is then bare (see [publisher.Message]).
 package profile
 
 import (
@@ -10,8 +9,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A Profile turns the message of a row, with the row's own topic, into a message of a wire format. attempt is the number of the
-// next attempt. An error is the permanent answer for the row. The message's slices are replaced, never changed.
+// A Profile turns the message of a row, with the row's own topic, into a message of a wire format. attempt is the
+// number of the next attempt. An error is the permanent answer for the row. The message's slices are replaced, never
+// changed.
 type Profile func(m *publisher.Message, attempt int64) error
 
 // Names of the profiles.
@@ -38,8 +38,8 @@ func Exchange(name string, to publisher.Protocol) string {
 	return ""
 }
 
-// Columns returns the columns that a profile uses, if the table has them, by the relay's names: the names in Debezium's outbox
-// layout.
+// Columns returns the columns that a profile uses, if the table has them, by the relay's names: the names in Debezium's
+// outbox layout.
 func Columns(name string) map[string]string {
 	if name == Debezium {
 		return map[string]string{"topic": "aggregatetype", "key": "aggregateid"}
@@ -53,7 +53,8 @@ type Options struct {
 	Tombstones bool   // for debezium on Kafka: a NULL payload becomes a null value, not an empty one
 }
 
-// New returns the profile of a name for a protocol, nil for plain. Without a protocol the profile is the same as for Kafka.
+// New returns the profile of a name for a protocol, nil for plain. Without a protocol the profile is the same as for
+// Kafka.
 func New(name string, to publisher.Protocol, o Options) (Profile, error) {
 	switch name {
 	case Plain, "":
@@ -65,12 +66,14 @@ func New(name string, to publisher.Protocol, o Options) (Profile, error) {
 	case PhoenixMicro:
 		return phoenixMicro(to), nil
 	default:
-		return nil, fmt.Errorf("unknown wire format %q: use %s, %s, %s or %s", name, Plain, CloudEvents, Debezium, PhoenixMicro)
+		return nil, fmt.Errorf("unknown wire format %q: use %s, %s, %s or %s", name, Plain, CloudEvents, Debezium,
+			PhoenixMicro)
 	}
 }
 
 // reserved is the answer for a row's header with the name of a header that the profile writes.
 func reserved(name, profile string) error {
-	return publisher.PermanentError("reserved header", "the header name %q is one that profile %s writes: rename it in the row's headers",
+	return publisher.PermanentError("reserved header", "the header name %q is one that profile %s writes: rename it in "+
+		"the row's headers",
 		name, profile)
 }

@@ -11,9 +11,9 @@ import (
 // mostAddresses bounds the addresses of a destination that [Addresses] returns.
 const mostAddresses = 100
 
-// Addresses returns where the rows go on each destination's broker, sorted, without duplicates and at most 100 per destination,
-// and the topics of rows that no destination takes. Rows have no address if they have no topic or if a template needs a column
-// that is NULL.
+// Addresses returns where the rows go on each destination's broker, sorted, without duplicates and at most 100 per
+// destination, and the topics of rows that no destination takes. Rows have no address if they have no topic or if a
+// template needs a column that is NULL.
 func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.Address, lost []string) {
 	addresses, views := make([][]publisher.Address, len(routes)), Views(routes)
 	for i := range rows {
@@ -49,7 +49,10 @@ func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.A
 
 // addAddress adds a new address if there is room. An address that exists already gets the time of its oldest row.
 func addAddress(list []publisher.Address, one publisher.Address) []publisher.Address {
-	i := slices.IndexFunc(list, func(a publisher.Address) bool { return a.Topic == one.Topic && a.Exchange == one.Exchange })
+	i := slices.IndexFunc(list, func(a publisher.Address) bool {
+		return a.Topic == one.Topic &&
+			a.Exchange == one.Exchange
+	})
 	switch {
 	case i >= 0 && (list[i].Oldest.IsZero() || !one.Oldest.IsZero() && one.Oldest.Before(list[i].Oldest)):
 		list[i].Oldest = one.Oldest

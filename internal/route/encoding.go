@@ -16,9 +16,10 @@ type Encoding string
 
 // The encodings. EncodingNone sends a text unchanged.
 const (
-	EncodingNone   Encoding = ""
-	EncodingBase64 Encoding = "base64" // standard alphabet, with padding; line breaks, as PostgreSQL's encode makes them, are ignored
-	EncodingHex    Encoding = "hex"    // digits in either case, optionally preceded by \x as PostgreSQL writes it
+	EncodingNone Encoding = ""
+	// standard alphabet, with padding; line breaks, as PostgreSQL's encode makes them, are ignored
+	EncodingBase64 Encoding = "base64"
+	EncodingHex    Encoding = "hex" // digits in either case, optionally preceded by \x as PostgreSQL writes it
 )
 
 // Decode replaces the payload's text by the bytes that it represents. NULL stays NULL.

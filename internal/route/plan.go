@@ -28,8 +28,8 @@ func (e *SourceError) Error() string {
 }
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// Plan returns the routes of all destinations, and the table's configuration with everything that they need of its rows.
-// The error is a [*SourceError].
+// Plan returns the routes of all destinations, and the table's configuration with everything that they need of its
+// rows. The error is a [*SourceError].
 func Plan(table outbox.Config, sources []Source) (outbox.Config, []*Route, error) {
 	routes := make([]*Route, len(sources))
 	for i := range sources {

@@ -1,5 +1,5 @@
-// Package route says where the rows of an outbox go: which destination takes which rows, and which topic, exchange, time and
-// payload their messages have there.
+// Package route says where the rows of an outbox go: which destination takes which rows, and which topic, exchange,
+// time and payload their messages have there.
 package route
 
 import (
@@ -7,14 +7,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
-// A Route is the part of a destination that decides which rows it takes and where they go. It does not include the publisher.
+// A Route is the part of a destination that decides which rows it takes and where they go. It does not include the
+// publisher.
 type Route struct {
 	Name string
 	// Topics are patterns of the rows' topics, see [pattern.Takes]; an empty list takes every row.
 	Topics []string
 	// Columns keep the destination's state, as in [outbox.View].
 	Columns map[string]string
-	// FailedOf and RelayedOf name another destination, whose failed or relayed rows this one takes. At most one of them is set.
+	// FailedOf and RelayedOf name another destination, whose failed or relayed rows this one takes. At most one of them is
+	// set.
 	FailedOf, RelayedOf string
 	BlockFailed         bool // a failed row blocks its key
 	Optional            bool // best effort: nothing waits for it

@@ -11,7 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Template makes a row's topic or exchange on the broker from the row's texts. The zero Template gives the row's own topic.
+// A Template makes a row's topic or exchange on the broker from the row's texts. The zero Template gives the row's own
+// topic.
 type Template struct {
 	parts []part
 }
@@ -21,8 +22,8 @@ type part struct {
 	extra int // index into Row.Extra, for columns, headers and paths
 }
 
-// ParseTemplate parses a template; see [template.Parse]. Everything that it names besides the topic is added to extra, unless
-// it is there already.
+// ParseTemplate parses a template; see [template.Parse]. Everything that it names besides the topic is added to extra,
+// unless it is there already.
 func ParseTemplate(text string, extra []outbox.Extra) (Template, []outbox.Extra, error) {
 	parts, err := template.Parse(text)
 	if err != nil {
@@ -47,7 +48,8 @@ func ParseTemplate(text string, extra []outbox.Extra) (Template, []outbox.Extra,
 		t.parts = append(t.parts, part{p, index})
 	}
 	if len(extra) > outbox.MostExtra {
-		return Template{}, extra, fmt.Errorf("template %q: all templates together name more than %d columns, headers and paths", text,
+		return Template{}, extra, fmt.Errorf("template %q: all templates together name more than %d columns, headers and "+
+			"paths", text,
 			outbox.MostExtra)
 	}
 	return t, extra, nil
@@ -79,8 +81,8 @@ func (t Template) Text(row *outbox.Row) (string, error) {
 	return b.String(), nil
 }
 
-// SQL returns the template as an SQL expression, made of the expressions for the row's own topic and for everything else that
-// the template names. It is NULL for a row without a value for one of the parts.
+// SQL returns the template as an SQL expression, made of the expressions for the row's own topic and for everything
+// else that the template names. It is NULL for a row without a value for one of the parts.
 func (t Template) SQL(topic string, extra []string) string {
 	if t.parts == nil {
 		return topic

@@ -6,8 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// Views returns the destinations' views of the table. Destinations that keep their state in the same columns divide the rows:
-// each row goes to the first of them that takes it.
+// Views returns the destinations' views of the table. Destinations that keep their state in the same columns divide the
+// rows: each row goes to the first of them that takes it.
 func Views(routes []*Route) []outbox.View {
 	views := make([]outbox.View, len(routes))
 	for i, d := range routes {

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
-// quiet is how long a repeated error is kept out of the log: an exporter whose collector is away reports it with each batch of
-// spans.
+// quiet is how long a repeated error is kept out of the log: an exporter whose collector is away reports it with each
+// batch of spans.
 const quiet = 5 * time.Minute
 
 // An errorLog logs the errors for which OpenTelemetry has no caller.
@@ -46,8 +46,8 @@ func (l *errorLog) Handle(err error) {
 	l.logger.Warn("telemetry failed", "error", err)
 }
 
-// A messageLog logs what OpenTelemetry's own logger reports, without its attributes: the SDK adds headers and URLs to them as
-// they were given, with their secrets.
+// A messageLog logs what OpenTelemetry's own logger reports, without its attributes: the SDK adds headers and URLs to
+// them as they were given, with their secrets.
 type messageLog struct{ logger *slog.Logger }
 
 func (l messageLog) Enabled(ctx context.Context, level slog.Level) bool {

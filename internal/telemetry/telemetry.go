@@ -1,5 +1,5 @@
-// Package telemetry provides the relay's meter and tracer: metrics for Prometheus on a registry of their own, and traces over
-// OTLP if the standard variables name an endpoint.
+// Package telemetry provides the relay's meter and tracer: metrics for Prometheus on a registry of their own, and
+// traces over OTLP if the standard variables name an endpoint.
 package telemetry
 
 import (
@@ -41,8 +41,8 @@ type Telemetry struct {
 // Build describes this program.
 type Build struct{ Version, Commit string }
 
-// New starts the providers. It makes no connection; if the collector is away, that costs a log line and the lost spans. Errors
-// inside OpenTelemetry go to logger for the whole process, since the library has no other place for them.
+// New starts the providers. It makes no connection; if the collector is away, that costs a log line and the lost spans.
+// Errors inside OpenTelemetry go to logger for the whole process, since the library has no other place for them.
 func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, error) {
 	otel.SetErrorHandler(newErrorLog(logger))
 	otel.SetLogger(logr.FromSlogHandler(messageLog{logger}))
@@ -50,7 +50,8 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 
 	described, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", "outbox-relay"), attribute.String("service.version", build.Version)),
+		resource.WithAttributes(attribute.String("service.name", "outbox-relay"), attribute.String("service.version",
+			build.Version)),
 		resource.WithFromEnv()) // last, so that OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
 		return nil, errAttributes
@@ -77,8 +78,8 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 	return t, t.describeBuild(build)
 }
 
-// Meter returns the meter for the instruments. Their names get the prefix outbox_relay_, their unit as a suffix (_seconds for
-// "s"), and counters _total.
+// Meter returns the meter for the instruments. Their names get the prefix outbox_relay_, their unit as a suffix
+// (_seconds for "s"), and counters _total.
 func (t *Telemetry) Meter() metric.Meter { return t.meters.Meter(scope) }
 
 // Traces reports whether spans are exported: an endpoint for traces is set.
@@ -107,6 +108,7 @@ func (t *Telemetry) describeBuild(build Build) error {
 		return fmt.Errorf("describe build: %w", err)
 	}
 	info.Record(context.Background(), 1, metric.WithAttributes(
-		attribute.String("version", build.Version), attribute.String("commit", build.Commit), attribute.String("go_version", runtime.Version())))
+		attribute.String("version", build.Version), attribute.String("commit", build.Commit), attribute.String("go_version",
+			runtime.Version())))
 	return nil
 }

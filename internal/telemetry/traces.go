@@ -21,8 +21,8 @@ type traces struct {
 	exported bool
 }
 
-// newTraces exports spans over OTLP with HTTP if the variables require it. The SDK itself reads sampler, batches, limits,
-// headers and certificates from their variables.
+// newTraces exports spans over OTLP with HTTP if the variables require it. The SDK itself reads sampler, batches,
+// limits, headers and certificates from their variables.
 func newTraces(ctx context.Context, described *resource.Resource, logger *slog.Logger) (traces, error) {
 	none := traces{provider: noop.NewTracerProvider(), shutdown: func(context.Context) error { return nil }}
 	wanted, warning := tracesWanted(os.Getenv)
@@ -40,8 +40,8 @@ func newTraces(ctx context.Context, described *resource.Resource, logger *slog.L
 	return traces{provider: provider, shutdown: provider.Shutdown, exported: true}, nil
 }
 
-// tracesWanted reads the standard variables that turn the export on and off. The warning says why a requested export does not
-// happen.
+// tracesWanted reads the standard variables that turn the export on and off. The warning says why a requested export
+// does not happen.
 func tracesWanted(getenv func(string) string) (wanted bool, warning string) {
 	first := func(names ...string) (name, value string) {
 		for _, name := range names {
@@ -64,7 +64,8 @@ func tracesWanted(getenv func(string) string) (wanted bool, warning string) {
 	case endpoint == "":
 		return false, "OTEL_TRACES_EXPORTER is otlp, but OTEL_EXPORTER_OTLP_ENDPOINT is not set"
 	case protocol != "" && protocol != "http/protobuf" && protocol != "http/json":
-		return false, fmt.Sprintf("%s=%q is not supported; use http/protobuf, usually port 4318 of the collector", protocolName, protocol)
+		return false, fmt.Sprintf("%s=%q is not supported; use http/protobuf, usually port 4318 of the collector",
+			protocolName, protocol)
 	}
 	return true, ""
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// followed are the standard variables that have an effect, without OTEL_. Those of an exporter have an effect with and without
-// TRACES_ in their names.
+// followed are the standard variables that have an effect, without OTEL_. Those of an exporter have an effect with and
+// without TRACES_ in their names.
 var (
 	followed = strings.Fields(`SDK_DISABLED SERVICE_NAME RESOURCE_ATTRIBUTES TRACES_EXPORTER TRACES_SAMPLER TRACES_SAMPLER_ARG
 		ATTRIBUTE_COUNT_LIMIT ATTRIBUTE_VALUE_LENGTH_LIMIT EVENT_ATTRIBUTE_COUNT_LIMIT LINK_ATTRIBUTE_COUNT_LIMIT
@@ -27,7 +27,8 @@ var satisfied = map[string][]string{
 	"PROPAGATORS":      {"tracecontext", "tracecontext,baggage"},
 }
 
-// checkVariables logs which variables cannot be read and which have no effect. It shows no value, which may contain a secret.
+// checkVariables logs which variables cannot be read and which have no effect. It shows no value, which may contain a
+// secret.
 func checkVariables(environ []string, logger *slog.Logger) {
 	var ignored []string
 	for _, entry := range slices.Sorted(slices.Values(environ)) {

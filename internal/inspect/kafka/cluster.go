@@ -8,8 +8,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// A Cluster is what a publisher knows of its cluster, with functions to ask the cluster. Errors say what to change, without
-// secrets.
+// A Cluster is what a publisher knows of its cluster, with functions to ask the cluster. Errors say what to change,
+// without secrets.
 type Cluster struct {
 	Brokers     []string // the configured addresses
 	Encrypted   bool     // TLS is configured
@@ -21,7 +21,8 @@ type Cluster struct {
 	LegalTopic func(name string) bool
 	// Ask asks any broker, and connects first if necessary.
 	Ask func(ctx context.Context, question protocol.Message) (protocol.Message, error)
-	// Reach asks each broker that the cluster names for a sign of life. It returns, by address, why a broker does not answer.
+	// Reach asks each broker that the cluster names for a sign of life. It returns, by address, why a broker does not
+	// answer.
 	Reach func(ctx context.Context) map[string]error
 	// Idempotent reports whether a batch that the publisher sends again is appended only once.
 	Idempotent func(ctx context.Context) (bool, error)
