@@ -102,20 +102,22 @@ type Destination struct {
 	Topic      string `envconfig:"TOPIC" default:"{topic}"`
 	Profile    string `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro"`
 	// CloudEventsSource is empty unless the profile is cloudevents and the setting was given.
-	CloudEventsSource  string        `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE"`
-	DebeziumTombstones bool          `envconfig:"DEBEZIUM_TOMBSTONES" default:"false"`
-	PayloadEncoding    string        `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex"`
-	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp"`
-	AMQPMechanism      string        `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or that of the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
-	AMQPHeaderTypes    string        `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json"`
-	AMQPMandatory      bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
-	AMQPOAuth          OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth"`
-	AMQPManagement     Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp"`
-	MaxAttempts        int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
-	BackoffMin         time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
-	BackoffMax         time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms"`
-	PublishTimeout     time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms"`
-	OnFailed           string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block"`
+	CloudEventsSource  string `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE"`
+	DebeziumTombstones bool   `envconfig:"DEBEZIUM_TOMBSTONES" default:"false"`
+	PayloadEncoding    string `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex"`
+	AMQPExchange       string `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp"`
+
+	AMQPMechanism string `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or that of the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
+
+	AMQPHeaderTypes string        `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json"`
+	AMQPMandatory   bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
+	AMQPOAuth       OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth"`
+	AMQPManagement  Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp"`
+	MaxAttempts     int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
+	BackoffMin      time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
+	BackoffMax      time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms"`
+	PublishTimeout  time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms"`
+	OnFailed        string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block"`
 	Limits
 	TLS   TLS
 	Kafka Kafka

@@ -5,12 +5,14 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/kept"
 )
 
 // Credentials are an access key, temporary if it has a token.
@@ -36,23 +38,11 @@ type Chain struct {
 	Client, Local *http.Client
 	Logger        *slog.Logger // nil discards
 
-	mu     sync.Mutex
-	kept   Credentials
-	given  time.Time // when the credentials were obtained
-	next   time.Time // no renewal is tried before this time
-	logged bool      // the log has a line about the failed renewal
+	kept kept.Value[Credentials]
 }
 
-const (
-	// renewBefore is how long before their expiry credentials are renewed, or a fifth of their lifetime if that is
-	// shorter.
-	renewBefore = 5 * time.Minute
-	// renewPause is how long credentials that are still valid are used after a failed renewal.
-	renewPause = 10 * time.Second
-	// refusedPause is how long new credentials are used even if they are refused: if a right is missing, new credentials
-	// at each login would not help.
-	refusedPause = 5 * time.Second
-)
+// renewBefore is how long before their expiry credentials are renewed, or a fifth of their lifetime if that is shorter.
+const renewBefore = 5 * time.Minute
 
 // errNone reports that no place has credentials.
 var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for service " +
@@ -61,43 +51,28 @@ var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS
 // Credentials returns credentials for requests in a region. It may block for requests. Its errors say what to change,
 // and show no secrets.
 func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	margin := min(renewBefore, c.kept.Expires.Sub(c.given)/5)
-	valid := now.Before(c.kept.Expires)
-	if valid && (now.Before(c.kept.Expires.Add(-margin)) || now.Before(c.next)) {
-		return c.kept, nil
-	}
-	found, err := c.find(ctx, region)
-	switch {
-	case err != nil && valid:
-		if !c.logged && c.Logger != nil {
-			c.Logger.Warn("AWS credentials cannot be renewed; they are used until they expire", "until", c.kept.Expires, "error",
-				err)
-		}
-		c.logged, c.next = true, now.Add(renewPause)
-		return c.kept, nil
-	case err != nil:
-		return Credentials{}, err
-	}
-	c.kept, c.given, c.next, c.logged = found, now, time.Time{}, false
-	return found, nil
+	return c.kept.From(kept.Source[Credentials]{
+		Obtain: func() (Credentials, time.Time, error) {
+			found, err := c.find(ctx, region)
+			return found, found.Expires, err
+		},
+		Early: renewBefore,
+		Warn: func(until time.Time, err error) {
+			cmp.Or(c.Logger, slog.New(slog.DiscardHandler)).
+				Warn("AWS credentials cannot be renewed; they are used until they expire", "until", until, "error", err)
+		},
+	})
 }
 
 // Refused records that a login with these credentials was refused: the next login looks for other credentials.
-func (c *Chain) Refused(refused Credentials) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if refused.KeyID == c.kept.KeyID && time.Since(c.given) >= refusedPause {
-		c.kept = Credentials{}
-	}
-}
+func (c *Chain) Refused(refused Credentials) { c.kept.Refused(refused) }
 
 // find tries one place after the other.
 func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
-	for _, place := range []func(context.Context, string) (Credentials, bool, error){c.environment, c.webIdentity, c.files,
-		c.container} {
+	for _, place := range []func(context.Context, string) (Credentials, bool, error){
+		c.environment, c.webIdentity, c.files,
+		c.container,
+	} {
 		if found, has, err := place(ctx, region); err != nil || has {
 			return found, err
 		}
@@ -107,8 +82,10 @@ func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 
 // environment returns the key in the process's environment.
 func (c *Chain) environment(context.Context, string) (found Credentials, has bool, err error) {
-	found = Credentials{KeyID: c.Getenv("AWS_ACCESS_KEY_ID"), Secret: c.Getenv("AWS_SECRET_ACCESS_KEY"),
-		Token: c.Getenv("AWS_SESSION_TOKEN")}
+	found = Credentials{
+		KeyID: c.Getenv("AWS_ACCESS_KEY_ID"), Secret: c.Getenv("AWS_SECRET_ACCESS_KEY"),
+		Token: c.Getenv("AWS_SESSION_TOKEN"),
+	}
 	switch {
 	case found.KeyID == "" && found.Secret == "":
 		return found, false, nil

@@ -184,11 +184,13 @@ func TestRenewal(t *testing.T) {
 			agent := &fakeAgent{life: life}
 			chain := environment{"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/x"}.chain()
 			chain.Local = &http.Client{Transport: agent}
-			key := func(want string) {
+			key := func(want string) Credentials {
 				t.Helper()
-				if found, err := chain.Credentials(context.Background(), "r"); err != nil || found.KeyID != want {
+				found, err := chain.Credentials(context.Background(), "r")
+				if err != nil || found.KeyID != want {
 					t.Errorf("life %v: key %q, want %q: %v", life, found.KeyID, want, err)
 				}
+				return found
 			}
 			margin := min(renewBefore, life/5)
 			after := func(d time.Duration) { <-time.After(d) }
@@ -211,12 +213,11 @@ func TestRenewal(t *testing.T) {
 			}
 			agent.away = false
 			key("5")
-			chain.Refused(Credentials{KeyID: "5"})
+			chain.Refused(key("5"))
 			key("5")
-			after(refusedPause)
+			after(5 * time.Second)
 			chain.Refused(Credentials{KeyID: "4"})
-			key("5")
-			chain.Refused(Credentials{KeyID: "5"})
+			chain.Refused(key("5"))
 			key("6")
 		})
 	}

@@ -77,8 +77,10 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 		return found, false, fmt.Errorf("what answers at %s gives no AWS credentials: check "+
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI", parsed.Host)
 	}
-	return Credentials{KeyID: answer.AccessKeyID, Secret: answer.SecretAccessKey, Token: answer.Token,
-		Expires: answer.Expiration}, true, nil
+	return Credentials{
+		KeyID: answer.AccessKeyID, Secret: answer.SecretAccessKey, Token: answer.Token,
+		Expires: answer.Expiration,
+	}, true, nil
 }
 
 // trusted reports whether a secret may be sent to a URL.

@@ -30,7 +30,9 @@ func TestValidity(t *testing.T) {
 		"short, too late": {-20 * time.Hour, 4 * time.Hour, finding.Warning, "it ends in 0 days"},
 	} {
 		var found finding.List
-		validity(&found, &x509.Certificate{Subject: pkix.Name{CommonName: "broker"}, NotBefore: now.Add(c.begins), NotAfter: now.Add(c.ends)}, now)
+		validity(&found, &x509.Certificate{
+			Subject: pkix.Name{CommonName: "broker"}, NotBefore: now.Add(c.begins), NotAfter: now.Add(c.ends),
+		}, now)
 		if f := found[0]; f.Severity != c.severity || !strings.Contains(f.Found, c.says) || f.Subject != "CN=broker" ||
 			(f.Remedy == "") != (c.severity == finding.OK) {
 			t.Errorf("%s: %+v", name, f)

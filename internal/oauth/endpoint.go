@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/kept"
 )
 
 // An Endpoint gets tokens from a token endpoint with client credentials (RFC 6749, section 4.4). A token is reused
@@ -26,12 +28,7 @@ type Endpoint struct {
 	HTTP     *http.Client // nil is http.DefaultClient
 	Logger   *slog.Logger // nil discards
 
-	mu     sync.Mutex
-	token  string
-	asked  time.Time // when the token was obtained
-	until  time.Time // when the token is renewed
-	ends   time.Time // when the token expires
-	logged bool      // the log has a line about the failed renewal
+	kept kept.Value[string]
 }
 
 // A Client identifies itself to the token endpoint, by a secret or by an assertion.
@@ -53,47 +50,24 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 // maxAnswer bounds how much of a token endpoint's answer is read, in bytes.
 const maxAnswer = 1 << 20
 
-const (
-	// unknownLife is the assumed lifetime of a token whose endpoint does not report one.
-	unknownLife = time.Minute
-	// refusedPause is how long a new token is used even if it is refused: a broker may refuse every token, and the
-	// endpoint must not be asked at each login.
-	refusedPause = 5 * time.Second
-	// renewPause is how long a token is used after a failed renewal before its expiry.
-	renewPause = 10 * time.Second
-)
+// unknownLife is the assumed lifetime of a token whose endpoint does not report one.
+const unknownLife = time.Minute
 
-// Refused records that a broker no longer accepts the token: keys were changed, the token was revoked, or a right that
-// it lacks has been granted since. The next login uses another token.
-func (e *Endpoint) Refused(token string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if token == e.token && time.Since(e.asked) >= refusedPause {
-		e.until, e.ends = time.Time{}, time.Time{}
-	}
-}
+// Refused records that a broker no longer accepts the token: the next login uses another token.
+func (e *Endpoint) Refused(token string) { e.kept.Refused(token) }
 
 // Token returns a token. It may block for a request. Errors show neither credentials nor tokens.
 func (e *Endpoint) Token(ctx context.Context) (string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if time.Now().Before(e.until) {
-		return e.token, nil
-	}
-	token, life, err := e.request(ctx)
-	switch {
-	case err != nil && time.Now().Before(e.ends):
-		if !e.logged && e.Logger != nil {
-			e.Logger.Warn("OAuth token cannot be renewed; it is used until it expires", "until", e.ends.UTC(), "error", err)
-		}
-		e.logged, e.until = true, time.Now().Add(renewPause)
-		return e.token, nil
-	case err != nil:
-		return "", err
-	}
-	e.token, e.asked, e.logged = token, time.Now(), false
-	e.until, e.ends = e.asked.Add(life*4/5), e.asked.Add(life)
-	return token, nil
+	return e.kept.From(kept.Source[string]{
+		Obtain: func() (string, time.Time, error) {
+			token, life, err := e.request(ctx)
+			return token, time.Now().Add(life), err
+		},
+		Warn: func(until time.Time, err error) {
+			cmp.Or(e.Logger, slog.New(slog.DiscardHandler)).
+				Warn("OAuth token cannot be renewed; it is used until it expires", "until", until, "error", err)
+		},
+	})
 }
 
 // request requests a token, and returns its lifetime.
