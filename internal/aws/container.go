@@ -57,8 +57,7 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	status, body, err := ask(c.Local, request)
 	if err != nil {
 		return found, false, fmt.Errorf("the AWS agent for container credentials at %s cannot be reached: check that it "+
-			"runs on the node, and network policies: %w",
-			parsed.Host, err)
+			"runs on the node, and network policies: %w", parsed.Host, err)
 	}
 	var answer struct {
 		AccessKeyID     string `json:"AccessKeyId"`
@@ -71,8 +70,7 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	switch {
 	case status != http.StatusOK:
 		return found, false, fmt.Errorf("the AWS agent for container credentials at %s refuses: associate a role with the "+
-			"pod's service account or the task: %d %.60q",
-			parsed.Host, status, answer.Code)
+			"pod's service account or the task: %d %.60q", parsed.Host, status, answer.Code)
 	case wrong != nil || answer.AccessKeyID == "" || answer.SecretAccessKey == "":
 		return found, false, fmt.Errorf("what answers at %s gives no AWS credentials: check "+
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI", parsed.Host)

@@ -46,8 +46,7 @@ func (c *Chain) files(ctx context.Context, region string) (found Credentials, ha
 		return found, true, nil
 	case found.KeyID != "" || found.Secret != "":
 		return found, false, fmt.Errorf("the AWS profile %q has only one of aws_access_key_id and aws_secret_access_key: "+
-			"add the other one",
-			profile)
+			"add the other one", profile)
 	case settings["web_identity_token_file"] != "":
 		return c.assume(ctx, region, settings["web_identity_token_file"], settings["role_arn"], settings["role_session_name"])
 	}
@@ -57,8 +56,7 @@ func (c *Chain) files(ctx context.Context, region string) (found Credentials, ha
 	} {
 		if settings[other] != "" {
 			return found, false, fmt.Errorf("the AWS profile %q has %s, which the relay does not know: give it a key, or "+
-				"web_identity_token_file and role_arn",
-				profile, other)
+				"web_identity_token_file and role_arn", profile, other)
 		}
 	}
 	if asked := cmp.Or(c.Getenv("AWS_PROFILE"), c.Getenv("AWS_DEFAULT_PROFILE")); asked != "" {

@@ -54,8 +54,7 @@ func (c *Chain) assume(ctx context.Context, region, file, role, session string) 
 	status, body, err := ask(c.Client, request)
 	if err != nil {
 		return found, false, fmt.Errorf("the AWS security token service at %s cannot be reached: check the network, or set "+
-			"AWS_ENDPOINT_URL_STS to its VPC endpoint: %w",
-			request.URL.Host, err)
+			"AWS_ENDPOINT_URL_STS to its VPC endpoint: %w", request.URL.Host, err)
 	}
 	var answer struct {
 		KeyID   string    `xml:"AssumeRoleWithWebIdentityResult>Credentials>AccessKeyId"`
@@ -68,8 +67,7 @@ func (c *Chain) assume(ctx context.Context, region, file, role, session string) 
 	switch {
 	case status != http.StatusOK:
 		return found, false, fmt.Errorf("the AWS security token service at %s refuses role %s: check AWS_ROLE_ARN, the "+
-			"trust policy of the role and the token's audience: %d %.60q",
-			request.URL.Host, role, status, answer.Code)
+			"trust policy of the role and the token's audience: %d %.60q", request.URL.Host, role, status, answer.Code)
 	case wrong != nil || answer.KeyID == "" || answer.Secret == "" || answer.Expires.IsZero():
 		return found, false, fmt.Errorf("what answers at %s is not an AWS security token service: check AWS_ENDPOINT_URL_STS",
 			request.URL.Host)

@@ -104,8 +104,7 @@ func (s server) findings(variable string) []finding.Finding {
 			"take away default_transaction_read_only from the role, the database or the URL"))
 	f.Add("clock", "", finding.WarnIf(s.skew.Abs() > 2*time.Second,
 		fmt.Sprintf("this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates "+
-			"may seem expired",
-			s.skew.Abs().Round(100*time.Millisecond)), "let both hosts follow the same time servers"))
+			"may seem expired", s.skew.Abs().Round(100*time.Millisecond)), "let both hosts follow the same time servers"))
 	f.Add("settings", "synchronous_commit", finding.WarnIf(s.commit == "off" || s.commit == "local",
 		"it is "+s.commit+": a crash or failover of the server forgets marks, and their rows are published again",
 		"set it to on for the relay's role"))
@@ -140,8 +139,7 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f fin
 	}
 	f.Add("pooler", direct,
 		finding.FailIf(err != nil, "the connection for ownership goes through a transaction pooler, where session locks and "+
-			"LISTEN do not work",
-			"set "+direct+" to the PostgreSQL server itself; "+pool+" may stay as it is"),
+			"LISTEN do not work", "set "+direct+" to the PostgreSQL server itself; "+pool+" may stay as it is"),
 		finding.OKIf(true, "the connection for ownership keeps its session"))
 	return f
 }

@@ -200,8 +200,7 @@ func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.
 	f.Add(checkReplicas, subject,
 		finding.OKIf(len(replicas) == 0, "no replica runs at present"),
 		finding.WarnIf(foreign, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another number are "+
-			"gone",
-			text, d.Shards), "give all replicas the same "+d.Names.Of("Shards")),
+			"gone", text, d.Shards), "give all replicas the same "+d.Names.Of("Shards")),
 		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find the key, the id, the order, the priority or the "+
 			"destination of rows otherwise than is set here, or are of an earlier version: a replica with these settings waits "+
 			"until they are gone", text, different),

@@ -65,19 +65,16 @@ func (e *examination) cluster(ctx context.Context) {
 		_, refused := errors.AsType[*rabbitmq.Refusal](err)
 		e.Add(checkCluster, "",
 			finding.WarnIf(refused, fmt.Sprintf("user %q may not see the nodes, so neither those that are away nor partitions "+
-				"were looked for",
-				e.management.Name()), "give it the tag monitoring: rabbitmqctl set_user_tags"),
+				"were looked for", e.management.Name()), "give it the tag monitoring: rabbitmqctl set_user_tags"),
 			finding.WarnIf(true, "the nodes cannot be looked at: "+errtext.Line(err), "look at the broker's log"))
 		return
 	}
 	before := len(e.List)
 	for _, n := range nodes {
 		e.Add(checkAlarms, n.Name, finding.FailIf(n.Memory, "it has an alarm of memory, so the whole cluster blocks "+
-			"publishing",
-			"free memory, or raise vm_memory_high_watermark"))
+			"publishing", "free memory, or raise vm_memory_high_watermark"))
 		e.Add(checkAlarms, n.Name, finding.FailIf(n.Disk, "it has an alarm of disk space, so the whole cluster blocks "+
-			"publishing",
-			"free disk space, or lower disk_free_limit"))
+			"publishing", "free disk space, or lower disk_free_limit"))
 		e.Add(checkCluster, n.Name, finding.FailIf(len(n.Partitions) > 0,
 			"the network is partitioned: it has lost sight of "+
 				strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
@@ -123,30 +120,22 @@ func (e *examination) queues(ctx context.Context, exchanges, names []string) {
 	}
 	for _, from := range slices.Sorted(maps.Keys(bound)) {
 		queues := bound[from]
-		is := func(what func(*queueInfo) bool) func(string) bool {
-			return func(name string) bool { return known[name] != nil && what(known[name]) }
+		lasting, full := len(queues) == 0, ""
+		for _, name := range queues {
+			q := known[name]
+			lasting = lasting || q == nil || q.lasts() // one that was not looked at may last
+			if full == "" && q != nil && q.rejects() {
+				full = name
+			}
 		}
-		lasting := slices.ContainsFunc(queues, func(name string) bool {
-			return known[name] == nil ||
-				known[name].lasts()
-		})
-		e.Add(checkDurability, from, finding.FailIf(len(queues) > 0 && !lasting,
+		e.Add(checkDurability, from, finding.FailIf(!lasting,
 			"none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost",
 			"bind a durable queue for it"))
-		full := slices.IndexFunc(queues, is((*queueInfo).rejects))
-		e.Add(checkLimits, from, finding.WarnIf(fanout[from] && len(queues) > 1 && full >= 0,
+		e.Add(checkLimits, from, finding.WarnIf(fanout[from] && len(queues) > 1 && full != "",
 			fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and each try "+
-				"puts a copy into the others", len(queues), at(queues, full)),
+				"puts a copy into the others", len(queues), full),
 			"take the overflow reject-publish from that queue, or have its rows published on a route of its own"))
 	}
-}
-
-// at returns an element, "" if there is none at the index.
-func at(names []string, index int) string {
-	if index < 0 {
-		return ""
-	}
-	return names[index]
 }
 
 // exchange examines an exchange, and returns its type and the queues that are bound to it.
@@ -173,11 +162,9 @@ func (e *examination) exchange(ctx context.Context, name string) (kind string, q
 	}
 	e.Add(checkDurability, name,
 		finding.WarnIf(!found.Durable, "this exchange is not durable: after a restart of the broker it is gone, and rows "+
-			"are held",
-			"declare it again as durable"),
+			"are held", "declare it again as durable"),
 		finding.WarnIf(found.AutoDelete, "this exchange is deleted when its last binding goes (auto-delete), and rows are "+
-			"held",
-			"declare it again without auto-delete"),
+			"held", "declare it again without auto-delete"),
 		finding.OKIf(true, "this exchange is durable, of type "+found.Type))
 	e.Add(checkExchange, name, finding.FailIf(found.Type == "x-delayed-message" && !e.conn.Unrouted,
 		"it is of type x-delayed-message, which returns each message that it delays, but delivers it later: such rows are "+

@@ -126,8 +126,7 @@ func (e *examination) limits(q *queueInfo, subject string) {
 					"to reject-publish, which only holds rows"),
 			finding.OKIf(deadLetters, full+", and then the oldest goes to the dead-letter exchange"),
 			finding.WarnIf(true, full+", and then each new message drops the oldest one, confirmed or not, read or not "+
-				"(overflow drop-head)",
-				"set overflow to reject-publish, which holds rows instead, or raise the limit"))
+				"(overflow drop-head)", "set overflow to reject-publish, which holds rows instead, or raise the limit"))
 	}
 	if ttl, ok := q.option("message-ttl"); ok {
 		old := "messages that nobody has consumed for " + milliseconds(ttl)

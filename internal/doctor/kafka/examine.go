@@ -112,8 +112,7 @@ func (e *examination) idempotence(ctx context.Context) {
 		finding.WarnIf(err != nil, "asking for a producer id failed: "+errtext.Line(err), "look at the brokers' logs"),
 		finding.OKIf(idempotent, "a batch that is sent again is appended once"),
 		finding.WarnIf(true, "the cluster refuses idempotent producing, so after a lost answer messages may be appended "+
-			"twice",
-			"grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics"))
+			"twice", "grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics"))
 }
 
 // operationWrite is the bit of WRITE in a set of allowed operations; operationsUnknown is the set of a broker that

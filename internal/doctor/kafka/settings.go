@@ -71,8 +71,7 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 	e.Add(checkElection, t.Name,
 		finding.FailIf(value["unclean.leader.election.enable"] == "true",
 			"unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, and they "+
-				"are lost",
-			"set it to false"),
+				"are lost", "set it to false"),
 		finding.OKIf(true, "only replicas in sync become leader"))
 	if limit, err := strconv.Atoi(value["max.message.bytes"]); err == nil {
 		found := fmt.Sprintf("takes batches of up to %d bytes; a row above that fails", limit)

@@ -50,8 +50,7 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectnats.Co
 	e.server()
 	if link.Core {
 		e.Warn(checkJetStream, "", names.Of("Core")+" is set: a row counts as relayed when a server has read it, nothing "+
-			"stores it",
-			"publish to JetStream, unless rows may be lost")
+			"stores it", "publish to JetStream, unless rows may be lost")
 	} else if !e.account(ctx) {
 		return e.List
 	}

@@ -117,8 +117,7 @@ func (e *examination) topics(ctx context.Context, subjects []string) {
 			finding.FailIf(name == "", "no stream takes the subject: its rows are held", "create a stream, or add the subject "+
 				"to one"),
 			finding.FailIf(expected != "" && expected != name, fmt.Sprintf("the stream %s takes the subject, not %s: its rows "+
-				"are held",
-				name, expected), "correct "+e.names.Of("Stream")+", or the streams' subjects"),
+				"are held", name, expected), "correct "+e.names.Of("Stream")+", or the streams' subjects"),
 			finding.OKIf(true, "goes to the stream "+name))
 		if name == "" && mapped {
 			name = expected
@@ -159,8 +158,7 @@ func (e *examination) stream(ctx context.Context, name string) {
 	}
 	e.Add(checkReplication, c.Name,
 		finding.FailIf(s.Cluster.Name != "" && s.Cluster.Leader == "", "it has no leader: most of its servers are away, and "+
-			"its rows are held",
-			"start the servers that hold it"),
+			"its rows are held", "start the servers that hold it"),
 		finding.WarnIf(c.Replicas < 2, "it has one replica: what is acknowledged is lost with its server's disk",
 			"give it three replicas, in different zones"),
 		finding.WarnIf(behind > 0, fmt.Sprintf("of its %d replicas %d are away or behind", c.Replicas, behind),
