@@ -24,27 +24,37 @@ func aimed(change func(*sim)) *sim {
 	return s
 }
 
-// add commits a row.
+// add commits a row in a transaction of its own.
 func (s *sim) add(key, topic string, change func(*simRow)) *simRow {
 	x := &simTx{}
+	r := s.insertIn(x, key, func(r *simRow) {
+		if r.topic = topic; change != nil {
+			change(r)
+		}
+	})
+	s.table.end(x, true)
+	return r
+}
+
+// insertIn inserts a row in a transaction.
+func (s *sim) insertIn(x *simTx, key string, change func(*simRow)) *simRow {
 	s.ids++
 	r := &simRow{
-		id: fmt.Sprintf("row%06d", s.ids), key: key, keyed: key != "", inserted: s.at, tx: x, attempt: 1, topic: topic,
+		id: fmt.Sprintf("row%06d", s.ids), key: key, keyed: key != "", inserted: s.at, tx: x, attempt: 1, topic: "t",
 	}
 	r.order, r.drawn = s.draw(x)
+	r.top = s.table.number(x)
+	r.xmin = r.top
 	if change != nil {
 		change(r)
 	}
 	s.table.place(r)
-	r.top = s.table.number(x)
-	r.xmin = r.top
 	s.table.byID[r.id] = r
 	s.table.all = append(s.table.all, r)
 	x.apply = append(x.apply, func() {
 		r.committed, r.visible = s.at, true
 		s.table.put(r)
 	})
-	s.table.end(x, true)
 	return r
 }
 
@@ -112,4 +122,121 @@ func TestFailedRowsWhileReadsOfKeysAreSlow(t *testing.T) {
 			s.sound(t)
 		}
 	}
+}
+
+// end lets everything be done, and checks what has become of the rows.
+func (s *sim) end(t *testing.T) {
+	t.Helper()
+	s.run(s.at + time.Minute)
+	s.check()
+	s.sound(t)
+}
+
+// flying reports whether a row is in flight.
+func (s *sim) flying(r *simRow) bool { return s.replicas[0].e.flying[r.id] != nil }
+
+// until lets time pass until something has happened.
+func (s *sim) until(t *testing.T, happened func() bool) {
+	t.Helper()
+	for limit := s.at + time.Hour; !happened(); {
+		if s.run(s.at + time.Millisecond); s.at > limit {
+			t.Fatal("it has not happened within an hour")
+		}
+	}
+}
+
+// A transaction draws an order value, writes for the first time within the time that is allowed for that, and commits
+// much later. First pages begin after its row by then, and have to begin earlier: else the next row of its key goes
+// first.
+func TestOrderValueDrawnBeforeTheFirstWrite(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took = ms })
+	flow := func(d time.Duration) {
+		for until := s.at + d; s.at < until; s.run(s.at + 20*ms) {
+			s.add("", "t", nil)
+		}
+	}
+	flow(3 * time.Second)
+	x := &simTx{}
+	order, drawn := s.draw(x)
+	flow(900 * ms)
+	s.table.number(x)
+	s.insertIn(x, "k", func(r *simRow) { r.order, r.drawn = order, drawn })
+	flow(2 * time.Second)
+	s.table.end(x, true)
+	s.add("k", "t", nil)
+	flow(2 * time.Second)
+	s.end(t)
+}
+
+// A further page has a row that was written under a savepoint of a transaction whose other row the first page has
+// passed. The number of the savepoint is not among those that were running.
+func TestSavepointBetweenPages(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.limits.Batch = ms, 10 })
+	s.add("", "t", nil)
+	s.run(time.Second)
+	x := &simTx{}
+	s.insertIn(x, "k", nil)
+	later := s.insertIn(x, "k", func(r *simRow) { r.xmin, r.order = s.table.savepoint(x), r.order+45 })
+	bulk := &simTx{}
+	var first *simRow
+	for range 100 {
+		if r := s.insertIn(bulk, "", nil); first == nil {
+			first = r
+		}
+	}
+	s.table.end(bulk, true)
+	s.until(t, func() bool { return s.flying(first) })
+	s.table.end(x, true)
+	s.until(t, func() bool { return later.sent > 0 })
+	s.end(t)
+}
+
+// A row is moved to another key while its publisher has it. The younger rows of that key wait for it, and are not read
+// again and again meanwhile.
+func TestRowMovedToAnotherKeyWhileItIsPublished(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took = ms })
+	s.add("one", "t", nil)
+	s.run(time.Second) // the first sweep is over, and would find it
+	s.broker.slow = 20 * time.Second
+	moved := s.add("one", "t", func(r *simRow) { r.refuse = 1 })
+	s.until(t, func() bool { return len(moved.hands) > 0 })
+	s.broker.slow = 0
+	s.table.alone(func(xid uint64) {
+		moved.key, moved.xmin, moved.touched = "two", xid, true
+		moved.version, moved.content = moved.version+1, moved.content+1
+	})
+	younger := s.add("two", "t", nil)
+	began, before := s.at, s.reads[Keys]
+	s.until(t, func() bool { return younger.first > 0 })
+	if younger.first < moved.first || moved.first == 0 {
+		t.Error("the younger row has gone first")
+	}
+	if n, most := s.reads[Keys]-before, int((s.at-began)/(40*ms))+10; n > most {
+		t.Errorf("%d reads of keys in %v", n, s.at-began)
+	}
+	s.end(t)
+}
+
+// Rows are committed while a read of their key is under way that has begun before, and dropped by the tail. The read
+// brings everything that it saw, but the key stays closed.
+func TestRowsCommittedDuringAReadOfTheirKey(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.slowKeys, s.limits.Poll = ms, true, 5*ms })
+	s.add("k", "t", nil)
+	s.run(time.Second)
+	for range 10 {
+		reads := s.reads[Keys]
+		s.add("k", "t", func(r *simRow) { r.refuse = 1 })
+		s.until(t, func() bool { return s.reads[Keys] > reads })
+		s.run(s.at + 5*ms) // its snapshot is taken
+		for range 20 {
+			s.add("k", "t", nil)
+			s.run(s.at + 20*ms)
+		}
+		s.until(t, func() bool { return len(s.table.rows) == 0 })
+	}
+	s.end(t)
 }

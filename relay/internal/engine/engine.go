@@ -80,8 +80,9 @@ func New(s Setup) *Engine {
 		Setup: s, ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.To.BlockFailed && s.Table.KeepsFailures(), tails: 1,
 		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}}, blocked: blocked{by: map[uint64]blocking{}},
 		held: map[Cause]int{}, flying: map[string]*Row{}, gone: map[string]uint64{}, shards: newShards(s.Shards),
-		limiter: rate.New(s.To.Rate, s.Shards), failures: report.Failures{Logger: s.Logger}, reads: reads{most: [2]int64{l.Bytes, l.Bytes}},
+		limiter: rate.New(s.To.Rate, s.Shards), failures: report.Failures{Logger: s.Logger},
 	}
+	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
 	e.holds.init(report.NewTopics(s.Logger))
 	e.tail = tail{ordered: e.ordered && !s.Table.Delays(), exact: s.Table.Exact(), ranked: s.Table.Ranked(), late: lateNumber}
 	if s.Table.Timed() {

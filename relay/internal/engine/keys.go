@@ -262,10 +262,15 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 		return 0
 	}
 	all := page.All && !k.missed
+	next := now.Add(shortRest)
 	for i := range page.Rows {
 		row := &page.Rows[i]
-		if e.freeRows(0) <= 0 || e.elsewhere(row.Identity(), k.name) {
-			all = false // its former key's answer is awaited
+		if e.elsewhere(row.Identity(), k.name) { // its former key's answer is awaited
+			all, next = false, now.Add(e.pause(1))
+			break
+		}
+		if e.freeRows(0) <= 0 {
+			all = false
 			break
 		}
 		k.last = row.Position.Ordinal
@@ -283,7 +288,7 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 	case all:
 		e.reopen(k)
 	case len(k.queue) == 0 && k.wire == 0:
-		e.further(k, now.Add(shortRest))
+		e.further(k, next)
 	default:
 		e.enter(k, draining)
 	}

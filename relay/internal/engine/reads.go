@@ -122,9 +122,10 @@ func (e *Engine) ahead(n int) int {
 // agedReads is for how many reads rows are expected to be too old after one was.
 const agedReads = 16
 
-// freeBytes returns how much may be read at once, and how large the first row may be. A row that is too large for the
-// room waits until there is room for it, or until almost nothing is in flight except rows that cannot be written,
-// which may stay for ever.
+// freeBytes returns how much may be read at once, and how large the first row may be; 0 if nothing may be read. There
+// is room for two reads at a time: one of keys takes a quarter at most, and one of a tail leaves as much. A row that
+// does not fit is read when there is room for it, or when almost nothing is in flight except rows that cannot be
+// written, which may stay for ever. No tail fills the room for which such a row of a key waits.
 func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
 	bytes = e.Limits.Bytes - e.bytes
 	others := false
@@ -134,16 +135,30 @@ func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
 			others = others || r.rows > 0
 		}
 	}
-	almostAll := e.Limits.Bytes - e.Limits.Bytes/4
-	switch {
-	case bytes+e.unwrittenBytes() >= almostAll && !others:
-		bytes, first = max(bytes, 1), math.MaxInt64
-	case bytes > 0 && bytes >= wants:
-		first = bytes
-	default:
+	most := e.reads.most[slot(kind)]
+	if bytes+e.unwrittenBytes() >= e.mostBytes(Tail) && !others {
+		return min(max(bytes, 1), most), math.MaxInt64
+	}
+	if kind != Keys {
+		bytes -= e.mostBytes(Keys)
+		if len(e.resting) > 0 {
+			bytes = min(bytes, bytes+e.mostBytes(Keys)-e.reads.wants)
+		}
+	}
+	if bytes <= 0 || bytes < wants {
 		return 0, 0
 	}
-	return min(bytes, e.reads.most[slot(kind)]), first
+	bytes = min(bytes, max(most, wants))
+	return bytes, bytes
+}
+
+// mostBytes returns how much a read of a kind may bring.
+func (e *Engine) mostBytes(kind Kind) int64 {
+	quarter := max(1, e.Limits.Bytes/4)
+	if kind == Keys {
+		return quarter
+	}
+	return max(1, e.Limits.Bytes-quarter)
 }
 
 // Next returns the read to make now, or nil. There may be two reads under way at a time, so the user asks until it is
@@ -281,7 +296,7 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 		}
 		*most = max(*most/4, 1)
 	} else if r.bytes > 0 && took < StatementTimeout/8 {
-		*most = min(2**most, e.Limits.Bytes)
+		*most = min(2**most, e.mostBytes(r.Kind))
 	}
 	stale := s.stale && r.Kind != Keys || e.stopping
 	switch {
