@@ -240,3 +240,85 @@ func TestRowsCommittedDuringAReadOfTheirKey(t *testing.T) {
 	}
 	s.end(t)
 }
+
+// loses makes the replica give a shard away; it comes back with [simReplica.gain].
+func (p *simReplica) loses(shard int) {
+	p.owned.Remove(shard)
+	p.leaving[shard] = p
+	p.step()
+	delete(p.leaving, shard)
+}
+
+// A shard is lost and comes back while the refusal of a row is being written. The younger rows of its key wait.
+func TestShardComesBackWhileARefusalIsWritten(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took = ms })
+	p := s.replicas[0]
+	p.settles = true // the settler is busy
+	row := s.add("k", "t", func(r *simRow) { r.refuse = 1 })
+	s.until(t, func() bool { return len(p.todo) > 0 })
+	p.loses(row.shard)
+	p.gain(row.shard)
+	s.add("k", "t", nil)
+	s.run(s.at + time.Second)
+	p.settles = false
+	p.step()
+	s.end(t)
+}
+
+// A shard is gained while a page is being read that does not have its rows.
+func TestShardGainedDuringARead(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took = 20 * ms })
+	s.run(time.Second)
+	p := s.replicas[0]
+	row := s.insertIn(&simTx{}, "k", nil) // places the key
+	p.loses(row.shard)
+	s.add("k", "t", nil)
+	s.run(s.at + time.Second)
+	reads := s.reads[Tail]
+	for key := range 10 { // some of other shards move the cursor
+		s.add(fmt.Sprint("other", key), "t", nil)
+	}
+	s.until(t, func() bool { return s.reads[Tail] > reads })
+	p.gain(row.shard)
+	s.run(s.at + 100*ms)
+	s.add("k", "t", nil)
+	s.end(t)
+}
+
+// The number of keys that wait is bounded, and all of them go on in the end.
+func TestMoreKeysThanCanWait(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.limits.Waiting, s.limits.Holds = ms, 10, 1 })
+	s.broker.missing["gone"] = true
+	for n := range 100 {
+		s.add(fmt.Sprint("key", n), "gone", nil)
+	}
+	s.run(s.at + 10*time.Second)
+	delete(s.broker.missing, "gone")
+	s.end(t)
+}
+
+// A row is changed after it was published and before it is marked. It is published as it is now, and does not wait for
+// a sweep.
+func TestChangedRowIsPublishedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.exact = ms, true })
+	s.run(time.Second)
+	p := s.replicas[0]
+	p.settles = true
+	row := s.add("k", "t", nil)
+	s.until(t, func() bool { return row.sent > 0 && len(p.todo) > 0 })
+	s.table.alone(func(xid uint64) {
+		row.version, row.content, row.xmin, row.touched = row.version+1, row.content+1, xid, true
+	})
+	began := s.at
+	p.settles = false
+	p.step()
+	s.until(t, func() bool { return row.status == relayed })
+	if took := s.at - began; took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	s.end(t)
+}
