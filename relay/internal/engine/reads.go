@@ -136,7 +136,7 @@ func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
 		}
 	}
 	most := e.reads.most[slot(kind)]
-	if bytes+e.unwrittenBytes() >= e.mostBytes(Tail) && !others {
+	if bytes+e.locked.bytes+e.rejected.bytes >= e.mostBytes(Tail) && !others {
 		return min(max(bytes, 1), most), math.MaxInt64
 	}
 	if kind != Keys {

@@ -231,8 +231,8 @@ func (s *sim) check() {
 			s.faultf("remembered: %d keys, %d waiting, %d holds, %d in flight, %d closed, %d resting, %d queued", len(p.e.keys), len(p.e.waits.by),
 				len(p.e.holds.by), len(p.e.flying), p.e.closed, len(p.e.resting), p.e.queued)
 		}
-		if p.e.bytes != 0 {
-			s.faultf("%d bytes in flight", p.e.bytes)
+		if n := p.e.bytes + p.e.locked.bytes + p.e.rejected.bytes; n != 0 {
+			s.faultf("%d bytes in flight", n)
 		}
 		for _, k := range p.e.keys {
 			s.faultf("key %d of shard %d: state %d, wire %d, flying %d, writes %d, reads %d", k.hash, k.shard, k.state, k.wire, k.flying, k.writes, k.reads)

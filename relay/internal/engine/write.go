@@ -48,6 +48,20 @@ const (
 // Number counts the rows, including those with an effect.
 func (o *Outcome) Number() int { return len(o.Accepted) + len(o.Refused) }
 
+// rows yields the rows.
+func (o *Outcome) rows(yield func(*Row) bool) {
+	for _, r := range o.Accepted {
+		if !yield(r) {
+			return
+		}
+	}
+	for _, x := range o.Refused {
+		if !yield(x.Row) {
+			return
+		}
+	}
+}
+
 // refused makes the refusals of a key's first rows be written, and closes it until then.
 func (e *Engine) refused(k *key, n int, err error, failed bool) {
 	rows := k.queue[:n]
@@ -68,6 +82,7 @@ type unwritten struct {
 	accepted []*Row
 	refused  []Refusal
 	trying   int       // rows that are being tried again
+	bytes    int64     // of all of these rows
 	most     int       // rows that are tried at once; 0 for all
 	due      time.Time // when they are tried again
 	logged   int       // rows that the log has reported; 0 once it has said that all are written
@@ -89,20 +104,6 @@ var errLocked = errors.New("another session keeps them locked, or rows that a tr
 
 func (u *unwritten) rows() int { return len(u.accepted) + len(u.refused) + u.trying }
 func (u *unwritten) any() bool { return len(u.accepted)+len(u.refused) > 0 }
-
-// all yields the rows.
-func (u *unwritten) all(yield func(*Row) bool) {
-	for _, r := range u.accepted {
-		if !yield(r) {
-			return
-		}
-	}
-	for _, x := range u.refused {
-		if !yield(x.Row) {
-			return
-		}
-	}
-}
 
 // retry returns the rows to try again now.
 func (u *unwritten) retry(now time.Time) (o Outcome, ok bool) {
@@ -148,6 +149,9 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	}
 	if again {
 		of.trying = 0
+		for r := range o.rows {
+			of.bytes -= r.Size
+		}
 	}
 	locked := o.apart(Unfree)
 	if e.locked.keep(locked, errLocked, now.Add(lockedPause)) {
@@ -235,6 +239,9 @@ func (u *unwritten) keep(o Outcome, why error, due time.Time) (news bool) {
 	}
 	if !u.any() {
 		u.due = due
+	}
+	for r := range o.rows {
+		u.bytes += r.Size
 	}
 	u.accepted, u.refused = append(u.accepted, o.Accepted...), append(u.refused, o.Refused...)
 	if u.why = why; u.rows() < max(1, 2*u.logged) {
@@ -345,11 +352,13 @@ func failure(err error) string {
 // reads a leaving shard, so a single row must not keep it for ever.
 func (e *Engine) letGo(shard int, late bool) {
 	n := 0
+	var of *unwritten
 	gone := func(r *Row) bool {
 		if r.Shard != shard {
 			return false
 		}
 		n++
+		of.bytes -= r.Size
 		e.land(r)
 		if r.key.state == writing {
 			r.key.writes = 0
@@ -358,10 +367,10 @@ func (e *Engine) letGo(shard int, late bool) {
 		e.idle(r.key)
 		return true
 	}
-	for _, u := range []*unwritten{&e.rejected, &e.locked} {
-		if u == &e.rejected || late {
-			u.accepted = slices.DeleteFunc(u.accepted, gone)
-			u.refused = slices.DeleteFunc(u.refused, func(x Refusal) bool { return gone(x.Row) })
+	for _, of = range []*unwritten{&e.rejected, &e.locked} {
+		if of == &e.rejected || late {
+			of.accepted = slices.DeleteFunc(of.accepted, gone)
+			of.refused = slices.DeleteFunc(of.refused, func(x Refusal) bool { return gone(x.Row) })
 		}
 	}
 	if n > 0 {
@@ -376,16 +385,6 @@ func (e *Engine) stuck() int { return e.locked.rows() + e.rejected.rows() }
 
 // WaitsFor counts the rows that are not written because another session keeps them locked.
 func (e *Engine) WaitsFor() int { return len(e.locked.accepted) + len(e.locked.refused) }
-
-// unwrittenBytes returns the bytes of the rows whose outcome cannot be written at present.
-func (e *Engine) unwrittenBytes() (bytes int64) {
-	for _, u := range []*unwritten{&e.locked, &e.rejected} {
-		for r := range u.all {
-			bytes += r.Size
-		}
-	}
-	return bytes
-}
 
 // why returns why rows in flight cannot be written.
 func (e *Engine) why() error {
