@@ -42,8 +42,8 @@ var engine = []mutant{
 	},
 	{
 		name: "trouble of one engine reported to another", breaks: "each engine learns the outcome of its own rows",
-		file: "relay/internal/settle/order.go", old: "		if effect, has := all[r.Identity()]; has {\n			own[r.Identity()] = effect\n		}\n",
-		new: "		own[r.Identity()] = dispatch.Unfree\n",
+		file: "relay/internal/settle/order.go", old: "				if effect, has := w.Effects[r.Identity()]; has {\n					o.Effects[r.Identity()] = effect\n				}\n",
+		new: "				o.Effects[r.Identity()] = engine.Unfree\n",
 		pkg: "./relay/internal/settle", tests: "^TestEnginesLearnOfTheirOwnRows$",
 	},
 	{

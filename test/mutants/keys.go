@@ -45,7 +45,7 @@ var keys = []mutant{
 	{
 		name:   "a tail that does not begin anew",
 		breaks: "a shard that was gained is read from the beginning",
-		file:   "relay/internal/engine/reads.go",
+		file:   "relay/internal/engine/admit.go",
 		old:    "	e.tail.again()\n	e.dueTail.again()\n",
 		new:    "	e.dueTail.again()\n",
 		pkg:    "./relay/internal/engine", tests: decisions,
@@ -53,7 +53,7 @@ var keys = []mutant{
 	{
 		name:   "a page that began before",
 		breaks: "nothing is taken from a read that began before shards were gained",
-		file:   "relay/internal/engine/reads.go",
+		file:   "relay/internal/engine/admit.go",
 		old:    "	e.reads.stale = e.reads.under[slot(Tail)] != nil\n",
 		new:    "	e.reads.stale = false\n",
 		pkg:    "./relay/internal/engine", tests: decisions,
@@ -61,7 +61,7 @@ var keys = []mutant{
 	{
 		name:   "rows of closed keys are taken from the tail",
 		breaks: "a closed key is read by itself",
-		file:   "relay/internal/engine/reads.go",
+		file:   "relay/internal/engine/admit.go",
 		old:    "	if e.drops(name, row.Position.Ordinal) || known",
 		new:    "	if known",
 		pkg:    "./relay/internal/engine", tests: decisions,
@@ -69,7 +69,7 @@ var keys = []mutant{
 	{
 		name:   "a late row is queued last",
 		breaks: "a row that may come before a queued one closes its key",
-		file:   "relay/internal/engine/reads.go",
+		file:   "relay/internal/engine/admit.go",
 		old:    "!known && k != nil && e.follows(k, row, read):",
 		new:    "false && k != nil && e.follows(k, row, read):",
 		pkg:    "./relay/internal/engine", tests: decisions,
@@ -77,7 +77,7 @@ var keys = []mutant{
 	{
 		name:   "a row with another key is known",
 		breaks: "a row that is in flight under another key closes its present key",
-		file:   "relay/internal/engine/reads.go",
+		file:   "relay/internal/engine/admit.go",
 		old:    "	case known && e.elsewhere",
 		new:    "	case false && e.elsewhere",
 		pkg:    "./relay/internal/engine", tests: decisions,
@@ -85,7 +85,7 @@ var keys = []mutant{
 	{
 		name:   "a key opens although a row of it was dropped",
 		breaks: "a key opens when nothing was dropped since its read began",
-		file:   "relay/internal/engine/keys.go",
+		file:   "relay/internal/engine/keysread.go",
 		old:    "all := page.All && !k.missed",
 		new:    "all := page.All",
 		pkg:    "./relay/internal/engine", tests: decisions,
@@ -93,7 +93,7 @@ var keys = []mutant{
 	{
 		name:   "a key opens after each read",
 		breaks: "a key opens when a read has brought everything",
-		file:   "relay/internal/engine/keys.go",
+		file:   "relay/internal/engine/keysread.go",
 		old:    "all := page.All && !k.missed",
 		new:    "all := !k.missed",
 		pkg:    "./relay/internal/engine", tests: decisions,
@@ -109,7 +109,7 @@ var keys = []mutant{
 	{
 		name:   "a key is read on from where it was",
 		breaks: "a key that is closed anew is read from its beginning",
-		file:   "relay/internal/engine/keys.go",
+		file:   "relay/internal/engine/keysread.go",
 		old:    "if k.rows, k.low = min(8*k.rows, e.Limits.Batch), nil; k.brought > e.Limits.Hot && e.ordered {",
 		new:    "if k.rows, k.low = min(8*k.rows, e.Limits.Batch), nil; e.ordered {",
 		pkg:    "./relay/internal/engine", tests: decisions,

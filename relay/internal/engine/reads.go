@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -99,68 +98,6 @@ func (s *reads) oldest() (number uint64) {
 	return number
 }
 
-// freeRows returns how many rows there is room for, of which a part is kept free.
-func (e *Engine) freeRows(kept int) int {
-	asked := 0
-	for _, r := range e.reads.under {
-		if r != nil {
-			asked += r.rows
-		}
-	}
-	return min(e.Limits.Rows-len(e.flying)-kept, e.ahead(e.limiter.Ahead())-e.queued) - asked
-}
-
-// ahead returns how many rows may be read before they can be sent, if the rate allows n. Rows that fail because of
-// their age do not wait for the rate, and those of the next reads may be as old.
-func (e *Engine) ahead(n int) int {
-	if e.aged > 0 {
-		return max(n, e.Limits.Batch)
-	}
-	return n
-}
-
-// agedReads is for how many reads rows are expected to be too old after one was.
-const agedReads = 16
-
-// freeBytes returns how much may be read at once, and how large the first row may be; 0 if nothing may be read. There
-// is room for two reads at a time: one of keys takes a quarter at most, and one of a tail leaves as much. A row that
-// does not fit is read when there is room for it, or when almost nothing is in flight except rows that cannot be
-// written, which may stay for ever. No tail fills the room for which such a row of a key waits.
-func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
-	bytes = e.Limits.Bytes - e.bytes
-	others := false
-	for _, r := range e.reads.under {
-		if r != nil {
-			bytes -= r.bytes
-			others = others || r.rows > 0
-		}
-	}
-	most := e.reads.most[slot(kind)]
-	if bytes+e.locked.bytes+e.rejected.bytes >= e.mostBytes(Tail) && !others {
-		return min(max(bytes, 1), most), math.MaxInt64
-	}
-	if kind != Keys {
-		bytes -= e.mostBytes(Keys)
-		if len(e.resting) > 0 {
-			bytes = min(bytes, bytes+e.mostBytes(Keys)-e.reads.wants)
-		}
-	}
-	if bytes <= 0 || bytes < wants {
-		return 0, 0
-	}
-	bytes = min(bytes, max(most, wants))
-	return bytes, bytes
-}
-
-// mostBytes returns how much a read of a kind may bring.
-func (e *Engine) mostBytes(kind Kind) int64 {
-	quarter := max(1, e.Limits.Bytes/4)
-	if kind == Keys {
-		return quarter
-	}
-	return max(1, e.Limits.Bytes-quarter)
-}
-
 // Next returns the read to make now, or nil. There may be two reads under way at a time, so the user asks until it is
 // nil.
 func (e *Engine) Next(now time.Time) *Read {
@@ -233,13 +170,6 @@ func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
 		return at, true
 	}
 	return t.poll, true
-}
-
-func (e *Engine) tailRows() int { return e.freeRows((e.Limits.Rows - e.stuck()) / 4) }
-
-// least returns how many rows of room make a page worthwhile.
-func (e *Engine) least() int {
-	return max(1, min(e.Limits.Batch, e.ahead(e.limiter.Furthest())/2, (e.Limits.Rows-e.stuck())*3/8))
 }
 
 // query returns the read of a kind.
@@ -340,97 +270,6 @@ const gatherTries = 30 * time.Millisecond
 
 // unindexedShare is how long reads rest that go over many rows, as a multiple of the time that they took.
 const unindexedShare = 4
-
-// taken takes the rows of a tail's page.
-func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
-	t := e.tailOf(r.Kind)
-	dropped := 0
-	rows, whole := t.page(r, now)
-	for i := range rows {
-		switch row := &rows[i]; {
-		case e.waits.jammed:
-		case e.admit(row, r.number, now):
-			fresh++
-		default:
-			dropped++
-		}
-	}
-	if e.stir(fresh, now); whole && !t.more {
-		e.pace(t, r, fresh, dropped, now)
-	}
-	return fresh
-}
-
-// admit takes a row of a tail's page, unless it is known or its key is closed.
-func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
-	if !e.shards.active.Has(row.Shard) {
-		return false
-	}
-	name := nameOf(row.Hash, row.Delayed)
-	known := e.isKnown(row.Identity(), read)
-	k := e.keys[name]
-	if !keyless(row) {
-		e.hasKey(name)
-	}
-	switch {
-	case e.blocked.has(row.Hash):
-		return false
-	case known && e.elsewhere(row.Identity(), name) && (k == nil || k.state == open) && !e.waits.has(name),
-		!known && k != nil && e.follows(k, row, read): // it was committed late: all are read in order
-		e.rest(e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard), causeOrder, now)
-	}
-	if e.drops(name, row.Position.Ordinal) || known || e.waits.jammed {
-		return false
-	}
-	k = e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard)
-	if e.isHot(k) && e.closed < e.room(false) {
-		// It leaves room to others: the rest of its rows is read in turn.
-		e.enter(k, draining)
-		k.rows, k.last, k.brought, k.low, k.missed = fewRows, row.Position.Ordinal, 0, nil, true
-		k.dropped = row.Position.Ordinal
-		if len(k.queue) == 0 && k.wire == 0 {
-			e.further(k, now)
-		}
-		return false
-	}
-	return e.take(row, k, read, now)
-}
-
-// hasKey notes that a key is one: a row without a key may have the same hash.
-func (e *Engine) hasKey(name uint64) {
-	if k := e.keys[name]; k != nil {
-		k.keyless = false
-	}
-	if w, waits := e.waits.by[name]; waits && w.alone {
-		w.alone = false
-		e.waits.by[name] = w
-		e.waits.alone--
-	}
-}
-
-// isHot reports whether a key has a quarter of all that may be in flight.
-func (e *Engine) isHot(k *key) bool {
-	return k.flying >= max(1, e.Limits.Rows/4) || k.bytes >= e.Limits.Bytes/4 && k.flying > 0
-}
-
-// begins makes the tails begin at the very beginning.
-func (e *Engine) begins() {
-	if e.waits.jammed { // they do so later, and the sweep goes as far as the tail has come
-		return
-	}
-	e.tail.again()
-	e.dueTail.again()
-	e.blocked.gained, e.blocked.on = e.reads.last, false // what is read again may have failed rows that are not known
-	e.reads.stale = e.reads.under[slot(Tail)] != nil
-}
-
-// rereadDue makes the tail of due rows begin anew, since no sweep finds what it has missed.
-func (e *Engine) rereadDue() {
-	e.dueTail.again()
-	if r := e.reads.under[slot(Due)]; r != nil && r.Kind == Due {
-		e.reads.stale = true
-	}
-}
 
 // forget forgets rows that were settled before all reads that are under way.
 func (e *Engine) forget() {

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -48,8 +46,8 @@ const (
 // Number counts the rows, including those with an effect.
 func (o *Outcome) Number() int { return len(o.Accepted) + len(o.Refused) }
 
-// rows yields the rows.
-func (o *Outcome) rows(yield func(*Row) bool) {
+// Rows yields them.
+func (o *Outcome) Rows(yield func(*Row) bool) {
 	for _, r := range o.Accepted {
 		if !yield(r) {
 			return
@@ -76,51 +74,6 @@ func (e *Engine) refused(k *key, n int, err error, failed bool) {
 	}
 	k.writes += n
 }
-
-// unwritten are rows that could not be written. They stay in flight, so that they are not published again.
-type unwritten struct {
-	accepted []*Row
-	refused  []Refusal
-	trying   int       // rows that are being tried again
-	bytes    int64     // of all of these rows
-	most     int       // rows that are tried at once; 0 for all
-	due      time.Time // when they are tried again
-	logged   int       // rows that the log has reported; 0 once it has said that all are written
-	why      error     // the database's last answer
-}
-
-const (
-	lockedPause   = time.Second
-	rejectedPause = 10 * time.Second
-	// rejectedBatch is how many rows are tried at once that the database did not mark. Finding the bad ones takes up to
-	// two statements for each. While none is bad, the next batch follows at once and has twice the size.
-	rejectedBatch = 32
-	// carefulFor is how long marks do not wait for locks after a lock was met that was not released.
-	carefulFor = 10 * time.Second
-)
-
-// errLocked is why locked rows cannot be written.
-var errLocked = errors.New("another session keeps them locked, or rows that a trigger or a foreign key has to do with")
-
-func (u *unwritten) rows() int { return len(u.accepted) + len(u.refused) + u.trying }
-func (u *unwritten) any() bool { return len(u.accepted)+len(u.refused) > 0 }
-
-// retry returns the rows to try again now.
-func (u *unwritten) retry(now time.Time) (o Outcome, ok bool) {
-	if !u.any() || now.Before(u.due) {
-		return Outcome{}, false
-	}
-	n := len(u.accepted)
-	if u.most > 0 {
-		n = min(n, u.most)
-	}
-	o = Outcome{Accepted: u.accepted[:n:n], Refused: u.refused, Again: true}
-	u.accepted, u.refused, u.trying = u.accepted[n:], nil, o.Number()
-	return o, true
-}
-
-// retrying reports whether rows that could not be written are being tried again.
-func (e *Engine) retrying() bool { return e.locked.trying+e.rejected.trying > 0 }
 
 // Writes calls to with what is to be written now. What could not be written before is tried separately.
 func (e *Engine) Writes(now time.Time, to func(Outcome)) {
@@ -149,7 +102,7 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	}
 	if again {
 		of.trying = 0
-		for r := range o.rows {
+		for r := range o.Rows {
 			of.bytes -= r.Size
 		}
 	}
@@ -229,26 +182,6 @@ func (o *Outcome) apart(effect Effect) (with Outcome) {
 		}
 	}
 	return with
-}
-
-// keep keeps rows that could not be written, and reports whether the log is to say so. They do not postpone the next
-// try of those that are already kept.
-func (u *unwritten) keep(o Outcome, why error, due time.Time) (news bool) {
-	if o.Number() == 0 {
-		return false
-	}
-	if !u.any() {
-		u.due = due
-	}
-	for r := range o.rows {
-		u.bytes += r.Size
-	}
-	u.accepted, u.refused = append(u.accepted, o.Accepted...), append(u.refused, o.Refused...)
-	if u.why = why; u.rows() < max(1, 2*u.logged) {
-		return false
-	}
-	u.logged = u.rows()
-	return true
 }
 
 // changed makes a row be published as it is now: somebody has changed it after it was read.
@@ -345,54 +278,4 @@ func failure(err error) string {
 	default:
 		return measure.FailedAttempts
 	}
-}
-
-// letGo forgets the rows of a leaving shard that the database did not mark, and once it is late also those that
-// another session keeps locked. They are pending in the table, and the next owner publishes them again. No replica
-// reads a leaving shard, so a single row must not keep it for ever.
-func (e *Engine) letGo(shard int, late bool) {
-	n := 0
-	var of *unwritten
-	gone := func(r *Row) bool {
-		if r.Shard != shard {
-			return false
-		}
-		n++
-		of.bytes -= r.Size
-		e.land(r)
-		if r.key.state == writing {
-			r.key.writes = 0
-			e.reopen(r.key)
-		}
-		e.idle(r.key)
-		return true
-	}
-	for _, of = range []*unwritten{&e.rejected, &e.locked} {
-		if of == &e.rejected || late {
-			of.accepted = slices.DeleteFunc(of.accepted, gone)
-			of.refused = slices.DeleteFunc(of.refused, func(x Refusal) bool { return gone(x.Row) })
-		}
-	}
-	if n > 0 {
-		e.Logger.Warn(
-			"shards are released although the outcome of some of their rows could not be written; their next owner publishes these rows again",
-			"rows", n)
-	}
-}
-
-// stuck returns how many rows in flight can be neither written nor published.
-func (e *Engine) stuck() int { return e.locked.rows() + e.rejected.rows() }
-
-// WaitsFor counts the rows that are not written because another session keeps them locked.
-func (e *Engine) WaitsFor() int { return len(e.locked.accepted) + len(e.locked.refused) }
-
-// why returns why rows in flight cannot be written.
-func (e *Engine) why() error {
-	if e.rejected.rows() > 0 {
-		return e.rejected.why
-	}
-	if e.locked.rows() > 0 {
-		return cmp.Or(e.locked.why, errLocked)
-	}
-	return nil
 }

@@ -10,7 +10,7 @@ func (s *Settlement) ready() (n int) {
 		}
 		for _, p := range s.states[i].pieces {
 			goes, _ := s.split(p)
-			n += goes.rows()
+			n += goes.Number()
 		}
 	}
 	return n
@@ -22,8 +22,8 @@ func (s *Settlement) split(p piece) (goes, stays piece) {
 	if s.taken == nil {
 		return goes, stays
 	}
-	goes.accepted, stays.accepted = apart(p.accepted, s.has)
-	goes.refused, stays.refused = apart(p.refused, func(x engine.Refusal) bool { return s.has(x.Row) })
+	goes.Accepted, stays.Accepted = apart(p.Accepted, s.has)
+	goes.Refused, stays.Refused = apart(p.Refused, func(x engine.Refusal) bool { return s.has(x.Row) })
 	return goes, stays
 }
 
@@ -34,10 +34,10 @@ func (s *Settlement) gather(state int) *order {
 	var left []piece
 	for _, p := range g.pieces {
 		goes, stays := s.split(p)
-		if goes.rows() > 0 {
+		if goes.Number() > 0 {
 			w.add(goes)
 		}
-		if stays.rows() > 0 {
+		if stays.Number() > 0 {
 			left = append(left, stays)
 		}
 	}

@@ -18,69 +18,54 @@ type order struct {
 	over   bool // it has been written
 }
 
-// piece is an engine's share of an outcome.
+// piece is an engine's share of an outcome, of which only the rows are used.
 type piece struct {
-	accepted []*engine.Row
-	refused  []engine.Refusal
-	from     *Writer
+	engine.Outcome
+	from *Writer
 }
 
 // add adds a piece to the order.
 func (w *order) add(p piece) {
-	w.Accepted, w.Refused = append(w.Accepted, p.accepted...), append(w.Refused, p.refused...)
+	w.Accepted, w.Refused = append(w.Accepted, p.Accepted...), append(w.Refused, p.Refused...)
 	if i := slices.IndexFunc(w.pieces, func(other piece) bool { return other.from == p.from }); i >= 0 {
 		there := &w.pieces[i]
-		there.accepted, there.refused = append(there.accepted, p.accepted...), append(there.refused, p.refused...)
+		there.Accepted, there.Refused = append(there.Accepted, p.Accepted...), append(there.Refused, p.Refused...)
 		return
 	}
 	w.pieces = append(w.pieces, p)
 }
 
-// deliver sends each engine its piece of what was written.
-func (w *order) deliver() {
+// all yields the rows of all pieces.
+func (w *order) all(yield func(*engine.Row) bool) {
 	for _, p := range w.pieces {
-		o := w.Outcome
-		o.Accepted, o.Refused = p.accepted, p.refused
-		if len(w.pieces) > 1 {
-			o.Effects = p.among(w.Effects)
+		for r := range p.Rows {
+			if !yield(r) {
+				return
+			}
 		}
-		p.from.result <- o
 	}
 }
 
-// among returns the effects on the rows of the piece.
-func (p *piece) among(all map[string]engine.Effect) map[string]engine.Effect {
-	own := map[string]engine.Effect{}
-	if len(all) == 0 {
-		return own
-	}
-	for r := range p.each {
-		if effect, has := all[r.Identity()]; has {
-			own[r.Identity()] = effect
+// deliver sends each engine its piece of what was written, with the effects on its rows.
+func (w *order) deliver() {
+	for _, p := range w.pieces {
+		o := w.Outcome
+		o.Accepted, o.Refused = p.Accepted, p.Refused
+		if len(w.pieces) > 1 && len(w.Effects) > 0 {
+			o.Effects = map[string]engine.Effect{}
+			for r := range p.Rows {
+				if effect, has := w.Effects[r.Identity()]; has {
+					o.Effects[r.Identity()] = effect
+				}
+			}
 		}
+		p.from.result <- o
 	}
-	return own
 }
 
 // stage records how long a statement took, for each destination whose rows it wrote.
 func (w *order) stage(took time.Duration) {
 	for _, p := range w.pieces {
 		p.from.measure.Stage(measure.StageSettle, took)
-	}
-}
-
-func (p *piece) rows() int { return len(p.accepted) + len(p.refused) }
-
-// each yields the rows of the piece.
-func (p *piece) each(yield func(*engine.Row) bool) {
-	for _, r := range p.accepted {
-		if !yield(r) {
-			return
-		}
-	}
-	for _, x := range p.refused {
-		if !yield(x.Row) {
-			return
-		}
 	}
 }

@@ -130,10 +130,8 @@ func (s *Settlement) note(w *order) {
 	if s.taken == nil {
 		return
 	}
-	for _, p := range w.pieces {
-		for r := range p.each {
-			s.taken[r.ID()] = struct{}{}
-		}
+	for r := range w.all {
+		s.taken[r.ID()] = struct{}{}
 	}
 }
 
@@ -156,10 +154,8 @@ func (s *Settlement) done(job []*order) {
 
 // release notes that no settler has the rows any more. The caller holds mu.
 func (s *Settlement) release(w *order) {
-	for _, p := range w.pieces {
-		for r := range p.each {
-			delete(s.taken, r.ID())
-		}
+	for r := range w.all {
+		delete(s.taken, r.ID())
 	}
 }
 

@@ -24,7 +24,7 @@ func (w *Writer) Write(o engine.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.changed.Broadcast()
-	g, p := &s.states[w.state], piece{accepted: o.Accepted, refused: o.Refused, from: w}
+	g, p := &s.states[w.state], piece{Outcome: o, from: w}
 	if o.Again {
 		s.again = append(s.again, &order{Outcome: o, state: w.state, pieces: []piece{p}})
 		return

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
+
+// taken takes the rows of a tail's page.
+func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
+	t := e.tailOf(r.Kind)
+	dropped := 0
+	rows, whole := t.page(r, now)
+	for i := range rows {
+		switch row := &rows[i]; {
+		case e.waits.jammed:
+		case e.admit(row, r.number, now):
+			fresh++
+		default:
+			dropped++
+		}
+	}
+	if e.stir(fresh, now); whole && !t.more {
+		e.pace(t, r, fresh, dropped, now)
+	}
+	return fresh
+}
+
+// admit takes a row of a tail's page, unless it is known or its key is closed.
+func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
+	if !e.shards.active.Has(row.Shard) {
+		return false
+	}
+	name := nameOf(row.Hash, row.Delayed)
+	known := e.isKnown(row.Identity(), read)
+	k := e.keys[name]
+	if !keyless(row) {
+		e.hasKey(name)
+	}
+	switch {
+	case e.blocked.has(row.Hash):
+		return false
+	case known && e.elsewhere(row.Identity(), name) && (k == nil || k.state == open) && !e.waits.has(name),
+		!known && k != nil && e.follows(k, row, read): // it was committed late: all are read in order
+		e.rest(e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard), causeOrder, now)
+	}
+	if e.drops(name, row.Position.Ordinal) || known || e.waits.jammed {
+		return false
+	}
+	k = e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard)
+	if e.isHot(k) && e.closed < e.room(false) {
+		// It leaves room to others: the rest of its rows is read in turn.
+		e.enter(k, draining)
+		k.rows, k.last, k.brought, k.low, k.missed = fewRows, row.Position.Ordinal, 0, nil, true
+		k.dropped = row.Position.Ordinal
+		if len(k.queue) == 0 && k.wire == 0 {
+			e.further(k, now)
+		}
+		return false
+	}
+	return e.take(row, k, read, now)
+}
+
+// hasKey notes that a key is one: a row without a key may have the same hash.
+func (e *Engine) hasKey(name uint64) {
+	if k := e.keys[name]; k != nil {
+		k.keyless = false
+	}
+	if w, waits := e.waits.by[name]; waits && w.alone {
+		w.alone = false
+		e.waits.by[name] = w
+		e.waits.alone--
+	}
+}
+
+// isHot reports whether a key has a quarter of all that may be in flight.
+func (e *Engine) isHot(k *key) bool {
+	return k.flying >= max(1, e.Limits.Rows/4) || k.bytes >= e.Limits.Bytes/4 && k.flying > 0
+}
+
+// begins makes the tails begin at the very beginning.
+func (e *Engine) begins() {
+	if e.waits.jammed { // they do so later, and the sweep goes as far as the tail has come
+		return
+	}
+	e.tail.again()
+	e.dueTail.again()
+	e.blocked.gained, e.blocked.on = e.reads.last, false // what is read again may have failed rows that are not known
+	e.reads.stale = e.reads.under[slot(Tail)] != nil
+}
+
+// rereadDue makes the tail of due rows begin anew, since no sweep finds what it has missed.
+func (e *Engine) rereadDue() {
+	e.dueTail.again()
+	if r := e.reads.under[slot(Due)]; r != nil && r.Kind == Due {
+		e.reads.stale = true
+	}
+}

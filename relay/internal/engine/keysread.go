@@ -1,0 +1,146 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
+
+// keysDue returns when the next read of keys may begin, if there is one.
+func (e *Engine) keysDue() (at time.Time, ok bool) {
+	if len(e.resting) == 0 || len(e.gone) >= e.Limits.Rows || e.freeRows(0) <= 0 {
+		return at, false
+	}
+	if bytes, _ := e.freeBytes(Keys, e.reads.wants); bytes == 0 {
+		return at, false
+	}
+	return later(e.resting[0].until, e.resume), true
+}
+
+const (
+	shortRest = 2 * time.Millisecond // before a key is read again of which no row could be taken
+
+	mostAsked = 500
+	mostVain  = 500 // tries a second, if so many were in vain since the last key went on
+)
+
+// readKeys returns the read of keys whose time has come.
+func (e *Engine) readKeys(now time.Time) *Read {
+	r := &Read{Kind: Keys}
+	room, most := e.freeRows(0), mostAsked
+	if e.vain > mostVain {
+		most = mostVain / 10
+		defer func() { e.resume = now.Add(time.Duration(len(r.asked)) * time.Second / mostVain) }()
+	}
+	due := e.resting[0].due
+	r.keys = outbox.KeysQuery{Due: due, Blocked: e.blocks}
+	r.bytes, r.keys.First = e.freeBytes(Keys, e.reads.wants)
+	r.keys.Bytes = r.bytes
+	var others []*key // of the other kind
+	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(r.asked) < most && room > 0 {
+		k := e.resting[0]
+		n := min(k.rows, room)
+		e.enter(k, reading)
+		if k.due != due {
+			others = append(others, k)
+			continue
+		}
+		if k.low != nil && k.missed {
+			k.low = new(min(*k.low, k.dropped))
+		}
+		room -= n
+		r.keys.Rows += n + k.flying
+		r.rows += n
+		r.keys.Asks = append(r.keys.Asks, outbox.Ask{Hash: k.hash, Limit: n + k.flying, From: k.low})
+		r.asked = append(r.asked, k)
+		k.reads, k.missed = e.reads.last+1, false
+	}
+	for _, k := range others {
+		e.again(k, now)
+	}
+	return r
+}
+
+// took queues the rows of keys that were read.
+func (e *Engine) took(r *Read, now time.Time) (fresh int) {
+	for i, k := range r.asked {
+		if e.keys[k.name] != k || k.state != reading || k.reads != r.number {
+			continue // its shard was lost
+		}
+		if r.err != nil || r.Wants() > 0 {
+			e.again(k, now.Add(e.pause(k.tries)))
+			continue
+		}
+		page := r.KeysPage.Keys[i]
+		if page.Blocked {
+			e.block(k.hash, k.shard)
+			continue
+		}
+		fresh += e.drain(k, page, r, now)
+	}
+	return fresh
+}
+
+// drain queues the first rows of a key. If nothing of it is left in the table, and the tail has dropped nothing
+// meanwhile, then everything that the read saw is in flight, and what it did not see comes after the tail's next page
+// began: the key is open.
+func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fresh int) {
+	if len(page.Rows) == 0 && !page.All {
+		// The other keys have taken all of the read's room, which says nothing about this one. It is asked for again as
+		// it was, before those that have become due since, with few rows, and goes on trying its hold.
+		e.again(k, k.until)
+		return 0
+	}
+	all := page.All && !k.missed
+	next := now.Add(shortRest)
+	for i := range page.Rows {
+		row := &page.Rows[i]
+		if e.elsewhere(row.Identity(), k.name) { // its former key's answer is awaited
+			all, next = false, now.Add(e.pause(1))
+			break
+		}
+		if e.freeRows(0) <= 0 {
+			all = false
+			break
+		}
+		k.last = row.Position.Ordinal
+		if nameOf(row.Hash, row.Delayed) == k.name && e.take(row, k, r.number, now) {
+			fresh++
+		}
+	}
+	k.brought += len(page.Rows)
+	k.tried = fresh > 0
+	if h := k.hold; h != nil && (len(k.queue) == 0 || !h.concerns(k.queue[0])) {
+		h.gone++ // what was to try it is gone, or has another topic
+		e.unprobe(k)
+	}
+	switch {
+	case all:
+		e.reopen(k)
+	case len(k.queue) == 0 && k.wire == 0:
+		e.further(k, next)
+	default:
+		e.enter(k, draining)
+	}
+	return fresh
+}
+
+// further makes the next rows of a key be read, from its beginning again: a row that was committed late goes first. Of
+// a key with very many rows the reads go on where the last one has ended, since each would go over the dead versions
+// of all rows that were brought.
+func (e *Engine) further(k *key, at time.Time) {
+	if k.rows, k.low = min(8*k.rows, e.Limits.Batch), nil; k.brought > e.Limits.Hot && e.ordered {
+		k.low = new(k.last)
+	}
+	e.again(k, at)
+}
+
+// again makes a key rest that keeps its place.
+func (e *Engine) again(k *key, at time.Time) { e.until(k, causeOrder, at) }
+
+func (e *Engine) until(k *key, c Cause, at time.Time) {
+	e.enter(k, resting)
+	k.until, k.cause = at, c
+	e.held[c]++
+	e.resting.Set(k)
+}

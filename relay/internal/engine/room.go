@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"math"
+)
+
+// freeRows returns how many rows there is room for, of which a part is kept free.
+func (e *Engine) freeRows(kept int) int {
+	asked := 0
+	for _, r := range e.reads.under {
+		if r != nil {
+			asked += r.rows
+		}
+	}
+	return min(e.Limits.Rows-len(e.flying)-kept, e.ahead(e.limiter.Ahead())-e.queued) - asked
+}
+
+// ahead returns how many rows may be read before they can be sent, if the rate allows n. Rows that fail because of
+// their age do not wait for the rate, and those of the next reads may be as old.
+func (e *Engine) ahead(n int) int {
+	if e.aged > 0 {
+		return max(n, e.Limits.Batch)
+	}
+	return n
+}
+
+// agedReads is for how many reads rows are expected to be too old after one was.
+const agedReads = 16
+
+// freeBytes returns how much may be read at once, and how large the first row may be; 0 if nothing may be read. There
+// is room for two reads at a time: one of keys takes a quarter at most, and one of a tail leaves as much. A row that
+// does not fit is read when there is room for it, or when almost nothing is in flight except rows that cannot be
+// written, which may stay for ever. No tail fills the room for which such a row of a key waits.
+func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
+	bytes = e.Limits.Bytes - e.bytes
+	others := false
+	for _, r := range e.reads.under {
+		if r != nil {
+			bytes -= r.bytes
+			others = others || r.rows > 0
+		}
+	}
+	most := e.reads.most[slot(kind)]
+	if bytes+e.locked.bytes+e.rejected.bytes >= e.mostBytes(Tail) && !others {
+		return min(max(bytes, 1), most), math.MaxInt64
+	}
+	if kind != Keys {
+		bytes -= e.mostBytes(Keys)
+		if len(e.resting) > 0 {
+			bytes = min(bytes, bytes+e.mostBytes(Keys)-e.reads.wants)
+		}
+	}
+	if bytes <= 0 || bytes < wants {
+		return 0, 0
+	}
+	bytes = min(bytes, max(most, wants))
+	return bytes, bytes
+}
+
+// mostBytes returns how much a read of a kind may bring.
+func (e *Engine) mostBytes(kind Kind) int64 {
+	quarter := max(1, e.Limits.Bytes/4)
+	if kind == Keys {
+		return quarter
+	}
+	return max(1, e.Limits.Bytes-quarter)
+}
+
+func (e *Engine) tailRows() int { return e.freeRows((e.Limits.Rows - e.stuck()) / 4) }
+
+// least returns how many rows of room make a page worthwhile.
+func (e *Engine) least() int {
+	return max(1, min(e.Limits.Batch, e.ahead(e.limiter.Furthest())/2, (e.Limits.Rows-e.stuck())*3/8))
+}
