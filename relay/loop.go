@@ -70,8 +70,8 @@ func newLoop(es *engines, to *Destination, table tableView, limits engine.Limits
 		limits.IdlePoll = min(limits.IdlePoll, limits.Poll)
 	}
 	l := &loop{
-		engines: es, to: to, table: table, ownership: es.owners[to], state: state, hints: make(chan string, 1), answers: make(chan answered),
-		settled: make(chan engine.Outcome, 2), reads: newReads(),
+		engines: es, to: to, table: table, ownership: es.owners[to], state: state, hints: make(chan string, 1),
+		answers: make(chan answered), settled: make(chan engine.Outcome, 2), reads: newReads(),
 	}
 	l.writer = es.settlement.NewWriter(state, to.measured, l.settled)
 	l.engine = engine.New(engine.Setup{
@@ -177,7 +177,8 @@ func (l *loop) waitsForLocked(ctx context.Context) bool {
 	if cause := context.Cause(ctx); l.outdated == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
 		return true
 	}
-	l.config.Logger.Warn("the ownership has ended, or the table has changed; rows that another session keeps locked are published again",
+	l.config.Logger.Warn("the ownership has ended, or the table has changed; "+
+		"rows that another session keeps locked are published again",
 		"rows", n)
 	return false
 }
@@ -205,8 +206,8 @@ func (l *loop) isSlow(now time.Time) bool {
 	return l.engine.Down() != nil
 }
 
-// mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted, and that rows
-// can be marked.
+// mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted, and that
+// rows can be marked.
 func (l *loop) mayPublish(now time.Time) bool {
 	return now.Before(l.ownership.Trusted()) && !l.database.unwritable(l.state)
 }

@@ -104,7 +104,7 @@ func (a *answers) accept(r *Row, err error) {
 	a.sentAccepted.Add(sentHash(r))
 	r.answered = a.now
 	a.settle = append(a.settle, r)
-	if a.ordered && !k.keyless && !r.Timed && a.order.accept(k.hash, r.Position.Ordinal) {
+	if a.ordered && !k.keyless && !r.Timed && a.order.accept(k.hash(), r.Position.Ordinal) {
 		a.Measure.OrderViolation()
 	}
 }
@@ -178,7 +178,7 @@ func (a *answers) refuses(k *key, r *Row, err error) {
 
 // goesOn reports whether rows of a key may stay queued.
 func (e *Engine) goesOn(k *key) bool {
-	return e.shards.active.Has(k.shard) && (k.state == open || k.state == draining) && !e.blocked.has(k.hash)
+	return e.shards.active.Has(k.shard) && (k.state == open || k.state == draining) && !e.blocked.has(k.hash())
 }
 
 // fails reports whether a refused row has failed for good.

@@ -144,7 +144,8 @@ func (c *clock) since(t, now time.Time) time.Duration {
 
 // expired reports whether a row is too old to be published. An invalid row fails for being invalid instead.
 func (e *Engine) expired(r *Row, now time.Time) bool {
-	return e.To.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && r.Invalid == nil && e.clock.since(r.Due, now) > e.To.MaxAge
+	return e.To.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && r.Invalid == nil &&
+		e.clock.since(r.Due, now) > e.To.MaxAge
 }
 
 // expire makes the first rows of a key fail that are too old, instead of being published. This needs no broker, so it

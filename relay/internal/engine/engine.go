@@ -41,7 +41,7 @@ type Engine struct {
 	reads  reads
 	clock  clock
 
-	ready      [2][]*key // have rows to publish: keys that are likely to go, and those that were not accepted the last time
+	ready      [2][]*key // have rows to publish: keys that are likely to go; keys that were not accepted the last time
 	publishing int       // calls under way
 	outage     outage
 	limiter    *rate.Limiter // nil if there is no rate
@@ -77,14 +77,17 @@ func New(s Setup) *Engine {
 		s.Jitter = rand.N[time.Duration]
 	}
 	e := &Engine{
-		Setup: s, ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.To.BlockFailed && s.Table.KeepsFailures(), tails: 1,
+		Setup: s, tails: 1,
+		ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.To.BlockFailed && s.Table.KeepsFailures(),
 		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}}, blocked: blocked{by: map[uint64]blocking{}},
 		held: map[Cause]int{}, flying: map[string]*Row{}, gone: map[string]uint64{}, shards: newShards(s.Shards),
 		limiter: rate.New(s.To.Rate, s.Shards), failures: report.Failures{Logger: s.Logger},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
 	e.holds.init(report.NewTopics(s.Logger))
-	e.tail = tail{ordered: e.ordered && !s.Table.Delays(), exact: s.Table.Exact(), ranked: s.Table.Ranked(), late: lateNumber}
+	e.tail = tail{
+		ordered: e.ordered && !s.Table.Delays(), exact: s.Table.Exact(), ranked: s.Table.Ranked(), late: lateNumber,
+	}
 	if s.Table.Timed() {
 		e.tail.late = lateTime
 	}
@@ -200,7 +203,8 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 	if len(e.waits.short) > 0 && e.closed < e.room(true) {
 		earlier(e.shortDue)
 	}
-	if publish && !e.outage.probing && (e.outage.until.After(now) || e.limiter != nil) && len(e.ready[0])+len(e.ready[1]) > 0 {
+	waits := e.outage.until.After(now) || e.limiter != nil
+	if publish && !e.outage.probing && waits && len(e.ready[0])+len(e.ready[1]) > 0 {
 		earlier(later(e.outage.until, e.limiter.Next(now)))
 	}
 	return at

@@ -26,7 +26,9 @@ const (
 )
 
 // Causes are all causes.
-var Causes = []Cause{CauseRetry, CauseTopology, CauseUnavailable, CauseFailed, causeOrder, CauseBehindFailed, CauseMark, CausePaused}
+var Causes = []Cause{
+	CauseRetry, CauseTopology, CauseUnavailable, CauseFailed, causeOrder, CauseBehindFailed, CauseMark, CausePaused,
+}
 
 // A hold is a circuit breaker for something at the broker that is in trouble. Keys whose first row meets it wait. One
 // of them tries it now and then, with growing pauses.
@@ -108,7 +110,8 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	c := classCause(publisher.ClassOf(err))
 	h := e.holds.by[f]
 	part := f.Kind == publisher.FatePartition || f.Kind == publisher.FateBroker
-	if h == nil && len(e.holds.by) >= e.Limits.Holds || k.keyless && part { // such a row may go to another partition the next time
+	// A row without a key may go to another partition the next time.
+	if h == nil && len(e.holds.by) >= e.Limits.Holds || k.keyless && part {
 		k.tries++
 		e.rest(k, c, now.Add(e.pause(k.tries)))
 		return
@@ -120,7 +123,8 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 		e.holds.begun = append(e.holds.begun, h)
 	}
 	if to := addressOf(k.queue[0]); publisher.ScopeOf(err) == publisher.ScopeTopic && e.holds.topics[to] != h {
-		to.Topic, to.Exchange = strings.Clone(to.Topic), strings.Clone(to.Exchange) // they lie among the bytes of other rows
+		// The texts lie among the bytes of all rows of a read, which they would keep in memory.
+		to.Topic, to.Exchange = strings.Clone(to.Topic), strings.Clone(to.Exchange)
 		e.holds.topics[to] = h
 		h.topics = append(h.topics, to)
 	}
@@ -259,6 +263,7 @@ func (hs *holds) oldest() iter.Seq[*hold] {
 
 func (hs *holds) init(log report.Topics) {
 	*hs = holds{
-		by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: retry.Repeats{}, passed: map[string]int{}, log: log,
+		by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: retry.Repeats{},
+		passed: map[string]int{}, log: log,
 	}
 }

@@ -9,9 +9,8 @@ import (
 
 // A key has rows in flight, or is closed and read by itself. A row without a key is a key of its own, by its id.
 type key struct {
-	name    uint64 // hash, made different for due
-	hash    uint64
-	due     bool // its rows are read by their available_at
+	name    uint64 // see nameOf
+	due     bool   // its rows are read by their available_at
 	keyless bool
 	shard   int
 	state   state
@@ -62,11 +61,14 @@ func (e *Engine) keyOf(hash uint64, due, keyless bool, shard int) *key {
 	name := nameOf(hash, due)
 	k := e.keys[name]
 	if k == nil {
-		k = &key{name: name, hash: hash, due: due, keyless: keyless, shard: shard, place: -1}
+		k = &key{name: name, due: due, keyless: keyless, shard: shard, place: -1}
 		e.keys[name] = k
 	}
 	return k
 }
+
+// hash returns the hash by which the table finds the key's rows.
+func (k *key) hash() uint64 { return nameOf(k.name, k.due) }
 
 // When and Place make a key rest; see [retry.Alarms].
 func (k *key) When() time.Time { return k.until }

@@ -51,7 +51,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 		room -= n
 		r.keys.Rows += n + k.flying
 		r.rows += n
-		r.keys.Asks = append(r.keys.Asks, outbox.Ask{Hash: k.hash, Limit: n + k.flying, From: k.low})
+		r.keys.Asks = append(r.keys.Asks, outbox.Ask{Hash: k.hash(), Limit: n + k.flying, From: k.low})
 		r.asked = append(r.asked, k)
 		k.reads, k.missed = e.reads.last+1, false
 	}
@@ -73,7 +73,7 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 		}
 		page := r.KeysPage.Keys[i]
 		if page.Blocked {
-			e.block(k.hash, k.shard)
+			e.block(k.hash(), k.shard)
 			continue
 		}
 		fresh += e.drain(k, page, r, now)

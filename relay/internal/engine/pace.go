@@ -37,6 +37,7 @@ const (
 	// RestShare is the rest after work that is of no use to the flow of rows, as a multiple of the time it took.
 	RestShare  = 20
 	flowRows   = 16
+	rowShare   = 50 * time.Microsecond // part of a read's time that is of each row, not of the look
 	busyRest   = 25 * time.Millisecond // shortest rest while more rows flow
 	droppedRow = 20 * time.Microsecond // rest for each row that was read again in vain
 )
@@ -65,7 +66,8 @@ func (e *Engine) stir(fresh int, now time.Time) {
 // pace sets when a tail is read next, after a page with some new rows and others.
 func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	b := &e.bell
-	look := max(now.Sub(r.began)-r.TailPage.Distance-time.Duration(fresh+dropped)*50*time.Microsecond, 100*time.Microsecond)
+	look := now.Sub(r.began) - r.TailPage.Distance - time.Duration(fresh+dropped)*rowShare
+	look = max(look, 100*time.Microsecond)
 	rung := !b.armed.IsZero() && now.Sub(b.armed) > awakeFor
 	idle := now.Sub(b.active)
 	longest := e.Limits.Poll

@@ -20,7 +20,6 @@ type Row struct {
 	key      *key
 	read     uint64    // number of the read that has brought it
 	topic    string    // its own, before a template was applied
-	stamp    uint32    // see stampOf
 	after    time.Time // end of the backoff of its last refusal
 	answered time.Time // when it was accepted
 }
@@ -32,7 +31,7 @@ const rowOverhead = 400
 // keep an order of their own, and rows in table order do not wait for them.
 const dueKeys = 0x9e3779b97f4a7c15
 
-// nameOf returns the name of a key.
+// nameOf returns the name by which the engine knows a key with a hash, and the hash of a key with a name.
 func nameOf(hash uint64, due bool) uint64 {
 	if due {
 		return hash ^ dueKeys
@@ -70,8 +69,7 @@ func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
 	if !e.shards.active.Has(r.Shard) || e.isKnown(r.Identity(), read) {
 		return false
 	}
-	topic := r.Message.Topic
-	row := &Row{Row: r, key: k, read: read, Try: r.Attempt, topic: topic, stamp: stampOf(r.Identity(), topic)}
+	row := &Row{Row: r, key: k, read: read, Try: r.Attempt, topic: r.Message.Topic}
 	if !e.Table.KeepsAttempts() && len(k.queue) == 0 {
 		row.Try += k.refused
 	}

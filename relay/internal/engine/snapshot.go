@@ -23,8 +23,8 @@ type Snapshot struct {
 // Snapshot returns the present state.
 func (e *Engine) Snapshot() Snapshot {
 	s := Snapshot{
-		InFlight: len(e.flying), Blocked: len(e.resting) + len(e.waits.by) + len(e.blocked.by), Held: e.heldRows(), Holds: e.holds.shown(),
-		Note: e.holds.note(), Stuck: e.stuck(), Why: e.why(),
+		InFlight: len(e.flying), Blocked: len(e.resting) + len(e.waits.by) + len(e.blocked.by),
+		Held: e.heldRows(), Holds: e.holds.shown(), Note: e.holds.note(), Stuck: e.stuck(), Why: e.why(),
 	}
 	s.Full = (len(e.flying) >= e.Limits.Rows || e.bytes >= e.Limits.Bytes) && s.Stuck >= len(e.flying)
 	if e.outage.failures > 0 {

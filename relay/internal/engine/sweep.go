@@ -32,8 +32,8 @@ const (
 // sweepDue returns when the next page is to be read, or the next sweep begins, if there is room for what it finds.
 func (e *Engine) sweepDue() (at time.Time, ok bool) {
 	s := &e.sweep
-	// A tail that begins at the very beginning misses nothing. One that begins at a low watermark does, even if it has not
-	// met a row since its last new beginning.
+	// A tail that begins at the very beginning misses nothing. One that begins at a low watermark does, even if it has
+	// not met a row since its last new beginning.
 	whole := e.tail.cursor.IsZero() && e.tail.low == nil && !e.waits.jammed
 	switch {
 	case whole || e.closed >= e.room(true) || len(e.gone) >= e.Limits.Rows:
@@ -53,7 +53,9 @@ func (e *Engine) readSweep() *Read {
 		s.on, s.asked, s.strays, s.at, s.took = true, false, false, outbox.Position{}, 0
 		s.met++
 	}
-	return &Read{Kind: Sweep, sweep: outbox.SweepQuery{After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Rows: sweepRows}}
+	return &Read{Kind: Sweep, sweep: outbox.SweepQuery{
+		After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Rows: sweepRows,
+	}}
 }
 
 // swept looks at the rows of a page.

@@ -47,8 +47,8 @@ const (
 	mostMarks = 1000
 	markEvery = time.Second
 
-	// lateNumber is how long before its transaction's first write a number may be drawn, and lateTime how long before it
-	// the transaction may have begun, where times are order values. What comes later is found by a sweep.
+	// lateNumber is how long before its transaction's first write a number may be drawn, and lateTime how long before
+	// it the transaction may have begun, where times are order values. What comes later is found by a sweep.
 	lateNumber = time.Second
 	lateTime   = 5 * time.Second
 )
@@ -91,8 +91,8 @@ func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
 	rows = page.Rows
 	switch {
 	case r.first && r.tail.Low != nil && t.seen.FirstEnded(&page.Visible) < r.floor:
-		// Such a transaction may have inserted an older row of a key before the low watermark. The next page begins before
-		// it.
+		// Such a transaction may have inserted an older row of a key before the low watermark. The next page begins
+		// before it.
 		t.missed = t.seen.FirstEnded(&page.Visible)
 		t.poll = time.Time{}
 		return nil, false

@@ -100,7 +100,8 @@ func (e *Engine) letGo(shard int, late bool) {
 	}
 	if n > 0 {
 		e.Logger.Warn(
-			"shards are released although the outcome of some of their rows could not be written; their next owner publishes these rows again",
+			"shards are released although the outcome of some of their rows could not be written; "+
+				"their next owner publishes these rows again",
 			"rows", n)
 	}
 }

@@ -39,7 +39,8 @@ func (e *Engine) wait(k *key, h *hold) {
 	var stamp uint32
 	var topic string
 	if len(k.queue) > 0 {
-		stamp, topic = k.queue[0].stamp, k.queue[0].topic
+		topic = k.queue[0].topic
+		stamp = stampOf(k.queue[0].Identity(), topic)
 	}
 	e.shut(k, waiting)
 	switch {
@@ -64,7 +65,9 @@ func (e *Engine) wait(k *key, h *hold) {
 	} else {
 		h.join(e, k.name)
 	}
-	e.waits.by[k.name] = waiter{hold: h, stamp: stamp, shard: int16(k.shard), met: e.sweep.met, alone: k.keyless, due: k.due}
+	e.waits.by[k.name] = waiter{
+		hold: h, stamp: stamp, shard: int16(k.shard), met: e.sweep.met, alone: k.keyless, due: k.due,
+	}
 	if k.keyless {
 		e.waits.alone++
 	}

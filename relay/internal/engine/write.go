@@ -29,7 +29,7 @@ type Outcome struct {
 	Marked  int               // number of rows that were marked in the same statements
 	Took    time.Duration     // time to write everything, including the commits
 	Slow    int               // number of rows of a statement that took too long
-	Err     error             // set if ctx ended before everything was written, or if nothing can be written to the table as it is now
+	Err     error             // not nil if ctx ended before, or if nothing can be written to the table as it is now
 }
 
 // An Effect is what a write did to a row. An accepted row without an effect is marked. A refused row without an effect
@@ -108,8 +108,8 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	}
 	locked := o.apart(Unfree)
 	if e.locked.keep(locked, errLocked, now.Add(lockedPause)) {
-		e.Logger.Warn("rows cannot be written because another session keeps them locked, or rows that a trigger or a foreign "+
-			"key has to do with; they are tried again until they are free", "rows", e.locked.rows())
+		e.Logger.Warn("rows cannot be written because another session keeps them locked, or rows that a trigger or a "+
+			"foreign key has to do with; they are tried again until they are free", "rows", e.locked.rows())
 	}
 	if locked.Number() > 0 {
 		e.careful = now.Add(carefulFor)
@@ -119,7 +119,8 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	if e.rejected.keep(rejected, o.Why, now.Add(rejectedPause)) && len(rejected.Accepted) > 0 {
 		e.Logger.Error("rows are published and cannot be marked, since the table does not take the change; "+
 			"they are kept in memory and tried again, and a restart publishes them again",
-			"rows", e.rejected.rows(), "id", rejected.Accepted[0].Message.ID, "topic", rejected.Accepted[0].Message.Topic, "error", o.Why)
+			"rows", e.rejected.rows(), "id", rejected.Accepted[0].Message.ID,
+			"topic", rejected.Accepted[0].Message.Topic, "error", o.Why)
 	}
 	switch u := &e.rejected; {
 	case rejected.Number() > 0:
@@ -235,8 +236,8 @@ func (e *Engine) refusedWritten(o *Outcome, now time.Time) {
 	}
 	if bad > 0 && now.Sub(e.unwritable) > time.Minute {
 		e.unwritable = now
-		e.Logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again",
-			"rows", bad, "error", o.Why)
+		e.Logger.Error("refused rows cannot be written, since the table does not take the change; "+
+			"their keys wait, and they are tried again", "rows", bad, "error", o.Why)
 	}
 }
 
@@ -255,7 +256,7 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 		e.reopen(k)
 	case x.Failed && written && e.blocks && !k.keyless:
 		e.reopen(k)
-		e.block(k.hash, k.shard)
+		e.block(k.hash(), k.shard)
 	case x.Failed && written && k.keyless: // nothing is left of it
 		e.reopen(k)
 	case x.Failed && written, !written && effect != Unwritable:

@@ -1,4 +1,5 @@
-// Package measure counts what happens to the rows of each destination: the relay's instruments, and the history of the last hour.
+// Package measure counts what happens to the rows of each destination: the relay's instruments, and the history of the
+// last hour.
 package measure
 
 import (
@@ -88,18 +89,21 @@ func New(meter metric.Meter) (*Metrics, error) {
 	m.relayedRows = counter("rows_relayed", "Rows that a broker has acknowledged and that are settled in the table.")
 	m.errorRows = counter("publish_errors", "Answers of brokers other than an acknowledgement, by class.")
 	m.failedRows = counter("rows_failed", "Rows that failed for good, by reason.")
-	m.violations = counter("order_violations", "Rows that were committed after a younger row of their key had been relayed.")
+	m.violations = counter("order_violations",
+		"Rows that were committed after a younger row of their key had been relayed.")
 	m.republished = counter("republished",
 		"Rows that were published again because the last publish may have delivered them, or some copies of them.")
 	m.duplicates = counter("unexpected_duplicates",
 		"Rows that a broker dropped as duplicates although they were never sent, and that count as relayed.")
 	m.takeovers = counter("takeovers", "Shards that this replica became the owner of.")
 	m.wakeups = counter("wakeups", "Reads that found new rows (poll, retry) and hints received (listen, doorbell).")
-	m.latency = histogram("relay_latency", "s", "Time from when a row was due, mostly its insert, to its settled acknowledgement.",
+	m.latency = histogram("relay_latency", "s",
+		"Time from when a row was due, mostly its insert, to its settled acknowledgement.",
 		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800, 3600)
 	m.stages = histogram("stage_duration", "s", "Time that one batch took in a stage: fetch, publish, settle.",
 		0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-	m.batchRows = histogram("batch_rows", "", "Rows in a published batch.", 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+	m.batchRows = histogram("batch_rows", "", "Rows in a published batch.",
+		1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 	if failure != nil {
 		return nil, failure
 	}

@@ -55,8 +55,8 @@ func (l *Limiter) Fill(now time.Time) {
 	}
 }
 
-// fill counts the tokens. Callers do not all read the clock at the same moment, so now may be a little earlier than in the last
-// call: taking tokens back for that would leave a bucket that holds a single token short of it for ever.
+// fill counts the tokens. Callers do not all read the clock at the same moment, so now may be a little earlier than in
+// the last call: taking tokens back for that would leave a bucket that holds a single token short of it for ever.
 func (l *Limiter) fill(now time.Time) {
 	if now.Before(l.filled) {
 		return

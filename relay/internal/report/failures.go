@@ -1,5 +1,5 @@
-// Package report writes about a destination's trouble to the log: once when it begins and once when it ends, and in few lines
-// however many rows or topics are concerned.
+// Package report writes about a destination's trouble to the log: once when it begins and once when it ends, and in few
+// lines however many rows or topics are concerned.
 package report
 
 import (
@@ -45,14 +45,16 @@ func (f *Failures) Refused(m *publisher.Message, attempt int64, err error, known
 	case known:
 		f.Logger.Debug("row refused, and tried again", args(m, attempt, err)...)
 	case f.room(now):
-		f.Logger.Warn("row refused, and the table has no last_error or failed_at to say so: it is tried again", args(m, attempt, err)...)
+		f.Logger.Warn("row refused, and the table has no last_error or failed_at to say so: it is tried again",
+			args(m, attempt, err)...)
 	}
 }
 
 // args returns what the log says of a row.
 func args(m *publisher.Message, attempt int64, err error) []any {
 	return []any{
-		"topic", cut(m.Topic, failedTopic), "id", cut(m.ID, failedTopic), "attempt", attempt, "error", cut(err.Error(), failedError),
+		"topic", cut(m.Topic, failedTopic), "id", cut(m.ID, failedTopic), "attempt", attempt,
+		"error", cut(err.Error(), failedError),
 	}
 }
 

@@ -6,10 +6,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// An Outage records what has been logged of a destination's outage, by its probe or by those who publish to it, so
-// that each cause is logged once, by the first part that notices it. Different texts do not mean different causes: with several
-// hosts, the text names sometimes one and sometimes another. But the same text means the same cause, even if a ping and
-// a publish classify it differently.
+// An Outage records what has been logged of a destination's outage, by its probe or by those who publish to it, so that
+// each cause is logged once, by the first part that notices it. Different texts do not mean different causes: with
+// several hosts, the text names sometimes one and sometimes another. But the same text means the same cause, even if a
+// ping and a publish classify it differently.
 type Outage struct {
 	mu     sync.Mutex
 	causes map[string]bool

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Topics logs which topics of a destination are held, and which go on, in few lines where very many change at the same time: a topic
-// for each entity is not unusual. The first topic is logged at once. What follows is gathered: one line reports it after a few
-// seconds, and then one line a minute. A change that is undone before it is logged is not reported.
+// Topics logs which topics of a destination are held, and which go on, in few lines where very many change at the same
+// time: a topic for each entity is not unusual. The first topic is logged at once. What follows is gathered: one line
+// reports it after a few seconds, and then one line a minute. A change that is undone before it is logged is not
+// reported.
 type Topics struct {
 	logger *slog.Logger
 	series map[Change]*gathered
@@ -67,7 +68,8 @@ func (t Topics) Add(c Change, topic string, err error, now time.Time) {
 	g.err = err
 }
 
-// undoes takes a topic out of the other changes that are to be logged, and reports whether the log is right without this one.
+// undoes takes a topic out of the other changes that are to be logged, and reports whether the log is right without
+// this one.
 func (t Topics) undoes(c Change, topic string) (right bool) {
 	for other, g := range t.series {
 		if i := slices.Index(g.topics, topic); i >= 0 && other != c && other.Part == c.Part {

@@ -3,8 +3,10 @@ package settle
 import "time"
 
 const (
-	longJoin   = 500 * time.Millisecond // duration from which marks for several destinations are followed by a period without any
-	apartShare = 20                     // length of that period, as a multiple of the duration
+	// Marks for several destinations at once that took longJoin are followed by a period without any, which is apartShare
+	// times as long.
+	longJoin   = 500 * time.Millisecond
+	apartShare = 20
 )
 
 // joins reports whether rows are marked for several destinations at once, if they lie there at the same time.

@@ -28,7 +28,7 @@ type Table interface {
 // settlers, since destinations that keep its state in columns of their own would wait for each other's locks. Orders
 // that take long or cannot be written step aside ([Settlement.aside]).
 type Settlement struct {
-	batch int                        // the second settler begins at twice as many rows, since small statements cost the database more per row
+	batch int                        // the second settler begins at twice as many rows: small statements cost more per row
 	join  Join                       // nil where no two destinations have the same row
 	wrote func(state int, err error) // called after each statement
 
@@ -37,7 +37,7 @@ type Settlement struct {
 	states   []gathered
 	taken    map[string]struct{} // ids of the rows that settlers have; nil where only one destination has each row
 	apart    time.Time           // end of a period without marks for several destinations at once
-	busy     int                 // number of settlers at work, without the one that retries and those that have stepped aside
+	busy     int                 // settlers at work, without the one that retries and those that have stepped aside
 	again    []*order            // orders that could not be written before; each is tried separately, one at a time
 	retrying bool
 	closed   bool

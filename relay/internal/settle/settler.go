@@ -116,8 +116,8 @@ func (o *order) ineffective(err error) error {
 	return nil
 }
 
-// undivided notes items that need no more dividing after an error: a single item that the database does not accept, or items that
-// are locked. It reports false if the halves are to be tried separately.
+// undivided notes items that need no more dividing after an error: a single item that the database does not accept, or
+// items that are locked. It reports false if the halves are to be tried separately.
 func undivided[T any](o *order, items []T, row func(T) *engine.Row, err error) bool {
 	if outbox.Locked(err) {
 		return lockedWithin(o, items, row)
@@ -139,7 +139,8 @@ func lockedWithin[T any](o *order, items []T, row func(T) *engine.Row) bool {
 		salt := rand.Uint64()
 		slices.SortFunc(items, func(a, b T) int { return cmp.Compare(keyOf(a)^salt, keyOf(b)^salt) })
 	}
-	if o.waits <= mostLockWaits && slices.ContainsFunc(items, func(item T) bool { return keyOf(item) != keyOf(items[0]) }) {
+	other := func(item T) bool { return keyOf(item) != keyOf(items[0]) }
+	if o.waits <= mostLockWaits && slices.ContainsFunc(items, other) {
 		return false
 	}
 	for _, item := range items {
@@ -187,8 +188,8 @@ func divide[T any](ctx context.Context, s *settler, o *order, items []T, row fun
 	return nil
 }
 
-// retry calls f, which writes n items of an order, until it succeeds, or some of the items keep the others from being written, or
-// it can never succeed with the table as it is, or ctx ends.
+// retry calls f, which writes n items of an order, until it succeeds, or some of the items keep the others from being
+// written, or it can never succeed with the table as it is, or ctx ends.
 func (s *settler) retry(ctx context.Context, o *order, n int, f func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		started := time.Now()
@@ -219,12 +220,12 @@ func (s *settler) retry(ctx context.Context, o *order, n int, f func(context.Con
 	}
 }
 
-// goodTime is how long a statement may take. What commits within a second keeps neither rows of other keys waiting, nor a stop, nor the
-// application, which waits for the rows that the statement has locked.
+// goodTime is how long a statement may take. What commits within a second keeps neither rows of other keys waiting, nor
+// a stop, nor the application, which waits for the rows that the statement has locked.
 const goodTime = time.Second
 
-// pace makes the size of statements follow the time that a row has taken in the last one, a trigger's time for instance. After it
-// had to be reduced, the size grows slowly.
+// pace makes the size of statements follow the time that a row has taken in the last one, a trigger's time for
+// instance. After it had to be reduced, the size grows slowly.
 func (s *settler) pace(n int, took time.Duration) {
 	good := min(goodTime, s.limit/2)
 	switch {

@@ -30,7 +30,8 @@ func Together(ctx context.Context, views []Table, rows []*outbox.Row) (all bool,
 // are not marked by that, because a mark already existed or something prevents it, are left to be marked for each
 // destination separately.
 func (s *settler) together(ctx context.Context, job []*order) {
-	if len(job) < 2 || s.join == nil || slices.ContainsFunc(job, func(w *order) bool { return w.Careful || w.state >= 64 }) {
+	apart := func(w *order) bool { return w.Careful || w.state >= 64 } // a set of states has 64 bits
+	if len(job) < 2 || s.join == nil || slices.ContainsFunc(job, apart) {
 		return
 	}
 	sets := map[string]uint64{} // sets of states, by the rows' identities
