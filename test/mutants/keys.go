@@ -174,8 +174,8 @@ var keys = []mutant{
 		name:   "keys without room stay",
 		breaks: "keys that wait for room go on",
 		file:   "relay/internal/engine/waits.go",
-		old:    "		if waits, is := w.by[key]; is && waits.hold == nil {\n",
-		new:    "		if waits, is := w.by[key]; is && waits.hold != nil {\n",
+		old:    "	if len(w.room.keys) > 0 && !now.Before(w.room.due) {\n",
+		new:    "	if false {\n",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},
 	{

@@ -30,7 +30,6 @@ type Engine struct {
 	aged          int           // number of reads that may well bring rows that are too old to be sent
 	vain          int           // keys that were tried in vain since one went on
 	resume        time.Time     // when keys are read again, if very many were
-	shortDue      time.Time     // when keys that wait for room are looked at
 
 	flying map[string]*Row // rows in flight, by identity
 	bytes  int64
@@ -79,8 +78,9 @@ func New(s Setup) *Engine {
 	e := &Engine{
 		Setup: s, tails: 1,
 		ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.To.BlockFailed && s.Table.KeepsFailures(),
-		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}}, blocked: blocked{by: map[uint64]blocking{}},
-		held: map[Cause]int{}, flying: map[string]*Row{}, gone: map[string]uint64{}, shards: newShards(s.Shards),
+		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
+		blocked: blocked{by: map[uint64]blocking{}},
+		held:    map[Cause]int{}, flying: map[string]*Row{}, gone: map[string]uint64{}, shards: newShards(s.Shards),
 		limiter: rate.New(s.To.Rate, s.Shards), failures: report.Failures{Logger: s.Logger},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
@@ -200,8 +200,8 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 			earlier(due)
 		}
 	}
-	if len(e.waits.short) > 0 && e.closed < e.room(true) {
-		earlier(e.shortDue)
+	if len(e.waits.room.keys) > 0 && e.closed < e.room(true) {
+		earlier(e.waits.room.due)
 	}
 	waits := e.outage.until.After(now) || e.limiter != nil
 	if publish && !e.outage.probing && waits && len(e.ready[0])+len(e.ready[1]) > 0 {

@@ -66,13 +66,6 @@ type holds struct {
 	log     report.Topics
 }
 
-func causeOf(h *hold) Cause {
-	if h == nil {
-		return causeOrder
-	}
-	return h.cause
-}
-
 // classCause returns the cause for which rows with such an answer are held.
 func classCause(class publisher.Class) Cause {
 	if class == publisher.Topology {

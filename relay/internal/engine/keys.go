@@ -131,8 +131,8 @@ func (e *Engine) rest(k *key, c Cause, due time.Time) {
 // were tried in vain may take three quarters of the room, and give their places up to others that wait for room.
 func (e *Engine) restIn(k *key, c Cause, due time.Time) {
 	vain := k.tries > 0 || k.refused > 0
-	if e.closed > e.room(vain) || vain && e.waits.lack > 0 {
-		e.wait(k, nil)
+	if e.closed > e.room(vain) || vain && e.waits.room.live > 0 {
+		e.wait(k, e.waits.room)
 		return
 	}
 	e.until(k, c, due)

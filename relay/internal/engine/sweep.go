@@ -92,7 +92,7 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 // meets looks at the first row of a key that waits for a hold. If it is not the row that was stopped, or has another
 // topic by now, somebody has changed the rows of the key, which is tried.
 func (e *Engine) meets(row *outbox.SweptRow, w *waiter, now time.Time) {
-	if w.hold != nil && w.stamp != 0 && w.stamp != stampOf(row.Identity, row.Topic) {
+	if w.hold != e.waits.room && w.stamp != 0 && w.stamp != stampOf(row.Identity, row.Topic) {
 		e.resumes(row.Hash, now)
 	}
 }

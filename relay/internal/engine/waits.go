@@ -11,10 +11,9 @@ import (
 // hash is kept, which is enough to read it later, and no text.
 type waits struct {
 	by    map[uint64]waiter
-	alone int      // number of those that are rows without a key: each hold may have a few, which take no room from others
-	lack  int      // number of those that wait for room
-	short []uint64 // those that wait for room, in the order in which they came, with some that do not wait any more
-	freed []*hold  // holds that have ended: their keys may go on as soon as there is room
+	alone int     // number of those that are rows without a key: each hold may have a few, which take no room from others
+	room  *hold   // those that wait for room; it is due when they are looked at next
+	freed []*hold // holds that have ended: their keys may go on as soon as there is room
 
 	// jammed says that there is no room to remember that a key waits. Nothing is taken from the tail then, which begins
 	// anew later.
@@ -23,7 +22,7 @@ type waits struct {
 
 // A waiter is a key that waits. They are found by the keys' names.
 type waiter struct {
-	hold  *hold  // nil for room
+	hold  *hold
 	stamp uint32 // of the row that stopped it; 0 if that is not known
 	shard int16
 	met   uint8 // the last sweep that has met it; see sweep.met
@@ -33,7 +32,7 @@ type waiter struct {
 
 func (w *waits) has(key uint64) bool { _, has := w.by[key]; return has }
 
-// wait makes a key wait for a hold, or for room if h is nil, and forgets all of it but its hash. Very many rows may
+// wait makes a key wait for a hold, or for room, and forgets all of it but its hash. Very many rows may
 // have no key: a hold remembers a few of these, and a sweep finds the others when it has ended.
 func (e *Engine) wait(k *key, h *hold) {
 	var stamp uint32
@@ -44,7 +43,7 @@ func (e *Engine) wait(k *key, h *hold) {
 	}
 	e.shut(k, waiting)
 	switch {
-	case k.keyless && h == nil:
+	case k.keyless && h == e.waits.room:
 		e.sweep.strays, e.sweep.due = true, e.sweep.due || k.due
 		e.reopen(k)
 		return
@@ -59,19 +58,14 @@ func (e *Engine) wait(k *key, h *hold) {
 			return
 		}
 	}
-	if h == nil {
-		e.waits.short = append(e.waits.short, k.name)
-		e.waits.lack++
-	} else {
-		h.join(e, k.name)
-	}
+	h.join(e, k.name)
 	e.waits.by[k.name] = waiter{
 		hold: h, stamp: stamp, shard: int16(k.shard), met: e.sweep.met, alone: k.keyless, due: k.due,
 	}
 	if k.keyless {
 		e.waits.alone++
 	}
-	e.held[causeOf(h)]++
+	e.held[h.cause]++
 	e.idle(k)
 }
 
@@ -92,15 +86,12 @@ func (e *Engine) jam() {
 // forgo forgets that a key waits.
 func (e *Engine) forgo(key uint64) {
 	w := e.waits.by[key]
-	e.held[causeOf(w.hold)]--
+	e.held[w.hold.cause]--
 	if w.alone {
 		e.waits.alone--
 	}
-	if delete(e.waits.by, key); w.hold != nil {
-		w.hold.live--
-	} else {
-		e.waits.lack--
-	}
+	delete(e.waits.by, key)
+	w.hold.live--
 }
 
 // resumes makes a key that waits be read now, if there is room, and reports whether there was.
@@ -121,30 +112,27 @@ func (e *Engine) resumes(key uint64, now time.Time) (k *key, ok bool) {
 // of the room.
 func (e *Engine) promote(now time.Time) {
 	w := &e.waits
-	for n := 0; len(w.freed) > 0 && n < mostAsked; n++ {
-		h := w.freed[0]
-		if len(h.keys) == 0 {
-			w.freed = w.freed[1:]
-			continue
+	for n := mostAsked; len(w.freed) > 0 && n > 0; w.freed = w.freed[1:] {
+		if n = e.resumeSome(w.freed[0], n, e.Limits.Keys, now); len(w.freed[0].keys) > 0 {
+			break
 		}
-		if key := h.keys[0]; w.by[key].hold == h {
-			if _, ok := e.resumes(key, now); !ok {
-				return
-			}
+	}
+	if len(w.room.keys) > 0 && !now.Before(w.room.due) {
+		w.room.due = now.Add(time.Second)
+		e.resumeSome(w.room, mostVain, e.room(true), now)
+	}
+}
+
+// resumeSome lets up to n keys of a hold go on, in the order in which they came, until so many keys are closed. It
+// returns how many are left of n.
+func (e *Engine) resumeSome(h *hold, n, closed int, now time.Time) (left int) {
+	for ; n > 0 && len(h.keys) > 0 && e.closed < closed; n-- {
+		if key := h.keys[0]; e.waits.by[key].hold == h {
+			e.resumes(key, now)
 		}
 		h.keys = h.keys[1:]
 	}
-	if len(w.short) == 0 || now.Before(e.shortDue) {
-		return
-	}
-	e.shortDue = now.Add(time.Second)
-	for n := 0; len(w.short) > 0 && n < mostVain && e.closed < e.room(true); n++ {
-		key := w.short[0]
-		w.short = w.short[1:]
-		if waits, is := w.by[key]; is && waits.hold == nil {
-			e.resumes(key, now)
-		}
-	}
+	return n
 }
 
 // lose forgets the keys of shards that are not relayed any more. If the shards come back, the keys are met again.
