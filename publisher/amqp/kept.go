@@ -88,6 +88,10 @@ func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
 	open := b.flights[:0]
 	for _, f := range b.flights {
 		to, m := b.route(f.message), &b.messages[f.message]
+		if f.returned != nil { // the confirm that is to come says nothing more
+			b.refused(ch, f.message, f.returned)
+			continue
+		}
 		now, then := answer(to)
 		if now == nil {
 			open = append(open, f)

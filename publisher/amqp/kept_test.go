@@ -259,3 +259,28 @@ func TestFullChannelGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// A message that was returned is not taken for accepted, even if its confirm comes when no call waits for it.
+func TestReturnedBeforeItsConfirm(t *testing.T) {
+	t.Parallel()
+	confirms := make(chan *sent, 1)
+	f := newFake(t, listen(t), func(m *sent) {
+		m.sendBack()
+		confirms <- m
+	})
+	p := f.open(t, "")
+	messages := numbered(1, 0, "nowhere")
+	want(t, "a returned message", p.Publish(within(t, 20*time.Second), messages)[0], publisher.Topology)
+	(<-confirms).ack()
+	for range 2 {
+		call := make(chan error, 1)
+		go func() { call <- p.Publish(within(t, 20*time.Second), messages)[0] }()
+		select {
+		case m := <-confirms:
+			m.ack()
+			want(t, "the returned message again", <-call, publisher.Topology)
+		case err := <-call:
+			want(t, "the returned message again", err, publisher.Topology)
+		}
+	}
+}

@@ -46,14 +46,15 @@ func (b *batch) matchReturns(ch *channel) {
 	if !ch.collect() {
 		return
 	}
-	ids := map[kept.ID]*amqp091.Return{}
+	found := map[kept.ID]*amqp091.Return{}
 	for i := range b.flights {
 		f := &b.flights[i]
 		id := b.route(f.message).id(b.messages[f.message].ID)
-		if r, seen := ids[id]; seen {
+		if found[id] == nil {
+			found[id] = ch.givenBack(id)
+		}
+		if r := found[id]; r != nil {
 			f.returned = r
-		} else if f.returned = ch.givenBack(id); f.returned != nil {
-			ids[id] = f.returned
 		}
 	}
 }
