@@ -15,8 +15,9 @@ var errURL = unavailable("bad publish URL", "the publish URL is not of the form 
 // errParameters returns the answer for URL parameters that have settings of their own. The files of those settings are
 // read again when they change.
 func errParameters(names setting.Names) error {
-	return unavailable("bad publish URL", "%s has a parameter for TLS: give %s, %s and %s instead of cacertfile, certfile, keyfile and "+
-		"server_name_indication", names.Of("URL"), names.Of("TLS.RootCAs"), names.Of("TLS.Certificates"), names.Of("TLS.ServerName"))
+	return unavailable("bad publish URL", "%s has a parameter for TLS: give %s, %s and %s instead of cacertfile, "+
+		"certfile, keyfile and server_name_indication",
+		names.Of("URL"), names.Of("TLS.RootCAs"), names.Of("TLS.Certificates"), names.Of("TLS.ServerName"))
 }
 
 // addresses splits a URL with several hosts into one URL for each host.

@@ -44,8 +44,9 @@ func returned(r *amqp091.Return, names setting.Names) error {
 		return &publisher.Error{
 			Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route",
 			Err: fmt.Errorf(
-				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which returns each message with "+
-					"the header x-delay and delivers it all the same: bind one, use an exchange of another type, or set %s",
+				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which "+
+					"returns each message with the header x-delay and delivers it all the same: bind one, use an exchange "+
+					"of another type, or set %s",
 				r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText, names.Of("Unrouted")),
 		}
 	}
@@ -133,7 +134,8 @@ func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 			m.Topic, exchange, remedy, cause), route{exchange, m.Topic}.fate())
 	case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
 		return publisher.PermanentError("message refused",
-			"RabbitMQ refused the message of %d bytes (payload %d; its limit is max_message_size): %w", m.Size(), len(m.Payload), cause)
+			"RabbitMQ refused the message of %d bytes (payload %d; its limit is max_message_size): %w",
+			m.Size(), len(m.Payload), cause)
 	default:
 		return publisher.RefusedError("message refused", "RabbitMQ closed the channel on this message: %w", cause)
 	}

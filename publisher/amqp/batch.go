@@ -191,7 +191,8 @@ func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, st
 	b.recall()
 	room := window - ch.unanswered()
 	if room <= 0 {
-		return nil, unavailable("no answer", "RabbitMQ at %s has not confirmed %d messages yet", ch.conn.address, window)
+		return nil, unavailable("no answer", "RabbitMQ at %s has not confirmed %d messages yet", ch.conn.address,
+			window)
 	}
 	sender := &ch.conn.socket.sender
 	sender.Burst(+1)

@@ -93,11 +93,10 @@ func (ch *channel) keep(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ch.kept += n
-	c.kept += n
+	c.users.Add(n)
 	if ch.kept == 0 && ch.left {
 		c.running.Go(func() { _ = ch.amqp.Close() })
 	}
-	c.closeRetired()
 }
 
 // unanswered returns the number of messages on the channel that no call waits for.

@@ -110,8 +110,8 @@ func (b *batch) goAlone(i int) {
 	b.alone = slices.Insert(b.alone, at, i)
 }
 
-// acquit makes messages ready after one that was alone has been accepted: those of its route that are no larger, if they
-// have lost their answers once, and those that go alone because of their size or route, which are looked at again.
+// acquit makes messages ready after one that was alone has been accepted: those of its route that are no larger, if
+// they have lost their answers once, and those that go alone because of their size or route, which are looked at again.
 // Messages that have lost their answers twice go alone in any case, because the broker may have had another reason.
 func (b *batch) acquit(accepted int) {
 	if !b.trial {

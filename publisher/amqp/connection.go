@@ -46,7 +46,9 @@ type connection struct {
 	unrouted bool   // messages need no route
 	log      *slog.Logger
 	running  *sync.WaitGroup // wait group of the publisher
+	users    connect.Users   // calls, and messages whose confirms are kept
 
+	closing  atomic.Bool // this client ends the connection
 	renewing atomic.Bool // the token is being renewed
 	// the broker has refused access on the connection, and its login has not been checked since
 	refused  atomic.Bool
@@ -62,10 +64,6 @@ type connection struct {
 	mu        sync.Mutex
 	exchanges map[string]struct{} // exchanges that existed at the last check
 	busy      map[*channel]struct{}
-	kept      int // number of messages on all channels whose confirms are kept
-	closing   bool
-	users     int  // number of calls that use the connection
-	retired   bool // another connection has taken its place
 }
 
 // start begins to watch the connection.
@@ -101,10 +99,7 @@ func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.B
 		}
 		c.wake()
 	}
-	c.mu.Lock()
-	closing := c.closing
-	c.mu.Unlock()
-	if !closing {
+	if !c.closing.Load() {
 		c.log.Warn("rabbitmq connection lost", "address", c.address, "error", c.lost())
 	}
 	c.wake()
@@ -234,9 +229,7 @@ func (c *connection) failed(what string, err error) error {
 // receive the notice, or if the connection breaks in the meantime, that is not a failure: calls that are under way get
 // answers of their own.
 func (c *connection) close() {
-	c.mu.Lock()
-	c.closing = true
-	c.mu.Unlock()
+	c.closing.Store(true)
 	// Each frame that arrives removes the deadline that the library sets.
 	kill := time.AfterFunc(closeTimeout, func() { _ = c.socket.Close() })
 	defer kill.Stop()

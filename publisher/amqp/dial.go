@@ -24,7 +24,7 @@ const (
 // connect returns the live connection, or makes one. The caller gives it back with release. Soon after a failure,
 // connect returns that failure. If look is true, it compares the connection's login with the current one.
 func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error) {
-	if live := p.live.Load(); live != nil && !look && live.quiet() && live.use() {
+	if live := p.live.Load(); live != nil && !look && live.quiet() && live.users.Use() {
 		return live, nil
 	}
 	select {
@@ -39,7 +39,7 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 		}
 		if !live.amqp.IsClosed() && !live.silent() {
 			live = p.renewed(ctx, live)
-			live.use() // no other call can retire it in the meantime
+			live.users.Use() // no other call can retire it in the meantime
 			return live, nil
 		}
 		// A connection that dies before it has done anything counts as a failed attempt. Otherwise, if something kills
@@ -55,18 +55,18 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 		}
 	}
 	if time.Now().Before(p.retryAt) {
-		return nil, p.failed
+		return nil, *p.failed.Load()
 	}
 	conn, err := p.open(ctx)
 	switch {
 	case err == nil:
 		p.retryAt = time.Time{}
-		conn.use()
+		conn.users.Use()
 		return conn, nil
 	case errors.Is(err, publisher.ErrClosed), errors.Is(err, publisher.ErrNotAttempted):
 		return nil, err
 	}
-	if p.failed == nil || errtext.Line(p.failed) != errtext.Line(err) {
+	if known := p.failed.Load(); known == nil || errtext.Line(*known) != errtext.Line(err) {
 		p.log.Debug("rabbitmq cannot be reached", "error", err) // the caller reports it
 	}
 	p.fail(err)
@@ -91,7 +91,7 @@ func (p *Publisher) open(ctx context.Context) (*connection, error) {
 	case err == nil:
 		p.log.Info("rabbitmq connected", "address", conn.address)
 		p.live.Store(conn)
-		p.remember(nil)
+		p.failed.Store(nil)
 		return conn, nil
 	case !p.abortable(nil):
 		return nil, publisher.ErrClosed
@@ -103,22 +103,8 @@ func (p *Publisher) open(ctx context.Context) (*connection, error) {
 
 // fail begins or lengthens the time in which no call dials.
 func (p *Publisher) fail(err error) {
-	p.remember(err)
+	p.failed.Store(&err)
 	p.retryAt = time.Now().Add(p.backoff.After(err))
-}
-
-func (p *Publisher) remember(failed error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.failed = failed
-}
-
-// stillDialing returns the answer for a call whose time is over while another call still makes the connection: the
-// failure of the last connection, so that the log does not alternate between two texts, or else err.
-func (p *Publisher) stillDialing(err error) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return cmp.Or(p.failed, err)
 }
 
 // abortable stores the function with which Close ends the dial under way. It reports false if Close was called already.

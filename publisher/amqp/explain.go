@@ -95,8 +95,8 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 	switch {
 	case errors.Is(err, amqp091.ErrSASL) && a.external():
 		return failed("no login mechanism", "it does not offer to log in with EXTERNAL",
-			"enable its plugin rabbitmq_auth_mechanism_ssl and the mechanism EXTERNAL, and give a client certificate that it trusts as "+
-				a.names.Of("TLS.Certificates"))
+			"enable its plugin rabbitmq_auth_mechanism_ssl and the mechanism EXTERNAL, and give a client certificate "+
+				"that it trusts as "+a.names.Of("TLS.Certificates"))
 	case errors.Is(err, amqp091.ErrSASL):
 		return failed("no login mechanism", "it does not offer to log in with "+strings.Join(a.mechanisms, " or "),
 			"change "+a.names.Of("Mechanism")+" to one of its auth_mechanisms")
@@ -107,12 +107,12 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 			"see the broker's log, and rabbitmqctl restart_vhost", nil)
 	case denied && a.external():
 		return failed("login refused", "it finds no user for the client certificate",
-			"give one of an authority that it trusts as "+a.names.Of("TLS.Certificates")+", and create the user that its setting "+
-				"ssl_cert_login_from takes from it")
+			"give one of an authority that it trusts as "+a.names.Of("TLS.Certificates")+
+				", and create the user that its setting ssl_cert_login_from takes from it")
 	case a.token && (denied || errors.Is(err, amqp091.ErrCredentials)):
 		return failed("login refused", "it refuses the OAuth token",
-			"check "+a.names.Of("Tokens")+", that the token has not expired and that its audience is the broker's resource_server_id, and at "+
-				"the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens")
+			"check "+a.names.Of("Tokens")+", that the token has not expired and that its audience is the broker's "+
+				"resource_server_id, and at the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens")
 	case a.token && notAllowed && !strings.Contains(server.Reason, "limit"):
 		return failed("vhost refused", fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)",
 			a.uri.Vhost, server.Reason),
@@ -123,23 +123,21 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 	// of connections or channels, for a user, a vhost or a node
 	case notAllowed && strings.Contains(server.Reason, "limit"):
 		return c.Failed("limit reached", fmt.Sprintf("it takes no more of user %q (%s)", a.uri.Username, server.Reason),
-			"raise that limit (rabbitmqctl set_user_limits, set_vhost_limits, or channel_max and connection_max of the node), or let "+
-				"fewer clients connect", nil)
+			"raise that limit (rabbitmqctl set_user_limits, set_vhost_limits, or channel_max and connection_max of the "+
+				"node), or let fewer clients connect", nil)
 	case notAllowed:
-		return failed("vhost refused", fmt.Sprintf("it does not let user %q into virtual host %q (%s)",
-			a.uri.Username, a.uri.Vhost,
-			server.Reason),
+		return failed("vhost refused",
+			fmt.Sprintf("it does not let user %q into virtual host %q (%s)", a.uri.Username, a.uri.Vhost, server.Reason),
 			"create the vhost, grant access to it, or change the vhost in "+c.Servers)
 	case answered:
-		return c.Failed("connection refused", fmt.Sprintf("it refuses the connection (%d %s)", server.Code,
-			server.Reason),
+		return c.Failed("connection refused", fmt.Sprintf("it refuses the connection (%d %s)", server.Code, server.Reason),
 			"see the broker's log", nil)
 	case errors.Is(err, amqp091.ErrCredentials):
 		return failed("login refused", fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username),
 			"check user and password in "+c.Servers)
 	case errors.Is(err, amqp091.ErrVhost):
-		return failed("vhost refused", fmt.Sprintf("it ended the connection when virtual host %q was opened",
-			a.uri.Vhost),
+		return failed("vhost refused",
+			fmt.Sprintf("it ended the connection when virtual host %q was opened", a.uri.Vhost),
 			"check the vhost in "+c.Servers)
 	}
 	return nil
@@ -151,10 +149,11 @@ func (a *attempt) external() bool {
 
 func (a *attempt) otherScheme(c *connect.Attempt) string {
 	if a.secure {
-		return "check that host and port in " + c.Servers + " are those of RabbitMQ's TLS listener, usually 5671, else write amqp://"
+		return "check that host and port in " + c.Servers +
+			" are those of RabbitMQ's TLS listener, usually 5671, else write amqp://"
 	}
-	return "check that host and port in " + c.Servers + " are those of RabbitMQ's AMQP listener, usually 5672, and write amqps:// if it " +
-		"wants TLS"
+	return "check that host and port in " + c.Servers +
+		" are those of RabbitMQ's AMQP listener, usually 5672, and write amqps:// if it wants TLS"
 }
 
 // frameMethod begins the greeting of an AMQP 0-9-1 server.

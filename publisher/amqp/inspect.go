@@ -29,7 +29,7 @@ func (p *Publisher) Inspect(ctx context.Context) (*inspect.Connection, error) {
 		CheckExchange: checkExchangeName, Ask: conn.onPlainChannel, Blocked: conn.blocked.Load,
 		Channels: mostChannels,
 		Release: func() {
-			conn.release()
+			conn.users.Add(-1)
 			p.running.Done()
 		},
 	}

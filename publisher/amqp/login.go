@@ -57,7 +57,8 @@ func logins(uri amqp091.URI, properties amqp091.Table, mechanism string) ([]amqp
 		case mechanismExternal:
 			ways = append(ways, login{&amqp091.ExternalAuth{}, properties})
 		default:
-			return nil, unavailable("bad publish URL", "auth_mechanism %q in the publish URL is not one of plain, amqplain, external", mechanism)
+			return nil, unavailable("bad publish URL",
+				"auth_mechanism %q in the publish URL is not one of plain, amqplain, external", mechanism)
 		}
 	}
 	if ways == nil {

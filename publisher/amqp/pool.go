@@ -72,10 +72,11 @@ func (c *connection) fill(most int) error {
 			if server == nil || !server.Server {
 				return err
 			}
-			if server.Code != amqp091.NotAllowed && server.Code != amqp091.ChannelError && server.Code != amqp091.ResourceError {
-				return server // it is being stopped, for example
+			switch server.Code {
+			case amqp091.NotAllowed, amqp091.ChannelError, amqp091.ResourceError:
+				return &tooMany{len(opened), server}
 			}
-			return &tooMany{len(opened), server}
+			return server // it is being stopped, for example
 		case len(opened) == 0:
 			return err
 		}
@@ -156,13 +157,8 @@ func (c *connection) onChannel(ctx context.Context, question func(*amqp091.Chann
 
 // onPlainChannel asks the broker something on a channel that is not in confirm mode.
 func (c *connection) onPlainChannel(ctx context.Context, question func(*amqp091.Channel) error) error {
-	ch, err := c.take(ctx)
-	if err != nil {
-		return err
-	}
-	return c.ask(ctx, func() error {
-		defer c.put(ch, true)
-		if err := ch.amqp.Close(); err != nil {
+	return c.onChannel(ctx, func(ch *amqp091.Channel) error {
+		if err := ch.Close(); err != nil { // a limit counts channels
 			return err
 		}
 		plain, err := c.amqp.Channel()

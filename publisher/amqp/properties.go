@@ -146,7 +146,8 @@ func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 	case names(h, "reply_to"):
 		if h.Value == directReply { // RabbitMQ closes the channel
 			return publisher.PermanentError("illegal reply_to",
-				"the row's header %s is %s, which is for the consumers of the connection itself: name a queue", h.Name, h.Value)
+				"the row's header %s is %s, which is for the consumers of the connection itself: name a queue",
+				h.Name, h.Value)
 		}
 		p.ReplyTo = h.Value
 	case names(h, "user_id"):
@@ -226,5 +227,6 @@ func (p *Publisher) CheckHeader(h *publisher.Header) error {
 // asString returns a key of the caller as a string without copying it. The string is valid for as long as the call
 // lasts.
 func asString(key []byte) string {
-	return unsafe.String(unsafe.SliceData(key), len(key)) //nolint:gosec // saves a copy of each key; nobody changes it meanwhile
+	//nolint:gosec // saves a copy of each key; nobody changes it meanwhile
+	return unsafe.String(unsafe.SliceData(key), len(key))
 }

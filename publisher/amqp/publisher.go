@@ -73,12 +73,12 @@ type Publisher struct {
 	stay      time.Duration // pause until the next such time
 
 	live   atomic.Pointer[connection] // newest connection, nil before the first; changed only with the token
+	failed atomic.Pointer[error]      // why the last connection could not be made or was of no use; like live
 	limits atomic.Pointer[limits]     // what is known of the broker's limit of channels; nil for nothing
 
 	mu     sync.Mutex
 	closed bool
 	abort  context.CancelFunc // ends the dial under way, if any
-	failed error              // why the last connection could not be made or was of no use; changed only with the token
 
 	routes routes
 	kept   kept.Table[*owed]
@@ -128,7 +128,7 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 	if err != nil {
 		return err
 	}
-	defer conn.release()
+	defer conn.users.Add(-1)
 	if err := conn.usable(); err != nil {
 		return err
 	}
@@ -164,11 +164,15 @@ func (p *Publisher) Ping(ctx context.Context) error {
 	p.kept.Sweep()
 	conn, err := p.connect(ctx, true)
 	if errors.Is(err, publisher.ErrNotAttempted) {
-		err = p.stillDialing(err)
+		// Another call still makes the connection. With the failure of the last one, the log does not alternate between
+		// two texts.
+		if failed := p.failed.Load(); failed != nil {
+			err = *failed
+		}
 	}
 	if err == nil {
 		err = conn.ping(ctx, p.config.Exchange)
-		conn.release()
+		conn.users.Add(-1)
 	}
 	if errors.Is(err, publisher.ErrNotAttempted) {
 		return unavailable("no answer", "RabbitMQ did not answer the ping: %w", context.Cause(ctx))

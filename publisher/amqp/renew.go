@@ -94,37 +94,14 @@ func (p *Publisher) leaves(live *connection) bool {
 	return true
 }
 
-// use counts a call that uses the connection, unless another connection has taken its place.
-func (c *connection) use() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.retired {
-		return false
-	}
-	c.users++
-	return true
-}
-
-// release ends a call's use of the connection.
-func (c *connection) release() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.users--
-	c.closeRetired()
-}
-
 // retire ends the connection once no call uses it any more and none of its confirms is kept.
 func (c *connection) retire() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.retired = true
-	c.closeRetired()
-}
-
-// closeRetired closes a retired connection in the background if nothing needs it. c.mu is held.
-func (c *connection) closeRetired() {
-	if c.retired && c.users == 0 && c.kept == 0 && !c.closing {
-		c.closing = true
-		c.running.Go(c.close)
-	}
+	unused := c.users.Retire()
+	c.running.Go(func() {
+		select {
+		case <-unused:
+			c.close()
+		case <-c.ended:
+		}
+	})
 }

@@ -43,8 +43,8 @@ func readAck(m *nats.Msg) (a ack, ok bool) {
 	return parseAck(m.Data)
 }
 
-// plainAck recognises the acknowledgements that servers write themselves, without a JSON library: {"stream":"S","seq":1},
-// with "domain":"D" before seq and "duplicate": true after it.
+// plainAck recognises the acknowledgements that servers write themselves, without a JSON library:
+// {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true after it.
 func plainAck(data []byte) (stream []byte, duplicate, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	names, number, found := bytes.Cut(rest, []byte(`","seq":`))
@@ -75,6 +75,8 @@ func parseAck(data []byte) (a ack, ok bool) {
 	if answer.Error != nil {
 		return ack{refusal: answer.Error, stream: answer.Stream}, true
 	}
-	return ack{duplicate: answer.Duplicate, stream: answer.Stream, by: []byte(answer.Stream), batch: answer.Batch, count: answer.Count},
-		answer.Stream != ""
+	return ack{
+		duplicate: answer.Duplicate, stream: answer.Stream, by: []byte(answer.Stream), batch: answer.Batch,
+		count: answer.Count,
+	}, answer.Stream != ""
 }

@@ -27,8 +27,10 @@ var meanings = map[int]meaning{
 
 	// The row's own Nats-TTL. The stream can be configured to accept it. Until then the rows that have one wait.
 	10165: {publisher.Permanent, 0, "TTL refused", ttlForms},
-	10166: {publisher.Topology, publisher.ScopeMessage, "no TTLs", "the row has the header Nats-TTL: allow message TTLs in the stream " +
-		"(allow_msg_ttl)"},
+	10166: {
+		publisher.Topology, publisher.ScopeMessage, "no TTLs",
+		"the row has the header Nats-TTL: allow message TTLs in the stream (allow_msg_ttl)",
+	},
 
 	// A header asks for something that the stream does not do. Rows cannot have these headers, which begin with Nats-.
 	10111: {publisher.Permanent, 0, "rollup refused", "allow rollups in the stream, or send no Nats-Rollup"},
@@ -40,7 +42,10 @@ var meanings = map[int]meaning{
 	// The stream does not exist, is not the expected one, or takes no such messages.
 	10059: {publisher.Topology, publisher.ScopeTopic, "no stream", "create it"},
 	10060: {publisher.Topology, publisher.ScopeTopic, "wrong stream", "another stream than expected takes the subject"},
-	10109: {publisher.Topology, publisher.ScopeTopic, "stream sealed", "the stream is read-only for ever: move the subject to another"},
+	10109: {
+		publisher.Topology, publisher.ScopeTopic, "stream sealed",
+		"the stream is read-only for ever: move the subject to another",
+	},
 	10172: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream's counter is broken"},
 	10120: {publisher.Topology, publisher.ScopeTopic, "no account limits", "give the account a tier for the stream's replicas"},
 	10169: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream takes counters only"},
@@ -77,8 +82,8 @@ const recordLimit = 32 << 20
 
 // sharedIDs returns what to do about a duplicate that was not sent before.
 func sharedIDs(names setting.Names) string {
-	return "if another table or service publishes to it with the same Nats-Msg-Ids, give each a stream of its own or, for ids that are not " +
-		"uuids, a value of its own for " + names.Of("DedupPrefix")
+	return "if another table or service publishes to it with the same Nats-Msg-Ids, give each a stream of its own or, " +
+		"for ids that are not uuids, a value of its own for " + names.Of("DedupPrefix")
 }
 
 // accepted reports whether the stream has the message.
@@ -105,7 +110,8 @@ func (a ack) answer(m *publisher.Message, names setting.Names) error {
 	}
 	return &publisher.Error{
 		Class: meaning.class, Scope: meaning.scope, Short: meaning.short,
-		Err: fmt.Errorf("JetStream did not take the message: %s (error %d)%s", a.refusal.Description, a.refusal.ErrCode, hint),
+		Err: fmt.Errorf("JetStream did not take the message: %s (error %d)%s",
+			a.refusal.Description, a.refusal.ErrCode, hint),
 	}
 }
 
@@ -126,8 +132,8 @@ func (e *apiError) meaning() meaning {
 // noStream is the answer for messages to a subject on which nothing listens.
 func noStream(subject string) error {
 	return publisher.TopologyError("no stream",
-		"no stream takes the subject %.128q: create one, or add the subject to one; if one of another account or behind a leaf node does, see "+
-			"that it can be reached", subject)
+		"no stream takes the subject %.128q: create one, or add the subject to one; "+
+			"if one of another account or behind a leaf node does, see that it can be reached", subject)
 }
 
 // unheard is the answer for a message to a subject on which nothing listens. Either no stream takes the subject, or its
@@ -139,14 +145,15 @@ func (c *call) unheard(subject string) error {
 		return noStream(subject)
 	}
 	err := publisher.UnavailableError(publisher.ScopeTopic, "no leader",
-		"nobody answers for the subject %.128q, although JetStream does not say that no stream takes it: most of the servers of its "+
-			"stream are away", subject)
+		"nobody answers for the subject %.128q, although JetStream does not say that no stream takes it: "+
+			"most of the servers of its stream are away", subject)
 	return publisher.WithFate(err, s.fate())
 }
 
 // notPermitted is the answer for messages to a subject to which the server does not let the user publish.
 func notPermitted(subject string) error {
-	return publisher.TopologyError("not permitted", "the NATS user may not publish to %.128q: grant it publish on that subject", subject)
+	return publisher.TopologyError("not permitted",
+		"the NATS user may not publish to %.128q: grant it publish on that subject", subject)
 }
 
 // callEnded is the answer for messages that were not sent because the call ended.

@@ -31,7 +31,7 @@ func (p *Publisher) borrow(ctx context.Context, again bool) (*link, error) {
 		case closed:
 			return nil, publisher.ErrClosed
 		case link != nil:
-			if err := link.away(); err != nil || link.use() {
+			if err := link.away(); err != nil || link.users.Use() {
 				return link, err
 			}
 			continue // another one takes its place in a moment

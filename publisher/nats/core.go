@@ -40,11 +40,9 @@ func (c *call) confirm(ctx context.Context) {
 	}
 	c.asking.Store(true)
 	l, until, asking := c.link, c.until, c.asking
-	l.mu.Lock()
-	l.users++
-	l.mu.Unlock()
+	l.users.Add(+1)
 	go func() {
-		defer l.release()
+		defer l.users.Add(-1)
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
 		defer cancel()
 		defer time.AfterFunc(quietBefore, l.doubt).Stop()

@@ -13,14 +13,18 @@
 //
 //	        previous of its key accepted          acknowledged, or refused
 //	waits ------------------------------> head ---> sent ------------> done
-//	                                       |         |
+//	                                       ^         |
 //	                                       |         | its stream is silent, and the server is not: the call
-//	                 a later call has it   |         v answers Unavailable, and does not wait any longer
-//	                                       +------ kept ---> done      acknowledged meanwhile
-//	                                                 |
-//	                                                 +-----> Ambiguous: the time of the call that sent it is over, the
-//	                                                         connection has ended, or the stream has another leader.
-//	                                                         Only then is the message sent again.
+//	    the time of the call that sent it  |         v answers Unavailable, and does not wait any longer
+//	    is over, the connection has ended, +------ kept ---> done      a later call has the message: acknowledged
+//	    or the stream has another leader                               meanwhile, or still Unavailable
+//
+// A call (see call.go) owns the first four states of its messages. What is kept belongs to the publisher, since a later
+// call may have another connection. The message is sent again only on the way from kept to head; its answer is then
+// [publisher.Republished].
+//
+// Without JetStream the same states apply. The answer to a ping, which follows the messages, stands for an
+// acknowledgement of each of them, and the messages of a key to one subject do not wait for each other.
 //
 // # A connection
 //
@@ -37,6 +41,6 @@
 //
 // From nats.go only the connection is used. Its reconnecting is turned off: it holds the connection's lock while it
 // dials, keeps what is published in the meantime, and stops for good on some of the server's errors. Its futures for
-// acknowledgements are not used either: each call has an inbox of its own and reads the answers in the goroutine that
-// sent the messages.
+// acknowledgements are not used either: they take a map entry and, with a time limit, a timer for each
+// message. A link subscribes once, and passes each answer to the call that its reply subject names.
 package nats

@@ -22,7 +22,7 @@ func (c *call) publish(ctx context.Context, messages []publisher.Message, errs [
 		c.until = deadline
 	}
 	unanswered, unsent := c.exchange(ctx)
-	if ctx.Err() != nil && !c.link.nc.IsClosed() { // the call may have had less time than its messages have
+	if ctx.Err() != nil && time.Now().Before(c.until) { // the call had less time than its messages have
 		c.keepSent("", unanswered)
 	}
 	c.finish(unsent, func(subject string) error { return c.silence(subject, unanswered) })

@@ -48,7 +48,8 @@ var errNoWebSocket = errors.New("its answer does not open a WebSocket")
 // explain turns an error of nats.go or the network into a failure that says what is wrong.
 func (a attempt) explain(err error) *connect.Failure {
 	c := &connect.Attempt{
-		Broker: "NATS server", Address: a.server.address, Servers: a.names.Of("Servers"), Plain: "nats://", Secure: "nats+tls://", Names: a.names,
+		Broker: "NATS server", Address: a.server.address, Servers: a.names.Of("Servers"), Plain: "nats://",
+		Secure: "nats+tls://", Names: a.names,
 	}
 	cause := connect.Stable(err)
 	failed := func(short, found, remedy string) *connect.Failure { return c.Failed(short, found, remedy, cause) }
@@ -56,9 +57,11 @@ func (a attempt) explain(err error) *connect.Failure {
 		return c.FailedLogin("login refused", "it refuses the login", remedy, cause)
 	}
 	if local, ok := errors.AsType[*localError](err); ok && local.certificate {
-		return failed("certificates unusable", "TLS cannot begin", "correct "+a.names.Of("TLS.RootCAs")+" and "+a.names.Of("TLS.Certificates"))
+		return failed("certificates unusable", "TLS cannot begin",
+			"correct "+a.names.Of("TLS.RootCAs")+" and "+a.names.Of("TLS.Certificates"))
 	} else if ok {
-		return c.FailedLogin("credentials unusable", "the credentials cannot be used", "correct the credentials, or their file", cause)
+		return c.FailedLogin("credentials unusable", "the credentials cannot be used",
+			"correct the credentials, or their file", cause)
 	}
 	is := func(targets ...error) bool {
 		for _, target := range targets {
@@ -77,21 +80,24 @@ func (a attempt) explain(err error) *connect.Failure {
 	case is(nats.ErrAuthRevoked):
 		return refused("the credentials were revoked: put new ones into " + a.names.Of("Auth.Credentials"))
 	case is(nats.ErrAuthorization):
-		return refused("correct user and password, token or other credentials in " + a.names.Of("Auth") + ", whichever the server knows")
+		return refused("correct user and password, token or other credentials in " + a.names.Of("Auth") +
+			", whichever the server knows")
 	case is(nats.ErrNkeysNotSupported):
 		return c.FailedLogin("login refused", "it asks for no nkey or credentials",
 			"log in with user and password or token, as the server is configured", cause)
 	case denied:
-		return failed("inbox denied", "acknowledgements cannot arrive", "grant the user subscribe on "+inbox.inboxes+">, or set "+
-			a.names.Of("InboxPrefix")+" to what the user may subscribe to")
+		return failed("inbox denied", "acknowledgements cannot arrive", "grant the user subscribe on "+inbox.inboxes+
+			">, or set "+a.names.Of("InboxPrefix")+" to what the user may subscribe to")
 	case is(nats.ErrSecureConnWanted):
 		return failed("no TLS", "it offers no TLS", "turn TLS on there, or write nats:// instead of nats+tls://")
 	case is(nats.ErrTLS) || network.RefusedTLS(err):
 		return a.explainTLS(c, err)
 	case is(nats.ErrNoInfoReceived):
-		return failed("no NATS server", "what answers there is not a NATS server", "correct host and port in "+c.Servers)
+		return failed("no NATS server", "what answers there is not a NATS server",
+			"correct host and port in "+c.Servers)
 	case is(nats.ErrMaxConnectionsExceeded, nats.ErrMaxAccountConnectionsExceeded):
-		return failed("too many connections", "it takes no more connections", "raise max_connections there, or the account's limit")
+		return failed("too many connections", "it takes no more connections",
+			"raise max_connections there, or the account's limit")
 	case a.dialled && !a.heard && a.greeted:
 		return c.FailedAbsent("no answer", "it accepts connections but does not answer, although it did before",
 			"see whether the server or its host is frozen or overloaded", nil)
@@ -99,19 +105,21 @@ func (a attempt) explain(err error) *connect.Failure {
 		return failed("no NATS server", "what listens there does not speak TLS", "correct host and port in "+c.Servers)
 	case a.dialled && !a.heard:
 		return failed("no NATS server", "what listens there sends no greeting of a NATS server",
-			"correct the port in "+c.Servers+"; if the server has handshake_first, write nats+tls:// and set "+a.names.Of("TLSFirst")+" to true; "+
-				"if it is its WebSocket port, write ws:// or wss://")
+			"correct the port in "+c.Servers+"; if the server has handshake_first, write nats+tls:// and set "+
+				a.names.Of("TLSFirst")+" to true; if it is its WebSocket port, write ws:// or wss://")
 	case a.server.webSocket && a.heard && !timeout && !network.Ended(err):
 		// The library's error quotes an answer that does not open a WebSocket.
 		return c.Failed("no NATS server", "what answers there is not a WebSocket listener of a NATS server",
-			"correct host, port and path in "+c.Servers+"; if it is the server's usual port, write nats:// or nats+tls://", errNoWebSocket)
+			"correct host, port and path in "+c.Servers+"; if it is the server's usual port, write nats:// or nats+tls://",
+			errNoWebSocket)
 	case timeout:
 		return c.Silent()
 	}
 	if known := c.Network(err); known != nil {
 		return known
 	}
-	return c.FailedAbsent("cannot connect", "it cannot be connected to", "start the server, or correct host and port in "+c.Servers, cause)
+	return c.FailedAbsent("cannot connect", "it cannot be connected to",
+		"start the server, or correct host and port in "+c.Servers, cause)
 }
 
 // explainTLS distinguishes failed handshakes.

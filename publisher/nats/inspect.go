@@ -3,8 +3,6 @@ package nats
 import (
 	"context"
 
-	"github.com/nats-io/nats.go"
-
 	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/nats"
 )
 
@@ -18,12 +16,7 @@ func (p *Publisher) Inspect(ctx context.Context) (*inspect.Connection, error) {
 		Conn: link.nc, Address: link.server.address, API: p.api(), Stream: p.config.Stream, Core: p.config.Core,
 		CheckSubject: func(subject string) error { return checkSubject(subject, link.inboxes) },
 		Request:      link.request,
-		CheckAccount: func(answer *nats.Msg) (without bool, err error) {
-			if withoutJetStream(answer) {
-				return true, nil
-			}
-			return false, link.readInfo(answer)
-		},
-		Release: link.release,
+		CheckAccount: link.checkAccount,
+		Release:      func() { link.users.Add(-1) },
 	}, nil
 }

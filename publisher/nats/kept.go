@@ -44,12 +44,12 @@ func (o *owed) State(now time.Time) kept.State {
 func (o *owed) Release() {
 	o.link.mu.Lock()
 	defer o.link.mu.Unlock()
-	if all := slices.DeleteFunc(o.link.owed[o.at], func(other *owed) bool { return other == o }); len(all) > 0 {
-		o.link.owed[o.at] = all
-	} else {
+	before := len(o.link.owed[o.at])
+	all := slices.DeleteFunc(o.link.owed[o.at], func(other *owed) bool { return other == o })
+	if o.link.owed[o.at] = all; len(all) == 0 {
 		delete(o.link.owed, o.at)
 	}
-	o.link.closeUnused()
+	o.link.users.Add(len(all) - before)
 }
 
 // keepSent keeps the messages to one stream, or to all if stream is empty, that were sent and not answered. It returns
@@ -95,6 +95,7 @@ func (l *link) owe(o *owed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.owed[o.at] = append(l.owed[o.at], o)
+	l.users.Add(+1)
 }
 
 func keptID(m *publisher.Message) kept.ID { return kept.ID{Topic: m.Topic, ID: m.DedupID} }
@@ -135,8 +136,8 @@ func (l *link) late(arrived arrival) {
 	for _, o := range l.owed[at] {
 		o.got = &a
 	}
+	l.users.Add(-len(l.owed[at]))
 	delete(l.owed, at)
-	l.closeUnused()
 }
 
 // moved notes that a stream has another leader. It will not answer what the previous one was sent and has not stored.

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
@@ -30,7 +31,7 @@ type link struct {
 	doubted chan struct{} // holds a request to check whether the server is there
 	ended   chan struct{} // closed when the connection has ended
 	closed  chan struct{} // closed when, in addition, all answers that came over it are with their calls
-	unused  chan struct{} // closed when another link has taken its place and nothing needs it any more
+	users   connect.Users // calls, and answers for which no call waits
 	streams streams
 	told    atomic.Pointer[error]   // the server's last error that was passed to the calls
 	blind   atomic.Bool             // the account's information may not be requested
@@ -41,8 +42,6 @@ type link struct {
 	idle  []*call           // memory for further calls
 	made  uint64            // number of calls ever made
 	owed  map[place][]*owed // answers for which no call waits
-	users int               // number of calls that use it, and of other waits for it
-	over  bool              // another link has taken its place
 }
 
 // listen subscribes to the answers and passes them on until the connection ends.
@@ -103,16 +102,18 @@ func (l *link) take() *call {
 	return c
 }
 
-// give ends a call.
+// give ends a call. Nothing arrives for it any more before its memory serves another one.
 func (l *link) give(c *call) {
 	l.mu.Lock()
 	delete(l.calls, c.number)
-	clear(c.denied)
-	l.idle = append(l.idle, c)
 	l.mu.Unlock()
-	for len(c.acks) > 0 { // they came after the call had decided to keep their messages
+	for len(c.acks) > 0 { // these came after the call had decided to keep their messages
 		l.late(<-c.acks)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(c.denied)
+	l.idle = append(l.idle, c)
 }
 
 // failed handles the errors that the server reports for the connection as a whole. A publish that is not permitted is
@@ -180,48 +181,14 @@ func (l *link) lost() error {
 		"the connection to NATS server %s has ended: %w", l.server.address, err)
 }
 
-// use counts a call that uses the link, unless another link has taken its place.
-func (l *link) use() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.over {
-		l.users++
-	}
-	return !l.over
-}
-
-// release ends a call's use of the link.
-func (l *link) release() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.users--
-	l.closeUnused()
-}
-
-// retire notes that another link has taken the place of this one, and waits until nothing needs it any more.
+// retire ends the link when nothing needs it any more. Another link has taken its place.
 func (l *link) retire(ended <-chan struct{}) {
-	l.mu.Lock()
-	l.over = true
-	l.closeUnused()
-	l.mu.Unlock()
 	select {
-	case <-l.unused:
+	case <-l.users.Retire():
 	case <-l.closed:
 	case <-ended:
 	}
 	l.drop()
-}
-
-// closeUnused lets a replaced link end if nothing needs it. l.mu is held.
-func (l *link) closeUnused() {
-	if !l.over || l.users > 0 || len(l.owed) > 0 {
-		return
-	}
-	select {
-	case <-l.unused:
-	default:
-		close(l.unused)
-	}
 }
 
 // close ends the connection at once. The channel closed is closed soon after.

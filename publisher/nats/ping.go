@@ -22,11 +22,12 @@ func (p *Publisher) api() string {
 // counts as well: the account's messages may go to streams of another account through an import, or to those of another
 // server through a leaf node.
 func (p *Publisher) Ping(ctx context.Context) error {
+	p.kept.Sweep()
 	link, err := p.borrow(ctx, true)
 	if err != nil {
 		return err
 	}
-	defer link.release()
+	defer link.users.Add(-1)
 	err = link.roundTrip(ctx)
 	if ctx.Err() != nil {
 		link.doubt()
@@ -46,15 +47,15 @@ func (l *link) roundTrip(ctx context.Context) error {
 	case denied:
 		l.blind.Store(true)
 		return nil
-	case withoutJetStream(m):
-		return nil
-	default:
-		return l.readInfo(m)
 	}
+	_, err = l.checkAccount(m)
+	return err
 }
 
 // request asks JetStream one question. denied means that the user may not ask it.
-func (l *link) request(ctx context.Context, subject string, question []byte) (answer *nats.Msg, denied bool, err error) {
+func (l *link) request(ctx context.Context, subject string, question []byte) (
+	answer *nats.Msg, denied bool, err error,
+) {
 	c := l.take()
 	defer l.give(c)
 	if err := l.nc.PublishRequest(subject, c.address(0), question); err != nil {
@@ -78,40 +79,38 @@ func (l *link) request(ctx context.Context, subject string, question []byte) (an
 	}
 }
 
-// withoutJetStream reports whether the server answers that the account has no JetStream of its own.
-func withoutJetStream(m *nats.Msg) bool {
+// checkAccount reads JetStream's answer about the account. without means that the account has no JetStream of its own.
+// An error says why JetStream does not serve the account.
+func (l *link) checkAccount(m *nats.Msg) (without bool, err error) {
+	const noLeader, offForAccount, offInServer = 10008, 10039, 10076
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" { // nothing answers such questions
-		return true
+		return true, nil
 	}
-	const offForAccount, offInServer = 10039, 10076
-	var answer struct {
+	unavailable := func(short, format string, args ...any) error {
+		return publisher.UnavailableError(publisher.ScopeDestination, short, format, args...)
+	}
+	var info struct {
 		Error apiError `json:"error"`
 	}
-	return json.Unmarshal(m.Data, &answer) == nil &&
-		(answer.Error.ErrCode == offForAccount || answer.Error.ErrCode == offInServer)
-}
-
-// readInfo checks in the account's information that JetStream serves the account.
-func (l *link) readInfo(m *nats.Msg) error {
-	var info struct {
-		Error *apiError `json:"error"`
-	}
+	at := l.server.address
 	if err := json.Unmarshal(m.Data, &info); err != nil {
-		return publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",
-			"what answers for JetStream at NATS server %s is not JetStream: %w", l.server.address, err)
+		return false, unavailable("no JetStream", "what answers for JetStream at NATS server %s is not JetStream: %w",
+			at, err)
 	}
-	const noLeader = 10008
-	if info.Error != nil && info.Error.ErrCode == noLeader {
-		return publisher.UnavailableError(publisher.ScopeDestination, "no quorum",
+	switch failed := info.Error; {
+	case failed == (apiError{}):
+		return false, nil
+	case failed.ErrCode == offForAccount, failed.ErrCode == offInServer:
+		return true, nil
+	case failed.ErrCode == noLeader:
+		return false, unavailable("no quorum",
 			"JetStream at NATS server %s has no leader (error %d): most of the servers of its cluster are away",
-			l.server.address, noLeader)
+			at, noLeader)
+	default:
+		return false, unavailable("no JetStream",
+			"JetStream at NATS server %s cannot be used: %s (error %d): "+
+				"check that it is on, in the server and for the account", at, failed.Description, failed.ErrCode)
 	}
-	if info.Error != nil {
-		return publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",
-			"JetStream at NATS server %s cannot be used: %s (error %d): check that it is on, in the server and for the account",
-			l.server.address, info.Error.Description, info.Error.ErrCode)
-	}
-	return nil
 }
 
 // greet makes one round trip to the server.

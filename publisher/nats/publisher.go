@@ -131,7 +131,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 		}
 		return errs
 	}
-	defer link.release()
+	defer link.users.Add(-1)
 	c := link.take()
 	defer link.give(c)
 	c.publish(ctx, messages, errs)

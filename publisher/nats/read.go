@@ -35,7 +35,7 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 	if err != nil {
 		return nil, err
 	}
-	defer link.release()
+	defer link.users.Add(-1)
 	held := map[string]publisher.Held{}
 	var streams []*storedStream
 	for _, subject := range subjects {
@@ -48,8 +48,8 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 		case err == nil:
 			streams = append(streams, newStoredStream(info, subject))
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
-			return nil, fmt.Errorf("find the stream of subject %s: %w: the user needs the right to publish to $JS.API.>",
-				subject, err)
+			return nil, fmt.Errorf("find the stream of subject %s: %w: "+
+				"the user needs the right to publish to $JS.API.>", subject, err)
 		case p.config.Stream != "":
 			held[subject] = publisher.Held{Absent: true}
 		default:
@@ -104,9 +104,9 @@ func (s *storedStream) lossy() string {
 }
 
 // read calls a function for the stream's messages.
-func (s *storedStream) read(ctx context.Context, js jetstream.JetStream, from, until time.Time, do func(*publisher.Stored)) (
-	publisher.Held, error,
-) {
+func (s *storedStream) read(
+	ctx context.Context, js jetstream.JetStream, from, until time.Time, do func(*publisher.Stored),
+) (publisher.Held, error) {
 	state := s.info.State
 	held := publisher.Held{Lossy: s.lossy()}
 	if state.FirstSeq > 1 {
@@ -117,7 +117,9 @@ func (s *storedStream) read(ctx context.Context, js jetstream.JetStream, from, u
 	if state.Msgs == 0 || s.info.Config.Retention == jetstream.WorkQueuePolicy { // which allows one consumer only
 		return held, nil
 	}
-	config := jetstream.OrderedConsumerConfig{HeadersOnly: true, DeliverPolicy: jetstream.DeliverAllPolicy, MaxResetAttempts: 5}
+	config := jetstream.OrderedConsumerConfig{
+		HeadersOnly: true, DeliverPolicy: jetstream.DeliverAllPolicy, MaxResetAttempts: 5,
+	}
 	if !from.IsZero() {
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &from
 	}

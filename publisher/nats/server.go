@@ -31,8 +31,8 @@ func parseServers(urls []string) ([]server, error) {
 			text = "nats://" + text
 		}
 		u, err := url.Parse(text)
-		if err != nil || u.Hostname() == "" || !slices.Contains(schemes, u.Scheme) || strings.Trim(u.Path, "/") != "" && !isWebSocket(u) ||
-			u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Hostname() == "" || !slices.Contains(schemes, u.Scheme) || u.RawQuery != "" ||
+			u.Fragment != "" || strings.Trim(u.Path, "/") != "" && !isWebSocket(u) {
 			return nil, fmt.Errorf("NATS server %d is not of the form nats://host:port or ws://host:port", i+1)
 		}
 		s := server{address: hostPort(u), tls: u.Scheme == "tls" || u.Scheme == schemeWSS, webSocket: isWebSocket(u)}
@@ -104,8 +104,8 @@ func (s server) with(servers []server, cluster []string) []server {
 		if err != nil || u.Hostname() == "" {
 			continue
 		}
-		found := server{address: hostPort(u), tls: s.tls, webSocket: s.webSocket, path: s.path, auth: s.auth, name: s.name}
-		if found.name == "" {
+		found := s
+		if found.address = hostPort(u); found.name == "" {
 			found.name, _, _ = net.SplitHostPort(s.address)
 		}
 		if net.ParseIP(u.Hostname()) == nil {

@@ -103,9 +103,10 @@ func (l *link) names() (streamOf func(subject string) string) {
 
 // giveUp answers the messages of a stream that acknowledges nothing, and keeps those that were sent.
 func (c *call) giveUp(name string, silent time.Duration) {
-	why := fmt.Errorf("its stream has acknowledged nothing for %v: look at the server's log, and whether its disk is full",
-		silent)
-	c.stalls.gone[name] = publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement", "%w", c.unanswered(why))
+	why := fmt.Errorf("its stream has acknowledged nothing for %v: "+
+		"look at the server's log, and whether its disk is full", silent)
+	c.stalls.gone[name] = publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement", "%w",
+		c.unanswered(why))
 	for i, answer := range c.keepSent(name, why) {
 		c.settles(i, answer)
 	}

@@ -26,7 +26,8 @@ func checkSubject(subject, inboxes string) error {
 	case subject[0] == '$':
 		return illegal("subjects that begin with $ belong to the NATS server")
 	case strings.HasPrefix(subject, nats.InboxPrefix), strings.HasPrefix(subject, inboxes):
-		return illegal("subjects below " + nats.InboxPrefix + " and " + inboxes + " are for answers, and clients take what arrives there for one")
+		return illegal("subjects below " + nats.InboxPrefix + " and " + inboxes +
+			" are for answers, and clients take what arrives there for one")
 	}
 	for i := range len(subject) {
 		if c := subject[i]; c <= ' ' || c == 0x7f {

@@ -41,10 +41,12 @@ func check(m *publisher.Message) error {
 		return err
 	}
 	if m.DedupID == "" || !legalValue(m.DedupID) || !legalValue(m.ID) {
-		return publisher.PermanentError("illegal id", "NATS cannot carry the id %q: it is empty, has a line break, or spaces around it", m.ID)
+		return publisher.PermanentError("illegal id",
+			"NATS cannot carry the id %q: it is empty, has a line break, or spaces around it", m.ID)
 	}
 	if !m.Bare && !legalValue(m.Key) {
-		return publisher.PermanentError("illegal key", "NATS cannot carry the key %q: it has a line break, or spaces around it", m.Key)
+		return publisher.PermanentError("illegal key",
+			"NATS cannot carry the key %q: it has a line break, or spaces around it", m.Key)
 	}
 	for i := range m.Headers {
 		if err := checkHeader(&m.Headers[i]); err != nil {
