@@ -11,7 +11,7 @@
 //
 // A call of Publish gives each message its partition, and makes one job for each partition. A job waits until it has
 // the turn of its partition, so that one batch of a partition is on the wire at a time. In each round, the call sends
-// one request to each leader that has none of it under way, with the batches of all jobs that are ready. Then it waits
+// one request to each leader, with the batches of all jobs that are ready. Then it waits
 // for the next event: a turn, a request that has come back, or its own end. Only the call touches its jobs:
 //
 //	         turn              round               answer

@@ -203,6 +203,35 @@ func TestBusyPartitionDelaysNobody(t *testing.T) {
 	expect(t, "log", f.log("t", 0), "slow", "a")
 }
 
+// A job that gets its turn late is sent at once, also beside a request of its call that its leader answers slowly.
+func TestLateTurnIsNotDelayed(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0, 0)
+	p := f.open()
+	hold := map[string]chan struct{}{"first": make(chan struct{}), "slow": make(chan struct{})}
+	held := make(chan string, 10)
+	f.set(func() {
+		f.bend = func(b *fakeBatch) fault {
+			held <- b.ids[0]
+			return fault{until: hold[b.ids[0]]} // without a channel, it is answered at once
+		}
+	})
+	done := make(chan []error, 2)
+	go func() { done <- p.Publish(t.Context(), rows("t", 0, 2, "first")) }()
+	<-held
+	go func() { done <- p.Publish(t.Context(), slices.Concat(rows("t", 0, 2, "late"), rows("t", 1, 2, "slow"))) }()
+	<-held
+	close(hold["first"])
+	if id := <-held; id != "late" {
+		t.Errorf("%s was sent", id)
+	}
+	close(hold["slow"])
+	for range 2 {
+		expectNone(t, <-done)
+	}
+}
+
 func TestThrottle(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)

@@ -93,18 +93,19 @@ func (c *call) doubt(j *job) {
 	}
 }
 
-// round sends the next request to each leader, unless one is under way: the batches of the jobs that are ready, as far
-// as they fit. Jobs that have moved go to their new leaders first.
+// round sends the batches of the jobs that are ready, those of a leader together. After a full request, the next one to
+// the same leader waits until it has come back: the batches of a call may be as large as all its messages. Jobs that
+// have moved go to their new leaders first.
 func (c *call) round(ctx context.Context) {
 	if slices.ContainsFunc(c.jobs, func(j *job) bool { return j.state == moved }) {
 		c.relocate(ctx)
 	}
 	var jobs []*job
 	for _, j := range c.jobs {
-		busy := func(r *request) bool { return r.jobs[0].leader == j.leader }
+		full := func(r *request) bool { return r.size > maxRequestBytes && r.jobs[0].leader == j.leader }
 		if j.state == ready && ctx.Err() != nil {
 			j.fail(c.ended())
-		} else if j.state == ready && !slices.ContainsFunc(c.underway, busy) {
+		} else if j.state == ready && !slices.ContainsFunc(c.underway, full) {
 			jobs = append(jobs, j)
 		}
 	}
@@ -119,17 +120,18 @@ func (c *call) round(ctx context.Context) {
 		}
 		// Batches that were sent before go in a request of their own. A batch whose replicas do not follow delays all
 		// answers to its request.
-		_ = c.post(ctx, jobs[:n], true) || c.post(ctx, jobs[:n], false)
+		c.post(ctx, jobs[:n], true)
+		c.post(ctx, jobs[:n], false)
 		jobs = jobs[n:]
 	}
 }
 
 // post sends a request with the batches of jobs that have the same leader: either those that an earlier call has sent,
-// or new ones. It reports false if there are none.
-func (c *call) post(ctx context.Context, jobs []*job, resent bool) bool {
+// or new ones, as far as they fit.
+func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
 	r := &request{since: c.now, deadline: c.deadline, patient: c.producer == noProducer, ending: withdrawn}
 	for _, j := range jobs {
-		if r.size > maxRequestBytes || resent && !j.resends() || !j.prepare() || j.resends() != resent {
+		if j.state != ready || r.size > maxRequestBytes || resent && !j.resends() || !j.prepare() || j.resends() != resent {
 			continue
 		}
 		j.state = sending
@@ -137,7 +139,7 @@ func (c *call) post(ctx context.Context, jobs []*job, resent bool) bool {
 		r.size += len(j.partition.batch.bytes)
 	}
 	if len(r.jobs) == 0 {
-		return false
+		return
 	}
 	replication := max(within(ctx, maxReplication), time.Millisecond)
 	r.limit = replication + answerSlack
@@ -153,7 +155,6 @@ func (c *call) post(ctx context.Context, jobs []*job, resent bool) bool {
 	if !c.publisher.life.start(func() { leader.send(ctx, r); c.back <- r }) {
 		c.back <- r
 	}
-	return true
 }
 
 // take handles a request that has come back. The answers are separate for each partition: one that is refused says
