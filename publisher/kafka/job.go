@@ -232,10 +232,10 @@ func (j *job) divide(v verdict, err error) {
 	}
 }
 
-// unheard applies the outcome of a request that was not answered. If it was sent, the broker recognises the batch when
+// missed applies the outcome of a request that was not answered. If it was sent, the broker recognises the batch when
 // it comes again, and if it was not, another broker may be the leader by now: the batch is sent again at once, the
 // first time. After a request that was given up, nothing more is sent for the job in this call.
-func (j *job) unheard(ctx context.Context, r *request) {
+func (j *job) missed(ctx context.Context, r *request) {
 	c, sent := j.call, r.ending == lost || r.ending == unheard
 	if sent {
 		j.partition.batch.unsure, j.unanswered = true, r.err

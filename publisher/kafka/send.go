@@ -164,11 +164,11 @@ func (c *call) take(ctx context.Context, r *request) {
 	for _, j := range r.jobs {
 		j.state = ready
 		if r.ending != replied {
-			j.unheard(ctx, r)
+			j.missed(ctx, r)
 		} else if answer := answerFor(r.response.(*produce.Response), j.partition); answer != nil {
 			j.answered(kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
 		} else {
-			j.unheard(ctx, &request{ending: lost, err: errors.New("the broker left the partition out of its answer")})
+			j.missed(ctx, &request{ending: lost, err: errors.New("the broker left the partition out of its answer")})
 		}
 	}
 }
