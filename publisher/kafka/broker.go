@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -237,7 +236,7 @@ func (b *broker) connect(d *dial) {
 		b.unreachable(err)
 		return
 	case b.away:
-		b.log().Info("kafka broker reachable again", "broker", b.address)
+		b.cluster.log.Info("kafka broker reachable again", "broker", b.address)
 	}
 	if b.backoff.Failed() {
 		b.until = time.Time{} // a suspect that was away may have been restarted
@@ -251,7 +250,7 @@ func (b *broker) connect(d *dial) {
 // unreachable notes that no connection could be made, or that a connection is of no use.
 func (b *broker) unreachable(err error) {
 	if !b.away && !b.cluster.allAway() {
-		b.log().Warn("kafka broker unreachable", "broker", b.address, "error", err)
+		b.cluster.log.Warn("kafka broker unreachable", "broker", b.address, "error", err)
 		b.away = true
 	}
 	b.failed = err
@@ -281,8 +280,6 @@ func (b *broker) discard(unwanted func(*conn) bool) {
 		return false
 	})
 }
-
-func (b *broker) log() *slog.Logger { return b.cluster.publisher.config.Logger }
 
 // failure returns the failure of a broker that has a reason but no error.
 func (b *broker) failure(short, found, remedy string) error {

@@ -220,7 +220,9 @@ func TestLateTurnIsNotDelayed(t *testing.T) {
 	done := make(chan []error, 2)
 	go func() { done <- p.Publish(t.Context(), rows("t", 0, 2, "first")) }()
 	<-held
-	go func() { done <- p.Publish(t.Context(), slices.Concat(rows("t", 0, 2, "late"), rows("t", 1, 2, "slow"))) }()
+	go func() {
+		done <- p.Publish(t.Context(), slices.Concat(rows("t", 0, 2, "late"), rows("t", 1, 2, "slow")))
+	}()
 	<-held
 	close(hold["first"])
 	if id := <-held; id != "late" {

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ const (
 // cluster holds what is known of the brokers and of the topics in use.
 type cluster struct {
 	publisher *Publisher
+	log       *slog.Logger
 
 	mu       sync.Mutex          // guards the following fields and the brokers' own
 	brokers  map[string]*broker  // by address; the configured ones stay
@@ -65,7 +67,7 @@ type history struct {
 // newCluster returns a cluster that knows the configured addresses.
 func newCluster(p *Publisher) *cluster {
 	c := &cluster{
-		publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{}, topics: map[string]*topic{},
+		publisher: p, log: p.config.Logger, brokers: map[string]*broker{}, nodes: map[int32]*broker{}, topics: map[string]*topic{},
 		states: map[string]*history{},
 	}
 	for _, address := range p.config.Brokers {
@@ -176,7 +178,7 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 		}
 	}
 	if h.count != now {
-		c.publisher.config.Logger.Warn("kafka topic has another number of partitions: "+
+		c.log.Warn("kafka topic has another number of partitions: "+
 			"keys move, and the order of each key begins again", "topic", t.Name, "before", h.count, "partitions", now)
 	}
 	h.count, h.learned = now, known.learned

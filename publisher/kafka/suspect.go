@@ -101,7 +101,7 @@ func (b *broker) answered(r *request, now time.Time) {
 		b.until = time.Time{}
 	default:
 		if b.silent {
-			b.log().Info("kafka broker answers again", "broker", b.address)
+			b.cluster.log.Info("kafka broker answers again", "broker", b.address)
 		}
 		b.silences, b.until, b.silent = 0, time.Time{}, false
 	}
@@ -127,7 +127,7 @@ func (b *broker) unheard(r *request, now time.Time) bool {
 	b.until = now.Add(min(suspectRest*took, maxSilence))
 	if !b.silent && !b.cluster.allAway() {
 		b.silent = true
-		b.log().Warn("kafka broker does not answer: its partitions wait", "broker", b.address)
+		b.cluster.log.Warn("kafka broker does not answer: its partitions wait", "broker", b.address)
 	}
 	return true
 }
@@ -152,11 +152,11 @@ func (b *broker) throttle(c *conn, pause time.Duration, now time.Time) {
 	case pause > maxThrottle:
 		b.overQuota = now
 		if !logged {
-			b.log().Warn("kafka broker throttles this client: its quota is used up", "broker", b.address,
+			b.cluster.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address,
 				"pause", pause.Round(time.Millisecond))
 		}
 	case logged && now.Sub(b.overQuota) > quotaQuiet:
 		b.overQuota = time.Time{}
-		b.log().Info("kafka broker does not throttle this client any more", "broker", b.address)
+		b.cluster.log.Info("kafka broker does not throttle this client any more", "broker", b.address)
 	}
 }
