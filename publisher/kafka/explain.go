@@ -86,8 +86,8 @@ func (p *Publisher) explain(address string, at step, err error) error {
 			"take the port of one that does, or remove "+p.names.Of("SASL.Mechanism"))
 	case at == stepIAM && errors.Is(err, kafkago.SASLAuthenticationFailed):
 		return login("it refuses the login with AWS_MSK_IAM",
-			"grant the role kafka-cluster:Connect on this cluster, and check the region, the port (9098 within the VPC) "+
-				"and the clock")
+			"grant the role kafka-cluster:Connect on this cluster, and check the region, the port (9098 within the "+
+				"VPC) and the clock")
 	case at == stepLogin && errors.Is(err, kafkago.SASLAuthenticationFailed):
 		return login("it refuses the login", "check the credentials in "+p.names.Of("SASL.Credentials"))
 	case network.RefusedTLS(err):
@@ -97,8 +97,8 @@ func (p *Publisher) explain(address string, at step, err error) error {
 			"if it wants SASL, give "+p.names.Of("SASL.Mechanism"))
 	case network.Ended(err) && at == stepVersions && p.config.TLS == nil:
 		return absent("connection ended", "it ended the connection at once",
-			"if it wants TLS write kafka+tls://; else check that the port is Kafka's, and the broker's max.connections "+
-				"and max.connections.per.ip")
+			"if it wants TLS write kafka+tls://; else check that the port is Kafka's, and the broker's "+
+				"max.connections and max.connections.per.ip")
 	case network.Ended(err) && at == stepVersions:
 		return absent("connection ended", "it ended the connection at once",
 			"if it wants a client certificate give "+p.names.Of("TLS.Certificates")+"; else check that the port is "+

@@ -217,8 +217,8 @@ func (j *job) divide(v verdict, err error) {
 	}
 	if v.action == shrink {
 		size := len(appendBody(nil, &j.call.messages[j.queue[j.next]]))
-		err = fmt.Errorf("topic %q takes no record of %d bytes: raise its max.message.bytes, or make the row smaller: %w",
-			p.topic, size, err)
+		err = fmt.Errorf("topic %q takes no record of %d bytes: raise its max.message.bytes, "+
+			"or make the row smaller: %w", p.topic, size, err)
 	}
 	j.refuse(j.queue[j.next], j.answer(v, err))
 	j.next++

@@ -67,8 +67,8 @@ type history struct {
 // newCluster returns a cluster that knows the configured addresses.
 func newCluster(p *Publisher) *cluster {
 	c := &cluster{
-		publisher: p, log: p.config.Logger, brokers: map[string]*broker{}, nodes: map[int32]*broker{}, topics: map[string]*topic{},
-		states: map[string]*history{},
+		publisher: p, log: p.config.Logger, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
+		topics: map[string]*topic{}, states: map[string]*history{},
 	}
 	for _, address := range p.config.Brokers {
 		c.brokers[address] = &broker{cluster: c, address: address}

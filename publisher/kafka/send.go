@@ -131,7 +131,10 @@ func (c *call) round(ctx context.Context) {
 func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
 	r := &request{since: c.now, deadline: c.deadline, patient: c.producer == noProducer, ending: withdrawn}
 	for _, j := range jobs {
-		if j.state != ready || r.size > maxRequestBytes || resent && !j.resends() || !j.prepare() || j.resends() != resent {
+		if j.state != ready || r.size > maxRequestBytes || resent && !j.resends() {
+			continue
+		}
+		if !j.prepare() || j.resends() != resent {
 			continue
 		}
 		j.state = sending
