@@ -20,19 +20,20 @@ import (
 func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outbox.Sample) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
+	pool := d.Names.Of("Pool")
 	work, err := d.Pool.Acquire(ctx)
 	if err != nil {
-		r.add(areaDatabase, "", unreachable(d.Names.Of("Pool"), err))
+		r.add(areaDatabase, "", unreachable(pool, err))
 		return nil, nil
 	}
 	defer work.Release()
 	s, err := look(ctx, work.Conn())
 	if err != nil {
-		r.add(areaDatabase, "", unreachable(d.Names.Of("Pool"), err))
+		r.add(areaDatabase, "", unreachable(pool, err))
 		return nil, nil
 	}
-	r.add(areaDatabase, "", s.findings(d.Names.Of("Pool"))...)
-	r.add(areaDatabase, "", DatabaseSecurity(&work.Conn().Config().Config).findings(d.Names.Of("Pool"), s.encrypted)...)
+	r.add(areaDatabase, "", s.findings(pool)...)
+	r.add(areaDatabase, "", DatabaseSecurity(&work.Conn().Config().Config).findings(pool, s.encrypted)...)
 	direct, err := d.Connect(ctx)
 	if err != nil {
 		r.add(areaDatabase, "", unreachable(d.Names.Of("Direct"), err))
@@ -52,37 +53,35 @@ func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outb
 // server is what one connection shows of the server at its other end.
 type server struct {
 	version           string
-	number            int
+	number            int // server_version_num
 	standby, readOnly bool
-	clock             time.Time
-	// difference between this clock and the server's; 0 if it is within the measuring error
-	skew            time.Duration
-	commit          string
-	sessions, slots int64
-	started         int64
-	database, role  string
-	encrypted       bool
-	notifications   float64 // how full the queue is, from 0 to 1
+	skew              time.Duration // between this host's clock and the server's; 0 within the measuring error
+	commit            string        // synchronous_commit
+	sessions, slots   int64         // of clients: open now, and at most
+	started           int64         // with the database's name it tells one server from another
+	database, role    string
+	encrypted         bool
+	notifications     float64 // how full the queue is, from 0 to 1
 }
 
+// look asks the server in one statement, without a transaction. The server reads its clock between the question and the
+// answer, so only a time outside of these two is a difference of the clocks.
 func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	var s server
 	var clock int64
 	asked := time.Now()
-	err := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec).Scan(&s.version, &s.number,
-		&s.standby,
-		&s.readOnly, &clock, &s.commit, &s.sessions, &s.slots, &s.started, &s.database,
-		&s.role, &s.notifications)
+	row := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec)
+	err := row.Scan(&s.version, &s.number, &s.standby, &s.readOnly, &clock, &s.commit, &s.sessions, &s.slots, &s.started,
+		&s.database, &s.role, &s.notifications)
 	answered := time.Now()
 	if err != nil {
 		return s, fmt.Errorf("ask the server: %w", err)
 	}
-	s.clock = time.UnixMicro(clock)
-	switch {
-	case s.clock.Before(asked):
-		s.skew = asked.Sub(s.clock)
-	case s.clock.After(answered):
-		s.skew = answered.Sub(s.clock)
+	switch theirs := time.UnixMicro(clock); {
+	case theirs.Before(asked):
+		s.skew = asked.Sub(theirs)
+	case theirs.After(answered):
+		s.skew = theirs.Sub(answered)
 	}
 	_, s.encrypted = conn.PgConn().Conn().(*tls.Conn)
 	return s, nil
@@ -90,10 +89,10 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 
 const oldest = 14_00_00 // server_version_num of the first version that works
 
-func (s server) findings(variable string) []finding.Finding {
+// findings examines the server. variable is the setting that holds the connection's URL.
+func (s server) findings(variable string) (f finding.List) {
 	const spare = 6 // connections of a replica
 	free := s.slots - s.sessions
-	var f finding.List
 	f.Well("reach", variable, fmt.Sprintf("PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role))
 	f.Add("version", "", finding.FailIf(s.number < oldest,
 		"PostgreSQL "+s.version+" is too old: the relay needs 14 or newer", "upgrade the server"))
@@ -102,23 +101,30 @@ func (s server) findings(variable string) []finding.Finding {
 			"name the primary, or several hosts with target_session_attrs=read-write"),
 		finding.FailIf(s.readOnly, "transactions are read-only, so nothing can be marked as relayed",
 			"take away default_transaction_read_only from the role, the database or the URL"))
+	// Latencies are the difference of a time of the server and one of this host. Hosts that follow time servers differ by
+	// milliseconds.
 	f.Add("clock", "", finding.WarnIf(s.skew.Abs() > 2*time.Second,
 		fmt.Sprintf("this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates "+
 			"may seem expired", s.skew.Abs().Round(100*time.Millisecond)), "let both hosts follow the same time servers"))
+	// remote_write, on and remote_apply all wait until the mark is at least on the server's own disk.
 	f.Add("settings", "synchronous_commit", finding.WarnIf(s.commit == "off" || s.commit == "local",
 		"it is "+s.commit+": a crash or failover of the server forgets marks, and their rows are published again",
 		"set it to on for the relay's role"))
+	// The queue has 8 GB for the whole server unless configured otherwise. A session that listens keeps it from being
+	// emptied while it has a transaction open, whatever channel it listens on.
 	f.Add("notifications", "", finding.WarnIf(s.notifications >= 0.5,
 		fmt.Sprintf("the server's queue of notifications is %.0f %% full: when it is full, every transaction that notifies "+
 			"fails at its commit. No relay listens from half on, and rows are found by polling", 100*s.notifications),
 		"find the session that listens and has a transaction open, in pg_stat_activity by query_start, and end it"))
+	// A pooler that is asked here shows the server's numbers too, since it passes the question on.
 	f.Add("connections", "", finding.WarnIf(free < spare,
 		fmt.Sprintf("%d of %d connections are left; a replica uses up to %d", max(free, 0), s.slots, spare),
 		"raise max_connections, or put a pooler in front of applications that hold many"))
 	return f
 }
 
-// direct examines the connection for ownership.
+// direct examines the connection for ownership. work is the server of the other connection: locks that are taken on one
+// server say nothing about rows that are marked on another.
 func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f finding.List) {
 	s, err := look(ctx, conn)
 	if err != nil {
@@ -144,18 +150,17 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f fin
 	return f
 }
 
-// transactions looks for whatever keeps dead rows from being removed.
-func transactions(ctx context.Context, conn *pgx.Conn) []finding.Finding {
+// transactions looks for whatever keeps dead rows from being removed: each mark leaves a dead row, in the table and in
+// the index of pending rows, through which every poll passes until vacuum has removed it.
+func transactions(ctx context.Context, conn *pgx.Conn) (f finding.List) {
 	const (
 		check = "transactions"
-		long  = 5 * 60
-		far   = 1_000_000
+		long  = 5 * 60    // seconds; no transaction of an application should take as long
+		far   = 1_000_000 // transactions; at 1,000 a second a quarter of an hour
 	)
 	var open, behind, prepared, slots int64
-	var f finding.List
-	err := conn.QueryRow(ctx, sql.Text("doctor_transactions.sql", nil), pgx.QueryExecModeExec).Scan(&open, &behind,
-		&prepared, &slots)
-	if err != nil {
+	row := conn.QueryRow(ctx, sql.Text("doctor_transactions.sql", nil), pgx.QueryExecModeExec)
+	if err := row.Scan(&open, &behind, &prepared, &slots); err != nil {
 		f.Warn(check, "", "cannot be examined: "+errtext.Line(err), "look at the server's log for the same message")
 		return f
 	}

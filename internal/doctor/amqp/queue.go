@@ -54,6 +54,8 @@ func (q *queueInfo) rejects() bool {
 // describe reports what an acknowledgement by this queue guarantees.
 func (e *examination) describe(q *queueInfo) {
 	subject := fmt.Sprintf("queue %.100q", q.Name)
+	// The relay publishes persistent messages, which only a durable queue keeps. These are warnings, because another queue
+	// of the same route may keep the message; if none does, the route itself has an error.
 	e.Add(checkDurability, subject,
 		finding.WarnIf(q.Exclusive, "it is exclusive: it is deleted with the connection that declared it",
 			"declare one that is durable and not exclusive"),
@@ -80,6 +82,8 @@ func (e *examination) describe(q *queueInfo) {
 	e.limits(q, subject)
 }
 
+// replication examines on how many nodes the queue's messages are. Members are known only of quorum queues and streams,
+// and some seconds after the queue was created.
 func (e *examination) replication(q *queueInfo, subject string) {
 	const grow = "add members: rabbitmq-queues add_member, for a stream rabbitmq-streams add_replica"
 	const quorum = "declare a quorum queue in its place (x-queue-type quorum)"
@@ -106,6 +110,8 @@ func (e *examination) replication(q *queueInfo, subject string) {
 		finding.OKIf(true, fmt.Sprintf("it is a %s queue with %d members", q.Type, members)))
 }
 
+// limits examines what happens to messages when the queue is full, and when nobody consumes them. RabbitMQ confirms a
+// message that it drops later, so only reject-publish keeps an acknowledged row from being lost.
 func (e *examination) limits(q *queueInfo, subject string) {
 	e.Add(checkLimits, subject, finding.WarnIf(q.Policy == nil,
 		"its policies are not reported: it is some seconds old, or the management interface collects no statistics",

@@ -135,6 +135,7 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 		e.Add(checkTopic, t.Name, finding.FailIf(len(e.List) == before, code.Error(), "look at the brokers' logs"))
 		return false
 	}
+	// Answers of old brokers lack the field, which then is 0.
 	allowed := t.TopicAuthorizedOperations
 	e.Add(checkPermission, t.Name, finding.FailIf(allowed != 0 && allowed != operationsUnknown &&
 		allowed&operationWrite == 0,

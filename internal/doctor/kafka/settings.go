@@ -68,6 +68,8 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 	}
 	insync, _ := strconv.Atoi(value["min.insync.replicas"])
 	e.replicas(t, insync)
+	// The relay waits for acks=all, which is worth what the replicas in sync are worth: one that was elected without being
+	// in sync makes the others drop what it lacks.
 	e.Add(checkElection, t.Name,
 		finding.FailIf(value["unclean.leader.election.enable"] == "true",
 			"unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, and they "+
@@ -80,6 +82,7 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 			finding.OKIf(true, found))
 	}
 	e.times(t.Name, value)
+	// The broker refuses records without a key in a compacted topic.
 	e.Add(checkTopic, t.Name, finding.WarnIf(strings.Contains(value["cleanup.policy"], "compact"),
 		"is compacted: rows without a key fail, and of each key only the last message is kept",
 		"give each row a key, or set cleanup.policy to delete"))
@@ -102,6 +105,7 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 	if insync > 0 {
 		found += fmt.Sprintf(", of which %d must have a message, in memory, before it is acknowledged", insync)
 	}
+	// Kafka acknowledges from memory and leaves the disk to the operating system, so only other brokers protect a message.
 	e.Add(checkReplication, t.Name,
 		finding.FailIf(insync > fewest, found+": it takes no message at all",
 			"lower min.insync.replicas, or add replicas"),

@@ -130,6 +130,7 @@ func (e *examination) account(ctx context.Context) bool {
 	if len(info.Tiers) == 0 {
 		info.Tiers = map[string]usage{"": info.usage}
 	}
+	// Accounts with limits for each number of replicas have tiers, R1 and R3, instead of one usage.
 	for name, u := range info.Tiers {
 		full := func(used uint64, limit int64, kind string) finding.Answer {
 			return finding.WarnIf(limit > 0 && nearly(used, limit),

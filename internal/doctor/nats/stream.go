@@ -143,6 +143,7 @@ func (e *examination) stream(ctx context.Context, name string) {
 		return
 	}
 	c := &s.Config
+	// JetStream answers a publish to such streams with an error, or not at all.
 	e.Add(checkStream, c.Name,
 		finding.FailIf(c.Sealed, "it is sealed: it never takes a message again, and its rows are held",
 			"move the subject to another stream"),
@@ -164,6 +165,8 @@ func (e *examination) stream(ctx context.Context, name string) {
 		finding.WarnIf(behind > 0, fmt.Sprintf("of its %d replicas %d are away or behind", c.Replicas, behind),
 			"look at the servers that hold it"),
 		finding.OKIf(true, fmt.Sprintf("has %d replicas", c.Replicas)))
+	// A server syncs its files every sync_interval, so an acknowledgement protects from the crash of a process, and only
+	// replicas from the loss of a machine.
 	const file = "make a stream with storage file"
 	e.Add(checkStorage, c.Name,
 		finding.FailIf(c.Persist == "async", "it acknowledges before it writes (persist_mode async): what is acknowledged "+
@@ -174,11 +177,14 @@ func (e *examination) stream(ctx context.Context, name string) {
 			"restart at once", file),
 		finding.OKIf(true, "is on disk; an acknowledgement comes before the server syncs it (sync_interval, 2 minutes "+
 			"unless set): a loss of power loses what is not on another replica"))
+	// With limits and work queues the stream keeps what nobody has read yet.
 	e.Add(checkRetention, c.Name,
 		finding.WarnIf(c.Retention == "interest" && s.State.Consumers == 0, "it keeps only what a consumer waits for "+
 			"(retention interest), and has no consumer: what is acknowledged is dropped at once",
 			"create its consumers before rows are relayed, or choose retention limits"))
 	e.limits(s)
+	// The window is what makes a repeated publish harmless: whoever publishes again within it is told that the stream has
+	// the message.
 	window := fmt.Sprintf("recognises a message by its Nats-Msg-Id for %v: after a longer outage the rows whose answers "+
 		"were lost, at most %s, may be stored twice", c.Duplicates, e.names.Of("MaxInFlight"))
 	e.Add(checkDuplicates, c.Name,
