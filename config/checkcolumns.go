@@ -26,6 +26,7 @@ func checkStates(c *Config, scopes []*scope) {
 		}
 		s.badIf(c.Settle == SettleDelete, "COLUMNS", "contradicts OUTBOX_SETTLE=delete, which deletes a row as soon as one "+
 			"destination has relayed it; remove one of them")
+		// Columns that are the table's are not of its own: the destination divides the rows with others.
 		if maps.Equal(d.Columns, c.Table.state()) {
 			d.Columns = nil
 			continue

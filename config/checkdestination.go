@@ -46,7 +46,9 @@ func checkDestinations(c *Config, scopes []*scope) {
 	}
 }
 
-// sortUse records which of the settings for one kind of broker the destination's broker uses.
+// sortUse records which of the settings for one kind of broker the destination's broker uses. A setting without effect is
+// an error, because it is meant for something: with OUTBOX_TLS_CA and no TLS, a connection would be open that was to be
+// protected.
 func (s *scope) sortUse(d *Destination, unused map[string]string, used map[string]bool) {
 	b, ofURL := d.Broker, s.origins["PUBLISH_URL"].variable
 	kinds := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}
@@ -89,6 +91,7 @@ func applyProfile(d *Destination, s *scope) {
 	only("DEBEZIUM_TOMBSTONES", d.DebeziumTombstones, profile.Debezium)
 }
 
+// checkPublishing checks the topics, and how rows are sent and retried.
 func checkPublishing(d *Destination, s *scope) {
 	for _, pattern := range d.Topics {
 		s.badIf(strings.TrimPrefix(pattern, "!") == "", "TOPICS",
@@ -132,6 +135,7 @@ func checkManagement(text string) error {
 	return checkHosts(u.hosts)
 }
 
+// checkTLS checks the texts themselves. A common mistake is the path of a file in place of its text.
 func checkTLS(d *Destination, s *scope) {
 	ca, cert, key := s.origins["TLS_CA"], s.origins["TLS_CERT"], s.origins["TLS_KEY"]
 	s.badIf(d.TLS.CA.IsSet() && !x509.NewCertPool().AppendCertsFromPEM([]byte(d.TLS.CA.value)), "TLS_CA",

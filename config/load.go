@@ -63,7 +63,8 @@ func newLoader(environ, schemes []string) *loader {
 	return l
 }
 
-// config reads and checks everything, and fills in what follows from other settings.
+// config reads and checks everything, and fills in what follows from other settings. The checks come after all settings
+// are read, whether or not these have problems, so that one start reports everything that has to be corrected.
 func (l *loader) config(needs need) (*Config, error) {
 	c, global := &Config{}, l.scope("", Prefix)
 	global.loadAll(c, func(s Setting) bool { return !s.PerDestination && s.key != "DESTINATIONS" })
@@ -84,9 +85,11 @@ func (l *loader) config(needs need) (*Config, error) {
 		o.inherited = true
 		global.origins["DATABASE_DIRECT_URL"] = o
 	}
+	// A row may always be as large as the bytes in flight, which are chosen to fit into memory.
 	if c.MaxRowBytes == 0 {
 		c.MaxRowBytes = max(64<<20, c.MaxInFlightBytes)
 	}
+	// A poll interval that was set is a promise, also if it is the default.
 	if c.IdlePause = c.PollInterval; !global.origins["POLL_INTERVAL"].given {
 		c.IdlePause = time.Second
 	}
@@ -119,6 +122,7 @@ func (l *loader) loadDestinations(c *Config, global *scope) (named []*scope) {
 	global.load(l.setting("DESTINATIONS"), reflect.ValueOf(&names).Elem())
 	prefixes := map[string]string{}
 	for _, name := range names {
+		// A shell cannot set a variable with a dash in its name.
 		prefix := Prefix + "DESTINATION_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
 		switch {
 		case !destinationName.MatchString(name):

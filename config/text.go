@@ -72,6 +72,7 @@ func (d *Duration) String() string { return time.Duration(*d).String() }
 // Type names the value in a help text.
 func (d *Duration) Type() string { return "duration" }
 
+// A size may have a fraction, 1.5GiB. Units of 1000 are refused: 64MB and 64MiB differ by 5 %.
 type size int64
 
 var sizeUnits = map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -127,6 +128,7 @@ func (r Rate) String() string {
 	return ""
 }
 
+// A list may have an item on each line, as a block of YAML gives it.
 type list []string
 
 func (l *list) UnmarshalText(text []byte) error {

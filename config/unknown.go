@@ -30,7 +30,7 @@ func (l *loader) refuseUnknown(named []*scope) {
 
 // advice says what may have been meant by a variable.
 func advice(name string, known map[string]bool, named []*scope) string {
-	listed := false
+	listed := false // the name begins as those of a destination that exists
 	for _, s := range named {
 		common, own := strings.CutPrefix(name, s.prefixes[0])
 		listed = listed || own
@@ -48,14 +48,14 @@ func advice(name string, known map[string]bool, named []*scope) string {
 }
 
 // isServiceLink reports whether Kubernetes sets a variable of this name for a Service called outbox… in the same
-// namespace, in the manner of Docker's links.
+// namespace, in the manner of Docker's links: OUTBOX_SERVICE_HOST, OUTBOX_SERVICE_PORT_METRICS, OUTBOX_PORT_9630_TCP. No
+// setting may have such a name; a test looks.
 func isServiceLink(name string) bool {
-	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_SERVICE_PORT") ||
-		strings.Contains(name, "_SERVICE_PORT_") || strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_PORT_")
+	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_PORT_")
 }
 
-// nearest returns at most three names: those that differ by the fewest letters, if these are few, or else those that
-// contain all words of the name.
+// nearest returns at most three names: those that differ by the fewest letters, if these are few (two, or a quarter of
+// the name), or else those that contain all words of the name, such as KAFKA_SASL_PASSWORD for KAFKA_PASSWORD.
 func nearest(name string, known map[string]bool) (near []string) {
 	suffix := ""
 	if plain, ok := strings.CutSuffix(name, fileSuffix); ok {
