@@ -13,19 +13,8 @@ import (
 // The condition holds constants only, so that it can stand in an index's predicate. The same patterns give the same
 // condition in any order, so that such an index still fits.
 func SQL(topic string, patterns []string) string {
-	var taken, excluded []string
-	for _, pattern := range patterns {
-		if left, is := strings.CutPrefix(pattern, "!"); is {
-			excluded = append(excluded, left)
-		} else {
-			taken = append(taken, pattern)
-		}
-	}
-	condition := Always
-	if len(taken) > 0 {
-		condition = anyFits(topic, taken)
-	}
-	return And(condition, Not(anyFits(topic, excluded)))
+	taken, excluded := split(patterns)
+	return And(anyFits(topic, taken), Not(anyFits(topic, excluded)))
 }
 
 // Conditions that are always true, and never.
