@@ -86,16 +86,15 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	d := &doctor.Doctor{
 		Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
 		Certificates: certificates, Names: settingNames(c, nil), Settings: contradictions(c),
-		Secure: map[string][]doctor.Transport{}, Deduplicates: map[string]bool{},
 	}
 	for i, destination := range c.Destinations {
 		names := settingNames(c, &destination)
 		client := a.config.Destinations[i].Publisher
 		d.Destinations = append(d.Destinations, doctor.Destination{
 			Route: routes[i], Publisher: client, Names: names, Examine: examinationOf(client, names),
+			Transports:   transports(destination),
+			Deduplicates: destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore,
 		})
-		d.Secure[destination.Name] = transports(destination)
-		d.Deduplicates[destination.Name] = destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore
 		if cert := destination.TLS.Cert; cert.IsSet() {
 			if pair, err := tls.X509KeyPair([]byte(cert.Loaded()), []byte(destination.TLS.Key.Loaded())); err == nil {
 				certificates.Add(destination.Name, pair.Leaf)

@@ -27,11 +27,9 @@ type Doctor struct {
 	Channel      string // the channel of LISTEN
 	Shards       int
 	Destinations []Destination
-	Certificates *Certificates          // the certificates that the connections show
-	Names        setting.Names          // names of the settings that belong to no destination
-	Settings     []finding.Finding      // findings about the configuration, made earlier
-	Secure       map[string][]Transport // how the connections to each destination are protected, by its name
-	Deduplicates map[string]bool        // whether a destination's broker drops messages by their ids, by its name
+	Certificates *Certificates     // the certificates that the connections show
+	Names        setting.Names     // names of the settings that belong to no destination
+	Settings     []finding.Finding // findings about the configuration, made earlier
 }
 
 // A Destination is where rows go, and what publishes them there.
@@ -40,6 +38,9 @@ type Destination struct {
 	Publisher publisher.Publisher
 	Names     setting.Names
 	Examine   Examination // if nil, the broker is only asked whether it answers
+	// Transports say how the connections to the broker are protected.
+	Transports   []Transport
+	Deduplicates bool // the broker drops messages by their ids
 }
 
 // An Examination is [publisher.Examiner] as a function.
@@ -90,10 +91,10 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 	group.Wait()
 	for i, to := range d.Destinations {
 		f := found[i]
-		if d.Deduplicates[to.Name] && table != nil {
+		if to.Deduplicates && table != nil {
 			f = append(f, messageIDs(table.IDForm(), to.DedupPrefix, to.Names)...)
 		}
-		for _, transport := range d.Secure[to.Name] {
+		for _, transport := range to.Transports {
 			f = append(f, transport.findings()...)
 		}
 		f = append(f, d.Certificates.findings(to.Name)...)
