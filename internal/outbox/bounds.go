@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -70,7 +72,7 @@ func (b bounds) value(c *column) string {
 	switch {
 	case c == nil || b.whole && isJSON(c):
 		return "null::text"
-	case c.oid == oidJSONB:
+	case c.oid == pgtype.JSONBOID:
 		return fmt.Sprintf("case when not (%s) then %s end", doubtful(c), sql.Quote(c.name))
 	default:
 		return fmt.Sprintf("case when not (%s) then %s end", b.large(c), asText(c))
@@ -83,7 +85,7 @@ func (b bounds) rest(c *column) string {
 		return "null::text"
 	case b.whole && isJSON(c):
 		return b.measured(c)
-	case c.oid == oidJSONB:
+	case c.oid == pgtype.JSONBOID:
 		return fmt.Sprintf("case when %s then case when %s then %s else %s end end", doubtful(c), b.large(c), b.size(c), b.measured(c))
 	default:
 		return fmt.Sprintf("case when %s then %s end", b.large(c), b.size(c))
@@ -102,7 +104,7 @@ func (b bounds) large(c *column) string {
 		return fmt.Sprintf("octet_length(%s) > %s", asText(c), b.most)
 	}
 	ratio := compressed
-	if c.oid == oidJSONB {
+	if c.oid == pgtype.JSONBOID {
 		ratio = usualCompression
 	}
 	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]s or pg_column_compression(%[1]s) is not null and pg_column_size(%[1]s) > %[2]s / %[3]d",
@@ -158,11 +160,11 @@ func (t *Table) missing(values [][]byte, most int64) (size int64, long bool) {
 	return size + int64(len(values[atPayload])+len(values[atHeaders])), long
 }
 
-func isJSON(c *column) bool { return c.oid == oidJSON || c.oid == oidJSONB }
+func isJSON(c *column) bool { return c.oid == pgtype.JSONOID || c.oid == pgtype.JSONBOID }
 
 // asText is the column as a type whose length PostgreSQL knows.
 func asText(c *column) string {
-	if c.oid == oidXML {
+	if c.oid == pgtype.XMLOID {
 		return written(c)
 	}
 	return sql.Quote(c.name)
@@ -171,6 +173,6 @@ func asText(c *column) string {
 // written is JSON or XML as text. The functions are specific to the column's type: if the type has changed to one that is
 // written differently, the statement fails, and the table is opened again. A cast to text would accept any type.
 func written(c *column) string {
-	function := map[uint32]string{oidJSON: "json_out", oidJSONB: "jsonb_out", oidXML: "xml_out"}[c.oid]
+	function := map[uint32]string{pgtype.JSONOID: "json_out", pgtype.JSONBOID: "jsonb_out", pgtype.XMLOID: "xml_out"}[c.oid]
 	return function + "(" + sql.Quote(c.name) + ")::text"
 }

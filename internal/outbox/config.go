@@ -81,28 +81,5 @@ const (
 // MostExtra is the largest number of additional texts that a row carries.
 const MostExtra = 64
 
-// OIDs of the types that the relay understands, from PostgreSQL's pg_type.dat.
-const (
-	oidBool        = 16
-	oidBytea       = 17
-	oidInt8        = 20
-	oidInt2        = 21
-	oidInt4        = 23
-	oidText        = 25
-	oidTID         = 27
-	oidXID         = 28
-	oidJSON        = 114
-	oidBpchar      = 1042
-	oidVarchar     = 1043
-	oidDate        = 1082
-	oidTimestamp   = 1114
-	oidTimestamptz = 1184
-	oidInterval    = 1186
-	oidUUID        = 2950
-	oidJSONB       = 3802
-	oidXID8        = 5069
-	oidXML         = 142
-)
-
 // epoch is PostgreSQL's day zero; its binary times count microseconds from it.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

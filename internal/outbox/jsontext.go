@@ -3,6 +3,8 @@ package outbox
 import (
 	"fmt"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -15,7 +17,7 @@ import (
 func jsonText(c *column, place string) string {
 	name := sql.Quote(c.name)
 	plain := name + " " + place
-	if c.oid != oidJSON {
+	if c.oid != pgtype.JSONOID {
 		return "(" + plain + ")"
 	}
 	text := name + "::text"

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // KeyIndexed reports whether an index leads to the pending rows of a key ([KeysQuery]).
@@ -30,7 +32,7 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 	case !t.mapping.keyIndex:
 		statement, l = t.keysPass, limits{}
 	}
-	parameters := [][]byte{number(int64(q.Rows)), array(oidInt8, hashes), nil, array(oidInt4, most)}
+	parameters := [][]byte{number(int64(q.Rows)), array(pgtype.Int8OID, hashes), nil, array(pgtype.Int4OID, most)}
 	if t.Ordinal() && !q.Due {
 		parameters = append(parameters, array(t.mapping.order.oid, lows))
 	}
@@ -52,7 +54,7 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 		k.All = !a.full && len(k.Rows) < min(q.Asks[i].Limit, q.Rows) && !a.gone[q.Asks[i].Hash]
 	}
 	if q.Blocked && t.blockedKeys != "" {
-		err = t.markBlocked(ctx, page.Keys, of, array(oidInt8, hashes))
+		err = t.markBlocked(ctx, page.Keys, of, array(pgtype.Int8OID, hashes))
 	}
 	return page, err
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -49,18 +51,18 @@ type mapping struct {
 }
 
 var (
-	idTypes      = []uint32{oidUUID, oidInt8, oidInt4, oidInt2, oidText, oidVarchar}
-	payloadTypes = []uint32{oidJSONB, oidJSON, oidText, oidVarchar, oidBytea, oidXML}
-	textTypes    = []uint32{oidText, oidVarchar, oidBpchar}
-	jsonTypes    = []uint32{oidJSONB, oidJSON}
-	txidTypes    = []uint32{oidXID8}
-	timeTypes    = []uint32{oidTimestamp, oidTimestamptz}
-	intTypes     = []uint32{oidInt2, oidInt4, oidInt8}
+	idTypes      = []uint32{pgtype.UUIDOID, pgtype.Int8OID, pgtype.Int4OID, pgtype.Int2OID, pgtype.TextOID, pgtype.VarcharOID}
+	payloadTypes = []uint32{pgtype.JSONBOID, pgtype.JSONOID, pgtype.TextOID, pgtype.VarcharOID, pgtype.ByteaOID, pgtype.XMLOID}
+	textTypes    = []uint32{pgtype.TextOID, pgtype.VarcharOID, pgtype.BPCharOID}
+	jsonTypes    = []uint32{pgtype.JSONBOID, pgtype.JSONOID}
+	txidTypes    = []uint32{pgtype.XID8OID}
+	timeTypes    = []uint32{pgtype.TimestampOID, pgtype.TimestamptzOID}
+	intTypes     = []uint32{pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID}
 	// plainTypes are types whose values have one text form each.
-	plainTypes = append([]uint32{oidUUID, oidDate, oidTimestamp, oidTimestamptz}, intTypes...)
+	plainTypes = append([]uint32{pgtype.UUIDOID, pgtype.DateOID, pgtype.TimestampOID, pgtype.TimestamptzOID}, intTypes...)
 	// varying are types whose values are written as settings say.
-	varying   = []uint32{oidBytea, oidDate, oidInterval, oidJSON, oidTimestamp, oidTimestamptz}
-	unordered = []uint32{oidJSON, oidJSONB, oidXML, oidBool}
+	varying   = []uint32{pgtype.ByteaOID, pgtype.DateOID, pgtype.IntervalOID, pgtype.JSONOID, pgtype.TimestampOID, pgtype.TimestamptzOID}
+	unordered = []uint32{pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID, pgtype.BoolOID}
 )
 
 const (

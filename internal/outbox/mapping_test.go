@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
@@ -169,7 +170,7 @@ func TestDomains(t *testing.T) {
 	if c := table.mapping.lastError; c == nil || c.width != 12 {
 		t.Errorf("last_error: %+v", c)
 	}
-	if c := table.mapping.order; c.name != "seq" || c.oid != oidInt8 || !c.notNull {
+	if c := table.mapping.order; c.name != "seq" || c.oid != pgtype.Int8OID || !c.notNull {
 		t.Errorf("order: %+v", c)
 	}
 	// Headers of a type that does not fit would be left out unseen.

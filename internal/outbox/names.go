@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -100,7 +102,7 @@ func (t *Table) Names() Names {
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
 		Taken: m.filter, Ordering: t.ordering(), IDIndexed: m.idIndex, UniqueID: !m.apart,
 	}
-	n.IDType = map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
+	n.IDType = map[uint32]string{pgtype.UUIDOID: "uuid", pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint", pgtype.TextOID: "text"}[t.idOID]
 	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or of the
 	// relaying there is not part of the row's identity.
 	alone := *m
@@ -133,7 +135,7 @@ func columnOf(c *column) Column {
 	return Column{
 		Name: sql.Quote(c.name), Plain: c.name, Type: c.typ, Default: strings.TrimSpace(c.defaultSQL), Writable: c.canUpdate,
 		NotNull: c.notNull,
-		Width:   c.width, zoneless: c.oid == oidTimestamp,
+		Width:   c.width, zoneless: c.oid == pgtype.TimestampOID,
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -63,7 +65,7 @@ func (p *parts) describeFailure() {
 		return
 	}
 	utc := sql.Quote(p.mapping.order.name)
-	if p.mapping.order.oid == oidTimestamptz {
+	if p.mapping.order.oid == pgtype.TimestamptzOID {
 		utc = "(" + utc + " at time zone 'UTC')"
 	}
 	p.placed = append(p.placed, placed{HeaderDestination, strings.TrimSpace(sql.Literal(o.name)) + "::text"},

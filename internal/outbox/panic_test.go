@@ -6,14 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // A row whose decoding panics is invalid, and identified well enough to be refused. All others arrive unchanged.
 func TestPanicWhileARowIsRead(t *testing.T) {
 	t.Parallel()
-	text := &column{name: "c", oid: oidText}
-	table := Table{seed: maphash.MakeSeed(), mapping: &mapping{id: &column{name: "id", oid: oidUUID}, order: text, payload: text}}
+	text := &column{name: "c", oid: pgtype.TextOID}
+	table := Table{seed: maphash.MakeSeed(), mapping: &mapping{id: &column{name: "id", oid: pgtype.UUIDOID}, order: text, payload: text}}
 	var a arena
 	for i := range 300 {
 		values := make([][]byte, atExtra)

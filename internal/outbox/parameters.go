@@ -1,13 +1,17 @@
 package outbox
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
 
 // ordinalValue encodes an ordinal in the order column's type.
 func (t *Table) ordinalValue(n int64) []byte {
 	switch t.mapping.order.oid {
-	case oidInt2:
+	case pgtype.Int2OID:
 		return binary.BigEndian.AppendUint16(nil, uint16(max(min(n, 1<<15-1), -1<<15)))
-	case oidInt4:
+	case pgtype.Int4OID:
 		return binary.BigEndian.AppendUint32(nil, uint32(max(min(n, 1<<31-1), -1<<31)))
 	default:
 		return number(n)
@@ -19,7 +23,7 @@ func shardArray(shards []int) []byte {
 	for i, shard := range shards {
 		elements[i] = binary.BigEndian.AppendUint32(nil, uint32(shard))
 	}
-	return array(oidInt4, elements)
+	return array(pgtype.Int4OID, elements)
 }
 
 func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -137,7 +138,7 @@ func (t *Table) lookForLive(ctx context.Context, conn *pgx.Conn, pending string,
 		"table": t.Quoted(), "pending": pending, "part_key": p.column, "part_type": p.typ,
 	})
 	look := t.beginPlain(ctx, conn, limits{inOrder: true, generic: true})
-	look.add(statement, [][]byte{array(oidText, lows), array(oidText, highs)}, binaryFormats(2), []int16{1, 1})
+	look.add(statement, [][]byte{array(pgtype.TextOID, lows), array(pgtype.TextOID, highs)}, binaryFormats(2), []int16{1, 1})
 	look.send(ctx)
 	look.line()
 	live, holding := &livePartitions{}, []int(nil)

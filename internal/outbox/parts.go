@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -181,13 +183,13 @@ func (p *parts) key(key rowkey.Source) {
 				"%s=header:%s requires a headers column of type jsonb or json, and table %s has none", p.names.Of("Key"), key.Name, p.table())
 			return
 		}
-		p.mapping.key, p.keyVaries = p.inHeaders(key.Name), p.headers.oid == oidJSON
+		p.mapping.key, p.keyVaries = p.inHeaders(key.Name), p.headers.oid == pgtype.JSONOID
 	case rowkey.Payload:
 		if !p.hasJSON() {
 			p.fail("correct "+p.names.Of("Key"), "%s=payload:%s requires a payload of type jsonb or json", p.names.Of("Key"), key.Name)
 			return
 		}
-		p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.oid == oidJSON
+		p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.oid == pgtype.JSONOID
 	case rowkey.Topic:
 		if p.topic != nil {
 			p.mapping.key, p.keyColumn = p.text(p.topic), p.topic.name
@@ -282,7 +284,7 @@ func (p *parts) place(headers map[string]string) {
 		}
 		p.readable(c)
 		expression := p.text(c)
-		if c.oid == oidInterval && strings.EqualFold(header, publisher.HeaderNATSTTL) { // the header is in seconds
+		if c.oid == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // the header is in seconds
 			expression = fmt.Sprintf("case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end", sql.Quote(c.name))
 		}
 		p.placed = append(p.placed, placed{header, expression})

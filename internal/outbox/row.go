@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -104,7 +105,7 @@ func (t *Table) formats() []int16 {
 	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace} {
 		formats[i] = 1
 	}
-	if t.mapping.payload.oid == oidBytea {
+	if t.mapping.payload.oid == pgtype.ByteaOID {
 		formats[atPayload] = 1
 	}
 	return formats
@@ -118,7 +119,7 @@ func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 		atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted,
 		atAvailable: m.available,
 	} {
-		if c != nil && c.oid != oidXML && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.oid {
+		if c != nil && c.oid != pgtype.XMLOID && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.oid {
 			return true
 		}
 	}
@@ -194,11 +195,11 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 		message.Payload = a.bytes(payload)
 	}
 	switch m.payload.oid {
-	case oidJSON, oidJSONB:
+	case pgtype.JSONOID, pgtype.JSONBOID:
 		message.Type = "application/json"
-	case oidBytea:
+	case pgtype.ByteaOID:
 		message.Type = "application/octet-stream"
-	case oidXML:
+	case pgtype.XMLOID:
 		message.Type = "application/xml"
 	default:
 		message.Type = "text/plain"
@@ -303,7 +304,7 @@ func (t *Table) idText(value []byte, a *arena) string {
 		return ""
 	}
 	switch t.mapping.id.oid {
-	case oidUUID:
+	case pgtype.UUIDOID:
 		var text [36]byte
 		hex.Encode(text[:8], value[:4])
 		hex.Encode(text[9:13], value[4:6])
@@ -312,7 +313,7 @@ func (t *Table) idText(value []byte, a *arena) string {
 		hex.Encode(text[24:], value[10:])
 		text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
 		return a.text(text[:])
-	case oidInt2, oidInt4, oidInt8:
+	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
 		var text [20]byte
 		return a.text(strconv.AppendInt(text[:0], ordinal(value), 10))
 	default:

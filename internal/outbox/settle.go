@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -249,7 +251,7 @@ func versionsOf(rows []*Row) []byte {
 		}
 		last = r.version
 	}
-	return array(oidXID, versions)
+	return array(pgtype.XIDOID, versions)
 }
 
 // placesOf encodes the places where the rows were read as an array.
@@ -258,7 +260,7 @@ func placesOf(rows []*Row) []byte {
 	for i, r := range rows {
 		places[i] = r.place[:]
 	}
-	return array(oidTID, places)
+	return array(pgtype.TIDOID, places)
 }
 
 // firsts returns the first value of each row.
@@ -321,9 +323,9 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	if t.refuse == "" {
 		return identities, nil, nil
 	}
-	which, asRead, version := array(t.rowOID, identities), array(oidInt8, attempts), array(oidXID, versions)
+	which, asRead, version := array(t.rowOID, identities), array(pgtype.Int8OID, attempts), array(pgtype.XIDOID, versions)
 	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.refuseLock()}, t.refuse,
-		which, asRead, array(oidInt8, next), array(oidText, texts), array(oidBool, failed), version)
+		which, asRead, array(pgtype.Int8OID, next), array(pgtype.TextOID, texts), array(pgtype.BoolOID, failed), version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}

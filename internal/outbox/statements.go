@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -85,8 +87,8 @@ type clauses struct {
 }
 
 var orderTypes = map[uint32]string{
-	oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint",
-	oidTimestamp: "timestamp", oidTimestamptz: "timestamptz",
+	pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint",
+	pgtype.TimestampOID: "timestamp", pgtype.TimestamptzOID: "timestamptz",
 }
 
 // describe makes the description that all statements share.
@@ -108,7 +110,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	}
 	mark := t.relation.partitionMark()
 	pending, ordered, due := mark+pending+filtered, mark+pending+ordered, mark+pending+arrived
-	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
+	idType := map[uint32]string{pgtype.UUIDOID: "uuid", pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint", pgtype.TextOID: "text"}[t.idOID]
 	names := description{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
 		"pending": pending, "due": ordered, "scheduled": scheduled, "failed": "false",
@@ -146,7 +148,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 // now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold UTC,
 // whatever the session's zone is.
 func now(c *column) string {
-	if c != nil && c.oid == oidTimestamp {
+	if c != nil && c.oid == pgtype.TimestampOID {
 		return "(now() at time zone 'UTC')"
 	}
 	return "now()"

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
@@ -171,15 +172,15 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config,
 		t.maxRow = DefaultMaxRow
 	}
 	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
-	if m.id.oid == oidVarchar {
-		t.idOID = oidText
+	if m.id.oid == pgtype.VarcharOID {
+		t.idOID = pgtype.TextOID
 	}
 	t.rowOID = t.idOID
 	if m.compound() {
-		t.rowOID = oidText
+		t.rowOID = pgtype.TextOID
 	}
 	t.source = "/" + relation.origin() + "/" + url.PathEscape(t.name.String())
-	if m.id.oid != oidUUID {
+	if m.id.oid != pgtype.UUIDOID {
 		t.prefix = relation.origin() + "/" + t.name.String() + "/"
 	}
 	t.prepare(t.name)
@@ -210,7 +211,7 @@ func (t *Table) Ordinal() bool {
 
 // Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to time.
 func (t *Table) Timed() bool {
-	return t.mapping.order.oid == oidTimestamp || t.mapping.order.oid == oidTimestamptz
+	return t.mapping.order.oid == pgtype.TimestampOID || t.mapping.order.oid == pgtype.TimestamptzOID
 }
 
 // Extra returns the SQL expressions for the additional texts that each row carries, in the order of [Config.Extra].
@@ -236,9 +237,9 @@ func (t *Table) KeepsAttempts() bool { return t.mapping.attempt != nil }
 func (t *Table) maxAttempt() int64 {
 	if c := t.mapping.attempt; c != nil {
 		switch c.oid {
-		case oidInt2:
+		case pgtype.Int2OID:
 			return math.MaxInt16
-		case oidInt4:
+		case pgtype.Int4OID:
 			return math.MaxInt32
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // wallTime examines whether the times of insert look like local ones: a row that one of the last transactions has written seems to be
@@ -20,7 +21,7 @@ func (t *Table) wallTime(ctx context.Context, conn *pgx.Conn, e *examination) er
 		most   = 14 * time.Hour // the difference of a zone to UTC
 	)
 	m := t.mapping
-	if m.inserted == nil || m.inserted.oid != oidTimestamp || !m.pendingIndex || !m.written {
+	if m.inserted == nil || m.inserted.oid != pgtype.TimestampOID || !m.pendingIndex || !m.written {
 		return nil
 	}
 	d, _ := t.describe(t.name)
