@@ -1,14 +1,14 @@
 -- Reads the columns of a table, with the base type of a domain, the rights of this role and the comment.
 -- $1 oid of the table. Reads the catalogue only.
 select a.attname::text,
-       b.oid::text,
+       b.oid,
        format_type(a.atttypid, a.atttypmod),
        case when b.typname in ('varchar', 'bpchar') and coalesce(nullif(t.typtypmod, -1), a.atttypmod) > 4
-            then coalesce(nullif(t.typtypmod, -1), a.atttypmod) - 4 else 0 end::text,
-       (a.attnotnull or t.typnotnull)::text,
-       has_column_privilege(a.attrelid, a.attnum, 'select')::text,
-       has_column_privilege(a.attrelid, a.attnum, 'update')::text,
-       pg_get_expr(d.adbin, d.adrelid),
+            then coalesce(nullif(t.typtypmod, -1), a.atttypmod) - 4 else 0 end,
+       a.attnotnull or t.typnotnull,
+       has_column_privilege(a.attrelid, a.attnum, 'select'),
+       has_column_privilege(a.attrelid, a.attnum, 'update'),
+       coalesce(btrim(pg_get_expr(d.adbin, d.adrelid)), ''),
        coalesce(col_description(a.attrelid, a.attnum), '')
 from pg_catalog.pg_attribute a
 join lateral (

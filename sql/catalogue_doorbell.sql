@@ -4,10 +4,10 @@
 -- $1 oid of the table. Reads the catalogue only. Arguments are separated by zero bytes; bytea would arrive in the form that the
 -- session's bytea_output asks for.
 select convert_from(substring(t.tgargs for greatest(position(decode('00', 'hex') in t.tgargs) - 1, 0)), current_setting('server_encoding')),
-       (t.tgenabled in ('O', 'A'))::text,
-       (t.tgtype & 5 = 4 and p.prosrc like '%pg_notify(tg_argv[0]%')::text,
-       (p.prosrc like '%pg_notification_queue_usage%')::text,
-       (current_setting('max_prepared_transactions') <> '0')::text
+       (t.tgenabled in ('O', 'A')),
+       (t.tgtype & 5 = 4 and p.prosrc like '%pg_notify(tg_argv[0]%'),
+       (p.prosrc like '%pg_notification_queue_usage%'),
+       (current_setting('max_prepared_transactions') <> '0')
 from pg_catalog.pg_trigger t
 join pg_catalog.pg_proc p on p.oid = t.tgfoid
 where t.tgrelid = $1::oid and not t.tgisinternal

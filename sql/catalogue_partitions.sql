@@ -1,7 +1,7 @@
 -- Lists the partitions of a table: the column by whose ranges it is partitioned and the column's type, if it is one column with times,
 -- and each partition's bounds as constants, empty for one without a bound, in order. The default partition has none and comes last.
 -- $1 oid of the table. Reads the catalogue only.
-select coalesce(a.attname::text, ''), coalesce(format_type(a.atttypid, null), ''), coalesce(low, ''), coalesce(high, ''), (expression = 'DEFAULT')::text
+select coalesce(a.attname::text, ''), coalesce(format_type(a.atttypid, null), ''), coalesce(low, ''), coalesce(high, ''), expression = 'DEFAULT'
 from (
   select i.inhparent, pg_get_expr(c.relpartbound, c.oid) as expression
   from pg_catalog.pg_inherits i

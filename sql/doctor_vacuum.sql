@@ -5,8 +5,8 @@ with recursive parts (part) as (
   select $1::oid
   union
   select i.inhrelid from parts join pg_catalog.pg_inherits i on i.inhparent = parts.part)
-select coalesce(sum(pg_catalog.pg_stat_get_live_tuples(part)), 0)::text,
-       coalesce(sum(pg_catalog.pg_stat_get_dead_tuples(part)), 0)::text,
+select coalesce(sum(pg_catalog.pg_stat_get_live_tuples(part)), 0)::bigint,
+       coalesce(sum(pg_catalog.pg_stat_get_dead_tuples(part)), 0)::bigint,
        coalesce(min(part::regclass::text) filter (where reloptions && array['autovacuum_enabled=false', 'autovacuum_enabled=off']), '')
 from parts
 join pg_catalog.pg_class c on c.oid = part

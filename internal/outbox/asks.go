@@ -3,8 +3,6 @@ package outbox
 import (
 	"fmt"
 	"strings"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // asks are the statements of the engine's questions ([TailQuery] and the following types).
@@ -23,8 +21,8 @@ type asks struct {
 // uuid, a number or citext, and took twice the space for keys of 60 bytes. The expression is of the key's text: citext
 // and nondeterministic collations call keys equal that brokers do not.
 func (m *mapping) keyHash() string {
-	id := sql.Quote(m.id.name) + "::text"
-	if !m.id.notNull {
+	id := m.id.Name + "::text"
+	if !m.id.NotNull {
 		id = "coalesce(" + id + ", '')"
 	}
 	if m.key == noKey {
@@ -83,7 +81,7 @@ func (t *Table) prepareAsks(d description) {
 	}
 	t.prepareSweeps(d, place)
 	if m.failed != nil {
-		failed := d.with("failed_at", sql.Quote(m.failed.name), "range", "")
+		failed := d.with("failed_at", m.failed.Name, "range", "")
 		after := failed.with("range", fmt.Sprintf(" and (%s, %s) > ($3, $4)", failed["failed_at"], d["id"]))
 		t.blocked, t.blockedAfter = failed.text("blocked.sql"), after.text("blocked.sql")
 		t.blockedKeys = failed.text("blocked_keys.sql")
@@ -99,18 +97,18 @@ func (m *mapping) position() (p position) {
 		p = append(p, struct{ column, cast string }{rank(m), "::bigint"})
 	}
 	if m.order != m.id {
-		p = append(p, struct{ column, cast string }{sql.Quote(m.order.name), ""})
+		p = append(p, struct{ column, cast string }{m.order.Name, ""})
 	}
-	return append(p, struct{ column, cast string }{sql.Quote(m.id.name), ""})
+	return append(p, struct{ column, cast string }{m.id.Name, ""})
 }
 
 // duePosition is the order of rows that are read by the time at which they are due.
 func (m *mapping) duePosition() position {
 	p := m.position()
-	if m.order != m.id && !m.order.notNull {
+	if m.order != m.id && !m.order.NotNull {
 		p = append(p[:len(p)-2], p[len(p)-1])
 	}
-	return append(position{{sql.Quote(m.available.name), ""}}, p...)
+	return append(position{{m.available.Name, ""}}, p...)
 }
 
 func (p position) columns() string {
@@ -143,7 +141,7 @@ func (t *Table) tailStatements(d description, place position) (all tails) {
 	certain := t.certain(fmt.Sprintf("$%d::pg_snapshot", next))
 	next++
 	if t.Delays() {
-		available := sql.Quote(m.available.name)
+		available := m.available.Name
 		certain += fmt.Sprintf(" and (%s is null or %[1]s <= $%d)", available, next)
 		next++
 	}
@@ -170,7 +168,7 @@ func (t *Table) certain(seen string) string {
 	if t.mapping.txid == nil {
 		return ended
 	}
-	txid := sql.Quote(t.mapping.txid.name)
+	txid := t.mapping.txid.Name
 	return fmt.Sprintf("case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) "+
 		"then pg_visible_in_snapshot(%[1]s, %[2]s) else %[3]s end", txid, seen, ended)
 }

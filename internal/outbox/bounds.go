@@ -6,8 +6,6 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // bounds limit, in SQL, how much of a row the server sends, so that oversized values use neither memory nor network. A page's
@@ -68,18 +66,18 @@ func cut(value []byte, most int64) bool { return int64(len(value)) >= min(most, 
 // value and rest are the two columns of a payload or headers. The value comes in the first column if it is certainly small.
 // Nearly every value is, and finding that out twice costs less than converting the value. Otherwise the second column holds
 // either JSON that had to be written as text to be measured, or the size of a value that is left out: a sizeMark and a number.
-func (b bounds) value(c *column) string {
+func (b bounds) value(c *Column) string {
 	switch {
 	case c == nil || b.whole && isJSON(c):
 		return "null::text"
 	case c.oid == pgtype.JSONBOID:
-		return fmt.Sprintf("case when not (%s) then %s end", doubtful(c), sql.Quote(c.name))
+		return fmt.Sprintf("case when not (%s) then %s end", doubtful(c), c.Name)
 	default:
 		return fmt.Sprintf("case when not (%s) then %s end", b.large(c), asText(c))
 	}
 }
 
-func (b bounds) rest(c *column) string {
+func (b bounds) rest(c *Column) string {
 	switch {
 	case c == nil:
 		return "null::text"
@@ -94,12 +92,12 @@ func (b bounds) rest(c *column) string {
 
 // doubtful is the condition for a jsonb whose text may be long. The condition is not true for NULL, nor is the condition for
 // large values.
-func doubtful(c *column) string {
-	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]d or pg_column_compression(%[1]s) is not null", sql.Quote(c.name), mostJSONB)
+func doubtful(c *Column) string {
+	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]d or pg_column_compression(%[1]s) is not null", c.Name, mostJSONB)
 }
 
 // large is the condition for a value that does not come with its page.
-func (b bounds) large(c *column) string {
+func (b bounds) large(c *Column) string {
 	if !isJSON(c) {
 		return fmt.Sprintf("octet_length(%s) > %s", asText(c), b.most)
 	}
@@ -108,23 +106,23 @@ func (b bounds) large(c *column) string {
 		ratio = usualCompression
 	}
 	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]s or pg_column_compression(%[1]s) is not null and pg_column_size(%[1]s) > %[2]s / %[3]d",
-		sql.Quote(c.name), b.most, ratio)
+		c.Name, b.most, ratio)
 }
 
 // measured is JSON, written as text once, or the length of that text.
-func (b bounds) measured(c *column) string {
+func (b bounds) measured(c *Column) string {
 	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select %s as v "+
 		"offset 0) written)",
 		b.most, sizeMark, written(c))
 }
 
 // size is the approximate size of a large value.
-func (b bounds) size(c *column) string {
+func (b bounds) size(c *Column) string {
 	if !isJSON(c) {
 		return fmt.Sprintf("'%c' || octet_length(%s)", sizeMark, asText(c))
 	}
 	return fmt.Sprintf("'%[4]c' || case when pg_column_compression(%[1]s) is null or pg_column_size(%[1]s) <= %[2]s / %[3]d "+
-		"then pg_column_size(%[1]s) else greatest(pg_column_size(array[%[1]s]), %[2]s + 1) end", sql.Quote(c.name), b.most, compressed, sizeMark)
+		"then pg_column_size(%[1]s) else greatest(pg_column_size(array[%[1]s]), %[2]s + 1) end", c.Name, b.most, compressed, sizeMark)
 }
 
 // sizeMark begins a size that stands in the place of JSON. JSON never begins with it.
@@ -160,19 +158,19 @@ func (t *Table) missing(values [][]byte, most int64) (size int64, long bool) {
 	return size + int64(len(values[atPayload])+len(values[atHeaders])), long
 }
 
-func isJSON(c *column) bool { return c.oid == pgtype.JSONOID || c.oid == pgtype.JSONBOID }
+func isJSON(c *Column) bool { return c.oid == pgtype.JSONOID || c.oid == pgtype.JSONBOID }
 
 // asText is the column as a type whose length PostgreSQL knows.
-func asText(c *column) string {
+func asText(c *Column) string {
 	if c.oid == pgtype.XMLOID {
 		return written(c)
 	}
-	return sql.Quote(c.name)
+	return c.Name
 }
 
 // written is JSON or XML as text. The functions are specific to the column's type: if the type has changed to one that is
 // written differently, the statement fails, and the table is opened again. A cast to text would accept any type.
-func written(c *column) string {
+func written(c *Column) string {
 	function := map[uint32]string{pgtype.JSONOID: "json_out", pgtype.JSONBOID: "jsonb_out", pgtype.XMLOID: "xml_out"}[c.oid]
-	return function + "(" + sql.Quote(c.name) + ")::text"
+	return function + "(" + c.Name + ")::text"
 }

@@ -2,12 +2,10 @@ package outbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +17,7 @@ import (
 
 // relation is what the catalogue says about the configured table.
 type relation struct {
-	oid       string
+	oid       uint32
 	database  string // the database's oid
 	cluster   string // the system identifier of the server, empty if this role may not read it
 	schema    string
@@ -34,7 +32,7 @@ type relation struct {
 	encoding  string        // the database's
 	deadlock  time.Duration // how long a session waits for a lock before the server looks for a deadlock
 	readOnly  bool          // this role's transactions are read-only, though the server is not a standby
-	columns   map[string]*column
+	columns   map[string]*Column
 	named     []string // the columns in their order
 	indexes   []index
 	doorbell  doorbell
@@ -43,18 +41,6 @@ type relation struct {
 	parts      *partitions // nil unless there are many by time
 	seed       maphash.Seed
 	normal     map[string][]string // conditions to their parts in normal form, as far as they were requested ([relation.normalise])
-}
-
-type column struct {
-	name       string
-	oid        uint32 // the base type's oid
-	typ        string // the type as SQL writes it
-	width      int    // the largest length in characters, 0 for no limit
-	notNull    bool
-	canSelect  bool
-	canUpdate  bool
-	defaultSQL string
-	comment    string
 }
 
 // index is a valid b-tree index.
@@ -66,16 +52,16 @@ type index struct {
 }
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
-	r := &relation{name: name.Name, columns: map[string]*column{}, seed: maphash.MakeSeed()}
-	var children, usage, canDelete, persistence, policies, writers, readOnly string
+	r := &relation{name: name.Name, columns: map[string]*Column{}, seed: maphash.MakeSeed()}
+	var usage bool
 	var deadlock int64
 	var schema *string
 	if name.Schema != "" {
 		schema = &name.Schema
 	}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
-		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers, &readOnly, &r.database,
-			&r.encoding, &deadlock)
+		Scan(&r.oid, &r.schema, &r.kind, &r.children, &usage, &r.canDelete, &r.role, &r.unlogged, &r.policies, &r.writers, &r.readOnly,
+			&r.database, &r.encoding, &deadlock)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set "+names.Of("Table")+
 			" to its name, with its "+
@@ -85,10 +71,7 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 		return nil, fmt.Errorf("look up table: %w", err)
 	}
 	r.deadlock = time.Duration(deadlock) * time.Millisecond
-	r.canDelete, r.unlogged, r.policies = canDelete == "true", persistence == "u", policies == "true"
-	r.readOnly = readOnly == "true"
-	r.writers, r.children = writers == "true", children == "true"
-	if usage != "true" {
+	if !usage {
 		return nil, problem(checkRights, grantRemedy(r.role), "role %s has no right to use schema %s", r.role, r.schema)
 	}
 	switch r.kind {
@@ -130,29 +113,16 @@ func (r *relation) readColumns(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		c := &column{}
-		var oid, width, notNull, canSelect, canUpdate string
-		var defaultSQL *string
-		if err := rows.Scan(&c.name, &oid, &c.typ, &width, &notNull, &canSelect, &canUpdate, &defaultSQL, &c.comment); err != nil {
-			return err
-		}
-		number, err := strconv.ParseUint(oid, 10, 32)
-		if err != nil {
-			return err
-		}
-		c.oid = uint32(number)
-		if c.width, err = strconv.Atoi(width); err != nil {
-			return err
-		}
-		c.notNull, c.canSelect, c.canUpdate = notNull == "true", canSelect == "true", canUpdate == "true"
-		if defaultSQL != nil {
-			c.defaultSQL = *defaultSQL
-		}
-		r.columns[c.name], r.named = c, append(r.named, c.name)
-	}
-	return rows.Err()
+	var c Column
+	_, err = pgx.ForEachRow(rows, []any{
+		&c.Plain, &c.oid, &c.Type, &c.Width, &c.NotNull, &c.canSelect, &c.Writable, &c.Default, &c.comment,
+	}, func() error {
+		found := c
+		found.Name = sql.Quote(c.Plain)
+		r.columns[c.Plain], r.named = &found, append(r.named, c.Plain)
+		return nil
+	})
+	return err
 }
 
 func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
@@ -160,20 +130,14 @@ func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var columns, predicate, unique string
-		if err := rows.Scan(&columns, &predicate, &unique); err != nil {
-			return err
-		}
-		i := index{unique: unique == "true"}
-		if err := json.Unmarshal([]byte(columns), &i.columns); err != nil {
-			return err
-		}
-		i.predicate, i.conjuncts = predicate, conjuncts(predicate)
-		r.indexes = append(r.indexes, i)
-	}
-	return rows.Err()
+	var i index
+	_, err = pgx.ForEachRow(rows, []any{&i.columns, &i.predicate, &i.unique}, func() error {
+		found := i
+		found.columns, found.conjuncts = slices.Clone(i.columns), conjuncts(i.predicate)
+		r.indexes = append(r.indexes, found)
+		return nil
+	})
+	return err
 }
 
 // usableFor reports whether a scan for rows that meet all the given conditions can use the index: its predicate must have no
@@ -223,19 +187,19 @@ func (i index) startsWith(expression string) bool {
 }
 
 // uniqueWith returns the columns that are unique together with an id, as long as each of their values has a single text form.
-func (r *relation) uniqueWith(id *column) (beside []*column) {
+func (r *relation) uniqueWith(id *Column) (beside []*Column) {
 	if r.children && r.kind != "p" {
 		return nil
 	}
 	for _, i := range r.indexes {
-		if !i.unique || !i.usableFor() || !slices.Contains(i.columns, id.name) {
+		if !i.unique || !i.usableFor() || !slices.Contains(i.columns, id.Plain) {
 			continue
 		}
 		fits := true
 		beside = nil
 		for _, name := range i.columns {
 			c := r.columns[name]
-			if fits = fits && c != nil && c.notNull && (c == id || slices.Contains(plainTypes, c.oid)); c != id {
+			if fits = fits && c != nil && c.NotNull && (c == id || slices.Contains(plainTypes, c.oid)); c != id {
 				beside = append(beside, c)
 			}
 		}
@@ -248,12 +212,12 @@ func (r *relation) uniqueWith(id *column) (beside []*column) {
 
 // uniqueBy reports whether a column's values are unique across all partitions. An index says nothing about tables that inherit
 // from an ordinary table.
-func (r *relation) uniqueBy(c *column) bool {
-	if !c.notNull || r.children && r.kind != "p" {
+func (r *relation) uniqueBy(c *Column) bool {
+	if !c.NotNull || r.children && r.kind != "p" {
 		return false
 	}
 	for _, i := range r.indexes {
-		if i.unique && i.usableFor() && len(i.columns) == 1 && i.columns[0] == c.name {
+		if i.unique && i.usableFor() && len(i.columns) == 1 && i.columns[0] == c.Plain {
 			return true
 		}
 	}

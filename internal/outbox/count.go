@@ -156,20 +156,20 @@ func (t *Table) looks(takers Takers) (looks []look) {
 			ordering = "order by " + ordering
 		}
 		names := d.with("state", where, "ordering", ordering, "taker", taker, "retried", "false", "due_at", "null::timestamptz",
-			"topic", sql.Quote(m.topic.name))
+			"topic", m.topic.Name)
 		looks = append(looks, look{state, names.with(more...)})
 	}
 	failed := func() {
 		taker := takers.SQL
 		if m.relayed != nil { // a discarded row that was kept has both times
-			taker = fmt.Sprintf("case when %s is null then %s else %d end", sql.Quote(m.relayed.name), taker, NotCounted)
+			taker = fmt.Sprintf("case when %s is null then %s else %d end", m.relayed.Name, taker, NotCounted)
 		}
-		add(Failed, sql.Quote(m.failed.name)+" is not null"+c.filtered, "", taker)
+		add(Failed, m.failed.Name+" is not null"+c.filtered, "", taker)
 	}
 	if t.PendingIndexed() {
 		var more []string
 		if m.lastError != nil {
-			more = append(more, "retried", sql.Quote(m.lastError.name)+" is not null")
+			more = append(more, "retried", m.lastError.Name+" is not null")
 		}
 		if m.since() != nil {
 			more = append(more, "due_at", dueAt(m))

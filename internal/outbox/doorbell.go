@@ -20,16 +20,14 @@ type doorbell struct {
 }
 
 func (r *relation) readDoorbell(ctx context.Context, conn *pgx.Conn) error {
-	var enabled, rings, harmless, prepares string
-	var d doorbell
+	d := doorbell{found: true}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_doorbell.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, r.oid).
-		Scan(&d.channel, &enabled, &rings, &harmless, &prepares)
+		Scan(&d.channel, &d.enabled, &d.rings, &d.harmless, &d.prepares)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	d.found, d.enabled, d.rings, d.harmless, d.prepares = true, enabled == "true", rings == "true", harmless == "true", prepares == "true"
 	r.doorbell = d
 	return nil
 }

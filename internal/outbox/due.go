@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // Where there is an index of due times, rows with available_at have a read of their own. The reads in table order then leave
@@ -23,7 +22,7 @@ func (m *mapping) indexDue(r *relation) {
 	for _, i := range r.indexes {
 		alone := m.relayed == nil || m.delete || slices.ContainsFunc(isNullPrinted(m.relayed),
 			func(c string) bool { return slices.Contains(i.conjuncts, c) })
-		if alone && i.starts(m.available.name) && i.usableFor(conditions...) {
+		if alone && i.starts(m.available.Plain) && i.usableFor(conditions...) {
 			m.dueIndex = true
 			m.dueFiltered = m.dueFiltered || m.filter == pattern.Always || i.holds(taken)
 		}
@@ -31,12 +30,12 @@ func (m *mapping) indexDue(r *relation) {
 }
 
 // notNull and isNullPrinted are these conditions on a column, as PostgreSQL prints them in an index's predicate.
-func notNull(c *column) []string {
-	return []string{sql.Quote(c.name) + " IS NOT NULL", c.name + " IS NOT NULL"}
+func notNull(c *Column) []string {
+	return []string{c.Name + " IS NOT NULL", c.Plain + " IS NOT NULL"}
 }
 
-func isNullPrinted(c *column) []string {
-	return []string{sql.Quote(c.name) + " IS NULL", c.name + " IS NULL"}
+func isNullPrinted(c *Column) []string {
+	return []string{c.Name + " IS NULL", c.Plain + " IS NULL"}
 }
 
 // orderedPrinted is the condition for the view's rows that are read in table order, in the parts that PostgreSQL prints in an
@@ -59,7 +58,7 @@ func (t *Table) dueNames(names description, filtered string) {
 	if !m.dueIndex {
 		return
 	}
-	available := sql.Quote(m.available.name)
+	available := m.available.Name
 	names["available"], names["available_now"] = available, now(m.available)
 	pending, _ := m.pending()
 	pending = t.relation.partitionMark() + pending

@@ -16,7 +16,7 @@ const (
 func (t *Table) clean(text string) string {
 	width := 0
 	if c := t.mapping.lastError; c != nil {
-		width = c.width
+		width = c.Width
 	}
 	return Storable(text, t.relation.encoding, width)
 }

@@ -221,7 +221,7 @@ func (e *examination) columns() {
 	var parts []string
 	for _, part := range []struct {
 		name   string
-		column *column
+		column *Column
 	}{
 		{"id", m.id},
 		{"topic", m.topic},
@@ -243,10 +243,10 @@ func (e *examination) columns() {
 	} {
 		switch {
 		case part.column == nil:
-		case part.column.name == part.name:
-			parts = append(parts, part.name+" "+part.column.typ)
+		case part.column.Plain == part.name:
+			parts = append(parts, part.name+" "+part.column.Type)
 		default:
-			parts = append(parts, part.name+": "+part.column.name+" "+part.column.typ)
+			parts = append(parts, part.name+": "+part.column.Plain+" "+part.column.Type)
 		}
 	}
 	e.ok(checkColumns, "%s; key: %s", strings.Join(parts, ", "), e.keySource())
@@ -295,7 +295,7 @@ type absence struct{ name, without string }
 func (e *examination) absent() (all []absence) {
 	m := e.mapping
 	for _, part := range []struct {
-		column *column
+		column *Column
 		absence
 	}{
 		{m.failed, absence{"failed_at", "a row that the broker refuses for good holds its key for ever"}},
@@ -334,13 +334,13 @@ func (e *examination) ordered() {
 		e.config.Names.Of("Columns") + "=order:NAME"
 	switch {
 	case slices.Contains(timeTypes, c.oid):
-		e.ok(checkOrder, "rows are taken in the order of %s, then of the id", c.name)
-		if strings.Contains(c.typ, "(0)") {
-			e.warn(checkOrder, add, "%s holds whole seconds: rows of one key within a second are relayed in the order of their ids", c.name)
+		e.ok(checkOrder, "rows are taken in the order of %s, then of the id", c.Plain)
+		if strings.Contains(c.Type, "(0)") {
+			e.warn(checkOrder, add, "%s holds whole seconds: rows of one key within a second are relayed in the order of their ids", c.Plain)
 		}
 	case !slices.Contains(intTypes, c.oid):
 		e.warn(checkOrder, add, "rows are taken in the order of %s %s, which does not grow with time: a key's rows leave in another "+
-			"order than they were written, and rows after those read last wait for the reconciliation scan", c.name, c.typ)
+			"order than they were written, and rows after those read last wait for the reconciliation scan", c.Plain, c.Type)
 	}
 }
 
@@ -351,34 +351,27 @@ func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 	if e.ordered(); slices.Contains(timeTypes, c.oid) || !slices.Contains(intTypes, c.oid) {
 		return nil
 	}
-	var cache string
-	err := conn.QueryRow(ctx, sql.Text("doctor_sequence.sql", nil), pgx.QueryExecModeExec, e.relation.oid, c.name).Scan(&cache)
+	var cache int64
+	err := conn.QueryRow(ctx, sql.Text("doctor_sequence.sql", nil), pgx.QueryExecModeExec, e.relation.oid, c.Plain).Scan(&cache)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("read sequence: %w", err)
 	}
-	if err == nil && cache != "1" {
-		e.warn(check, "alter sequence … cache 1 for the sequence of "+e.table.Quoted()+"."+sql.Quote(c.name),
-			"the sequence of %s hands out %s values to each session ahead, so a later row may get a smaller one: such rows leave in another "+
-				"order than they were written", c.name, cache)
+	if err == nil && cache != 1 {
+		e.warn(check, "alter sequence … cache 1 for the sequence of "+e.table.Quoted()+"."+c.Name,
+			"the sequence of %s hands out %d values to each session ahead, so a later row may get a smaller one: such rows leave in another "+
+				"order than they were written", c.Plain, cache)
 		return nil
 	}
-	e.ok(check, "rows are taken in the order of %s", c.name)
+	e.ok(check, "rows are taken in the order of %s", c.Plain)
 	return nil
 }
 
 // vacuum examines dead rows, which every read would have to step over.
 func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 	var off string
-	var liveText, deadText string
-	if err := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.oid).Scan(&liveText, &deadText,
-		&off); err != nil {
-		return fmt.Errorf("read table statistics: %w", err)
-	}
 	var live, dead int64
-	if _, err := fmt.Sscan(liveText, &live); err != nil {
-		return fmt.Errorf("read table statistics: %w", err)
-	}
-	if _, err := fmt.Sscan(deadText, &dead); err != nil {
+	err := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.oid).Scan(&live, &dead, &off)
+	if err != nil {
 		return fmt.Errorf("read table statistics: %w", err)
 	}
 	const many = 200_000

@@ -12,7 +12,7 @@ func (e *examination) dueTimes() {
 	if m.available == nil {
 		return
 	}
-	name := m.available.name
+	name := m.available.Plain
 	columns := e.orderColumns()
 	if m.rank != nil {
 		columns = "(" + rank(m) + "), " + columns
@@ -22,7 +22,7 @@ func (e *examination) dueTimes() {
 		e.warn(checkIndex, e.createIndex("("+sql.Quote(name)+", "+columns+")"+e.whereAvailable("is not null")),
 			"no index of due times: rows with %s are looked for among all that are scheduled for later, and relayed half a second late, or many "+
 				"seconds while hundreds of thousands are", name)
-	case !m.available.notNull:
+	case !m.available.NotNull:
 		e.ok(checkIndex, "rows with %s are read by that time, from an index; they keep no order", name)
 	default:
 		e.warn(checkIndex, "let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.table.Quoted()+" alter "+
@@ -31,7 +31,7 @@ func (e *examination) dueTimes() {
 	}
 	undelayed := isNullPrinted(m.available)
 	printed := slices.Concat(m.orderedPrinted(e.relation), undelayed)
-	if !m.available.notNull && !e.any(func(i index) bool {
+	if !m.available.NotNull && !e.any(func(i index) bool {
 		return i.usableFor(printed...) && slices.ContainsFunc(i.conjuncts, func(c string) bool { return slices.Contains(undelayed, c) })
 	}) {
 		e.warn(checkIndex, e.createIndex("("+columns+")"+e.whereAvailable("is null")),
@@ -41,7 +41,7 @@ func (e *examination) dueTimes() {
 
 // whereAvailable is the condition for an index of pending rows, with an additional condition on available_at.
 func (e *examination) whereAvailable(condition string) string {
-	condition = sql.Quote(e.mapping.available.name) + " " + condition
+	condition = e.mapping.available.Name + " " + condition
 	if where := e.where(); where != "" {
 		return where + " and " + condition
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 const checkIndex = "index"
@@ -18,12 +17,12 @@ func (e *examination) indexes() {
 		e.pendingIndex()
 	}
 	e.unique()
-	if !e.any(func(i index) bool { return i.starts(m.id.name) && i.usableFor() }) {
+	if !e.any(func(i index) bool { return i.starts(m.id.Plain) && i.usableFor() }) {
 		without := "each write of the relay"
 		if m.apart {
 			without = "each try of a row that has no key and was refused or held"
 		}
-		e.warn(checkIndex, e.createIndex("("+sql.Quote(m.id.name)+")"), "no index by %s: %s reads the whole table", m.id.name, without)
+		e.warn(checkIndex, e.createIndex("("+m.id.Name+")"), "no index by %s: %s reads the whole table", m.id.Plain, without)
 	}
 	if e.view.Columns != nil {
 		return
@@ -40,7 +39,7 @@ func (e *examination) byKey() {
 	if m.rank != nil {
 		columns += ", " + rank(m)
 	}
-	create := e.createIndex("(" + columns + ", " + sql.Quote(m.order.name) + ")" + e.where())
+	create := e.createIndex("(" + columns + ", " + m.order.Name + ")" + e.where())
 	switch {
 	case m.keyIndex:
 		e.ok(checkIndex, "pending rows of a key are found by an index")
@@ -88,7 +87,7 @@ func (e *examination) pendingIndex() {
 			"the index of pending rows also holds those that the destination never takes, for ever: each read steps over all of them, and "+
 				"pending_rows and oldest_pending_age_seconds are left out")
 	case m.rank == nil && !inOrder && m.failed != nil && !e.any(func(i index) bool {
-		return i.usableFor(printed...) && i.starts(m.relayed.name, m.order.name) && len(i.conjuncts) > 0
+		return i.usableFor(printed...) && i.starts(m.relayed.Plain, m.order.Plain) && len(i.conjuncts) > 0
 	}):
 		e.warn(checkIndex, e.createIndex("("+head+")"+where),
 			"the index of pending rows holds failed ones too: while many rows have failed, each poll steps over all of them")
@@ -104,12 +103,12 @@ func (e *examination) failedIndex() {
 	if m.failed == nil {
 		return
 	}
-	failed := sql.Quote(m.failed.name)
-	create := e.createIndex("(" + failed + ", " + sql.Quote(m.id.name) + ") where " + failed + " is not null")
+	failed := m.failed.Name
+	create := e.createIndex("(" + failed + ", " + m.id.Name + ") where " + failed + " is not null")
 	switch {
 	case !m.failedIndex:
 		e.warn(checkIndex, create, "no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
-	case e.any(func(i index) bool { return i.usableFor(isFailed(m.failed)...) && i.starts(m.failed.name, m.id.name) }):
+	case e.any(func(i index) bool { return i.usableFor(isFailed(m.failed)...) && i.starts(m.failed.Plain, m.id.Plain) }):
 		e.ok(checkIndex, "failed rows are read in order from an index")
 	case e.config.BlockFailed, slices.ContainsFunc(e.config.Views, func(v View) bool {
 		return v.BlockFailed && maps.Equal(v.Columns, e.view.Columns)
@@ -136,11 +135,11 @@ func (e *examination) unique() {
 			"table is partitioned by the id"
 	case e.relation.children:
 		remedy = "let every writer draw ids that are used once in all these tables, uuids for example; no index can see to it"
-	case !id.notNull:
-		remedy = "alter table " + e.table.Quoted() + " alter " + sql.Quote(id.name) +
+	case !id.NotNull:
+		remedy = "alter table " + e.table.Quoted() + " alter " + id.Name +
 			" set not null, and see to it that a unique index holds this column alone"
 	default:
-		remedy = "create unique index concurrently on " + e.table.Quoted() + " (" + sql.Quote(id.name) + ");"
+		remedy = "create unique index concurrently on " + e.table.Quoted() + " (" + id.Name + ");"
 	}
 	meaning := "rows are distinguished by their places, a row that is changed while it is relayed is published again, and consumers or " +
 		"JetStream may drop one of two messages with one id"
@@ -148,7 +147,7 @@ func (e *examination) unique() {
 		meaning = "of two rows with one id one may be marked without being published, since role " + e.relation.role +
 			" may not read where rows are (it needs the right to select from the whole table)"
 	}
-	e.warn(check, remedy, "no unique index holds %s alone, so two rows may have one id: %s", id.name, meaning)
+	e.warn(check, remedy, "no unique index holds %s alone, so two rows may have one id: %s", id.Plain, meaning)
 }
 
 // inOrder reports whether an index gives the pending rows in their order, and whether an index that begins with relayed_at
@@ -159,8 +158,8 @@ func (e *examination) inOrder(pending []string) (plain, relayedFirst bool) {
 		if !i.usableFor(pending...) {
 			continue
 		}
-		plain = plain || i.starts(m.order.name) && (m.partial(i) || m.relayed == nil)
-		relayedFirst = relayedFirst || m.relayed != nil && i.starts(m.relayed.name, m.order.name)
+		plain = plain || i.starts(m.order.Plain) && (m.partial(i) || m.relayed == nil)
+		relayedFirst = relayedFirst || m.relayed != nil && i.starts(m.relayed.Plain, m.order.Plain)
 	}
 	return plain, relayedFirst
 }
@@ -177,9 +176,9 @@ func (e *examination) any(fits func(index) bool) bool {
 // orderColumns are the columns of an index in table order.
 func (e *examination) orderColumns() string {
 	m := e.mapping
-	columns := []string{sql.Quote(m.order.name)}
+	columns := []string{m.order.Name}
 	if m.order != m.id {
-		columns = append(columns, sql.Quote(m.id.name))
+		columns = append(columns, m.id.Name)
 	}
 	return strings.Join(columns, ", ")
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A Filter says which rows belong to one of several destinations that keep their state in the same columns. Each row belongs to
@@ -23,8 +22,8 @@ func (f Filter) Takes(topic string) bool {
 // condition expresses Takes in SQL. It uses constants only, like the predicate of an index. It leaves out earlier
 // destinations that take no topic of this one, so that it stays the same when such a destination is added, changed or
 // moved.
-func (f Filter) condition(topic *column) string {
-	text := pattern.Text(sql.Quote(topic.name))
+func (f Filter) condition(topic *Column) string {
+	text := pattern.Text(topic.Name)
 	condition := pattern.SQL(text, f.Topics)
 	for _, before := range f.Before {
 		if !pattern.MayMeet(before, f.Topics) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A Group is the destinations that keep their state in the same columns of the table, and so divide its rows.
@@ -64,16 +63,16 @@ func (m *mapping) mapping() string {
 	if m.rank != nil {
 		priority = rank(m)
 	}
-	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), sql.Quote(m.order.name), sql.Quote(m.id.name),
+	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), m.order.Name, m.id.Name,
 		priority)
 }
 
 // taking describes the rows that a destination takes, and where it keeps their state.
 func (m *mapping) taking(v View) string {
 	var columns []string
-	for _, c := range []*column{m.relayed, m.attempt, m.failed, m.lastError, m.updated} {
+	for _, c := range []*Column{m.relayed, m.attempt, m.failed, m.lastError, m.updated} {
 		if c != nil {
-			columns = append(columns, c.name)
+			columns = append(columns, c.Plain)
 		}
 	}
 	return fmt.Sprintf("%s: %s, columns %q, rows %s", v.Name, m.mapping(), columns, m.filter)

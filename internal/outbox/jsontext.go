@@ -14,8 +14,8 @@ import (
 // insert. Extracting anything from such a document fails the statement, wherever the escapes are, and one row would stop every
 // read. So the SQL replaces such escapes by a question mark before it extracts. The key of such a row is then the same in each
 // replica. The message's payload and headers stay unchanged.
-func jsonText(c *column, place string) string {
-	name := sql.Quote(c.name)
+func jsonText(c *Column, place string) string {
+	name := c.Name
 	plain := name + " " + place
 	if c.oid != pgtype.JSONOID {
 		return "(" + plain + ")"

@@ -8,16 +8,15 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // mapping says which column of the table plays which part. A part that the table lacks is nil.
 type mapping struct {
-	id, topic, payload, headers         *column
-	attempt, relayed, failed, lastError *column
-	inserted, updated, available, rank  *column
-	txid                                *column
-	order                               *column
+	id, topic, payload, headers         *Column
+	attempt, relayed, failed, lastError *Column
+	inserted, updated, available, rank  *Column
+	txid                                *Column
+	order                               *Column
 	origin                              *upstream       // the destination whose rows these are; nil if rows are taken as they are inserted
 	key, topicText                      string          // SQL expressions of type text
 	keyColumn                           string          // the key's column, if the key is a column
@@ -46,7 +45,7 @@ type mapping struct {
 	written      bool      // writer is known
 	place        string    // an SQL expression: the row's physical place, null if it cannot be used to find the row
 	apart        bool      // ids are not known to be unique, so rows are distinguished by beside as well
-	beside       []*column // columns that distinguish rows; if there are none, rows are distinguished by their places
+	beside       []*Column // columns that distinguish rows; if there are none, rows are distinguished by their places
 	shards       int
 }
 
@@ -75,9 +74,9 @@ const (
 // inserter is the expression for the transaction that inserted a row, taken from the column that holds it. When
 // another destination writes into the row later, xmin changes, which must not make the row look like a late commit. A
 // number that has not been assigned yet comes from another server, for example in rows that were restored from a dump.
-func inserter(txid *column, otherwise string) string {
+func inserter(txid *Column, otherwise string) string {
 	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s end)",
-		sql.Quote(txid.name), otherwise)
+		txid.Name, otherwise)
 }
 
 // mapColumns finds the column for each part of a view, and checks types and rights. If there is any problem, it
@@ -139,7 +138,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	}
 	if m.apart && m.beside == nil && view.written(config) {
 		return nil, []*SetupError{problem(checkTable,
-			"let a unique index hold "+m.id.name+", alone or with others, and all of its columns be not null; or keep the destination's state in "+
+			"let a unique index hold "+m.id.Plain+", alone or with others, and all of its columns be not null; or keep the destination's state in "+
 				"the columns of the table",
 			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark of another destination would "+
 				"move a row, which would then be published again here",
@@ -153,7 +152,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if !config.Looks && (config.BlockFailed || view.BlockFailed) && m.failed != nil && m.key != noKey && !m.failedIndex {
 		return nil, []*SetupError{problem(checkTable,
 			fmt.Sprintf("create one (create index concurrently on %s (%s, %s) where %s is not null), or remove %s",
-				p.table(), sql.Quote(m.failed.name), sql.Quote(m.id.name), sql.Quote(m.failed.name), view.Names.Of("BlockFailed")),
+				p.table(), m.failed.Name, m.id.Name, m.failed.Name, view.Names.Of("BlockFailed")),
 			"%s reads the failed rows every second, but table %s has no index on them", view.Names.Of("BlockFailed"), p.table())}
 	}
 	return m, nil
@@ -164,9 +163,9 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 func (m *mapping) sampled() (columns, selected, groups string) {
 	inserted := "null::timestamptz"
 	if m.inserted != nil {
-		inserted = sql.Quote(m.inserted.name)
+		inserted = m.inserted.Name
 	}
-	columns = sql.Quote(m.topic.name) + "::text as topic, " + inserted + " as inserted"
+	columns = m.topic.Name + "::text as topic, " + inserted + " as inserted"
 	selected, groups = "topic, min(inserted), max(inserted)", "topic"
 	for i, expression := range m.extra {
 		if m.indistinct[expression] {
@@ -187,7 +186,7 @@ func (m *mapping) sampled() (columns, selected, groups string) {
 // is the SQL that has to stand before "identity = any ($1)" for the rows to be found quickly. prefix stands before
 // each column.
 func (m *mapping) identity(prefix, idType string) (expression, typ, here string) {
-	id := prefix + sql.Quote(m.id.name)
+	id := prefix + m.id.Name
 	var parts []string
 	if m.apart && m.beside == nil {
 		parts = []string{prefix + "ctid::text", prefix + "tableoid::text"}
@@ -213,8 +212,8 @@ func (m *mapping) identity(prefix, idType string) (expression, typ, here string)
 func (m *mapping) compound() bool { return m.apart || m.origin != nil }
 
 // word is a column's value as text without a blank.
-func word(prefix string, c *column) string {
-	return "translate(" + prefix + sql.Quote(c.name) + "::text, ' ', '_')"
+func word(prefix string, c *Column) string {
+	return "translate(" + prefix + c.Name + "::text, ' ', '_')"
 }
 
 // shard is the expression for a row's shard. Every replica must compute the same value.
@@ -222,24 +221,24 @@ func (m *mapping) shard() string {
 	if m.shards == 1 {
 		return "0"
 	}
-	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.key, sql.Quote(m.id.name), m.shards)
+	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.key, m.id.Name, m.shards)
 }
 
 // pending is the condition for rows that are neither relayed nor failed and, if there is an origin, have failed or
 // been relayed there. printed are the condition's parts as PostgreSQL prints them in an index's predicate.
 func (m *mapping) pending() (condition string, printed []string) {
-	for _, c := range []*column{m.relayed, m.failed} {
+	for _, c := range []*Column{m.relayed, m.failed} {
 		if c != nil {
-			printed = append(printed, sql.Quote(c.name)+" IS NULL", c.name+" IS NULL")
-			condition += " and " + sql.Quote(c.name) + " is null"
+			printed = append(printed, c.Name+" IS NULL", c.Plain+" IS NULL")
+			condition += " and " + c.Name + " is null"
 		}
 	}
 	if m.origin != nil {
-		condition += " and " + sql.Quote(m.order.name) + " is not null"
-		printed = append(printed, sql.Quote(m.order.name)+" IS NOT NULL", m.order.name+" IS NOT NULL")
+		condition += " and " + m.order.Name + " is not null"
+		printed = append(printed, m.order.Name+" IS NOT NULL", m.order.Plain+" IS NOT NULL")
 		if c := m.origin.without; c != nil {
-			condition += " and " + sql.Quote(c.name) + " is null"
-			printed = append(printed, sql.Quote(c.name)+" IS NULL", c.name+" IS NULL")
+			condition += " and " + c.Name + " is null"
+			printed = append(printed, c.Name+" IS NULL", c.Plain+" IS NULL")
 		}
 	}
 	if condition == "" {
@@ -256,14 +255,14 @@ func (m *mapping) pendingByID() string {
 		return condition
 	}
 	conditions := []string{"true"}
-	without := []*column{m.relayed, m.failed}
+	without := []*Column{m.relayed, m.failed}
 	if m.origin != nil {
 		without = append(without, m.origin.without)
-		conditions = append(conditions, "num_nonnulls("+sql.Quote(m.order.name)+") = 1")
+		conditions = append(conditions, "num_nonnulls("+m.order.Name+") = 1")
 	}
 	for _, c := range without {
 		if c != nil {
-			conditions = append(conditions, isNull(sql.Quote(c.name)))
+			conditions = append(conditions, isNull(c.Name))
 		}
 	}
 	return strings.Join(conditions, " and ")
@@ -276,7 +275,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 	orderFirst := false
 	m.filtered = m.filter == pattern.Always
 	for _, i := range r.indexes {
-		m.idIndex = m.idIndex || i.starts(m.id.name) && i.usableFor()
+		m.idIndex = m.idIndex || i.starts(m.id.Plain) && i.usableFor()
 		if !i.usableFor(pending...) {
 			if m.failed != nil && (i.usableFor(isFailed(m.failed)...) && len(i.conjuncts) > 0) {
 				m.failedIndex = true
@@ -287,14 +286,14 @@ func (m *mapping) chooseIndexes(r *relation) {
 		m.rankIndex = m.rankIndex || m.rank != nil && i.startsWith(rank(m)) && (partial || m.relayed == nil)
 		m.keyIndex = m.keyIndex || i.startsWith(m.keyHash()) && (partial || m.relayed == nil)
 		switch {
-		case m.failed != nil && i.starts(m.failed.name) && !partial:
+		case m.failed != nil && i.starts(m.failed.Plain) && !partial:
 			m.failedIndex = true
-		case i.starts(m.order.name) && (partial || m.relayed == nil):
+		case i.starts(m.order.Plain) && (partial || m.relayed == nil):
 			m.pendingIndex, orderFirst = true, true
 			m.filtered = m.filtered || i.holds(taken)
-		case m.relayed != nil && i.starts(m.relayed.name, m.order.name):
+		case m.relayed != nil && i.starts(m.relayed.Plain, m.order.Plain):
 			m.pendingIndex, m.relayedFirst = true, true
-		case m.relayed != nil && (partial || i.starts(m.relayed.name)):
+		case m.relayed != nil && (partial || i.starts(m.relayed.Plain)):
 			m.pendingIndex = true
 			m.filtered = m.filtered || i.holds(taken)
 		}
@@ -315,17 +314,17 @@ func (m *mapping) partial(i index) bool {
 }
 
 // isFailed is the condition that a row has failed, in each form in which a server prints it.
-func isFailed(failed *column) []string {
-	return []string{sql.Quote(failed.name) + " IS NOT NULL", failed.name + " IS NOT NULL"}
+func isFailed(failed *Column) []string {
+	return []string{failed.Name + " IS NOT NULL", failed.Plain + " IS NOT NULL"}
 }
 
 // describe returns the mapping for the log.
 func (m *mapping) describe() []any {
-	name := func(c *column) string {
+	name := func(c *Column) string {
 		if c == nil {
 			return "none"
 		}
-		return c.name + " " + c.typ
+		return c.Plain + " " + c.Type
 	}
 	key := m.key
 	switch {

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // Names are the parts of statements about a view's rows: its columns, and SQL conditions on its rows. They are for commands
@@ -39,14 +37,16 @@ type Names struct {
 
 // A Column is a column of the table. The zero Column is a column that the table lacks.
 type Column struct {
-	Name     string // quoted
-	Plain    string // unquoted
-	Type     string // the type as SQL writes it
-	Default  string // an SQL expression, empty if there is none
-	Writable bool   // this role may update it
-	NotNull  bool
-	Width    int // the largest length in characters, 0 for no limit
-	zoneless bool
+	Name      string // quoted
+	Plain     string // unquoted
+	Type      string // the type as SQL writes it
+	Default   string // an SQL expression, empty if there is none
+	Writable  bool   // this role may update it
+	NotNull   bool
+	Width     int    // the largest length in characters, 0 for no limit
+	oid       uint32 // the base type's
+	canSelect bool
+	comment   string
 }
 
 // Has reports whether the table has the column.
@@ -60,7 +60,7 @@ func (c Column) Time() string {
 		return "null::timestamptz"
 	}
 	at := c.Name
-	if c.zoneless {
+	if c.oid == pgtype.TimestampOID {
 		at = "(" + at + " at time zone 'UTC')"
 	}
 	const first, last = "timestamptz '0001-01-02 00:00:00+00'", "timestamptz '9999-12-30 00:00:00+00'"
@@ -69,7 +69,7 @@ func (c Column) Time() string {
 
 // At returns a timestamptz expression as a value of a column of times. A comparison with it can use the column's index.
 func (c Column) At(expression string) string {
-	if c.zoneless {
+	if c.oid == pgtype.TimestampOID {
 		return "((" + expression + ")::timestamptz at time zone 'UTC')"
 	}
 	return "(" + expression + ")::timestamptz"
@@ -113,8 +113,8 @@ func (t *Table) Names() Names {
 		n.Indexes = append(n.Indexes, Index{Columns: i.columns, Conditions: i.conjuncts})
 	}
 	for _, l := range t.letters() {
-		if l.column.canUpdate {
-			n.Unsent = append(n.Unsent, sql.Quote(l.column.name)+" = "+l.empty)
+		if l.column.Writable {
+			n.Unsent = append(n.Unsent, l.column.Name+" = "+l.empty)
 		}
 	}
 	n.Partitioned = t.relation.kind == "p"
@@ -122,21 +122,17 @@ func (t *Table) Names() Names {
 	if m.origin != nil {
 		n.Came = n.Order.Name + " is not null"
 		if c := m.origin.without; c != nil {
-			n.Came += " and " + sql.Quote(c.name) + " is null"
+			n.Came += " and " + c.Name + " is null"
 		}
 	}
 	return n
 }
 
-func columnOf(c *column) Column {
+func columnOf(c *Column) Column {
 	if c == nil {
 		return Column{}
 	}
-	return Column{
-		Name: sql.Quote(c.name), Plain: c.name, Type: c.typ, Default: strings.TrimSpace(c.defaultSQL), Writable: c.canUpdate,
-		NotNull: c.notNull,
-		Width:   c.width, zoneless: c.oid == pgtype.TimestampOID,
-	}
+	return *c
 }
 
 // HereOf returns Here for rows whose identities a query returns as text.
@@ -186,9 +182,9 @@ func (n Names) IsFailed() string {
 func (c Column) Now() string { return c.At("now()") }
 
 // shown is a column as text for display.
-func (c *column) shown() string {
+func (c *Column) shown() string {
 	if c == nil {
 		return "null::text"
 	}
-	return sql.Quote(c.name) + "::text"
+	return c.Name + "::text"
 }

@@ -15,8 +15,8 @@ import (
 type upstream struct {
 	name               string
 	failed             bool    // the view takes the rows that have failed there
-	without            *column // a column that is null in the rows that the view takes; nil for none
-	attempt, lastError *column // the columns about a failure
+	without            *Column // a column that is null in the rows that the view takes; nil for none
+	attempt, lastError *Column // the columns about a failure
 }
 
 // fromOrigin makes the rows of a view come from another destination. Their order, and the time since when they are due, is the
@@ -46,7 +46,7 @@ func (p *parts) fromOrigin(config Config) {
 		return
 	}
 	m, due := p.mapping, *at
-	due.notNull = true // in pending rows
+	due.NotNull = true // in pending rows
 	m.origin, m.order, m.key, m.keyColumn = o, &due, noKey, ""
 	m.available, m.rank = nil, nil
 	if m.txid = nil; m.written {
@@ -64,14 +64,14 @@ func (p *parts) describeFailure() {
 	if !o.failed {
 		return
 	}
-	utc := sql.Quote(p.mapping.order.name)
+	utc := p.mapping.order.Name
 	if p.mapping.order.oid == pgtype.TimestamptzOID {
 		utc = "(" + utc + " at time zone 'UTC')"
 	}
 	p.placed = append(p.placed, placed{HeaderDestination, strings.TrimSpace(sql.Literal(o.name)) + "::text"},
 		placed{HeaderTopic, p.text(p.topic)})
 	if o.attempt != nil {
-		p.placed = append(p.placed, placed{HeaderAttempt, "coalesce(" + sql.Quote(o.attempt.name) + ", 1)::text"})
+		p.placed = append(p.placed, placed{HeaderAttempt, "coalesce(" + o.attempt.Name + ", 1)::text"})
 	}
 	p.placed = append(p.placed, placed{HeaderFailedAt, fmt.Sprintf(`to_char(%s, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`, utc)})
 	if o.lastError != nil {
@@ -117,7 +117,7 @@ func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []pu
 // forget returns the assignments that make the dead letters of a view be sent again. The condition says which rows have failed.
 func (t *Table) forget(condition string) (assignments []string) {
 	for _, l := range t.letters() {
-		name := sql.Quote(l.column.name)
+		name := l.column.Name
 		assignments = append(assignments, fmt.Sprintf("%s = case when %s then %s else t.%s end", name, condition, l.empty, name))
 	}
 	return assignments
@@ -125,7 +125,7 @@ func (t *Table) forget(condition string) (assignments []string) {
 
 // A letter is a column of a dead letter, with its value while nothing has been sent.
 type letter struct {
-	column *column
+	column *Column
 	empty  string
 }
 
@@ -137,7 +137,7 @@ func (t *Table) letters() (all []letter) {
 			continue // the destination does not run before these problems are solved
 		}
 		for _, l := range []letter{{m.relayed, "null"}, {m.failed, "null"}, {m.lastError, "null"}, {m.attempt, "1"}} {
-			if l.column != nil && !slices.ContainsFunc(all, func(other letter) bool { return other.column.name == l.column.name }) {
+			if l.column != nil && !slices.ContainsFunc(all, func(other letter) bool { return other.column.Plain == l.column.Plain }) {
 				all = append(all, l)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 // A row whose decoding panics is invalid, and identified well enough to be refused. All others arrive unchanged.
 func TestPanicWhileARowIsRead(t *testing.T) {
 	t.Parallel()
-	text := &column{name: "c", oid: pgtype.TextOID}
-	table := Table{seed: maphash.MakeSeed(), mapping: &mapping{id: &column{name: "id", oid: pgtype.UUIDOID}, order: text, payload: text}}
+	text := &Column{Plain: "c", oid: pgtype.TextOID}
+	table := Table{seed: maphash.MakeSeed(), mapping: &mapping{id: &Column{Plain: "id", oid: pgtype.UUIDOID}, order: text, payload: text}}
 	var a arena
 	for i := range 300 {
 		values := make([][]byte, atExtra)

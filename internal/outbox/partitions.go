@@ -58,23 +58,22 @@ func (r *relation) readPartitions(ctx context.Context, conn *pgx.Conn) error {
 	}
 	defer rows.Close()
 	p, others := &partitions{live: map[string]*livePartitions{}}, false
-	for rows.Next() {
-		var column, isDefault string
-		var s span
-		if err := rows.Scan(&column, &p.typ, &s.low, &s.high, &isDefault); err != nil {
-			return err
-		}
+	var column string
+	var isDefault bool
+	var s span
+	_, err = pgx.ForEachRow(rows, []any{&column, &p.typ, &s.low, &s.high, &isDefault}, func() error {
 		r.partitions++
 		switch {
 		case column == "":
-		case isDefault == "true":
+		case isDefault:
 			others = true
 		default:
 			p.column = sql.Quote(column)
 			p.spans = append(p.spans, s)
 		}
-	}
-	if err := rows.Err(); err != nil || len(p.spans) < manyPartitions {
+		return nil
+	})
+	if err != nil || len(p.spans) < manyPartitions {
 		return err
 	}
 	if others {

@@ -51,7 +51,7 @@ func (p *parts) setting(part string) string {
 }
 
 // find returns the column that plays a part, and whether the configuration names it.
-func (p *parts) find(part string) (c *column, name string, mapped bool) {
+func (p *parts) find(part string) (c *Column, name string, mapped bool) {
 	if p.own(part) {
 		return p.findOwn(part)
 	}
@@ -70,7 +70,7 @@ func (p *parts) find(part string) (c *column, name string, mapped bool) {
 }
 
 // findOwn is find for a part that only a column of the view's own can play.
-func (p *parts) findOwn(part string) (c *column, name string, mapped bool) {
+func (p *parts) findOwn(part string) (c *Column, name string, mapped bool) {
 	name, mapped = p.view.Columns[part]
 	if c = p.columns[name]; c == nil && mapped {
 		p.fail(fmt.Sprintf("let its owner run what `outbox-relay schema --destination %s` prints, or correct %s", p.view.Name, p.setting(part)),
@@ -79,7 +79,7 @@ func (p *parts) findOwn(part string) (c *column, name string, mapped bool) {
 	return c, name, mapped
 }
 
-func (p *parts) required(part string, types []uint32, readable string) *column {
+func (p *parts) required(part string, types []uint32, readable string) *Column {
 	c, name, mapped := p.find(part)
 	switch {
 	case c == nil && !mapped:
@@ -93,51 +93,51 @@ func (p *parts) required(part string, types []uint32, readable string) *column {
 		p.fail(remedy, "table %s has no column %s", p.table(), name)
 	case c != nil && types != nil && !slices.Contains(types, c.oid):
 		p.fail("map another column with "+p.setting(part)+"="+part+":NAME, or change its type to "+readable,
-			"column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.typ, part)
+			"column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.Type, part)
 	}
 	return p.readable(c)
 }
 
-func (p *parts) optional(part string, types []uint32) *column {
+func (p *parts) optional(part string, types []uint32) *Column {
 	c, name, mapped := p.find(part)
 	if c == nil {
 		return nil
 	}
 	if !slices.Contains(types, c.oid) {
 		if mapped {
-			p.fail("correct "+p.setting(part), "column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.typ, part)
+			p.fail("correct "+p.setting(part), "column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.Type, part)
 		}
-		p.ignored = append(p.ignored, name+" ("+c.typ+")")
+		p.ignored = append(p.ignored, name+" ("+c.Type+")")
 		return nil
 	}
 	return p.readable(c)
 }
 
-func (p *parts) readable(c *column) *column {
+func (p *parts) readable(c *Column) *Column {
 	if c != nil && !c.canSelect {
-		p.deny("role %s may not read column %s of table %s", p.role, c.name, p.table())
+		p.deny("role %s may not read column %s of table %s", p.role, c.Plain, p.table())
 	}
 	return c
 }
 
 // text returns the expression for a column as text, and records whether it is the stored text.
-func (p *parts) text(c *column) string {
-	expression := sql.Quote(c.name) + "::text"
+func (p *parts) text(c *Column) string {
+	expression := c.Name + "::text"
 	p.texts[expression] = slices.Contains(textTypes[:2], c.oid)
 	return expression
 }
 
 // order returns the column whose values give the table its order: order or seq, else inserted_at, else the id.
-func (p *parts) order() *column {
+func (p *parts) order() *Column {
 	c, _, mapped := p.find("order")
 	if !mapped {
 		c = p.columns["seq"]
 	}
 	if c != nil && slices.Contains(unordered, c.oid) {
 		if mapped {
-			p.fail("correct "+p.names.Of("Columns"), "column %s of table %s has type %s, which has no useful order", c.name, p.table(), c.typ)
+			p.fail("correct "+p.names.Of("Columns"), "column %s of table %s has type %s, which has no useful order", c.Plain, p.table(), c.Type)
 		}
-		p.ignored = append(p.ignored, c.name+" ("+c.typ+")")
+		p.ignored = append(p.ignored, c.Plain+" ("+c.Type+")")
 		c = nil
 	}
 	switch {
@@ -158,11 +158,11 @@ const (
 
 func (p *parts) key(key rowkey.Source) {
 	p.mapping.key = noKey
-	byColumn := func(c *column) {
+	byColumn := func(c *Column) {
 		p.readable(c)
-		p.mapping.key, p.keyColumn, p.keyVaries = p.text(c), c.name, slices.Contains(varying, c.oid)
+		p.mapping.key, p.keyColumn, p.keyVaries = p.text(c), c.Plain, slices.Contains(varying, c.oid)
 		if slices.Contains(textTypes[:2], c.oid) {
-			p.mapping.key = sql.Quote(c.name)
+			p.mapping.key = c.Name
 			p.texts[p.mapping.key] = true
 		}
 	}
@@ -192,7 +192,7 @@ func (p *parts) key(key rowkey.Source) {
 		p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.oid == pgtype.JSONOID
 	case rowkey.Topic:
 		if p.topic != nil {
-			p.mapping.key, p.keyColumn = p.text(p.topic), p.topic.name
+			p.mapping.key, p.keyColumn = p.text(p.topic), p.topic.Plain
 		}
 	case rowkey.None:
 	}
@@ -255,9 +255,9 @@ func (p *parts) time(name string) string {
 			name, p.names.Of("TimeColumn"))
 		return ""
 	case !slices.Contains(timeTypes, c.oid):
-		p.fail("correct "+p.names.Of("TimeColumn"), "column %s of table %s has type %s, which is not a timestamp", name, p.table(), c.typ)
+		p.fail("correct "+p.names.Of("TimeColumn"), "column %s of table %s has type %s, which is not a timestamp", name, p.table(), c.Type)
 	}
-	return fmt.Sprintf("case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end", sql.Quote(p.readable(c).name))
+	return fmt.Sprintf("case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end", p.readable(c).Name)
 }
 
 // encoded checks that a payload that encodes bytes is text.
@@ -265,8 +265,8 @@ func (p *parts) encoded() {
 	if p.payload != nil && !slices.Contains(textTypes[:2], p.payload.oid) {
 		setting := p.view.Names.Of("PayloadEncoding")
 		p.fail("remove "+setting+", or store the payload as text",
-			"%s requires a payload of type text or varchar, and column %s of table %s has type %s", setting, p.payload.name, p.table(),
-			p.payload.typ)
+			"%s requires a payload of type text or varchar, and column %s of table %s has type %s", setting, p.payload.Plain, p.table(),
+			p.payload.Type)
 	}
 }
 
@@ -285,7 +285,7 @@ func (p *parts) place(headers map[string]string) {
 		p.readable(c)
 		expression := p.text(c)
 		if c.oid == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // the header is in seconds
-			expression = fmt.Sprintf("case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end", sql.Quote(c.name))
+			expression = fmt.Sprintf("case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end", c.Name)
 		}
 		p.placed = append(p.placed, placed{header, expression})
 	}
@@ -310,12 +310,12 @@ func (p *parts) rights() {
 		if !p.canDelete {
 			p.deny("role %s may not delete from table %s, as %s requires", p.role, p.table(), p.names.Of("Delete"))
 		}
-	} else if p.relayed != nil && !p.relayed.canUpdate {
-		p.deny("role %s may not update column %s of table %s", p.role, p.relayed.name, p.table())
+	} else if p.relayed != nil && !p.relayed.Writable {
+		p.deny("role %s may not update column %s of table %s", p.role, p.relayed.Plain, p.table())
 	}
-	for _, c := range []*column{p.attempt, p.failed, p.lastError, p.updated} {
-		if c != nil && !c.canUpdate {
-			p.deny("role %s may not update column %s of table %s", p.role, c.name, p.table())
+	for _, c := range []*Column{p.attempt, p.failed, p.lastError, p.updated} {
+		if c != nil && !c.Writable {
+			p.deny("role %s may not update column %s of table %s", p.role, c.Plain, p.table())
 		}
 	}
 }

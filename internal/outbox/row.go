@@ -115,7 +115,7 @@ func (t *Table) formats() []int16 {
 // Columns that are sent as text fail by themselves ([written]): XML, and JSON in rows that are read whole.
 func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	m := t.mapping
-	for i, c := range map[int]*column{
+	for i, c := range map[int]*Column{
 		atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted,
 		atAvailable: m.available,
 	} {

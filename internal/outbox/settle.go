@@ -218,8 +218,8 @@ func (t *Table) refuseLock() string {
 	return t.updateLock(cmp.Or(m.attempt, m.failed, m.lastError, m.updated))
 }
 
-func (t *Table) updateLock(c *column) string {
-	return sql.Text("lock_update.sql", map[string]string{"table": t.name.Quoted(), "column": sql.Quote(c.name)})
+func (t *Table) updateLock(c *Column) string {
+	return sql.Text("lock_update.sql", map[string]string{"table": t.name.Quoted(), "column": c.Name})
 }
 
 func identitiesOf(rows []*Row) []string {

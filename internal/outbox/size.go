@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -16,11 +15,7 @@ type Size struct {
 
 // Size measures the table. The time grows with the number of partitions.
 func (t *Table) Size(ctx context.Context) (Size, error) {
-	oid, err := strconv.ParseInt(t.relation.oid, 10, 64)
-	if err != nil {
-		return Size{}, fmt.Errorf("oid of the table: %w", err)
-	}
-	rows, err := t.query(ctx, limits{}, sql.Text("size.sql", nil), number(oid))
+	rows, err := t.query(ctx, limits{}, sql.Text("size.sql", nil), number(int64(t.relation.oid)))
 	if err != nil {
 		return Size{}, fmt.Errorf("measure the table's size: %w", err)
 	}

@@ -101,7 +101,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	}
 	arrived, ordered, scheduled := filtered, filtered, ""
 	if m.available != nil {
-		available := sql.Quote(m.available.name)
+		available := m.available.Name
 		arrived = " and (" + available + " is null or " + available + " <= " + now(m.available) + ")" + filtered
 		scheduled = pending + " and " + available + " > " + now(m.available) + filtered
 		if ordered = arrived; m.dueIndex {
@@ -112,7 +112,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	pending, ordered, due := mark+pending+filtered, mark+pending+ordered, mark+pending+arrived
 	idType := map[uint32]string{pgtype.UUIDOID: "uuid", pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint", pgtype.TextOID: "text"}[t.idOID]
 	names := description{
-		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
+		"table": table.Quoted(), "id": m.id.Name, "id_type": idType, "order": m.order.Name, "key": m.key,
 		"pending": pending, "due": ordered, "scheduled": scheduled, "failed": "false",
 		"ordering": t.ordering(), "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
@@ -122,32 +122,32 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	names["t_identity"], _, names["t_here"] = m.identity("t.", idType)
 	names["here"], names["t_here"] = mark+names["here"], mark+names["t_here"]
 	if m.relayed != nil {
-		names["relayed_at"] = sql.Quote(m.relayed.name)
+		names["relayed_at"] = m.relayed.Name
 	}
 	if m.inserted != nil {
-		names["inserted_at"] = sql.Quote(m.inserted.name)
+		names["inserted_at"] = m.inserted.Name
 	}
 	if m.failed != nil {
-		failed := sql.Quote(m.failed.name) + " is not null"
+		failed := m.failed.Name + " is not null"
 		if m.relayed != nil { // both are set in a discarded row
-			failed += " and " + sql.Quote(m.relayed.name) + " is null"
+			failed += " and " + m.relayed.Name + " is null"
 		}
 		names["failed"] = failed + filtered
 	}
 	t.dueNames(names, filtered)
 	names["ordering_back"], names["nulls_last"] = names["order"]+" desc", ""
-	if !m.order.notNull {
+	if !m.order.NotNull {
 		names["nulls_last"] = " nulls last" // an order that the usual indexes do not give
 	}
 	if m.relayedFirst {
-		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
+		names["ordering_back"] = m.relayed.Name + " desc, " + names["ordering_back"]
 	}
 	return names, clauses{filtered: filtered, arrived: arrived, due: due}
 }
 
 // now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold UTC,
 // whatever the session's zone is.
-func now(c *column) string {
+func now(c *Column) string {
 	if c != nil && c.oid == pgtype.TimestampOID {
 		return "(now() at time zone 'UTC')"
 	}
@@ -155,7 +155,7 @@ func now(c *column) string {
 }
 
 // since returns the column with the time since which available rows could be relayed, nil if the table does not hold it.
-func (m *mapping) since() *column {
+func (m *mapping) since() *Column {
 	if m.origin != nil {
 		return m.order
 	}
@@ -164,11 +164,11 @@ func (m *mapping) since() *column {
 
 // dueAt is the expression for the time since which a due row could be relayed, in the type of [mapping.since].
 func dueAt(m *mapping) string {
-	inserted := sql.Quote(m.since().name)
+	inserted := m.since().Name
 	if m.available == nil {
 		return inserted
 	}
-	available := sql.Quote(m.available.name)
+	available := m.available.Name
 	if m.available.oid != m.inserted.oid { // one of the two columns has no time zone, and holds UTC
 		available = "(" + available + " at time zone 'UTC')"
 	}
@@ -177,7 +177,7 @@ func dueAt(m *mapping) string {
 
 // rank is the expression that sorts larger priorities first. It is ~n, which is -n-1, because -n overflows for the smallest bigint: one
 // such row would make every read fail.
-func rank(m *mapping) string { return "(~coalesce(" + sql.Quote(m.rank.name) + ", 0)::bigint)" }
+func rank(m *mapping) string { return "(~coalesce(" + m.rank.Name + ", 0)::bigint)" }
 
 // lateInterval is how long before the database's present time a read of recent rows begins at the latest: rows that commit
 // within this time after they were written are found at the next read.
@@ -190,26 +190,26 @@ const (
 // columns returns what every read selects, in the order that decode expects, with bounds on its size.
 func (t *Table) columns(b bounds) string {
 	m := t.mapping
-	or := func(c *column, absent string, expression func(string) string) string {
+	or := func(c *Column, absent string, expression func(string) string) string {
 		if c == nil {
 			return absent
 		}
-		return expression(sql.Quote(c.name))
+		return expression(c.Name)
 	}
 	plain := func(name string) string { return name }
 	bounded := func(expression string) string { return b.text(expression, m.texts[expression]) }
 	waited := "null::bigint"
 	if m.lastError != nil && m.updated != nil {
 		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * 1000000)::bigint end",
-			sql.Quote(m.lastError.name), now(m.updated), sql.Quote(m.updated.name))
+			m.lastError.Name, now(m.updated), m.updated.Name)
 	}
 	identity := "null::text" // the id is enough
 	if m.compound() {
 		identity, _, _ = m.identity("", "")
 	}
 	columns := []string{
-		sql.Quote(m.id.name),
-		sql.Quote(m.order.name),
+		m.id.Name,
+		m.order.Name,
 		or(m.rank, "null::bigint", func(string) string { return rank(m) }),
 		bounded(m.topicText),
 		b.value(m.payload),
@@ -247,7 +247,7 @@ func (t *Table) ordering() string {
 // unrankedOrdering is table order without the rows' priorities.
 func (t *Table) unrankedOrdering() string {
 	if t.mapping.relayedFirst {
-		return sql.Quote(t.mapping.relayed.name) + ", " + t.placeOrdering() // null in every row read
+		return t.mapping.relayed.Name + ", " + t.placeOrdering() // null in every row read
 	}
 	return t.placeOrdering()
 }
@@ -256,9 +256,9 @@ func (t *Table) placeOrdering() string {
 	m := t.mapping
 	var terms []string
 	if m.order != m.id {
-		terms = append(terms, sql.Quote(m.order.name))
+		terms = append(terms, m.order.Name)
 	}
-	return strings.Join(append(terms, sql.Quote(m.id.name)), ", ")
+	return strings.Join(append(terms, m.id.Name), ", ")
 }
 
 // refusal returns the assignments for a refused attempt, and the condition that the row is unchanged since it was read. Both
@@ -268,24 +268,24 @@ func (t *Table) refusal() (set, unchanged string) {
 	var assignments []string
 	conditions := []string{"true"}
 	if m.attempt != nil {
-		name := sql.Quote(m.attempt.name)
+		name := m.attempt.Name
 		assignments = append(assignments, name+" = r.next_attempt")
 		conditions = append(conditions, "coalesce(t."+name+", 1) = r.attempt")
 	}
 	if m.lastError != nil {
-		assignments = append(assignments, sql.Quote(m.lastError.name)+" = r.error")
+		assignments = append(assignments, m.lastError.Name+" = r.error")
 	}
 	if m.updated != nil {
-		assignments = append(assignments, sql.Quote(m.updated.name)+" = "+now(m.updated))
+		assignments = append(assignments, m.updated.Name+" = "+now(m.updated))
 	}
 	if m.failed != nil {
-		name := sql.Quote(m.failed.name)
+		name := m.failed.Name
 		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, now(m.failed)))
 		assignments = append(assignments, t.forget("r.failed")...)
 		conditions = append(conditions, isNull("t."+name))
 	}
 	if m.relayed != nil {
-		conditions = append(conditions, isNull("t."+sql.Quote(m.relayed.name)))
+		conditions = append(conditions, isNull("t."+m.relayed.Name))
 	}
 	if t.relation.writers {
 		conditions = append(conditions, "(r.version = '0'::xid or t.xmin = r.version)")

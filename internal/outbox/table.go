@@ -206,7 +206,7 @@ func (t *Table) Describe() []any { return t.mapping.describe() }
 // a table whose order may be NULL, rows without an order value come after all others, and each first page of a tail
 // begins at the very beginning.
 func (t *Table) Ordinal() bool {
-	return orderTypes[t.mapping.order.oid] != "" && t.mapping.order.notNull
+	return orderTypes[t.mapping.order.oid] != "" && t.mapping.order.NotNull
 }
 
 // Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to time.

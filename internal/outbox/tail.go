@@ -94,7 +94,7 @@ func (t *Table) duePlaceOf(p Position) [][]byte {
 	if t.mapping.rank != nil {
 		values = append(values, p.rank)
 	}
-	if t.mapping.order != t.mapping.id && t.mapping.order.notNull {
+	if t.mapping.order != t.mapping.id && t.mapping.order.NotNull {
 		values = append(values, p.order)
 	}
 	return texts(append(values, p.id), p.IsZero())

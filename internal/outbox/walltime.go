@@ -39,6 +39,6 @@ func (t *Table) wallTime(ctx context.Context, conn *pgx.Conn, e *examination) er
 	}
 	e.warn("inserted_at", "make the column timestamptz, or let the application and the default write UTC: (now() at time zone 'utc')",
 		"the last row was written a moment ago, and its %s says %v: it looks like local time, and a time without a zone is taken for UTC. "+
-			"Latencies and ages are wrong, and rows may expire at once", m.inserted.name, age.Round(zone))
+			"Latencies and ages are wrong, and rows may expire at once", m.inserted.Plain, age.Round(zone))
 	return nil
 }
