@@ -219,34 +219,13 @@ func (e *examination) partitioned() bool { return e.relation.kind == "p" }
 func (e *examination) columns() {
 	m := e.mapping
 	var parts []string
-	for _, part := range []struct {
-		name   string
-		column *Column
-	}{
-		{"id", m.id},
-		{"topic", m.topic},
-		{"payload", m.payload},
-		{"headers", m.headers},
-		{"order", m.order},
-		{"relayed_at", m.relayed},
-		{"attempt", m.attempt},
-		{"failed_at", m.failed},
-		{"last_error", m.lastError},
-		{"inserted_at", m.inserted},
-		{"updated_at", m.updated},
-		{
-			"available_at",
-			m.available,
-		},
-		{"priority", m.rank},
-		{"txid", m.txid},
-	} {
-		switch {
-		case part.column == nil:
-		case part.column.Plain == part.name:
-			parts = append(parts, part.name+" "+part.column.Type)
+	for _, r := range m.roles() {
+		switch c := *r.column; {
+		case c == nil:
+		case c.Plain == r.name:
+			parts = append(parts, r.name+" "+c.Type)
 		default:
-			parts = append(parts, part.name+": "+part.column.Plain+" "+part.column.Type)
+			parts = append(parts, r.name+": "+c.Plain+" "+c.Type)
 		}
 	}
 	e.ok(checkColumns, "%s; key: %s", strings.Join(parts, ", "), e.keySource())

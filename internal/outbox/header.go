@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 
@@ -52,7 +53,11 @@ func parseHeaders(headers []publisher.Header, text []byte, a *arena) ([]publishe
 				return headers, err
 			}
 		} else {
-			value = a.text(s.raw())
+			raw, err := s.raw()
+			if err != nil {
+				return headers, err
+			}
+			value = a.text(raw)
 		}
 		headers = append(headers, publisher.Header{Name: name, Value: value, JSON: !isText})
 	}
@@ -98,35 +103,9 @@ func (s *scanner) quoted(a *arena) (string, error) {
 }
 
 // raw reads a value that is not a string and returns it as written.
-func (s *scanner) raw() []byte {
-	start, depth := s.at, 0
-	for ; s.at < len(s.text); s.at++ {
-		switch s.text[s.at] {
-		case '"':
-			for s.at++; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
-				if s.text[s.at] == '\\' {
-					s.at++
-				}
-			}
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth < 0 {
-				return trimRight(s.text[start:s.at])
-			}
-		case ',':
-			if depth == 0 {
-				return trimRight(s.text[start:s.at])
-			}
-		}
-	}
-	s.at = min(s.at, len(s.text))
-	return trimRight(s.text[start:s.at])
-}
-
-func trimRight(b []byte) []byte {
-	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t' || b[len(b)-1] == '\n' || b[len(b)-1] == '\r') {
-		b = b[:len(b)-1]
-	}
-	return b
+func (s *scanner) raw() (value json.RawMessage, err error) {
+	d := json.NewDecoder(bytes.NewReader(s.text[s.at:]))
+	err = d.Decode(&value)
+	s.at += int(d.InputOffset())
+	return value, err
 }

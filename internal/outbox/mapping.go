@@ -64,6 +64,41 @@ var (
 	unordered = []uint32{pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID, pgtype.BoolOID}
 )
 
+// A role is what a column may be for the relay.
+type role struct {
+	name     string
+	column   **Column
+	types    []uint32 // those that fit; nil for any, or for an order, which is found otherwise
+	required bool
+}
+
+// roles are all roles.
+func (m *mapping) roles() []role {
+	return []role{
+		{"id", &m.id, idTypes, true},
+		{"topic", &m.topic, nil, true},
+		{"payload", &m.payload, payloadTypes, true},
+		{"headers", &m.headers, jsonTypes, false},
+		{"order", &m.order, nil, false},
+		{"relayed_at", &m.relayed, timeTypes, false}, // required unless rows are deleted
+		{"attempt", &m.attempt, intTypes, false},
+		{"failed_at", &m.failed, timeTypes, false},
+		{"last_error", &m.lastError, textTypes, false},
+		{"inserted_at", &m.inserted, timeTypes, false},
+		{"updated_at", &m.updated, timeTypes, false},
+		{"available_at", &m.available, timeTypes, false},
+		{"priority", &m.rank, intTypes, false},
+		{"txid", &m.txid, txidTypes, false},
+	}
+}
+
+// typeNames are the types of required columns, as a remedy names them.
+var typeNames = map[string]string{
+	"id":         "uuid, bigint, integer, smallint, text or varchar",
+	"payload":    "jsonb, json, text, varchar, xml or bytea",
+	"relayed_at": "timestamp or timestamptz",
+}
+
 const (
 	// rowWriter is the system column with the transaction that wrote a row last.
 	rowWriter = "xmin"
@@ -93,23 +128,14 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 		m.place = noPlace
 	}
 	p := parts{relation: r, view: view, names: config.Names, named: config.Columns, preferred: config.Preferred, mapping: m}
-	m.id = p.required("id", idTypes, "uuid, bigint, integer, smallint, text or varchar")
-	m.topic = p.required("topic", nil, "")
-	m.payload = p.required("payload", payloadTypes, "jsonb, json, text, varchar, xml or bytea")
-	if config.Delete {
-		m.relayed = p.optional("relayed_at", timeTypes)
-	} else {
-		m.relayed = p.required("relayed_at", timeTypes, "timestamp or timestamptz")
+	for _, r := range m.roles() {
+		if r.required || r.name == "relayed_at" && !config.Delete {
+			*r.column = p.required(r)
+		} else if r.types != nil {
+			*r.column = p.optional(r)
+		}
 	}
-	m.headers = p.optional("headers", jsonTypes)
-	m.attempt = p.optional("attempt", intTypes)
-	m.failed = p.optional("failed_at", timeTypes)
-	m.lastError = p.optional("last_error", textTypes)
-	m.updated = p.optional("updated_at", timeTypes)
-	m.inserted = p.optional("inserted_at", timeTypes)
-	m.available = p.optional("available_at", timeTypes)
-	m.rank = p.optional("priority", intTypes)
-	if m.txid = p.optional("txid", txidTypes); m.txid != nil {
+	if m.txid != nil {
 		m.writer, m.written = inserter(m.txid, m.writer), true
 	}
 	m.order = p.order()
@@ -319,12 +345,13 @@ func isFailed(failed *Column) []string {
 }
 
 // describe returns the mapping for the log.
-func (m *mapping) describe() []any {
-	name := func(c *Column) string {
-		if c == nil {
-			return "none"
+func (m *mapping) describe() (found []any) {
+	for _, r := range m.roles() {
+		text := "none"
+		if c := *r.column; c != nil {
+			text = c.Plain + " " + c.Type
 		}
-		return c.Plain + " " + c.Type
+		found = append(found, r.name, text)
 	}
 	key := m.key
 	switch {
@@ -333,12 +360,7 @@ func (m *mapping) describe() []any {
 	case key == noKey:
 		key = "none"
 	}
-	found := []any{
-		"id", name(m.id), "order", name(m.order), "payload", name(m.payload), "key", key,
-		"headers", name(m.headers), "attempt", name(m.attempt), "failed_at", name(m.failed),
-		"available_at", name(m.available), "priority", name(m.rank), "txid", name(m.txid),
-		"pending_index", m.pendingIndex,
-	}
+	found = append(found, "key", key, "pending_index", m.pendingIndex)
 	if len(m.ignored) > 0 {
 		found = append(found, "ignored", m.ignored)
 	}

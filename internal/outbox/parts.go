@@ -79,7 +79,8 @@ func (p *parts) findOwn(part string) (c *Column, name string, mapped bool) {
 	return c, name, mapped
 }
 
-func (p *parts) required(part string, types []uint32, readable string) *Column {
+func (p *parts) required(r role) *Column {
+	part := r.name
 	c, name, mapped := p.find(part)
 	switch {
 	case c == nil && !mapped:
@@ -91,19 +92,20 @@ func (p *parts) required(part string, types []uint32, readable string) *Column {
 			name = other + " or " + name
 		}
 		p.fail(remedy, "table %s has no column %s", p.table(), name)
-	case c != nil && types != nil && !slices.Contains(types, c.oid):
-		p.fail("map another column with "+p.setting(part)+"="+part+":NAME, or change its type to "+readable,
+	case c != nil && r.types != nil && !slices.Contains(r.types, c.oid):
+		p.fail("map another column with "+p.setting(part)+"="+part+":NAME, or change its type to "+typeNames[part],
 			"column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.Type, part)
 	}
 	return p.readable(c)
 }
 
-func (p *parts) optional(part string, types []uint32) *Column {
+func (p *parts) optional(r role) *Column {
+	part := r.name
 	c, name, mapped := p.find(part)
 	if c == nil {
 		return nil
 	}
-	if !slices.Contains(types, c.oid) {
+	if !slices.Contains(r.types, c.oid) {
 		if mapped {
 			p.fail("correct "+p.setting(part), "column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.Type, part)
 		}
