@@ -21,8 +21,6 @@ type Config struct {
 	Key       rowkey.Source
 	Extra     []Extra // additional texts that each row carries, at most [MostExtra]
 	Delete    bool    // accepted rows are deleted instead of marked
-	// BlockFailed says that a failed row blocks its key. The keys of failed rows must then be found by an index.
-	BlockFailed bool
 	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A larger row comes without its values and is
 	// [Row.Invalid].
 	MaxRow  int64

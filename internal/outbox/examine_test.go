@@ -90,7 +90,7 @@ func TestExamineIndexes(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
 			s.Exec(t, c.ddl)
-			config := Config{Key: rowkey.Source{Kind: rowkey.None}, BlockFailed: strings.Contains(name, "waits")}
+			config := Config{Key: rowkey.Source{Kind: rowkey.None}, Views: []View{{BlockFailed: strings.Contains(name, "waits")}}}
 			if strings.HasPrefix(name, "keys") {
 				config.Key.Kind = rowkey.Default
 			}

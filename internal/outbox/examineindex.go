@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -110,9 +109,7 @@ func (e *examination) failedIndex() {
 		e.warn(checkIndex, create, "no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
 	case e.any(func(i index) bool { return i.usableFor(isFailed(m.failed)...) && i.starts(m.failed.Plain, m.id.Plain) }):
 		e.ok(checkIndex, "failed rows are read in order from an index")
-	case e.config.BlockFailed, slices.ContainsFunc(e.config.Views, func(v View) bool {
-		return v.BlockFailed && maps.Equal(v.Columns, e.view.Columns)
-	}):
+	case slices.ContainsFunc(e.config.Views, func(v View) bool { return v.BlockFailed && v.SameColumns(e.view) }):
 		e.warn(checkIndex, create,
 			"the index of failed rows lacks the id: where many rows fail at the same time, %s sorts all of them for each page "+
 				"of failed rows that it reads. Drop it when the other one is there", e.view.Names.Of("BlockFailed"))

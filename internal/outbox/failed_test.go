@@ -20,7 +20,7 @@ func TestPlanOfFailedRowsOfAnEmptyTable(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages (topic, key, payload)
 		select 't', i::text, to_jsonb(repeat('x', 500)) from generate_series(1, 50000) i`)
 	plans := &planLog{}
-	table, err := Open(t.Context(), plans.pool(t, s), Config{Table: messages, BlockFailed: true})
+	table, err := Open(t.Context(), plans.pool(t, s), Config{Table: messages, Views: []View{{BlockFailed: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at "+
 		"timestamptz)")
-	_, err := Open(t.Context(), s.Pool, Config{Table: messages, BlockFailed: true})
+	_, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{{BlockFailed: true}}})
 	if err == nil || !strings.Contains(err.Error(), "BlockFailed") {
 		t.Fatalf("opened without an index: %v", err)
 	}
@@ -61,11 +61,11 @@ func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	}
 	_, remedy, _ := strings.Cut(err.Error(), "create one (")
 	remedy, _, _ = strings.Cut(remedy, "), or")
-	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, BlockFailed: true, Key: rowkey.Source{Kind: rowkey.None}}); err != nil {
+	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{{BlockFailed: true}}, Key: rowkey.Source{Kind: rowkey.None}}); err != nil {
 		t.Errorf("without keys: %v", err)
 	}
 	s.Exec(t, remedy)
-	table := open(t, s, Config{BlockFailed: true})
+	table := open(t, s, Config{Views: []View{{BlockFailed: true}}})
 	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 50, '', case when i % 100 > 0 then now() end, case when i % 1000 = 0 "+
 		"then now() end from generate_series(1, 50000) i")
 	s.Exec(t, "analyze outbox_messages")

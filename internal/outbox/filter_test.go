@@ -54,7 +54,7 @@ func TestFilterDividesRows(t *testing.T) {
 		(array['order.created', 'order.internal.x', 'audit.x', '', null, 'order.%', 'x'])[1 + i % 13 % 7], 'p' from generate_series(1, 400) i`)
 	s.Exec(t, "update outbox_messages set failed_at = now() - id * interval '1 second' where id % 4 = 0")
 	s.Exec(t, "update outbox_messages set available_at = now() + interval '1 hour' where id % 4 = 1")
-	table := open(t, s, Config{Shards: 4, BlockFailed: true})
+	table := open(t, s, Config{Shards: 4, Views: []View{{BlockFailed: true}}})
 	patterns := [][]string{{"order.*", "!order.internal.*"}, {"*.x", "order.created"}, nil}
 	filters := make([]Filter, len(patterns))
 	for i := range filters {

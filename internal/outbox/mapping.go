@@ -175,7 +175,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	}
 	m.filter = config.takes(view, m.topic)
 	m.chooseIndexes(r)
-	if !config.Looks && (config.BlockFailed || view.BlockFailed) && m.failed != nil && m.key != noKey && !m.failedIndex {
+	if !config.Looks && view.BlockFailed && m.failed != nil && m.key != noKey && !m.failedIndex {
 		return nil, []*SetupError{problem(checkTable,
 			fmt.Sprintf("create one (create index concurrently on %s (%s, %s) where %s is not null), or remove %s",
 				p.table(), m.failed.Name, m.id.Name, m.failed.Name, view.Names.Of("BlockFailed")),

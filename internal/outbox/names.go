@@ -28,11 +28,11 @@ type Names struct {
 	// Unsent are assignments that empty the columns of a failed row's dead letters.
 	Unsent []string
 	// Ordering is table order, phrased so that the index of pending rows can be used.
-	Ordering                         string
-	Identity, IdentityType, Here     string // the expression that is unique to each row; see [Table.Names]
-	Indexes                          []Index
-	since                            Column
-	IDIndexed, UniqueID, Partitioned bool
+	Ordering                     string
+	Identity, IdentityType, Here string // the expression that is unique to each row; see [Table.Names]
+	Indexes                      []Index
+	since                        Column
+	IDIndexed, Partitioned       bool
 }
 
 // A Column is a column of the table. The zero Column is a column that the table lacks.
@@ -100,7 +100,7 @@ func (t *Table) Names() Names {
 		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed),
 		Attempt:   columnOf(m.attempt),
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
-		Taken: m.filter, Ordering: t.ordering(), IDIndexed: m.idIndex, UniqueID: !m.apart,
+		Taken: m.filter, Ordering: t.ordering(), IDIndexed: m.idIndex,
 	}
 	n.IDType = map[uint32]string{pgtype.UUIDOID: "uuid", pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint", pgtype.TextOID: "text"}[t.idOID]
 	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or of the

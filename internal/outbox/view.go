@@ -22,7 +22,7 @@ type View struct {
 	// FailedOf and RelayedOf are the view of another destination; this view takes the rows that have failed or been relayed
 	// there. At most one of them is set, and the view then has columns of its own.
 	FailedOf, RelayedOf *View
-	// BlockFailed is [Config.BlockFailed] for this destination.
+	// BlockFailed says that a failed row blocks its key. The keys of failed rows must then be found by an index.
 	BlockFailed bool
 	// Expires says that rows may fail because of their age. The table then needs failed_at, and inserted_at to determine the
 	// age.
