@@ -14,15 +14,14 @@ type doorbell struct {
 	found    bool
 	enabled  bool // the trigger fires in ordinary sessions, and perhaps in replicating ones
 	rings    bool // fires for each statement that inserts
-	harmless bool // never makes an insert or a commit fail
-	prepares bool // transactions of this server may be prepared, so a trigger of the present form does not ring
+	prepares bool // transactions of this server may be prepared, so that the trigger does not ring
 	channel  string
 }
 
 func (r *relation) readDoorbell(ctx context.Context, conn *pgx.Conn) error {
 	d := doorbell{found: true}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_doorbell.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, r.oid).
-		Scan(&d.channel, &d.enabled, &d.rings, &d.harmless, &d.prepares)
+		Scan(&d.channel, &d.enabled, &d.rings, &d.prepares)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	} else if err != nil {
@@ -34,7 +33,7 @@ func (r *relation) readDoorbell(ctx context.Context, conn *pgx.Conn) error {
 
 // on reports whether each insert into the table notifies the channel.
 func (d doorbell) on(channel string) bool {
-	return d.found && d.enabled && d.rings && !(d.harmless && d.prepares) && channel != "" && d.channel == channel
+	return d.found && d.enabled && d.rings && !d.prepares && channel != "" && d.channel == channel
 }
 
 // doorbell examines the trigger that wakes a sleeping relay.
@@ -55,9 +54,6 @@ func (e *examination) doorbell(channel string) {
 	case !d.rings:
 		e.warn("doorbell", "apply again what `outbox-relay schema --doorbell` prints",
 			"the doorbell trigger has been changed so that it does not notify for each insert")
-	case !d.harmless:
-		e.warn("doorbell", "apply again what `outbox-relay schema --doorbell` prints",
-			"the doorbell trigger is of an earlier form: it makes commits fail while the server's queue of notifications is full")
 	case d.prepares:
 		e.ok("doorbell", "a trigger is there and does not ring, since transactions may be prepared here (max_prepared_transactions); a "+
 			"sleeping relay finds rows at its next poll")

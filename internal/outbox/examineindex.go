@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
@@ -96,7 +95,7 @@ func (e *examination) pendingIndex() {
 	e.dueTimes()
 }
 
-// failedIndex reports the cost if there is no index of the failed rows, or none in their order.
+// failedIndex reports the cost if there is no index of the failed rows.
 func (e *examination) failedIndex() {
 	m := e.mapping
 	if m.failed == nil {
@@ -107,15 +106,8 @@ func (e *examination) failedIndex() {
 	switch {
 	case !m.failedIndex:
 		e.warn(checkIndex, create, "no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
-	case e.any(func(i index) bool { return i.usableFor(isFailed(m.failed)...) && i.starts(m.failed.Plain, m.id.Plain) }):
-		e.ok(checkIndex, "failed rows are read in order from an index")
-	case slices.ContainsFunc(e.config.Views, func(v View) bool { return v.BlockFailed && v.SameColumns(e.view) }):
-		e.warn(checkIndex, create,
-			"the index of failed rows lacks the id: where many rows fail at the same time, %s sorts all of them for each page "+
-				"of failed rows that it reads. Drop it when the other one is there", e.view.Names.Of("BlockFailed"))
 	default:
-		e.ok(checkIndex, "the index of failed rows lacks the id, which only matters with %s: %s",
-			e.view.Names.Of("BlockFailed"), create)
+		e.ok(checkIndex, "failed rows are read in order from an index")
 	}
 }
 
