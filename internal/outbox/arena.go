@@ -6,8 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// arena holds the bytes and headers of many rows in few allocations. A chunk stays in memory until the last row that uses it is
-// released, so chunks are kept small.
+// arena holds the bytes and headers of many rows in few allocations. A chunk stays in memory until the last row that
+// uses it is released, so chunks are kept small.
 type arena struct {
 	chunk   []byte
 	headers []publisher.Header

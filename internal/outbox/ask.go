@@ -15,8 +15,8 @@ import "time"
 // a row without a key. Two keys with the same hash are one key for the engine, in every statement and in every respect:
 // they keep one order and wait together. So no statement compares a key's text, and the engine holds no text.
 //
-// "Pending" means that a row is neither relayed nor failed, that the view takes it, and that its time has come. Rows that
-// have a read of their own for their time (ReadsDue) are left out of Tail, Keys without Due, and Sweep.
+// "Pending" means that a row is neither relayed nor failed, that the view takes it, and that its time has come. Rows
+// that have a read of their own for their time (ReadsDue) are left out of Tail, Keys without Due, and Sweep.
 
 // A Visible says which transactions had ended at the time of a statement: all before Oldest, none from Next on, and in
 // between all that are not Running. Unassigned is the number that was to be assigned next, so that of the numbers from
@@ -45,13 +45,16 @@ type Most struct {
 //	(order, id) > After or not certain(Seen)            and order >= least(Low, After)
 //
 // and in each row whether it is After. If Low is nil, the bound is the very beginning. (least(null, x) is x, so the
-// statement needs another bound then, or none.) Rows that Seen has seen, and that were not due at Seen.Now, are not certain.
+// statement needs another bound then, or none.) Rows that Seen has seen, and that were not due at Seen.Now, are not
+// certain.
 //
-// certain(Seen) means that the row's Writer had ended by then. If the writer is the top-level transaction ([Table.Exact]),
-// it is pg_visible_in_snapshot(Writer, Seen). Otherwise it may be a savepoint's number, which no snapshot lists; then it is
-// certain only if it is also below Seen.Oldest, or below the first transaction that was running in Seen and has ended now.
+// certain(Seen) means that the row's Writer had ended by then. If the writer is the top-level transaction
+// ([Table.Exact]), it is pg_visible_in_snapshot(Writer, Seen). Otherwise it may be a savepoint's number, which no
+// snapshot lists; then it is certain only if it is also below Seen.Oldest, or below the first transaction that was
+// running in Seen and has ended now.
 //
-// If Seen is nil, all rows from After on are wanted, and with After zero all rows. A further page is the same without Seen.
+// If Seen is nil, all rows from After on are wanted, and with After zero all rows. A further page is the same without
+// Seen.
 type TailQuery struct {
 	After  Position
 	Seen   *Visible
@@ -72,9 +75,9 @@ type TailPage struct {
 	Wants    int64         // bytes of the first row, if there was no room for it
 }
 
-// A KeysQuery asks for the first pending rows of some keys, in one statement, up to 500 keys. Most bounds the page; each
-// key has a limit of its own, too. It uses an index by key where there is one ([Table.KeyIndexed]) and otherwise passes
-// once over the pending rows.
+// A KeysQuery asks for the first pending rows of some keys, in one statement, up to 500 keys. Most bounds the page;
+// each key has a limit of its own, too. It uses an index by key where there is one ([Table.KeyIndexed]) and otherwise
+// passes once over the pending rows.
 type KeysQuery struct {
 	Asks    []Ask
 	Due     bool // rows with available_at, where they have a read of their own
@@ -97,8 +100,8 @@ type KeysPage struct {
 }
 
 // A KeyRows has the first pending rows of a key, in table order. A key may have more rows if its limit was reached, or
-// the page's, or because one of its rows went away while it was read: then All is false. A page that is full of the rows of
-// other keys has none of the last ones. Blocked says that the key has a failed row.
+// the page's, or because one of its rows went away while it was read: then All is false. A page that is full of the
+// rows of other keys has none of the last ones. Blocked says that the key has a failed row.
 type KeyRows struct {
 	Rows    []Row
 	All     bool
@@ -130,8 +133,8 @@ type SweptRow struct {
 	Writer   uint64
 }
 
-// A BlockedQuery asks for the keys of failed rows, in the order in which they failed, after the place at which an earlier
-// page ended (zero: from the beginning). Rows without a key are left out.
+// A BlockedQuery asks for the keys of failed rows, in the order in which they failed, after the place at which an
+// earlier page ended (zero: from the beginning). Rows without a key are left out.
 type BlockedQuery struct {
 	After  Position
 	Shards []int // nil for all
@@ -154,9 +157,9 @@ type BlockedKey struct {
 // What the engine asks of the statements that write:
 //
 // Settle marks the version of a row that was read: its place and the transaction that wrote it. A row of which there is
-// another version by now is read again. If its topic, key, headers, payload and extra columns are the same, that version is marked (another
-// destination has marked the row, say); otherwise it stays pending and is named by a [*RewrittenError], and the engine publishes
-// it as it is now. SettleFree does the same.
+// another version by now is read again. If its topic, key, headers, payload and extra columns are the same, that
+// version is marked (another destination has marked the row, say); otherwise it stays pending and is named by a
+// [*RewrittenError], and the engine publishes it as it is now. SettleFree does the same.
 
 // A RewrittenError names rows that were not marked, since somebody has changed them after they were read.
 type RewrittenError struct {
@@ -193,8 +196,8 @@ func (v *Visible) FirstEnded(later *Visible) uint64 {
 	return later.Unassigned
 }
 
-// Certain reports whether a row's writer had certainly ended at the time of v, as certain in [TailQuery]. now is the later
-// statement that has read the row.
+// Certain reports whether a row's writer had certainly ended at the time of v, as certain in [TailQuery]. now is the
+// later statement that has read the row.
 func (v *Visible) Certain(writer uint64, exact bool, now *Visible) bool {
 	return v.Sees(writer) && (exact || writer < v.Oldest || writer < v.FirstEnded(now))
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// bounds limit, in SQL, how much of a row the server sends, so that oversized values use neither memory nor network. A page's
-// rows come with payload and headers as long as these are small. For larger values only the sizes come; those rows are then
-// read whole by their ids, as many as there is room for ([Table.contents]).
+// bounds limit, in SQL, how much of a row the server sends, so that oversized values use neither memory nor network. A
+// page's rows come with payload and headers as long as these are small. For larger values only the sizes come; those
+// rows are then read whole by their ids, as many as there is room for ([Table.contents]).
 //
-// PostgreSQL knows the size of a stored text or bytea, and the space any value takes, without fetching the value from TOAST.
-// The text size of compressed JSON is only known after it is expanded, so JSON is measured only if it is compressed well enough
-// to matter.
+// PostgreSQL knows the size of a stored text or bytea, and the space any value takes, without fetching the value from
+// TOAST. The text size of compressed JSON is only known after it is expanded, so JSON is measured only if it is
+// compressed well enough to matter.
 type bounds struct {
 	most  string // an SQL expression: the bytes that a row, or any part of it, may take
 	whole bool   // rows are read whole, and the size of their text is measured exactly
@@ -25,8 +25,8 @@ const (
 	// harmless. JSON of mostInPage bytes, expanded and written as text, still fits into memory.
 	leastInPage = 16 << 10
 	mostInPage  = 64 << 10
-	// compressed is the factor by which the limit for compressed JSON is lower than for other values that are read with their
-	// page.
+	// compressed is the factor by which the limit for compressed JSON is lower than for other values that are read with
+	// their page.
 	compressed = 16
 	// mostJSONB is the largest jsonb whose text is sent without being measured. 1e131071 takes a few bytes as jsonb, and
 	// 131,072 as text.
@@ -50,8 +50,8 @@ func (t *Table) whole(parameter int) bounds {
 	return bounds{most: fmt.Sprintf("$%d::bigint", parameter), whole: true}
 }
 
-// text bounds an expression of type text. A longer text is cut, which its length shows. To cut a text, the server counts its
-// characters. It knows the length of a stored text, and sends a short one unchanged.
+// text bounds an expression of type text. A longer text is cut, which its length shows. To cut a text, the server
+// counts its characters. It knows the length of a stored text, and sends a short one unchanged.
 func (b bounds) text(expression string, stored bool) string {
 	cut := fmt.Sprintf("left(%s, least(%s, %d)::integer)", expression, b.most, maxText)
 	if !stored {
@@ -63,9 +63,10 @@ func (b bounds) text(expression string, stored bool) string {
 // cut reports whether a received text may have been cut.
 func cut(value []byte, most int64) bool { return int64(len(value)) >= min(most, maxText) }
 
-// value and rest are the two columns of a payload or headers. The value comes in the first column if it is certainly small.
-// Nearly every value is, and finding that out twice costs less than converting the value. Otherwise the second column holds
-// either JSON that had to be written as text to be measured, or the size of a value that is left out: a sizeMark and a number.
+// value and rest are the two columns of a payload or headers. The value comes in the first column if it is certainly
+// small. Nearly every value is, and finding that out twice costs less than converting the value. Otherwise the second
+// column holds either JSON that had to be written as text to be measured, or the size of a value that is left out: a
+// sizeMark and a number.
 func (b bounds) value(c *Column) string {
 	switch {
 	case c == nil || b.whole && isJSON(c):
@@ -90,8 +91,8 @@ func (b bounds) rest(c *Column) string {
 	}
 }
 
-// doubtful is the condition for a jsonb whose text may be long. The condition is not true for NULL, nor is the condition for
-// large values.
+// doubtful is the condition for a jsonb whose text may be long. The condition is not true for NULL, nor is the
+// condition for large values.
 func doubtful(c *Column) string {
 	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]d or pg_column_compression(%[1]s) is not null", c.Name, mostJSONB)
 }
@@ -140,7 +141,8 @@ func sizeOf(rest []byte) int64 {
 	return max(size, 1)
 }
 
-// missing returns the approximate size of a row that did not come whole, or 0 if it did, and whether one of its texts was cut.
+// missing returns the approximate size of a row that did not come whole, or 0 if it did, and whether one of its texts
+// was cut.
 func (t *Table) missing(values [][]byte, most int64) (size int64, long bool) {
 	size = sizeOf(values[atPayloadRest]) + sizeOf(values[atHeadersRest])
 	long = cut(values[atTopic], most) || cut(values[atKey], most)
@@ -168,8 +170,8 @@ func asText(c *Column) string {
 	return c.Name
 }
 
-// written is JSON or XML as text. The functions are specific to the column's type: if the type has changed to one that is
-// written differently, the statement fails, and the table is opened again. A cast to text would accept any type.
+// written is JSON or XML as text. The functions are specific to the column's type: if the type has changed to one that
+// is written differently, the statement fails, and the table is opened again. A cast to text would accept any type.
 func written(c *Column) string {
 	function := map[uint32]string{pgtype.JSONOID: "json_out", pgtype.JSONBOID: "jsonb_out", pgtype.XMLOID: "xml_out"}[c.oid]
 	return function + "(" + c.Name + ")::text"

@@ -140,8 +140,8 @@ func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// usableFor reports whether a scan for rows that meet all the given conditions can use the index: its predicate must have no
-// other condition.
+// usableFor reports whether a scan for rows that meet all the given conditions can use the index: its predicate must
+// have no other condition.
 func (i index) usableFor(conditions ...string) bool {
 	for _, conjunct := range i.conjuncts {
 		known := false
@@ -176,8 +176,8 @@ func (i index) starts(columns ...string) bool {
 // expressionMark begins an expression among an index's columns.
 const expressionMark = "="
 
-// startsWith reports whether the index begins with an expression, as far as its text shows: the server writes casts and parentheses
-// of its own.
+// startsWith reports whether the index begins with an expression, as far as its text shows: the server writes casts and
+// parentheses of its own.
 func (i index) startsWith(expression string) bool {
 	bare := func(text string) string {
 		return strings.ToLower(strings.NewReplacer("::text", "", "::bigint", "", "(", "", ")", "", " ", "", `"`, "").Replace(text))
@@ -186,7 +186,8 @@ func (i index) startsWith(expression string) bool {
 	return ok && bare(printed) == bare(expression)
 }
 
-// uniqueWith returns the columns that are unique together with an id, as long as each of their values has a single text form.
+// uniqueWith returns the columns that are unique together with an id, as long as each of their values has a single text
+// form.
 func (r *relation) uniqueWith(id *Column) (beside []*Column) {
 	if r.children && r.kind != "p" {
 		return nil
@@ -210,8 +211,8 @@ func (r *relation) uniqueWith(id *Column) (beside []*Column) {
 	return nil
 }
 
-// uniqueBy reports whether a column's values are unique across all partitions. An index says nothing about tables that inherit
-// from an ordinary table.
+// uniqueBy reports whether a column's values are unique across all partitions. An index says nothing about tables that
+// inherit from an ordinary table.
 func (r *relation) uniqueBy(c *Column) bool {
 	if !c.NotNull || r.children && r.kind != "p" {
 		return false

@@ -1,5 +1,5 @@
-// Package outbox is the outbox table in PostgreSQL: the meaning of its columns, reading its pending rows in order, and writing
-// what became of them.
+// Package outbox is the outbox table in PostgreSQL: the meaning of its columns, reading its pending rows in order, and
+// writing what became of them.
 package outbox
 
 import (
@@ -26,7 +26,8 @@ type Config struct {
 	MaxRow  int64
 	Channel string // the channel that a doorbell's trigger has to notify; empty when nothing listens
 	Shards  int    // the number of parts into which rows are divided by a hash of their key, or of their id if they have no key; at least 1
-	// Looks says that nothing is marked or refused. The role then needs no right to write, and the server may be a standby.
+	// Looks says that nothing is marked or refused. The role then needs no right to write, and the server may be a
+	// standby.
 	Looks bool
 	// Views are the destinations' views; some may keep their state in columns of their own. Without views there is one
 	// destination, which takes every row and keeps its state in the columns of the table.

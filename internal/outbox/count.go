@@ -225,8 +225,8 @@ func textForm(values []any) (parameters [][]byte, err error) {
 	return parameters, nil
 }
 
-// Counts are the numbers of one view's rows, capped at [CountCap]. A nil number is not known: no index makes it cheap, or
-// too many rows of other destinations are in the way.
+// Counts are the numbers of one view's rows, capped at [CountCap]. A nil number is not known: no index makes it cheap,
+// or too many rows of other destinations are in the way.
 type Counts struct {
 	Pending, Scheduled, Failed *int64
 	Oldest                     *float64 // seconds for which the oldest of the first pending rows has been due; 0 without rows
@@ -264,8 +264,8 @@ func (t *Tallied) of(taker int) *int64 {
 	return new(min(n, CountCap))
 }
 
-// Oldest returns for how many seconds the oldest of a destination's first due rows has been due: 0 without such rows, nil
-// if that is not known.
+// Oldest returns for how many seconds the oldest of a destination's first due rows has been due: 0 without such rows,
+// nil if that is not known.
 func (t *Tallied) Oldest(taker int) (oldest *float64) {
 	if t == nil {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// readCluster reads the system identifier, which initdb draws, and which standbys and physical copies share. A server that does
-// not report it, because the right was revoked or the function is missing, has none.
+// readCluster reads the system identifier, which initdb draws, and which standbys and physical copies share. A server
+// that does not report it, because the right was revoked or the function is missing, has none.
 func (r *relation) readCluster(ctx context.Context, conn *pgx.Conn) error {
 	err := pgsession.Try(ctx, conn, func() error {
 		return conn.QueryRow(ctx, sql.Text("catalogue_cluster.sql", nil), pgx.QueryExecModeExec).Scan(&r.cluster)
@@ -26,9 +26,9 @@ func (r *relation) readCluster(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// passing reports whether a server's error says nothing about the next attempt. After such an error the identity must not be
-// taken as lacking a part, or two replicas would give one row two ids. The error classes are those of PostgreSQL's manual,
-// appendix A: connection, transaction rollback, resources, operator intervention.
+// passing reports whether a server's error says nothing about the next attempt. After such an error the identity must
+// not be taken as lacking a part, or two replicas would give one row two ids. The error classes are those of
+// PostgreSQL's manual, appendix A: connection, transaction rollback, resources, operator intervention.
 func passing(code string) bool {
 	for _, class := range []string{"08", "25", "40", "53", "57"} {
 		if strings.HasPrefix(code, class) {
@@ -46,8 +46,9 @@ func (r *relation) origin() string {
 	return r.cluster + "." + r.database
 }
 
-// dedupID returns the id by which a broker recognises duplicates of a row. A uuid serves unchanged. Other ids are numbered
-// alike in every database, and again from 1 in a table that was emptied; the identity and the time of insert distinguish them.
+// dedupID returns the id by which a broker recognises duplicates of a row. A uuid serves unchanged. Other ids are
+// numbered alike in every database, and again from 1 in a table that was emptied; the identity and the time of insert
+// distinguish them.
 func (t *Table) dedupID(message *publisher.Message, a *arena) string {
 	if t.prefix == "" {
 		return message.ID

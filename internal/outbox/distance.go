@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// distance is how far away the database is: the time that a request and its answer are on the way, whatever the server does for
-// it.
+// distance is how far away the database is: the time that a request and its answer are on the way, whatever the server
+// does for it.
 type distance struct {
 	mu    sync.Mutex
 	times [6]time.Duration // the last round trips of empty statements
@@ -24,8 +24,8 @@ const (
 	distanceTries = 2 // per measurement; one may have met a busy machine
 )
 
-// measure returns the shortest of the last round trips. Now and then it first sends empty statements to find out; the context
-// limits them.
+// measure returns the shortest of the last round trips. Now and then it first sends empty statements to find out; the
+// context limits them.
 func (d *distance) measure(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
 	if d.begin(time.Now()) {
 		for range distanceTries {

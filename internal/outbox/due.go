@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// Where there is an index of due times, rows with available_at have a read of their own. The reads in table order then leave
-// these rows out: a million rows that are scheduled for next week cost neither kind of read anything.
+// Where there is an index of due times, rows with available_at have a read of their own. The reads in table order then
+// leave these rows out: a million rows that are scheduled for next week cost neither kind of read anything.
 
 // indexDue looks for an index of due times: an index of pending rows only, by available_at.
 func (m *mapping) indexDue(r *relation) {
@@ -38,8 +38,8 @@ func isNullPrinted(c *Column) []string {
 	return []string{c.Name + " IS NULL", c.Plain + " IS NULL"}
 }
 
-// orderedPrinted is the condition for the view's rows that are read in table order, in the parts that PostgreSQL prints in an
-// index's predicate.
+// orderedPrinted is the condition for the view's rows that are read in table order, in the parts that PostgreSQL prints
+// in an index's predicate.
 func (m *mapping) orderedPrinted(r *relation) []string {
 	_, printed := m.pending()
 	printed = append(printed, r.normal[m.filter]...)
@@ -68,9 +68,9 @@ func (t *Table) dueNames(names description, filtered string) {
 	names["due_position"] = m.duePosition().columns()
 }
 
-// prepareDue renders the statements that cover all pending rows of a table with an index of due times. They have one condition
-// for rows without available_at, named "due", and another one for the other rows. With a single condition for both, the planner
-// could not use the two indexes.
+// prepareDue renders the statements that cover all pending rows of a table with an index of due times. They have one
+// condition for rows without available_at, named "due", and another one for the other rows. With a single condition for
+// both, the planner could not use the two indexes.
 func (t *Table) prepareDue(d description) {
 	m := t.mapping
 	t.nextDue = d.text("next_due.sql")

@@ -21,9 +21,10 @@ func (t *Table) clean(text string) string {
 	return Storable(text, t.relation.encoding, width)
 }
 
-// Storable makes a text fit for a column of a database in the given encoding: valid UTF-8 without NUL, cut to the column's
-// width unless that is 0. PostgreSQL counts the width in characters, or in bytes where it knows no characters. A character that
-// the encoding may lack, for which the server would reject the whole statement, is written as an escape sequence: \u20ac.
+// Storable makes a text fit for a column of a database in the given encoding: valid UTF-8 without NUL, cut to the
+// column's width unless that is 0. PostgreSQL counts the width in characters, or in bytes where it knows no characters.
+// A character that the encoding may lack, for which the server would reject the whole statement, is written as an
+// escape sequence: \u20ac.
 func Storable(text, encoding string, width int) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 	if encoding != encodingUTF8 && encoding != encodingNone {

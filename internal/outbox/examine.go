@@ -17,9 +17,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Examine examines the table as [Open] does and reports every problem, not just the first, and whatever makes relaying slow or
-// less safe. channel is the channel on which the relay listens. Examine changes nothing. The returned table is nil if it cannot
-// be used.
+// Examine examines the table as [Open] does and reports every problem, not just the first, and whatever makes relaying
+// slow or less safe. channel is the channel on which the relay listens. Examine changes nothing. The returned table is
+// nil if it cannot be used.
 func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel string) (*Table, []finding.Finding, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -75,8 +75,8 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	return t, e.found, nil
 }
 
-// lacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why single
-// destinations cannot use the table.
+// lacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why
+// single destinations cannot use the table.
 func lacks(r *relation, m *mapping, config Config, view View) (all []Lack) {
 	e := newExamination(r, m, config, view)
 	e.columns()
@@ -105,8 +105,8 @@ type Lack struct {
 	Destination string // the destination that lacks it, empty for all of them
 }
 
-// txid reports the consequences if no column holds the transaction that inserted a row and several destinations write into the
-// row.
+// txid reports the consequences if no column holds the transaction that inserted a row and several destinations write
+// into the row.
 func (e *examination) txid() {
 	sets := 0
 	for i, v := range e.config.Views {
@@ -141,8 +141,8 @@ func viewFindings(r *relation, config Config, v View) []finding.Finding {
 	return e.found
 }
 
-// findings returns the problems of a table that cannot be used. All missing rights are one finding, since one script grants
-// them all.
+// findings returns the problems of a table that cannot be used. All missing rights are one finding, since one script
+// grants them all.
 func findings(problems []*SetupError) []finding.Finding {
 	var found []finding.Finding
 	rights := -1

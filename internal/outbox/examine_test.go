@@ -46,7 +46,7 @@ func TestExamineIndexes(t *testing.T) {
 		"recommended": {recommended(), nil},
 		"A":           {pgtest.ShapeA, []string{"holds failed ones too"}},
 		"B":           {pgtest.ShapeB, nil},
-		"C": {pgtest.ShapeC, []string{"no index of pending rows in their order", "no index of failed rows"}},
+		"C":           {pgtest.ShapeC, []string{"no index of pending rows in their order", "no index of failed rows"}},
 		"heap": {
 			`create table outbox_messages (id text, topic text, payload json, "Key" text, relayed_at timestamptz, failed_at timestamptz,
 				attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz)`,

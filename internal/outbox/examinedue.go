@@ -6,7 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// dueTimes reports the cost if a table with available_at lacks one of the indexes that separate rows scheduled for later.
+// dueTimes reports the cost if a table with available_at lacks one of the indexes that separate rows scheduled for
+// later.
 func (e *examination) dueTimes() {
 	m := e.mapping
 	if m.available == nil {

@@ -139,8 +139,8 @@ func (e *examination) unique() {
 	e.warn(check, remedy, "no unique index holds %s alone, so two rows may have one id: %s", id.Plain, meaning)
 }
 
-// inOrder reports whether an index gives the pending rows in their order, and whether an index that begins with relayed_at
-// does.
+// inOrder reports whether an index gives the pending rows in their order, and whether an index that begins with
+// relayed_at does.
 func (e *examination) inOrder(pending []string) (plain, relayedFirst bool) {
 	m := e.mapping
 	for _, i := range e.relation.indexes {
@@ -172,7 +172,8 @@ func (e *examination) orderColumns() string {
 	return strings.Join(columns, ", ")
 }
 
-// createIndex returns the statement that creates an index. An index on a partitioned table cannot be created concurrently.
+// createIndex returns the statement that creates an index. An index on a partitioned table cannot be created
+// concurrently.
 func (e *examination) createIndex(definition string) string {
 	how := "create index concurrently on "
 	if e.partitioned() {

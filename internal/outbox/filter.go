@@ -6,8 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// A Filter says which rows belong to one of several destinations that keep their state in the same columns. Each row belongs to
-// the first destination whose patterns take its topic. The zero Filter takes every row.
+// A Filter says which rows belong to one of several destinations that keep their state in the same columns. Each row
+// belongs to the first destination whose patterns take its topic. The zero Filter takes every row.
 type Filter struct {
 	Topics []string   // patterns of the rows' topics ([pattern.Takes]); an empty list takes every topic
 	Before [][]string // the patterns of each earlier destination, which has precedence

@@ -10,9 +10,9 @@ import (
 
 var errHeaders = errors.New("the headers column holds something other than a JSON object; write an object of names and values")
 
-// parseHeaders appends the members of a JSON object to headers. Values that are not strings keep their text: 1.50 stays 1.50,
-// objects and arrays stay JSON. An empty array counts as an empty object, since some languages encode one that way. text comes
-// from a json or jsonb column, so it is known to be well formed.
+// parseHeaders appends the members of a JSON object to headers. Values that are not strings keep their text: 1.50 stays
+// 1.50, objects and arrays stay JSON. An empty array counts as an empty object, since some languages encode one that
+// way. text comes from a json or jsonb column, so it is known to be well formed.
 func parseHeaders(headers []publisher.Header, text []byte, a *arena) ([]publisher.Header, error) {
 	s := scanner{text: text}
 	s.space()

@@ -10,10 +10,10 @@ import (
 
 // jsonText is the SQL for the text at a place in a JSON column; place is an operator with its operand.
 //
-// The type json keeps escapes that no text can hold: \u0000 and half of a surrogate pair. The type jsonb refuses them at the
-// insert. Extracting anything from such a document fails the statement, wherever the escapes are, and one row would stop every
-// read. So the SQL replaces such escapes by a question mark before it extracts. The key of such a row is then the same in each
-// replica. The message's payload and headers stay unchanged.
+// The type json keeps escapes that no text can hold: \u0000 and half of a surrogate pair. The type jsonb refuses them
+// at the insert. Extracting anything from such a document fails the statement, wherever the escapes are, and one row
+// would stop every read. So the SQL replaces such escapes by a question mark before it extracts. The key of such a row
+// is then the same in each replica. The message's payload and headers stay unchanged.
 func jsonText(c *Column, place string) string {
 	name := c.Name
 	plain := name + " " + place

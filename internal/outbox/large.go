@@ -32,8 +32,8 @@ func (r *Row) refuse(err error) {
 	r.Message.Payload, r.Message.Headers = nil, nil
 }
 
-// unreadable reports whether an error is due to a single row that cannot be read: its text takes more than a gigabyte, say, or
-// its stored data is damaged.
+// unreadable reports whether an error is due to a single row that cannot be read: its text takes more than a gigabyte,
+// say, or its stored data is damaged.
 func unreadable(err error) bool {
 	const limitExceeded, outOfMemory, internalError = "54", "53200", "XX"
 	e, ok := errors.AsType[*pgconn.PgError](err)

@@ -71,8 +71,8 @@ func (c *link) end() {
 // progress records that data has moved. The caller holds mu.
 func (c *link) progress() { c.since, c.asked, c.suspect = time.Now(), time.Time{}, false }
 
-// stalled reports whether the server has stopped answering while the connection is being established, a phase in which every
-// answer is quick.
+// stalled reports whether the server has stopped answering while the connection is being established, a phase in which
+// every answer is quick.
 func (c *link) stalled(now time.Time, patience time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +89,8 @@ func (c *link) overdue(now time.Time, patience time.Duration) (pid uint32) {
 	return c.pid
 }
 
-// judge takes the server's answer to a question asked at the given time. dead reports that the connection is half open, and has
-// been since the returned time.
+// judge takes the server's answer to a question asked at the given time. dead reports that the connection is half open,
+// and has been since the returned time.
 func (c *link) judge(asked time.Time, busy bool) (since time.Time, dead bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

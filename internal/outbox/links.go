@@ -15,10 +15,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Links are the connections of a pool. Links finds connections that are half open: a firewall has forgotten them, so that
-// whatever is sent on them is lost silently, while new connections work. Only time distinguishes a lost answer from a slow one.
-// So the server is asked, over a new connection, about the session. A session that is working on a statement is left alone,
-// however long the statement takes.
+// Links are the connections of a pool. Links finds connections that are half open: a firewall has forgotten them, so
+// that whatever is sent on them is lost silently, while new connections work. Only time distinguishes a lost answer
+// from a slow one. So the server is asked, over a new connection, about the session. A session that is working on a
+// statement is left alone, however long the statement takes.
 //
 // Dial and Note go into the pool's configuration. The exported fields are the configuration of Links.
 type Links struct {
@@ -98,8 +98,8 @@ func (l *Links) Reset() {
 // closePatience is how long the connections of a closed pool have to end politely.
 const closePatience = time.Second
 
-// ClosePool closes the pool, waits for its connections, and resets those that do not end within a moment: a connection that was
-// cut off in the middle of a statement waits for what the server may still send.
+// ClosePool closes the pool, waits for its connections, and resets those that do not end within a moment: a connection
+// that was cut off in the middle of a statement waits for what the server may still send.
 func (l *Links) ClosePool(pool *pgxpool.Pool) {
 	closed := make(chan struct{})
 	go func() { defer close(closed); pool.Close() }()
@@ -139,8 +139,8 @@ func (l *Links) Run(ctx context.Context) {
 	}
 }
 
-// examine asks the server about the connections that have waited for it too long. A connection is dead only if the server is
-// found twice not to work for it: the first time its answer may have been on the way.
+// examine asks the server about the connections that have waited for it too long. A connection is dead only if the
+// server is found twice not to work for it: the first time its answer may have been on the way.
 func (l *Links) examine(ctx context.Context, now time.Time) {
 	var waiting []*link
 	var pids []int64
@@ -179,7 +179,8 @@ func (l *Links) examine(ctx context.Context, now time.Time) {
 	}
 }
 
-// busy returns the sessions that the server is working for, and whether the commit of one waits for a synchronous standby.
+// busy returns the sessions that the server is working for, and whether the commit of one waits for a synchronous
+// standby.
 func (l *Links) busy(ctx context.Context, pids []int64) (busy map[int64]bool, unconfirmed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Patience)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Listener turns notifications into hints that there are new rows. Nothing depends on it: without it rows are found at the next
-// poll. Its exported fields are its configuration.
+// Listener turns notifications into hints that there are new rows. Nothing depends on it: without it rows are found at
+// the next poll. Its exported fields are its configuration.
 type Listener struct {
 	Connect func(context.Context) (*pgx.Conn, error) // not through a transaction pooler
 	Channel string
@@ -31,8 +31,8 @@ type Listener struct {
 
 	// Check is how often a quiet connection is tested by a notification to itself; 0 means every minute.
 	Check time.Duration
-	// Pulse is how often the server has to answer on a quiet connection, and how long an answer may take; 0 means with each
-	// Check. A pulse costs the server next to nothing, whereas a notification reaches all listeners.
+	// Pulse is how often the server has to answer on a quiet connection, and how long an answer may take; 0 means with
+	// each Check. A pulse costs the server next to nothing, whereas a notification reaches all listeners.
 	Pulse time.Duration
 
 	mu        sync.Mutex
@@ -64,9 +64,9 @@ func (l *Listener) Up() bool {
 	return l.up
 }
 
-// Arm makes the doorbell's trigger let each writer ring, or none if most is 0. When writers start to ring, the relay is woken once more,
-// for a row that was inserted in between. If more than most of them ring per second, they need not ring for some time: commits that
-// notify wait for one another.
+// Arm makes the doorbell's trigger let each writer ring, or none if most is 0. When writers start to ring, the relay is
+// woken once more, for a row that was inserted in between. If more than most of them ring per second, they need not
+// ring for some time: commits that notify wait for one another.
 func (l *Listener) Arm(most float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,8 +185,8 @@ func (l *Listener) session(ctx context.Context) error {
 	}
 }
 
-// wait waits for a notification. It returns early when the relay goes to sleep or wakes up, and tests from time to time that
-// the connection is alive.
+// wait waits for a notification. It returns early when the relay goes to sleep or wakes up, and tests from time to time
+// that the connection is alive.
 func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *time.Time) (*pgconn.Notification, error) {
 	check := cmp.Or(l.Check, listenCheck)
 	limit := min(check, cmp.Or(l.Pulse, check))

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Names are the parts of statements about a view's rows: its columns, and SQL conditions on its rows. They are for commands
-// that examine and change rows at an operator's request; relaying has statements of its own.
+// Names are the parts of statements about a view's rows: its columns, and SQL conditions on its rows. They are for
+// commands that examine and change rows at an operator's request; relaying has statements of its own.
 type Names struct {
 	Table                                        string // quoted, with its schema
 	Encoding                                     string // the database's
@@ -52,9 +52,9 @@ type Column struct {
 // Has reports whether the table has the column.
 func (c Column) Has() bool { return c.Name != "" }
 
-// Time returns the value of a column of times as a timestamptz. Columns without a time zone hold UTC. Times that are infinite
-// or outside the years of RFC 3339 become the nearest time within: PostgreSQL subtracts no infinite time, and JSON has no such
-// year.
+// Time returns the value of a column of times as a timestamptz. Columns without a time zone hold UTC. Times that are
+// infinite or outside the years of RFC 3339 become the nearest time within: PostgreSQL subtracts no infinite time, and
+// JSON has no such year.
 func (c Column) Time() string {
 	if !c.Has() {
 		return "null::timestamptz"
@@ -89,8 +89,9 @@ type Index struct {
 	Conditions []string // the conditions of its predicate, as the catalogue prints them
 }
 
-// Names returns the parts of statements about the view's rows. Identity distinguishes a row from all others. Here is the SQL
-// that has to stand before "identity = any ($1)" so that the rows are found quickly; it is empty if ids are unique.
+// Names returns the parts of statements about the view's rows. Identity distinguishes a row from all others. Here is
+// the SQL that has to stand before "identity = any ($1)" so that the rows are found quickly; it is empty if ids are
+// unique.
 func (t *Table) Names() Names {
 	m := t.mapping
 	state, _ := m.pending()
@@ -103,8 +104,8 @@ func (t *Table) Names() Names {
 		Taken: m.filter, Ordering: t.ordering(), IDIndexed: m.idIndex,
 	}
 	n.IDType = map[uint32]string{pgtype.UUIDOID: "uuid", pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint", pgtype.TextOID: "text"}[t.idOID]
-	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or of the
-	// relaying there is not part of the row's identity.
+	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or
+	// of the relaying there is not part of the row's identity.
 	alone := *m
 	alone.origin = nil
 	n.Identity, n.IdentityType, n.Here = alone.identity("", n.IDType)
@@ -148,8 +149,8 @@ func (n Names) DueAt() string {
 	return "greatest(" + n.since.Time() + ", " + n.Available.Time() + ")"
 }
 
-// Ordered is the condition that a row keeps the order of its key, to be added to others. A row with available_at keeps none, whether
-// or not that time has come.
+// Ordered is the condition that a row keeps the order of its key, to be added to others. A row with available_at keeps
+// none, whether or not that time has come.
 func (n Names) Ordered() string {
 	if !n.Available.Has() {
 		return ""
@@ -165,8 +166,8 @@ func (n Names) Scheduled() string {
 	return " and " + n.Available.Name + " > " + n.Available.At("now()")
 }
 
-// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table keeps no
-// failures.
+// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table
+// keeps no failures.
 func (n Names) IsFailed() string {
 	switch {
 	case !n.Failed.Has():

@@ -18,9 +18,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// normalise finds the indexes that hold only rows that a view takes. A predicate is printed as its author wrote it, so the
-// predicates and the conditions of the views are compared as the planner sees them: only the planner decides whether an index
-// serves a read. If each view takes every row, nothing is asked.
+// normalise finds the indexes that hold only rows that a view takes. A predicate is printed as its author wrote it, so
+// the predicates and the conditions of the views are compared as the planner sees them: only the planner decides
+// whether an index serves a read. If each view takes every row, nothing is asked.
 func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config) error {
 	if err := r.readPartitions(ctx, conn); err != nil {
 		return err
@@ -67,8 +67,8 @@ var nullTest = regexp.MustCompile(`^("([^"]|"")+"|[a-z_][a-z0-9_$]*) IS (NOT )?N
 // oneRow is the alias of the row in the statement that shows a condition. It stands before each column.
 const oneRow = "one row"
 
-// normalForm returns the parts of a condition on rows of the table, joined by and, as the planner sees them. It returns none if
-// the server does not show them, or if no row can meet the condition.
+// normalForm returns the parts of a condition on rows of the table, joined by and, as the planner sees them. It returns
+// none if the server does not show them, or if no row can meet the condition.
 func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition string) ([]string, error) {
 	table := sql.Table{Schema: r.schema, Name: r.name}
 	statement := sql.Text("normal_form.sql", map[string]string{"table": table.Quoted(), "row": sql.Quote(oneRow), "condition": condition})
@@ -88,8 +88,8 @@ func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition str
 	return conjuncts(strings.ReplaceAll(plans[0].Plan.Filter, sql.Quote(oneRow)+".", "")), nil
 }
 
-// conjuncts splits a condition, as the server prints it, at the ands that are in no parentheses except those around the whole
-// condition.
+// conjuncts splits a condition, as the server prints it, at the ands that are in no parentheses except those around the
+// whole condition.
 func conjuncts(condition string) []string {
 	condition = bare(condition)
 	if condition == "" {
@@ -124,8 +124,8 @@ func bare(condition string) string {
 	return condition
 }
 
-// outside returns the places in a text that are in no quotes and no parentheses. A closing parenthesis without an opening one
-// is such a place.
+// outside returns the places in a text that are in no quotes and no parentheses. A closing parenthesis without an
+// opening one is such a place.
 func outside(text string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		depth, quote := 0, byte(0)

@@ -19,9 +19,9 @@ type upstream struct {
 	attempt, lastError *Column // the columns about a failure
 }
 
-// fromOrigin makes the rows of a view come from another destination. Their order, and the time since when they are due, is the
-// time when they failed or were relayed there. They have no key. The columns about the insert do not apply: they say neither
-// when the rows become available, nor their priority, nor the transaction that made them available.
+// fromOrigin makes the rows of a view come from another destination. Their order, and the time since when they are due,
+// is the time when they failed or were relayed there. They have no key. The columns about the insert do not apply: they
+// say neither when the rows become available, nor their priority, nor the transaction that made them available.
 func (p *parts) fromOrigin(config Config) {
 	from := p.view.origin()
 	if from == nil {
@@ -97,8 +97,8 @@ func DescribesFailure(header string) bool {
 	return false
 }
 
-// makeRoom removes the row's own headers, which begin at start, whose names a dead letter's headers have. If the row's headers
-// cannot be read, it removes all of them: a dead letter must not fail again for that.
+// makeRoom removes the row's own headers, which begin at start, whose names a dead letter's headers have. If the row's
+// headers cannot be read, it removes all of them: a dead letter must not fail again for that.
 func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []publisher.Header {
 	if unread != nil {
 		r.LeftOut = []string{"all"}
@@ -114,7 +114,8 @@ func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []pu
 	return headers[:start+len(own)]
 }
 
-// forget returns the assignments that make the dead letters of a view be sent again. The condition says which rows have failed.
+// forget returns the assignments that make the dead letters of a view be sent again. The condition says which rows have
+// failed.
 func (t *Table) forget(condition string) (assignments []string) {
 	for _, l := range t.letters() {
 		name := l.column.Name

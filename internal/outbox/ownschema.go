@@ -10,7 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// OwnSchema returns the DDL that the destination of a view needs for columns of its own. It makes no request to the database.
+// OwnSchema returns the DDL that the destination of a view needs for columns of its own. It makes no request to the
+// database.
 func (c *Config) OwnSchema(v View) string { return sql.Destination(c.own(v)) }
 
 // Condition returns the SQL condition for the rows whose topics a view takes, empty if it takes all.

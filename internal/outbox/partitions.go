@@ -14,12 +14,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Each statement opens every partition that it might have to look at, with all of its indexes. With a year of days that takes twenty
-// times as long as the statement itself. So the statements of a table that is partitioned by time name the partitions that hold pending
-// rows, and those of the present hours, where new rows go.
+// Each statement opens every partition that it might have to look at, with all of its indexes. With a year of days that
+// takes twenty times as long as the statement itself. So the statements of a table that is partitioned by time name the
+// partitions that hold pending rows, and those of the present hours, where new rows go.
 //
-// Rows that are inserted into any other partition are found at the next look at the catalogue ([Table.Current]), which then reports
-// that the table has changed: everything is read from the beginning again, with their partition.
+// Rows that are inserted into any other partition are found at the next look at the catalogue ([Table.Current]), which
+// then reports that the table has changed: everything is read from the beginning again, with their partition.
 
 // manyPartitions is the number of partitions from which statements name some of them.
 const manyPartitions = 8
@@ -34,8 +34,8 @@ type partitions struct {
 	live map[string]*livePartitions // by the condition of pending rows
 }
 
-// A span is the bounds of a partition, or a gap between partitions: the lower bound inclusive, the upper one exclusive. A bound that is
-// empty is none.
+// A span is the bounds of a partition, or a gap between partitions: the lower bound inclusive, the upper one exclusive.
+// A bound that is empty is none.
 type span struct{ low, high string }
 
 // livePartitions are the spans that a view's statements name.
@@ -106,7 +106,8 @@ func (r *relation) partitionMark() string {
 	return partitionMark
 }
 
-// condition returns the condition on partitions for the statements of a view, followed by and. It is empty if it cannot be found out.
+// condition returns the condition on partitions for the statements of a view, followed by and. It is empty if it cannot
+// be found out.
 func (t *Table) partitionCondition(ctx context.Context, conn *pgx.Conn) string {
 	p := t.relation.parts
 	pending, _ := t.mapping.pending()
@@ -182,8 +183,8 @@ func (p *partitions) named(spans []span, some []int) string {
 	return "(" + strings.Join(ranges, " or ") + ") and "
 }
 
-// followPartitions looks again which partitions the statements of all views have to name. It reports whether rows are pending in a
-// partition that no statement has named so far.
+// followPartitions looks again which partitions the statements of all views have to name. It reports whether rows are
+// pending in a partition that no statement has named so far.
 func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bool, err error) {
 	p := t.relation.parts
 	if p == nil || found.parts == nil {

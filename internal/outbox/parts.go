@@ -293,8 +293,8 @@ func (p *parts) place(headers map[string]string) {
 	}
 }
 
-// dated checks that the table holds a row's age and can mark a row as failed. For rows that failed or were relayed elsewhere,
-// age counts from then.
+// dated checks that the table holds a row's age and can mark a row as failed. For rows that failed or were relayed
+// elsewhere, age counts from then.
 func (p *parts) dated() {
 	need := func(part string, found bool) {
 		if !found {

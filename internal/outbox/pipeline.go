@@ -17,9 +17,9 @@ import (
 
 // pipeline is some statements that are sent to a connection at once and are one transaction.
 //
-// If the table [Table.prepares], a connection's first use of a statement is preceded by SQL's own command to prepare it, in the
-// same transaction, so that the limits hold for it too: preparing waits for a lock on the table. Parsing the statements at each
-// poll of an empty outbox took the server longer than the poll.
+// If the table [Table.prepares], a connection's first use of a statement is preceded by SQL's own command to prepare
+// it, in the same transaction, so that the limits hold for it too: preparing waits for a lock on the table. Parsing the
+// statements at each poll of an empty outbox took the server longer than the poll.
 type pipeline struct {
 	table   *Table
 	conn    *pgx.Conn
@@ -44,8 +44,8 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	return p
 }
 
-// beginPlain begins a pipeline whose statements the server ends a little before ctx does. They then do not continue when this
-// process is gone, and a slow statement does not cost a connection.
+// beginPlain begins a pipeline whose statements the server ends a little before ctx does. They then do not continue
+// when this process is gone, and a slow statement does not cost a connection.
 func (t *Table) beginPlain(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	var settings [3][]byte
 	if deadline, ok := ctx.Deadline(); ok {
@@ -79,8 +79,8 @@ func (t *Table) beginPlain(ctx context.Context, conn *pgx.Conn, l limits) *pipel
 	return p
 }
 
-// limitsKey is the key under which a connection that is not behind a pooler keeps which limits it has. Setting them takes the server
-// longer than an idle poll, so they stay until others are wanted.
+// limitsKey is the key under which a connection that is not behind a pooler keeps which limits it has. Setting them
+// takes the server longer than an idle poll, so they stay until others are wanted.
 const limitsKey = "outbox-relay: limits"
 
 // roundly rounds a duration down to two digits, so that equal time limits look equal.
@@ -139,8 +139,8 @@ func (p *pipeline) silently(statement string, parameters [][]byte) {
 
 func (p *pipeline) send(ctx context.Context) { p.results = p.conn.PgConn().ExecBatch(ctx, &p.batch) }
 
-// next returns the result of the next added statement, nil if the server has not got that far; closing results returns the
-// reason.
+// next returns the result of the next added statement, nil if the server has not got that far; closing results returns
+// the reason.
 func (p *pipeline) next() *pgconn.ResultReader {
 	for p.results.NextResult() {
 		p.at++
@@ -154,8 +154,8 @@ func (p *pipeline) next() *pgconn.ResultReader {
 	return nil
 }
 
-// line returns the texts of the next result, which is one row: at first the result of setting the limits. It is nil if the
-// server has not got that far.
+// line returns the texts of the next result, which is one row: at first the result of setting the limits. It is nil if
+// the server has not got that far.
 func (p *pipeline) line() (texts []string) {
 	if p.limited {
 		p.limited = false
@@ -176,8 +176,8 @@ func (p *pipeline) line() (texts []string) {
 	return texts
 }
 
-// failed returns the error to report for an error of the pipeline. It closes the connection if its prepared statements may be invalid: they
-// were being prepared, another session has removed them, or the table has changed.
+// failed returns the error to report for an error of the pipeline. It closes the connection if its prepared statements
+// may be invalid: they were being prepared, another session has removed them, or the table has changed.
 func (p *pipeline) failed(ctx context.Context, err error) error {
 	delete(p.conn.PgConn().CustomData(), limitsKey) // the server has taken them back
 	if p.table.prepares && (p.fresh || unprepared(err) || Changed(err)) {

@@ -34,12 +34,13 @@ type limits struct {
 	// first is a statement whose locks are taken before those of the others ([Table.writeLock]).
 	first string
 
-	// inOrder makes the planner follow an index in its order. With statistics that were gathered while few rows were pending,
-	// it would otherwise fetch and sort the whole backlog for each page, which took 100 times as long at 150,000 rows.
+	// inOrder makes the planner follow an index in its order. With statistics that were gathered while few rows were
+	// pending, it would otherwise fetch and sort the whole backlog for each page, which took 100 times as long at 150,000
+	// rows.
 	inOrder bool
 
-	// generic makes the planner plan a statement once for each connection, whatever its parameters. With inOrder nothing in the
-	// plan depends on them, and planning is three quarters of what a poll costs.
+	// generic makes the planner plan a statement once for each connection, whatever its parameters. With inOrder nothing
+	// in the plan depends on them, and planning is three quarters of what a poll costs.
 	generic bool
 }
 
@@ -47,8 +48,8 @@ func (b *batch) add(statement string, parameters ...[]byte) {
 	b.statements, b.parameters = append(b.statements, statement), append(b.parameters, parameters)
 }
 
-// send runs a batch and returns the results of its statements. If a statement fails, it returns the results of those before it,
-// with the error.
+// send runs a batch and returns the results of its statements. If a statement fails, it returns the results of those
+// before it, with the error.
 func (t *Table) send(ctx context.Context, b batch) ([]*pgconn.Result, error) {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {

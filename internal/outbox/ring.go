@@ -14,8 +14,8 @@ import (
 // doorbellLimit bounds a statement about the doorbell's lock.
 const doorbellLimit = 5 * time.Second
 
-// rings is how often writers ring. A notification serialises the commits of the whole cluster, including their sync to disk. The relay
-// knows what a commit takes and how many rows it relays, but not how many other replicas relay.
+// rings is how often writers ring. A notification serialises the commits of the whole cluster, including their sync to
+// disk. The relay knows what a commit takes and how many rows it relays, but not how many other replicas relay.
 type rings struct {
 	left  float64   // notifications that may still come at once
 	at    time.Time // the time at which left was computed
@@ -37,8 +37,8 @@ func (l *Listener) arms(now time.Time) bool { return l.most > 0 && !now.Before(l
 // atOnce returns how many rings may come at once. The caller holds mu.
 func (l *Listener) atOnce() float64 { return max(l.most*ringsAtOnce.Seconds(), fewRings) }
 
-// ring records a notification. If there are too many, writers need not ring for a while. The pause is longer the sooner there
-// are too many again.
+// ring records a notification. If there are too many, writers need not ring for a while. The pause is longer the sooner
+// there are too many again.
 func (l *Listener) ring(payload string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,19 +29,19 @@ type Row struct {
 	Shard    int
 	Attempt  int64     // the number of the next attempt; NULL reads as 1
 	Due      time.Time // when it was inserted, or became available if that was later; zero if the table does not hold it
-	// Retried says that an attempt was refused before, and Waited how long ago by the database's clock. Waited is negative, and
-	// means nothing, if that clock has been set back since or the application has written a later time.
+	// Retried says that an attempt was refused before, and Waited how long ago by the database's clock. Waited is
+	// negative, and means nothing, if that clock has been set back since or the application has written a later time.
 	Retried bool
 	Waited  time.Duration
-	// Delayed says that the row has available_at and is read when that time has come ([TailQuery.Due]), by that time and not in
-	// table order. The row keeps no order.
+	// Delayed says that the row has available_at and is read when that time has come ([TailQuery.Due]), by that time and
+	// not in table order. The row keeps no order.
 	Delayed bool
 	// Timed says that the row has available_at, whichever read brings it. It keeps no order, so it is never out of order.
 	Timed bool
 	// Hash names the key, or a row without one: see [Ask].
 	Hash uint64
-	// Writer is the number of the top-level transaction that inserted the row ([Table.Exact]), or of whatever transaction or
-	// savepoint wrote this version of it.
+	// Writer is the number of the top-level transaction that inserted the row ([Table.Exact]), or of whatever transaction
+	// or savepoint wrote this version of it.
 	Writer uint64
 	// After says that the row comes after the query's position ([TailQuery.After]).
 	After bool
@@ -98,8 +98,8 @@ const (
 	atExtra
 )
 
-// formats returns the wire format of each column: binary for opaque values and numbers, text where the bytes that PostgreSQL
-// prints are wanted.
+// formats returns the wire format of each column: binary for opaque values and numbers, text where the bytes that
+// PostgreSQL prints are wanted.
 func (t *Table) formats() []int16 {
 	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
 	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace} {
@@ -111,8 +111,8 @@ func (t *Table) formats() []int16 {
 	return formats
 }
 
-// altered reports whether columns have other types than when the table was opened, so that their values mean something else.
-// Columns that are sent as text fail by themselves ([written]): XML, and JSON in rows that are read whole.
+// altered reports whether columns have other types than when the table was opened, so that their values mean something
+// else. Columns that are sent as text fail by themselves ([written]): XML, and JSON in rows that are read whole.
 func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	m := t.mapping
 	for i, c := range map[int]*Column{
@@ -126,9 +126,9 @@ func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	return false
 }
 
-// decode fills row from the values of one result row, which it copies. most is the limit for the row in bytes; a larger row
-// comes without its contents. A panic becomes an error of this row, so the values that say where the row is and whether it has
-// changed are decoded first.
+// decode fills row from the values of one result row, which it copies. most is the limit for the row in bytes; a larger
+// row comes without its contents. A panic becomes an error of this row, so the values that say where the row is and
+// whether it has changed are decoded first.
 func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	m := t.mapping
 	row.Position.id = a.text(values[atID])
@@ -257,8 +257,8 @@ func (t *Table) extras(row *Row, values [][]byte, a *arena) {
 	}
 }
 
-// headers fills in the row's own headers and after them the columns that are sent as headers. Of two headers with the same
-// name, the row's own is kept.
+// headers fills in the row's own headers and after them the columns that are sent as headers. Of two headers with the
+// same name, the row's own is kept.
 func (t *Table) headers(row *Row, values [][]byte, a *arena) error {
 	message := &row.Message
 	object := either(values[atHeaders], values[atHeadersRest])
@@ -295,7 +295,8 @@ func either(value, rest []byte) []byte {
 	return value
 }
 
-// longest is the longest wait, in microseconds. Longer waits count as this one: a Duration holds no more than 292 years.
+// longest is the longest wait, in microseconds. Longer waits count as this one: a Duration holds no more than 292
+// years.
 const longest = int64(100 * 365 * 24 * time.Hour / time.Microsecond)
 
 // idText returns an id as people write it.
@@ -334,8 +335,9 @@ func ordinal(value []byte) int64 {
 	return 0
 }
 
-// timeOf reads a binary timestamp, with or without time zone, as UTC. Infinity becomes the zero time. So do times from the year
-// 294247 on, the end of PostgreSQL's calendar, which would overflow microseconds since 1970 into the distant past.
+// timeOf reads a binary timestamp, with or without time zone, as UTC. Infinity becomes the zero time. So do times from
+// the year 294247 on, the end of PostgreSQL's calendar, which would overflow microseconds since 1970 into the distant
+// past.
 func timeOf(value []byte) time.Time {
 	micros := ordinal(value)
 	if micros > math.MaxInt64-epoch.UnixMicro() || micros == math.MinInt64 {

@@ -16,8 +16,9 @@ type Sample struct {
 	Oldest, Newest time.Time // when the first and the last of these rows were inserted; zero if the table does not hold it
 }
 
-// SampleTopics returns one row for each combination of topic and additional texts among the first and the last pending rows, at
-// most 1000 rows. The rows hold nothing else. ok is false if no index makes that cheap; then there is no sample.
+// SampleTopics returns one row for each combination of topic and additional texts among the first and the last pending
+// rows, at most 1000 rows. The rows hold nothing else. ok is false if no index makes that cheap; then there is no
+// sample.
 func (t *Table) SampleTopics(ctx context.Context) (rows []Sample, ok bool, err error) {
 	if t.sampleTopics == "" {
 		return nil, false, nil

@@ -201,10 +201,10 @@ func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidde
 	return firsts(rows), slices.DeleteFunc(slices.Clone(locked), func(identity string) bool { return seen[identity] }), nil
 }
 
-// writeLock is a statement that takes the table's lock for marking or deleting rows, and does nothing. It comes first where a
-// statement would take a weaker lock on the table before: a migration that holds a lock for which that statement then waits, and that
-// asks for another one itself, would be ended by the server because of a deadlock, at once. To explain a statement fires no
-// trigger of the table.
+// writeLock is a statement that takes the table's lock for marking or deleting rows, and does nothing. It comes first
+// where a statement would take a weaker lock on the table before: a migration that holds a lock for which that
+// statement then waits, and that asks for another one itself, would be ended by the server because of a deadlock, at
+// once. To explain a statement fires no trigger of the table.
 func (t *Table) writeLock() string {
 	if t.mapping.delete {
 		return sql.Text("lock_delete.sql", map[string]string{"table": t.name.Quoted()})

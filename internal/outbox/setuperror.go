@@ -45,8 +45,8 @@ const insufficientPrivilege = "42501"
 // errAltered reports that a column's type has changed.
 var errAltered = errors.New("a column of the table has another type than when the table was opened")
 
-// Changed reports whether err says that the table is no longer as [Open] found it: a table, column or right is missing now. The
-// table must then be opened again.
+// Changed reports whether err says that the table is no longer as [Open] found it: a table, column or right is missing
+// now. The table must then be opened again.
 func Changed(err error) bool {
 	if errors.Is(err, errAltered) {
 		return true
@@ -75,8 +75,9 @@ func unprepared(err error) bool {
 		e.Code == "0A000") // feature_not_supported: "cached plan must not change result type"
 }
 
-// Outdated reports whether err says that a write cannot succeed as it is phrased, whichever rows it is for: the table is no
-// longer as [Open] found it and must be opened again. A missing right is not such an error: the columns are still there.
+// Outdated reports whether err says that a write cannot succeed as it is phrased, whichever rows it is for: the table
+// is no longer as [Open] found it and must be opened again. A missing right is not such an error: the columns are still
+// there.
 func Outdated(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && Changed(err) && !unprepared(err) && e.Code != insufficientPrivilege && !within(e)
@@ -90,8 +91,8 @@ func checked(e *pgconn.PgError) bool {
 	return e.Code == insufficientPrivilege && e.Routine == "ExecWithCheckOptions"
 }
 
-// Rejected reports whether err says that the server understood a write but rejects it because of one of its rows: a constraint,
-// a trigger or a value is in the way. The other rows can be written without that row.
+// Rejected reports whether err says that the server understood a write but rejects it because of one of its rows: a
+// constraint, a trigger or a value is in the way. The other rows can be written without that row.
 func Rejected(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || len(e.Code) != 5 {
@@ -111,8 +112,8 @@ func Rejected(err error) bool {
 	return within(e) || checked(e) || e.Code == "0A000" && e.Routine == "RewriteQuery" // a rule that a refusal cannot pass
 }
 
-// Unwritable reports whether err says that the server understands a write and accepts it for no row, until the table, the rights
-// or the server are changed: there is no replica identity, or transactions are read-only, for example.
+// Unwritable reports whether err says that the server understands a write and accepts it for no row, until the table,
+// the rights or the server are changed: there is no replica identity, or transactions are read-only, for example.
 func Unwritable(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && !Rejected(err) && !Locked(err) && !unprepared(err) && (!passing(e.Code) || e.Code == readOnlyTransaction)
@@ -120,8 +121,8 @@ func Unwritable(err error) bool {
 
 const readOnlyTransaction = "25006"
 
-// Transient reports whether err says that another transaction was in the way, and that the same statement may succeed at once: a
-// serialization failure or a deadlock. The database answers as it should.
+// Transient reports whether err says that another transaction was in the way, and that the same statement may succeed
+// at once: a serialization failure or a deadlock. The database answers as it should.
 func Transient(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && strings.HasPrefix(e.Code, "40") && !within(e) // a trigger may raise it each time
@@ -142,8 +143,8 @@ func Locked(err error) bool {
 	return ok && e.Code == "55P03" // lock_not_available
 }
 
-// LockedWithin reports whether err says that a lock was met not by the statement as a whole, but by a trigger or a foreign key
-// check for some of its rows.
+// LockedWithin reports whether err says that a lock was met not by the statement as a whole, but by a trigger or a
+// foreign key check for some of its rows.
 func LockedWithin(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && Locked(err) && within(e)

@@ -63,8 +63,8 @@ func (t *Table) prepareSettling(d description) {
 	}
 }
 
-// A description holds the quoted identifiers and the expressions from which statements are rendered. It is not changed once it
-// is made.
+// A description holds the quoted identifiers and the expressions from which statements are rendered. It is not changed
+// once it is made.
 type description map[string]string
 
 // with returns the description with additional values, given as alternating names and values.
@@ -145,8 +145,8 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	return names, clauses{filtered: filtered, arrived: arrived, due: due}
 }
 
-// now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold UTC,
-// whatever the session's zone is.
+// now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold
+// UTC, whatever the session's zone is.
 func now(c *Column) string {
 	if c != nil && c.oid == pgtype.TimestampOID {
 		return "(now() at time zone 'UTC')"
@@ -154,7 +154,8 @@ func now(c *Column) string {
 	return "now()"
 }
 
-// since returns the column with the time since which available rows could be relayed, nil if the table does not hold it.
+// since returns the column with the time since which available rows could be relayed, nil if the table does not hold
+// it.
 func (m *mapping) since() *Column {
 	if m.origin != nil {
 		return m.order
@@ -175,12 +176,12 @@ func dueAt(m *mapping) string {
 	return "greatest(" + inserted + ", " + available + ")"
 }
 
-// rank is the expression that sorts larger priorities first. It is ~n, which is -n-1, because -n overflows for the smallest bigint: one
-// such row would make every read fail.
+// rank is the expression that sorts larger priorities first. It is ~n, which is -n-1, because -n overflows for the
+// smallest bigint: one such row would make every read fail.
 func rank(m *mapping) string { return "(~coalesce(" + m.rank.Name + ", 0)::bigint)" }
 
-// lateInterval is how long before the database's present time a read of recent rows begins at the latest: rows that commit
-// within this time after they were written are found at the next read.
+// lateInterval is how long before the database's present time a read of recent rows begins at the latest: rows that
+// commit within this time after they were written are found at the next read.
 const (
 	lateInterval = "5 seconds"
 	// Late is lateInterval as a duration.
@@ -235,8 +236,8 @@ func (t *Table) columns(b bounds) string {
 	return strings.Join(columns, ", ")
 }
 
-// ordering is the order in which rows are read, larger priorities first, phrased so that the planner can use the index of
-// pending rows.
+// ordering is the order in which rows are read, larger priorities first, phrased so that the planner can use the index
+// of pending rows.
 func (t *Table) ordering() string {
 	if t.mapping.rank != nil {
 		return rank(t.mapping) + ", " + t.placeOrdering()
@@ -261,8 +262,8 @@ func (t *Table) placeOrdering() string {
 	return strings.Join(append(terms, m.id.Name), ", ")
 }
 
-// refusal returns the assignments for a refused attempt, and the condition that the row is unchanged since it was read. Both
-// are empty if the table keeps nothing about attempts.
+// refusal returns the assignments for a refused attempt, and the condition that the row is unchanged since it was read.
+// Both are empty if the table keeps nothing about attempts.
 func (t *Table) refusal() (set, unchanged string) {
 	m := t.mapping
 	var assignments []string
@@ -293,8 +294,8 @@ func (t *Table) refusal() (set, unchanged string) {
 	return strings.Join(assignments, ", "), strings.Join(conditions, " and ")
 }
 
-// isNull is the condition in a form for which no index is chosen. If statistics say that few rows are pending, an index of
-// pending rows seems better than the given ids, and each statement would go through the whole backlog.
+// isNull is the condition in a form for which no index is chosen. If statistics say that few rows are pending, an index
+// of pending rows seems better than the given ids, and each statement would go through the whole backlog.
 func isNull(columns ...string) string {
 	return fmt.Sprintf("num_nulls(%s) = %d", strings.Join(columns, ", "), len(columns))
 }

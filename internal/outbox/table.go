@@ -20,8 +20,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Table is the outbox as [Open] found it. Its methods are safe for concurrent use. They block, and each takes a connection of
-// the pool while it runs.
+// A Table is the outbox as [Open] found it. Its methods are safe for concurrent use. They block, and each takes a
+// connection of the pool while it runs.
 type Table struct {
 	pool     *pgxpool.Pool
 	distance *distance
@@ -59,10 +59,10 @@ type queries struct {
 	sampleTopics                              string // empty if no index makes it cheap
 }
 
-// Open looks up the table and the meaning of its columns. A problem is returned as a [*SetupError]. If the problem is in a
-// column of one of several views, only [Table.For] returns it, since the other destinations can run. Statements stay prepared
-// on the pool's connections if the pool's own do ([pgx.QueryExecModeCacheStatement], the default). That is not possible through
-// a pooler that assigns the server's connections for one transaction each.
+// Open looks up the table and the meaning of its columns. A problem is returned as a [*SetupError]. If the problem is
+// in a column of one of several views, only [Table.For] returns it, since the other destinations can run. Statements
+// stay prepared on the pool's connections if the pool's own do ([pgx.QueryExecModeCacheStatement], the default). That
+// is not possible through a pooler that assigns the server's connections for one transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -110,8 +110,9 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	return t, nil
 }
 
-// wholeTable returns the table with all of its rows, in the state that the columns of the table hold, or in a destination's
-// state if no destination uses these columns. If no destination can use the table, it returns the problems.
+// wholeTable returns the table with all of its rows, in the state that the columns of the table hold, or in a
+// destination's state if no destination uses these columns. If no destination can use the table, it returns the
+// problems.
 func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, problems []*SetupError) {
 	views := slices.Clone(config.views())
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
@@ -138,9 +139,9 @@ func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, p
 	return whole, nil
 }
 
-// Current reports whether the table and the meaning of its columns are still as [Open] found them. Statements may still work if
-// they are not: a new column may have a meaning, or an index may have been added. doorbell reports whether the doorbell's
-// trigger notifies [Config.Channel] of each insert while a relay wants that.
+// Current reports whether the table and the meaning of its columns are still as [Open] found them. Statements may still
+// work if they are not: a new column may have a meaning, or an index may have been added. doorbell reports whether the
+// doorbell's trigger notifies [Config.Channel] of each insert while a relay wants that.
 func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error) {
 	found, err := Open(ctx, t.pool, t.config)
 	if errors.Is(err, errDeletes) { // the statements would go on
@@ -202,14 +203,15 @@ func (t *Table) Lacks() []Lack { return t.lacks }
 // Describe returns the mapping as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }
 
-// Ordinal reports whether order values are numbers or times and never NULL, so that [Position.Ordinal] can be compared. In
-// a table whose order may be NULL, rows without an order value come after all others, and each first page of a tail
+// Ordinal reports whether order values are numbers or times and never NULL, so that [Position.Ordinal] can be compared.
+// In a table whose order may be NULL, rows without an order value come after all others, and each first page of a tail
 // begins at the very beginning.
 func (t *Table) Ordinal() bool {
 	return orderTypes[t.mapping.order.oid] != "" && t.mapping.order.NotNull
 }
 
-// Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to time.
+// Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to
+// time.
 func (t *Table) Timed() bool {
 	return t.mapping.order.oid == pgtype.TimestampOID || t.mapping.order.oid == pgtype.TimestamptzOID
 }
@@ -220,8 +222,8 @@ func (t *Table) Extra() []string { return t.mapping.extra }
 // Ranked reports whether the table has a priority, so that a new row may come before older ones.
 func (t *Table) Ranked() bool { return t.mapping.rank != nil }
 
-// Delays reports whether rows that become due later than they are inserted are found by the reads in table order, because there
-// is no index of due times ([Table.ReadsDue]).
+// Delays reports whether rows that become due later than they are inserted are found by the reads in table order,
+// because there is no index of due times ([Table.ReadsDue]).
 func (t *Table) Delays() bool { return t.mapping.available != nil && !t.mapping.dueIndex }
 
 // KeepsFailures reports whether a row can be marked as failed.

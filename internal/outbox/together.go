@@ -11,7 +11,8 @@ type Joint struct {
 	here, anywhere string
 }
 
-// Together returns a Joint that marks rows in the columns of several views of a table, or nil if a view deletes its rows.
+// Together returns a Joint that marks rows in the columns of several views of a table, or nil if a view deletes its
+// rows.
 func Together(views []*Table) *Joint {
 	var marks, columns []string
 	for _, t := range views {
@@ -28,8 +29,9 @@ func Together(views []*Table) *Joint {
 	return j
 }
 
-// Settle marks accepted rows, each for all of the destinations or for none. It reports whether it has marked all of them. The
-// other rows had one of the marks already or could not be written; [Table.Settle] finds out which, for each destination.
+// Settle marks accepted rows, each for all of the destinations or for none. It reports whether it has marked all of
+// them. The other rows had one of the marks already or could not be written; [Table.Settle] finds out which, for each
+// destination.
 func (j *Joint) Settle(ctx context.Context, rows []*Row) (all bool, err error) {
 	left, err := j.table.mark(ctx, rows, j.here, j.anywhere)
 	return err == nil && left <= 0, err

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Unreachable reports whether err says that the database could not be reached: no connection was available, or one ended
-// without an answer. An error with which the server answered a statement does not count, nor does an error of [Open] about the
-// table.
+// Unreachable reports whether err says that the database could not be reached: no connection was available, or one
+// ended without an answer. An error with which the server answered a statement does not count, nor does an error of
+// [Open] about the table.
 func Unreachable(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false

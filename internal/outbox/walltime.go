@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// wallTime examines whether the times of insert look like local ones: a row that one of the last transactions has written seems to be
-// some half hours old, and hardly anything more or less.
+// wallTime examines whether the times of insert look like local ones: a row that one of the last transactions has
+// written seems to be some half hours old, and hardly anything more or less.
 func (t *Table) wallTime(ctx context.Context, conn *pgx.Conn, e *examination) error {
 	const (
 		lately = 1000 // transactions

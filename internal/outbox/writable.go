@@ -21,13 +21,15 @@ const writablePatience = 200 * time.Millisecond
 // parameter is a parameter of a statement.
 var parameter = regexp.MustCompile(`\$[0-9]+`)
 
-// checkWrites asks the server, before anything is published, whether it would accept the statements that mark and refuse rows: it plans
-// each of them as this role and begins its execution, which reads and locks no row. So it finds what makes the statement fail
-// for each row: PostgreSQL checks rights in ExecCheckPermissions, and in CheckValidResultRel replica identity, publications with row
-// filters or column lists, foreign tables and views; the rewriter rules, the planner generated columns. It does so for each
-// partition. What a trigger, a constraint or a policy does to single rows it cannot know.
+// checkWrites asks the server, before anything is published, whether it would accept the statements that mark and
+// refuse rows: it plans each of them as this role and begins its execution, which reads and locks no row. So it finds
+// what makes the statement fail for each row: PostgreSQL checks rights in ExecCheckPermissions, and in
+// CheckValidResultRel replica identity, publications with row filters or column lists, foreign tables and views; the
+// rewriter rules, the planner generated columns. It does so for each partition. What a trigger, a constraint or a
+// policy does to single rows it cannot know.
 //
-// marks is the problem that keeps rows from being marked or deleted, refusals one that keeps only refusals from being written.
+// marks is the problem that keeps rows from being marked or deleted, refusals one that keeps only refusals from being
+// written.
 func (t *Table) checkWrites(ctx context.Context, conn *pgx.Conn) (marks, refusals *SetupError, err error) {
 	for _, v := range t.config.views() {
 		view, failure := t.For(v)
@@ -71,8 +73,8 @@ func (t *Table) checkMarks(ctx context.Context, conn *pgx.Conn) (*SetupError, er
 	return nil, nil
 }
 
-// accepts returns why the server does not accept a statement, or its plan. Without either, a lock or something else that passes
-// was in the way: the statement itself will show it.
+// accepts returns why the server does not accept a statement, or its plan. Without either, a lock or something else
+// that passes was in the way: the statement itself will show it.
 func (t *Table) accepts(ctx context.Context, conn *pgx.Conn, statement string) (problem *SetupError, plan string, err error) {
 	plan, err = t.plan(ctx, conn, statement)
 	e, answered := errors.AsType[*pgconn.PgError](err)

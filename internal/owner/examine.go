@@ -75,6 +75,6 @@ func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...stri
 	return all, nil
 }
 
-// CleaningLock returns the advisory lock of the replica that deletes old rows of a table. It is in the table's class, and is
-// neither a shard's nor a membership's.
+// CleaningLock returns the advisory lock of the replica that deletes old rows of a table. It is in the table's class,
+// and is neither a shard's nor a membership's.
 func CleaningLock(table string) (class, object int32) { return classOf(table), 1<<31 - 2 }

@@ -1,7 +1,7 @@
-// Package owner decides which replica relays which rows. Rows belong to shards by a hash of their key, and a replica owns a
-// shard by a session advisory lock: nothing is written, and the lock is free the moment the server sees the owner's connection
-// close. Every replica sees all locks. A replica that holds more than its fair share releases some; a replica that holds less
-// tries the free ones.
+// Package owner decides which replica relays which rows. Rows belong to shards by a hash of their key, and a replica
+// owns a shard by a session advisory lock: nothing is written, and the lock is free the moment the server sees the
+// owner's connection close. Every replica sees all locks. A replica that holds more than its fair share releases some;
+// a replica that holds less tries the free ones.
 //
 // Destinations that keep their state in the same columns are a group, and each group has shards of its own. So replicas
 // may relay different groups of one table.
@@ -10,10 +10,10 @@
 // shards of a group side by side. Each replica shows its way by the number of another lock, its membership, and takes
 // shards only while no replica of another kind holds any. It checks this under a lock that one replica holds at a time.
 //
-// A lock cannot fence the broker, so two rules keep a replica that was paused or cut off from publishing beside its successor.
-// The server ends a session that is silent for the time to live (idle_session_timeout), which frees its lock. The owner itself
-// trusts its ownership only until the start of its last answered look at the locks, plus the time to live, less a margin. That
-// is always earlier than the server could have given the lock away.
+// A lock cannot fence the broker, so two rules keep a replica that was paused or cut off from publishing beside its
+// successor. The server ends a session that is silent for the time to live (idle_session_timeout), which frees its
+// lock. The owner itself trusts its ownership only until the start of its last answered look at the locks, plus the
+// time to live, less a margin. That is always earlier than the server could have given the lock away.
 package owner
 
 import (
@@ -38,8 +38,8 @@ type Owner struct {
 	Shards  int           // the number of shards into which rows are divided, the same in every replica
 	TTL     time.Duration // how long a silent owner keeps its locks
 	Logger  *slog.Logger
-	// Silent is called when the control connection is given up because nothing answered on it in time: other connections to the
-	// server may be useless too. It must not block; may be nil.
+	// Silent is called when the control connection is given up because nothing answered on it in time: other connections
+	// to the server may be useless too. It must not block; may be nil.
 	Silent func()
 	// Witness learns of each session, so that other connections can check that they reach the same server; may be nil.
 	Witness *Witness
@@ -209,6 +209,6 @@ func (o *Owner) Run(ctx context.Context) {
 	}
 }
 
-// margin is the last part of the time to live, in which the owner no longer trusts its locks. It allows for clocks that run at
-// different rates, and for a write that was checked just before.
+// margin is the last part of the time to live, in which the owner no longer trusts its locks. It allows for clocks that
+// run at different rates, and for a write that was checked just before.
 func (o *Owner) margin() time.Duration { return o.TTL / 5 }

@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrPooler reports that the control connection goes through a transaction pooler, where a session's locks mean nothing.
+// ErrPooler reports that the control connection goes through a transaction pooler, where a session's locks mean
+// nothing.
 var ErrPooler = errors.New("the connection for ownership goes through a transaction pooler, which breaks " +
 	"session locks")
 
@@ -20,14 +21,14 @@ func (o *Owner) pooled(err error) error {
 	return fmt.Errorf("%w: set %s to the PostgreSQL server itself", err, o.Names.Of("Direct"))
 }
 
-// poolerRounds is how many chances a pooler gets to show itself. Other clients of a busy pooler may take the server session in
-// between, so that a single look misses it.
+// poolerRounds is how many chances a pooler gets to show itself. Other clients of a busy pooler may take the server
+// session in between, so that a single look misses it.
 const poolerRounds = 20
 
-// CheckPooler returns ErrPooler if the connection changes its server session between transactions. A pooler invents the process
-// id that it reports to its clients at login. If that id is not the server's, a second connection opens transactions. In
-// transaction pooling it takes the server session that the first connection has just used, or the first gets another session
-// for its next transaction. A pooler that keeps sessions apart passes.
+// CheckPooler returns ErrPooler if the connection changes its server session between transactions. A pooler invents the
+// process id that it reports to its clients at login. If that id is not the server's, a second connection opens
+// transactions. In transaction pooling it takes the server session that the first connection has just used, or the
+// first gets another session for its next transaction. A pooler that keeps sessions apart passes.
 func CheckPooler(ctx context.Context, conn *pgx.Conn, connect func(context.Context) (*pgx.Conn, error)) error {
 	if pid, err := backend(ctx, conn); err != nil || pid == conn.PgConn().PID() {
 		return err
@@ -47,7 +48,8 @@ func CheckPooler(ctx context.Context, conn *pgx.Conn, connect func(context.Conte
 	return nil
 }
 
-// changes reports whether a transaction of the second connection shows that the first one has no server session of its own.
+// changes reports whether a transaction of the second connection shows that the first one has no server session of its
+// own.
 func changes(ctx context.Context, conn, second *pgx.Conn) (bool, error) {
 	before, err := backend(ctx, conn)
 	if err != nil {

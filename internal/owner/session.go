@@ -101,9 +101,9 @@ func (s *session) join(ctx context.Context) error {
 	return s.sign(ctx)
 }
 
-// hangUp ends a connection. A polite end frees the locks at once; the limit is for a dead connection. After a statement that
-// was cut off, the library asks the server to cancel it. That request must not be cut off by the end of this process: PgBouncer
-// 1.18 crashes on a cancel request whose sender is gone.
+// hangUp ends a connection. A polite end frees the locks at once; the limit is for a dead connection. After a statement
+// that was cut off, the library asks the server to cancel it. That request must not be cut off by the end of this
+// process: PgBouncer 1.18 crashes on a cancel request whose sender is gone.
 func hangUp(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -114,8 +114,8 @@ func hangUp(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// wait waits until a look is requested, the pause is over or ctx ends. The server sends unrequested data only to end the
-// session; that is an error, and it is noticed at once.
+// wait waits until a look is requested, the pause is over or ctx ends. The server sends unrequested data only to end
+// the session; that is an error, and it is noticed at once.
 func (s *session) wait(ctx context.Context, pause time.Duration) error {
 	waiting, end := context.WithTimeout(ctx, pause)
 	ended := make(chan struct{})
@@ -136,8 +136,8 @@ func (s *session) wait(ctx context.Context, pause time.Duration) error {
 	return nil // the wait ended first, which leaves the connection unchanged
 }
 
-// turn looks at the locks, releases what should and can be released, and takes the free shards that are due to this replica. It
-// returns how long to wait before the next look.
+// turn looks at the locks, releases what should and can be released, and takes the free shards that are due to this
+// replica. It returns how long to wait before the next look.
 func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	if s.refuted() {
 		return 0, fmt.Errorf("%w: all hosts of %s and %s must lead to the same primary", ErrElsewhere, s.Names.Of("Pool"), s.Names.Of("Direct"))
@@ -249,9 +249,9 @@ func (s *session) list(ctx context.Context) ([]lockRow, error) {
 	return found, nil
 }
 
-// take tries the free shards that are due to this replica, and returns the locks afterwards. One replica at a time takes
-// shards, and looks at the locks while no other replica can take any: however long it pauses in between, replicas of two kinds
-// never become owners side by side. contested reports that another replica is taking shards.
+// take tries the free shards that are due to this replica, and returns the locks afterwards. One replica at a time
+// takes shards, and looks at the locks while no other replica can take any: however long it pauses in between, replicas
+// of two kinds never become owners side by side. contested reports that another replica is taking shards.
 func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ locks, contested bool, err error) {
 	asked := time.Now()
 	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())

@@ -133,7 +133,8 @@ func (l locks) unowned(shards int) int {
 // apart reports whether this replica cannot publish while another one can.
 func (l locks) apart() bool { return !l.able && l.fit > 0 }
 
-// share is how many shards this replica should hold at most. Replicas that cannot publish get none, unless no replica can.
+// share is how many shards this replica should hold at most. Replicas that cannot publish get none, unless no replica
+// can.
 func (l locks) share(shards int) int {
 	switch {
 	case l.apart():

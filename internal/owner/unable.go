@@ -10,9 +10,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Patience is the multiple of the time to live after which a replica releases its shards to others although that has a price:
-// when it cannot publish and another replica can, or when rows that it has published are locked. A broker's restart is over by
-// then.
+// Patience is the multiple of the time to live after which a replica releases its shards to others although that has a
+// price: when it cannot publish and another replica can, or when rows that it has published are locked. A broker's
+// restart is over by then.
 const Patience = 3
 
 // declare shows the other replicas when this one can no longer publish to the destinations of a group, or can again.

@@ -12,12 +12,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// ErrElsewhere reports that rows would be read from another server or database than the one that holds the ownership locks.
+// ErrElsewhere reports that rows would be read from another server or database than the one that holds the ownership
+// locks.
 var ErrElsewhere = errors.New("a connection for reading and marking reaches another server or database than the one for ownership")
 
-// Witness lets connections prove that they reach the server of the control connection. With several hosts they could reach
-// another server, after a failover for instance. The control connection holds a lock with a random number, and the other
-// connections look for it. The zero Witness is ready for use, by one Owner.
+// Witness lets connections prove that they reach the server of the control connection. With several hosts they could
+// reach another server, after a failover for instance. The control connection holds a lock with a random number, and
+// the other connections look for it. The zero Witness is ready for use, by one Owner.
 type Witness struct {
 	sign    atomic.Int64 // 0 while there is no control connection
 	missing atomic.Bool  // a connection has not found the lock
@@ -25,8 +26,8 @@ type Witness struct {
 
 const signKey = "outbox-relay:sign"
 
-// Check returns [ErrElsewhere] if the connection does not reach the server of the control connection. It asks the server once
-// for each pair of the two. Without a control connection there is nothing to check.
+// Check returns [ErrElsewhere] if the connection does not reach the server of the control connection. It asks the
+// server once for each pair of the two. Without a control connection there is nothing to check.
 func (w *Witness) Check(ctx context.Context, conn *pgx.Conn) error {
 	sign, known := w.sign.Load(), conn.PgConn().CustomData()
 	if sign == 0 || known[signKey] == sign {
@@ -60,8 +61,8 @@ func (s *session) sign(ctx context.Context) error {
 	return nil
 }
 
-// refuted reports whether another connection has not found this session's lock. The session must then end: the next one may
-// reach the server that the other connections reach.
+// refuted reports whether another connection has not found this session's lock. The session must then end: the next one
+// may reach the server that the other connections reach.
 func (s *session) refuted() bool { return s.Witness != nil && s.Witness.missing.Load() }
 
 func (s *session) unsign() {

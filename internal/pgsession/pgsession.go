@@ -1,9 +1,10 @@
-// Package pgsession makes the sessions in which the relay works its own: whatever the server, the database, the role, the URL and
-// PG* variables set, a text that reaches a broker, a key's hash and a plan are the same.
+// Package pgsession makes the sessions in which the relay works its own: whatever the server, the database, the role,
+// the URL and PG* variables set, a text that reaches a broker, a key's hash and a plan are the same.
 //
-// A session that belongs to its connection is changed once, by [Own]. One that a pooler lends for a transaction may not be
-// changed beyond it, since the next client would meet the relay's settings, and the relay those of others: there each
-// transaction begins with the settings ([First], [Begin]). The same holds for a connection that the relay did not open.
+// A session that belongs to its connection is changed once, by [Own]. One that a pooler lends for a transaction may not
+// be changed beyond it, since the next client would meet the relay's settings, and the relay those of others: there
+// each transaction begins with the settings ([First], [Begin]). The same holds for a connection that the relay did not
+// open.
 package pgsession
 
 import (
@@ -18,9 +19,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Startup sets what is sent when a connection is opened. PgBouncer passes on just these parameters, and remembers them for each
-// of its clients; it refuses others. Other settings of the relay that the URL or the environment gives are removed, and so are words
-// of PostgreSQL's own client that the relay does not follow.
+// Startup sets what is sent when a connection is opened. PgBouncer passes on just these parameters, and remembers them
+// for each of its clients; it refuses others. Other settings of the relay that the URL or the environment gives are
+// removed, and so are words of PostgreSQL's own client that the relay does not follow.
 func Startup(parameters map[string]string) {
 	if name := parameters["fallback_application_name"]; name != "" && parameters["application_name"] == "" {
 		parameters["application_name"] = name
@@ -39,8 +40,8 @@ func Startup(parameters map[string]string) {
 
 const ownKey = "outbox-relay: own session"
 
-// Own changes the settings of a connection's session, unless the session is a pooler's. A pooler invents the process id that it
-// reports to its clients at login.
+// Own changes the settings of a connection's session, unless the session is a pooler's. A pooler invents the process id
+// that it reports to its clients at login.
 func Own(ctx context.Context, conn *pgx.Conn) error {
 	names, values := lists()
 	var own bool
@@ -64,8 +65,8 @@ type Statement struct {
 	Parameters [][]byte
 }
 
-// First returns the statements with which each transaction must begin where the session is not the relay's own. Their results
-// mean nothing. The isolation level must be set by a command of its own before anything is read.
+// First returns the statements with which each transaction must begin where the session is not the relay's own. Their
+// results mean nothing. The isolation level must be set by a command of its own before anything is read.
 func First() []Statement {
 	names, values := lists()
 	return []Statement{
@@ -74,8 +75,8 @@ func First() []Statement {
 	}
 }
 
-// Begin makes the statements that follow work with the relay's settings. end must be called after them; it ends the transaction
-// that this may take.
+// Begin makes the statements that follow work with the relay's settings. end must be called after them; it ends the
+// transaction that this may take.
 func Begin(ctx context.Context, conn *pgx.Conn) (end func(context.Context), err error) {
 	if IsOwn(conn) {
 		return func(context.Context) {}, nil
@@ -92,7 +93,8 @@ func Begin(ctx context.Context, conn *pgx.Conn) (end func(context.Context), err 
 	return end, nil
 }
 
-// Try calls do, which may fail because of a statement, between [Begin] and its end. The statements after it work even then.
+// Try calls do, which may fail because of a statement, between [Begin] and its end. The statements after it work even
+// then.
 func Try(ctx context.Context, conn *pgx.Conn, do func() error) error {
 	if IsOwn(conn) {
 		return do()

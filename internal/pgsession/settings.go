@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// owned are the settings that a session of the relay has whatever the server, the database, the role, the URL and PG* variables
-// say, each with its value. Values are PostgreSQL's own defaults unless a comment says why not: plans are then those that were
-// tested, and a text is the same whoever reads it. A setting that a server does not know is left out.
+// owned are the settings that a session of the relay has whatever the server, the database, the role, the URL and PG*
+// variables say, each with its value. Values are PostgreSQL's own defaults unless a comment says why not: plans are
+// then those that were tested, and a text is the same whoever reads it. A setting that a server does not know is left
+// out.
 const owned = `
 # How values are written: these texts are published, hashed and compared.
 client_encoding = UTF8
@@ -161,8 +162,9 @@ func settings() (all []setting) {
 	return all
 }
 
-// Decided reports whether it was decided what the relay does about a setting of a session. PostgreSQL does not distinguish the
-// case of names. Settings of extensions, which contain a dot, concern only what the extension does in the table's triggers.
+// Decided reports whether it was decided what the relay does about a setting of a session. PostgreSQL does not
+// distinguish the case of names. Settings of extensions, which contain a dot, concern only what the extension does in
+// the table's triggers.
 func Decided(name string) bool {
 	same := func(other string) bool { return strings.EqualFold(name, other) }
 	if strings.Contains(name, ".") || slices.ContainsFunc(settings(), func(s setting) bool { return same(s.name) }) {
