@@ -57,6 +57,11 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 		return err
 	}
 	defer o.close()
+	if change.Verb() == "discard" && chosen.IsZero() && c.yes && !c.dryRun {
+		// As likely as not an unset variable was to hold the ids, and the rows would be gone.
+		return usageError(errors.New("--yes without a selection would discard every failed row: choose rows, or say --topic '*' " +
+			"for all of them"))
+	}
 	return o.direct(ctx, func(conn *pgx.Conn) error {
 		choice, err := o.Choose(ctx, conn, change, chosen)
 		if err != nil {

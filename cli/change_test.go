@@ -36,7 +36,7 @@ func TestFailedRowsWithoutAnID(t *testing.T) {
 		{"failed list --json", `"id":""`, ""},
 		{"failed discard --dry-run --json --topic topic1", `"action":"delete","dry_run":true}`, "would discard 20 rows; nothing was changed\n"},
 		{"failed retry --yes --json --topic topic2", "", "retried: 20 rows\n"},
-		{"failed discard --yes", "", "discarded: 40 rows\n"},
+		{"failed discard --yes --topic *", "", "discarded: 40 rows\n"},
 	} {
 		if status, out, errs := execute(t, env, strings.Fields(c.args)...); status != 0 || !strings.Contains(out, c.out) || errs != c.errs {
 			t.Errorf("%s: status %d:\n%s%s", c.args, status, out, errs)
@@ -71,7 +71,9 @@ func TestFailedCommands(t *testing.T) {
 		{"failed retry " + one, 0, "0 lines", "retried: 1 row\n", 59},
 		{"failed retry --yes --topic topic1 --json", 0, "20 lines", "retried: 20 rows\n", 39},
 		{"failed discard --yes --topic topic0 --keep --reason known", 0, "0 lines", "discarded: 20 rows\n", 19},
-		{"failed discard --yes --json", 0, `"action":"deleted"`, "discarded: 19 rows\n", 0},
+		{"failed discard --yes", 2, "0 lines", "outbox-relay: --yes without a selection would discard every failed row", 19},
+		{"failed discard --yes --dry-run", 0, "19 lines", "would discard 19 rows; nothing was changed\n", 19},
+		{"failed discard --yes --json --topic *", 0, `"action":"deleted"`, "discarded: 19 rows\n", 0},
 		{"failed discard --id 7", 2, "0 lines", "outbox-relay: --id: an id is not of the type of the table's ids", 0},
 		{
 			"failed list --destination audit", 2, "0 lines", "outbox-relay: --destination: there is no destination \"audit\"; there are default\n",

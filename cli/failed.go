@@ -197,7 +197,7 @@ func (p *program) failedDiscardCommand() *cobra.Command {
 		Long: `Give up failed rows. A row that every other destination has done is deleted. Any other row, and every row with
 --keep, stays in the table with failed_at and relayed_at set and the reason appended to its last error, and no longer
 counts as failed. No row is deleted while the table has state columns of a destination that is not configured.
-Ids may also be given as arguments.
+Ids may also be given as arguments. With --yes rows have to be chosen; --topic '*' chooses all.
 ` + selectionHelp + changingHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep && strings.TrimSpace(reason) == "" {

@@ -12,13 +12,15 @@ import (
 )
 
 // Rows that become pending again must reach a relay in order, at least those of one key. A relay reads the end of the table
-// many times a second, and what lies before it only every few seconds, in order. So the very last row is changed last, when the
-// rows of its key before it have been relayed. No row is changed that was inserted a moment ago, because the start of the end
-// moves with the inserts.
+// many times a second and takes what it finds there at once; what lies before the end it finds in a sweep, and then reads
+// each key from its first row. So a row at the end would overtake those of its key before the end. Therefore the very last
+// row, which is always part of the end, is changed last, when the rows of its key before it have been relayed, and no row
+// is changed that was inserted a moment ago, because the start of the end moves with the inserts.
 
 const (
-	// young is how long a row may belong to the end of the table.
-	young = 20 * time.Second
+	// young is how long a row may belong to the end of the table: the end begins at a mark that is up to five seconds old
+	// and was made and completed by polls up to a second apart. A transaction that stays open longer moves it back.
+	young = 10 * time.Second
 	// aheadTime bounds how long the last rows wait for those before them, which may be held for hours. By then the relay knows
 	// about them.
 	aheadTime  = 90 * time.Second
