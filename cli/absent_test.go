@@ -97,7 +97,7 @@ func TestPruneStoppedWhileItLooks(t *testing.T) {
 		t.Errorf("dry run: status %d: %s", status, &errs)
 	}
 	ctx, stop = context.WithCancel(t.Context())
-	o, err := (&program{}).openOutbox(ctx)
+	o, err := (&program{}).openOutbox(ctx, false)
 	if err != nil {
 		t.Fatal(err)
 	}

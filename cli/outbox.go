@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -22,19 +23,25 @@ type operating struct {
 	close   func()
 }
 
-// openOutbox reads the configuration and opens the table as each destination sees it.
-func (p *program) openOutbox(ctx context.Context) (*operating, error) {
+// openOutbox reads the configuration and opens the table as each destination sees it. If requested, it also tells how the
+// destinations make the topics of their messages, unless a template names what the table lacks: such a destination sends
+// nothing, and its topics are unknown.
+func (p *program) openOutbox(ctx context.Context, topics bool) (*operating, error) {
 	c, err := p.loadDatabase()
 	if err != nil {
 		return nil, usageError(err)
 	}
-	return openTable(ctx, c, false)
+	o, err := openTable(ctx, c, topics)
+	if _, lacks := errors.AsType[*outbox.SetupError](err); lacks && topics {
+		return openTable(ctx, c, false)
+	}
+	return o, err
 }
 
-// openTable opens the table as each destination sees it, with the texts that topics are made of if requested.
+// openTable opens the table as each destination sees it, with the topics of messages if requested.
 func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, error) {
 	r := relayConfig(c, slog.New(slog.DiscardHandler))
-	settings, _, err := rowsOnly(c, topics)
+	settings, routes, err := rowsOnly(c, topics)
 	if err != nil {
 		return nil, usageError(err)
 	}
@@ -49,6 +56,11 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	if o.Outbox, err = viewed(ctx, pool, settings); err != nil {
 		o.close()
 		return nil, err
+	}
+	for i := range o.Views {
+		if v := &o.Views[i]; topics {
+			v.Topic = routes[i].Topic.SQL(v.Table.Names().Topic.Name+"::text", v.Table.Extra())
+		}
 	}
 	return o, nil
 }
@@ -84,24 +96,6 @@ func viewed(ctx context.Context, pool *pgxpool.Pool, settings outbox.Config) (*o
 		})
 	}
 	return o, nil
-}
-
-// addTopics makes known how the destinations make the topics of their messages: a relay reports those that are held under these names.
-// A destination whose template names what the table lacks sends nothing, and its topics remain unknown.
-func (o *operating) addTopics(ctx context.Context) {
-	settings, routes, err := rowsOnly(o.config, true)
-	if err != nil {
-		return
-	}
-	found, err := outbox.Open(ctx, o.Pool, settings)
-	if err != nil {
-		return
-	}
-	for i, v := range settings.Views {
-		if t, err := found.For(v); err == nil {
-			o.Views[i].Topic = routes[i].Topic.SQL(t.Names().Topic.Name+"::text", t.Extra())
-		}
-	}
 }
 
 // direct calls a function with a connection of its own that does not go through a pooler.

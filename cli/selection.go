@@ -23,6 +23,7 @@ type selection struct {
 	since, until moment
 	text         string
 	destination  string
+	topicsOf     bool // the topics on the broker of rows that are given by their ids are of interest
 }
 
 // list is a flag with several texts. Quotes in them have no special meaning, since ids and topics of rows may contain quotes.
@@ -77,7 +78,7 @@ func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, err
 	if err != nil {
 		return chosen, nil, err
 	}
-	o, err := s.program.openOutbox(cmd.Context())
+	o, err := s.program.openOutbox(cmd.Context(), s.topicsOf && len(chosen.IDs) > 0)
 	return chosen, o, err
 }
 

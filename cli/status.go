@@ -71,6 +71,7 @@ leaves this part out if there is none. The other flags restrict which of the exa
 		},
 	}
 	flags.add(p, cmd, "inserted")
+	flags.topicsOf = true
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
 	cmd.Flags().BoolVar(&watching, "watch", false, "show it again each second, until stopped")
 	return cmd
@@ -86,7 +87,6 @@ func (o *operating) report(ctx context.Context, chosen operate.Selection) (opera
 	chosen.IDs = nil
 	report, err := o.ReportOf(ctx, chosen, countPatience)
 	if err == nil && len(ids) > 0 {
-		o.addTopics(ctx)
 		report.Rows, err = o.RowsOf(ctx, ids, chosen.Destination, time.Second)
 	}
 	(<-local)(&report)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -110,12 +109,12 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	var all operate.Comparison
 	report := newDiscrepancies(cmd.OutOrStdout(), asJSON)
 	err = o.direct(ctx, func(conn *pgx.Conn) error {
-		for _, v := range o.Views {
-			broker, readable := brokers[v.Destination]
+		for i := range o.Views {
+			broker, readable := brokers[o.Views[i].Destination]
 			if !readable {
 				continue
 			}
-			found, err := o.Verify(ctx, conn, v.Destination, broker, chosen, report.row)
+			found, err := o.Verify(ctx, conn, i, broker, chosen, report.row)
 			if err != nil {
 				return err
 			}
@@ -149,10 +148,6 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 func (p *program) readableBrokers(c *config.Config, only string, problems io.Writer) (
 	brokers map[string]operate.Broker, closing func(), err error,
 ) {
-	_, routes, err := planOf(c)
-	if err != nil {
-		return nil, func() {}, usageError(err)
-	}
 	brokers = map[string]operate.Broker{}
 	var opened []publisher.Publisher
 	closing = func() {
@@ -175,11 +170,9 @@ func (p *program) readableBrokers(c *config.Config, only string, problems io.Wri
 			return nil, closing, usageError(err)
 		}
 		opened = append(opened, client)
-		topic := routes[i].Topic
 		reader, _ := client.(publisher.Reader) // cannotRead has checked this
 		brokers[d.Name] = operate.Broker{
 			Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
-			Topic:   func(t *outbox.Table) string { return topic.SQL(t.Names().Topic.Name+"::text", t.Extra()) },
 			Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != "",
 		}
 	}

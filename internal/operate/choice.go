@@ -66,10 +66,7 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 		return nil, e // rows can be neither deleted nor kept
 	}
 	c := &Choice{outbox: o, change: change, conn: conn}
-	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), fmt.Sprint(chooseTime.Milliseconds()), nil, nil); err != nil {
-			return err
-		}
+	err = keepRows(ctx, conn, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, "select now()").Scan(&c.began); err != nil {
 			return err
 		}

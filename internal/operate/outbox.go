@@ -33,7 +33,8 @@ type View struct {
 	Shared      bool // the destination keeps its state in the columns of the table, not in columns of its own
 	Blocks      bool // a failed row blocks its key
 	Optional    bool // the destination is best effort: no row is kept for it
-	// Topic is an SQL expression for a row's topic on the broker, empty if it is not known. [Outbox.RowsOf] alone uses it.
+	// Topic is an SQL expression for a row's topic on the broker, empty if it is not known. Only [Outbox.RowsOf] and
+	// [Outbox.Verify] use it.
 	Topic string
 }
 
@@ -62,5 +63,15 @@ func within(ctx context.Context, pool *pgxpool.Pool, l limits, do func(pgx.Tx) e
 			return fmt.Errorf("limit statements: %w", err)
 		}
 		return do(tx)
+	})
+}
+
+// keepRows runs a function that declares cursors which hold their rows beyond the transaction, all of one snapshot.
+func keepRows(ctx context.Context, conn *pgx.Conn, declare func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), fmt.Sprint(chooseTime.Milliseconds()), nil, nil); err != nil {
+			return err
+		}
+		return declare(tx)
 	})
 }

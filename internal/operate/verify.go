@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -24,8 +23,7 @@ const VerifyMargin = 5 * time.Minute
 // A Broker says where the messages of a destination can be read.
 type Broker struct {
 	publisher.Reader
-	ID    func(*publisher.Stored) string // the id of the row from which a message was made
-	Topic func(*outbox.Table) string     // an SQL expression for a row's topic on the broker
+	ID func(*publisher.Stored) string // the id of the row from which a message was made
 	// Anytime says that the broker finds messages by times unrelated to the rows', so that all of it is read.
 	Anytime bool
 }
@@ -65,23 +63,22 @@ type Comparison struct {
 	Unordered   bool   `json:"order_not_compared,omitempty"`
 }
 
-// Verify compares the relayed rows of a selection, whose times refer to relayed_at, with what the broker of one destination
-// holds. The connection must not go through a transaction pooler. Discrepancies are reported in table order.
-func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, destination string, broker Broker, selection Selection,
+// Verify compares the relayed rows of a selection, whose times refer to relayed_at, with what the broker of a destination
+// holds. The view needs its Topic. The connection must not go through a transaction pooler. Discrepancies are reported in
+// table order.
+func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Broker, selection Selection,
 	report func(Discrepancy) error,
 ) (Comparison, error) {
-	c := &comparison{broker: broker, report: report, Comparison: Comparison{Destination: destination}}
-	view := slices.IndexFunc(o.Views, func(v View) bool { return v.Destination == destination })
-	if view < 0 {
-		return c.Comparison, &UnknownDestinationError{Name: destination}
-	}
 	table := o.Views[view].Table
 	n := table.Names()
+	c := &comparison{broker: broker, report: report, Comparison: Comparison{
+		Destination: o.Views[view].Destination, Unordered: table.Ranked() || n.Came != "",
+	}}
 	if !n.Relayed.Has() {
-		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare", n.Table, destination)
+		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare", n.Table,
+			c.Destination)
 	}
-	c.Unordered = table.Ranked() || n.Came != ""
-	if err := o.declareRelayed(ctx, conn, view, broker.Topic(table), !c.Unordered, selection); err != nil {
+	if err := o.declareRelayed(ctx, conn, view, !c.Unordered, selection); err != nil {
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
 	}
 	for {
@@ -99,8 +96,8 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, destination string,
 	}
 }
 
-// declareRelayed makes the server keep the list of rows.
-func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, topic string, ordered bool, selection Selection) error {
+// declareRelayed makes the server keep the list of rows, with the keys of those that keep an order.
+func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, ordered bool, selection Selection) error {
 	n := o.Views[view].Table.Names()
 	var values parameters
 	condition, err := selection.condition(n, n.Relayed, &values)
@@ -111,29 +108,18 @@ func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, t
 	if n.Failed.Has() { // otherwise the row was discarded
 		state += " and " + n.Failed.Name + " is null"
 	}
-	keeps := "true"
-	if n.Available.Has() { // rows that were scheduled keep no order
-		keeps = n.Available.Name + " is null"
-	}
-	if !ordered {
-		keeps = "false"
-	}
-	statement := sql.Text("operate_verify.sql", map[string]string{
-		"id": n.ID.Name, "message_topic": topic, "ordered": keeps, "key": n.Key,
-		"inserted_at": n.Inserted.Time(), "relayed_time": n.Relayed.Time(), "relayed_at": n.Relayed.Name, "table": n.Table, "state": state,
-		"ordering": n.Ordering,
-	})
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), fmt.Sprint(chooseTime.Milliseconds()), nil, nil); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, statement, values...)
+	return keepRows(ctx, conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql.Text("operate_verify.sql", map[string]string{
+			"id": n.ID.Name, "message_topic": o.Views[view].Topic, "ordered": fmt.Sprint(ordered) + n.Ordered(), "key": n.Key,
+			"inserted_at": n.Inserted.Time(), "relayed_time": n.Relayed.Time(), "relayed_at": n.Relayed.Name,
+			"table": n.Table, "state": state, "ordering": n.Ordering,
+		}), values...)
 		return err
 	})
 }
 
-// A relayedRow is a row with what the broker holds of it. Among rows with the same id and topic, the first counts the messages
-// of all.
+// A relayedRow is a row with what the broker holds of it. Among rows with the same id and topic, the first counts the
+// messages of all.
 type relayedRow struct {
 	id       string
 	topic    *string // on the broker; nil if the template lacks a value for it
@@ -146,23 +132,15 @@ type relayedRow struct {
 	position       uint64
 }
 
-func fetchRelayed(ctx context.Context, conn *pgx.Conn) ([]relayedRow, error) {
+func fetchRelayed(ctx context.Context, conn *pgx.Conn) ([]*relayedRow, error) {
 	rows, err := conn.Query(ctx, fmt.Sprintf("fetch forward %d from outbox_relay_relayed", VerifyRows))
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r relayedRow, err error) {
-		err = row.Scan(&r.id, &r.topic, &r.key, &r.inserted, &r.relayed)
-		return r, err
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*relayedRow, error) {
+		r := &relayedRow{}
+		return r, row.Scan(&r.id, &r.topic, &r.key, &r.inserted, &r.relayed)
 	})
-}
-
-// from is the earliest time at which the row's message was sent.
-func (r *relayedRow) from() time.Time {
-	if r.inserted != nil && r.inserted.Before(r.relayed) {
-		return *r.inserted
-	}
-	return r.relayed
 }
 
 // comparison is a comparison in progress.
@@ -176,88 +154,73 @@ type comparison struct {
 type message struct{ topic, id string }
 
 // compare compares some rows with the part of the broker's messages that may belong to them.
-func (c *comparison) compare(ctx context.Context, rows []relayedRow) error {
-	first := map[message]int{}
+func (c *comparison) compare(ctx context.Context, rows []*relayedRow) error {
+	first := map[message]*relayedRow{}
+	anywhere := map[string]*relayedRow{} // by id, for messages of which the broker does not say the topic
 	topics := map[string]struct{}{}
 	var from, until time.Time
-	for i := range rows {
-		r := &rows[i]
+	for _, r := range rows {
 		if r.topic == nil {
 			continue
 		}
+		topics[*r.topic] = struct{}{}
 		m := message{*r.topic, r.id}
-		topics[m.topic] = struct{}{}
-		at, known := first[m]
-		if !known {
-			at, first[m] = i, i
+		if first[m] == nil {
+			first[m], anywhere[r.id] = r, r
 		}
-		rows[at].rows++
-		if begin := r.from(); from.IsZero() || begin.Before(from) {
-			from = begin
+		first[m].rows++
+		sent := r.relayed // or earlier
+		if r.inserted != nil && r.inserted.Before(sent) {
+			sent = *r.inserted
+		}
+		if from.IsZero() || sent.Before(from) {
+			from = sent
 		}
 		if r.relayed.After(until) {
 			until = r.relayed
 		}
 	}
+	from, until = from.Add(-VerifyMargin), until.Add(VerifyMargin)
+	if c.broker.Anytime {
+		from, until = time.Time{}, time.Time{}
+	}
 	var held map[string]publisher.Held
 	if len(topics) > 0 {
-		from, until = from.Add(-VerifyMargin), until.Add(VerifyMargin)
-		if c.broker.Anytime {
-			from, until = time.Time{}, time.Time{}
-		}
 		var err error
-		var anywhere map[string]int // by id, for messages without a topic
 		held, err = c.broker.Read(ctx, slices.Sorted(maps.Keys(topics)), from, until, func(s *publisher.Stored) {
-			i, ours := first[message{s.Topic, c.broker.ID(s)}]
+			r := first[message{s.Topic, c.broker.ID(s)}]
 			if s.Topic == "" {
-				if anywhere == nil {
-					anywhere = make(map[string]int, len(first))
-					for m, at := range first {
-						anywhere[m.id] = at
-					}
-				}
-				i, ours = anywhere[c.broker.ID(s)]
+				r = anywhere[c.broker.ID(s)]
 			}
-			if !ours {
-				return
+			if r == nil {
+				return // of another row
 			}
-			if r := &rows[i]; r.messages == 0 {
-				r.messages, r.place, r.position = 1, s.Place, s.Position
-			} else {
-				r.messages++
+			if r.messages++; r.messages == 1 {
+				r.place, r.position = s.Place, s.Position
 			}
 		})
 		if err != nil {
 			return fmt.Errorf("read destination %s: %w", c.Destination, err)
 		}
 	}
-	return c.judge(rows, first, held)
-}
-
-// judge reports discrepancies.
-func (c *comparison) judge(rows []relayedRow, first map[message]int, held map[string]publisher.Held) error {
-	last := map[message]int{} // by place and key: the earlier row whose message came last
-	for i := range rows {
-		r := &rows[i]
+	last := map[message]*relayedRow{} // by place and key: the earlier row whose message came last
+	for _, r := range rows {
 		c.Rows++
-		if r.topic == nil {
+		switch {
+		case r.topic == nil:
 			if err := c.note(r, ProblemMissing, "the template of topics has nothing to make its topic of", ""); err != nil {
 				return err
 			}
 			continue
-		}
-		if first[message{*r.topic, r.id}] != i {
+		case r.rows == 0: // counted with the first of its id
 			continue
-		}
-		problem, why := "", ""
-		switch {
 		case r.messages < r.rows:
-			problem, why = absence(r, held[*r.topic])
-		case r.messages > r.rows:
-			problem = ProblemDuplicated
-		}
-		if problem != "" {
+			problem, why := absence(r, held[*r.topic])
 			if err := c.note(r, problem, why, ""); err != nil {
+				return err
+			}
+		case r.messages > r.rows:
+			if err := c.note(r, ProblemDuplicated, "", ""); err != nil {
 				return err
 			}
 		}
@@ -265,14 +228,13 @@ func (c *comparison) judge(rows []relayedRow, first map[message]int, held map[st
 			continue
 		}
 		lane := message{r.place, *r.key}
-		older, known := last[lane]
-		if !known || rows[older].position < r.position {
-			last[lane] = i
+		if older := last[lane]; older != nil && older.position >= r.position {
+			if err := c.note(r, ProblemDisordered, "", older.id); err != nil {
+				return err
+			}
 			continue
 		}
-		if err := c.note(r, ProblemDisordered, "", rows[older].id); err != nil {
-			return err
-		}
+		last[lane] = r
 	}
 	return nil
 }
@@ -305,17 +267,9 @@ func (c *comparison) note(r *relayedRow, problem, why, before string) error {
 	if r.messages > 0 {
 		d.Place, d.Position = r.place, &r.position
 	}
-	switch problem {
-	case ProblemMissing:
-		c.Missing++
-	case ProblemGone:
-		c.Gone++
-	case ProblemUnknown:
-		c.Unknown++
-	case ProblemDuplicated:
-		c.Duplicated++
-	case ProblemDisordered:
-		c.Disordered++
-	}
+	*map[string]*int64{
+		ProblemMissing: &c.Missing, ProblemGone: &c.Gone, ProblemUnknown: &c.Unknown, ProblemDuplicated: &c.Duplicated,
+		ProblemDisordered: &c.Disordered,
+	}[problem]++
 	return c.report(d)
 }
