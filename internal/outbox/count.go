@@ -248,17 +248,17 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 }
 
 // of returns how many rows a destination has in a state, at most [CountCap], nil if that is not known.
-func (t *Tallied) of(taker int) *int64 {
-	if t == nil {
+func (c *Tallied) of(taker int) *int64 {
+	if c == nil {
 		return nil
 	}
 	n := int64(0)
-	for _, l := range t.Lines {
+	for _, l := range c.Lines {
 		if l.Taker == taker {
 			n += l.Rows
 		}
 	}
-	if n < CountCap && t.Full {
+	if n < CountCap && c.Full {
 		return nil
 	}
 	return new(min(n, CountCap))
@@ -266,12 +266,12 @@ func (t *Tallied) of(taker int) *int64 {
 
 // Oldest returns for how many seconds the oldest of a destination's first due rows has been due: 0 without such rows,
 // nil if that is not known.
-func (t *Tallied) Oldest(taker int) (oldest *float64) {
-	if t == nil {
+func (c *Tallied) Oldest(taker int) (oldest *float64) {
+	if c == nil {
 		return nil
 	}
 	rows := false
-	for _, l := range t.Lines {
+	for _, l := range c.Lines {
 		if l.Taker == taker {
 			rows = true
 			if l.OldestSeen != nil && (oldest == nil || *oldest < *l.OldestSeen) {
@@ -279,7 +279,7 @@ func (t *Tallied) Oldest(taker int) (oldest *float64) {
 			}
 		}
 	}
-	if !rows && !t.Full {
+	if !rows && !c.Full {
 		return new(float64)
 	}
 	return oldest

@@ -91,7 +91,8 @@ func TestExtraOfAColumnSentAsHeader(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, `create table outbox_messages (id integer primary key, topic text, payload text, tenant integer, relayed_at timestamptz);
 		insert into outbox_messages values (1, 't', '', 7)`)
-	page := tail(t, open(t, s, Config{Extra: []Extra{{ExtraHeader, "x-tenant"}}, Headers: map[string]string{"x-tenant": "tenant"}}), TailQuery{})
+	config := Config{Extra: []Extra{{ExtraHeader, "x-tenant"}}, Headers: map[string]string{"x-tenant": "tenant"}}
+	page := tail(t, open(t, s, config), TailQuery{})
 	if len(page.Rows) != 1 || page.Rows[0].Extra[0] != "7" || page.Rows[0].Nulls != 0 {
 		t.Errorf("%+v", page.Rows)
 	}

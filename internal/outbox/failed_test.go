@@ -61,7 +61,8 @@ func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	}
 	_, remedy, _ := strings.Cut(err.Error(), "create one (")
 	remedy, _, _ = strings.Cut(remedy, "), or")
-	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{{BlockFailed: true}}, Key: rowkey.Source{Kind: rowkey.None}}); err != nil {
+	keyless := Config{Table: messages, Views: []View{{BlockFailed: true}}, Key: rowkey.Source{Kind: rowkey.None}}
+	if _, err := Open(t.Context(), s.Pool, keyless); err != nil {
 		t.Errorf("without keys: %v", err)
 	}
 	s.Exec(t, remedy)

@@ -103,7 +103,7 @@ func (t *Table) Names() Names {
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
 		Taken: m.filter, Ordering: t.ordering(), IDIndexed: m.idIndex,
 	}
-	n.IDType = map[uint32]string{pgtype.UUIDOID: "uuid", pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint", pgtype.TextOID: "text"}[t.idOID]
+	n.IDType = t.idType()
 	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or
 	// of the relaying there is not part of the row's identity.
 	alone := *m

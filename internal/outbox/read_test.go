@@ -168,8 +168,10 @@ func TestReadBytes(t *testing.T) {
 func TestShards(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, key text, seq bigint not null)`)
-	s.Exec(t, `insert into outbox_messages select i, 't', '', null, case when i % 2 = 0 then 'k' || i % 14 end, i from generate_series(1, 200) i`)
+	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, key text,
+		seq bigint not null)`)
+	s.Exec(t, `insert into outbox_messages select i, 't', '', null, case when i % 2 = 0 then 'k' || i % 14 end, i
+		from generate_series(1, 200) i`)
 	table := open(t, s, Config{Shards: 4})
 	seen, keys := map[string]int{}, map[string]int{}
 	for _, shards := range [][]int{{0, 2}, {1}, {3}} {

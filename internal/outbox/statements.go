@@ -91,6 +91,17 @@ var orderTypes = map[uint32]string{
 	pgtype.TimestampOID: "timestamp", pgtype.TimestamptzOID: "timestamptz",
 }
 
+// idType is the type of the elements of an array of ids.
+func (t *Table) idType() string {
+	switch t.idOID {
+	case pgtype.UUIDOID:
+		return "uuid"
+	case pgtype.TextOID:
+		return "text"
+	}
+	return orderTypes[t.idOID]
+}
+
 // describe makes the description that all statements share.
 func (t *Table) describe(table sql.Table) (description, clauses) {
 	m := t.mapping
@@ -110,7 +121,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	}
 	mark := t.relation.partitionMark()
 	pending, ordered, due := mark+pending+filtered, mark+pending+ordered, mark+pending+arrived
-	idType := map[uint32]string{pgtype.UUIDOID: "uuid", pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint", pgtype.TextOID: "text"}[t.idOID]
+	idType := t.idType()
 	names := description{
 		"table": table.Quoted(), "id": m.id.Name, "id_type": idType, "order": m.order.Name, "key": m.key,
 		"pending": pending, "due": ordered, "scheduled": scheduled, "failed": "false",
