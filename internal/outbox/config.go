@@ -1,5 +1,3 @@
-// Package outbox is the outbox table in PostgreSQL: the meaning of its columns, reading its pending rows in order, and
-// writing what became of them.
 package outbox
 
 import (

@@ -311,6 +311,10 @@ func (e *examination) ordered() {
 	c := e.mapping.order
 	add := "add a column that grows with time (" + `seq bigint generated always as identity` + "), or name one with " +
 		e.config.Names.Of("Columns") + "=order:NAME"
+	if !c.NotNull {
+		e.ok(checkOrder, "%s may be NULL: rows without it come after all others, and each poll begins at the first pending row "+
+			"instead of a recent one; alter table %s alter column %s set not null avoids both", c.Plain, e.table.Quoted(), c.Name)
+	}
 	switch {
 	case slices.Contains(timeTypes, c.oid):
 		e.ok(checkOrder, "rows are taken in the order of %s, then of the id", c.Plain)

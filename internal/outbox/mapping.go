@@ -349,7 +349,9 @@ func (m *mapping) describe() (found []any) {
 	for _, r := range m.roles() {
 		text := "none"
 		if c := *r.column; c != nil {
-			text = c.Plain + " " + c.Type
+			if text = c.Plain + " " + c.Type; r.name == "order" && !c.NotNull {
+				text += ", may be NULL"
+			}
 		}
 		found = append(found, r.name, text)
 	}
