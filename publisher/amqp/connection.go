@@ -35,9 +35,8 @@ type connection struct {
 	limited bool          // the broker allows no further channels than those of the pool
 
 	// The following fields are for a login by token. Only the goroutine that has set renewing changes them.
-	token     string    // token that the broker currently has
-	renewAt   time.Time // earliest time of the next renewal, after a failed one
-	unrenewed string    // reason of the last failed renewal, as logged
+	token   string // token that the broker currently has
+	renewal connect.Renewal
 
 	// patience is the age that the connection must have before a refusal is a reason to log in again.
 	patience time.Duration

@@ -63,14 +63,13 @@ type Publisher struct {
 
 	dialing chan struct{} // holds one token while a call checks or makes the connection
 	// The following fields are guarded by the token.
-	host      int // index of the URL's host to try first
-	backoff   connect.Backoff
-	retryAt   time.Time
-	retired   []*connection // connections that calls may still use
-	renewAt   time.Time     // earliest time of the next renewal, after a connection could not be renewed
-	unrenewed string        // reason of the last failed renewal, as logged
-	leaveAt   time.Time     // earliest time at which a node that confirms nothing is left
-	stay      time.Duration // pause until the next such time
+	host    int // index of the URL's host to try first
+	backoff connect.Backoff
+	retryAt time.Time
+	retired []*connection // connections that calls may still use
+	renewal connect.Renewal
+	leaveAt time.Time     // earliest time at which a node that confirms nothing is left
+	stay    time.Duration // pause until the next such time
 
 	live   atomic.Pointer[connection] // newest connection, nil before the first; changed only with the token
 	failed atomic.Pointer[error]      // why the last connection could not be made or was of no use; like live

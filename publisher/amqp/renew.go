@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -22,10 +21,6 @@ const (
 	// each login that follows a refusal, because a missing right remains missing.
 	patienceMin = time.Minute
 	patienceMax = time.Hour
-	// renewPause is how long a connection is left alone after it could not be replaced. Calls wait while a replacement
-	// is tried.
-	renewPause = 10 * time.Second
-
 	// stayMin is the minimum time between leaving one node that confirms nothing and the next. It doubles with each
 	// node that is left: if a queue has lost the majority of its nodes, no node is better than another.
 	stayMin = 5 * time.Second
@@ -47,24 +42,21 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 		live.renew(p.config.Tokens, outdated)
 		return live
 	}
-	if !changed && !outdated && !leaves || time.Now().Before(p.renewAt) {
+	if !changed && !outdated && !leaves || !p.renewal.Due() {
 		return live
 	}
 	if leaves {
 		p.host++
 	}
 	conn, err := p.open(ctx)
+	news := p.renewal.Ended(err)
 	if err != nil {
-		p.renewAt = time.Now().Add(renewPause)
-		quiet := errors.Is(err, publisher.ErrNotAttempted) || errors.Is(err, publisher.ErrClosed)
-		if why := errtext.Line(err); !quiet && why != p.unrenewed {
-			p.unrenewed = why
+		if news && !errors.Is(err, publisher.ErrNotAttempted) && !errors.Is(err, publisher.ErrClosed) {
 			p.log.Warn("rabbitmq cannot be logged in to again, so the connection from before stays", "address",
 				live.address, "error", err)
 		}
 		return live
 	}
-	p.renewAt, p.unrenewed = time.Time{}, ""
 	if !changed && outdated {
 		conn.patience = min(2*live.patience, patienceMax)
 	}

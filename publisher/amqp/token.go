@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/url"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
 // Tokens is a source of tokens for a login.
@@ -53,7 +51,7 @@ func (c *connection) renew(tokens Tokens, outdated bool) {
 	}
 	c.running.Go(func() {
 		defer c.renewing.Store(false)
-		if time.Now().Before(c.renewAt) {
+		if !c.renewal.Due() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
@@ -73,12 +71,9 @@ func (c *connection) renew(tokens Tokens, outdated bool) {
 			err = c.ask(ctx, func() error { return c.amqp.UpdateSecret(token, "renewed") })
 		}
 		if err == nil {
-			c.token, c.unrenewed = token, ""
-			return
+			c.token = token
 		}
-		c.renewAt = time.Now().Add(renewPause)
-		if why := errtext.Line(err); why != c.unrenewed && !c.amqp.IsClosed() {
-			c.unrenewed = why
+		if c.renewal.Ended(err) && !c.amqp.IsClosed() {
 			c.log.Warn("rabbitmq gets no new token, so the connection keeps the one from before", "address",
 				c.address, "error", err)
 		}

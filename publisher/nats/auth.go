@@ -27,9 +27,7 @@ func (a Auth) String() string { return "[redacted]" }
 // GoString keeps secrets out of %#v.
 func (a Auth) GoString() string { return "nats.Auth{[redacted]}" }
 
-func (a Auth) empty() bool {
-	return a.User == "" && a.Password == "" && a.Token == "" && len(a.Credentials) == 0 && len(a.Seed) == 0
-}
+func (a Auth) empty() bool { return a.equal(Auth{}) }
 
 func (a Auth) equal(b Auth) bool {
 	return a.User == b.User && a.Password == b.Password && a.Token == b.Token &&

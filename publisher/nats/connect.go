@@ -6,17 +6,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-const (
-	// renewEvery is how often the credentials are checked.
-	renewEvery = 2 * time.Second
-	// renewPause is the pause before new credentials that the server did not accept are tried again.
-	renewPause = 10 * time.Second
-)
+// renewEvery is how often the credentials are checked.
+const renewEvery = 2 * time.Second
 
 // borrow returns the present link, which the caller must release, or the answer for messages that cannot be sent now.
 // It waits for the very first attempt to connect, which it starts. If again is true and there is no link, it asks for
@@ -157,20 +152,14 @@ func (p *Publisher) rest(ctx context.Context, pause time.Duration) {
 func (p *Publisher) renewed(ctx context.Context, l *link) *link {
 	auth, err := p.auth(l.server)
 	// The next attempt to connect reports an error of auth.
-	if err != nil || auth.equal(l.auth) || time.Now().Before(p.renewAt) {
+	if err != nil || auth.equal(l.auth) || !p.renewal.Due() {
 		return nil
 	}
 	next, err := p.dial(ctx, p.servers)
-	if err == nil {
-		p.renewAt, p.unrenewed = time.Time{}, ""
-		return next
-	}
-	p.renewAt = time.Now().Add(renewPause)
-	if why := errtext.Line(err); ctx.Err() == nil && why != p.unrenewed {
-		p.unrenewed = why
+	if p.renewal.Ended(err) && ctx.Err() == nil {
 		p.logger.Warn("NATS does not take the new credentials, so the connection from before stays", "error", err)
 	}
-	return nil
+	return next
 }
 
 // dial tries the servers and returns a link to the first that accepts the connection, or else the answer of a

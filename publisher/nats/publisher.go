@@ -12,6 +12,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
@@ -83,10 +84,9 @@ type Publisher struct {
 	cancel context.CancelFunc // ends the connecting goroutine; nil until it runs
 
 	// The following fields belong to the connecting goroutine.
-	limit     int64     // what the servers take at most, when they were last asked
-	limitAt   time.Time // when that was
-	renewAt   time.Time // earliest time of the next try, after new credentials gave no connection
-	unrenewed string    // reason of the last such failure, as logged
+	limit   int64     // what the servers take at most, when they were last asked
+	limitAt time.Time // when that was
+	renewal connect.Renewal
 }
 
 var _ publisher.Publisher = (*Publisher)(nil)
