@@ -13,7 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
-// strays is the room for further answers, which come late or from something that is not a stream.
+// strays is the room for further answers, which come late or from something that is not a stream. Without room they are
+// dropped, and never keep the library's reading waiting.
 const strays = 64
 
 // A call is the state of one call of Publish, owned by the goroutine that called. Its memory serves later calls. See
@@ -103,7 +104,8 @@ func (c *call) begin(messages []publisher.Message, errs []error) {
 	}
 }
 
-// turn returns the next message that may be sent.
+// turn returns the next message that may be sent. Messages that follow an accepted one go before those that have not
+// had their turn: a key with many messages needs the most round trips, and decides how long the call takes.
 func (c *call) turn() (int32, bool) {
 	if n := len(c.due); n > 0 {
 		i := c.due[n-1]
@@ -139,7 +141,10 @@ func (c *call) settles(i int32, err error) {
 }
 
 // finish answers everything that has no answer yet: unanswered is called for messages that were sent. It drops the
-// references to the caller's memory.
+// references to the caller's memory, since the call's own memory serves later calls.
+//
+// The stream may report a message that was sent again as a duplicate. That is the acceptance of the earlier try, and
+// not a sign of another row with the same id.
 func (c *call) finish(unsent error, unanswered func(subject string) error) {
 	for i := range c.state {
 		switch c.state[i] {

@@ -10,10 +10,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// window is the maximum number of unanswered messages of one call.
+// window is the maximum number of unanswered messages of one call. It lets a batch of the relay go out at once.
 const window = 1000
 
-// publish sends the messages and fills errs.
+// publish sends the messages and fills errs. The time of the messages (until) may be longer than that of the call,
+// which also ends when this replica must renew its ownership. What was sent is then kept, or a slow server would be
+// sent the same messages by one short call after the other.
 func (c *call) publish(ctx context.Context, messages []publisher.Message, errs []error) {
 	c.begin(messages, errs)
 	c.asking = new(atomic.Bool)
@@ -28,8 +30,9 @@ func (c *call) publish(ctx context.Context, messages []publisher.Message, errs [
 	c.finish(unsent, func(subject string) error { return c.silence(subject, unanswered) })
 }
 
-// exchange sends what may be sent and takes answers until nothing is left to do. Otherwise it returns why messages that
-// were sent have no answer, and the answer for messages that were not sent.
+// exchange sends what may be sent and takes answers until nothing is left to do. There is no barrier between rounds:
+// each answer makes the next message of its key ready at once, so that a slow key or stream delays no other. Otherwise
+// it returns why messages that were sent have no answer, and the answer for messages that were not sent.
 func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 	c.stalls.timer.Reset(answerTime)
 	defer c.stalls.timer.Stop()
@@ -50,7 +53,7 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 		select {
 		case a := <-c.acks:
 			c.take(a)
-			c.drain()
+			c.drain() // many answers come together, and so do the messages that follow them
 		case <-room:
 		case <-c.warned:
 			c.deny()

@@ -90,7 +90,8 @@ func (c *call) keepSent(stream string, why error) map[int32]error {
 	return answers
 }
 
-// owe notes that an answer is waited for that no call waits for.
+// owe notes that an answer is waited for that no call waits for. The link stays open for it, even if another one has
+// taken its place.
 func (l *link) owe(o *owed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +125,8 @@ func (c *call) remembered(i int32) bool {
 	return true
 }
 
-// late takes the answer to messages whose call has given them up.
+// late takes the answer to messages whose call has given them up: one message, or all those of an atomic batch. A call
+// that has such a message finds the answer in the table of kept messages.
 func (l *link) late(arrived arrival) {
 	a, ok := readAck(arrived.answer)
 	if !ok {

@@ -15,7 +15,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
-// queued is the number of answers that may wait to be passed to their calls.
+// queued is the number of answers that may wait to be passed to their calls. It is larger than the windows of all calls
+// of the relay together, because the library drops what has no room.
 const queued = 1 << 14
 
 // A link is one connection to one server, from its greeting to its end. It never reconnects.
@@ -69,7 +70,8 @@ func (l *link) listen() error {
 	return nil
 }
 
-// pass gives an answer to the call that waits for it.
+// pass gives an answer to the call that waits for it. The lock is held meanwhile, so that a call that ends finds every
+// answer either in its channel or among those that are owed.
 func (l *link) pass(arrived arrival) {
 	l.mu.Lock()
 	c := l.calls[arrived.number]

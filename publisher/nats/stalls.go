@@ -40,8 +40,9 @@ func (s *stalls) heard(l *link, subject string) {
 	}
 }
 
-// look is called repeatedly while a call waits for answers. If the server sends nothing at all, the link is doubted. If
-// a stream acknowledges nothing while the server answers, it is given up. Messages of other streams do not wait for it.
+// look is called repeatedly while a call waits for answers, for the first time after answerTime. If the server sends
+// nothing at all, the link is doubted. If a stream acknowledges nothing while the server answers, it is given up.
+// Messages of other streams do not wait for it.
 func (c *call) look(now time.Time) {
 	s := &c.stalls
 	if s.begun.IsZero() {
