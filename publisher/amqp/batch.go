@@ -8,9 +8,7 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
-	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
@@ -26,10 +24,9 @@ const (
 // A batch is the state of one call of Publish. Of each key, only the first unanswered message may be sent. It is in
 // ready, aside, alone or in flight.
 type batch struct {
-	exchange string         // exchange of messages that name none
+	p        *Publisher
 	stop     publisher.Stop // nothing more is sent after it is closed
 	messages []publisher.Message
-	names    setting.Names
 	answers  []error
 	open     int // number of messages without an answer
 	keys     keyorder.Order
@@ -46,10 +43,6 @@ type batch struct {
 	exchanges map[string]error // exchanges that messages name, with what was found for each; nil if there are none
 	refusals  map[route]error  // ways that this call has found unusable
 	doubts    map[int]*doubt   // messages that may be at the broker although they had no answer
-
-	routes *routes
-	kept   *kept.Table[*owed]
-	flying map[route]int // number of messages in flight on limited routes
 
 	tick      int           // number of looks
 	received  int64         // bytes received by the connection at the last look
@@ -68,18 +61,15 @@ type flight struct {
 // newBatch begins a call of the publisher.
 func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) *batch {
 	b := &batch{
-		exchange: p.config.Exchange,
+		p:        p,
 		stop:     publisher.StopOf(ctx),
 		messages: messages,
-		names:    p.names,
 		answers:  make([]error, len(messages)),
 		open:     len(messages),
 		begun:    time.Now(),
 		patience: keptFor,
 		ready:    make([]int, 0, len(messages)),
 		flights:  make([]flight, 0, min(window, len(messages))),
-		routes:   &p.routes,
-		kept:     &p.kept,
 
 		confirmed: map[route]int{},
 	}
@@ -113,7 +103,7 @@ func (b *batch) route(i int) route {
 	if m.Exchange != "" {
 		return route{m.Exchange, m.Topic}
 	}
-	return route{b.exchange, m.Topic}
+	return route{b.p.config.Exchange, m.Topic}
 }
 
 // unusable returns the reason why a message's route cannot be used, or nil if none is known.
@@ -133,7 +123,7 @@ func (b *batch) complete() bool { return b.open == 0 }
 // lookForExchanges checks the exchanges before they are used. If an exchange that messages name is missing, only those
 // messages are affected. Any other error is the answer for all messages that were not sent.
 func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
-	if err := conn.checkExchange(ctx, b.exchange, publisher.ScopeDestination); err != nil {
+	if err := conn.checkExchange(ctx, b.p.config.Exchange, publisher.ScopeDestination); err != nil {
 		return err
 	}
 	for name, known := range b.exchanges {
@@ -188,7 +178,9 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 // send publishes what may be sent now, as far as the window and the connection's queue allow. It returns a channel to
 // wait for if the queue is full. If no more may be sent at all, it returns the answer for the rest.
 func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, stop error) {
-	b.recall()
+	if len(b.aside) > 0 { // an answer may have made room on their routes
+		b.ready, b.aside = append(b.aside, b.ready...), nil
+	}
 	room := window - ch.unanswered()
 	if room <= 0 {
 		return nil, unavailable("no answer", "RabbitMQ at %s has not confirmed %d messages yet", ch.conn.address,
@@ -210,21 +202,6 @@ func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, st
 		stop = b.sendNext(ch)
 	}
 	return nil, stop
-}
-
-// recall makes what was set aside ready again, and counts what is in flight on limited routes.
-func (b *batch) recall() {
-	if len(b.aside) > 0 {
-		b.ready = append(b.aside, b.ready...)
-		b.aside = nil
-	}
-	if b.routes.count.Load() == 0 {
-		return
-	}
-	b.flying = map[route]int{}
-	for _, f := range b.flights {
-		b.flying[b.route(f.message)]++
-	}
 }
 
 // sendable reports whether there is a message to send and room for it on the channel.
@@ -260,12 +237,12 @@ func (b *batch) sendNext(ch *channel) error {
 		return nil
 	}
 	if !alone {
-		switch limit, limited := b.routes.limit(to); {
+		switch limit, limited := b.p.routes.limit(to); {
 		case limited && limit == 0, !ch.conn.carries(len(m.Payload)):
 			*from = (*from)[1:]
 			b.goAlone(i)
 			return nil
-		case limited && b.flying[to] >= limit:
+		case limited && b.flying(to) >= limit:
 			*from = (*from)[1:]
 			b.aside = append(b.aside, i)
 			return nil
@@ -279,9 +256,6 @@ func (b *batch) sendNext(ch *channel) error {
 	switch _, final := errors.AsType[*publisher.Error](err); {
 	case err == nil:
 		b.flights = append(b.flights, flight{message: i, confirm: confirm, tick: b.tick})
-		if b.flying != nil {
-			b.flying[to]++
-		}
 		b.trial = alone
 	case final:
 		b.answer(i, err)
@@ -290,6 +264,16 @@ func (b *batch) sendNext(ch *channel) error {
 		return ch.conn.lost()
 	}
 	return nil
+}
+
+// flying returns the number of messages in flight on a route.
+func (b *batch) flying(to route) (n int) {
+	for _, f := range b.flights {
+		if b.route(f.message) == to {
+			n++
+		}
+	}
+	return n
 }
 
 // look is called repeatedly while a call waits. It asks the broker whether it is there. If that is answered, and routes
@@ -318,7 +302,7 @@ func (b *batch) look(ctx context.Context, ch *channel) {
 	}
 	ch.distrust()
 	for to := range stalls {
-		if b.routes.begin(to, 0); !b.took(to) {
+		if b.p.routes.begin(to, 0); !b.took(to) {
 			b.refuse(to, stalled(to))
 		}
 	}
@@ -364,7 +348,7 @@ func (b *batch) end(err error) {
 			b.answer(f.message, unanswered(err))
 			continue
 		}
-		b.routes.begin(to, 1)
+		b.p.routes.begin(to, 1)
 		b.answer(f.message, late(to)) // only the route's state can be the cause
 	}
 	for _, i := range slices.Concat(b.alone, b.aside, b.ready) {

@@ -52,7 +52,7 @@ func newChannel(c *connection) (*channel, error) {
 		returns: ch.NotifyReturn(make(chan amqp091.Return, window)),
 		closes:  ch.NotifyClose(make(chan *amqp091.Error, 1)),
 		woken:   make(chan struct{}, 1),
-		writer:  writer{frameMax: c.amqp.Config.FrameSize, user: c.user, typed: c.typed, table: amqp091.Table{}},
+		writer:  writer{frameMax: c.amqp.Config.FrameSize, user: c.user, typed: c.p.config.TypedHeaders, table: amqp091.Table{}},
 	}, nil
 }
 
@@ -63,7 +63,7 @@ func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.Defe
 		return nil, err
 	}
 	const immediate = false
-	confirm, err := ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, !ch.conn.unrouted, immediate, p)
+	confirm, err := ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, !ch.conn.p.config.Unrouted, immediate, p)
 	if broken := ch.conn.socket.broken.Load(); broken != nil {
 		return nil, *broken // the library is not told of a failed write
 	}
@@ -95,7 +95,7 @@ func (ch *channel) keep(n int) {
 	ch.kept += n
 	c.users.Add(n)
 	if ch.kept == 0 && ch.left {
-		c.running.Go(func() { _ = ch.amqp.Close() })
+		c.p.running.Go(func() { _ = ch.amqp.Close() })
 	}
 }
 

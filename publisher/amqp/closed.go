@@ -44,7 +44,7 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	}
 	conn.refused.CompareAndSwap(false, ch.cause.Code == amqp091.AccessRefused)
 	if ch.cause.Code == amqp091.NotFound {
-		conn.forgetExchanges()
+		conn.exchanges.Clear() // each is looked for again before it is used
 	}
 	b.trial = false
 	if len(b.flights) == 1 {
@@ -86,7 +86,7 @@ func (b *batch) convict(i int, cause *amqp091.Error) {
 	to := b.route(i)
 	err := guilty(to.exchange, &b.messages[i], cause)
 	if publisher.ClassOf(err) == publisher.Topology {
-		b.routes.begin(to, 0) // its next try closes a channel under nothing else
+		b.p.routes.begin(to, 0) // its next try closes a channel under nothing else
 	}
 	if found := b.doubts[i]; found != nil {
 		found.copied = false

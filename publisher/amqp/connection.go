@@ -3,7 +3,6 @@ package amqp
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +24,7 @@ const (
 
 // A connection is one connection to the broker and its channels.
 type connection struct {
+	p       *Publisher
 	amqp    *amqp091.Connection
 	socket  *socket
 	address string
@@ -40,12 +40,8 @@ type connection struct {
 
 	// patience is the age that the connection must have before a refusal is a reason to log in again.
 	patience time.Duration
-	user     string // user that has logged in; empty if not known
-	typed    bool   // header values keep their types
-	unrouted bool   // messages need no route
-	log      *slog.Logger
-	running  *sync.WaitGroup // wait group of the publisher
-	users    connect.Users   // calls, and messages whose confirms are kept
+	user     string        // user that has logged in; empty if not known
+	users    connect.Users // calls, and messages whose confirms are kept
 
 	closing  atomic.Bool // this client ends the connection
 	renewing atomic.Bool // the token is being renewed
@@ -60,16 +56,17 @@ type connection struct {
 	freed   atomic.Int64                  // Unix time in nanoseconds at which the broker has last ceased to block
 	cause   atomic.Pointer[amqp091.Error] // reason why the connection ended, if this client did not end it
 
-	mu        sync.Mutex
-	exchanges map[string]struct{} // exchanges that existed at the last check
-	busy      map[*channel]struct{}
+	exchanges sync.Map // names of exchanges that existed when they were last looked for
+
+	mu   sync.Mutex
+	busy map[*channel]struct{}
 }
 
 // start begins to watch the connection.
 func (c *connection) start() {
 	closes := c.amqp.NotifyClose(make(chan *amqp091.Error, 1))
 	blocks := c.amqp.NotifyBlocked(make(chan amqp091.Blocking, 1))
-	c.running.Go(func() { c.watch(closes, blocks) })
+	c.p.running.Go(func() { c.watch(closes, blocks) })
 }
 
 // watch follows the connection's state until the connection and all its channels have ended.
@@ -89,17 +86,17 @@ func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.B
 				blocks = nil
 			case b.Active:
 				c.blocked.Store(&b.Reason)
-				c.log.Warn("rabbitmq blocks publishing", "address", c.address, "reason", b.Reason)
+				c.p.log.Warn("rabbitmq blocks publishing", "address", c.address, "reason", b.Reason)
 			default:
 				c.freed.Store(time.Now().UnixNano())
 				c.blocked.Store(nil)
-				c.log.Info("rabbitmq takes messages again", "address", c.address)
+				c.p.log.Info("rabbitmq takes messages again", "address", c.address)
 			}
 		}
 		c.wake()
 	}
 	if !c.closing.Load() {
-		c.log.Warn("rabbitmq connection lost", "address", c.address, "error", c.lost())
+		c.p.log.Warn("rabbitmq connection lost", "address", c.address, "error", c.lost())
 	}
 	c.wake()
 }
@@ -163,7 +160,7 @@ func (c *connection) lost() error {
 func (c *connection) ask(ctx context.Context, question func() error) error {
 	c.socket.asked.CompareAndSwap(0, time.Now().UnixNano())
 	done := make(chan error, 1)
-	c.running.Go(func() {
+	c.p.running.Go(func() {
 		err := question()
 		c.socket.asked.Store(0)
 		done <- err
@@ -187,7 +184,7 @@ func (c *connection) greet(ctx context.Context) {
 	select {
 	case ch := <-c.pool:
 		if ch != nil {
-			c.running.Go(func() {
+			c.p.running.Go(func() {
 				defer c.greeting.Store(false)
 				_ = c.ask(context.WithoutCancel(ctx), func() error {
 					defer c.put(ch, true)

@@ -186,11 +186,8 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &connection{
-		made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL),
-		token: token, ended: make(chan struct{}), typed: p.config.TypedHeaders,
-		unrouted: p.config.Unrouted, log: p.log,
-		running:   &p.running,
-		exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{},
+		p: p, made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL),
+		token: token, ended: make(chan struct{}), busy: map[*channel]struct{}{},
 	}
 	link := raw
 	if a.secure {

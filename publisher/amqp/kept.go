@@ -62,7 +62,7 @@ func (o *owed) Release() {
 // none, or if it will not come: the message is then sent again.
 func (b *batch) remembered(i int, to route) bool {
 	m := &b.messages[i]
-	o, state := b.kept.Find(to.id(m.ID), m.Payload)
+	o, state := b.p.kept.Find(to.id(m.ID), m.Payload)
 	switch state {
 	case kept.None:
 		return false
@@ -99,7 +99,7 @@ func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
 		}
 		o := &owed{ch, f.confirm, b.begun, b.patience, ch.conn.accepts.Load(), then}
 		ch.keep(+1)
-		b.kept.Keep(to.id(m.ID), m.Payload, o)
+		b.p.kept.Keep(to.id(m.ID), m.Payload, o)
 		b.answer(f.message, now)
 	}
 	if b.flights = open; len(open) == 0 {
@@ -116,7 +116,7 @@ func (b *batch) keepAll(ch *channel, err error) {
 		if blocked {
 			return err, waiting(to)
 		}
-		b.routes.begin(to, 0)
+		b.p.routes.begin(to, 0)
 		return waiting(to), waiting(to)
 	})
 }

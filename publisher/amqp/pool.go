@@ -136,7 +136,7 @@ func (c *connection) put(ch *channel, clean bool) {
 		ch.left = true
 		c.pool <- nil
 	default:
-		c.running.Go(func() {
+		c.p.running.Go(func() {
 			_ = ch.amqp.Close()
 			c.pool <- nil // now, because a limit counts channels
 		})
@@ -176,23 +176,10 @@ func (c *connection) checkExchange(ctx context.Context, name string, scope publi
 	if name == "" {
 		return nil
 	}
-	c.mu.Lock()
-	_, seen := c.exchanges[name]
-	c.mu.Unlock()
-	if seen {
+	if _, seen := c.exchanges.Load(name); seen {
 		return nil
 	}
 	return c.lookFor(ctx, name, scope)
-}
-
-// maxExchanges is the maximum number of exchanges that are remembered. Rows may name any number.
-const maxExchanges = 1000
-
-// forgetExchanges clears the known exchanges, so that each is looked for again before it is used.
-func (c *connection) forgetExchanges() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.exchanges)
 }
 
 // lookFor asks for the exchange, on a channel that the broker closes if the exchange is missing. The answer then has
@@ -203,12 +190,7 @@ func (c *connection) lookFor(ctx context.Context, name string, scope publisher.S
 		return ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil)
 	})
 	if err == nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if len(c.exchanges) >= maxExchanges {
-			clear(c.exchanges)
-		}
-		c.exchanges[name] = struct{}{}
+		c.exchanges.Store(name, nil)
 		return nil
 	}
 	if answer, ok := errors.AsType[*amqp091.Error](err); ok {

@@ -39,7 +39,7 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 		if outdated {
 			live.made, live.patience = time.Now(), min(2*live.patience, patienceMax)
 		}
-		live.renew(p.config.Tokens, outdated)
+		live.renew(outdated)
 		return live
 	}
 	if !changed && !outdated && !leaves || !p.renewal.Due() {
@@ -89,7 +89,7 @@ func (p *Publisher) leaves(live *connection) bool {
 // retire ends the connection once no call uses it any more and none of its confirms is kept.
 func (c *connection) retire() {
 	unused := c.users.Retire()
-	c.running.Go(func() {
+	c.p.running.Go(func() {
 		select {
 		case <-unused:
 			c.close()

@@ -63,7 +63,7 @@ func (b *batch) matchReturns(ch *channel) {
 func (b *batch) accepted(conn *connection, i int) {
 	to := b.route(i)
 	conn.accepted(len(b.messages[i].Payload))
-	b.routes.accepted(to)
+	b.p.routes.accepted(to)
 	b.confirmed[to] = b.tick
 	b.answer(i, nil)
 }
@@ -71,12 +71,12 @@ func (b *batch) accepted(conn *connection, i int) {
 // refused answers a message that the broker has returned, or else not taken.
 func (b *batch) refused(ch *channel, i int, r *amqp091.Return) {
 	if r != nil {
-		b.condemn(i, returned(r, b.names))
+		b.condemn(i, returned(r, b.p.names))
 		return
 	}
 	ch.distrust()
 	to := b.route(i)
-	b.condemn(i, nacked(to, b.routes.rejected(to, b.refusals[to] == nil)))
+	b.condemn(i, nacked(to, b.p.routes.rejected(to, b.refusals[to] == nil)))
 }
 
 // answerRemembered answers the first messages of all keys as far as their confirms were kept.
@@ -101,7 +101,7 @@ func (b *batch) condemn(i int, err error) {
 		b.refuse(b.route(i), err)
 	}
 	if publisher.Repeats(err) {
-		b.routes.begin(b.route(i), 1)
+		b.p.routes.begin(b.route(i), 1)
 	}
 	b.answer(i, err)
 }

@@ -45,18 +45,18 @@ func userIn(text string) string {
 
 // renew hands over a new token if there is one. It works in the background and disturbs neither calls under way nor
 // messages. outdated means that the broker refuses operations that rely on the old token.
-func (c *connection) renew(tokens Tokens, outdated bool) {
+func (c *connection) renew(outdated bool) {
 	if !c.renewing.CompareAndSwap(false, true) {
 		return
 	}
-	c.running.Go(func() {
+	c.p.running.Go(func() {
 		defer c.renewing.Store(false)
 		if !c.renewal.Due() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
 		defer cancel()
-		c.running.Go(func() {
+		c.p.running.Go(func() {
 			select {
 			case <-c.ended:
 				cancel()
@@ -64,9 +64,9 @@ func (c *connection) renew(tokens Tokens, outdated bool) {
 			}
 		})
 		if outdated {
-			tokens.Refused(c.token)
+			c.p.config.Tokens.Refused(c.token)
 		}
-		token, err := tokens.Token(ctx)
+		token, err := c.p.config.Tokens.Token(ctx)
 		if err == nil && token != c.token {
 			err = c.ask(ctx, func() error { return c.amqp.UpdateSecret(token, "renewed") })
 		}
@@ -74,7 +74,7 @@ func (c *connection) renew(tokens Tokens, outdated bool) {
 			c.token = token
 		}
 		if c.renewal.Ended(err) && !c.amqp.IsClosed() {
-			c.log.Warn("rabbitmq gets no new token, so the connection keeps the one from before", "address",
+			c.p.log.Warn("rabbitmq gets no new token, so the connection keeps the one from before", "address",
 				c.address, "error", err)
 		}
 	})
