@@ -9,7 +9,7 @@ var table = []mutant{
 	},
 	{
 		name: "prefix rule ignored by NATS", breaks: "the rows accepted of a key are a prefix",
-		file: "publisher/nats/batch.go", old: "n != keyorder.None && accepted(err) &&", new: "n != keyorder.None &&",
+		file: "publisher/nats/call.go", old: "n != keyorder.None && accepted(err) &&", new: "n != keyorder.None &&",
 		pkg: "./publisher/nats", tests: "^TestRefusedMessageStopsItsKey$|^TestSuite$",
 	},
 	{
