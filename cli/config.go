@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 )
@@ -22,7 +21,7 @@ problem instead, and the exit status is 2. It needs no connection.`,
 			if err != nil {
 				return err
 			}
-			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			out := columns(cmd.OutOrStdout())
 			fmt.Fprintln(out, "SETTING\tVALUE\tSOURCE")
 			for _, v := range c.Values() {
 				fmt.Fprintf(out, "%s\t%s\t%s\n", v.Name, cmp.Or(v.Text, "-"), v.Source)

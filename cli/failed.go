@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/printable"
@@ -97,7 +96,7 @@ func (p *program) failedListCommand() *cobra.Command {
 					return json.NewEncoder(printable.JSON(cmd.OutOrStdout())).Encode(row)
 				}, false)
 			}
-			out, listed := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), false
+			out, listed := columns(cmd.OutOrStdout()), false
 			fmt.Fprintln(out, "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR")
 			err := flags.each(cmd, func(row operate.FailedRow) error {
 				listed = true
@@ -143,7 +142,7 @@ func (p *program) failedShowCommand() *cobra.Command {
 }
 
 func showFailed(w io.Writer, row operate.FailedRow) error {
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	out := columns(w)
 	line := func(name, value string) {
 		for part := range strings.SplitSeq(strings.ReplaceAll(value, "\t", " "), "\n") {
 			fmt.Fprintf(out, "%s\t%s\n", name, printable.Text(part))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/printable"
@@ -51,7 +50,9 @@ leaves this part out if there is none. The other flags restrict which of the exa
 			defer o.close()
 			switch {
 			case watching && asJSON:
-				return o.watchJSON(cmd.Context(), chosen, out)
+				return o.everySecond(cmd.Context(), chosen, func(report operate.Report) error {
+					return json.NewEncoder(printable.JSON(out)).Encode(report)
+				})
 			case watching:
 				return o.watch(cmd.Context(), chosen, out)
 			}
@@ -131,11 +132,15 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 // watchEvery is the interval of --watch.
 const watchEvery = time.Second
 
-// every calls a function now and once a second until ctx ends. The end of ctx is not an error.
-func every(ctx context.Context, do func() error) error {
+// everySecond calls a function with a report now and once a second until ctx ends. The end of ctx is not an error.
+func (o *operating) everySecond(ctx context.Context, chosen operate.Selection, show func(operate.Report) error) error {
 	for {
-		if err := do(); err != nil && ctx.Err() == nil {
-			return err
+		report, err := o.report(ctx, chosen)
+		if err == nil {
+			err = show(report)
+		}
+		if err != nil && ctx.Err() == nil {
+			return selectionError(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -143,14 +148,4 @@ func every(ctx context.Context, do func() error) error {
 		case <-time.After(watchEvery):
 		}
 	}
-}
-
-func (o *operating) watchJSON(ctx context.Context, chosen operate.Selection, out io.Writer) error {
-	return every(ctx, func() error {
-		report, err := o.report(ctx, chosen)
-		if err != nil {
-			return selectionError(err)
-		}
-		return json.NewEncoder(printable.JSON(out)).Encode(report)
-	})
 }

@@ -207,14 +207,14 @@ func TestWatch(t *testing.T) {
 	}
 	var tr trend
 	for i := range 100 {
-		tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: int64(10 * i)}}, float64(i+1))
+		tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: int64(10 * i)}}, time.Unix(int64(i+1), 0))
 	}
-	tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: 3}}, 200) // from another process
+	tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: 3}}, time.Unix(200, 0)) // from another process
 	if len(tr.rates) != mostTrend || tr.rates[mostTrend-1] != 10 {
 		t.Errorf("rates: %v", tr.rates)
 	}
 	for seconds, want := range map[float64]string{0.42: "400ms", 59: "59s", 61: "1m1s", 3661: "1h1m", 200000: "2d7h"} {
-		if got := age(seconds); got != want {
+		if got := age(&seconds); got != want {
 			t.Errorf("%v seconds are %s, not %s", seconds, got, want)
 		}
 	}

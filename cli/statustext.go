@@ -29,19 +29,39 @@ func writeStates(w io.Writer, r operate.Report, p paint) error {
 	fmt.Fprintf(w, "%s  %s\n", p.bold(r.Table), p.faint(r.At.Format(time.RFC3339)))
 	writeOwnership(w, r, p)
 	fmt.Fprintln(w)
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	out := columns(w)
 	fmt.Fprintln(out, "DESTINATION\tDUE\tRETRYING\tSCHEDULED\tHELD\tFAILED\tOLDEST\tSTATE")
-	for _, d := range r.Destinations {
-		held := "?"
-		if d.Held != nil {
-			held = fmt.Sprint(*d.Held)
+	line := func(name string, b operate.Backlog, held, state string) {
+		oldest := b.OldestAgeSeconds
+		if b.Due == nil || *b.Due == 0 {
+			oldest = nil
 		}
-		writeBacklog(out, d.Name, d.Backlog, held, stateOf(d))
+		fmt.Fprintln(out, strings.Join([]string{
+			name, number(b, b.Due, "due"), number(b, b.Retrying, "due"), number(b, b.Scheduled, "scheduled"), held,
+			number(b, b.Failed, "failed"), age(oldest), state,
+		}, "\t"))
+	}
+	for _, d := range r.Destinations {
+		line(d.Name, d.Backlog, number(operate.Backlog{}, d.Held, ""), stateOf(d))
 	}
 	if r.Untaken != nil {
-		writeBacklog(out, "(none)", *r.Untaken, "-", "no destination takes these")
+		line("(none)", *r.Untaken, "-", "no destination takes these")
 	}
 	return out.Flush()
+}
+
+// columns returns a writer that aligns what tabs separate.
+func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// number formats a count of rows of a kind: with + if it is a lower bound, and ? if it was not taken.
+func number(b operate.Backlog, count *int64, kind string) string {
+	switch {
+	case count == nil:
+		return "?"
+	case *count > 0 && slices.Contains(b.AtLeast, kind):
+		return fmt.Sprintf("%d+", *count)
+	}
+	return fmt.Sprint(*count)
 }
 
 // writeDetails writes what is behind the states: what is held, topics, chosen rows, and what is not known.
@@ -65,12 +85,11 @@ func writeOwnership(w io.Writer, r operate.Report, p paint) {
 	if o == nil {
 		return
 	}
-	fmt.Fprintf(w, "replicas: %d  %s", len(o.Replicas), shardsOf(o.Owned, o.Shards, o.Replicas, p))
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "replicas: %d  %s\n", len(o.Replicas), shardsOf(o.Owned, o.Shards, o.Replicas, p))
 	if len(o.Groups) < 2 {
 		return
 	}
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	out := columns(w)
 	for _, g := range o.Groups {
 		text := shardsOf(g.Owned, g.Shards, g.Replicas, p)
 		if !g.Configured && g.Unserved() {
@@ -90,44 +109,23 @@ func shardsOf(owned, shards int, replicas []operate.Replica, p paint) string {
 	each := make([]string, len(replicas))
 	for i, replica := range replicas {
 		each[i] = fmt.Sprintf("%d (backend %d)", replica.Shards, replica.Backend)
-		switch n := len(replica.CannotPublishTo); {
-		case replica.CanPublish:
-		case n > 1:
-			each[i] += " cannot publish to all of " + printable.Text(strings.Join(replica.CannotPublishTo, ", "))
-		case n == 1:
-			each[i] += " cannot publish to " + printable.Text(replica.CannotPublishTo[0])
+		to := printable.Text(strings.Join(replica.CannotPublishTo, ", "))
+		switch len(replica.CannotPublishTo) {
+		case 0:
+			to = ""
+		case 1:
+			to = " to " + to
 		default:
-			each[i] += " cannot publish"
+			to = " to all of " + to
+		}
+		if !replica.CanPublish {
+			each[i] += " cannot publish" + to
 		}
 	}
 	if len(each) > 0 {
 		text += "  " + p.faint("by replica: "+strings.Join(each, ", "))
 	}
 	return text
-}
-
-func writeBacklog(out io.Writer, name string, b operate.Backlog, held, state string) {
-	number := func(count *int64, kind string) string {
-		if count == nil {
-			return "?"
-		}
-		return atLeast(b, *count, kind)
-	}
-	oldest := "-"
-	if b.OldestAgeSeconds != nil && b.Due != nil && *b.Due > 0 {
-		oldest = age(*b.OldestAgeSeconds)
-	}
-	fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, number(b.Due, "due"), number(b.Retrying, "due"),
-		number(b.Scheduled, "scheduled"), held,
-		number(b.Failed, "failed"), oldest, state)
-}
-
-// atLeast returns a count of rows of a kind, with + if it is a lower bound.
-func atLeast(b operate.Backlog, count int64, kind string) string {
-	if slices.Contains(b.AtLeast, kind) && count > 0 {
-		return fmt.Sprintf("%d+", count)
-	}
-	return fmt.Sprint(count)
 }
 
 // stateOf returns the state of a destination, as far as a relay has reported it.
@@ -177,24 +175,20 @@ func writeChecks(w io.Writer, r operate.Report, p paint) {
 }
 
 func writeTopics(w io.Writer, r operate.Report) {
-	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	header := false
+	out := columns(w)
+	header := "\nDESTINATION\tTOPIC\tDUE\tRETRYING\tSCHEDULED\tFAILED\tOLDEST\n"
 	list := func(name string, b operate.Backlog) {
 		for i, t := range b.Topics {
-			if !header {
-				header = true
-				fmt.Fprintln(out, "\nDESTINATION\tTOPIC\tDUE\tRETRYING\tSCHEDULED\tFAILED\tOLDEST")
-			}
+			fmt.Fprint(out, header)
+			header = ""
 			if i == shownTopics {
 				fmt.Fprintf(out, "%s\tand %d more topics (--json lists them)\n", name, len(b.Topics)-i+b.MoreTopics)
 				return
 			}
-			oldest := "-"
-			if t.OldestAgeSeconds != nil {
-				oldest = age(*t.OldestAgeSeconds)
-			}
-			fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, printable.Cut(t.Topic, topicWidth), atLeast(b, t.Due, "due"),
-				atLeast(b, t.Retrying, "due"), atLeast(b, t.Scheduled, "scheduled"), atLeast(b, t.Failed, "failed"), oldest)
+			fmt.Fprintln(out, strings.Join([]string{
+				name, printable.Cut(t.Topic, topicWidth), number(b, &t.Due, "due"), number(b, &t.Retrying, "due"),
+				number(b, &t.Scheduled, "scheduled"), number(b, &t.Failed, "failed"), age(t.OldestAgeSeconds),
+			}, "\t"))
 		}
 	}
 	for _, d := range r.Destinations {
@@ -209,7 +203,7 @@ func writeTopics(w io.Writer, r operate.Report) {
 func writeRows(w io.Writer, r operate.Report) error {
 	for _, row := range r.Rows {
 		fmt.Fprintf(w, "\nrow %s  topic %s  shard %d\n", printable.Text(row.ID), printable.Text(row.Topic), row.Shard)
-		out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		out := columns(w)
 		for _, f := range row.Fates {
 			why := f.Why
 			if topic := heldFor(r, f.Destination, f.Topic); topic != "" && (f.State == operate.StateDue || f.State == operate.StateRetrying) {
@@ -249,9 +243,12 @@ func heldFor(r operate.Report, destination string, topic *string) string {
 	return ""
 }
 
-// age formats a duration in a short form.
-func age(seconds float64) string {
-	d := time.Duration(min(seconds, math.MaxInt64/float64(2*time.Second)) * float64(time.Second)) // a time may lie millennia back
+// age formats a number of seconds in a short form.
+func age(seconds *float64) string {
+	if seconds == nil {
+		return "-"
+	}
+	d := time.Duration(min(*seconds, math.MaxInt64/float64(2*time.Second)) * float64(time.Second)) // it may be millennia
 	switch {
 	case d >= 48*time.Hour:
 		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)

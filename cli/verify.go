@@ -118,13 +118,11 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 			if err != nil {
 				return err
 			}
+			all.Rows, all.Missing = all.Rows+found.Rows, all.Missing+found.Missing
+			all.Disordered, all.Unknown = all.Disordered+found.Disordered, all.Unknown+found.Unknown
 			if err := report.sum(found); err != nil {
 				return err
 			}
-			all.Rows += found.Rows
-			all.Missing += found.Missing
-			all.Disordered += found.Disordered
-			all.Unknown += found.Unknown
 		}
 		return nil
 	})
@@ -139,9 +137,8 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 		return fmt.Errorf("the brokers and the outbox differ: %s missing, %d out of order", rows(all.Missing), all.Disordered)
 	case all.Unknown > 0:
 		return fmt.Errorf("%s could not be compared: the broker does not say where their messages are", rows(all.Unknown))
-	default:
-		return nil
 	}
+	return nil
 }
 
 // readableBrokers returns the chosen destinations whose messages can be read. It reports the others to problems.
@@ -213,7 +210,7 @@ type discrepancies struct {
 func newDiscrepancies(out io.Writer, asJSON bool) *discrepancies {
 	d := &discrepancies{out: out}
 	if !asJSON {
-		d.table = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		d.table = columns(out)
 	}
 	return d
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
@@ -13,7 +15,7 @@ import (
 // trend is what --watch remembers about a destination.
 type trend struct {
 	relayed int64 // the last reported value
-	at      float64
+	at      time.Time
 	rates   []float64 // rows per second, the latest last
 	due     []float64
 }
@@ -26,19 +28,7 @@ func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.
 	p, trends := paintFor(out), map[string]*trend{}
 	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // switches to the alternate screen and hides the cursor
 	defer fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
-	return every(ctx, func() error {
-		report, err := o.report(ctx, chosen)
-		if err != nil {
-			return selectionError(err)
-		}
-		for _, d := range report.Destinations {
-			t := trends[d.Name]
-			if t == nil {
-				t = &trend{}
-				trends[d.Name] = t
-			}
-			t.note(d, float64(report.At.UnixMicro())/1e6)
-		}
+	return o.everySecond(ctx, chosen, func(report operate.Report) error {
 		var text strings.Builder
 		if err := writeStates(&text, report, p); err != nil {
 			return err
@@ -46,19 +36,24 @@ func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.
 		fmt.Fprintln(&text)
 		for _, d := range report.Destinations {
 			t := trends[d.Name]
-			if len(t.rates) > 0 {
-				fmt.Fprintf(&text, "%s  relayed by the relay on this host  %s  %.0f/s\n", d.Name, p.green(sparkline(t.rates)),
-					t.rates[len(t.rates)-1])
+			if t == nil {
+				t = &trend{}
+				trends[d.Name] = t
 			}
-			if len(t.due) > 0 {
-				fmt.Fprintf(&text, "%s  due  %s  %.0f\n", d.Name, sparkline(t.due), t.due[len(t.due)-1])
+			t.note(d, report.At)
+			if n := len(t.rates); n > 0 {
+				const what = "relayed by the relay on this host"
+				fmt.Fprintf(&text, "%s  %s  %s  %.0f/s\n", d.Name, what, p.green(sparkline(t.rates)), t.rates[n-1])
+			}
+			if n := len(t.due); n > 0 {
+				fmt.Fprintf(&text, "%s  due  %s  %.0f\n", d.Name, sparkline(t.due), t.due[n-1])
 			}
 		}
 		if err := writeDetails(&text, report, p); err != nil {
 			return err
 		}
 		width, height := sizeOf(out)
-		_, err = io.WriteString(out, frame(text.String(), width, height))
+		_, err := io.WriteString(out, frame(text.String(), width, height))
 		return err
 	})
 }
@@ -97,36 +92,32 @@ func cutLine(line string, width int) string {
 	return line
 }
 
-// note records the values of a report.
-func (t *trend) note(d operate.Destination, now float64) {
+// note records the values of a report that was made at a time.
+func (t *trend) note(d operate.Destination, now time.Time) {
+	last := func(values []float64, value float64) []float64 {
+		values = append(values, value)
+		return values[max(len(values)-mostTrend, 0):]
+	}
 	if d.Due != nil {
-		t.due = last(append(t.due, float64(*d.Due)))
+		t.due = last(t.due, float64(*d.Due))
 	}
 	if d.Process == nil {
 		return
 	}
-	if t.at > 0 && d.Process.Relayed >= t.relayed && now > t.at {
-		t.rates = last(append(t.rates, float64(d.Process.Relayed-t.relayed)/(now-t.at)))
+	rows, passed := d.Process.Relayed-t.relayed, now.Sub(t.at)
+	if !t.at.IsZero() && rows >= 0 && passed > 0 { // fewer rows are of another process
+		t.rates = last(t.rates, float64(rows)/passed.Seconds())
 	}
 	t.relayed, t.at = d.Process.Relayed, now
 }
 
-func last(values []float64) []float64 { return values[max(len(values)-mostTrend, 0):] }
-
 // sparkline draws values as bars. The highest one is full.
 func sparkline(values []float64) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
-	most := 0.0
-	for _, v := range values {
-		most = max(most, v)
-	}
+	most := max(slices.Max(values), math.SmallestNonzeroFloat64)
 	var out strings.Builder
 	for _, v := range values {
-		at := 0
-		if most > 0 {
-			at = min(int(v/most*float64(len(bars))), len(bars)-1)
-		}
-		out.WriteRune(bars[max(at, 0)])
+		out.WriteRune(bars[min(int(v/most*float64(len(bars))), len(bars)-1)])
 	}
 	return out.String()
 }
