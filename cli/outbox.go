@@ -91,9 +91,7 @@ func viewed(ctx context.Context, pool *pgxpool.Pool, settings outbox.Config) (*o
 		if err != nil { // commands that change rows must know the state of all destinations
 			return nil, fmt.Errorf("destination %s: %w", v.Name, err)
 		}
-		o.Views = append(o.Views, operate.View{
-			Destination: v.Name, Table: seen, Shared: v.Columns == nil, Blocks: v.BlockFailed, Optional: v.Optional,
-		})
+		o.Views = append(o.Views, operate.ViewOf(v, seen))
 	}
 	return o, nil
 }

@@ -177,7 +177,11 @@ func (c *Choice) chunks(ctx context.Context, p part, do func([]Chosen) error) er
 		return fmt.Errorf("list rows: %w", err)
 	}
 	for {
-		rows, err := c.fetch(ctx, p)
+		found, err := c.conn.Query(ctx, fmt.Sprintf("fetch forward %d from %s", chunkRows, p.cursor))
+		if err != nil {
+			return fmt.Errorf("list rows: %w", err)
+		}
+		rows, err := pgx.CollectRows(found, c.chosen)
 		if err != nil {
 			return fmt.Errorf("list rows: %w", err)
 		}
@@ -190,24 +194,13 @@ func (c *Choice) chunks(ctx context.Context, p part, do func([]Chosen) error) er
 	}
 }
 
-func (c *Choice) fetch(ctx context.Context, p part) ([]Chosen, error) {
-	rows, err := c.conn.Query(ctx, fmt.Sprintf("fetch forward %d from %s", chunkRows, p.cursor))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Chosen, error) {
-		var chosen Chosen
-		var topic *string
-		var taker int
-		err := row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key, &chosen.Action)
-		if topic != nil {
-			chosen.Topic = *topic
-		}
-		if taker >= 0 {
-			chosen.Destination = c.outbox.Views[taker].Destination
-		}
-		return chosen, err
-	})
+// chosen reads a row of operate_choose.sql.
+func (c *Choice) chosen(row pgx.CollectableRow) (chosen Chosen, err error) {
+	var topic *string
+	var taker int
+	err = row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key, &chosen.Action)
+	chosen.Topic, chosen.Destination = deref(topic), c.outbox.nameOf(taker)
+	return chosen, err
 }
 
 // A Progress receives reports about each transaction.

@@ -89,13 +89,7 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 		&row.ID, &taken, &topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
 		&row.Headers, &row.Payload,
 	}, func() error {
-		row.Destination, row.Topic = "", ""
-		if taken >= 0 {
-			row.Destination = o.Views[taken].Destination
-		}
-		if topic != nil {
-			row.Topic = *topic
-		}
+		row.Destination, row.Topic = o.nameOf(taken), deref(topic)
 		return do(row)
 	})
 	return err

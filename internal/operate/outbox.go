@@ -38,6 +38,29 @@ type View struct {
 	Topic string
 }
 
+// ViewOf returns the table as a destination sees it that is configured as a view.
+func ViewOf(v outbox.View, table *outbox.Table) View {
+	return View{
+		Destination: v.Name, Table: table, Shared: v.Columns == nil, Blocks: v.BlockFailed, Optional: v.Optional,
+	}
+}
+
+// nameOf returns the name of the destination with a number that a statement gave; empty if no destination takes the row.
+func (o *Outbox) nameOf(taker int) string {
+	if taker < 0 {
+		return ""
+	}
+	return o.Views[taker].Destination
+}
+
+// deref returns a text, empty for NULL.
+func deref(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
 // limits bound the statements of one transaction.
 type limits struct {
 	statement time.Duration

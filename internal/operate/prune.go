@@ -282,21 +282,6 @@ func (p *Prune) selected(n outbox.Names, values *parameters) (string, error) {
 	return selected + " and (" + strings.Join(errs, " or ") + ")", nil
 }
 
-// report reports deleted rows.
-func (p *Prune) report(ids []string, deleted int64) error {
-	if p.Row != nil {
-		for _, id := range ids {
-			if err := p.Row(id); err != nil {
-				return err
-			}
-		}
-	}
-	if p.Done != nil {
-		p.Done(deleted)
-	}
-	return nil
-}
-
 // pruning is the progress of a prune along an index.
 type pruning struct {
 	*Prune
@@ -307,22 +292,29 @@ type pruning struct {
 	deleted       int64
 }
 
-// clear deletes the rows of a window, and returns how many of them another session keeps locked, if somebody wants to
-// know.
+// clear deletes the rows of a window, or reports them all in a dry run. It returns how many of them another session keeps
+// locked, if somebody wants to know.
 func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
+	asking := context.WithoutCancel(ctx)
+	if s.DryRun {
+		ids, err := s.list(asking)
+		if err == nil {
+			err = s.report(ids)
+		}
+		return 0, err
+	}
 	for full := true; full && ctx.Err() == nil; {
 		started := time.Now()
-		ids, err := s.step(context.WithoutCancel(ctx))
+		ids, err := s.step(asking)
 		took := time.Since(started)
 		if timeout(err) && s.rows > leastPrune {
 			s.rows = leastPrune
 			continue
 		}
-		if err != nil {
-			return 0, err
+		if err == nil {
+			err = s.report(ids)
 		}
-		s.deleted += int64(len(ids))
-		if err := s.report(ids, s.deleted); err != nil || s.DryRun {
+		if err != nil {
 			return 0, err
 		}
 		full = len(ids) == s.rows
@@ -334,11 +326,27 @@ func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
 			}
 		}
 	}
-	if s.Locked != nil && ctx.Err() == nil {
-		left, err := s.list(context.WithoutCancel(ctx))
-		return int64(len(left)), err
+	if s.Locked == nil || ctx.Err() != nil {
+		return 0, nil
 	}
-	return 0, nil
+	left, err := s.list(asking)
+	return int64(len(left)), err
+}
+
+// report counts and reports deleted rows.
+func (s *pruning) report(ids []string) error {
+	s.deleted += int64(len(ids))
+	for _, id := range ids {
+		if s.Row != nil {
+			if err := s.Row(id); err != nil {
+				return err
+			}
+		}
+	}
+	if s.Done != nil {
+		s.Done(s.deleted)
+	}
+	return nil
 }
 
 // adapt keeps transactions short.
@@ -360,11 +368,8 @@ func (s *pruning) window(ctx context.Context) (end any, err error) {
 	return found[0], nil
 }
 
-// step deletes rows of the window, or lists all rows that it would delete.
+// step deletes rows of the window.
 func (s *pruning) step(ctx context.Context) ([]string, error) {
-	if s.DryRun {
-		return s.list(ctx)
-	}
 	s.values[0] = s.rows
 	limit := pruneTime
 	if s.rows > leastPrune {

@@ -94,9 +94,7 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 		f := &s.fate
 		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &key, &order, &scheduled, &f.Attempt,
 			&f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
-		if topic != nil {
-			s.row.Topic = *topic
-		}
+		s.row.Topic = deref(topic)
 		keys = append(keys, key)
 		f.judge(taken, elsewhere, scheduled)
 		return s, err
