@@ -322,3 +322,33 @@ func TestChangedRowIsPublishedAgainAtOnce(t *testing.T) {
 	}
 	s.end(t)
 }
+
+// A large row of a closed key is read beside a steady flow that would fill all room, and the flow waits for it for a
+// moment only, also where very many keys are in trouble, so that pauses are long.
+func TestLargeRowOfAKeyBesideASteadyFlow(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.limits.Bytes = ms, 20_000 })
+	for part := range simParts {
+		s.broker.down[fmt.Sprint("dead/", part)] = true
+	}
+	for range 700 { // each rests in vain
+		s.add("", "dead", nil)
+		s.run(s.at + ms)
+	}
+	s.run(s.at + 10*time.Second)
+	s.broker.slow = 300 * ms
+	var large []*simRow
+	for n := range 1500 {
+		if n%300 == 0 {
+			large = append(large, s.add(fmt.Sprint("large", n), "t", func(r *simRow) { r.size, r.refuse = 12_000, 1 }))
+		}
+		s.add("", "t", func(r *simRow) { r.size = 1000 })
+		s.run(s.at + 20*ms)
+	}
+	for _, r := range large {
+		if len(r.hands) == 1 || len(r.hands) > 1 && r.hands[1]-r.hands[0] > 3*time.Second {
+			t.Errorf("%s was handed over at %v", r.id, r.hands)
+		}
+	}
+	s.sound(t)
+}

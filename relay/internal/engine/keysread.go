@@ -67,8 +67,12 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 		if e.keys[k.name] != k || k.state != reading || k.reads != r.number {
 			continue // its shard was lost
 		}
-		if r.err != nil || r.Wants() > 0 {
+		if r.err != nil {
 			e.again(k, now.Add(e.pause(k.tries)))
+			continue
+		}
+		if r.Wants() > 0 { // as soon as there is room: the tail leaves it free meanwhile
+			e.again(k, k.until)
 			continue
 		}
 		page := r.KeysPage.Keys[i]
