@@ -19,7 +19,8 @@ type outage struct {
 	probing  bool
 }
 
-// probeKeys is how many keys try the destination in an outage.
+// probeKeys is how many keys try the destination in an outage, each with one row. One would not be enough: its row may
+// go to the one broker of several that is still away.
 const probeKeys = 10
 
 // aloneAfter is how many publishes in a row of a key's first row may end without an answer before it goes alone, in

@@ -33,6 +33,8 @@ type blocking struct {
 func (b *blocked) has(key uint64) bool { _, has := b.by[key]; return has }
 
 const (
+	// A page of the list has listRows keys. Lists follow each other after listPause, so that a key whose failed row was
+	// retried or discarded by a statement of somebody's own goes on after a second.
 	listRows  = 1000
 	listPause = time.Second
 	// perFailed rows rest a list for each row that it has: at most a thousand of them are read in a second.

@@ -6,7 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// keysDue returns when the next read of keys may begin, if there is one.
+// keysDue returns when the next read of keys may begin, if there is one. None begins while very many rows were settled
+// during one slow read of another kind: all of them have to be remembered until that read has ended.
 func (e *Engine) keysDue() (at time.Time, ok bool) {
 	if len(e.resting) == 0 || len(e.gone) >= e.Limits.Rows || e.freeRows(0) <= 0 {
 		return at, false
@@ -18,13 +19,24 @@ func (e *Engine) keysDue() (at time.Time, ok bool) {
 }
 
 const (
-	shortRest = 2 * time.Millisecond // before a key is read again of which no row could be taken
+	// shortRest is the rest before a key is read again of which no row could be taken: most often its rows are being
+	// marked, which takes a few milliseconds.
+	shortRest = 2 * time.Millisecond
 
+	// mostAsked is how many keys one statement reads. Along the index by key one takes 5.5 µs and four buffers, so that
+	// 500 are read in about 3 ms. Without the index they cost one pass over the pending rows, as one key does: 14 ms for
+	// 100,000 rows.
 	mostAsked = 500
-	mostVain  = 500 // tries a second, if so many were in vain since the last key went on
+
+	// mostVain is how many keys are tried a second after so many tries in vain that no key went on meanwhile. Each try is
+	// a read and a publish that other rows do not get: with 10,000 missing topics beside 1,000 rows a second, PostgreSQL
+	// read 1.7 to 1.8 times as many rows as without.
+	mostVain = 500
 )
 
-// readKeys returns the read of keys whose time has come.
+// readKeys returns the read of keys whose time has come, those that have waited longest first. A key's rows in flight
+// come again with it, since they are pending in the table until they are marked: they are asked for in addition, or a key
+// with more of them than its limit would never get on.
 func (e *Engine) readKeys(now time.Time) *Read {
 	r := &Read{Kind: Keys}
 	room, most := e.freeRows(0), mostAsked
@@ -36,7 +48,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	r.keys = outbox.KeysQuery{Due: due, Blocked: e.blocks}
 	r.bytes, r.keys.First = e.freeBytes(Keys, e.reads.wants)
 	r.keys.Bytes = r.bytes
-	var others []*key // of the other kind
+	var others []*key // whose rows have another index, in order or by available_at: a statement follows one of them
 	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(r.asked) < most && room > 0 {
 		k := e.resting[0]
 		n := min(k.rows, room)
@@ -61,7 +73,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	return r
 }
 
-// took queues the rows of keys that were read.
+// took queues the rows of keys that were read, each key by itself: what is wrong with one concerns no other.
 func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 	for i, k := range r.asked {
 		if e.keys[k.name] != k || k.state != reading || k.reads != r.number {

@@ -24,7 +24,8 @@ type Row struct {
 	answered time.Time // when it was accepted
 }
 
-// rowOverhead is the approximate memory that a row in flight takes in addition to its message, in bytes.
+// rowOverhead is the approximate memory that a row in flight takes in addition to its message, in bytes: the structs, its
+// place in two maps, and slices that grow by doubling. Without it, many small rows would take several times the limit.
 const rowOverhead = 400
 
 // dueKeys distinguishes the keys of rows that are read by their available_at from those of rows in table order. They
@@ -49,7 +50,8 @@ func stampOf(identity, topic string) uint32 {
 	return uint32(maphash.String(seed, identity)^maphash.String(seed, topic)) | 1
 }
 
-// sentHash identifies a row among those that were sent.
+// sentHash identifies a row among those that were sent. The seed differs in each process, so that nobody can write ids
+// that collide.
 func sentHash(r *Row) uint64 { return maphash.String(seed, r.Identity()) }
 
 // addressOf returns where a row is published to.
@@ -101,7 +103,8 @@ func (e *Engine) land(r *Row) {
 	r.key.bytes -= r.Size
 }
 
-// done lands a row of which a read that is under way may still bring the version before it was written.
+// done lands a row of which a read that is under way may still bring the version before it was written. Such a read has a
+// snapshot of its own, which the row's mark does not change.
 func (e *Engine) done(r *Row) {
 	if e.reads.oldest() != 0 {
 		e.gone[r.Identity()] = e.reads.last

@@ -44,6 +44,8 @@ type mark struct {
 }
 
 const (
+	// With a mark a second, mostMarks reach back for eight minutes at least. When a transaction ends that was open for
+	// longer, one first page begins at the very beginning.
 	mostMarks = 1000
 	markEvery = time.Second
 
