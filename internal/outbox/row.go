@@ -234,11 +234,8 @@ func (t *Table) contentOf(values [][]byte) uint64 {
 	return h.Sum64()
 }
 
-// Same reports whether two reads of a row, of one table or its views, have brought the same content. Views that read
-// other columns hash other contents, and are compared by the version.
-func (r *Row) Same(other *Row) bool {
-	return r.version != 0 && r.version == other.version || r.content == other.content
-}
+// Same reports whether two reads of a row, of one table or its views, have brought the same content.
+func (r *Row) Same(other *Row) bool { return r.content == other.content }
 
 // writer returns the number of the transaction that inserted the row, or wrote it last.
 func writer(values [][]byte) uint32 { return binary.BigEndian.Uint32(values[atWriter]) }
