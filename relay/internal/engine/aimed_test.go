@@ -352,3 +352,19 @@ func TestLargeRowOfAKeyBesideASteadyFlow(t *testing.T) {
 	}
 	s.sound(t)
 }
+
+// A row is committed late, while a younger one of its key is queued: it goes first.
+func TestLateRowBesideAQueuedOne(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took = ms })
+	s.run(time.Second)
+	s.broker.slow = 5 * time.Second
+	first := s.add("k", "t", nil)
+	s.until(t, func() bool { return len(first.hands) > 0 })
+	s.broker.slow = 0
+	s.table.sequence += 10
+	younger := s.add("k", "t", nil)
+	s.until(t, func() bool { return s.flying(younger) })
+	s.add("k", "t", func(r *simRow) { r.order = younger.order - 5 })
+	s.end(t)
+}
