@@ -19,6 +19,7 @@ type broker struct {
 	address string
 	left    bool // neither the configuration nor the cluster names the address any more
 
+	// Connections. One is enough while there is one call at a time; each further request that finds none idle dials.
 	idle     []*conn    // connections without a request, the most recently used last
 	busy     []*request // requests that are sent and not answered
 	dialling *dial      // dial under way or about to begin; nil if there is none
@@ -26,6 +27,8 @@ type broker struct {
 	retry    time.Time // earliest time of the next dial after a failed one
 	failed   error     // why no request waits for a connection; nil if it may wait for the dial
 
+	// Suspicion. What matters is whether a request was answered, not whether the broker accepts connections: a frozen
+	// process, a full disk or a forgotten connection accept them for minutes.
 	silences int       // number of consecutive requests without an answer; the broker is a suspect unless it is zero
 	noted    time.Time // time at which the last of them was counted
 	asking   *request  // the request that may wait for the answer of a suspect
@@ -33,13 +36,14 @@ type broker struct {
 	paused   time.Time // time before which the broker reads no produce request
 	heard    time.Time // time of the last answer to a produce request
 
-	// What the log says last.
+	// What the log says last. A state is logged when it begins and when it ends, however often it is met.
 	away      bool      // the broker cannot be reached
 	silent    bool      // the broker does not answer
 	overQuota time.Time // last time that a long pause was requested; zero once that state is over
 }
 
-// A dial makes one connection.
+// A dial makes one connection. It is not bound to the request that has caused it: the request may be given up, and the
+// connection serves the next one.
 type dial struct {
 	timer *time.Timer   // begins it
 	begun time.Time     // zero before that
@@ -70,7 +74,7 @@ func (b *broker) send(ctx context.Context, r *request) {
 func (b *broker) acquire(ctx context.Context, giveUp func(), r *request) *conn {
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
-	for r.jobs != nil {
+	for r.jobs != nil { // a pause concerns batches only
 		now := time.Now()
 		if err := b.refusal(r.deadline, now); err != nil {
 			return b.end(r, refused, err)
@@ -105,7 +109,7 @@ func (b *broker) acquire(ctx context.Context, giveUp func(), r *request) *conn {
 			b.busy = append(b.busy, r)
 			return c
 		case b.failed != nil && !r.dial:
-			b.dial(b.retry.Sub(now))
+			b.dial(b.retry.Sub(now)) // so that the broker is known to be back when the rows are tried again
 			return b.end(r, unreached, b.failed)
 		}
 		if d := b.awaitDial(ctx, r); d.err != nil && r.dial && d.begun.After(r.posted) {

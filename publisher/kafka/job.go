@@ -138,6 +138,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 	if detail != "" {
 		err = fmt.Errorf("%w: %s", err, detail)
 	}
+	// Only an answer of this batch's own can rule out that it is in the log. A refusal after a lost answer does not:
+	// the first try may have been appended before the reason for the refusal arose.
 	unsure := p.batch.unsure
 	p.batch.unsure = unsure || v.unsure
 	switch v.action {
@@ -149,6 +151,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 				"compare this host's clock with the brokers'", err)))
 		}
 	case renew:
+		// The epoch is the client's own choice: the broker accepts the next one with sequence 0, without being asked
+		// for it. If the batch may be in the log, drop has begun it already.
 		if j.drop(); !unsure {
 			j.begin()
 		}
@@ -161,6 +165,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		j.call.publisher.config.Logger.Info("kafka partition begins a new epoch",
 			"topic", p.topic, "partition", p.index, "error", code)
 	case relocate:
+		// Once in a call: a leader that moves again, or that the metadata names too early, needs longer than a call may
+		// take. The next call begins with the metadata.
 		if j.again {
 			j.fail(j.answer(v, err))
 			return
@@ -169,8 +175,9 @@ func (j *job) answered(code kafkago.Error, detail string) {
 			j.copied() // the broker would not recognise the batch
 		}
 	case keep:
-		// The second time, the replicas are known to be at fault: messages with repeatedly unknown outcomes would
-		// become suspect themselves.
+		// The batch is in the leader's log, and nobody knows whether it will be in that of the next leader. The second
+		// time, the replicas are known to be at fault: messages with repeatedly unknown outcomes would become suspect
+		// themselves.
 		if !p.batch.kept {
 			j.unanswered = err
 		} else {
@@ -195,7 +202,7 @@ func (j *job) accepted() {
 		j.call.publisher.recall.accept(b, j.call.now)
 	}
 	p.advance(b.count)
-	p.turn.since.Store(time.Now().UnixNano())
+	p.turn.since.Store(time.Now().UnixNano()) // for calls that wait for the turn
 	p.avoided.Store(0)
 	j.release()
 	j.again, j.renewed, j.most = false, false, 2*j.most
@@ -205,6 +212,8 @@ func (j *job) accepted() {
 // bad record among 1,000 is found with ten further requests, and the next batches grow again.
 func (j *job) divide(v verdict, err error) {
 	p, b, sent := j.partition, j.partition.batch, j.sent
+	// The limit counts compressed bytes, but batches are filled by plain ones: half of the plain size is a limit that
+	// holds for rows of the same kind.
 	if v.action == shrink && b.count > 1 {
 		p.limit, p.limited = b.plain/2, j.call.now
 	}

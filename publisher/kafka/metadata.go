@@ -76,7 +76,8 @@ func newCluster(p *Publisher) *cluster {
 	return c
 }
 
-// cached returns what is known of the topic, and whether that was learned recently.
+// cached returns what is known of the topic, and whether that was learned recently. What was learned earlier is used as
+// well if the cluster cannot be asked: the brokers say so if it is wrong.
 func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +157,8 @@ func (c *cluster) names(b *broker) bool {
 	return false
 }
 
-// newTopic builds a topic from an answer and what was known before.
+// newTopic builds a topic from an answer and what was known before. Partitions are kept even if the topic has fewer of
+// them now, since a broker that has just started may not know all.
 func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	slices.SortFunc(t.Partitions, func(a, b metadata.ResponsePartition) int {
 		return int(a.PartitionIndex - b.PartitionIndex)

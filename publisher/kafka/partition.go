@@ -122,7 +122,7 @@ func (t *turn) take(j *job) bool {
 	return false
 }
 
-// release gives the turn to the next job.
+// release gives the turn to the next job, whose call learns of it as an event.
 func (t *turn) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

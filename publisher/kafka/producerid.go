@@ -82,7 +82,7 @@ func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 	return id, nil
 }
 
-// current returns the known id and whether it may be used.
+// current returns the known id and whether it may be used. A refusal is known as well, for a minute.
 func (i *identity) current() (id int64, fresh bool) {
 	id = i.known.Load()
 	return id, id != unknownProducer && (id != noProducer || time.Now().UnixNano() < i.again.Load())

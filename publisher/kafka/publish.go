@@ -9,7 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
-// A call is one Publish under way and holds what to do with each message.
+// A call is one Publish under way and holds what to do with each message. All its fields belong to the goroutine of
+// Publish. Other goroutines reach it only through its channels.
 type call struct {
 	publisher *Publisher
 	messages  []publisher.Message
@@ -20,18 +21,20 @@ type call struct {
 	producer  int64
 	keys      keyorder.Order
 
+	// Answers. A key group is named by the index of its first message.
 	failed   []bool // by key group: a message was not accepted
 	copied   []bool // by message: the broker may hold it once more, see publisher.Republish
 	troubled bool   // a message was not accepted
 	recalls  bool   // messages of the call may be in a batch of an earlier call
 
+	// Routing: where each message goes.
 	topics map[string]*use
 	route  []target // by message
 	last   []target // by key group: the target of its last message
 	count  int32    // number of waves
 
-	jobs []*job // of the wave
-
+	// The present wave.
+	jobs     []*job
 	turns    chan *job     // waiting jobs that have got their turn
 	underway []*request    // requests under way
 	back     chan *request // requests that have come back

@@ -33,7 +33,8 @@ type request struct {
 	err      error            // error, if not replied; for refused and unreached, detailed enough to be an answer
 }
 
-// An ending is the outcome of a request.
+// An ending is the outcome of a request. What matters most is whether the broker may have its batches: after replied,
+// the response says so; after lost and unheard it may; after the others it has nothing.
 type ending uint8
 
 const (

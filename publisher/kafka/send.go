@@ -43,7 +43,7 @@ func (c *call) send(ctx context.Context) {
 	defer tick.Stop()
 	done := ctx.Done()
 	for {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil { // requests under way notice that themselves, and come back
 			c.leave(func(*job) error { return c.ended() })
 			done = nil
 		}
