@@ -61,6 +61,7 @@ type Publisher struct {
 	identity *identity
 	recall   recall
 	life     lifetime
+	calls    sync.Pool // *call
 	// Buffers of batches, as *[]byte. A batch has up to a megabyte, and each call has one for each partition: new ones
 	// would be most of what the publisher allocates.
 	buffers sync.Pool

@@ -51,19 +51,40 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	if n == 0 || ctx.Err() != nil {
 		return errs
 	}
-	c := &call{
-		publisher: p, messages: messages, errs: errs, now: time.Now(), stop: publisher.StopOf(ctx),
-		failed: make([]bool, n), copied: make([]bool, n), route: make([]target, n), last: make([]target, n),
-		topics: map[string]*use{},
+	c, pooled := p.calls.Get().(*call)
+	if !pooled {
+		c = &call{publisher: p, topics: map[string]*use{}}
 	}
+	c.reset(messages, errs)
 	c.deadline, _ = ctx.Deadline()
-	c.recalls = p.recall.any()
+	c.stop, c.recalls = publisher.StopOf(ctx), p.recall.any()
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(p.life.ctx, cancel)()
 	defer cancel()
 	c.run(ctx)
 	c.settle()
+	c.reset(nil, nil)
+	p.calls.Put(c)
 	return errs
+}
+
+// reset prepares the call for these messages, and forgets the previous ones. The tables of 1,000 messages take 150 kB,
+// which cost a tenth of the publisher's processor time if they were allocated anew.
+func (c *call) reset(messages []publisher.Message, errs []error) {
+	n := len(messages)
+	c.messages, c.errs, c.now, c.count, c.troubled = messages, errs, time.Now(), 0, false
+	c.failed, c.copied = zeroed(c.failed, n), zeroed(c.copied, n)
+	c.route, c.last = zeroed(c.route, n), zeroed(c.last, n)
+	clear(c.topics)
+	clear(c.jobs)
+}
+
+// zeroed returns a slice with n zero values, in the memory of the given one if it is large enough.
+func zeroed[T any](s []T, n int) []T {
+	clear(s)
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
 }
 
 // run answers all messages that can be answered before ctx ends. The rest stays not attempted.

@@ -172,7 +172,7 @@ func (c *call) gather(wave int32) {
 		}
 		j := jobs[to.partition]
 		if j == nil {
-			j = &job{call: c, partition: to.partition, leader: to.leader}
+			j = &job{call: c, partition: to.partition, leader: to.leader, queue: make([]int32, 0, 32)}
 			c.jobs, jobs[to.partition] = append(c.jobs, j), j
 		}
 		j.queue = append(j.queue, int32(i))
