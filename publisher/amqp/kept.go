@@ -71,13 +71,13 @@ func (b *batch) remembered(i int, to route) bool {
 		return false
 	case kept.Waits:
 		b.answer(i, o.answer)
-		return true
-	}
-	o.channel.collect()
-	if r := o.channel.givenBack(to.id(m.ID)); r != nil || !o.confirm.Acked() {
-		b.refused(o.channel, i, r)
-	} else {
-		b.accepted(o.channel.conn, i)
+	case kept.Answered:
+		o.channel.collect()
+		if r := o.channel.givenBack(to.id(m.ID)); r != nil || !o.confirm.Acked() {
+			b.refused(o.channel, i, r)
+		} else {
+			b.accepted(o.channel.conn, i)
+		}
 	}
 	return true
 }
