@@ -34,8 +34,8 @@ func (r *Release) writeImage(binaries map[string]string) error {
 		if err != nil {
 			return err
 		}
-		platform := v1.Platform{OS: "linux", Architecture: architecture}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+		of := v1.Descriptor{Platform: &v1.Platform{OS: linux, Architecture: architecture}}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: of})
 		digest, err := image.Digest()
 		if err != nil {
 			return fmt.Errorf("compute a digest: %w", err)
@@ -75,16 +75,18 @@ func (r *Release) image(architecture, binary string, certificates v1.Layer) (v1.
 	if err != nil {
 		return nil, err
 	}
+	at := v1.Time{Time: r.Time.UTC()}
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	base, err = mutate.ConfigFile(base, &v1.ConfigFile{
-		OS: "linux", Architecture: architecture, Created: v1.Time{Time: r.Time.UTC()}, RootFS: v1.RootFS{Type: "layers"}, Config: r.config(),
+		OS: linux, Architecture: architecture, Created: at, RootFS: v1.RootFS{Type: "layers"}, Config: r.config(),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("configure the image: %w", err)
 	}
+	history := func(by string) v1.History { return v1.History{Created: at, CreatedBy: by} }
 	image, err := mutate.Append(base,
-		mutate.Addendum{Layer: certificates, History: v1.History{Created: v1.Time{Time: r.Time.UTC()}, CreatedBy: "certificates of authorities"}},
-		mutate.Addendum{Layer: program, History: v1.History{Created: v1.Time{Time: r.Time.UTC()}, CreatedBy: "outbox-relay " + r.Version}})
+		mutate.Addendum{Layer: certificates, History: history("certificates of authorities")},
+		mutate.Addendum{Layer: program, History: history("outbox-relay " + r.Version)})
 	if err != nil {
 		return nil, fmt.Errorf("put the image together: %w", err)
 	}
