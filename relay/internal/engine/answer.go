@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -150,7 +151,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 			a.release(h, a.now) // its probe came further than this hold
 		}
 		a.hold(k, fate, err, a.now)
-	case a.isCulprit(k):
+	case a.isCulprit(k, err):
 		k.unanswered = 0
 		a.refused(k, 1, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err),
 			a.fails(first, publisher.Refused))
@@ -190,9 +191,24 @@ func (e *Engine) fails(r *Row, class publisher.Class) bool {
 const refuseAfter = 6
 
 // isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the
-// destination are accepted.
-func (a *answers) isCulprit(k *key) bool {
-	return a.alone && k.unanswered >= refuseAfter && a.accepted > k.accepted
+// destination are accepted. A panic is not a broker's silence: it needs no other rows to compare with, unless rows of other
+// keys have no answer, either.
+func (a *answers) isCulprit(k *key, err error) bool {
+	if !a.alone || k.unanswered < refuseAfter {
+		return false
+	}
+	_, panicked := errors.AsType[*panics.Error](err)
+	return a.accepted > k.accepted || panicked && !a.othersUnanswered(k)
+}
+
+// othersUnanswered reports whether the last publish of another key's first row had no answer.
+func (a *answers) othersUnanswered(k *key) bool {
+	for _, other := range a.keys {
+		if other != k && other.unanswered > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // duplicate handles the answer that the broker already holds a message with the row's id. After a publish without an
