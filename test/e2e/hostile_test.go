@@ -71,6 +71,9 @@ func smoke(t *testing.T, b broker, outbox *table, env settings) {
 	outbox.Exec(t, insert, topic, `{"author": "José €"}`)
 	outbox.Exec(t, insert, topic, `{"message-id": "mine"}`)
 	outbox.Exec(t, insert, "größe€", `{}`)
+	// Of a refused row the time of the next try is computed from columns.
+	outbox.Exec(t, `insert into outbox_messages (topic, payload, code, ratio, attempt, last_error, updated_at)
+		values ($1, '{}', 'retried', 1::float8 / 3, 2, 'refused by a policy', now())`, topic)
 	outbox.Exec(t, `insert into outbox_messages (topic, payload, code, ratio) values ($1, '{}', 'held', 0.1::float8 + 0.2::float8)`, missing)
 	await(t, "all but the held row are settled", func() bool { return outbox.count(isPending) == 1 })
 	await(t, "the doorbell has rung", func() bool {
@@ -110,7 +113,11 @@ func smoke(t *testing.T, b broker, outbox *table, env settings) {
 	}
 
 	var first delivery
+	retried := 0
 	for _, d := range b.received(t, numbered) {
+		if d.key == `\x72657472696564` {
+			retried++
+		}
 		if d.headers["author"] != "" {
 			first = d
 		}
@@ -121,6 +128,9 @@ func smoke(t *testing.T, b broker, outbox *table, env settings) {
 	}
 	if first.key != `\x6b0131` || first.body != `{"n": 1, "name": "André €"}` || !maps.Equal(first.headers, wanted) {
 		t.Errorf("key %q, body %s, headers %q, want %q", first.key, first.body, first.headers, wanted)
+	}
+	if retried != 1 {
+		t.Errorf("%d messages of the row that was refused before", retried)
 	}
 	if n := len(b.received(t, unnumbered)); n != 2 {
 		t.Errorf("%d messages of the topic that was missing", n)
