@@ -18,10 +18,9 @@ import (
 // relation is what the catalogue says about the configured table.
 type relation struct {
 	oid       uint32
-	database  string // the database's oid
-	cluster   string // the system identifier of the server, empty if this role may not read it
-	schema    string
-	name      string
+	database  string    // the database's oid
+	cluster   string    // the system identifier of the server, empty if this role may not read it
+	table     sql.Table // with its schema
 	role      string
 	canDelete bool
 	kind      string // pg_class.relkind
@@ -52,7 +51,7 @@ type index struct {
 }
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
-	r := &relation{name: name.Name, columns: map[string]*Column{}, seed: maphash.MakeSeed()}
+	r := &relation{table: name, columns: map[string]*Column{}, seed: maphash.MakeSeed()}
 	var usage bool
 	var deadlock int64
 	var schema *string
@@ -60,7 +59,7 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 		schema = &name.Schema
 	}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
-		Scan(&r.oid, &r.schema, &r.kind, &r.children, &usage, &r.canDelete, &r.role, &r.unlogged, &r.policies, &r.writers, &r.readOnly,
+		Scan(&r.oid, &r.table.Schema, &r.kind, &r.children, &usage, &r.canDelete, &r.role, &r.unlogged, &r.policies, &r.writers, &r.readOnly,
 			&r.database, &r.encoding, &deadlock)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set "+names.Of("Table")+
@@ -72,7 +71,7 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 	}
 	r.deadlock = time.Duration(deadlock) * time.Millisecond
 	if !usage {
-		return nil, problem(checkRights, grantRemedy(r.role), "role %s has no right to use schema %s", r.role, r.schema)
+		return nil, problem(checkRights, grantRemedy(r.role), "role %s has no right to use schema %s", r.role, r.table.Schema)
 	}
 	switch r.kind {
 	case "v", "m":

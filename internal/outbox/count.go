@@ -147,7 +147,7 @@ type look struct {
 // looks returns the walks that count rows. Those that can take long come last: the states before them are then known.
 func (t *Table) looks(takers Takers) (looks []look) {
 	m := t.mapping
-	d, c := t.describe(t.name)
+	d, c := t.describe(t.relation.table)
 	add := func(state State, where, ordering, taker string, more ...string) {
 		if takers.Divided { // the filter would not bound the walk
 			where = strings.TrimSuffix(where, c.filtered)

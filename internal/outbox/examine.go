@@ -171,8 +171,7 @@ type examination struct {
 }
 
 func newExamination(r *relation, m *mapping, config Config, view View) *examination {
-	table := sql.Table{Schema: r.schema, Name: r.name}
-	return &examination{relation: r, mapping: m, config: config, view: view, table: table, subject: table.String()}
+	return &examination{relation: r, mapping: m, config: config, view: view, table: r.table, subject: r.table.String()}
 }
 
 func (e *examination) ok(check, format string, args ...any) {
@@ -192,7 +191,7 @@ func (e *examination) storage() {
 	if e.partitioned() {
 		kind = "a partitioned table"
 	}
-	e.ok(checkTable, "found %s.%s, %s", e.relation.schema, e.relation.name, kind)
+	e.ok(checkTable, "found %s, %s", e.table, kind)
 	const manyByTime, manyOthers = 500, 32
 	switch n := e.relation.partitions; {
 	case e.relation.parts != nil && n > manyByTime:

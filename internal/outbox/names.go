@@ -96,7 +96,7 @@ func (t *Table) Names() Names {
 	m := t.mapping
 	state, _ := m.pending()
 	n := Names{
-		Table: t.name.Quoted(), Encoding: t.relation.encoding,
+		Table: t.relation.table.Quoted(), Encoding: t.relation.encoding,
 		ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
 		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed),
 		Attempt:   columnOf(m.attempt),

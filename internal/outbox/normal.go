@@ -70,8 +70,7 @@ const oneRow = "one row"
 // normalForm returns the parts of a condition on rows of the table, joined by and, as the planner sees them. It returns
 // none if the server does not show them, or if no row can meet the condition.
 func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition string) ([]string, error) {
-	table := sql.Table{Schema: r.schema, Name: r.name}
-	statement := sql.Text("normal_form.sql", map[string]string{"table": table.Quoted(), "row": sql.Quote(oneRow), "condition": condition})
+	statement := sql.Text("normal_form.sql", map[string]string{"table": r.table.Quoted(), "row": sql.Quote(oneRow), "condition": condition})
 	var text []byte
 	err := pgsession.Try(ctx, conn, func() error { return conn.QueryRow(ctx, statement, pgx.QueryExecModeExec).Scan(&text) })
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !passing(refused.Code) {

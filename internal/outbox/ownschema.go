@@ -133,7 +133,7 @@ func (r *relation) dropping(s Stranger) string {
 	for i, column := range s.Columns {
 		drops[i] = "drop column " + sql.Quote(column)
 	}
-	return "alter table " + sql.Table{Schema: r.schema, Name: r.name}.Quoted() + " " + strings.Join(drops, ", ") + ";"
+	return "alter table " + r.table.Quoted() + " " + strings.Join(drops, ", ") + ";"
 }
 
 // deletesForStrangers returns the reason why no relay may delete rows of the table when it has relayed them: rows may
@@ -144,10 +144,10 @@ func (r *relation) deletesForStrangers(config Config) *SetupError {
 		return nil
 	}
 	s := strangers[0]
-	deletes, table := config.Names.Of("Delete"), sql.Table{Schema: r.schema, Name: r.name}
+	deletes := config.Names.Of("Delete")
 	found := problem(checkColumns, "remove "+deletes+"; or, if destination "+s.Name+" is gone for good: "+s.Drop,
 		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not configured "+
-			"here, in %s: it would lose rows", deletes, table, s.Name, strings.Join(s.Columns, ", "))
+			"here, in %s: it would lose rows", deletes, r.table, s.Name, strings.Join(s.Columns, ", "))
 	found.Err = errDeletes
 	return found
 }

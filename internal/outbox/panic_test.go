@@ -15,7 +15,10 @@ import (
 func TestPanicWhileARowIsRead(t *testing.T) {
 	t.Parallel()
 	text := &Column{Plain: "c", oid: pgtype.TextOID}
-	table := Table{seed: maphash.MakeSeed(), mapping: &mapping{id: &Column{Plain: "id", oid: pgtype.UUIDOID}, order: text, payload: text}}
+	table := Table{
+		relation: &relation{seed: maphash.MakeSeed()},
+		mapping:  &mapping{id: &Column{Plain: "id", oid: pgtype.UUIDOID}, order: text, payload: text},
+	}
 	var a arena
 	for i := range 300 {
 		values := make([][]byte, atExtra)

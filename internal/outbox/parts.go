@@ -35,7 +35,7 @@ func (p *parts) deny(format string, args ...any) {
 	p.problems = append(p.problems, problem(checkRights, grantRemedy(p.role), format, args...))
 }
 
-func (p *parts) table() string { return p.schema + "." + p.relation.name }
+func (p *parts) table() string { return p.relation.table.String() }
 
 // own reports whether the view's own columns play a part, if any column does.
 func (p *parts) own(part string) bool {

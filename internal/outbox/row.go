@@ -213,7 +213,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 // contentOf hashes everything of a row of which its message is made.
 func (t *Table) contentOf(values [][]byte) uint64 {
 	var h maphash.Hash
-	h.SetSeed(t.seed)
+	h.SetSeed(t.relation.seed)
 	add := func(value []byte) {
 		size := uint64(len(value)) << 1
 		if value == nil {

@@ -188,7 +188,7 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 // hidden separates rows that another session keeps locked from rows that row security hides from every write of this
 // role. While there are some of both, all count as locked.
 func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidden []string, err error) {
-	if !t.policies || len(locked) == 0 {
+	if !t.relation.policies || len(locked) == 0 {
 		return locked, nil, nil
 	}
 	rows, err := t.query(ctx, limits{lock: freePatience}, t.lockAll, array(t.rowOID, locked))
@@ -207,7 +207,7 @@ func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidde
 // once. To explain a statement fires no trigger of the table.
 func (t *Table) writeLock() string {
 	if t.mapping.delete {
-		return sql.Text("lock_delete.sql", map[string]string{"table": t.name.Quoted()})
+		return sql.Text("lock_delete.sql", map[string]string{"table": t.relation.table.Quoted()})
 	}
 	return t.updateLock(t.mapping.relayed)
 }
@@ -219,7 +219,7 @@ func (t *Table) refuseLock() string {
 }
 
 func (t *Table) updateLock(c *Column) string {
-	return sql.Text("lock_update.sql", map[string]string{"table": t.name.Quoted(), "column": c.Name})
+	return sql.Text("lock_update.sql", map[string]string{"table": t.relation.table.Quoted(), "column": c.Name})
 }
 
 func identitiesOf(rows []*Row) []string {
@@ -364,11 +364,11 @@ func (t *Table) noEffect(identities []string) error {
 	e := &NoEffectError{Identities: identities}
 	e.Check = checkRights
 	e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: a BEFORE trigger that returns NULL, a rule, or row security "+
-		"keeps role %s from it", t.role)
+		"keeps role %s from it", t.relation.role)
 	e.Remedy = "change the trigger or the rule, or give the role a policy for updates of all rows, or the attribute bypassrls"
-	if t.policies {
+	if t.relation.policies {
 		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, and lets it see rows that "+
-			"it may not write", t.role)
+			"it may not write", t.relation.role)
 		e.Remedy = "give the role a policy for updates of all rows (for deletes with " + t.config.Names.Of("Delete") +
 			"), or the attribute bypassrls"
 	}

@@ -35,7 +35,9 @@ func problem(check, remedy, format string, args ...any) *SetupError {
 // explain adds the remedy to a server's error if a right has been revoked.
 func (t *Table) explain(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == insufficientPrivilege && !checked(e) {
-		return &SetupError{Check: checkRights, Problem: fmt.Sprintf("%s (role %s)", e.Message, t.role), Remedy: grantRemedy(t.role), Err: err}
+		found := problem(checkRights, grantRemedy(t.relation.role), "%s (role %s)", e.Message, t.relation.role)
+		found.Err = err
+		return found
 	}
 	return err
 }

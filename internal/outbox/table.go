@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"math"
 	"net/url"
 	"reflect"
@@ -27,21 +26,16 @@ type Table struct {
 	distance *distance
 	relation *relation // the table as [Open] found it
 	mapping  *mapping
-	name     sql.Table // the table's name with its schema
 	config   Config
 	view     View
-	role     string // the role that reads and writes the table
-	policies bool   // row security may hide rows from the role
 	source   string // [publisher.Message.Source] of every row
 	prefix   string // prefix of a message's dedup id, for ids that are not globally unique
 	idOID    uint32 // type of the elements of an array of ids
 	rowOID   uint32 // type of the elements of an array of identities
-	seed     maphash.Seed
-	maxRow   int64 // limit of the bytes of a row that are read
+	maxRow   int64  // limit of the bytes of a row that are read
 
 	lacks    []Lack
 	prepares bool // statements stay prepared on their connections
-	rings    bool // the doorbell is on
 
 	queries
 	asks
@@ -150,7 +144,7 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 	if err != nil {
 		return false, false, err
 	}
-	same := found.relation.oid == t.relation.oid && found.name == t.name && reflect.DeepEqual(found.mapping, t.mapping) &&
+	same := found.relation.oid == t.relation.oid && found.relation.table == t.relation.table && reflect.DeepEqual(found.mapping, t.mapping) &&
 		reflect.DeepEqual(found.Strangers(), t.Strangers())
 	for _, v := range t.config.views() {
 		now, problems := mapColumns(found.relation, t.config, v)
@@ -159,15 +153,13 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 			slices.EqualFunc(problems, before, func(a, b *SetupError) bool { return a.Error() == b.Error() })
 	}
 	grown, err := t.followPartitions(ctx, found.relation)
-	return same && !grown, found.rings, err
+	return same && !grown, found.relation.doorbell.on(t.config.Channel), err
 }
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
 	t := &Table{
-		seed: relation.seed,
-		pool: pool, distance: &distance{}, relation: relation, mapping: m,
-		name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config, view: view, role: relation.role,
-		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow,
+		pool: pool, distance: &distance{}, relation: relation, mapping: m, config: config, view: view, idOID: m.id.oid,
+		maxRow: config.MaxRow,
 	}
 	if t.maxRow == 0 {
 		t.maxRow = DefaultMaxRow
@@ -180,22 +172,22 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config,
 	if m.compound() {
 		t.rowOID = pgtype.TextOID
 	}
-	t.source = "/" + relation.origin() + "/" + url.PathEscape(t.name.String())
+	t.source = "/" + relation.origin() + "/" + url.PathEscape(t.relation.table.String())
 	if m.id.oid != pgtype.UUIDOID {
-		t.prefix = relation.origin() + "/" + t.name.String() + "/"
+		t.prefix = relation.origin() + "/" + t.relation.table.String() + "/"
 	}
-	t.prepare(t.name)
+	t.prepare(t.relation.table)
 	return t
 }
 
 // Name returns schema.table, by which all replicas identify the outbox.
-func (t *Table) Name() string { return t.name.String() }
+func (t *Table) Name() string { return t.relation.table.String() }
 
 // Named returns the name with its schema.
-func (t *Table) Named() sql.Table { return t.name }
+func (t *Table) Named() sql.Table { return t.relation.table }
 
 // Quoted returns the name for use in a statement.
-func (t *Table) Quoted() string { return t.name.Quoted() }
+func (t *Table) Quoted() string { return t.relation.table.Quoted() }
 
 // Lacks returns the columns and indexes that the table should have, each with its remedy.
 func (t *Table) Lacks() []Lack { return t.lacks }

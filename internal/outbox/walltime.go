@@ -24,7 +24,7 @@ func (t *Table) wallTime(ctx context.Context, conn *pgx.Conn, e *examination) er
 	if m.inserted == nil || m.inserted.oid != pgtype.TimestampOID || !m.pendingIndex || !m.written {
 		return nil
 	}
-	d, _ := t.describe(t.name)
+	d, _ := t.describe(t.relation.table)
 	var seconds float64
 	var written int32
 	err := conn.QueryRow(ctx, d.text("doctor_walltime.sql"), pgx.QueryExecModeExec).Scan(&seconds, &written)

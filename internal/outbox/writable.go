@@ -51,9 +51,9 @@ func (t *Table) checkWrites(ctx context.Context, conn *pgx.Conn) (marks, refusal
 func (t *Table) checkMarks(ctx context.Context, conn *pgx.Conn) (*SetupError, error) {
 	// A condition that the planner cannot evaluate, and that no row meets.
 	const never = "pg_backend_pid() < 0"
-	any := "delete from " + t.name.Quoted() + " where " + never
+	any := "delete from " + t.relation.table.Quoted() + " where " + never
 	if !t.mapping.delete {
-		any = "update " + t.name.Quoted() + " set " + t.marks["marks"] + " where " + never
+		any = "update " + t.relation.table.Quoted() + " set " + t.marks["marks"] + " where " + never
 	}
 	problem, plan, err := t.accepts(ctx, conn, any)
 	if problem != nil || err != nil {
@@ -114,12 +114,13 @@ func (t *Table) unwritable(e *pgconn.PgError, refusal bool) *SetupError {
 	problem := &SetupError{Check: checkWrites, Problem: fmt.Sprintf("rows cannot be %s: %s", what, errtext.Line(e)), Err: e}
 	switch {
 	case e.Code == insufficientPrivilege:
-		problem.Check, problem.Remedy = checkRights, grantRemedy(t.role)
+		problem.Check, problem.Remedy = checkRights, grantRemedy(t.relation.role)
 	case e.Routine == "CheckCmdReplicaIdentity":
 		problem.Remedy = "give the table a primary key, or a replica identity that covers the publication's row filter (alter table " +
-			t.name.Quoted() + " replica identity full), or leave the table out of the publication"
+			t.relation.table.Quoted() + " replica identity full), or leave the table out of the publication"
 	default:
-		problem.Remedy = "change what the message names; `explain` of the same statement as role " + sql.Quote(t.role) + " shows when it is right"
+		problem.Remedy = "change what the message names; `explain` of the same statement as role " +
+			sql.Quote(t.relation.role) + " shows when it is right"
 	}
 	return problem
 }
