@@ -118,7 +118,7 @@ func (p *Publisher) Close() error {
 
 // A lifetime is the time from a publisher's New to its Close, which waits for the goroutines that were started in it.
 type lifetime struct {
-	ctx context.Context // ends with Close
+	ctx context.Context //nolint:containedctx // ends with Close: it belongs to the publisher, not to a call
 	end context.CancelFunc
 
 	mu      sync.Mutex // start adds no goroutine once Close waits

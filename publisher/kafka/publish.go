@@ -59,7 +59,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	c.deadline, _ = ctx.Deadline()
 	c.stop, c.recalls = publisher.StopOf(ctx), p.recall.any()
 	ctx, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(p.life.ctx, cancel)()
+	defer context.AfterFunc(p.life.ctx, cancel)() //nolint:contextcheck // Close ends every call
 	defer cancel()
 	c.run(ctx)
 	c.settle()

@@ -150,15 +150,15 @@ func (r *partitionReader) offset(ctx context.Context, at int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for _, t := range m.(*listoffsets.Response).Topics {
-		for _, answer := range t.Partitions {
-			if answer.ErrorCode != 0 {
-				return 0, fmt.Errorf("ask for an offset: %w", kafkago.Error(answer.ErrorCode))
-			}
-			return answer.Offset, nil
-		}
+	topics := m.(*listoffsets.Response).Topics
+	if len(topics) != 1 || len(topics[0].Partitions) != 1 {
+		return 0, errors.New("ask for an offset: the broker's answer is empty")
 	}
-	return 0, errors.New("ask for an offset: the broker's answer is empty")
+	answer := topics[0].Partitions[0]
+	if answer.ErrorCode != 0 {
+		return 0, fmt.Errorf("ask for an offset: %w", kafkago.Error(answer.ErrorCode))
+	}
+	return answer.Offset, nil
 }
 
 // records calls a function for the records in a range of offsets, until the function returns false.
