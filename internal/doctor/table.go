@@ -156,6 +156,10 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 	if err != nil {
 		return finding.List{unreadable(checkReplicas, err)}
 	}
+	earlier := false // a replica of an earlier version may relay any destination
+	for _, replicas := range all {
+		earlier = earlier || slices.ContainsFunc(replicas, func(r owner.Replica) bool { return r.Earlier })
+	}
 	for i, g := range groups {
 		subject := opened.Name()
 		if len(groups) > 1 {
@@ -168,7 +172,7 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 		f.Add(checkReplicas, opened.Name(),
 			finding.OKIf(relays > 0, fmt.Sprintf("destination %s, which is not configured here, is relayed by others: %d", s,
 				relays)),
-			finding.WarnIf(true, fmt.Sprintf("no replica relays destination %s, whose state the table keeps in %s: rows "+
+			finding.WarnIf(!earlier, fmt.Sprintf("no replica relays destination %s, whose state the table keeps in %s: rows "+
 				"wait for it, and prune deletes none", s, strings.Join(s.Columns, ", ")),
 				"run a relay with this destination; or, if it is gone for good: "+s.Drop))
 	}
@@ -184,7 +188,7 @@ func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.
 		counts[r.Of]++
 		owned += r.Owned.Len()
 		foreign = foreign || r.Of != d.Shards
-		if !r.Like(d.Shards, owner.Group{Mapping: g.Mapping}) {
+		if !r.Like(d.Shards, owner.Group{Mapping: g.Mapping, Earlier: g.Earlier}) {
 			different++
 		}
 	}
@@ -198,8 +202,8 @@ func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.
 		finding.WarnIf(foreign, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another number are "+
 			"gone", text, d.Shards), "give all replicas the same "+d.Names.Of("Shards")),
 		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find the key, the id, the order, the priority or the "+
-			"destination of rows otherwise than is set here: a replica with these settings waits until they "+
-			"are gone", text, different),
+			"destination of rows otherwise than is set here, or are of an earlier version: a replica with these settings waits "+
+			"until they are gone", text, different),
 			"give all replicas of these destinations the same version, "+d.Names.Of("Key")+" and "+d.Names.Of("Columns")+
 				", and configure in each of them all destinations that have the same columns, with the same names and topics"),
 		finding.OKIf(true, text))

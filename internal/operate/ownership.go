@@ -16,7 +16,9 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 		return nil, err
 	}
 	result := &Ownership{Replicas: []Replica{}, Groups: []Group{}}
+	earlier := false
 	for _, one := range found {
+		earlier = earlier || slices.ContainsFunc(one.replicas, func(r owner.Replica) bool { return r.Earlier })
 		g := Group{
 			Destinations: one.names, Column: one.column, Configured: one.configured, Shards: o.Shards, Replicas: []Replica{},
 		}
@@ -34,6 +36,9 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 		}
 		g.Owned = owned.Len()
 		g.Unowned = max(g.Shards-g.Owned, 0)
+		if !one.configured && earlier { // which may relay them all
+			continue
+		}
 		result.add(g)
 	}
 	slices.SortFunc(result.Replicas, func(a, b Replica) int {
@@ -92,12 +97,15 @@ func (o *Outbox) replicas(ctx context.Context) (groups []group, err error) {
 	return groups, nil
 }
 
-// replicasOf lists the replicas that take part in the ownership of a view's group.
-func replicasOf(groups []group, view View) []owner.Replica {
+// replicasOf lists the replicas that take part in the ownership of a view's group. Those of versions that own the
+// shards of all destinations together do.
+func replicasOf(groups []group, view View) (replicas []owner.Replica) {
 	for _, g := range groups {
-		if g.column == view.Table.GroupColumn() {
-			return g.replicas
+		for _, r := range g.replicas {
+			if r.Earlier || g.column == view.Table.GroupColumn() {
+				replicas = append(replicas, r)
+			}
 		}
 	}
-	return nil
+	return replicas
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
 // A Group is the destinations that keep their state in the same columns of the table, and so divide its rows.
@@ -11,6 +13,10 @@ type Group struct {
 	Column  string   // the column with relayed_at, empty for the columns of the table
 	Names   []string // of the destinations
 	Mapping string   // how a row's shard, its place in the order and its destination are found
+	// Earlier is the part that the first versions of the relay compare, if there is a single destination that takes every
+	// row into the columns of the table. Otherwise it is empty: these versions may understand the destinations
+	// differently.
+	Earlier string
 }
 
 // GroupColumn returns the column by which the group of a view is known; see [Group.Column].
@@ -25,12 +31,15 @@ func (t *Table) Groups() (groups []Group) {
 	views := slices.DeleteFunc(slices.Clone(t.config.views()), func(v View) bool { return v.Rest })
 	for _, v := range views {
 		group := func(g Group) bool { return g.Column == v.GroupColumn() }
-		_, problems := mapColumns(t.relation, t.config, v)
+		m, problems := mapColumns(t.relation, t.config, v)
 		if len(problems) > 0 || slices.ContainsFunc(groups, group) {
 			continue
 		}
 		g := Group{Column: v.GroupColumn()}
 		g.Names, g.Mapping = t.members(views, g.Column)
+		if len(views) == 1 && v.Columns == nil && m.filter == pattern.Always {
+			g.Earlier = m.mapping()
+		}
 		groups = append(groups, g)
 	}
 	return groups

@@ -36,31 +36,39 @@ type Replica struct {
 	Owned   Set   // shards that it holds
 	Of      int   // number of shards into which it divides the rows
 	Able    bool  // the replica says that it can publish
+	Earlier bool  // of a version without groups, with the table's own columns: it may relay any other group too
 	kind    kind
 }
 
 // Like reports whether a replica with this number of shards would share the group with r.
-func (r Replica) Like(shards int, g Group) bool { return r.kind == kindOf(shards, g.Mapping) }
+func (r Replica) Like(shards int, g Group) bool {
+	if r.Earlier {
+		return g.Earlier != "" && r.kind == kindOf(shards, g.Earlier)
+	}
+	return r.kind == kindOf(shards, g.Mapping)
+}
 
 // Replicas returns the replicas that share each group at present, without taking part. The groups are named by their
 // columns, as in [Group]. The connection may go through a pooler.
 func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...string) ([][]Replica, error) {
-	var classes []int32
+	common := placeOf(table, "")
+	classes := []int32{common.shards, common.members}
 	for _, column := range columns {
-		place := placeOf(table, column)
-		classes = append(classes, place.shards, place.members)
+		classes = append(classes, placeOf(table, column).members)
 	}
 	found, err := listLocks(ctx, conn, classes)
 	if err != nil {
 		return nil, err
 	}
+	earlier := earlierVersions(found, common)
 	all := make([][]Replica, len(columns))
 	for i, column := range columns {
 		place, at := placeOf(table, column), map[int32]int{}
 		for _, l := range found {
-			if m, member := l.member(); member && l.class == place.members {
+			old := earlier[l.pid] && column == "" && l.class == common.shards
+			if m, member := l.member(); member && (old || l.class == place.members) {
 				at[l.pid] = len(all[i])
-				all[i] = append(all[i], Replica{Backend: l.pid, Of: m.shards, Able: m.able, kind: m.kind})
+				all[i] = append(all[i], Replica{Backend: l.pid, Of: m.shards, Able: m.able, Earlier: old, kind: m.kind})
 			}
 		}
 		for _, l := range found {

@@ -15,6 +15,9 @@ type Group struct {
 	// Mapping is how a row's shard, its place in the order and its destination are found. Replicas with another mapping
 	// never own shards of the group beside this one.
 	Mapping string
+	// Earlier is the mapping in the form in which versions without groups show it, empty if a replica of this group alone
+	// must not relay beside them.
+	Earlier string
 	// Unable returns why this replica cannot publish at present, nil if it can. While another replica can publish, this
 	// one takes no shards, and releases its own when that has lasted for three times the time to live. Unable must not
 	// block; it is nil for a replica that always can publish.
@@ -74,7 +77,9 @@ type place struct {
 	members int32 // class of the memberships
 }
 
-// placeOf returns the place of a group, the same in every replica.
+// placeOf returns the place of a group, the same in every replica. Versions without groups have shards and memberships
+// of the whole table in one class. The table's own columns keep that class for the shards, and their memberships are
+// elsewhere: this is how replicas of these versions are told from others.
 func placeOf(table, column string) place {
 	own := hashOf("outbox-relay:" + table + "/" + column)
 	if column == "" {

@@ -34,7 +34,7 @@ func start(t *testing.T, url, table string, shards int, ttl time.Duration, netwo
 	return startWith(t, url, table, shards, ttl, network, func(*tested) {})
 }
 
-// startWith is start with additional configuration.
+// startWith is start with additional configuration. A mapping is shown to earlier versions as it is.
 func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network,
 	configure func(*tested),
 ) (*tested, func()) {
@@ -50,6 +50,9 @@ func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, n
 	o.Shards, o.TTL, o.Logger = shards, ttl, slog.New(slog.DiscardHandler)
 	o.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	configure(o)
+	if o.Column == "" {
+		o.Earlier = o.Mapping
+	}
 	return o, o.run(t, o.Group)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +18,11 @@ import (
 type session struct {
 	*Owner
 	conn  *pgx.Conn
+	table place // the place of the group in the table's own columns, whether this replica relays it or not
 	parts []*part
+	// simple says that versions without groups relay the same as this replica and may do so beside it.
+	simple bool
+	barred bool // this session keeps replicas of these versions from taking shards
 }
 
 // part is a group's part of a session.
@@ -25,21 +30,32 @@ type part struct {
 	*Group
 	place
 	kind   kind
+	shown  kind      // what versions without groups see
 	able   bool      // the membership says that this replica can publish
 	logged string    // the note that was last logged
 	apart  time.Time // since when this replica cannot publish while another one can; zero if that is not so
 }
 
-// membership returns the number that shows this replica to others, if it says that it can or cannot publish.
-func (p *part) membership(able bool) int { return membership{p.kind, able}.number() }
+// memberships returns the part's locks that show this replica to others, if it says that it can or cannot publish.
+func (p *part) memberships(able bool) (classes []int32, numbers []int) {
+	classes, numbers = []int32{p.members}, []int{membership{p.kind, able}.number()}
+	if p.shards != p.members {
+		classes, numbers = append(classes, p.shards), append(numbers, membership{p.shown, able}.number())
+	}
+	return classes, numbers
+}
 
 // newSession makes a session of a connection.
 func (o *Owner) newSession(conn *pgx.Conn) *session {
-	s := &session{Owner: o, conn: conn}
+	s := &session{Owner: o, conn: conn, table: placeOf(o.table, "")}
+	s.simple = len(o.groups) == 1 && o.groups[0].Earlier != ""
 	for _, g := range o.groups {
-		s.parts = append(s.parts, &part{
-			Group: g, place: placeOf(o.table, g.Column), kind: kindOf(o.Shards, g.Mapping), able: g.canPublish(),
-		})
+		p := &part{Group: g, place: placeOf(o.table, g.Column), kind: kindOf(o.Shards, g.Mapping), able: g.canPublish()}
+		p.shown = p.kind
+		if s.simple {
+			p.shown = kindOf(o.Shards, g.Earlier)
+		}
+		s.parts = append(s.parts, p)
 	}
 	return s
 }
@@ -87,7 +103,8 @@ func (s *session) join(ctx context.Context) error {
 	var classes []int32
 	var numbers []int
 	for _, p := range s.parts {
-		classes, numbers = append(classes, p.members), append(numbers, p.membership(p.able))
+		c, n := p.memberships(p.able)
+		classes, numbers = append(classes, c...), append(numbers, n...)
 	}
 	var standby bool
 	err := s.conn.QueryRow(ctx, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, classes, numbers,
@@ -168,7 +185,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	s.lookAround(found)
-	return pause, nil
+	return pause, s.unbar(ctx)
 }
 
 // turnOf is the part of a turn that concerns one group. It returns the shards that the replica keeps.
@@ -230,7 +247,7 @@ func (s *session) list(ctx context.Context) ([]lockRow, error) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	var classes []int32
+	classes := []int32{s.table.shards, s.table.members}
 	for _, p := range s.parts {
 		classes = append(classes, p.shards, p.members)
 	}
@@ -256,19 +273,23 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 	asked := time.Now()
 	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	var alone bool
-	err = s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec, p.shards).Scan(&alone)
-	if err != nil {
+	var alone, barred, took bool
+	if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec,
+		p.shards, s.table.shards).Scan(&alone, &barred); err != nil {
 		return l, false, fmt.Errorf("guard shards: %w", err)
-	} else if !alone {
-		return l, true, nil
 	}
 	defer func() {
-		_, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec, p.shards)
-		if failed != nil && err == nil {
+		if barred && !s.simple && !s.barred && took {
+			barred, s.barred = false, true // until it owns nothing
+		}
+		if _, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec,
+			p.shards, s.table.shards, alone, barred); failed != nil && err == nil {
 			err = fmt.Errorf("end guard of shards: %w", failed)
 		}
 	}()
+	if !alone || !barred {
+		return l, true, nil
+	}
 	found, err := s.list(limited)
 	if err != nil {
 		return l, false, err
@@ -301,9 +322,32 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 			}
 		}
 	})
+	took = true
 	s.Logger.Info("acquired shards", s.about(p, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
 		"before", before.Len(), "replicas", l.replicas)...)
 	return l, false, nil
+}
+
+// owns reports whether this session holds shards of any group.
+func (s *session) owns() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holds()
+}
+
+// unbar lets replicas of versions without groups take shards again when this replica owns none.
+func (s *session) unbar(ctx context.Context) error {
+	if !s.barred || s.owns() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.TTL)
+	defer cancel()
+	s.barred = false
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec,
+		s.table.shards, s.table.shards, false, true); err != nil {
+		return fmt.Errorf("let earlier versions in: %w", err)
+	}
+	return nil
 }
 
 // give releases the leaving shards that have no rows in flight any more.
@@ -345,7 +389,10 @@ func (s *session) leave(ctx context.Context) error {
 	held := false
 	s.update(func() {
 		for _, p := range s.parts {
-			classes, objects = append(classes, p.members), append(objects, -p.membership(p.able))
+			c, n := p.memberships(p.able)
+			for i := range slices.Backward(c) { // without the first one, this replica would look like one of an earlier version
+				classes, objects = append(classes, c[i]), append(objects, -n[i])
+			}
 			held = held || p.state.Holds()
 			for _, shard := range p.state.Owned.Or(p.state.Leaving).Shards() {
 				classes, objects = append(classes, p.shards), append(objects, shard)

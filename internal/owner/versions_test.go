@@ -44,9 +44,9 @@ func TestAnotherVersionShares(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	class, members := classOf(s.Name), placeOf(s.Name, "").members
+	class := classOf(s.Name)
 	const pinned = 1082116834 // 16 shards, and the mapping below
-	exec("select pg_advisory_lock_shared($1, -$2::integer)", members, pinned)
+	exec("select pg_advisory_lock_shared($1, -$2::integer)", class, pinned)
 	exec("select pg_advisory_lock($1, shard) from generate_series(0, 7) shard", class)
 
 	this, _ := startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, func(o *tested) { o.Mapping = "pinned" })
@@ -55,8 +55,8 @@ func TestAnotherVersionShares(t *testing.T) {
 		t.Errorf("%+v", state)
 	}
 	exec("select pg_advisory_unlock($1, shard) from generate_series(0, 7) shard", class)
-	exec("select pg_advisory_unlock_shared($1, -$2::integer)", members, pinned)
+	exec("select pg_advisory_unlock_shared($1, -$2::integer)", class, pinned)
 	await(t, this, "takes over when it has gone", owns(16))
-	exec("select pg_advisory_lock_shared($1, -$2::integer)", members, pinned)
+	exec("select pg_advisory_lock_shared($1, -$2::integer)", class, pinned)
 	await(t, this, "gives it a share when it comes again", owns(8))
 }
