@@ -1,7 +1,7 @@
 /*
-Package engine decides which pending rows of one destination are read, when they are published, and what becomes of them.
-It makes no reads, publishes and writes, starts no goroutine and never blocks: one goroutine asks it what is to be done,
-has it done, and tells it the results.
+Package engine decides which pending rows of one destination are read, when they are published, and what becomes of
+them. It makes no reads, publishes and writes, starts no goroutine and never blocks: one goroutine asks it what is
+to be done, has it done, and tells it the results.
 
 # One key, one source
 
@@ -12,9 +12,9 @@ has it done, and tells it the results.
 	from there         ◀───────────────────────────────────────────────────────
 	                       a read of its own has brought everything that is left of it
 
-A key that is in trouble is closed and read by itself, from its first pending row, in one statement. What the tail reads of it
-meanwhile is dropped, and nothing is remembered of what was dropped, except that it was. So no two reads ever bring rows of
-the same key, and none has to know what another one has passed over.
+A key that is in trouble is closed and read by itself, from its first pending row, in one statement. What the tail
+reads of it meanwhile is dropped, and nothing is remembered of what was dropped, except that it was. So no two reads
+ever bring rows of the same key, and none has to know what another one has passed over.
 
 # A row's way
 
@@ -25,43 +25,48 @@ the same key, and none has to know what another one has passed over.
 	                                    │              └─▶ closed             └─▶ unknown: resting
 	                    read of keys ◀── resting, until a time ◀───────────────────────────────────────────────┘
 
-A closed key is resting (until a time; then its first rows are read), reading, draining (some of its first rows are queued; then
-the next are read), writing (the refusal of its first row is written), or waiting. Keys that wait for a hold, for a failed row
-of theirs (blocked) or for room are remembered by their hash alone.
+A closed key is resting (until a time; then its first rows are read), reading, draining (some of its first rows are
+queued; then the next are read), writing (the refusal of its first row is written), or waiting. Keys that wait for a
+hold, for a failed row of theirs (blocked) or for room are remembered by their hash alone.
 
 # What keeps the order
 
- 1. A row is in flight once: from its read until its write is known to be committed. A read that began before that may still
-    bring it, so it is known until such reads have ended (gone).
- 2. A key has one call at a time, and a publisher accepts a prefix of what it was given of the key. The key's queue is in
-    table order: a row that comes before a queued one, or may, closes the key, and all of its rows are read in order.
+ 1. A row is in flight once: from its read until its write is known to be committed. A read that began before that
+    may still bring it, so it is known until such reads have ended (gone).
+ 2. A key has one call at a time, and a publisher accepts a prefix of what it was given of the key. The key's queue
+    is in table order: a row that comes before a queued one, or may, closes the key, and all of its rows are read in
+    order.
  3. Of an open key, every row at or before the cursor that the tail's snapshot sees is in flight or settled.
- 4. Of a closed key nothing is queued but what reads of its own have brought. It opens only when such a read has brought
-    everything, and the tail has dropped no row of it since that read began.
- 5. A refused row keeps its key closed until the refusal is written, also if its shard is lost and comes back meanwhile.
- 6. Nothing is taken from a read of the tail that began before the tail's last new beginning (shards gained, memory full).
- 7. What is in flight, and what is remembered of keys and holds, is bounded. Keys that are tried in vain leave a quarter of
-    the room to others, and give their places up while others wait for room. If not even the hashes of the keys that wait
-    fit any more, the tail stops, and begins anew when a tenth of the room is free.
+ 4. Of a closed key nothing is queued but what reads of its own have brought. It opens only when such a read has
+    brought everything, and the tail has dropped no row of it since that read began.
+ 5. A refused row keeps its key closed until the refusal is written, also if its shard is lost and comes back
+    meanwhile.
+ 6. Nothing is taken from a read of the tail that began before the tail's last new beginning (shards gained, memory
+    full).
+ 7. What is in flight, and what is remembered of keys and holds, is bounded. Keys that are tried in vain leave a
+    quarter of the room to others, and give their places up while others wait for room. If not even the hashes of
+    the keys that wait fit any more, the tail stops, and begins anew when a tenth of the room is free.
 
-Why this is enough: writers of a key are serialised, so whoever sees a row of a key sees all before it. A tail's first page is
-one statement. What precedes a row that it brings was seen by the last first page and was read, or is brought with it. A further
-page is taken only up to the first row that the first page may not have seen. A read of a key is one statement from its
-beginning. And a key opens at a snapshot of which everything is in flight.
+Why this is enough: writers of a key are serialised, so whoever sees a row of a key sees all before it. A tail's
+first page is one statement. What precedes a row that it brings was seen by the last first page and was read, or is
+brought with it. A further page is taken only up to the first row that the first page may not have seen. A read of a
+key is one statement from its beginning. And a key opens at a snapshot of which everything is in flight.
 
-What the tail misses all the same is found by the sweep, which goes over all pending rows now and then, reads no contents, and
-closes the key of each row that nobody knows: order values drawn long before their transaction's first write, a sequence that
-was set back, rows that were made pending again, or moved to another key, by hand.
+What the tail misses all the same is found by the sweep, which goes over all pending rows now and then, reads no
+contents, and closes the key of each row that nobody knows: order values drawn long before their transaction's first
+write, a sequence that was set back, rows that were made pending again, or moved to another key, by hand.
 
 # What the user owes the engine
 
- 1. After each event below, it asks again: [Engine.Own] with the shards to relay; [Engine.Next] until it is nil; [Engine.Batch]
-    for each idle lane, only while the ownership is trusted; [Engine.Writes]; and then sleeps until [Engine.Wake].
+ 1. After each event below, it asks again: [Engine.Own] with the shards to relay; [Engine.Next] until it is nil;
+    [Engine.Batch] for each idle lane, only while the ownership is trusted; [Engine.Writes]; and then sleeps until
+    [Engine.Wake].
  2. A read is made once, in a transaction of its own, and given back with [Engine.Taken], whether it failed or not.
- 3. A batch is handed to a publisher in one call and given back with [Engine.Answers]: one answer for each row, accepted rows
-    of a key before the others.
- 4. What is to be written is written until that has succeeded, in one transaction or several, and then given back with
-    [Engine.Written]. A mark is for the version of the row that was read. If the process ends before, the row is published again.
+ 3. A batch is handed to a publisher in one call and given back with [Engine.Answers]: one answer for each row,
+    accepted rows of a key before the others.
+ 4. What is to be written is written until that has succeeded, in one transaction or several, and then given back
+    with [Engine.Written]. A mark is for the version of the row that was read. If the process ends before, the row
+    is published again.
  5. A shard is released only when Own has returned it. Its next owner begins to read after that.
 */
 package engine

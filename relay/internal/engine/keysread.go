@@ -24,19 +24,19 @@ const (
 	shortRest = 2 * time.Millisecond
 
 	// mostAsked is how many keys one statement reads. Along the index by key one takes 5.5 µs and four buffers, so that
-	// 500 are read in about 3 ms. Without the index they cost one pass over the pending rows, as one key does: 14 ms for
-	// 100,000 rows.
+	// 500 are read in about 3 ms. Without the index they cost one pass over the pending rows, as one key does: 14 ms
+	// for 100,000 rows.
 	mostAsked = 500
 
-	// mostVain is how many keys are tried a second after so many tries in vain that no key went on meanwhile. Each try is
-	// a read and a publish that other rows do not get: with 10,000 missing topics beside 1,000 rows a second, PostgreSQL
-	// read 1.7 to 1.8 times as many rows as without.
+	// mostVain is how many keys are tried a second after so many tries in vain that no key went on meanwhile. Each try
+	// is a read and a publish that other rows do not get: with 10,000 missing topics beside 1,000 rows a second,
+	// PostgreSQL read 1.7 to 1.8 times as many rows as without.
 	mostVain = 500
 )
 
 // readKeys returns the read of keys whose time has come, those that have waited longest first. A key's rows in flight
-// come again with it, since they are pending in the table until they are marked: they are asked for in addition, or a key
-// with more of them than its limit would never get on.
+// come again with it, since they are pending in the table until they are marked: they are asked for in addition, or a
+// key with more of them than its limit would never get on.
 func (e *Engine) readKeys(now time.Time) *Read {
 	r := &Read{Kind: Keys}
 	room, most := e.freeRows(0), mostAsked

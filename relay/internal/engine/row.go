@@ -24,8 +24,9 @@ type Row struct {
 	answered time.Time // when it was accepted
 }
 
-// rowOverhead is the approximate memory that a row in flight takes in addition to its message, in bytes: the structs, its
-// place in two maps, and slices that grow by doubling. Without it, many small rows would take several times the limit.
+// rowOverhead is the approximate memory that a row in flight takes in addition to its message, in bytes: the structs,
+// its place in two maps, and slices that grow by doubling. Without it, many small rows would take several times the
+// limit.
 const rowOverhead = 400
 
 // dueKeys distinguishes the keys of rows that are read by their available_at from those of rows in table order. They
@@ -103,8 +104,8 @@ func (e *Engine) land(r *Row) {
 	r.key.bytes -= r.Size
 }
 
-// done lands a row of which a read that is under way may still bring the version before it was written. Such a read has a
-// snapshot of its own, which the row's mark does not change.
+// done lands a row of which a read that is under way may still bring the version before it was written. Such a read has
+// a snapshot of its own, which the row's mark does not change.
 func (e *Engine) done(r *Row) {
 	if e.reads.oldest() != 0 {
 		e.gone[r.Identity()] = e.reads.last

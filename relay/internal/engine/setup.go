@@ -66,10 +66,10 @@ type Limits struct {
 	Patience time.Duration // how long a shard that is to be released waits for rows that another session keeps locked
 }
 
-// The defaults. A key takes some 200 bytes, and one that only waits some 45: with all room taken that is 26 MB and 45 MB
-// for each destination. Beyond that nothing new is read (see waits.jammed), also no rows of healthy keys. A key with more
-// rows than hotRows is read on from where its last read ended: with dead entries that no vacuum may remove yet, reading
-// 200,000 rows from the beginning each time took 2.1 s of PostgreSQL instead of 0.4.
+// The defaults. A key takes some 200 bytes, and one that only waits some 45: with all room taken that is 26 MB and 45
+// MB for each destination. Beyond that nothing new is read (see waits.jammed), also no rows of healthy keys. A key with
+// more rows than hotRows is read on from where its last read ended: with dead entries that no vacuum may remove yet,
+// reading 200,000 rows from the beginning each time took 2.1 s of PostgreSQL instead of 0.4.
 const (
 	mostKeys    = 1 << 17
 	mostWaiting = 1_000_000

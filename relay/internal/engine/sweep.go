@@ -30,8 +30,8 @@ const (
 	// turn, as those are that are remembered.
 	strayPause = 10 * time.Second
 
-	// A sweep of a million pending rows takes about a second. It rests sweepShare times as long, so that it costs two per
-	// cent of a processor at most, but not longer than longestRest: rows that nothing else finds wait for it.
+	// A sweep of a million pending rows takes about a second. It rests sweepShare times as long, so that it costs two
+	// per cent of a processor at most, but not longer than longestRest: rows that nothing else finds wait for it.
 	sweepShare  = 50
 	longestRest = 5 * time.Minute
 )

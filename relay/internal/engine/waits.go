@@ -11,7 +11,7 @@ import (
 // hash is kept, which is enough to read it later, and no text.
 type waits struct {
 	by    map[uint64]waiter
-	alone int     // number of those that are rows without a key: each hold may have a few, which take no room from others
+	alone int     // rows without a key among them: each hold may have a few, which take no room from others
 	room  *hold   // those that wait for room; it is due when they are looked at next
 	freed []*hold // holds that have ended: their keys may go on as soon as there is room
 
