@@ -45,7 +45,8 @@ func TestMissingRights(t *testing.T) {
 	s.Exec(t, "grant select on outbox_messages to "+role)
 	env = append(env, "OUTBOX_DATABASE_URL="+s.URLAs(t, role))
 	for command, purpose := range map[string]string{
-		"failed retry --yes": "operate", "failed discard --yes --topic *": "operate", "replay --yes": "operate", "prune --older-than 0 --yes": "prune",
+		"failed retry --yes": "operate", "failed discard --yes --topic *": "operate", "replay --yes": "operate",
+		"prune --older-than 0 --yes": "prune",
 	} {
 		status, _, errs := execute(t, env, strings.Fields(command)...)
 		if status != 1 || !strings.Contains(errs, "`outbox-relay grants --role ROLE --for "+purpose+"`") {

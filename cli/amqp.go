@@ -13,7 +13,9 @@ import (
 
 // newAMQP makes the publisher of an AMQP destination. Certificates and the URL with its credentials are read
 // again for each connection.
-func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger) publisher.Publisher {
+func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Config, error),
+	logger *slog.Logger,
+) publisher.Publisher {
 	c := amqp.Config{
 		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
 		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Unrouted: !d.AMQPMandatory, Name: clientName,

@@ -27,9 +27,11 @@ type assembly struct {
 	closers   []func() error
 }
 
-// assemble builds a relay from the configuration. It connects to neither the database nor a broker; an error is a configuration
-// error.
-func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (*assembly, error) {
+// assemble builds a relay from the configuration. It connects to neither the database nor a broker; an error is a
+// configuration error.
+func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (
+	*assembly, error,
+) {
 	limitMemory(max(c.MaxInFlightBytes, c.MaxRowBytes))
 	a, err := p.gather(ctx, c, out, logger, nil)
 	if err != nil {
@@ -56,7 +58,8 @@ func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer,
 }
 
 // gather builds all parts of a relay, but not the relay itself. observe may be nil.
-func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger, observe tlsObserver) (
+func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger,
+	observe tlsObserver) (
 	a *assembly, err error,
 ) {
 	a = &assembly{config: relayConfig(c, logger)}

@@ -18,11 +18,12 @@ import (
 // clientName is the name under which brokers and the database show the relay.
 const clientName = "outbox-relay"
 
-// A tlsObserver receives the TLS settings of each connection before they are used, with the destination's name, or "" for the
-// database.
+// A tlsObserver receives the TLS settings of each connection before they are used, with the destination's name, or ""
+// for the database.
 type tlsObserver func(destination string, settings *tls.Config)
 
-// newPublisher makes the publisher of the destination with the given index. It connects to no broker. observe may be nil.
+// newPublisher makes the publisher of the destination with the given index. It connects to no broker. observe may be
+// nil.
 func (p *program) newPublisher(c *config.Config, number int, out io.Writer, logger *slog.Logger, observe tlsObserver) (
 	publisher.Publisher, error,
 ) {
@@ -75,8 +76,8 @@ func certificatesIn(text config.Secret) []*x509.Certificate {
 	}
 }
 
-// newTLS makes the client's TLS configuration with the present authorities. The client certificate is read again at each
-// handshake, so that a renewed one is used.
+// newTLS makes the client's TLS configuration with the present authorities. The client certificate is read again at
+// each handshake, so that a renewed one is used.
 func newTLS(d *config.Destination, observe tlsObserver) (*tls.Config, error) {
 	t := d.TLS
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}

@@ -36,8 +36,8 @@ func usageError(err error) error { return &exitError{Status: exitUsage, Err: err
 // unfinishedError marks a command that stopped before everything was done.
 func unfinishedError(err error) error { return &exitError{Status: exitUnfinished, Err: err} }
 
-// execute executes the command that the arguments name and returns the exit status. It returns soon after ctx has ended; how
-// soon depends on the command.
+// execute executes the command that the arguments name and returns the exit status. It returns soon after ctx has
+// ended; how soon depends on the command.
 func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := p.rootCommand()
 	started := false

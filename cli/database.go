@@ -12,13 +12,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// connectionsTo returns how to connect to the database. User and password are read again for each connection. An error is about
-// something that the configuration's own check has let through. The library's text is not shown, since it does not mask
-// passwords reliably.
+// connectionsTo returns how to connect to the database. User and password are read again for each connection. An error
+// is about something that the configuration's own check has let through. The library's text is not shown, since it does
+// not mask passwords reliably.
 func connectionsTo(url config.Secret, variable string, observe tlsObserver) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url.Loaded())
 	if err != nil {
-		return nil, errors.New(variable + " has a parameter that the relay cannot use: check the names and values after the question mark")
+		return nil, errors.New(variable + " has a parameter that the relay cannot use: check the names and values after the " +
+			"question mark")
 	}
 	if observe != nil {
 		observe("", c.ConnConfig.TLSConfig)
@@ -31,7 +32,9 @@ func connectionsTo(url config.Secret, variable string, observe tlsObserver) (*pg
 }
 
 // openPool makes the pool of a relay, and sets in the relay's configuration how to connect past a pooler.
-func openPool(ctx context.Context, d config.Database, r *relay.Config, observe tlsObserver) (*pgxpool.Pool, func(), error) {
+func openPool(ctx context.Context, d config.Database, r *relay.Config, observe tlsObserver) (
+	*pgxpool.Pool, func(), error,
+) {
 	to, err := connectionsTo(d.URL, "OUTBOX_DATABASE_URL", observe)
 	if err != nil {
 		return nil, nil, err

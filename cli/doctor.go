@@ -147,13 +147,15 @@ func contradictions(c *config.Config) []finding.Finding {
 			"it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty", c.PollInterval)
 	}
 	for _, d := range c.Destinations {
-		if topic, _, err := route.ParseTemplate(d.Topic, nil); err == nil && topic.Fixed() && strings.ContainsAny(d.Topic, "{}") {
+		if topic, _, err := route.ParseTemplate(d.Topic, nil); err == nil && topic.Fixed() &&
+			strings.ContainsAny(d.Topic, "{}") {
 			warn("OUTBOX_TOPIC", "write single braces around a column's name",
 				"it is %s for destination %s, where doubled braces stand for braces: every row has the same topic", d.Topic, d.Name)
 		}
 		if d.PublishTimeout > c.OwnerTTL {
 			warn("OUTBOX_PUBLISH_TIMEOUT", "lower it, or raise OUTBOX_OWNER_TTL",
-				"it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when ownership does", d.PublishTimeout, d.Name,
+				"it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when ownership "+
+					"does", d.PublishTimeout, d.Name,
 				c.OwnerTTL)
 		}
 	}

@@ -120,7 +120,8 @@ func (p *program) failedShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [ID...]",
 		Short: "Show failed rows in full, with headers and payload",
-		Long:  "Show failed rows in full, with their keys, headers and payloads. Ids may also be given as arguments.\n" + selectionHelp,
+		Long: "Show failed rows in full, with their keys, headers and payloads. Ids may also be given as arguments.\n" +
+			selectionHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.ids = append(flags.ids, args...)
 			shown := false

@@ -76,8 +76,8 @@ func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
 		}, nil
 	case "prune":
 		return sql.Rights{
-			Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must be able " +
-				"to update a column.",
+			Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must be " +
+				"able to update a column.",
 			Updates: lockable(c, deletes), Delete: true,
 		}, nil
 	}

@@ -40,11 +40,13 @@ func newKafka(d *config.Destination, names setting.Names, secure func() (*tls.Co
 		mechanism := kafka.OAuth(newTokens(d.Kafka.OAuth, "OUTBOX_KAFKA_OAUTH_", d.TLS, logger), d.Kafka.OAuthExtensions...)
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	case config.MechanismIAM:
-		mechanism := kafka.IAM(newKeys(logger), d.Kafka.AWSRegion, cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")), clientName)
+		mechanism := kafka.IAM(newKeys(logger), d.Kafka.AWSRegion, cmp.Or(os.Getenv("AWS_REGION"),
+			os.Getenv("AWS_DEFAULT_REGION")), clientName)
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	default:
 		c.SASL = func() (sasl.Mechanism, error) {
-			user, password, err := readPair(d.Kafka.Username, d.Variable("KAFKA_SASL_USERNAME"), d.Kafka.Password, d.Variable("KAFKA_SASL_PASSWORD"))
+			user, password, err := readPair(d.Kafka.Username, d.Variable("KAFKA_SASL_USERNAME"), d.Kafka.Password,
+				d.Variable("KAFKA_SASL_PASSWORD"))
 			if err != nil {
 				return nil, err
 			}

@@ -36,10 +36,14 @@ func (l *liveReport) report(ctx context.Context, details bool) operate.Report {
 	return r
 }
 
-// addProcess adds what this process knows.
+// addProcess adds what this process knows. What names a host, a role or an object of the broker is in details only: the page
+// is served to whoever reaches the port, unless OUTBOX_HTTP_CONFIG asks for a password.
 func (l *liveReport) addProcess(r *operate.Report, details bool) {
 	build := thisBuild()
-	p := &operate.Process{Version: build.Version, Commit: build.Commit, StartedAt: l.started.UTC(), Ready: true, Shards: l.assembly.Owned()}
+	p := &operate.Process{
+		Version: build.Version, Commit: build.Commit, StartedAt: l.started.UTC(), Ready: true,
+		Shards: l.assembly.Owned(),
+	}
 	r.Process = p
 	for _, check := range checks(l.assembly) {
 		line := operate.Check{Name: check.Name, OK: check.Err == nil, Text: check.Note}
@@ -51,7 +55,7 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 		}
 		p.Checks = append(p.Checks, line)
 	}
-	for i, state := range l.assembly.States() {
+	for i, state := range l.assembly.States() { // in the order of the configuration, like the report's destinations
 		d := &r.Destinations[i]
 		d.Held = new(int64)
 		to := &operate.DestinationProcess{
@@ -70,7 +74,10 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 		}
 		holdPaused(d)
 		for _, h := range state.Holds {
-			hold := operate.Hold{Reason: h.Reason, What: h.What, Topics: append([]string{}, h.Topics...), Error: h.Answer, Since: h.Since.UTC()}
+			hold := operate.Hold{
+				Reason: h.Reason, What: h.What, Topics: append([]string{}, h.Topics...), Error: h.Answer,
+				Since: h.Since.UTC(),
+			}
 			if !details {
 				hold.What, hold.Error = h.Kind, withheld
 			}
@@ -85,8 +92,8 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 	}
 }
 
-// holdPaused counts the due rows of a paused destination as held: each waits for the pause, including rows that also wait for something
-// else. If nobody has counted the due rows, it is not known how many are held.
+// holdPaused counts the due rows of a paused destination as held: each waits for the pause, including rows that also
+// wait for something else. If nobody has counted the due rows, it is not known how many are held.
 func holdPaused(d *operate.Destination) {
 	p := d.Process
 	if p == nil || !p.Paused {

@@ -18,8 +18,8 @@ func newLogger(w io.Writer, c *config.Config) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(printable.JSON(w), options))
 }
 
-// plain keeps an error on one line, as logs require, also where nothing parses the log, and writes durations as 5m5s, which
-// slog's JSON would give in nanoseconds.
+// plain keeps an error on one line, as logs require, also where nothing parses the log, and writes durations as 5m5s,
+// which slog's JSON would give in nanoseconds.
 func plain(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())

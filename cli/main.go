@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Main runs the program: it executes the command that the arguments name, stops it at the first stop signal, and exits with its
-// status. The options add brokers to those that the relay supports.
+// Main runs the program: it executes the command that the arguments name, stops it at the first stop signal, and exits
+// with its status. The options add brokers to those that the relay supports.
 func Main(options ...Option) {
 	p := &program{schemes: map[string]opener{}}
 	for _, o := range options {
@@ -33,10 +33,11 @@ type Option struct {
 	open   opener
 }
 
-// Scheme adds a custom broker: open makes the publishers for publish URLs with this scheme, without connecting to the broker.
-// url returns the publish URL at the time of the call: a URL from a file may contain another password later. open is called
-// again after a panic in the last publisher.
-func Scheme(scheme string, open func(url func() (string, error), logger *slog.Logger) (publisher.Publisher, error)) Option {
+// Scheme adds a custom broker: open makes the publishers for publish URLs with this scheme, without connecting to the
+// broker. url returns the publish URL at the time of the call: a URL from a file may contain another password later.
+// open is called again after a panic in the last publisher.
+func Scheme(scheme string, open func(url func() (string, error), logger *slog.Logger) (publisher.Publisher, error),
+) Option {
 	return Option{strings.ToLower(scheme), open}
 }
 

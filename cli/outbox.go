@@ -23,9 +23,9 @@ type operating struct {
 	close   func()
 }
 
-// openOutbox reads the configuration and opens the table as each destination sees it. If requested, it also tells how the
-// destinations make the topics of their messages, unless a template names what the table lacks: such a destination sends
-// nothing, and its topics are unknown.
+// openOutbox reads the configuration and opens the table as each destination sees it. If requested, it also tells how
+// the destinations make the topics of their messages, unless a template names what the table lacks: such a destination
+// sends nothing, and its topics are unknown.
 func (p *program) openOutbox(ctx context.Context, topics bool) (*operating, error) {
 	c, err := p.loadDatabase()
 	if err != nil {
@@ -65,8 +65,8 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	return o, nil
 }
 
-// rowsOnly returns the table's configuration for commands that examine rows and publish none. They need none of the parts of
-// messages except, if requested, the texts that topics are made of.
+// rowsOnly returns the table's configuration for commands that examine rows and publish none. They need none of the
+// parts of messages except, if requested, the texts that topics are made of.
 func rowsOnly(c *config.Config, topics bool) (outbox.Config, []*route.Route, error) {
 	plan, routes, err := planOf(c)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// undone is the condition for rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. A row
-// that is not done in the columns of the table keeps the partition, whichever destination takes it. So does a row that a
-// destination with columns of its own has not done, unless the destination is best effort. column gives the table's name of a
-// column by the relay's.
+// undone is the condition for rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. A
+// row that is not done in the columns of the table keeps the partition, whichever destination takes it. So does a row
+// that a destination with columns of its own has not done, unless the destination is best effort. column gives the
+// table's name of a column by the relay's.
 func undone(seen []outbox.View, column func(string) string) string {
 	state := func(v *outbox.View, ours string) string {
 		if v.Columns == nil {
@@ -25,7 +25,8 @@ func undone(seen []outbox.View, column func(string) string) string {
 		return "null::timestamptz"
 	}
 	open := func(v *outbox.View) string {
-		return fmt.Sprintf("coalesce(%s, case when $2 then %s end, 'infinity') >= $1", state(v, "relayed_at"), state(v, "failed_at"))
+		return fmt.Sprintf("coalesce(%s, case when $2 then %s end, 'infinity') >= $1", state(v, "relayed_at"), state(v,
+			"failed_at"))
 	}
 	var conditions []string
 	if slices.ContainsFunc(seen, func(v outbox.View) bool { return v.Columns == nil }) {
@@ -43,7 +44,8 @@ func undone(seen []outbox.View, column func(string) string) string {
 			conditions = append(conditions, fmt.Sprintf("%s is null and %s is not null and %s is null", state(v, "relayed_at"),
 				state(v.RelayedOf, "relayed_at"), state(v.RelayedOf, "failed_at")))
 		case v.Columns != nil:
-			conditions = append(conditions, fmt.Sprintf("(%s) and %s", pattern.SQL(pattern.Text(sql.Quote(column("topic"))), v.Topics), open(v)))
+			conditions = append(conditions, fmt.Sprintf("(%s) and %s", pattern.SQL(pattern.Text(sql.Quote(column("topic"))),
+				v.Topics), open(v)))
 		}
 	}
 	return strings.Join(conditions, " or ")

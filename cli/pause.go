@@ -6,8 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 )
 
-// pauseFile follows a setting that pauses, which may be a file. If the file is neither true nor false, the state does not
-// change and the problem is logged once.
+// pauseFile follows a setting that pauses, which may be a file. If the file is neither true nor false, the state does
+// not change and the problem is logged once.
 type pauseFile struct {
 	config.Switch
 	logger *slog.Logger
@@ -27,7 +27,8 @@ func (p *pauseFile) paused() bool {
 		p.on, p.logged = on, ""
 	case p.logged != err.Error():
 		p.logged = err.Error()
-		p.logger.Warn("pause file is neither true nor false; the last state is kept", "file", p.File(), "paused", p.on, "error", err)
+		p.logger.Warn("pause file is neither true nor false; the last state is kept", "file", p.File(), "paused", p.on,
+			"error", err)
 	}
 	return p.on
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// planOf returns how the settings' relay understands its table, and where the rows go, for commands that look at the same rows.
+// planOf returns how the settings' relay understands its table, and where the rows go, for commands that look at the
+// same rows.
 func planOf(c *config.Config) (outbox.Config, []*route.Route, error) {
 	table, err := sql.ParseTable(c.Table.Name)
 	if err != nil {

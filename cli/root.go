@@ -57,8 +57,10 @@ func (p *program) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(run, p.drainCommand(), p.doctorCommand(), p.statusCommand(), p.failedCommand(), p.replayCommand(), p.pruneCommand(),
-		p.verifyCommand(), p.schemaCommand(), p.grantsCommand(), p.configCommand(), licensesCommand(), healthcheckCommand(), versionCommand(),
+	root.AddCommand(run, p.drainCommand(), p.doctorCommand(), p.statusCommand(), p.failedCommand(), p.replayCommand(),
+		p.pruneCommand(),
+		p.verifyCommand(), p.schemaCommand(), p.grantsCommand(), p.configCommand(), licensesCommand(),
+		healthcheckCommand(), versionCommand(),
 		settingsTopic())
 	root.InitDefaultCompletionCmd()
 	if cmd, _, err := root.Find([]string{"completion"}); err == nil {

@@ -65,7 +65,8 @@ columns of its own.`,
 			}
 			if doorbell {
 				if c.ListenChannel == "" {
-					return usageError(errors.New("OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the doorbell; set it, or leave out --doorbell"))
+					return usageError(errors.New("OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the doorbell; set it, or " +
+						"leave out --doorbell"))
 				}
 				text += "\n" + sql.Doorbell(table, c.ListenChannel)
 			}
@@ -73,11 +74,12 @@ columns of its own.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&destination, "destination", "", "print, instead of the table, what the destination of this name needs for "+
-		"columns of its own")
-	cmd.Flags().BoolVar(&delays, "delays", false, "also print what rows need that are due later: the column and the indexes")
-	cmd.Flags().BoolVar(&partitioned, "partitioned", false, "print the table in a partition for each day, with functions that make and drop "+
-		"partitions")
+	cmd.Flags().StringVar(&destination, "destination", "", "print, instead of the table, what the destination of this "+
+		"name needs for columns of its own")
+	cmd.Flags().BoolVar(&delays, "delays", false, "also print what rows need that are due later: the column and the "+
+		"indexes")
+	cmd.Flags().BoolVar(&partitioned, "partitioned", false, "print the table in a partition for each day, with functions "+
+		"that make and drop partitions")
 	cmd.MarkFlagsMutuallyExclusive("partitioned", "destination")
 	cmd.Flags().BoolVar(&doorbell, "doorbell", false, "also print the trigger that wakes a sleeping relay")
 	return cmd
@@ -94,11 +96,11 @@ func ownSchema(c *config.Config, name string, delays bool, due *sql.Delaying) (s
 	for _, v := range settings.Views {
 		switch {
 		case v.Name == name && v.Columns == nil:
-			return "", fmt.Errorf("destination %s keeps its state in the columns of the table; set OUTBOX_DESTINATION_…_COLUMNS to give it "+
-				"columns of its own", name)
+			return "", fmt.Errorf("destination %s keeps its state in the columns of the table; set "+
+				"OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own", name)
 		case v.Name == name && delays && (v.FailedOf != nil || v.RelayedOf != nil):
-			return "", fmt.Errorf("destination %s takes rows once they have failed or been relayed elsewhere, whatever their available_at; "+
-				"leave out --delays", name)
+			return "", fmt.Errorf("destination %s takes rows once they have failed or been relayed elsewhere, whatever their "+
+				"available_at; leave out --delays", name)
 		case v.Name == name:
 			due.Pending, due.Suffix = settings.PendingColumns(v), "_"+name
 			due.Filter = settings.Condition(v)
@@ -106,12 +108,16 @@ func ownSchema(c *config.Config, name string, delays bool, due *sql.Delaying) (s
 		}
 		names = append(names, v.Name)
 	}
-	return "", fmt.Errorf("no destination is called %s; those of OUTBOX_DESTINATIONS are %s", name, strings.Join(names, ", "))
+	return "", fmt.Errorf("no destination is called %s; those of OUTBOX_DESTINATIONS are %s", name, strings.Join(names,
+		", "))
 }
 
 // delaying returns what rows that become due later need of the table, with the table's own names.
 func delaying(c *config.Config, table sql.Table) sql.Delaying {
-	d := sql.Delaying{Table: table, Available: c.Table.Column("available_at"), Order: "seq", Priority: c.Table.Columns["priority"]}
+	d := sql.Delaying{
+		Table: table, Available: c.Table.Column("available_at"), Order: "seq",
+		Priority: c.Table.Columns["priority"],
+	}
 	if order := c.Table.Columns["order"]; order != "" {
 		d.Order = order
 	}

@@ -26,7 +26,8 @@ type selection struct {
 	topicsOf     bool // the topics on the broker of rows that are given by their ids are of interest
 }
 
-// list is a flag with several texts. Quotes in them have no special meaning, since ids and topics of rows may contain quotes.
+// list is a flag with several texts. Quotes in them have no special meaning, since ids and topics of rows may contain
+// quotes.
 type list []string
 
 func (l *list) Set(text string) error {
@@ -53,7 +54,8 @@ func (s *selection) add(p *program, cmd *cobra.Command, when string) {
 	flags.Var(&s.since, "since", "rows "+when+" at this time or later")
 	flags.Var(&s.until, "until", "rows "+when+" before this time")
 	flags.StringVar(&s.text, "error", "", "rows whose last error contains this text, in whatever case")
-	flags.StringVar(&s.destination, "destination", "", "this destination's rows and their state there; without it, those of all destinations")
+	flags.StringVar(&s.destination, "destination", "", "this destination's rows and their state there; without it, those "+
+		"of all destinations")
 	if err := cmd.RegisterFlagCompletionFunc("destination", p.completeDestination); err != nil {
 		panic(err) // the flag exists
 	}
@@ -72,7 +74,8 @@ func (p *program) completeDestination(*cobra.Command, []string, string) ([]strin
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// open returns the selection that the flags describe and the outbox to which it applies. The caller must close the outbox.
+// open returns the selection that the flags describe and the outbox to which it applies. The caller must close the
+// outbox.
 func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, error) {
 	chosen, err := s.chosen(cmd)
 	if err != nil {
@@ -82,8 +85,8 @@ func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, err
 	return chosen, o, err
 }
 
-// chosen returns the selection that the flags describe. A flag with an empty value is refused: it comes from an unset variable,
-// and would choose all rows.
+// chosen returns the selection that the flags describe. A flag with an empty value is refused: it comes from an unset
+// variable, and would choose all rows.
 func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
 	for flag, empty := range map[string]bool{
 		"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 ||
@@ -91,14 +94,17 @@ func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
 		"error": s.text == "", "destination": s.destination == "",
 	} {
 		if empty && cmd.Flags().Changed(flag) {
-			return operate.Selection{}, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for all rows", flag))
+			return operate.Selection{}, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for all rows",
+				flag))
 		}
 	}
 	if slices.Contains(s.topics, "!") {
-		return operate.Selection{}, usageError(errors.New("--topic holds the empty pattern \"!\": name after it the topics to leave out"))
+		return operate.Selection{}, usageError(errors.New("--topic holds the empty pattern \"!\": name after it the topics " +
+			"to leave out"))
 	}
 	if !s.since.IsZero() && !s.until.IsZero() && !s.since.Before(s.until.Time) {
-		return operate.Selection{}, usageError(fmt.Errorf("--since %s is not before --until %s, so no row can match", s.since.text, s.until.text))
+		return operate.Selection{}, usageError(fmt.Errorf("--since %s is not before --until %s, so no row can match",
+			s.since.text, s.until.text))
 	}
 	chosen := operate.Selection{
 		IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text,
@@ -136,8 +142,8 @@ func (m *moment) Set(text string) error {
 	return nil
 }
 
-// noteAbsent reports that rows were chosen by their ids, and that there are fewer of them in the state that the command is about:
-// an id may be mistyped, or its row was changed before.
+// noteAbsent reports that rows were chosen by their ids, and that there are fewer of them in the state that the command
+// is about: an id may be mistyped, or its row was changed before.
 func noteAbsent(problems io.Writer, ids []string, found int64) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
 	if absent := int64(len(ids)) - found; absent > 0 {
@@ -145,14 +151,14 @@ func noteAbsent(problems io.Writer, ids []string, found int64) {
 	}
 }
 
-// rightsError returns the error for a role that lacks a right, with the remedy, and nil for any other error. purpose is that of
-// the command grants.
+// rightsError returns the error for a role that lacks a right, with the remedy, and nil for any other error. purpose is
+// that of the command grants.
 func rightsError(err error, purpose string) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "42501" { // insufficient_privilege
 		return nil
 	}
-	return fmt.Errorf("%w: let the table's owner run what `outbox-relay grants --role ROLE --for %s` prints, with the role of "+
-		"OUTBOX_DATABASE_URL", err, purpose)
+	return fmt.Errorf("%w: let the table's owner run what `outbox-relay grants --role ROLE --for %s` prints, with the "+
+		"role of OUTBOX_DATABASE_URL", err, purpose)
 }
 
 // selectionError turns mistakes in a selection into usage errors.

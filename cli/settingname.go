@@ -8,9 +8,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
-// settingKeys are the variables for the fields that libraries name in their errors ([setting.Names]), without the prefix. A key
-// that ends with _FILE shows the usual form of a setting that was not given. Of keys separated by |, one is chosen. The text
-// after = is the value.
+// settingKeys are the variables for the fields that libraries name in their errors ([setting.Names]), without the
+// prefix. A key that ends with _FILE shows the usual form of a setting that was not given. Of keys separated by |, one
+// is chosen. The text after = is the value.
 var settingKeys = map[string]string{
 	// Of every publisher.
 	"TLS.RootCAs":      "TLS_CA_FILE",
@@ -59,8 +59,8 @@ var settingKeys = map[string]string{
 	"MaxInFlight":   "MAX_IN_FLIGHT",
 }
 
-// settingNames returns the user's names of the fields of everything that is made from a configuration. d may be nil for fields
-// that belong to no destination.
+// settingNames returns the user's names of the fields of everything that is made from a configuration. d may be nil for
+// fields that belong to no destination.
 func settingNames(c *config.Config, d *config.Destination) setting.Names {
 	return func(field string) string {
 		keys, value, assigned := strings.Cut(settingKeys[field], "=")
@@ -90,8 +90,8 @@ func settingNames(c *config.Config, d *config.Destination) setting.Names {
 	}
 }
 
-// credentialKeys returns the variables of the credentials with which a destination logs in, for a field that may stand for
-// several.
+// credentialKeys returns the variables of the credentials with which a destination logs in, for a field that may stand
+// for several.
 func credentialKeys(d *config.Destination, field string) string {
 	switch {
 	case field == "SASL.Credentials" && d.Kafka.SASLMechanism == config.MechanismOAuth:

@@ -19,12 +19,13 @@ func stopping() []os.Signal {
 	return all
 }
 
-// sameSignal is how long further signals count as the first one: a supervisor that signals a process and its group sends the
-// signal twice.
+// sameSignal is how long further signals count as the first one: a supervisor that signals a process and its group
+// sends the signal twice.
 const sameSignal = time.Second
 
-// obey calls stop at the first signal. A later signal does not wait for the clean stop: obey reports that and exits. As the
-// first process of a container the relay must exit by itself: the kernel would not end it by a signal that it does not handle.
+// obey calls stop at the first signal. A later signal does not wait for the clean stop: obey reports that and exits. As
+// the first process of a container the relay must exit by itself: the kernel would not end it by a signal that it does
+// not handle.
 func obey(signals <-chan os.Signal, stop func(), stderr io.Writer, exit func(status int)) {
 	<-signals
 	stop()
@@ -33,7 +34,8 @@ func obey(signals <-chan os.Signal, stop func(), stderr io.Writer, exit func(sta
 		if time.Since(first) < sameSignal {
 			continue
 		}
-		fmt.Fprintf(stderr, "outbox-relay: stopped at once by a second signal (%v): rows that were not settled will be published again\n", s)
+		fmt.Fprintf(stderr, "outbox-relay: stopped at once by a second signal (%v): rows that were not settled will be "+
+			"published again\n", s)
 		exit(exitUnfinished)
 		return
 	}

@@ -61,7 +61,8 @@ leaves this part out if there is none. The other flags restrict which of the exa
 				return selectionError(err)
 			}
 			if missing := len(chosen.IDs) - len(report.Rows); missing > 0 && len(chosen.IDs) > 0 {
-				report.Problems = append(report.Problems, fmt.Sprintf("there is no row with %d of the ids that were given", missing))
+				report.Problems = append(report.Problems, fmt.Sprintf("there is no row with %d of the ids that were given",
+					missing))
 			}
 			if asJSON {
 				encoder := json.NewEncoder(printable.JSON(out))
@@ -80,10 +81,12 @@ leaves this part out if there is none. The other flags restrict which of the exa
 
 // report reads the table, and asks the relay on this host.
 func (o *operating) report(ctx context.Context, chosen operate.Selection) (operate.Report, error) {
+	// The relay may need its three seconds to fail to answer, so the table is read meanwhile.
 	local := make(chan func(*operate.Report), 1)
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	go func() { local <- o.askLocal(asking) }()
+	// Ids choose the rows that are shown, not those that are counted.
 	ids := chosen.IDs
 	chosen.IDs = nil
 	report, err := o.ReportOf(ctx, chosen, countPatience)
@@ -94,7 +97,8 @@ func (o *operating) report(ctx context.Context, chosen operate.Selection) (opera
 	return report, err
 }
 
-// askLocal asks the relay on this host for what only the relay knows, and returns a function that adds the answer to a report.
+// askLocal asks the relay on this host for what only the relay knows, and returns a function that adds the answer to a
+// report.
 func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 	var known operate.Report
 	body, err := health.Here{Addr: o.config.HTTPAddr, Config: o.config.HTTPConfig}.Get(ctx, "/status")
@@ -103,18 +107,19 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 	}
 	return func(r *operate.Report) {
 		if err != nil && o.config.StatusPage == config.StatusPageOff {
-			r.Problems = append(r.Problems, "what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off keeps it from answering")
+			r.Problems = append(r.Problems, "what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off "+
+				"keeps it from answering")
 			return
 		}
 		if err != nil {
-			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+
-				"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)",
+			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, only a running relay knows, and none answers "+
+				"at OUTBOX_HTTP_ADDR=%s: run this beside one (%s)",
 				o.config.HTTPAddr, errtext.Line(err)))
 			return
 		}
 		if known.Table != r.Table {
-			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s is that of table %s",
-				o.config.HTTPAddr, known.Table))
+			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s "+
+				"is that of table %s", o.config.HTTPAddr, known.Table))
 			return
 		}
 		r.Process = known.Process

@@ -156,13 +156,13 @@ func writeHolds(w io.Writer, d operate.Destination, p paint) {
 			fmt.Fprintf(w, "  and %d more that are held\n", len(d.Process.Holds)-i)
 			return
 		}
-		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), printable.Text(h.What), h.Since.UTC().Format(time.RFC3339), h.Reason,
-			printable.Text(h.Error))
+		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), printable.Text(h.What),
+			h.Since.UTC().Format(time.RFC3339), h.Reason, printable.Text(h.Error))
 	}
 }
 
-// writeChecks writes the checks of the relay on this host that have failed, and what keeps rows from being marked, which no count
-// shows. The states tell of destinations.
+// writeChecks writes the checks of the relay on this host that have failed, and what keeps rows from being marked,
+// which no count shows. The states tell of destinations.
 func writeChecks(w io.Writer, r operate.Report, p paint) {
 	if r.Process == nil {
 		return
@@ -206,7 +206,8 @@ func writeRows(w io.Writer, r operate.Report) error {
 		out := columns(w)
 		for _, f := range row.Fates {
 			why := f.Why
-			if topic := heldFor(r, f.Destination, f.Topic); topic != "" && (f.State == operate.StateDue || f.State == operate.StateRetrying) {
+			if topic := heldFor(r, f.Destination, f.Topic); topic != "" &&
+				(f.State == operate.StateDue || f.State == operate.StateRetrying) {
 				why = topic
 			}
 			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt), printable.Text(why))
@@ -221,8 +222,8 @@ func writeRows(w io.Writer, r operate.Report) error {
 	return nil
 }
 
-// heldFor returns why a topic on the broker of a destination is held, as far as the topic is known and a relay has reported it; empty
-// if it is not held.
+// heldFor returns why a topic on the broker of a destination is held, as far as the topic is known and a relay has
+// reported it; empty if it is not held.
 func heldFor(r operate.Report, destination string, topic *string) string {
 	for _, d := range r.Destinations {
 		if d.Name != destination || d.Process == nil {

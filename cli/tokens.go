@@ -34,7 +34,8 @@ func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger)
 	return &oauth.Endpoint{
 		URL: o.TokenURL.Loaded(), Scope: o.Scope, Settings: prefix, HTTP: tokenClient(t), Logger: logger,
 		Client: func() (c oauth.Client, err error) {
-			if c.ID, c.Secret, err = readPair(o.ClientID, prefix+"CLIENT_ID", o.ClientSecret, prefix+"CLIENT_SECRET"); err != nil {
+			if c.ID, c.Secret, err = readPair(o.ClientID, prefix+"CLIENT_ID", o.ClientSecret,
+				prefix+"CLIENT_SECRET"); err != nil {
 				return c, err
 			}
 			if c.Assertion, err = o.ClientAssertion.Read(); err != nil {
@@ -53,8 +54,8 @@ func newKeys(logger *slog.Logger) *aws.Chain {
 	}
 }
 
-// tokenClient trusts the broker's authorities in addition to those of the system: a private identity provider often has the
-// same.
+// tokenClient trusts the broker's authorities in addition to those of the system: a private identity provider often has
+// the same.
 func tokenClient(t config.TLS) *http.Client {
 	roots, err := x509.SystemCertPool()
 	if err != nil {

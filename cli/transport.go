@@ -23,10 +23,14 @@ func transports(d config.Destination) []doctor.Transport {
 	}}
 	more := func(address, remedy string, secret bool) {
 		if u, err := url.Parse(address); err == nil && u.Host != "" {
-			ways = append(ways, doctor.Transport{Hosts: []string{u.Host}, Encrypted: u.Scheme == "https", Secret: secret, Remedy: remedy})
+			ways = append(ways, doctor.Transport{
+				Hosts: []string{u.Host}, Encrypted: u.Scheme == "https", Secret: secret,
+				Remedy: remedy,
+			})
 		}
 	}
-	more(d.AMQPManagement.Loaded(), "let the management interface listen with TLS, and write https:// in OUTBOX_AMQP_MANAGEMENT_URL", true)
+	more(d.AMQPManagement.Loaded(), "let the management interface listen with TLS, and write https:// in "+
+		"OUTBOX_AMQP_MANAGEMENT_URL", true)
 	more(d.AMQPOAuth.TokenURL.Loaded(), "write https:// in OUTBOX_AMQP_OAUTH_TOKEN_URL", true)
 	if d.Kafka.SASLMechanism == config.MechanismOAuth {
 		more(d.Kafka.OAuth.TokenURL.Loaded(), "write https:// in OUTBOX_KAFKA_OAUTH_TOKEN_URL", true)
@@ -34,12 +38,13 @@ func transports(d config.Destination) []doctor.Transport {
 	return ways
 }
 
-// readable reports whether a password or token is sent to the broker in a form that an eavesdropper can use. The signature of
-// AWS_MSK_IAM is one, for some minutes. SCRAM, NKeys and credentials files answer a challenge instead.
+// readable reports whether a password or token is sent to the broker in a form that an eavesdropper can use. The
+// signature of AWS_MSK_IAM is one, for some minutes. SCRAM, NKeys and credentials files answer a challenge instead.
 func readable(d config.Destination) bool {
 	switch d.Broker.Protocol {
 	case publisher.ProtocolKafka:
-		return d.Kafka.SASLMechanism == "PLAIN" || d.Kafka.SASLMechanism == config.MechanismOAuth || d.Kafka.SASLMechanism == config.MechanismIAM
+		return d.Kafka.SASLMechanism == "PLAIN" || d.Kafka.SASLMechanism == config.MechanismOAuth ||
+			d.Kafka.SASLMechanism == config.MechanismIAM
 	case publisher.ProtocolNATS:
 		return d.Broker.HasUser || d.NATS.Token.IsSet()
 	default:

@@ -81,15 +81,16 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 			if chosen.Until.IsZero() {
 				chosen.Until = time.Now().Add(-verifyRest)
 				if !chosen.Since.Before(chosen.Until) {
-					return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with --until", flags.since.text,
-						verifyRest))
+					return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with --until",
+						flags.since.text, verifyRest))
 				}
 			}
 			return p.verify(cmd, c, chosen, asJSON)
 		},
 	}
 	flags.add(p, cmd, "that were relayed")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each destination, for machines")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each destination, "+
+		"for machines")
 	return cmd
 }
 
@@ -130,8 +131,8 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	case err != nil:
 		return selectionError(err)
 	case all.Rows == 0:
-		fmt.Fprintln(cmd.ErrOrStderr(), "no row was compared: none that was chosen was relayed in that time (without --since, the last "+
-			"hour; without --until, rows of the last "+verifyRest.String()+" are left out)")
+		fmt.Fprintln(cmd.ErrOrStderr(), "no row was compared: none that was chosen was relayed in that time (without "+
+			"--since, the last hour; without --until, rows of the last "+verifyRest.String()+" are left out)")
 		return nil
 	case all.Missing+all.Disordered > 0:
 		return fmt.Errorf("the brokers and the outbox differ: %s missing, %d out of order", rows(all.Missing), all.Disordered)
@@ -230,8 +231,8 @@ func (d *discrepancies) row(found operate.Discrepancy) error {
 	case found.Position != nil:
 		details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
 	}
-	_, err := fmt.Fprintf(d.table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable.Text(found.ID), found.Destination, printable.Text(found.Topic),
-		found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
+	_, err := fmt.Fprintf(d.table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable.Text(found.ID), found.Destination,
+		printable.Text(found.Topic), found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
 	return err
 }
 
@@ -250,7 +251,8 @@ func (d *discrepancies) sum(found operate.Comparison) error {
 	if found.Unknown > 0 {
 		unordered += fmt.Sprintf(", %d not compared", found.Unknown)
 	}
-	_, err := fmt.Fprintf(d.out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of order%s\n", found.Destination,
+	_, err := fmt.Fprintf(d.out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of order%s\n",
+		found.Destination,
 		rows(found.Rows-found.Unknown), found.Missing, found.Gone, found.Duplicated, found.Disordered, unordered)
 	return err
 }

@@ -23,7 +23,8 @@ type trend struct {
 // mostTrend is how many values a sparkline shows.
 const mostTrend = 60
 
-// watch draws the report on a terminal once a second until ctx ends.
+// watch draws the report on a terminal once a second until ctx ends. The states come first and the details last, because
+// what does not fit on the terminal is left out at the end.
 func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.Writer) error {
 	p, trends := paintFor(out), map[string]*trend{}
 	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // switches to the alternate screen and hides the cursor
@@ -58,8 +59,8 @@ func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.
 	})
 }
 
-// frame returns what replaces the last frame on a terminal. Lines for which there is no room are left out at the end, each line
-// is cut at the width, and the previous contents are erased.
+// frame returns what replaces the last frame on a terminal. Lines for which there is no room are left out at the end,
+// each line is cut at the width, and the previous contents are erased.
 func frame(text string, width, height int) string {
 	lines := slices.Collect(strings.Lines(text))
 	if room := max(height-1, 1); len(lines) > room { // one line is the cursor's

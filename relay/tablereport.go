@@ -10,9 +10,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// Report returns what the table knows of each configured destination, in the order of the configuration, as the JSON object
-// that `outbox-relay status --json` prints. However many ask, the database is asked at most once a second, and Report takes
-// about a second at most. The error says why the database did not answer; the report then holds what is known all the same.
+// Report returns what the table knows of each configured destination, in the order of the configuration, as the JSON
+// object that `outbox-relay status --json` prints. However many ask, the database is asked at most once a second, and
+// Report takes about a second at most. The error says why the database did not answer; the report then holds what is
+// known all the same.
 func (r *Relay) Report(ctx context.Context) (json.RawMessage, error) {
 	report, err := r.measureTable(ctx)
 	all := len(configured(r.config.Destinations))

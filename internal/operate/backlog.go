@@ -15,10 +15,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// ReportOf returns what the table knows of the rows of a selection, among those that are looked at. It looks at a bounded
-// number of rows in each state at most once, so it costs the same at ten rows and at ten million. The rows of a set of
-// destinations may take as long as patience; counts that could not be taken are listed among the problems. The error is
-// about the database; the report then holds what was found before it.
+// ReportOf returns what the table knows of the rows of a selection, among those that are looked at. It looks at a
+// bounded number of rows in each state at most once, so it costs the same at ten rows and at ten million. The rows of a
+// set of destinations may take as long as patience; counts that could not be taken are listed among the problems. The
+// error is about the database; the report then holds what was found before it.
 func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience time.Duration) (Report, error) {
 	chosen, err := o.chosen(selection)
 	if err != nil {
@@ -74,7 +74,8 @@ func (o *Outbox) base() outbox.Names {
 	return o.Views[0].Table.Names()
 }
 
-// A set is several destinations that keep their state in the same columns and divide the rows.
+// A set is several destinations that keep their state in the same columns and divide the rows. A statement about states is
+// sent once for each set: a row has one state there, whichever of the destinations takes it.
 type set struct {
 	names   outbox.Names // of the first destination
 	views   []int        // indexes of Outbox.Views
@@ -140,8 +141,8 @@ func (o *Outbox) taken(view int) string {
 	return ""
 }
 
-// count fills the backlogs of the destinations of a set. What cannot be counted becomes a problem of the report, also if
-// the error is that it took too long.
+// count fills the backlogs of the destinations of a set. What cannot be counted becomes a problem of the report, also
+// if the error is that it took too long.
 func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Report, patience time.Duration) error {
 	table := o.Views[s.views[0]].Table
 	takers := outbox.Takers{SQL: o.taker(s), Divided: s.divided}
@@ -164,9 +165,10 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 		uncheap[outbox.Due], uncheap[outbox.Scheduled] = why, why
 	}
 	if n := s.names; n.Failed.Has() && !table.FailedIndexed() {
-		uncheap[outbox.Failed] = fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index concurrently "+
-			"on %s (%s, %s) where %[2]s is not null", n.Table, n.Failed.Name, n.ID.Name)
+		uncheap[outbox.Failed] = fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index "+
+			"concurrently on %s (%s, %s) where %[2]s is not null", n.Table, n.Failed.Name, n.ID.Name)
 	}
+	// A state that was counted is reported even if a later one took too long; a state that was not is never shown as zero.
 	for _, state := range []outbox.State{outbox.Due, outbox.Scheduled, outbox.Failed} {
 		switch counted := tally[state]; {
 		case counted != nil:
@@ -243,7 +245,8 @@ func (r *Report) take(found *Report) {
 	for _, d := range found.Destinations {
 		*r.destination(d.Name) = d
 	}
-	r.Untaken, r.Ownership, r.Size = cmp.Or(r.Untaken, found.Untaken), cmp.Or(r.Ownership, found.Ownership), cmp.Or(r.Size, found.Size)
+	r.Untaken, r.Ownership, r.Size = cmp.Or(r.Untaken, found.Untaken), cmp.Or(r.Ownership,
+		found.Ownership), cmp.Or(r.Size, found.Size)
 	for _, problem := range found.Problems {
 		r.Note(problem)
 	}
@@ -303,8 +306,8 @@ func (b *Backlog) add(state outbox.State, l *outbox.Line) {
 	}
 }
 
-// Gauge returns the count of rows in a state as a metric: at most the limit, and nil if it is not known, also because too
-// many rows of other destinations are in the way.
+// Gauge returns the count of rows in a state as a metric: at most the limit, and nil if it is not known, also because
+// too many rows of other destinations are in the way.
 func (b *Backlog) Gauge(state outbox.State) *int64 {
 	n := *b.number(state)
 	if n == nil || *n < outbox.CountCap && slices.Contains(b.AtLeast, string(state)) {

@@ -19,14 +19,15 @@ type Change struct {
 	done   string // the participle of the name: "retried"
 	state  func(outbox.Names) string
 	at     func(outbox.Names) outbox.Column // the column with the time when a row came into the state
-	still  func(outbox.Names) string        // the condition that a row is unchanged since it was chosen; $2 is when that was
+	still  func(outbox.Names) string        // a row is unchanged since it was chosen, at $2
 	apply  func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error)
 	refuse func(outbox.Names) error // why the table does not support the change; nil if it does
 	// deletes says that rows are deleted that every other destination has done, and others are kept.
 	deletes bool
 	gently  bool // the order of a key among the rows is kept
 
-	// empties reports whether the change of a row in one set takes the row out of the state in another set; nil if it never does.
+	// empties reports whether the change of a row in one set takes the row out of the state in another set; nil if it
+	// never does.
 	empties func(changed, other outbox.Names) bool
 	plan    string // what would become of each chosen row, unless action is set: "keep"
 	// action is the expression of what would become of a chosen row of a set once earlier sets have been changed.
@@ -54,13 +55,16 @@ type chunk struct {
 	began      any // the database's time when the rows were chosen
 }
 
-// Retry returns the change that lets failed rows be tried again, with all their attempts. It also empties the columns of their
-// dead letters: a relay that does not know these columns does not empty them when a row fails again.
+// Retry returns the change that lets failed rows be tried again, with all their attempts. It also empties the columns
+// of their dead letters: a relay that does not know these columns does not empty them when a row fails again.
 func Retry() Change {
 	return Change{
 		verb: "retry", done: "retried", plan: "retry", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
 		empties: func(changed, other outbox.Names) bool {
-			return slices.ContainsFunc(changed.Unsent, func(a string) bool { return strings.HasPrefix(a, other.Failed.Name+" = ") })
+			return slices.ContainsFunc(changed.Unsent, func(a string) bool {
+				return strings.HasPrefix(a,
+					other.Failed.Name+" = ")
+			})
 		},
 		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error) {
 			n := c.set.names
@@ -90,8 +94,8 @@ func Discard(keep bool, reason string) Change {
 		state: failed, still: stillFailed, at: failedAt,
 		refuse: func(n outbox.Names) error {
 			if keep && n.Failed.Has() && !n.Relayed.Has() {
-				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; leave out --keep to delete the row",
-					n.Table)
+				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; leave out "+
+					"--keep to delete the row", n.Table)
 			}
 			return keepsFailures(n)
 		},
@@ -169,8 +173,8 @@ func keepsFailures(n outbox.Names) error {
 	return nil
 }
 
-// fresh returns the assignments that give a row all its attempts again. To the relays the row looks as if it had been inserted
-// now: a tail scan in progress leaves it, and the other rows of its key, to the next tail scan.
+// fresh returns the assignments that give a row all its attempts again. To the relays the row looks as if it had been
+// inserted now: a tail scan in progress leaves it, and the other rows of its key, to the next tail scan.
 func fresh(n outbox.Names) (assignments []string) {
 	if n.Attempt.Has() {
 		assignments = append(assignments, n.Attempt.Name+" = default")
@@ -194,12 +198,14 @@ func withReason(c outbox.Column) string {
 	if c.Width == 0 {
 		return fmt.Sprintf("concat_ws(' ', %s, $3::text)", c.Name)
 	}
-	return fmt.Sprintf("left(concat_ws(' ', nullif(left(%s, greatest(%d - length($3::text), 0)), ''), $3::text), %d)", c.Name, c.Width-1,
-		c.Width)
+	return fmt.Sprintf("left(concat_ws(' ', nullif(left(%s, greatest(%d - length($3::text), 0)), ''), $3::text), %d)",
+		c.Name, c.Width-1, c.Width)
 }
 
 // update changes the rows of a chunk.
-func (c *chunk) update(ctx context.Context, tx pgx.Tx, how string, assignments []string, still string, values ...any) ([]Changed, error) {
+func (c *chunk) update(ctx context.Context, tx pgx.Tx, how string, assignments []string, still string,
+	values ...any,
+) ([]Changed, error) {
 	names := c.names(still)
 	names["assignments"] = strings.Join(assignments, ", ")
 	return c.change(ctx, tx, how, sql.Text("operate_update.sql", names), values...)
@@ -233,8 +239,9 @@ func (c *chunk) change(ctx context.Context, tx pgx.Tx, how, statement string, va
 	})
 }
 
-// doneElsewhere is the condition that every destination with other columns than those of a set is done with a row, or will be
-// once the given rows of others have been discarded. Of destinations that are not configured here that is not known.
+// doneElsewhere is the condition that every destination with other columns than those of a set is done with a row, or
+// will be once the given rows of others have been discarded. Of destinations that are not configured here that is not
+// known.
 func (o *Outbox) doneElsewhere(but set, discarded []chosenRows) string {
 	done := "true"
 	if o.Strangers() != nil {
@@ -255,8 +262,8 @@ func (o *Outbox) doneElsewhere(but set, discarded []chosenRows) string {
 	return done
 }
 
-// done is the condition that the destinations of a set are done with a row: it was relayed or discarded there, or none of them
-// takes it.
+// done is the condition that the destinations of a set are done with a row: it was relayed or discarded there, or none
+// of them takes it.
 func (o *Outbox) done(s set) string {
 	if o.takesAll(s) {
 		return s.names.Relayed.Name + " is not null"

@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Choice is the set of rows that were chosen for a [Change]. The server holds the list, in the session of a connection of its
-// own.
+// A Choice is the set of rows that were chosen for a [Change]. The server holds the list, in the session of a
+// connection of its own.
 type Choice struct {
 	outbox *Outbox
 	change Change
@@ -50,15 +50,16 @@ const (
 	chunkRows = 500
 )
 
-// Choose finds the rows for a change without changing any. The connection must not go through a transaction pooler. The caller
-// must close the choice.
+// Choose finds the rows for a change without changing any. The connection must not go through a transaction pooler. The
+// caller must close the choice.
 func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, selection Selection) (*Choice, error) {
 	sets, err := o.chosen(selection)
 	if err != nil {
 		return nil, err
 	}
 	// Destinations that do not support the change have no such rows, unless no destination supports it.
-	if able := slices.DeleteFunc(slices.Clone(sets), func(s set) bool { return change.refuse(s.names) != nil }); len(able) > 0 {
+	if able := slices.DeleteFunc(slices.Clone(sets),
+		func(s set) bool { return change.refuse(s.names) != nil }); len(able) > 0 {
 		sets = able
 	}
 	keepsNone := func(s set) bool { return !s.names.Relayed.Has() }
@@ -94,8 +95,8 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	return c, nil
 }
 
-// declare makes the server keep a list of a part's rows. The sets before it are changed before it, and what that does to the part's
-// rows is part of the choice: otherwise a dry run would list what no run does.
+// declare makes the server keep a list of a part's rows. The sets before it are changed before it, and what that does
+// to the part's rows is part of the choice: otherwise a dry run would list what no run does.
 func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, before []set, selection Selection) error {
 	n := p.set.names
 	var values parameters
@@ -126,7 +127,8 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, before []set, s
 	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{
 		"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name,
 		"topic": n.Topic.Name,
-		"taker": c.outbox.taker(p.set), "action": action, "table": n.Table, "state": state, "order": n.Order.Name, "key": n.Key,
+		"taker": c.outbox.taker(p.set), "action": action, "table": n.Table, "state": state,
+		"order": n.Order.Name, "key": n.Key,
 	}), values...)
 	return err
 }
@@ -220,12 +222,14 @@ type Result struct {
 	Left    int64 // rows that were left when the change was stopped
 }
 
-// Apply makes the change in small transactions. Each transaction wakes the relays that listen on a channel, unless the channel
-// is empty. When ctx ends, Apply stops after the current transaction. Rows that have changed since they were chosen are left
-// alone.
+// Apply makes the change in small transactions. Each transaction wakes the relays that listen on a channel, unless the
+// channel is empty. When ctx ends, Apply stops after the current transaction. Rows that have changed since they were
+// chosen are left alone.
 func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (result Result, err error) {
 	seen := int64(0)
 	var locked, held []lockedRows
+	// Chunks are read and changed over different connections: the cursors outlive each transaction that changes rows, and
+	// a stop between two transactions leaves every row either changed or as it was.
 	apply := func(s set, rows []Chosen) error {
 		if ctx.Err() != nil {
 			return errStopped
@@ -308,8 +312,8 @@ type lockedRows struct {
 }
 
 // applyTo changes rows in one transaction, and returns how many of them are locked.
-func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress, result *Result) (locked int64,
-	err error,
+func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress,
+	result *Result) (locked int64, err error,
 ) {
 	k := &chunk{outbox: c.outbox, set: s, began: c.began}
 	for _, row := range rows {

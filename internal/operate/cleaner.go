@@ -124,7 +124,8 @@ func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
 	return err
 }
 
-// busy reports whether rows have waited for some time. If this cannot be determined quickly, the database counts as busy.
+// busy reports whether rows have waited for some time. If this cannot be determined quickly, the database counts as
+// busy.
 func (o *Outbox) busy(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

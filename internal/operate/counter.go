@@ -12,8 +12,8 @@ import (
 
 // A Counter measures the table for everybody who asks: gauges, logs, the status page. However many ask, the database is
 // asked at most once a second for each set of destinations, and less often if it takes long to answer: while a session
-// keeps an old snapshot open, a query steps over every row that was relayed since. A failed query leaves no values, also
-// for those who ask before the next one. The zero Counter is ready.
+// keeps an old snapshot open, a query steps over every row that was relayed since. A failed query leaves no values,
+// also for those who ask before the next one. The zero Counter is ready.
 type Counter struct {
 	mu    sync.Mutex
 	table *outbox.Table // of the last caller
@@ -33,14 +33,14 @@ type measurement struct {
 const (
 	countTimeout = time.Second // limit on all queries for one caller
 	countEvery   = time.Second
-	countRest    = 20          // least pause after a query, as a multiple of its duration
+	countRest    = 20          // least pause after a query, as a multiple of its duration: 5 % of one server process
 	countGrace   = time.Minute // least time for which values are given when the next query is due; most scrapes are closer
 	sizeEvery    = 30 * time.Second
 )
 
-// Report fills a report with what was measured now or a moment ago. It keeps the report's destinations in their order, also
-// those that the outbox lacks. open is called if the table is another one than the last time. The error says why some of it
-// is missing. Report waits for a query in progress, for countTimeout at most.
+// Report fills a report with what was measured now or a moment ago. It keeps the report's destinations in their order,
+// also those that the outbox lacks. open is called if the table is another one than the last time. The error says why
+// some of it is missing. Report waits for a query in progress, for countTimeout at most.
 func (c *Counter) Report(ctx context.Context, table *outbox.Table, open func() *Outbox, r *Report) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,9 @@ func (o *Outbox) measurements() (parts []*measurement) {
 	}
 	sets := o.sets()
 	for _, s := range sets {
-		parts = append(parts, &measurement{every: countEvery * time.Duration(len(sets)), ask: func(ctx context.Context, r *Report) error {
+		parts = append(parts, &measurement{every: countEvery * time.Duration(len(sets)), ask: func(ctx context.Context,
+			r *Report,
+		) error {
 			*r = o.newReport(s)
 			return o.count(ctx, s, Selection{}, r, countTimeout)
 		}})
@@ -87,14 +89,18 @@ func (m *measurement) known() *Report {
 	return &m.found
 }
 
-// measure asks for the parts whose time has come, in the order of how long they have waited. A part for which no time is
-// left comes first the next time, and keeps its values. So does one whose query fails in what the others have left of the
-// time: only with all of it does a failure say that the values cannot be read.
+// measure asks for the parts whose time has come, in the order of how long they have waited. A part for which no time
+// is left comes first the next time, and keeps its values. So does one whose query fails in what the others have left
+// of the time: only with all of it does a failure say that the values cannot be read.
 func (c *Counter) measure(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	first := true
-	for _, m := range slices.SortedFunc(slices.Values(c.parts), func(a, b *measurement) int { return a.due.Compare(b.due) }) {
+	for _, m := range slices.SortedFunc(slices.Values(c.parts), func(a,
+		b *measurement,
+	) int {
+		return a.due.Compare(b.due)
+	}) {
 		started := time.Now()
 		if started.Before(m.due) || limited.Err() != nil {
 			return

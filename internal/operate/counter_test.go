@@ -143,7 +143,7 @@ func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 			oldest := time.Duration(c.views)*countEvery + time.Minute
 			last := c.views - 1
 			scrape := func(known bool) {
-				time.Sleep(c.every)
+				<-time.After(c.every)
 				g.measure(t.Context())
 				for i, v := range g.parts {
 					counts := v.known()
@@ -158,7 +158,7 @@ func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 			}
 			long := time.Duration(c.views)*countEvery*2 + 2*time.Minute
 			for time.Since(began) < long { // each is measured once
-				time.Sleep(c.every)
+				<-time.After(c.every)
 				g.measure(t.Context())
 			}
 			for began := time.Now(); time.Since(began) < long; {
@@ -166,7 +166,7 @@ func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 			}
 			stuck[last] = true
 			for began := time.Now(); time.Since(began) < long; {
-				time.Sleep(c.every)
+				<-time.After(c.every)
 				g.measure(t.Context())
 			}
 			for began := time.Now(); time.Since(began) < long; {
@@ -174,7 +174,7 @@ func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 			}
 			stuck[last] = false
 			for began := time.Now(); time.Since(began) < long; {
-				time.Sleep(c.every)
+				<-time.After(c.every)
 				g.measure(t.Context())
 			}
 			for began := time.Now(); time.Since(began) < long; {
@@ -195,7 +195,7 @@ func TestOldValuesAreNotGiven(t *testing.T) {
 		}
 		g.parts[0].due, g.parts[1].due = time.Now(), time.Now()
 		for range 100 {
-			time.Sleep(30 * time.Second)
+			<-time.After(30 * time.Second)
 			g.parts[0].due, g.parts[1].due = time.Time{}, time.Time{} // they always go before it
 			g.measure(t.Context())
 		}

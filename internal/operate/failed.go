@@ -12,7 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A FailedRow is a row that has failed and was neither retried nor discarded since. The names of its JSON fields are stable.
+// A FailedRow is a row that has failed and was neither retried nor discarded since. The names of its JSON fields are
+// stable.
 type FailedRow struct {
 	ID          string     `json:"id"`
 	Destination string     `json:"destination"`
@@ -30,9 +31,11 @@ type FailedRow struct {
 var ErrEnough = errors.New("enough rows")
 
 // Failed calls a function for each failed row of a selection, the latest failure first. It goes through the sets of
-// destinations one by one and reads at most that many rows of each, or all if most is 0. With content it reads headers and
-// payloads.
-func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, content bool, do func(FailedRow) error) error {
+// destinations one by one and reads at most that many rows of each, or all if most is 0. With content it reads headers
+// and payloads.
+func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, content bool,
+	do func(FailedRow) error,
+) error {
 	sets, err := o.chosen(selection)
 	if err != nil {
 		return err
@@ -48,7 +51,9 @@ func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, cont
 	return nil
 }
 
-func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most int, content bool, do func(FailedRow) error) error {
+func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most int, content bool,
+	do func(FailedRow) error,
+) error {
 	n := s.names
 	if err := keepsFailures(n); err != nil {
 		if len(o.sets()) == 1 || selection.Destination != "" {
@@ -68,8 +73,9 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 	names := map[string]string{
 		"table": n.Table, "id": n.ID.Name, "taker": o.taker(s), "topic": n.Topic.Name, "key": n.Key,
 		"attempt":     n.Attempt.Or("null"),
-		"inserted_at": n.Inserted.Time(), "failed_time": n.Failed.Time(), "failed_at": n.Failed.Name, "last_error": n.LastError.Or("null"),
-		"headers": "null::text", "payload": "null::text", "state": state, "most": "all",
+		"inserted_at": n.Inserted.Time(), "failed_time": n.Failed.Time(), "failed_at": n.Failed.Name,
+		"last_error": n.LastError.Or("null"),
+		"headers":    "null::text", "payload": "null::text", "state": state, "most": "all",
 	}
 	if most > 0 {
 		names["most"] = values.add(most)

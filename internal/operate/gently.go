@@ -11,18 +11,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Rows that become pending again must reach a relay in order, at least those of one key. A relay reads the end of the table
-// many times a second and takes what it finds there at once; what lies before the end it finds in a sweep, and then reads
-// each key from its first row. So a row at the end would overtake those of its key before the end. Therefore the very last
-// row, which is always part of the end, is changed last, when the rows of its key before it have been relayed, and no row
-// is changed that was inserted a moment ago, because the start of the end moves with the inserts.
+// Rows that become pending again must reach a relay in order, at least those of one key. A relay reads the end of the
+// table many times a second and takes what it finds there at once; what lies before the end it finds in a sweep, and
+// then reads each key from its first row. So a row at the end would overtake those of its key before the end. Therefore
+// the very last row, which is always part of the end, is changed last, when the rows of its key before it have been
+// relayed, and no row is changed that was inserted a moment ago, because the start of the end moves with the inserts.
 
 const (
 	// young is how long a row may belong to the end of the table: the end begins at a mark that is up to five seconds old
 	// and was made and completed by polls up to a second apart. A transaction that stays open longer moves it back.
 	young = 10 * time.Second
-	// aheadTime bounds how long the last rows wait for those before them, which may be held for hours. By then the relay knows
-	// about them.
+	// aheadTime bounds how long the last rows wait for those before them, which may be held for hours. By then the relay
+	// knows about them.
 	aheadTime  = 90 * time.Second
 	aheadEvery = 200 * time.Millisecond
 )
@@ -56,14 +56,16 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 	names := k.names("")
 	names["inserted_at"] = n.Inserted.Time()
 	var left *float64
-	if err := c.outbox.Pool.QueryRow(ctx, sql.Text("operate_youngest.sql", names), k.identities, young.Seconds()).Scan(&left); err != nil {
+	if err := c.outbox.Pool.QueryRow(ctx, sql.Text("operate_youngest.sql", names), k.identities,
+		young.Seconds()).Scan(&left); err != nil {
 		return fmt.Errorf("look for young rows: %w", err)
 	}
 	if left == nil || *left <= 0 {
 		return nil
 	}
 	wait := min(time.Duration(*left*float64(time.Second)), young)
-	progress.waits("rows that were inserted within the last %v go when they are older, so that their keys keep the order", young)
+	progress.waits("rows that were inserted within the last %v go when they are older, so that their keys keep the "+
+		"order", young)
 	select {
 	case <-ctx.Done():
 	case <-time.After(wait):
@@ -71,8 +73,8 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 	return nil
 }
 
-// settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It returns
-// early when ctx ends, and at once if no replica relays.
+// settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It
+// returns early when ctx ends, and at once if no replica relays.
 func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) error {
 	if l.rows[0].order == nil {
 		return nil
@@ -99,8 +101,8 @@ func (c *Choice) relays(ctx context.Context, s set) (bool, error) {
 	return err == nil && len(replicasOf(groups, c.outbox.Views[s.views[0]])) > 0, err
 }
 
-// ahead reports whether a destination that takes one of the rows has a pending row of its key before it. Destinations do not
-// wait for one another, and rows that no destination takes are never relayed.
+// ahead reports whether a destination that takes one of the rows has a pending row of its key before it. Destinations
+// do not wait for one another, and rows that no destination takes are never relayed.
 func (c *Choice) ahead(ctx context.Context, l lockedRows) (ahead bool, err error) {
 	n := l.set.names
 	for _, i := range l.set.views {
@@ -114,7 +116,8 @@ func (c *Choice) ahead(ctx context.Context, l lockedRows) (ahead bool, err error
 			continue
 		}
 		statement := sql.Text("operate_ahead.sql", map[string]string{
-			"table": n.Table, "pending": n.Pending + " and " + c.outbox.takes(i) + n.Ordered(), "key": n.Key, "order": n.Order.Name,
+			"table": n.Table, "pending": n.Pending + " and " + c.outbox.takes(i) +
+				n.Ordered(), "key": n.Key, "order": n.Order.Name,
 			"order_type": n.Order.Type,
 		})
 		err = within(ctx, c.outbox.Pool, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {

@@ -1,8 +1,9 @@
-// Package operate is what operators do with an outbox besides relaying: see what waits in it and where a row is, retry and
-// discard failed rows, publish rows again, delete old ones, and compare the table with what the brokers hold.
+// Package operate is what operators do with an outbox besides relaying: see what waits in it and where a row is, retry
+// and discard failed rows, publish rows again, delete old ones, and compare the table with what the brokers hold.
 //
-// The package knows the table and nothing of the engine. Everything may be done while relays run, from any host: rows are
-// selected without locks and changed in small transactions, which check again that a row is unchanged since it was chosen.
+// The package knows the table and nothing of the engine. Everything may be done while relays run, from any host: rows
+// are selected without locks and changed in small transactions, which check again that a row is unchanged since it was
+// chosen.
 package operate
 
 import (
@@ -45,7 +46,8 @@ func ViewOf(v outbox.View, table *outbox.Table) View {
 	}
 }
 
-// nameOf returns the name of the destination with a number that a statement gave; empty if no destination takes the row.
+// nameOf returns the name of the destination with a number that a statement gave; empty if no destination takes the
+// row.
 func (o *Outbox) nameOf(taker int) string {
 	if taker < 0 {
 		return ""
@@ -68,7 +70,8 @@ type limits struct {
 	inOrder   bool          // follow an index in its order rather than fetch and sort
 }
 
-// within runs a transaction with limits on its statements. The limits hold even after the caller has stopped waiting for the answer.
+// within runs a transaction with limits on its statements. The limits hold even after the caller has stopped waiting
+// for the answer.
 func within(ctx context.Context, pool *pgxpool.Pool, l limits, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if err := pgsession.Within(ctx, tx); err != nil {

@@ -17,8 +17,8 @@ type partition struct {
 	low, high time.Time
 }
 
-// drop drops the partitions that ended before the cutoff and whose rows are all done. Partitions of a table without a function
-// for dropping them are kept: their rows are deleted. With a selection, all partitions are kept.
+// drop drops the partitions that ended before the cutoff and whose rows are all done. Partitions of a table without a
+// function for dropping them are kept: their rows are deleted. With a selection, all partitions are kept.
 func (p *Prune) drop(ctx context.Context, cutoff time.Time) error {
 	n := p.Outbox.base()
 	if !n.Partitioned || !p.Selection.IsZero() || !n.Inserted.Has() {

@@ -41,8 +41,8 @@ type NoIndexError struct {
 }
 
 func (e *NoIndexError) Error() string {
-	return fmt.Sprintf("no index of table %s leads to the rows that are done, and to go through the whole table for them again and again is "+
-		"too much for a database: run %s", e.Table, e.Statement)
+	return fmt.Sprintf("no index of table %s leads to the rows that are done, and to go through the whole table for them "+
+		"again and again is too much for a database: run %s", e.Table, e.Statement)
 }
 
 const (
@@ -51,9 +51,9 @@ const (
 	// pruneSlow is the duration above which the next transaction deletes fewer rows, and pruneQuick the one below which it
 	// deletes more.
 	pruneSlow, pruneQuick = 80 * time.Millisecond, 20 * time.Millisecond
-	// pruneTime bounds each statement, and pruneBrief one that deletes more than the least number of rows: while the disk or
-	// others are busy, many rows at once would keep the application's statements waiting. A statement that is cut off is tried
-	// again with the least number.
+	// pruneTime bounds each statement, and pruneBrief one that deletes more than the least number of rows: while the disk
+	// or others are busy, many rows at once would keep the application's statements waiting. A statement that is cut off
+	// is tried again with the least number.
 	pruneTime, pruneBrief = 5 * time.Second, 150 * time.Millisecond
 	// smallTable is the largest size at which a table is scanned by id.
 	smallTable = 16 << 20
@@ -201,13 +201,14 @@ func (p *Prune) doneAt(optional bool) (done, takes string) {
 		if len(ended) == 0 {
 			ended = []string{pattern.Never}
 		}
-		all = append(all, fmt.Sprintf("(%s or not coalesce(%s, false))", strings.Join(ended, " or "), strings.Join(taken, " or ")))
+		all = append(all, fmt.Sprintf("(%s or not coalesce(%s, false))", strings.Join(ended, " or "), strings.Join(taken,
+			" or ")))
 	}
 	return strings.Join(all, " and "), strings.Join(takers, " or ")
 }
 
-// follow goes along an index, one window after another. The values in a window may all be equal: one UPDATE may have marked
-// millions of rows.
+// follow goes along an index, one window after another. The values in a window may all be equal: one UPDATE may have
+// marked millions of rows.
 func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int64) (deleted, locked int64, err error) {
 	n := p.Outbox.base()
 	values := parameters{nil, cutoff, nil, nil}
@@ -225,7 +226,8 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 		"column": w.column.Name, "ready": p.done() + selected,
 	}}
 	at := func(parameter string) string { return parameter + "::text::" + w.column.Type }
-	s.beyond = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > %s)", within, w.column.Name, at("$3"))
+	s.beyond = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > %s)", within,
+		w.column.Name, at("$3"))
 	s.whole = s.beyond + fmt.Sprintf(" and ($4::text is null or %s <= %s)", w.column.Name, at("$4"))
 	var again [][2]any // windows with rows that another session kept locked: most locks are short
 	for more := true; more && ctx.Err() == nil; {
@@ -253,7 +255,8 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 	return s.deleted - before, locked, nil
 }
 
-// selected is the selection in SQL, to be added to another condition. The last error is that of the chosen destination, or of any.
+// selected is the selection in SQL, to be added to another condition. The last error is that of the chosen destination,
+// or of any.
 func (p *Prune) selected(n outbox.Names, values *parameters) (string, error) {
 	rows := p.Selection
 	rows.Error = ""
@@ -292,8 +295,8 @@ type pruning struct {
 	deleted       int64
 }
 
-// clear deletes the rows of a window, or reports them all in a dry run. It returns how many of them another session keeps
-// locked, if somebody wants to know.
+// clear deletes the rows of a window, or reports them all in a dry run. It returns how many of them another session
+// keeps locked, if somebody wants to know.
 func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
 	asking := context.WithoutCancel(ctx)
 	if s.DryRun {
@@ -326,11 +329,11 @@ func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
 			}
 		}
 	}
-	if s.Locked == nil || ctx.Err() != nil {
-		return 0, nil
+	if s.Locked != nil && ctx.Err() == nil {
+		left, err := s.list(asking)
+		return int64(len(left)), err
 	}
-	left, err := s.list(asking)
-	return int64(len(left)), err
+	return 0, nil
 }
 
 // report counts and reports deleted rows.
@@ -385,12 +388,15 @@ func (s *pruning) list(ctx context.Context) ([]string, error) {
 }
 
 // ask runs a statement in a transaction of its own. The server ends a statement that takes longer than the limit.
-func (s *pruning) ask(ctx context.Context, limit time.Duration, file, condition string, values parameters) (texts []string, err error) {
+func (s *pruning) ask(ctx context.Context, limit time.Duration, file, condition string,
+	values parameters,
+) (texts []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*pruneTime)
 	defer cancel()
 	s.names["within"] = condition
 	err = within(ctx, s.Outbox.Pool, limits{statement: limit, lock: pruneTime, inOrder: true}, func(tx pgx.Tx) error {
-		if file == "prune_delete.sql" { // otherwise its select locks the table first, and a migration could be a deadlock's victim
+		// Otherwise its select would lock the table first, and a migration could be a deadlock's victim.
+		if file == "prune_delete.sql" {
 			if _, err := tx.Exec(ctx, sql.Text("lock_delete.sql", s.names)); err != nil {
 				return err
 			}

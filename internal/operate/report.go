@@ -6,11 +6,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// A Report is what `outbox-relay status --json` prints and GET /status answers. The names of its JSON fields are stable; fields
-// may be added. It holds neither keys nor payloads.
+// A Report is what `outbox-relay status --json` prints and GET /status answers. The names of its JSON fields are
+// stable; fields may be added. It holds neither keys nor payloads.
 //
-// It has two sources. The table yields its rows and its locks, from any host ([Outbox.ReportOf], [Counter]). What only a running process
-// knows is in the fields named Process, and in Held: they are null in a report without a process.
+// It has two sources. The table yields its rows and its locks, from any host ([Outbox.ReportOf], [Counter]). What only
+// a running process knows is in the fields named Process, and in Held: they are null in a report without a process.
 type Report struct {
 	At    time.Time `json:"at"`
 	Table string    `json:"table"` // schema.table
@@ -40,11 +40,11 @@ type Backlog struct {
 	Retrying  *int64 `json:"retrying"`  // the part of Due that was refused before
 	Scheduled *int64 `json:"scheduled"` // available_at lies in the future
 	Failed    *int64 `json:"failed"`    // failed, and neither retried nor discarded since
-	// AtLeast names the counts that are lower bounds: counting stopped at Limit, or too many rows of other destinations are in
-	// between.
+	// AtLeast names the counts that are lower bounds: counting stopped at Limit, or too many rows of other destinations
+	// are in between.
 	AtLeast []string `json:"at_least"`
-	// OldestAgeSeconds is how long the oldest due row has been due, among the first in table order; 0 if there is none, nil if
-	// not measured.
+	// OldestAgeSeconds is how long the oldest due row has been due, among the first in table order; 0 if there is none,
+	// nil if not measured.
 	OldestAgeSeconds *float64 `json:"oldest_age_seconds"`
 	Topics           []Topic  `json:"topics"`      // by number of failed rows, then of due rows, the largest first
 	MoreTopics       int      `json:"more_topics"` // number of topics left out of Topics
@@ -65,7 +65,7 @@ type Topic struct {
 
 // An Ownership says which replicas relay, according to the advisory locks.
 type Ownership struct {
-	Shards   int       `json:"shards"`   // number of shards, as divided by the replicas that own any, otherwise as configured
+	Shards   int       `json:"shards"`   // as divided by the replicas that own any, otherwise as configured
 	Owned    int       `json:"owned"`    // shards that some replica holds
 	Unowned  int       `json:"unowned"`  // shards that no replica holds
 	Replicas []Replica `json:"replicas"` // the one with the most shards first
@@ -116,7 +116,8 @@ type Check struct {
 	Text string `json:"text"` // the problem or the note; may be empty
 }
 
-// A DestinationProcess is what the answering process knows about one destination. Other replicas may see it differently.
+// A DestinationProcess is what the answering process knows about one destination. Other replicas may see it
+// differently.
 type DestinationProcess struct {
 	Up          bool         `json:"up"`     // its broker can be reached and takes messages
 	Paused      bool         `json:"paused"` // paused, like all destinations or alone
@@ -150,7 +151,7 @@ type Interval struct {
 	Seconds    float64   `json:"seconds"`
 	Relayed    int64     `json:"relayed"`
 	Failed     int64     `json:"failed"`
-	LatencyP50 *float64  `json:"latency_p50_seconds"` // from when a row was due to its acknowledgement; null if there was no row
+	LatencyP50 *float64  `json:"latency_p50_seconds"` // from due to acknowledged; null if there was no row
 	LatencyP99 *float64  `json:"latency_p99_seconds"`
 }
 

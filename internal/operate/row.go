@@ -15,8 +15,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// RowsOf returns where rows are at each destination, and why. Rows that do not exist are left out; an id that is not unique may
-// stand for several rows. Finding the row that another row waits for takes at most patience.
+// RowsOf returns where rows are at each destination, and why. Rows that do not exist are left out; an id that is not
+// unique may stand for several rows. Finding the row that another row waits for takes at most patience.
 func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, patience time.Duration) ([]Row, error) {
 	if _, err := o.chosen(Selection{Destination: destination}); err != nil {
 		return nil, err
@@ -80,7 +80,8 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "elsewhere": o.takenElsewhere(view),
 		"key": n.Key, "order": n.Order.Name, "message_topic": cmp.Or(v.Topic, "null::text"),
 		"scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
-		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(), "failed_at": n.Failed.Time(),
+		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(),
+		"failed_at": n.Failed.Time(),
 	})
 	rows, err := o.Pool.Query(ctx, statement, ids)
 	if err != nil {
@@ -92,8 +93,8 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 		var topic, key, order *string
 		var taken, elsewhere, scheduled bool
 		f := &s.fate
-		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &key, &order, &scheduled, &f.Attempt,
-			&f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
+		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &key, &order, &scheduled,
+			&f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
 		s.row.Topic = deref(topic)
 		keys = append(keys, key)
 		f.judge(taken, elsewhere, scheduled)
@@ -104,7 +105,8 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 	}
 	for i := range states {
 		if keys[i] != nil && slices.Contains([]string{StateDue, StateRetrying}, states[i].fate.State) {
-			states[i].older = o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *keys[i], states[i].row.ID)
+			states[i].older = o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *keys[i],
+				states[i].row.ID)
 			if v.Blocks && n.Failed.Has() {
 				states[i].failed = o.first(ctx, "operate_blocker.sql", n, n.IsFailed()+" and "+n.Taken, patience, *keys[i])
 			}
@@ -113,7 +115,8 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 	return states, nil
 }
 
-// takenElsewhere is the condition that another destination takes a row into the same columns, which then hold nothing about the view.
+// takenElsewhere is the condition that another destination takes a row into the same columns, which then hold nothing
+// about the view.
 func (o *Outbox) takenElsewhere(view int) string {
 	n := o.Views[view].Table.Names()
 	var others []string
@@ -130,8 +133,8 @@ func (o *Outbox) takenElsewhere(view int) string {
 	return fmt.Sprintf("coalesce(not (%s) and ((%s)), false)", n.Taken, strings.Join(others, ") or ("))
 }
 
-// judge determines a row's state and, as far as the row itself shows, the reason. elsewhere says that another destination has taken the row
-// into the same columns.
+// judge determines a row's state and, as far as the row itself shows, the reason. elsewhere says that another
+// destination has taken the row into the same columns.
 func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 	switch {
 	case elsewhere:
@@ -140,7 +143,8 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 	case f.RelayedAt != nil && f.FailedAt != nil:
 		f.State, f.Why = StateDiscarded, "it failed, and was discarded and kept"
 	case f.RelayedAt != nil && f.RelayedAt.Unix() == 0: // schema --destination has set it
-		f.State, f.Why = StateRelayed, "it was in the table before the destination was added, so it counts as done, and was not sent"
+		f.State, f.Why = StateRelayed, "it was in the table before the destination was added, so it counts as done, and was "+
+			"not sent"
 		f.RelayedAt = nil
 	case f.RelayedAt != nil:
 		f.State, f.Why = StateRelayed, "the broker has acknowledged it"
@@ -158,8 +162,8 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 }
 
 func (f *Fate) notTaken() {
-	f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes only rows that have "+
-		"failed or been relayed elsewhere"
+	f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes only "+
+		"rows that have failed or been relayed elsewhere"
 }
 
 // waitsFor says what a due row waits for, as far as the table and the locks show it.
@@ -176,11 +180,16 @@ func waitsFor(s rowState, failed, older string) string {
 	}
 }
 
-// first returns the first row of a key in a given state. The id is empty if there is none or if finding it takes too long.
-func (o *Outbox) first(ctx context.Context, file string, n outbox.Names, state string, patience time.Duration, key ...any) (id string) {
-	_ = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error { // the id is useful, but not essential
+// first returns the first row of a key in a given state. The id is empty if there is none or if finding it takes too
+// long.
+func (o *Outbox) first(ctx context.Context, file string, n outbox.Names, state string, patience time.Duration,
+	key ...any,
+) (id string) {
+	// The id is useful, but not essential.
+	_ = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, sql.Text(file, map[string]string{
-			"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "order": n.Order.Name, "key": n.Key, "state": state, "ordering": n.Ordering,
+			"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "order": n.Order.Name, "key": n.Key, "state": state,
+			"ordering": n.Ordering,
 		}), key...).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A StrangersError says that the table has columns that keep the state of destinations that are not configured, so that a row
-// may not be done there.
+// A StrangersError says that the table has columns that keep the state of destinations that are not configured, so that
+// a row may not be done there.
 type StrangersError struct {
 	Table        string
 	Columns      []string
@@ -14,8 +14,8 @@ type StrangersError struct {
 }
 
 func (e *StrangersError) Error() string {
-	return fmt.Sprintf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: configure "+
-		"these destinations, or drop their columns if they are gone for good",
+	return fmt.Sprintf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: "+
+		"configure these destinations, or drop their columns if they are gone for good",
 		e.Table, strings.Join(e.Destinations, ", "), strings.Join(e.Columns, ", "))
 }
 

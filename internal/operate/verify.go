@@ -16,8 +16,8 @@ import (
 // VerifyRows is how many rows are compared at once. It bounds the memory.
 const VerifyRows = 100_000
 
-// VerifyMargin is how much earlier and later than the rows' times a broker is read: the clocks of the application, the database
-// and the broker differ, and a row may be published again after its mark.
+// VerifyMargin is how much earlier and later than the rows' times a broker is read: the clocks of the application, the
+// database and the broker differ, and a row may be published again after its mark.
 const VerifyMargin = 5 * time.Minute
 
 // A Broker says where the messages of a destination can be read.
@@ -37,7 +37,8 @@ const (
 	ProblemUnknown    = "not_compared" // the broker cannot say what it holds
 )
 
-// A Discrepancy is a row that its broker does not hold exactly once and in order. The names of its JSON fields are stable.
+// A Discrepancy is a row that its broker does not hold exactly once and in order. The names of its JSON fields are
+// stable.
 type Discrepancy struct {
 	ID          string    `json:"id"`
 	Destination string    `json:"destination"`
@@ -48,7 +49,7 @@ type Discrepancy struct {
 	Messages    int       `json:"messages"`           // number of messages with this id
 	Place       string    `json:"place,omitempty"`    // the partition or stream of the first message
 	Position    *uint64   `json:"position,omitempty"` // position in that partition or stream
-	Before      string    `json:"before,omitempty"`   // the id of an earlier row of the key whose message came after this row's
+	Before      string    `json:"before,omitempty"`   // an earlier row of the key whose message came after this one
 }
 
 // A Comparison counts the results for one destination. The names of its JSON fields are stable.
@@ -63,9 +64,9 @@ type Comparison struct {
 	Unordered   bool   `json:"order_not_compared,omitempty"`
 }
 
-// Verify compares the relayed rows of a selection, whose times refer to relayed_at, with what the broker of a destination
-// holds. The view needs its Topic. The connection must not go through a transaction pooler. Discrepancies are reported in
-// table order.
+// Verify compares the relayed rows of a selection, whose times refer to relayed_at, with what the broker of a
+// destination holds. The view needs its Topic. The connection must not go through a transaction pooler. Discrepancies
+// are reported in table order.
 func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Broker, selection Selection,
 	report func(Discrepancy) error,
 ) (Comparison, error) {
@@ -75,8 +76,8 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Br
 		Destination: o.Views[view].Destination, Unordered: table.Ranked() || n.Came != "",
 	}}
 	if !n.Relayed.Has() {
-		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare", n.Table,
-			c.Destination)
+		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare",
+			n.Table, c.Destination)
 	}
 	if err := o.declareRelayed(ctx, conn, view, !c.Unordered, selection); err != nil {
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
@@ -97,7 +98,9 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Br
 }
 
 // declareRelayed makes the server keep the list of rows, with the keys of those that keep an order.
-func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, ordered bool, selection Selection) error {
+func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, ordered bool,
+	selection Selection,
+) error {
 	n := o.Views[view].Table.Names()
 	var values parameters
 	condition, err := selection.condition(n, n.Relayed, &values)
