@@ -58,8 +58,8 @@ func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, er
 		},
 		Early: renewBefore,
 		Warn: func(until time.Time, err error) {
-			cmp.Or(c.Logger, slog.New(slog.DiscardHandler)).
-				Warn("AWS credentials cannot be renewed; they are used until they expire", "until", until, "error", err)
+			logger := cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+			logger.Warn("AWS credentials cannot be renewed; they are used until they expire", "until", until, "error", err)
 		},
 	})
 }

@@ -64,8 +64,8 @@ func (e *Endpoint) Token(ctx context.Context) (string, error) {
 			return token, time.Now().Add(life), err
 		},
 		Warn: func(until time.Time, err error) {
-			cmp.Or(e.Logger, slog.New(slog.DiscardHandler)).
-				Warn("OAuth token cannot be renewed; it is used until it expires", "until", until, "error", err)
+			logger := cmp.Or(e.Logger, slog.New(slog.DiscardHandler))
+			logger.Warn("OAuth token cannot be renewed; it is used until it expires", "until", until, "error", err)
 		},
 	})
 }
