@@ -76,7 +76,7 @@ func TestLockedRowsThatLeaveNoRoom(t *testing.T) {
 		s.table.drained(t, time.Minute)
 		time.Sleep(time.Second)
 		stop()
-		want := regexp.MustCompile(`(?s)no more rows are read.*error="another session keeps them locked.*rows are read again`)
+		want := regexp.MustCompile(`(?s)no more rows are read.*error="locked by another session.*rows are read again`)
 		if lines := bytes.Count(log.Bytes(), []byte("no more rows are read")); lines != 1 || !want.Match(log.Bytes()) {
 			t.Errorf("logged %d times:\n%s", lines, log.String())
 		}

@@ -15,7 +15,7 @@
 //	waits ------------------------------> head ---> sent ------------> done
 //	                                       ^         |
 //	                                       |         | its stream is silent, and the server is not: the call
-//	    the time of the call that sent it  |         v answers Unavailable, and does not wait any longer
+//	    the time of the call that sent it  |         v answers Unavailable, and stops waiting
 //	    is over, the connection has ended, +------ kept ---> done      a later call has the message: acknowledged
 //	    or the stream has another leader                               meanwhile, or still Unavailable
 //

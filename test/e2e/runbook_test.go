@@ -38,7 +38,7 @@ func TestRunbookNamesWhoLocks(t *testing.T) {
 	}
 	r := startRelay(t, outbox.env("stdout:"))
 	await(t, "the relay says that the row is locked", func() bool {
-		return slices.ContainsFunc(r.records("WARN"), func(l record) bool { return strings.Contains(l.Msg, "keeps them locked") })
+		return slices.ContainsFunc(r.records("WARN"), func(l record) bool { return strings.Contains(l.Msg, "locked by another session") })
 	})
 	pids := pgtest.Value[[]int32](t, outbox.Schema, "select array_agg(pid) from ("+query+") found")
 	if pid := int32(holder.Conn().PgConn().PID()); len(pids) == 0 || pids[0] != pid {

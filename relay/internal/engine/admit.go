@@ -89,7 +89,7 @@ func (e *Engine) begins() {
 	e.reads.stale = e.reads.under[slot(Tail)] != nil
 }
 
-// rereadDue makes the tail of due rows begin anew, since no sweep finds what it has missed.
+// rereadDue makes the tail of due rows start again, since no sweep finds what it has missed.
 func (e *Engine) rereadDue() {
 	e.dueTail.again()
 	if r := e.reads.under[slot(Due)]; r != nil && r.Kind == Due {

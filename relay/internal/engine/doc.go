@@ -45,7 +45,7 @@ hold, for a failed row of theirs (blocked) or for room are remembered by their h
     full).
  7. What is in flight, and what is remembered of keys and holds, is bounded. Keys that are tried in vain leave a
     quarter of the room to others, and give their places up while others wait for room. If not even the hashes of
-    the keys that wait fit any more, the tail stops, and begins anew when a tenth of the room is free.
+    the keys that wait fit any more, the tail stops, and starts again when a tenth of the room is free.
 
 Why this is enough: writers of a key are serialised, so whoever sees a row of a key sees all before it. A tail's
 first page is one statement. What precedes a row that it brings was seen by the last first page and was read, or is

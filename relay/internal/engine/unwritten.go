@@ -30,7 +30,7 @@ const (
 )
 
 // errLocked is why locked rows cannot be written.
-var errLocked = errors.New("another session keeps them locked, or rows that a trigger or a foreign key has to do with")
+var errLocked = errors.New("locked by another session")
 
 func (u *unwritten) rows() int { return len(u.accepted) + len(u.refused) + u.trying }
 func (u *unwritten) any() bool { return len(u.accepted)+len(u.refused) > 0 }

@@ -16,7 +16,7 @@ type waits struct {
 	freed []*hold // holds that have ended: their keys may go on as soon as there is room
 
 	// jammed says that there is no room to remember that a key waits. Nothing is taken from the tail then, which begins
-	// anew later.
+	// again later.
 	jammed bool
 }
 

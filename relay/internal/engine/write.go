@@ -108,8 +108,7 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	}
 	locked := o.apart(Unfree)
 	if e.locked.keep(locked, errLocked, now.Add(lockedPause)) {
-		e.Logger.Warn("rows cannot be written because another session keeps them locked, or rows that a trigger or a "+
-			"foreign key has to do with; they are tried again until they are free", "rows", e.locked.rows())
+		e.Logger.Warn("rows are locked by another session; they are tried again until they are free", "rows", e.locked.rows())
 	}
 	if locked.Number() > 0 {
 		e.careful = now.Add(carefulFor)
