@@ -42,7 +42,9 @@ var engine = []mutant{
 	},
 	{
 		name: "trouble of one engine reported to another", breaks: "each engine learns the outcome of its own rows",
-		file: "relay/internal/settle/order.go", old: "				if effect, has := w.Effects[r.Identity()]; has {\n					o.Effects[r.Identity()] = effect\n				}\n",
+		file: "relay/internal/settle/order.go",
+		old: "				if effect, has := w.Effects[r.Identity()]; has {\n" +
+			"					o.Effects[r.Identity()] = effect\n				}\n",
 		new: "				o.Effects[r.Identity()] = engine.Unfree\n",
 		pkg: "./relay/internal/settle", tests: "^TestEnginesLearnOfTheirOwnRows$",
 	},
