@@ -220,6 +220,26 @@ func TestRowMovedToAnotherKeyWhileItIsPublished(t *testing.T) {
 	s.end(t)
 }
 
+// The same, where the row comes first of its new key, and the rest of that key had been read before. Whatever a read
+// brings behind such a row was not taken, and the next read does not begin after it.
+func TestRowMovedToTheFrontOfAHotKeyWhileItIsPublished(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.exact, s.limits.Hot = ms, true, 1 })
+	s.run(time.Second)
+	s.broker.slow = 20 * time.Second
+	moved := s.add("one", "t", nil)
+	s.until(t, func() bool { return len(moved.hands) > 0 })
+	s.broker.slow = 0
+	first := s.add("two", "t", func(r *simRow) { r.refuse = 2 })
+	s.add("two", "t", nil)
+	s.until(t, func() bool { return first.refused == 2 })
+	s.table.alone(func(xid uint64) {
+		moved.key, moved.xmin, moved.touched = "two", xid, true
+		moved.version, moved.content = moved.version+1, moved.content+1
+	})
+	s.end(t)
+}
+
 // Rows are committed while a read of their key is under way that has begun before, and dropped by the tail. The read
 // brings everything that it saw, but the key stays closed.
 func TestRowsCommittedDuringAReadOfTheirKey(t *testing.T) {

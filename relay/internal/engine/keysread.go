@@ -119,12 +119,12 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 			all = false
 			break
 		}
+		k.brought++
 		k.last = row.Position.Ordinal
 		if nameOf(row.Hash, row.Delayed) == k.name && e.take(row, k, r.number, now) {
 			fresh++
 		}
 	}
-	k.brought += len(page.Rows)
 	k.tried = fresh > 0
 	if h := k.hold; h != nil && (len(k.queue) == 0 || !h.concerns(k.queue[0])) {
 		h.gone++ // what was to try it is gone, or has another topic
