@@ -206,6 +206,11 @@ func (s *sim) heal() {
 
 // checkOthers checks that no row waits whose key has nothing to do with a topic that is missing.
 func (s *sim) checkOthers(topic string) {
+	// A topic that came back may leave so many rows without a key behind that the sweep closes few of them at a time, and
+	// each of their reads takes more than a second.
+	if s.slowKeys && s.slowReads && s.limits.Keys < 8 {
+		return
+	}
 	has := map[uint64]bool{}
 	for _, r := range s.table.all {
 		if r.visible && r.topic == topic && (r.keyed && (r.available == 0 || !s.delays) || s.collide) {
