@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"testing"
 	"time"
 )
@@ -60,6 +61,24 @@ func TestOldRowsExpire(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A backlog of rows that are all too old fails as fast as it is read: nothing else wakes the loop meanwhile.
+func TestBacklogExpiresAsItIsRead(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		const old = 200
+		s.expires(time.Minute)
+		s.limits = engine.Limits{Batch: 2, Rows: 124, Bytes: 1024} // nothing is read before a batch is written
+		for i := range old {
+			s.table.insert(int64(i), fmt.Sprintf("r%05d", i), "", "t")
+		}
+		time.Sleep(2 * time.Minute)
+		defer s.start()()
+		s.table.drained(t, 20*time.Second)
+		if n := len(s.table.failedRows()); n != old {
+			t.Errorf("%d of %d rows have failed", n, old)
+		}
+	})
 }
 
 // A row that is too old fails without a publish, and does not wait for the rate. It is not behind younger rows, of which one may be

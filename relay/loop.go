@@ -122,14 +122,14 @@ func (l *loop) turn(ctx context.Context, ending func()) error {
 		now := time.Now()
 		l.to.beat.Store(now.UnixNano())
 		moved := l.own(now)
-		l.engine.Writes(now, l.write)
-		if done == nil || l.outdated != nil {
-			if l.stop(ctx, ending) {
-				return l.outdated
-			}
-		} else {
+		stops := done == nil || l.outdated != nil
+		if !stops {
 			l.hand(now)
 			l.read(ctx, now)
+		}
+		l.engine.Writes(now, l.write) // also rows that were too old to be handed over
+		if stops && l.stop(ctx, ending) {
+			return l.outdated
 		}
 		l.observe(now)
 		timer.Reset(max(l.engine.Wake(l.mayPublish(now), now).Sub(now), engine.ShortestPause/2))
