@@ -106,8 +106,8 @@ func reports(function ast.Expr) bool {
 		return slices.Contains([]string{"ok", "warning", "failure", "unreadable"}, f.Name)
 	case *ast.SelectorExpr:
 		x, is := f.X.(*ast.Ident)
-		return is && (x.Name == "e" && slices.Contains([]string{"ok", "warn", "Well", "Warn", "Fail"}, f.Sel.Name) ||
-			x.Name == "f" && f.Sel.Name == "Add")
+		return is && (x.Name == "e" || x.Name == "f") &&
+			slices.Contains([]string{"ok", "warn", "Well", "Warn", "Fail", "Add"}, f.Sel.Name)
 	}
 	return false
 }

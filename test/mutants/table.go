@@ -44,7 +44,7 @@ var table = []mutant{
 	},
 	{
 		name: "dead letter before the failure", breaks: "a dead letter is sent when the row has failed",
-		file: "internal/outbox/mapping.go", old: "		condition += \" and \" + sql.Quote(m.order.name) + \" is not null\"\n", new: "",
+		file: "internal/outbox/mapping.go", old: "		condition += \" and \" + m.order.Name + \" is not null\"\n", new: "",
 		pkg: "./internal/outbox", tests: "^TestDeadLetters$",
 	},
 	{
