@@ -112,12 +112,15 @@ func (e *Engine) shut(k *key, s state) {
 	if k.state == waiting {
 		e.forgo(k.name)
 	}
+	if k.missed = len(k.queue) > 0; k.missed {
+		k.dropped = k.queue[0].Position.Ordinal
+	}
 	for _, r := range k.queue {
 		e.queued--
 		e.land(r)
 	}
 	e.unprobe(k)
-	k.queue, k.rows, k.low, k.missed, k.brought, k.tried = nil, fewRows, nil, false, 0, false
+	k.queue, k.rows, k.low, k.brought, k.tried = nil, fewRows, nil, 0, false
 	e.enter(k, s)
 }
 

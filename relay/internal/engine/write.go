@@ -256,7 +256,7 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 	case x.Failed && written && e.blocks && !k.keyless:
 		e.reopen(k)
 		e.block(k.hash(), k.shard)
-	case x.Failed && written && k.keyless: // nothing is left of it
+	case x.Failed && written && k.keyless && k.reads == 0 && !k.missed: // nothing is left of it: no other row has its id
 		e.reopen(k)
 	case x.Failed && written, !written && effect != Unwritable:
 		k.refused = 0
