@@ -388,3 +388,34 @@ func TestLateRowBesideAQueuedOne(t *testing.T) {
 	s.add("k", "t", func(r *simRow) { r.order = younger.order - 5 })
 	s.end(t)
 }
+
+// A key waits for a hold when a row of it fails, and tries the hold when that row was retried and the list does not know
+// it yet. Rows that are read then are not dropped behind the place where the key is read on.
+func TestKeyThatTriesAHoldBeforeTheListUnblocksIt(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.block, s.limits.Hot = ms, true, 1 })
+	s.run(time.Second)
+	e := s.replicas[0].e
+	s.broker.missing["t"] = true
+	due := func(at time.Duration) {
+		for _, h := range e.holds.by {
+			h.due = s.now().Add(at)
+			e.holds.due.Set(h)
+		}
+	}
+	first := s.add("k", "t", func(r *simRow) { r.unknown = 1 })
+	for range 4 {
+		s.add("k", "t", nil)
+	}
+	s.until(t, func() bool { return len(e.waits.by) > 0 })
+	due(time.Hour)
+	failed := s.add("k", "other", func(r *simRow) { r.touched = true })
+	s.table.drop(failed)
+	failed.status, s.table.failed[failed.id] = deleted, failed
+	s.until(t, func() bool { return e.blocked.has(s.table.hash(first)) })
+	delete(s.table.failed, failed.id) // discarded
+	delete(s.broker.missing, "t")
+	due(0)
+	s.replicas[0].step()
+	s.end(t)
+}

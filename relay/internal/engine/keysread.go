@@ -88,7 +88,7 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 			continue
 		}
 		page := r.KeysPage.Keys[i]
-		if page.Blocked {
+		if page.Blocked || e.blocked.has(k.hash()) { // what the list says holds until the next list: no row may stay queued
 			e.block(k.hash(), k.shard)
 			continue
 		}
