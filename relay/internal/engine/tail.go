@@ -24,6 +24,7 @@ type tail struct {
 	more   bool            // the next page goes on from the cursor
 	began  time.Time       // when the last first page was read
 	poll   time.Time       // when the next first page is read
+	look   time.Duration   // what a page takes apart from its rows
 	wants  int64           // bytes of the next row, for which there was no room
 
 	// First pages begin at the low watermark: a mark that is old enough. How old, is only a guess: the numbers of the
