@@ -2,9 +2,10 @@ package relay
 
 import (
 	"fmt"
-	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // expires sets the age after which the destinations' rows expire.
