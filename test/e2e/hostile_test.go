@@ -3,6 +3,7 @@ package e2e
 import (
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,7 +109,9 @@ func smoke(t *testing.T, b broker, outbox *table, env settings) {
 	}
 	command("", "verify", "--topic", topic)
 	r.stop()
-	if warnings := r.records("WARN"); len(warnings) > 5 {
+	// A pooler may lend a session that the server ends at this moment, since its own idle time of 300 ms is over.
+	ended := func(r record) bool { return strings.Contains(r.Error, "57P05") }
+	if warnings := slices.DeleteFunc(r.records("WARN"), ended); len(warnings) > 5 {
 		t.Errorf("warnings: %v", warnings)
 	}
 
