@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/kept"
+	"github.com/outbox-relay/outbox-relay/internal/renewed"
 )
 
 // Credentials are an access key, temporary if it has a token.
@@ -38,7 +38,7 @@ type Chain struct {
 	Client, Local *http.Client
 	Logger        *slog.Logger // nil discards
 
-	kept kept.Value[Credentials]
+	kept renewed.Value[Credentials]
 }
 
 // renewBefore is how long before their expiry credentials are renewed, or a fifth of their lifetime if that is shorter.
@@ -51,7 +51,7 @@ var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS
 // Credentials returns credentials for requests in a region. It may block for requests. Its errors say what to change,
 // and show no secrets.
 func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, error) {
-	return c.kept.From(kept.Source[Credentials]{
+	return c.kept.From(renewed.Source[Credentials]{
 		Obtain: func() (Credentials, time.Time, error) {
 			found, err := c.find(ctx, region)
 			return found, found.Expires, err

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/kept"
+	"github.com/outbox-relay/outbox-relay/internal/renewed"
 )
 
 // An Endpoint gets tokens from a token endpoint with client credentials (RFC 6749, section 4.4). A token is reused
@@ -28,7 +28,7 @@ type Endpoint struct {
 	HTTP     *http.Client // nil is http.DefaultClient
 	Logger   *slog.Logger // nil discards
 
-	kept kept.Value[string]
+	kept renewed.Value[string]
 }
 
 // A Client identifies itself to the token endpoint, by a secret or by an assertion.
@@ -58,7 +58,7 @@ func (e *Endpoint) Refused(token string) { e.kept.Refused(token) }
 
 // Token returns a token. It may block for a request. Errors show neither credentials nor tokens.
 func (e *Endpoint) Token(ctx context.Context) (string, error) {
-	return e.kept.From(kept.Source[string]{
+	return e.kept.From(renewed.Source[string]{
 		Obtain: func() (string, time.Time, error) {
 			token, life, err := e.request(ctx)
 			return token, time.Now().Add(life), err

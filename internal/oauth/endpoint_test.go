@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/kept"
+	"github.com/outbox-relay/outbox-relay/internal/renewed"
 )
 
 // A server is a token endpoint with configurable answers, in simulated time too.
@@ -98,7 +98,7 @@ func TestAssertionIsReadAgain(t *testing.T) {
 		if got := s.form.Get("client_assertion"); got != assertion {
 			t.Errorf("the assertion is %q, not %q", got, assertion)
 		}
-		e.kept = kept.Value[string]{}
+		e.kept = renewed.Value[string]{}
 	}
 }
 

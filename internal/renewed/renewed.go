@@ -1,6 +1,6 @@
-// Package kept keeps what a login needs and what expires, such as a token: it is obtained once, renewed some time before
+// Package renewed keeps what a login needs and what expires, such as a token: it is obtained once, renewed some time before
 // it expires, and replaced when a broker refuses it.
-package kept
+package renewed
 
 import (
 	"sync"
