@@ -102,8 +102,8 @@ var keys = []mutant{
 		name:   "the queue of a closed key stays",
 		breaks: "of a closed key nothing is queued but what reads of its own bring",
 		file:   "relay/internal/engine/keys.go",
-		old:    "= nil, fewRows, nil, false, 0, false",
-		new:    "= k.queue, fewRows, nil, false, 0, false",
+		old:    "= nil, fewRows, nil, 0, false",
+		new:    "= k.queue, fewRows, nil, 0, false",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},
 	{
