@@ -33,8 +33,8 @@ func (printer) Publish(_ context.Context, messages []publisher.Message) []error 
 func (printer) Ping(context.Context) error { return nil }
 func (printer) Close() error               { return nil }
 
-// database makes a schema with an outbox for one example, and returns a URL that leads to it.
-func database(schema string, statements ...string) (url string, drop func()) {
+// outbox makes a schema with an outbox for one example, and a pool that leads to it.
+func outbox(schema string, statements ...string) (pool *pgxpool.Pool, drop func()) {
 	admin := os.Getenv("TEST_DATABASE_URL")
 	if admin == "" {
 		log.Fatal("TEST_DATABASE_URL is not set: run `make test`, or start the services and `eval \"$(dev/services.sh env)\"`")
@@ -58,7 +58,14 @@ func database(schema string, statements ...string) (url string, drop func()) {
 	if strings.Contains(admin, "?") {
 		separator = "&"
 	}
-	return admin + separator + "search_path=" + schema, func() { execute(away) }
+	pool, err := pgxpool.New(context.Background(), admin+separator+"search_path="+schema)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return pool, func() {
+		pool.Close()
+		execute(away)
+	}
 }
 
 // relayAll is what the package's documentation shows.
@@ -74,14 +81,9 @@ func relayAll(ctx context.Context, pool *pgxpool.Pool, broker publisher.Publishe
 }
 
 func Example() {
-	url, drop := database("example", "insert into outbox_messages (topic, key, payload) values ('orders.placed', 'ann', '{}')")
+	pool, drop := outbox("example", "insert into outbox_messages (topic, key, payload) values ('orders.placed', 'ann', '{}')")
 	defer drop()
 	ctx, stop := context.WithCancel(context.Background())
-	pool, err := pgxpool.New(ctx, url)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer pool.Close()
 	slog.SetLogLoggerLevel(slog.LevelError)
 	if err := relayAll(ctx, pool, once{stop: stop}); err != nil {
 		log.Fatal(err)
@@ -102,14 +104,9 @@ func (o once) Publish(ctx context.Context, messages []publisher.Message) []error
 
 // WaitReady waits until rows can be relayed, for instance before a service takes requests.
 func ExampleRelay_WaitReady() {
-	url, drop := database("example_ready")
+	pool, drop := outbox("example_ready")
 	defer drop()
 	ctx, stop := context.WithCancel(context.Background())
-	pool, err := pgxpool.New(ctx, url)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer pool.Close()
 	r, err := relay.New(pool, relay.Config{
 		Destinations: []*relay.Destination{{Publisher: printer{}}},
 		Logger:       slog.New(slog.DiscardHandler),
@@ -133,16 +130,9 @@ func ExampleRelay_WaitReady() {
 
 // A relay needs a pool and a destination. Drain relays what is pending and ends; a service calls Run instead.
 func ExampleNew() {
-	url, drop := database("example_new", `insert into outbox_messages (topic, key, payload) values
+	pool, drop := outbox("example_new", `insert into outbox_messages (topic, key, payload) values
 		('orders.placed', 'ann', '{"cents": 4990}'), ('orders.paid', 'ann', '{"cents": 4990}')`)
 	defer drop()
-	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, url)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer pool.Close()
-
 	r, err := relay.New(pool, relay.Config{
 		Destinations: []*relay.Destination{{Publisher: printer{}}},
 		Logger:       slog.New(slog.DiscardHandler),
@@ -151,7 +141,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Drain(ctx); err != nil {
+	if err := r.Drain(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
@@ -161,16 +151,9 @@ func ExampleNew() {
 
 // A destination with columns of its own gets its own copy of each row that it takes.
 func ExampleDestination() {
-	url, drop := database("example_destination", "alter table outbox_messages add audit_relayed_at timestamptz",
+	pool, drop := outbox("example_destination", "alter table outbox_messages add audit_relayed_at timestamptz",
 		`insert into outbox_messages (topic, key, payload) values ('orders.placed', 'ann', '1'), ('mails.sent', 'bob', '2')`)
 	defer drop()
-	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, url)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer pool.Close()
-
 	r, err := relay.New(pool, relay.Config{
 		Logger: slog.New(slog.DiscardHandler),
 		Destinations: []*relay.Destination{
@@ -185,7 +168,7 @@ func ExampleDestination() {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Drain(ctx); err != nil {
+	if err := r.Drain(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
