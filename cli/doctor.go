@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -13,16 +12,9 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/doctor"
-	amqpdoctor "github.com/outbox-relay/outbox-relay/internal/doctor/amqp"
-	kafkadoctor "github.com/outbox-relay/outbox-relay/internal/doctor/kafka"
-	natsdoctor "github.com/outbox-relay/outbox-relay/internal/doctor/nats"
 	"github.com/outbox-relay/outbox-relay/internal/route"
-	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
-	"github.com/outbox-relay/outbox-relay/publisher/kafka"
-	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
 func (p *program) doctorCommand() *cobra.Command {
@@ -89,9 +81,8 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	}
 	for i, destination := range c.Destinations {
 		names := settingNames(c, &destination)
-		client := a.config.Destinations[i].Publisher
 		d.Destinations = append(d.Destinations, doctor.Destination{
-			Route: routes[i], Publisher: client, Names: names, Examine: examinationOf(client, names),
+			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: names,
 			Transports:   transports(destination),
 			Deduplicates: destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore,
 		})
@@ -105,27 +96,6 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 		}
 	}
 	return d, a.close, nil
-}
-
-// examinationOf returns the examination for a publisher's broker, nil if it is only known whether the broker answers.
-func examinationOf(client publisher.Publisher, names setting.Names) doctor.Examination {
-	switch client := client.(type) {
-	case *kafka.Publisher:
-		return func(ctx context.Context, addresses []publisher.Address) []finding.Finding {
-			return kafkadoctor.Examine(ctx, client.Inspect(), names, addresses)
-		}
-	case *nats.Publisher:
-		return func(ctx context.Context, addresses []publisher.Address) []finding.Finding {
-			return natsdoctor.Examine(ctx, client.Inspect, names, addresses)
-		}
-	case *amqp.Publisher:
-		return func(ctx context.Context, addresses []publisher.Address) []finding.Finding {
-			return amqpdoctor.Examine(ctx, client.Inspect, names, addresses)
-		}
-	case publisher.Examiner:
-		return client.Examine
-	}
-	return nil
 }
 
 // contradictions returns findings about settings that are allowed but do not fit together.

@@ -40,7 +40,7 @@ func newKafka(d *config.Destination, names setting.Names, secure func() (*tls.Co
 		mechanism := kafka.OAuth(newTokens(d.Kafka.OAuth, "OUTBOX_KAFKA_OAUTH_", d.TLS, logger), d.Kafka.OAuthExtensions...)
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	case config.MechanismIAM:
-		mechanism := kafka.IAM(newKeys(logger), d.Kafka.AWSRegion, cmp.Or(os.Getenv("AWS_REGION"),
+		mechanism := kafka.IAM(awsKeys(logger), d.Kafka.AWSRegion, cmp.Or(os.Getenv("AWS_REGION"),
 			os.Getenv("AWS_DEFAULT_REGION")), clientName)
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	default:

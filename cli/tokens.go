@@ -12,6 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/aws"
 	"github.com/outbox-relay/outbox-relay/internal/oauth"
+	"github.com/outbox-relay/outbox-relay/publisher/kafka"
 )
 
 // tokens provides the tokens with which the publishers log in.
@@ -46,11 +47,16 @@ func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger)
 	}
 }
 
-// newKeys returns the AWS credentials of the process.
-func newKeys(logger *slog.Logger) *aws.Chain {
-	return &aws.Chain{
+// awsKeys returns a source of the AWS credentials of the process.
+func awsKeys(logger *slog.Logger) kafka.AWSKeys {
+	chain := &aws.Chain{
 		Getenv: os.Getenv, Client: tokenClient(config.TLS{}), Logger: logger,
 		Local: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: stay},
+	}
+	return func(ctx context.Context, region string) (kafka.AWSKey, error) {
+		found, err := chain.Credentials(ctx, region)
+		refused := func() { chain.Refused(found) }
+		return kafka.AWSKey{ID: found.KeyID, Secret: found.Secret, Token: found.Token, Refused: refused}, err
 	}
 }
 

@@ -37,14 +37,10 @@ type Destination struct {
 	*route.Route
 	Publisher publisher.Publisher
 	Names     setting.Names
-	Examine   Examination // if nil, the broker is only asked whether it answers
 	// Transports say how the connections to the broker are protected.
 	Transports   []Transport
 	Deduplicates bool // the broker drops messages by their ids
 }
-
-// An Examination is [publisher.Examiner] as a function.
-type Examination func(ctx context.Context, addresses []publisher.Address) []finding.Finding
 
 // Areas of the examination.
 const (
@@ -113,10 +109,10 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 	r.add(areaDestination, "", f...)
 }
 
-// examine examines the broker with its own examination, or else asks whether it answers.
+// examine lets the publisher examine its broker, or asks whether the broker answers if the publisher cannot do more.
 func (to Destination) examine(ctx context.Context, addresses []publisher.Address) (f finding.List) {
-	if to.Examine != nil {
-		return to.Examine(ctx, addresses)
+	if examiner, able := to.Publisher.(publisher.Examiner); able {
+		return examiner.Examine(ctx, addresses)
 	}
 	if err := to.Publisher.Ping(ctx); err != nil {
 		return finding.List{inspect.Unusable("", err, "correct what the message says; the URL is in "+to.Names.Of("URL"))}

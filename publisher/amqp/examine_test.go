@@ -1,7 +1,6 @@
 package amqp_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,17 +8,11 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
-	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
-
-// examine returns the findings of an examination through a publisher.
-func examine(ctx context.Context, p *amqp.Publisher, addresses []publisher.Address) []finding.Finding {
-	return doctor.Examine(ctx, p.Inspect, nil, addresses)
-}
 
 // shown returns the findings as one text each: severity, check, subject and what was found.
 func shown(findings []finding.Finding) string {
@@ -39,7 +32,7 @@ func TestExamine(t *testing.T) {
 	topic := h.Topic(t)
 	p := h.open(t, nil)
 	defer p.Close()
-	text := shown(examine(within(t, 20*time.Second), p, publishertest.Addresses(topic, "no-such-queue", strings.Repeat("x", 256))))
+	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic, "no-such-queue", strings.Repeat("x", 256))))
 	for _, part := range []string{
 		"ok reach", "ok authentication", "ok version", ": RabbitMQ ", "ok alarms",
 		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic,
@@ -74,25 +67,25 @@ func TestExamineExchange(t *testing.T) {
 		test.config.URL = func() (string, error) { return h.url, nil }
 		p := amqp.New(test.config)
 		defer p.Close()
-		if text := shown(examine(within(t, 20*time.Second), p, publishertest.Addresses("some.key"))); !strings.Contains(text, test.part) ||
+		if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("some.key"))); !strings.Contains(text, test.part) ||
 			strings.Contains(text, "wrong remedy") {
 			t.Errorf("the findings lack %q:\n%s", test.part, text)
 		}
 	}
 	p := h.open(t, nil)
 	defer p.Close()
-	says(t, shown(examine(within(t, 20*time.Second), p, []publisher.Address{
+	says(t, shown(p.Examine(within(t, 20*time.Second), []publisher.Address{
 		{Topic: "a", Exchange: strings.Repeat("x", 256)},
 		{Topic: "b", Exchange: "missing"},
 		{Topic: "c", Exchange: h.exchange},
 		{Topic: "d", Exchange: "amq.direct"},
 	})), "256 bytes", "error exchange missing: it does not exist", `ok permission "c": `, `ok permission "d" on exchange amq.direct: `)
-	if text := shown(examine(within(t, 20*time.Second), amqp.New(h.config()), nil)); !strings.Contains(text, "warning management") {
+	if text := shown(amqp.New(h.config()).Examine(within(t, 20*time.Second), nil)); !strings.Contains(text, "warning management") {
 		t.Errorf("without a management interface: %s", text)
 	}
 	away := amqp.New(amqp.Config{URL: func() (string, error) { return "amqp://nobody:wrong@" + hostOf(t, "TEST_AMQP_URL"), nil }})
 	defer away.Close()
-	if text := shown(examine(within(t, 20*time.Second), away, nil)); !strings.HasPrefix(text, "error authentication ") {
+	if text := shown(away.Examine(within(t, 20*time.Second), nil)); !strings.HasPrefix(text, "error authentication ") {
 		t.Errorf("with a wrong password: %s", text)
 	}
 }
@@ -106,7 +99,7 @@ func (o *ownBroker) readerExamined(t *testing.T) {
 		return strings.Replace(o.harness.url, "guest:guest", "reader:reader", 1), nil
 	}, Exchange: "amq.topic"})
 	defer reader.Close()
-	if text := shown(examine(within(t, 20*time.Second), reader, publishertest.Addresses(topic))); !strings.Contains(text, "error permission") {
+	if text := shown(reader.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); !strings.Contains(text, "error permission") {
 		t.Errorf("for a user without the right to write:\n%s", text)
 	}
 }
@@ -119,7 +112,7 @@ func TestExamineAlarm(t *testing.T) {
 		m.conn.deaf.Store(true)
 	})
 	p := f.open(t, "")
-	text := shown(examine(within(t, 20*time.Second), p, publishertest.Addresses("topic")))
+	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("topic")))
 	if !strings.Contains(text, "error alarms") || !strings.Contains(text, "low on disk") || strings.Contains(text, "topic") {
 		t.Errorf("with an alarm:\n%s", text)
 	}

@@ -95,7 +95,7 @@ func (o *ownBroker) channelLimits(t *testing.T) {
 			if got := len(h.Received(t, topic, 1600)); got != 1600 {
 				t.Errorf("1600 messages arrived as %d", got)
 			}
-			if found := shown(examine(within(t, 20*time.Second), p, nil)); !strings.Contains(found, fmt.Sprintf("may open %d channels", limit)) {
+			if found := shown(p.Examine(within(t, 20*time.Second), nil)); !strings.Contains(found, fmt.Sprintf("may open %d channels", limit)) {
 				t.Errorf("the report does not name the limit: %v", found)
 			}
 			if err := p.Ping(within(t, 10*time.Second)); err != nil { // the report has given its channel back

@@ -32,7 +32,7 @@ func examined(t *testing.T, config amqp.Config, addresses ...publisher.Address) 
 	defer p.Close()
 	text := ""
 	await(t, func() bool {
-		text = shown(examine(within(t, 20*time.Second), p, addresses))
+		text = shown(p.Examine(within(t, 20*time.Second), addresses))
 		return !strings.Contains(text, "policies are not reported")
 	})
 	if strings.Contains(text, "wrong remedy") || strings.Contains(text, password) || strings.Contains(text, "guest:guest") {

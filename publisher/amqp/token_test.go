@@ -186,7 +186,7 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 	if len(connections) != 1 {
 		t.Errorf("%d connections for %d tokens: %v", len(connections), asked.Load(), connections)
 	}
-	if found := fmt.Sprint(examine(within(t, 20*time.Second), p, publishertest.Addresses(topic))); strings.Contains(found, "sees nothing") ||
+	if found := fmt.Sprint(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); strings.Contains(found, "sees nothing") ||
 		!strings.Contains(found, "queue") {
 		t.Errorf("doctor: %s", found)
 	}

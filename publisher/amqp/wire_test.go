@@ -320,7 +320,7 @@ func TestUnrouted(t *testing.T) {
 	if got := h.Received(t, messages[0].Topic, 1); len(got) != 1 {
 		t.Errorf("the queue holds %d messages", len(got))
 	}
-	if text := shown(examine(within(t, 20*time.Second), p, publishertest.Addresses(messages[1].Topic))); !strings.Contains(text,
+	if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(messages[1].Topic))); !strings.Contains(text,
 		"so its rows are lost") ||
 		!strings.Contains(text, "warning durability") {
 		t.Errorf("the findings are\n%s", text)

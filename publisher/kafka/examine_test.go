@@ -9,7 +9,6 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
-	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/kafka"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -18,7 +17,7 @@ import (
 // examine returns the findings of an examination through a publisher.
 func examine(t *testing.T, p *Publisher, addresses []publisher.Address) []finding.Finding {
 	t.Helper()
-	return doctor.Examine(t.Context(), p.Inspect(), nil, addresses)
+	return p.Examine(t.Context(), addresses)
 }
 
 // findings returns severity, check and subject of each finding, limited to the given checks if there are any.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -14,13 +16,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/aws"
 )
 
-// Keys are a source of credentials for AWS_MSK_IAM.
-type Keys interface {
-	// Credentials is called at each login. Its error must not show secrets.
-	Credentials(ctx context.Context, region string) (aws.Credentials, error)
-	// Refused is called when a broker refuses a login with the credentials.
-	Refused(aws.Credentials)
+// An AWSKey is an access key of Amazon Web Services.
+type AWSKey struct {
+	ID, Secret string
+	Token      string // the session's token of a temporary key; empty for a permanent one
+	// Refused is called when a broker refuses a login with the key. It may be nil.
+	Refused func()
 }
+
+// Format keeps secrets out of logs and errors.
+func (AWSKey) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "[redacted]") }
+
+// AWSKeys returns the access key for requests in a region. It is called at each login. Its error must not show secrets.
+type AWSKeys func(ctx context.Context, region string) (AWSKey, error)
 
 // mechanismIAM is the mechanism by which Amazon MSK authenticates its users and roles (IAM).
 const mechanismIAM = "AWS_MSK_IAM"
@@ -28,12 +36,12 @@ const mechanismIAM = "AWS_MSK_IAM"
 // IAM returns the mechanism AWS_MSK_IAM (github.com/aws/aws-msk-iam-auth): a request to connect that is signed, written
 // as JSON, and not itself sent. If region is empty, the region comes from the broker's name. If the name has none, it
 // is otherwise.
-func IAM(keys Keys, region, otherwise, userAgent string) sasl.Mechanism {
+func IAM(keys AWSKeys, region, otherwise, userAgent string) sasl.Mechanism {
 	return &iam{keys: keys, region: region, otherwise: otherwise, userAgent: userAgent}
 }
 
 type iam struct {
-	keys                         Keys
+	keys                         AWSKeys
 	region, otherwise, userAgent string
 }
 
@@ -51,12 +59,16 @@ func (m *iam) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	if region == "" {
 		return nil, nil, errRegion
 	}
-	credentials, err := m.keys.Credentials(ctx, region)
+	key, err := m.keys(ctx, region)
 	if err != nil {
 		return nil, nil, err
 	}
+	if key.Refused == nil {
+		key.Refused = func() {}
+	}
+	credentials := aws.Credentials{KeyID: key.ID, Secret: key.Secret, Token: key.Token}
 	message, err := json.Marshal(m.message(host, region, credentials, time.Now()))
-	return &tokenSession{report: func() { m.keys.Refused(credentials) }, single: true}, message, err
+	return &tokenSession{report: key.Refused, single: true}, message, err
 }
 
 // message returns the parameters that prove the client's identity. Their names are in lower case.

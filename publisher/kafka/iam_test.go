@@ -82,12 +82,10 @@ type keyring struct {
 	refused int
 }
 
-func (k *keyring) Credentials(_ context.Context, region string) (aws.Credentials, error) {
+func (k *keyring) key(_ context.Context, region string) (AWSKey, error) {
 	k.region = region
-	return aws.Credentials{KeyID: "relay", Secret: k.secret, Token: "hush-session"}, k.err
+	return AWSKey{ID: "relay", Secret: k.secret, Token: "hush-session", Refused: func() { k.refused++ }}, k.err
 }
-
-func (k *keyring) Refused(aws.Credentials) { k.refused++ }
 
 func TestIAM(t *testing.T) {
 	t.Parallel()
@@ -98,7 +96,7 @@ func TestIAM(t *testing.T) {
 	open := func(keys *keyring, region string) *Publisher {
 		return f.open(func(c *Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			c.SASL = func() (sasl.Mechanism, error) { return IAM(keys, "", region, "test"), nil }
+			c.SASL = func() (sasl.Mechanism, error) { return IAM(keys.key, "", region, "test"), nil }
 		})
 	}
 	keys := &keyring{secret: "hush-1"}

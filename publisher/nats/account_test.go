@@ -45,12 +45,12 @@ func TestStreamsOfADomain(t *testing.T) {
 	if err := p.Ping(timely(t)); err != nil {
 		t.Error(err)
 	}
-	if got := about(examine(timely(t), p, publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
+	if got := about(p.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
 		[]string{"ok topic"}) {
 		t.Errorf("doctor finds %q", got)
 	}
 	there := open(t, nats.Config{Servers: []string{leaf.address}})
-	if got := about(examine(timely(t), there, publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
+	if got := about(there.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
 		[]string{"error topic"}) {
 		t.Errorf("without the domain, doctor finds %q", got)
 	}

@@ -57,7 +57,7 @@ func relays(t *testing.T, p *nats.Publisher, s jetstream.Stream) {
 	if err := p.Ping(timely(t)); err != nil {
 		t.Errorf("a subject without a stream speaks against all others: %v", err)
 	}
-	if got := about(examine(timely(t), p, publishertest.Addresses("orders.placed")), ""); !slices.Equal(got, []string{"warning jetstream"}) {
+	if got := about(p.Examine(timely(t), publishertest.Addresses("orders.placed")), ""); !slices.Equal(got, []string{"warning jetstream"}) {
 		t.Errorf("doctor finds %q", got)
 	}
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/nats"
-	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -27,11 +25,6 @@ func about(findings []finding.Finding, subject string) []string {
 		}
 	}
 	return list
-}
-
-// examine returns the findings of an examination through a publisher.
-func examine(ctx context.Context, p *nats.Publisher, addresses []publisher.Address) []finding.Finding {
-	return doctor.Examine(ctx, p.Inspect, nil, addresses)
 }
 
 func TestExamine(t *testing.T) {
@@ -106,7 +99,7 @@ func TestExamine(t *testing.T) {
 				}
 			}
 			unknown := harness{}.Unknown(t)
-			findings := examine(timely(t), p, publishertest.Addresses(topic+".b", unknown, topic+".a", "a b"))
+			findings := p.Examine(timely(t), publishertest.Addresses(topic+".b", unknown, topic+".a", "a b"))
 			if got := about(findings, s.CachedInfo().Config.Name); !slices.Equal(got, test.want) {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
@@ -134,7 +127,7 @@ func TestExamineWrongStream(t *testing.T) {
 	topic := harness{}.Unknown(t)
 	stream(t, broker(t), jetstream.StreamConfig{Subjects: []string{topic}})
 	p := open(t, nats.Config{Stream: "ANOTHER"})
-	if got := about(examine(timely(t), p, publishertest.Addresses(topic)), topic); !slices.Equal(got, []string{"error topic"}) {
+	if got := about(p.Examine(timely(t), publishertest.Addresses(topic)), topic); !slices.Equal(got, []string{"error topic"}) {
 		t.Errorf("found %q", got)
 	}
 }
@@ -145,7 +138,7 @@ func TestExamineDenied(t *testing.T) {
 		c.say("-ERR 'Permissions Violation for Publish to %q'", subject)
 	}}).start(t)
 	p := open(t, nats.Config{Servers: []string{f.address}})
-	findings := examine(timely(t), p, publishertest.Addresses("a"))
+	findings := p.Examine(timely(t), publishertest.Addresses("a"))
 	for subject, want := range map[string][]string{"": {"warning permission"}, "a": {"warning permission"}} {
 		if got := about(findings, subject); !slices.Equal(got, want) {
 			t.Errorf("about %q found %q, want %q", subject, got, want)
@@ -174,7 +167,7 @@ func TestExamineUnreachable(t *testing.T) {
 				go func() { <-asked; cancel() }()
 			}
 			p := open(t, nats.Config{Servers: []string{test.address}})
-			findings := examine(ctx, p, publishertest.Addresses("a"))
+			findings := p.Examine(ctx, publishertest.Addresses("a"))
 			subject := test.address
 			if name == "hung" { // it is reached
 				subject = ""

@@ -46,7 +46,7 @@ func TestWebSocket(t *testing.T) {
 				}
 			}
 			inOrder(t, s, all)
-			found := examine(timely(t), p, publishertest.Addresses("orders.placed"))
+			found := p.Examine(timely(t), publishertest.Addresses("orders.placed"))
 			if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Error }) {
 				t.Errorf("doctor finds %+v", found)
 			}

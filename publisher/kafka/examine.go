@@ -7,11 +7,22 @@ import (
 	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
+	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/kafka"
 	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/kafka"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// Inspect lends the publisher's connections for an inspection of the cluster.
-func (p *Publisher) Inspect() inspect.Cluster {
+var _ publisher.Examiner = (*Publisher)(nil)
+
+// Examine implements [publisher.Examiner]: it examines the brokers, the login, the topics and what their
+// acknowledgements guarantee.
+func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
+	return doctor.Examine(ctx, p.inspect(), p.names, addresses)
+}
+
+// inspect lends the publisher's connections for an inspection of the cluster.
+func (p *Publisher) inspect() inspect.Cluster {
 	return inspect.Cluster{
 		Brokers: p.config.Brokers, Encrypted: p.config.TLS != nil, LogsIn: p.config.SASL != nil,
 		SendingTime: p.config.SendingTime, BatchBytes: maxBatchBytes, LegalTopic: legalTopic,

@@ -9,13 +9,23 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/amqp"
 	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/amqp"
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// Inspect lends the publisher's connection for an inspection of the broker, and connects first if needed.
-func (p *Publisher) Inspect(ctx context.Context) (*inspect.Connection, error) {
+var _ publisher.Examiner = (*Publisher)(nil)
+
+// Examine implements [publisher.Examiner]: it examines the connection, the exchanges and the queues of the default
+// exchange, and asks the management interface for more, if there is one.
+func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
+	return doctor.Examine(ctx, p.inspect, p.names, addresses)
+}
+
+// inspect lends the publisher's connection for an inspection of the broker, and connects first if needed.
+func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
 	if !p.enter() {
 		return nil, publisher.ErrClosed
 	}

@@ -1,0 +1,33 @@
+package nats
+
+import (
+	"context"
+
+	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/nats"
+	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/nats"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
+)
+
+var _ publisher.Examiner = (*Publisher)(nil)
+
+// Examine implements [publisher.Examiner]: it examines the server, the login, JetStream, and the streams of the
+// subjects.
+func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
+	return doctor.Examine(ctx, p.inspect, p.names, addresses)
+}
+
+// inspect lends the publisher's connection for an inspection of the server, and connects first if needed.
+func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
+	link, err := p.borrow(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return &inspect.Connection{
+		Conn: link.nc, Address: link.server.address, API: p.api(), Stream: p.config.Stream, Core: p.config.Core,
+		CheckSubject: func(subject string) error { return checkSubject(subject, link.inboxes) },
+		Request:      link.request,
+		CheckAccount: link.checkAccount,
+		Release:      func() { link.users.Add(-1) },
+	}, nil
+}
