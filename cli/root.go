@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,13 +37,20 @@ func (p *program) rootCommand() *cobra.Command {
 		Short:   "Publish outbox rows from PostgreSQL to Kafka, NATS JetStream or RabbitMQ",
 		Long:    rootHelp,
 		Example: rootExamples,
-		Version: thisBuild().Version,
 		// Run reports errors itself, and a usage text would hide them.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	run := p.runCommand()
-	root.RunE = run.RunE
+	// The library's own flag prints by a template, whose package keeps the linker from leaving out unused methods.
+	printVersion := root.Flags().BoolP("version", "v", false, "version for outbox-relay")
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if *printVersion {
+			_, err := io.WriteString(cmd.OutOrStdout(), versionText())
+			return err
+		}
+		return run.RunE(cmd, args)
+	}
 	root.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
@@ -53,7 +61,6 @@ func (p *program) rootCommand() *cobra.Command {
 		return fmt.Errorf("unknown command %q; see outbox-relay help", args[0])
 	}
 	root.SuggestionsMinimumDistance = 2
-	root.SetVersionTemplate(versionText())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})

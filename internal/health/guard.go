@@ -58,7 +58,7 @@ func (g *guard) config() *webConfig {
 		err = errNoMoreTLS
 	}
 	if err == nil {
-		if c.RateLimiterConfig == g.current.RateLimiterConfig {
+		if c.Rate == g.current.Rate {
 			c.limit = g.current.limit
 		}
 		g.current, g.problem = c, ""
@@ -109,7 +109,7 @@ func (g *guard) dress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 		if c := g.config(); c != nil {
-			for name, value := range c.HTTPConfig.Header {
+			for name, value := range c.HTTP.Headers {
 				w.Header().Set(name, value)
 			}
 		}
@@ -139,8 +139,7 @@ func (g *guard) knows(c *webConfig, r *http.Request) bool {
 	if !given {
 		return false
 	}
-	secret, known := c.Users[user]
-	hash := string(secret)
+	hash, known := c.Users[user]
 	if !known {
 		hash = nobody
 	}

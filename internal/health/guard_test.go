@@ -304,12 +304,12 @@ func TestConfigFile(t *testing.T) {
 		"rate_limit: {burst: -1, interval: 1s}\n":                                                   "negative",
 		"tls_server_config:\n  cert_file: server.crt\n":                                             "missing one of key or key_file",
 		"tls_server_config:\n  cert_file: none.crt\n  key_file: none\n":                             "cert_file",
-		"tls_server_config:\n  cert_file: web.yaml\n  key_file: server.key\n":                       "failed to load X509KeyPair",
-		tlsFiles + "  client_ca_file: server.crt\n":                                                 "without a Client Auth Policy",
+		"tls_server_config:\n  cert_file: web.yaml\n  key_file: server.key\n":                       "cert and key",
+		tlsFiles + "  client_ca_file: server.crt\n":                                                 "without client_auth_type",
 		tlsFiles + "  client_auth_type: Maybe\n":                                                    "Maybe",
 		tlsFiles + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.key\n": "no PEM certificate",
 		tlsFiles + "  min_version: TLS9\n":                                                          "TLS9",
-		tlsFiles + "  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n":                                  "unknown cipher",
+		tlsFiles + "  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n":                                  "cipher_suites: unknown",
 		tlsFiles + "  curve_preferences: [P9]\n":                                                    "P9",
 	} {
 		err := CheckConfig(webFile(t, text))
