@@ -42,3 +42,38 @@ func TestRowThatBreaksConnectionsIsFoundAmongDestinations(t *testing.T) {
 		})
 	}
 }
+
+// More rows than there is room for are tried in vain, and their tries are counted in memory only: by keys that break the
+// connection, or in a table that has no column for attempts. Each of them fails in the end, while other rows flow.
+func TestMoreCountedTriesThanRoom(t *testing.T) {
+	for name, spoil := range map[string]func(*sim, string){
+		"without an answer": func(s *sim, id string) { s.Crash(id) },
+		"without attempts":  func(s *sim, id string) { s.table.keepsAttempts = false; s.Refuse(id, 1000) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.limits.Keys = 3
+				s.table.byKey = true
+				const bad = 12
+				for i := range bad {
+					id := fmt.Sprint("bad-", i)
+					s.table.insert(int64(2*i+1), id, id, "a")
+					s.table.insert(int64(2*i+2), fmt.Sprint("next-", i), id, "a")
+					spoil(s, id)
+				}
+				stop := s.start()
+				defer stop()
+				for i := 2 * bad; len(s.table.pending()) > 0; i++ {
+					if i > 20_000 {
+						t.Fatalf("pending: %.300q", s.table.pending())
+					}
+					s.table.insert(int64(i+1), fmt.Sprint("later-", i), "", "a")
+					time.Sleep(200 * time.Millisecond)
+				}
+				if failed := len(s.table.failedRows()); failed != bad {
+					t.Errorf("%d rows have failed instead of %d", failed, bad)
+				}
+			})
+		})
+	}
+}

@@ -242,4 +242,9 @@ var keys = []mutant{
 		new:    "		if true {\n			left",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},
+	{
+		name: "place given up with the count of tries", breaks: "a row whose tries only memory counts fails in the end",
+		file: "relay/internal/engine/keys.go", old: " && !e.counts(k) {", new: " {",
+		pkg: "./relay", tests: "^TestMoreCountedTriesThanRoom$",
+	},
 }

@@ -28,6 +28,7 @@ type key struct {
 
 	tries      int    // tries in vain in a row
 	refused    int64  // of these, refusals
+	blamed     uint32 // stamp of the row that was refused
 	unanswered int    // publishes of its first row without an answer, in a row
 	accepted   uint64 // number of rows accepted at the destination before the last of these
 
@@ -134,11 +135,17 @@ func (e *Engine) rest(k *key, c Cause, due time.Time) {
 // were tried in vain may take three quarters of the room, and give their places up to others that wait for room.
 func (e *Engine) restIn(k *key, c Cause, due time.Time) {
 	vain := k.tries > 0 || k.refused > 0
-	if e.closed > e.room(vain) || vain && e.waits.room.live > 0 {
+	if e.closed > e.room(vain) || vain && e.waits.room.live > 0 && !e.counts(k) {
 		e.wait(k, e.waits.room)
 		return
 	}
 	e.until(k, c, due)
+}
+
+// counts reports whether only memory knows how often a key was tried. It would be forgotten with the key's place, and
+// a row whose tries were never counted to the end would never fail.
+func (e *Engine) counts(k *key) bool {
+	return k.unanswered > 0 || k.refused > 0 && e.Table.KeepsFailures() && !e.Table.KeepsAttempts()
 }
 
 // room returns how many keys may be closed at a time.

@@ -73,7 +73,7 @@ func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
 		return false
 	}
 	row := &Row{Row: r, key: k, read: read, Try: r.Attempt, topic: r.Message.Topic}
-	if !e.Table.KeepsAttempts() && len(k.queue) == 0 {
+	if k.refused > 0 && !e.Table.KeepsAttempts() && k.blamed == stampOf(r.Identity(), row.topic) {
 		row.Try += k.refused
 	}
 	if r.Retried && (r.Waited >= 0 || k.refused == 0) { // else the clock was set back, and the key has waited by this one

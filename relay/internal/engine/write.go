@@ -244,6 +244,9 @@ func (e *Engine) refusedWritten(o *Outcome, now time.Time) {
 func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 	r, to, written := x.Row, &e.To, effect == Written
 	spent := !x.Failed && (r.Try+1 > to.MaxAttempts || publisher.ClassOf(x.Err) == publisher.Permanent)
+	if stamp := stampOf(r.Identity(), r.topic); k.blamed != stamp {
+		k.refused, k.blamed = 0, stamp
+	}
 	k.refused++
 	if spent && written && (r.Try == to.MaxAttempts || k.refused == 1) { // log it once
 		e.failures.Failed(&r.Message, r.Try, x.Err, false, now)
