@@ -20,7 +20,7 @@ func newSimBell() *simBell {
 
 func (b *simBell) ring(since time.Time) { b.since.Store(&since) }
 func (b *simBell) Up() bool             { return true }
-func (b *simBell) Arm(float64)          {}
+func (b *simBell) Arm(bool)             {}
 func (b *simBell) Armed() time.Time     { return *b.since.Load() }
 
 // notedBell is a doorbell that notes whether writers are to ring.
@@ -29,8 +29,8 @@ type notedBell struct {
 	armed atomic.Bool
 }
 
-func (b *notedBell) Up() bool         { return true }
-func (b *notedBell) Arm(most float64) { b.armed.Store(most > 0) }
+func (b *notedBell) Up() bool       { return true }
+func (b *notedBell) Arm(rings bool) { b.armed.Store(rings) }
 
 // While a destination is paused, writers ring for the others. If all are paused, no writer rings.
 func TestWritersRingBesideAPausedDestination(t *testing.T) {

@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -41,7 +40,7 @@ type ownership interface {
 // doorbell makes writers ring; see [outbox.Listener].
 type doorbell interface {
 	Up() bool
-	Arm(most float64) // each writer is to ring, unless they are more per second; with 0, none is to ring
+	Arm(rings bool)   // each writer is to ring, as long as they are few, or none
 	Armed() time.Time // since when each writer rings; zero if writers do not ring
 }
 
@@ -212,20 +211,14 @@ func (l *loop) wait(slow bool) {
 	}
 }
 
-// arm notes how many writers may ring per second for this engine, or 0 for none. Writers ring if no engine has so many rows that
-// ringing would cost too much. Engines of paused destinations have no say: they read nothing, and the others need the rings.
-func (l *loop) arm(most float64) {
+// arm notes whether writers may ring for this engine. Writers ring if no engine has so many rows that ringing would cost
+// too much. Engines of paused destinations have no say: they read nothing, and the others need the rings.
+func (l *loop) arm(rings bool) {
 	l.mu.Lock()
-	l.rings = most
-	least := math.Inf(1)
-	for _, other := range l.all {
-		if !other.to.paused.Load() {
-			least = min(least, other.rings)
-		}
-	}
+	l.rings = rings
+	reads := func(other *loop) bool { return !other.to.paused.Load() }
+	mayNot := func(other *loop) bool { return reads(other) && !other.rings }
+	wanted := slices.ContainsFunc(l.all, reads) && !slices.ContainsFunc(l.all, mayNot)
 	l.mu.Unlock()
-	if math.IsInf(least, 1) { // all are paused
-		least = 0
-	}
-	l.doorbell.Arm(least)
+	l.doorbell.Arm(wanted)
 }

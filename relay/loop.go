@@ -29,7 +29,7 @@ type loop struct {
 	// Requests from other goroutines, guarded by the engines' mu.
 	left  owner.Set // shards to be released with nothing in flight here
 	slow  bool      // the destination keeps the loop waiting
-	rings float64   // number of writers that may ring per second; 0 if none is to ring
+	rings bool      // writers may ring
 
 	// Touched only by the loop.
 	engine    *engine.Engine

@@ -62,7 +62,7 @@ func (r *Relay) keepDown(d *Destination) {
 // them meanwhile. What is on the wire is answered and settled. Shards still move between replicas.
 func (l *loop) relayed(shards owner.Set) owner.Set {
 	if l.to.paused.Load() {
-		l.arm(0)
+		l.arm(false)
 		return owner.Set{}
 	}
 	return shards

@@ -42,7 +42,7 @@ type sim struct {
 type deaf struct{}
 
 func (deaf) Up() bool         { return false }
-func (deaf) Arm(float64)      {}
+func (deaf) Arm(bool)         {}
 func (deaf) Armed() time.Time { return time.Time{} }
 
 func newSim(t testing.TB) *sim {

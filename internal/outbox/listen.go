@@ -29,23 +29,21 @@ type Listener struct {
 	Logger  *slog.Logger
 	Names   setting.Names // the user's names of the relay's configuration fields
 
-	// Check is how often a quiet connection is tested by a notification to itself; 0 means every minute.
-	Check time.Duration
-	// Pulse is how often the server has to answer on a quiet connection, and how long an answer may take; 0 means with
-	// each Check. A pulse costs the server next to nothing, whereas a notification reaches all listeners.
+	// Pulse is how often the server has to answer on a quiet connection, and how long an answer may take; 0 means every
+	// minute.
 	Pulse time.Duration
 
 	mu        sync.Mutex
 	up        bool
 	trusted   bool               // the table has the doorbell's trigger
-	most      float64            // writers that may ring per second; 0 if the relay does not want them to
+	wanted    bool               // the relay wants writers to ring
 	since     time.Time          // when every writer began to ring; zero if none needs to
 	rings     rings              // notifications since then
 	interrupt context.CancelFunc // ends the present wait
 }
 
 const (
-	listenCheck  = time.Minute
+	listenPulse  = time.Minute
 	listenAnswer = 5 * time.Second // how long a notification to oneself may take
 	listenRetry  = 30 * time.Second
 )
@@ -64,16 +62,16 @@ func (l *Listener) Up() bool {
 	return l.up
 }
 
-// Arm makes the doorbell's trigger let each writer ring, or none if most is 0. When writers start to ring, the relay is
-// woken once more, for a row that was inserted in between. If more than most of them ring per second, they need not
-// ring for some time: commits that notify wait for one another.
-func (l *Listener) Arm(most float64) {
+// Arm makes the doorbell's trigger let each writer ring, or none. When writers start to ring, the relay is woken once
+// more, for a row that was inserted in between. If more than [MostRings] of them ring per second, they need not ring for
+// some time: commits that notify wait for one another.
+func (l *Listener) Arm(wanted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	changed := (l.most > 0) != (most > 0)
-	if l.most = most; changed {
-		l.look()
+	if l.wanted != wanted && l.interrupt != nil {
+		l.interrupt() // ends the present wait
 	}
+	l.wanted = wanted
 }
 
 // Trust sets whether the table has the doorbell's trigger, according to the catalogue.
@@ -98,13 +96,6 @@ func (l *Listener) Armed() time.Time {
 	return l.since
 }
 
-// look ends the present wait. The caller holds mu.
-func (l *Listener) look() {
-	if l.interrupt != nil {
-		l.interrupt()
-	}
-}
-
 // Run listens until ctx ends, and reconnects as often as necessary.
 func (l *Listener) Run(ctx context.Context) {
 	var last string
@@ -119,7 +110,7 @@ func (l *Listener) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(started) > listenCheck {
+		if time.Since(started) > listenPulse {
 			n = 0
 		}
 		if text := errtext.Line(err); text != last {
@@ -163,42 +154,36 @@ func (l *Listener) session(ctx context.Context) error {
 	}
 	l.set(true)
 	l.Wake(Missed) // for earlier notifications
-	held, proved, pulsed := false, time.Now(), time.Now()
+	held := false
 	for {
-		if l.Pulse > 0 && time.Since(pulsed) >= l.Pulse {
-			if err := l.pulse(ctx, conn); err != nil {
-				return err
-			}
-			pulsed = time.Now()
-		}
 		if err := l.doorbell(ctx, conn, &held); err != nil {
 			return err
 		}
-		notification, err := l.wait(ctx, conn, held, &proved)
-		switch {
-		case err != nil:
+		notification, err := l.wait(ctx, conn, held)
+		if err != nil {
 			return err
-		case notification != nil:
+		}
+		if notification != nil {
 			l.ring(notification.Payload)
 			l.Wake(notification.Payload)
 		}
 	}
 }
 
-// wait waits for a notification. It returns early when the relay goes to sleep or wakes up, and tests from time to time
-// that the connection is alive.
-func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *time.Time) (*pgconn.Notification, error) {
-	check := cmp.Or(l.Check, listenCheck)
-	limit := min(check, cmp.Or(l.Pulse, check))
+// wait waits for a notification. It returns early when writers are to ring, or no longer, and makes the server answer
+// if it has been quiet.
+func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool) (*pgconn.Notification, error) {
+	limit := l.pulseTime()
 	l.mu.Lock()
 	now := time.Now()
 	if l.arms(now) != held {
 		l.mu.Unlock()
 		return nil, nil
 	}
-	quiet := l.most > 0 && !held && l.rings.quiet.Sub(now) < limit
+	rest := l.rings.quiet.Sub(now)
+	quiet := l.wanted && !held && rest < limit
 	if quiet {
-		limit = l.rings.quiet.Sub(now)
+		limit = rest
 	}
 	waiting, interrupt := context.WithTimeout(ctx, limit)
 	defer interrupt()
@@ -218,23 +203,22 @@ func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *
 	case quiet || !errors.Is(waiting.Err(), context.DeadlineExceeded): // or interrupted
 		return nil, nil
 	}
-	if time.Since(*proved) < check {
-		return nil, nil
-	}
-	*proved = time.Now()
-	return nil, l.prove(ctx, conn)
+	return nil, l.pulse(ctx, conn)
 }
 
+func (l *Listener) pulseTime() time.Duration { return cmp.Or(l.Pulse, listenPulse) }
+
 // errQueue reports that the doorbell's trigger does not ring, because a full queue of notifications makes commits fail.
-var errQueue = errors.New("the server's queue of notifications is half full or more: a session that listens has a transaction open, so " +
-	"that nothing is removed from the queue; find it in pg_stat_activity by query_start, and end it")
+var errQueue = errors.New("the server's queue of notifications is half full or more: a session that listens has a " +
+	"transaction open, so that nothing is removed from the queue; find it in pg_stat_activity by query_start, and end it")
 
 // pulse makes the server answer.
 func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, l.Pulse)
+	ctx, cancel := context.WithTimeout(ctx, l.pulseTime())
 	defer cancel()
 	var room bool
-	if err := conn.QueryRow(ctx, "select pg_notification_queue_usage() < 0.5", pgx.QueryExecModeExec).Scan(&room); err != nil {
+	err := conn.QueryRow(ctx, "select pg_notification_queue_usage() < 0.5", pgx.QueryExecModeExec).Scan(&room)
+	if err != nil {
 		return fmt.Errorf("no answer on the connection for notifications: %w", err)
 	}
 	if !room {
@@ -249,7 +233,8 @@ func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
 	defer cancel()
 	nonce := "outbox-relay:" + rand.Text()
 	var sent *string
-	if err := conn.QueryRow(ctx, sql.Text("notify.sql", nil), pgx.QueryExecModeExec, l.Channel, nonce).Scan(&sent); err != nil {
+	err := conn.QueryRow(ctx, sql.Text("notify.sql", nil), pgx.QueryExecModeExec, l.Channel, nonce).Scan(&sent)
+	if err != nil {
 		return fmt.Errorf("notify itself: %w", err)
 	}
 	if sent == nil {
@@ -259,8 +244,8 @@ func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
 		notification, err := conn.WaitForNotification(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("a notification to itself did not arrive: if the connection goes through a transaction pooler, set %s to the "+
-				"PostgreSQL server itself, or turn LISTEN off with an empty %s", l.Names.Of("Direct"), l.Names.Of("ListenChannel"))
+			return fmt.Errorf("a notification to itself did not arrive: if the connection goes through a transaction pooler, "+
+				"set %s to the PostgreSQL server itself, or turn LISTEN off with an empty %s", l.Names.Of("Direct"), l.Names.Of("ListenChannel"))
 		case err != nil:
 			return fmt.Errorf("wait for notification: %w", err)
 		case notification.Payload == nonce:

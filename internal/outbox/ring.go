@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -14,8 +13,11 @@ import (
 // doorbellLimit bounds a statement about the doorbell's lock.
 const doorbellLimit = 5 * time.Second
 
-// rings is how often writers ring. A notification serialises the commits of the whole cluster, including their sync to
-// disk. The relay knows what a commit takes and how many rows it relays, but not how many other replicas relay.
+// MostRings is how often writers may ring per second. A notification serialises the commits of the whole cluster,
+// including their sync to disk.
+const MostRings = 400
+
+// rings is how often writers ring.
 type rings struct {
 	left  float64   // notifications that may still come at once
 	at    time.Time // the time at which left was computed
@@ -24,29 +26,25 @@ type rings struct {
 }
 
 const (
-	ringsAtOnce  = 250 * time.Millisecond // the rings that may come in this time may come at once
-	fewRings     = 10                     // may always come at once
+	ringsAtOnce  = MostRings / 4 // may come at once
 	quietAtFirst = 250 * time.Millisecond
 	quietAtMost  = 2 * time.Second
 	quietForLock = 100 * time.Millisecond // while another session holds the doorbell's lock
 )
 
 // arms reports whether each writer is to ring. The caller holds mu.
-func (l *Listener) arms(now time.Time) bool { return l.most > 0 && !now.Before(l.rings.quiet) }
-
-// atOnce returns how many rings may come at once. The caller holds mu.
-func (l *Listener) atOnce() float64 { return max(l.most*ringsAtOnce.Seconds(), fewRings) }
+func (l *Listener) arms(now time.Time) bool { return l.wanted && !now.Before(l.rings.quiet) }
 
 // ring records a notification. If there are too many, writers need not ring for a while. The pause is longer the sooner
 // there are too many again.
 func (l *Listener) ring(payload string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.since.IsZero() || l.most == 0 || payload != "" {
+	if l.since.IsZero() || !l.wanted || payload != "" {
 		return
 	}
 	now, r := time.Now(), &l.rings
-	r.left = min(r.left+l.most*now.Sub(r.at).Seconds(), l.atOnce()) - 1
+	r.left = min(r.left+MostRings*now.Sub(r.at).Seconds(), ringsAtOnce) - 1
 	if r.at = now; r.left >= 0 {
 		return
 	}
@@ -68,22 +66,23 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 	if arms == *held {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(doorbellLimit, cmp.Or(l.Pulse, doorbellLimit)))
+	ctx, cancel := context.WithTimeout(ctx, min(doorbellLimit, l.pulseTime()))
 	defer cancel()
-	if !arms {
-		if _, err := conn.Exec(ctx, sql.Text("doorbell_wake.sql", nil), pgx.QueryExecModeExec); err != nil {
-			return fmt.Errorf("release the doorbell's lock: %w", err)
-		}
+	var err error
+	if arms {
+		statement := sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass})
+		err = conn.QueryRow(ctx, statement, pgx.QueryExecModeExec, l.Table).Scan(held)
+	} else if _, err = conn.Exec(ctx, sql.Text("doorbell_wake.sql", nil), pgx.QueryExecModeExec); err == nil {
 		*held = false
-	} else if err := conn.QueryRow(ctx, sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec,
-		l.Table).Scan(held); err != nil {
-		return fmt.Errorf("take the doorbell's lock: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("take or release the doorbell's lock: %w", err)
 	}
 	now := time.Now()
 	l.mu.Lock()
 	switch {
 	case *held:
-		l.since, l.rings.left, l.rings.at = now, l.atOnce(), now
+		l.since, l.rings.left, l.rings.at = now, ringsAtOnce, now
 	case arms: // a writer holds it for a moment and will not notify
 		l.rings.quiet = now.Add(quietForLock)
 	}

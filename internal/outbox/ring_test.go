@@ -79,7 +79,7 @@ func (l *listening) insert(t *testing.T) {
 func TestListenerArms(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
-	l.Arm(400)
+	l.Arm(true)
 	eventually(t, "armed", func() bool { return l.held(t) })
 	if !l.Armed().IsZero() {
 		t.Error("nobody has said that there is a trigger, and it is relied on")
@@ -97,12 +97,12 @@ func TestListenerArms(t *testing.T) {
 		t.Error("the trigger is gone, and it is relied on, or the relay is not woken")
 	}
 	l.Trust(true)
-	l.Arm(0)
+	l.Arm(false)
 	eventually(t, "disarmed", func() bool { return !l.held(t) })
 	if !l.Armed().IsZero() {
 		t.Error("it is relied on")
 	}
-	l.Arm(400)
+	l.Arm(true)
 	eventually(t, "armed again", func() bool { return l.Armed().After(since) })
 }
 
@@ -111,7 +111,7 @@ func TestListenerThatEndsIsNotReliedOn(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
 	l.Trust(true)
-	l.Arm(400)
+	l.Arm(true)
 	for range 3 {
 		eventually(t, "armed", func() bool { return !l.Armed().IsZero() })
 		since, missed := l.Armed(), l.missed.Load()
@@ -130,30 +130,13 @@ func TestListenerThatEndsIsNotReliedOn(t *testing.T) {
 	}
 }
 
-// Where commits take very long, few writers may ring. A few of them at once are no reason for a pause.
-func TestListenerTakesAFewRingsAtOnce(t *testing.T) {
-	t.Parallel()
-	l := newListening(t)
-	l.Trust(true)
-	l.Arm(0.5)
-	eventually(t, "armed", func() bool { return !l.Armed().IsZero() })
-	since := l.Armed()
-	for range fewRings {
-		l.insert(t)
-	}
-	eventually(t, "rung", func() bool { return l.rung.Load() == fewRings })
-	if l.Armed() != since {
-		t.Error("writers need not ring any more")
-	}
-}
-
 // If there are many rings, writers need not ring even if the relay wants it. They ring again after a pause, which is longer the
 // sooner there were too many.
 func TestListenerRestsFromManyRings(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
 	l.Trust(true)
-	l.Arm(400)
+	l.Arm(true)
 	eventually(t, "armed", func() bool { return !l.Armed().IsZero() })
 	for n := range 3 {
 		before, since := l.rung.Load(), l.Armed()
@@ -170,7 +153,7 @@ func TestListenerRestsFromManyRings(t *testing.T) {
 // The pause after too many rings grows while they continue, up to its bound, and starts small again after a time with few
 // rings.
 func TestRings(t *testing.T) {
-	l := &Listener{trusted: true, up: true, most: 400}
+	l := &Listener{trusted: true, up: true, wanted: true}
 	now := time.Now()
 	spell := func(d time.Duration) time.Duration {
 		l.since, l.rings.left, l.rings.at = now.Add(-d), 0, time.Now()
@@ -185,7 +168,7 @@ func TestRings(t *testing.T) {
 	if pause := spell(time.Minute); pause != quietAtFirst {
 		t.Errorf("after a minute of few rings: %v", pause)
 	}
-	l.most, l.rings.quiet = 0, time.Time{}
+	l.wanted, l.rings.quiet = false, time.Time{}
 	if spell(time.Millisecond); !l.rings.quiet.IsZero() {
 		t.Error("a ring that comes while writers stop to ring begins a pause")
 	}

@@ -3,6 +3,8 @@ package engine
 import (
 	"math"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // bell decides how long the tail rests, and whether writers are to ring meanwhile. While rows are few, each writer is
@@ -11,7 +13,7 @@ import (
 type bell struct {
 	up    bool      // writers can ring
 	armed time.Time // since when each writer rings; zero if they do not
-	rings float64   // writers that may ring per second from now on; 0 if none is to ring
+	rings bool      // writers may ring
 
 	pause  time.Duration // of the tail
 	active time.Time     // when new rows last came
@@ -25,7 +27,6 @@ const (
 	// ShortestPause is the shortest time between two first pages.
 	ShortestPause = time.Millisecond
 
-	mostRings  = 400 // commits a second that notify, at most
 	calmAfter  = time.Second
 	calmShare  = 0.75
 	rateShare  = 250 * time.Millisecond
@@ -47,8 +48,8 @@ const (
 // SetBell records whether writers can ring, and since when each of them does.
 func (e *Engine) SetBell(up bool, armed time.Time) { e.bell.up, e.bell.armed = up, armed }
 
-// Rings returns how many writers may ring per second, or 0 if none is to ring.
-func (e *Engine) Rings() float64 { return e.bell.rings }
+// Rings reports whether writers may ring.
+func (e *Engine) Rings() bool { return e.bell.rings }
 
 // ring makes the tails look at once, unless many rows are coming: then a read for each writer would bring only a few
 // of them.
@@ -94,7 +95,7 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	}
 	rest := RestShare * look
 	switch {
-	case (fresh > 0 || idle < rateShare) && (fresh <= flowRows || b.rate < mostRings*5): // rows flow
+	case (fresh > 0 || idle < rateShare) && (fresh <= flowRows || b.rate < outbox.MostRings*5): // rows flow
 		rest = flowShare * look
 	case fresh > flowRows:
 		rest = max(rest, min(busyRest, e.Limits.Poll))
@@ -115,10 +116,10 @@ func (e *Engine) measureRate(fresh int, now time.Time) {
 	b.rate = b.rate*math.Exp(-now.Sub(b.rated).Seconds()/rateShare.Seconds()) + float64(fresh)/rateShare.Seconds()
 	b.rated = now
 	switch {
-	case b.rate >= mostRings:
+	case b.rate >= outbox.MostRings:
 		b.calm = now.Add(calmAfter)
-		b.rings = 0
-	case b.rate < calmShare*mostRings && !now.Before(b.calm):
-		b.rings = mostRings
+		b.rings = false
+	case b.rate < calmShare*outbox.MostRings && !now.Before(b.calm):
+		b.rings = true
 	}
 }
