@@ -218,6 +218,15 @@ chaos: build ## faults from printed seeds, and a verdict on every guarantee: SEE
 mutants: ## break the relay on purpose, rule by rule, and see that a test notices; prints a table
 	@$(SERVICES) run -- go run ./test/mutants
 
+SCHEDULES ?= 10000
+
+.PHONY: schedules
+schedules: FIRST := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+schedules: ## SCHEDULES random schedules that nobody has run before, of the engine and of the relay; prints the seeds of those that fail
+	@echo "schedules from $(FIRST) on"
+	@SIMULATION_SEED=$(FIRST) SIMULATION_RUNS=$(SCHEDULES) go test -count=1 -timeout 5h -run '^TestSchedules$$' ./relay/internal/engine
+	@SIMULATION_FIRST=$(FIRST) SIMULATION_RUNS=$(SCHEDULES) go test -count=1 -timeout 5h -run '^TestRandomSchedules$$' ./relay
+
 .PHONY: services
 services: ## obtain and start PostgreSQL, PgBouncer, Kafka, NATS and RabbitMQ
 	@$(SERVICES) up

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -13,9 +12,9 @@ import (
 	"time"
 )
 
-// TestSchedules runs random schedules and prints the seeds of those that fail. SIMULATION_RUNS is their number and
-// SIMULATION_SEED the first seed; with SIMULATION_RUNS=1 the log says what happens. What is checked is in
-// simcheck_test.go.
+// TestSchedules runs random schedules, the same each time, and prints the seeds of those that fail. SIMULATION_RUNS is
+// their number and SIMULATION_SEED the first seed; with SIMULATION_RUNS=1 the log says what happens. What is checked is
+// in simcheck_test.go.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	number := func(variable string, otherwise uint64) uint64 {
@@ -24,7 +23,7 @@ func TestSchedules(t *testing.T) {
 		}
 		return otherwise
 	}
-	runs, first := number("SIMULATION_RUNS", 300), number("SIMULATION_SEED", rand.Uint64N(1<<32))
+	runs, first := number("SIMULATION_RUNS", 300), number("SIMULATION_SEED", 1)
 	var bad atomic.Int64
 	lanes := uint64(runtime.GOMAXPROCS(0))
 	for lane := range lanes {
