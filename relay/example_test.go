@@ -133,6 +133,8 @@ func ExampleNew() {
 	pool, drop := outbox("example_new", `insert into outbox_messages (topic, key, payload) values
 		('orders.placed', 'ann', '{"cents": 4990}'), ('orders.paid', 'ann', '{"cents": 4990}')`)
 	defer drop()
+	ctx := context.Background()
+
 	r, err := relay.New(pool, relay.Config{
 		Destinations: []*relay.Destination{{Publisher: printer{}}},
 		Logger:       slog.New(slog.DiscardHandler),
@@ -141,7 +143,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Drain(context.Background()); err != nil {
+	if err := r.Drain(ctx); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
