@@ -11,6 +11,7 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 	t := e.tailOf(r.Kind)
 	dropped := 0
 	rows, whole := t.page(r, now)
+	// Dropped rows are counted too: a look that brings only rows of closed keys is in vain, and pays for it with a rest.
 	for i := range rows {
 		switch row := &rows[i]; {
 		case e.waits.jammed:
@@ -32,6 +33,8 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 		return false
 	}
 	name := nameOf(row.Hash, row.Delayed)
+	// The same page begins at the low watermark each time, so most of its rows are in flight, or were settled since the
+	// read began.
 	known := e.isKnown(row.Identity(), read)
 	k := e.keys[name]
 	if !keyless(row) {
@@ -40,6 +43,8 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 	switch {
 	case e.blocked.has(row.Hash):
 		return false
+	// Somebody has moved a row that is in flight to this key. Its former key's answer decides whether it is published
+	// here at all, and until then no younger row of this key may pass it: the key is read by itself.
 	case known && e.elsewhere(row.Identity(), name) && (k == nil || k.state == open) && !e.waits.has(name),
 		!known && k != nil && e.follows(k, row, read): // it was committed late: all are read in order
 		e.rest(e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard), causeOrder, now)
@@ -49,7 +54,8 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 	}
 	k = e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard)
 	if e.isHot(k) && e.closed < e.room(false) {
-		// It leaves room to others: the rest of its rows is read in turn.
+		// It leaves room to others: the rest of its rows is read in turn. What it has queued stays, since the tail brought
+		// it in order, and goes on while the key is closed.
 		e.enter(k, draining)
 		k.rows, k.last, k.brought, k.low, k.missed = fewRows, row.Position.Ordinal, 0, nil, true
 		k.dropped = row.Position.Ordinal
@@ -73,7 +79,9 @@ func (e *Engine) hasKey(name uint64) {
 	}
 }
 
-// isHot reports whether a key has a quarter of all that may be in flight.
+// isHot reports whether a key has a quarter of all that may be in flight. One key cannot use more: it has one call at a
+// time, and a call has at most Limits.Batch rows. Without this a key with a million pending rows would fill the memory,
+// and every other key would wait for its calls.
 func (e *Engine) isHot(k *key) bool {
 	return k.flying >= max(1, e.Limits.Rows/4) || k.bytes >= e.Limits.Bytes/4 && k.flying > 0
 }

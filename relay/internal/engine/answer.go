@@ -22,6 +22,7 @@ func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 		a.key(batch[from:to], errs[from:to])
 		from = to
 	}
+	// The rate is what the broker gets. What it has not taken does not count, or an outage would use the rate up.
 	spared := a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]
 	e.limiter.Spend(-spared)
 	if !e.To.Nowhere {
@@ -115,6 +116,8 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	class := publisher.ClassOf(err)
 	first := rows[0]
 	if class == publisher.Refused || class == publisher.Permanent {
+		// The rows behind it are forgotten, not queued again: the refusal takes a write and a backoff, and meanwhile
+		// others can use their room. They come back with the key's next read.
 		a.alive = true
 		for _, r := range rows[1:] {
 			a.land(r)
@@ -132,7 +135,9 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		a.down = err
 	}
 	a.alive = a.alive || !down && (class == publisher.Unavailable || class == publisher.Topology)
-	if !a.goesOn(k) || a.stopping { // it was closed meanwhile
+	// The key may have been closed while its rows were on the wire: its shard has left, or the list of failed rows has it.
+	// Then what was not accepted is read again later, by this replica or another one.
+	if !a.goesOn(k) || a.stopping {
 		for _, r := range rows {
 			if a.stopping && k.unanswered > 0 {
 				a.unknown++
@@ -142,6 +147,8 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		a.unprobe(k)
 		return
 	}
+	// The rows are first in the queue again, before what the key's reads have brought meanwhile. What follows closes the
+	// key and forgets them, except in an outage of the whole destination: it would make every key be read again.
 	k.queue = slices.Concat(rows, k.queue)
 	a.queued += len(rows)
 	switch h := k.hold; {

@@ -27,7 +27,8 @@ const probeKeys = 10
 // case it is the one that breaks the connection.
 const aloneAfter = 2
 
-// list lists a key whose rows can be published.
+// list lists a key whose rows can be published, once. Keys that were not accepted the last time have a list of their
+// own: their call may stay without an answer until the publish timeout, and would keep the lanes of the others busy.
 func (e *Engine) list(k *key) {
 	if k.ready || k.wire > 0 || len(k.queue) == 0 {
 		return
@@ -63,6 +64,8 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 		k := (*list)[0]
 		*list = (*list)[1:]
 		k.ready = false
+		// A row that may break the connection goes alone: together with others, their silence would be its fault, and
+		// nobody could tell which one it was.
 		alone := k.unanswered >= aloneAfter
 		if alone && len(batch) > 0 {
 			e.list(k)
@@ -177,7 +180,9 @@ func (e *Engine) expireFirst(list *[]*key, now time.Time) {
 	}
 }
 
-// down notes that nothing can be published to the destination.
+// down notes that nothing can be published to the destination. Each failed probe makes the next pause longer, up to the
+// longest one. A random half of the pause spreads the replicas: after a restart the broker is not met by all of them at
+// once.
 func (e *Engine) down(err error, now time.Time) {
 	o := &e.outage
 	o.cause, o.err = classCause(publisher.ClassOf(err)), err

@@ -11,7 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// Engine is the state of one destination. One goroutine uses it.
+// Engine is the state of one destination. One goroutine uses it, so it has no locks; what it knows of other goroutines
+// it learns by the calls of [Engine.Taken], [Engine.Answers] and [Engine.Written].
 type Engine struct {
 	Setup
 	ordered bool // order values give the order of rows
@@ -141,11 +142,14 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 	if lost != gained {
 		e.limiter.Own(active.Len(), now)
 	}
+	// A shard that was to leave may stay after all: another replica has gone. Its patience begins again the next time.
 	for shard := range e.shards.leaving {
 		if !leaving.Has(shard) {
 			delete(e.shards.leaving, shard)
 		}
 	}
+	// A leaving shard is released when its last row in flight has landed. Rows that cannot be written would keep it for
+	// ever; these are let go.
 	for _, shard := range leaving.Shards() {
 		since, known := e.shards.leaving[shard]
 		if !known {

@@ -101,6 +101,8 @@ func (hs *holds) passOver(h *hold, topic string) {
 // hold makes a key wait for what the answer for its first row says is in trouble.
 func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	c := classCause(publisher.ClassOf(err))
+	// A hold concerns everything that shares the fate, so that ten thousand keys of a missing topic cost one try and not
+	// ten thousand.
 	h := e.holds.by[f]
 	part := f.Kind == publisher.FatePartition || f.Kind == publisher.FateBroker
 	// A row without a key may go to another partition the next time.
@@ -125,6 +127,8 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	if repeats {
 		e.Measure.Republish()
 	}
+	// The first answer, and that of the key which tries, make the next pause longer. Keys that were on the wire when the
+	// hold began say the same again, and do not.
 	if h.failures == 0 || tried || repeats && !h.repeats {
 		e.prolong(h, c, err, now)
 	}
@@ -185,7 +189,7 @@ func (e *Engine) try(now time.Time) {
 				if !ok {
 					break
 				}
-				if n--; h.probe == nil {
+				if n--; h.probe == nil { // one tries, and its answer is the hold's
 					h.probe, k.hold = k, h
 				}
 			}
@@ -231,7 +235,7 @@ func (e *Engine) release(h *hold, now time.Time) {
 		}
 		e.sweep.asked = true
 	}
-	if h.late {
+	if h.late { // the sweep does not go over the rows that are read by their available_at
 		e.rereadDue()
 	}
 	if len(h.logged) > 0 {

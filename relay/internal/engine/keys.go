@@ -43,6 +43,7 @@ type key struct {
 }
 
 // A state says where the rows of a key come from. All but open and waiting are closed keys that are read by themselves.
+// The picture in the package's comment has the ways from one to another.
 type state uint8
 
 const (
@@ -113,6 +114,8 @@ func (e *Engine) shut(k *key, s state) {
 	if k.state == waiting {
 		e.forgo(k.name)
 	}
+	// What is forgotten here is pending in the table and counts as dropped: a read that began before may not open the
+	// key.
 	if k.missed = len(k.queue) > 0; k.missed {
 		k.dropped = k.queue[0].Position.Ordinal
 	}

@@ -57,7 +57,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 			others = append(others, k)
 			continue
 		}
-		if k.low != nil && k.missed {
+		if k.low != nil && k.missed { // a row before the place was dropped, so the read begins there
 			k.low = new(min(*k.low, k.dropped))
 		}
 		room -= n
@@ -107,6 +107,8 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 		e.again(k, k.until)
 		return 0
 	}
+	// Only if the read has brought the last row, and the tail has dropped none of the key meanwhile, is everything that is
+	// pending of the key in its queue. A row that fits nowhere below takes that back.
 	all := page.All && !k.missed
 	next := now.Add(shortRest)
 	for i := range page.Rows {
@@ -119,6 +121,8 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 			all = false
 			break
 		}
+		// A row may have got another key since its hash was taken from the index. It is passed over here, and the tail or
+		// the sweep brings it with its own key.
 		k.brought++
 		k.last = row.Position.Ordinal
 		if nameOf(row.Hash, row.Delayed) == k.name && e.take(row, k, r.number, now) {

@@ -100,6 +100,7 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	case fresh > flowRows:
 		rest = max(rest, min(busyRest, e.Limits.Poll))
 	}
+	// While many rows come with each look, a bell would make looks of a few rows each: the next look is near anyway.
 	b.steady = fresh > flowRows && rest <= e.Limits.Poll && !rung
 	t.poll = now.Add(max(min(rest, time.Second), b.pause, time.Duration(dropped)*droppedRow))
 	if next := now.Add(r.TailPage.Next); t.due && r.TailPage.Next > 0 && next.Before(t.poll) {

@@ -220,6 +220,9 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 		}
 	}
 	s.under[slot(r.Kind)] = nil
+	// A read that has failed rests as long as it took, and asks for a quarter of the bytes the next time: a backlog of
+	// large rows over a slow link would otherwise be read for ever until the statement's time is over. A read that was
+	// fast doubles them again.
 	if err != nil {
 		if s.rests[r.Kind] = now.Add(took); r.Kind == Sweep { // the flow of rows waits for it, and does not need it
 			s.rests[Sweep] = now.Add(RestShare * took)
@@ -256,7 +259,8 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 }
 
 // gathers returns how long the next read of keys waits for more of them: if all of the keys of this one only try
-// whether they may go on.
+// whether they may go on. A statement for one key costs almost as much as one for a hundred, and keys that are refused
+// again are in no hurry.
 func (r *Read) gathers() time.Duration {
 	for _, k := range r.asked {
 		if k.hold == nil && k.tries == 0 && k.refused == 0 {

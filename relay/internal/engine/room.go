@@ -66,9 +66,12 @@ func (e *Engine) mostBytes(kind Kind) int64 {
 	return max(1, e.Limits.Bytes-quarter)
 }
 
+// tailRows returns how many rows a tail may bring. A quarter of the room stays for keys that are read by themselves:
+// these have waited longest, and the tail fills whatever it gets.
 func (e *Engine) tailRows() int { return e.freeRows((e.Limits.Rows - e.stuck()) / 4) }
 
-// least returns how many rows of room make a page worthwhile.
+// least returns how many rows of room make a page worthwhile. Each page costs a statement, and begins at the low
+// watermark again: pages of a few rows would read the rows in flight over and over.
 func (e *Engine) least() int {
 	return max(1, min(e.Limits.Batch, e.ahead(e.limiter.Furthest())/2, (e.Limits.Rows-e.stuck())*3/8))
 }

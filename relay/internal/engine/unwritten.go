@@ -35,7 +35,8 @@ var errLocked = errors.New("locked by another session")
 func (u *unwritten) rows() int { return len(u.accepted) + len(u.refused) + u.trying }
 func (u *unwritten) any() bool { return len(u.accepted)+len(u.refused) > 0 }
 
-// retry returns the rows to try again now.
+// retry returns the rows to try again now. Refusals go together with the first accepted rows: there are few of them,
+// since each key has one at most.
 func (u *unwritten) retry(now time.Time) (o Outcome, ok bool) {
 	if !u.any() || now.Before(u.due) {
 		return Outcome{}, false

@@ -96,6 +96,8 @@ func (e *Engine) Writes(now time.Time, to func(Outcome)) {
 
 // Written takes what was written of an outcome.
 func (e *Engine) Written(o Outcome, now time.Time) {
+	// First what was not written is set aside, then the rest lands. Rows that are set aside stay in flight: they were
+	// published, and must not be again.
 	again, of := o.Again, &e.locked
 	if e.rejected.trying > 0 {
 		of = &e.rejected
@@ -254,13 +256,15 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 		e.failures.Refused(&r.Message, r.Try, x.Err, k.refused > 1 || e.Table.KeepsErrors() && e.Table.KeepsFailures(), now)
 	}
 	switch {
-	case !e.shards.active.Has(k.shard):
+	case !e.shards.active.Has(k.shard): // it was closed only until the refusal was written
 		e.reopen(k)
-	case x.Failed && written && e.blocks && !k.keyless:
+	case x.Failed && written && e.blocks && !k.keyless: // until an operator retries or discards the row
 		e.reopen(k)
 		e.block(k.hash(), k.shard)
 	case x.Failed && written && k.keyless && k.reads == 0 && !k.missed: // nothing is left of it: no other row has its id
 		e.reopen(k)
+	// The row has failed, or is not as it was read: another session has relayed, failed or changed it. The key goes on
+	// with what is first now.
 	case x.Failed && written, !written && effect != Unwritable:
 		k.refused = 0
 		e.restIn(k, causeOrder, now)
