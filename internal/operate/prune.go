@@ -3,7 +3,6 @@ package operate
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -100,14 +99,8 @@ func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
 // ways returns the indexes to follow, one after the other.
 func (p *Prune) ways(ctx context.Context) ([]way, error) {
 	n := p.Outbox.base()
-	indexed := func(c outbox.Column, allowed ...string) bool {
-		return c.Has() && slices.ContainsFunc(n.Indexes, func(i outbox.Index) bool {
-			return i.Columns[0] == c.Plain && !slices.ContainsFunc(i.Conditions,
-				func(condition string) bool { return !slices.Contains(allowed, condition) })
-		})
-	}
-	notNull := func(c outbox.Column) []string { return []string{c.Plain + " IS NOT NULL", c.Name + " IS NOT NULL"} }
-	if indexed(n.Inserted) {
+	indexed := func(c outbox.Column, every bool) bool { return c.Has() && n.Indexed(c, every) }
+	if indexed(n.Inserted, true) {
 		return []way{{n.Inserted, true}}, nil
 	}
 	wanted := n.Inserted
@@ -116,19 +109,19 @@ func (p *Prune) ways(ctx context.Context) ([]way, error) {
 			continue
 		}
 		wanted = s.names.Relayed
-		if !indexed(wanted, notNull(wanted)...) {
+		if !indexed(wanted, false) {
 			continue
 		}
 		ways := []way{{wanted, true}}
 		if failed := s.names.Failed; p.Failed && failed.Has() {
-			if !indexed(failed, notNull(failed)...) {
+			if !indexed(failed, false) {
 				return nil, p.noIndex(failed)
 			}
 			ways = append(ways, way{failed, true})
 		}
 		return ways, nil
 	}
-	if indexed(n.Order) {
+	if indexed(n.Order, true) {
 		return []way{{n.Order, false}}, nil
 	}
 	var size int64

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,14 +38,6 @@ type relation struct {
 	parts      *partitions // nil unless there are many by time
 	seed       maphash.Seed
 	normal     map[string][]string // conditions to their parts in normal form, as far as they were requested ([relation.normalise])
-}
-
-// index is a valid b-tree index.
-type index struct {
-	columns   []string // key columns; an expression begins with expressionMark
-	predicate string   // the predicate as the server prints it
-	conjuncts []string // the predicate's parts joined by and, without outer parentheses
-	unique    bool
 }
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
@@ -122,104 +112,4 @@ func (r *relation) readColumns(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	})
 	return err
-}
-
-func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, sql.Text("catalogue_indexes.sql", nil), pgx.QueryExecModeExec, r.oid)
-	if err != nil {
-		return err
-	}
-	var i index
-	_, err = pgx.ForEachRow(rows, []any{&i.columns, &i.predicate, &i.unique}, func() error {
-		found := i
-		found.columns, found.conjuncts = slices.Clone(i.columns), conjuncts(i.predicate)
-		r.indexes = append(r.indexes, found)
-		return nil
-	})
-	return err
-}
-
-// usableFor reports whether a scan for rows that meet all the given conditions can use the index: its predicate must
-// have no other condition.
-func (i index) usableFor(conditions ...string) bool {
-	for _, conjunct := range i.conjuncts {
-		known := false
-		for _, condition := range conditions {
-			known = known || conjunct == condition
-		}
-		if !known {
-			return false
-		}
-	}
-	return true
-}
-
-// holds reports whether parts is not empty and the index's predicate has all of them.
-func (i index) holds(parts []string) bool {
-	return len(parts) > 0 && !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(i.conjuncts, part) })
-}
-
-// starts reports whether the index begins with these columns, of which "" is any expression.
-func (i index) starts(columns ...string) bool {
-	if len(i.columns) < len(columns) {
-		return false
-	}
-	for n, column := range columns {
-		if i.columns[n] != column && (column != "" || !strings.HasPrefix(i.columns[n], expressionMark)) {
-			return false
-		}
-	}
-	return true
-}
-
-// expressionMark begins an expression among an index's columns.
-const expressionMark = "="
-
-// startsWith reports whether the index begins with an expression, as far as its text shows: the server writes casts and
-// parentheses of its own.
-func (i index) startsWith(expression string) bool {
-	bare := func(text string) string {
-		return strings.ToLower(strings.NewReplacer("::text", "", "::bigint", "", "(", "", ")", "", " ", "", `"`, "").Replace(text))
-	}
-	printed, ok := strings.CutPrefix(i.columns[0], expressionMark)
-	return ok && bare(printed) == bare(expression)
-}
-
-// uniqueWith returns the columns that are unique together with an id, as long as each of their values has a single text
-// form.
-func (r *relation) uniqueWith(id *Column) (beside []*Column) {
-	if r.children && r.kind != "p" {
-		return nil
-	}
-	for _, i := range r.indexes {
-		if !i.unique || !i.usableFor() || !slices.Contains(i.columns, id.Plain) {
-			continue
-		}
-		fits := true
-		beside = nil
-		for _, name := range i.columns {
-			c := r.columns[name]
-			if fits = fits && c != nil && c.NotNull && (c == id || slices.Contains(plainTypes, c.oid)); c != id {
-				beside = append(beside, c)
-			}
-		}
-		if fits {
-			return beside
-		}
-	}
-	return nil
-}
-
-// uniqueBy reports whether a column's values are unique across all partitions. An index says nothing about tables that
-// inherit from an ordinary table.
-func (r *relation) uniqueBy(c *Column) bool {
-	if !c.NotNull || r.children && r.kind != "p" {
-		return false
-	}
-	for _, i := range r.indexes {
-		if i.unique && i.usableFor() && len(i.columns) == 1 && i.columns[0] == c.Plain {
-			return true
-		}
-	}
-	return false
 }

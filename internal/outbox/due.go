@@ -2,52 +2,11 @@ package outbox
 
 import (
 	"encoding/binary"
-	"slices"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
 // Where there is an index of due times, rows with available_at have a read of their own. The reads in table order then
 // leave these rows out: a million rows that are scheduled for next week cost neither kind of read anything.
-
-// indexDue looks for an index of due times: an index of pending rows only, by available_at.
-func (m *mapping) indexDue(r *relation) {
-	if m.available == nil {
-		return
-	}
-	_, pending := m.pending()
-	taken := r.normal[m.filter]
-	conditions := slices.Concat(pending, taken, notNull(m.available))
-	for _, i := range r.indexes {
-		alone := m.relayed == nil || m.delete || slices.ContainsFunc(isNullPrinted(m.relayed),
-			func(c string) bool { return slices.Contains(i.conjuncts, c) })
-		if alone && i.starts(m.available.Plain) && i.usableFor(conditions...) {
-			m.dueIndex = true
-			m.dueFiltered = m.dueFiltered || m.filter == pattern.Always || i.holds(taken)
-		}
-	}
-}
-
-// notNull and isNullPrinted are these conditions on a column, as PostgreSQL prints them in an index's predicate.
-func notNull(c *Column) []string {
-	return []string{c.Name + " IS NOT NULL", c.Plain + " IS NOT NULL"}
-}
-
-func isNullPrinted(c *Column) []string {
-	return []string{c.Name + " IS NULL", c.Plain + " IS NULL"}
-}
-
-// orderedPrinted is the condition for the view's rows that are read in table order, in the parts that PostgreSQL prints
-// in an index's predicate.
-func (m *mapping) orderedPrinted(r *relation) []string {
-	_, printed := m.pending()
-	printed = append(printed, r.normal[m.filter]...)
-	if m.dueIndex {
-		printed = append(printed, isNullPrinted(m.available)...)
-	}
-	return printed
-}
 
 // ReadsDue reports whether rows with available_at have a read of their own ([TailQuery.Due]).
 func (t *Table) ReadsDue() bool { return t.mapping.dueIndex }

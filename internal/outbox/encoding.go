@@ -49,16 +49,3 @@ func Storable(text, encoding string, width int) string {
 	}
 	return text
 }
-
-// encoding examines whether the database can hold every character.
-func (e *examination) encoding() {
-	switch encoding := e.relation.encoding; encoding {
-	case encodingUTF8:
-	case encodingNone:
-		e.warn("encoding", "move the database to encoding UTF8",
-			"the database's encoding is %s: texts are published as the bytes that the application stored, in UTF-8 only if it wrote UTF-8", encoding)
-	default:
-		e.warn("encoding", "move the database to encoding UTF8; until then nothing is lost",
-			"the database's encoding is %s: texts are published in UTF-8, and characters that it lacks stand in last_error as \\u20ac", encoding)
-	}
-}

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -20,67 +19,46 @@ import (
 // Examine examines the table as [Open] does and reports every problem, not just the first, and whatever makes relaying
 // slow or less safe. channel is the channel on which the relay listens. Examine changes nothing. The returned table is
 // nil if it cannot be used.
-func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel string) (*Table, []finding.Finding, error) {
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
-	end, err := pgsession.Begin(ctx, conn.Conn())
-	if err != nil {
-		return nil, nil, err
-	}
-	defer end(ctx)
-	r, err := readCatalogue(ctx, conn.Conn(), config.Table, config.Names)
-	if setup, ok := errors.AsType[*SetupError](err); ok {
-		return nil, findings([]*SetupError{setup}), nil
-	} else if err != nil {
-		return nil, nil, err
-	}
-	if err := r.normalise(ctx, conn.Conn(), config); err != nil {
-		return nil, nil, fmt.Errorf("read indexes: %w", err)
-	}
-	t, problems := wholeTable(pool, r, config)
-	if t == nil {
-		return nil, findings(problems), nil
-	}
-	if problem := r.deletesForStrangers(config); problem != nil {
-		return nil, findings([]*SetupError{problem}), nil
-	}
-	e := newExamination(r, t.mapping, config, t.view)
-	e.storage()
-	e.encoding()
-	e.columns()
-	e.indexes()
-	for _, look := range []func(context.Context, *pgx.Conn) error{e.order, e.vacuum} {
-		if err := look(ctx, conn.Conn()); err != nil {
-			return t, e.found, err
+func Examine(
+	ctx context.Context, pool *pgxpool.Pool, config Config, channel string,
+) (t *Table, found []finding.Finding, err error) {
+	problems, err := lookUp(ctx, pool, config, func(conn *pgx.Conn, opened *Table) error {
+		t = opened
+		e := t.examination()
+		defer func() { found = e.found }()
+		e.storage()
+		e.encoding()
+		e.columns()
+		e.indexes()
+		e.ordered()
+		for _, ask := range []func(context.Context, *pgx.Conn) error{e.sequence, e.vacuum, e.wallTime} {
+			if err := ask(ctx, conn); err != nil {
+				return err
+			}
 		}
-	}
-	if err := t.wallTime(ctx, conn.Conn(), e); err != nil {
-		return t, e.found, err
-	}
-	e.doorbell(channel)
-	marks, refusals, err := t.checkWrites(ctx, conn.Conn())
-	if problem := cmp.Or(marks, refusals); problem != nil {
-		e.found = append(e.found, findings([]*SetupError{problem})...)
-	}
-	if err != nil {
-		return t, e.found, err
-	}
-	for _, v := range config.Views {
-		e.found = append(e.found, viewFindings(r, config, v)...)
-	}
-	e.txid()
-	return t, e.found, nil
+		e.doorbell(channel)
+		marks, refusals, err := t.checkWrites(ctx, conn)
+		if problem := cmp.Or(marks, refusals); problem != nil {
+			e.found = append(e.found, findings([]*SetupError{problem})...)
+		}
+		if err != nil {
+			return err
+		}
+		for _, v := range config.Views {
+			e.found = append(e.found, t.viewFindings(v)...)
+		}
+		e.txid()
+		return nil
+	})
+	return t, append(findings(problems), found...), err
 }
 
-// lacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why
+// findLacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why
 // single destinations cannot use the table.
-func lacks(r *relation, m *mapping, config Config, view View) (all []Lack) {
-	e := newExamination(r, m, config, view)
+func (t *Table) findLacks() (all []Lack) {
+	e := t.examination()
 	e.columns()
-	if m.key != noKey {
+	if t.mapping.key != noKey {
 		e.ordered()
 	}
 	e.indexes()
@@ -93,8 +71,8 @@ func lacks(r *relation, m *mapping, config Config, view View) (all []Lack) {
 		}
 	}
 	add("", e.found)
-	for _, v := range config.Views {
-		add(v.Name, viewFindings(r, config, v))
+	for _, v := range t.config.Views {
+		add(v.Name, t.viewFindings(v))
 	}
 	return all
 }
@@ -105,25 +83,9 @@ type Lack struct {
 	Destination string // the destination that lacks it, empty for all of them
 }
 
-// txid reports the consequences if no column holds the transaction that inserted a row and several destinations write
-// into the row.
-func (e *examination) txid() {
-	sets := 0
-	for i, v := range e.config.Views {
-		if !slices.ContainsFunc(e.config.Views[:i], v.SameColumns) {
-			sets++
-		}
-	}
-	if sets > 1 && e.mapping.txid == nil {
-		e.warn(checkColumns, "alter table "+e.table.Quoted()+" add column txid xid8 not null default pg_current_xact_id();",
-			"there is no txid, the transaction that inserted a row: while one destination marks rows before another has read them, they look to "+
-				"it as if they had been committed late, and wait")
-	}
-}
-
 // viewFindings returns the findings about the columns that a single destination has for itself.
-func viewFindings(r *relation, config Config, v View) []finding.Finding {
-	m, problems := mapColumns(r, config, v)
+func (t *Table) viewFindings(v View) []finding.Finding {
+	m, problems := mapColumns(t.relation, t.config, v)
 	if found := findings(problems); len(found) > 0 {
 		if v.Optional { // best effort: the other destinations go on without it
 			found = finding.AsWarnings(found)
@@ -133,8 +95,8 @@ func viewFindings(r *relation, config Config, v View) []finding.Finding {
 	if v.Columns == nil {
 		return nil
 	}
-	e := newExamination(r, m, config, v)
-	e.subject += ", destination " + v.Name
+	e := t.examination()
+	e.mapping, e.view, e.subject = m, v, e.subject+", destination "+v.Name
 	e.ownColumns()
 	e.pendingIndex()
 	e.failedIndex()
@@ -143,80 +105,66 @@ func viewFindings(r *relation, config Config, v View) []finding.Finding {
 
 // findings returns the problems of a table that cannot be used. All missing rights are one finding, since one script
 // grants them all.
-func findings(problems []*SetupError) []finding.Finding {
-	var found []finding.Finding
+func findings(problems []*SetupError) (found finding.List) {
 	rights := -1
 	for _, p := range problems {
-		if p.Check == checkRights {
-			if rights >= 0 {
-				found[rights].Found += "; " + p.Problem
-				continue
-			}
+		switch {
+		case p.Check == checkRights && rights >= 0:
+			found[rights].Found += "; " + p.Problem
+			continue
+		case p.Check == checkRights:
 			rights = len(found)
 		}
-		found = append(found, finding.Finding{Severity: finding.Error, Check: p.Check, Found: p.Problem, Remedy: p.Remedy})
+		found.Fail(p.Check, "", p.Problem, p.Remedy)
 	}
 	return found
 }
 
 // examination gathers the findings about a table that can be used.
 type examination struct {
-	relation *relation
-	mapping  *mapping
-	config   Config
-	view     View
-	table    sql.Table
-	subject  string
-	found    []finding.Finding
+	*Table
+	mapping *mapping
+	view    View
+	subject string
+	quoted  string // the table's name, for statements
+	found   finding.List
 }
 
-func newExamination(r *relation, m *mapping, config Config, view View) *examination {
-	return &examination{relation: r, mapping: m, config: config, view: view, table: r.table, subject: r.table.String()}
+func (t *Table) examination() *examination {
+	return &examination{Table: t, mapping: t.mapping, view: t.view, subject: t.Name(), quoted: t.Quoted()}
 }
 
-func (e *examination) ok(check, format string, args ...any) {
-	e.found = append(e.found, finding.Finding{Check: check, Subject: e.subject, Found: fmt.Sprintf(format, args...)})
-}
-
-func (e *examination) warn(check, remedy, format string, args ...any) {
-	e.found = append(e.found, finding.Finding{
-		Severity: finding.Warning, Check: check, Subject: e.subject,
-		Found: fmt.Sprintf(format, args...), Remedy: remedy,
-	})
-}
-
-// storage examines the properties of the table itself: partitions, persistence and row security.
-func (e *examination) storage() {
-	kind := "a table"
-	if e.partitioned() {
-		kind = "a partitioned table"
-	}
-	e.ok(checkTable, "found %s, %s", e.table, kind)
-	const manyByTime, manyOthers = 500, 32
-	switch n := e.relation.partitions; {
-	case e.relation.parts != nil && n > manyByTime:
-		e.warn(checkTable, "drop partitions of which every row is done (`outbox-relay prune`)",
-			"there are %d partitions: a look at all of them, which there is once a minute, takes long", n)
-	case e.relation.parts == nil && n > manyOthers:
-		e.warn(checkTable, "partition the table by time, or into fewer parts",
-			"there are %d partitions that are not ranges of a time: each statement opens all of them", n)
-	}
-	if e.relation.unlogged {
-		e.warn(checkTable, "alter table "+e.table.Quoted()+" set logged;",
-			"the table is unlogged: after a crash of the server it is empty, and what was not relayed is lost")
-	}
-	if e.relation.policies {
-		e.warn(checkRights, "give the relay's role a policy that lets it see and update every row, or the attribute bypassrls",
-			"row security is active for role %s: rows that its policies hide are never relayed, and rows that they let it see but not change are "+
-				"published and cannot be marked", e.relation.role)
-	}
+// add adds the first of the answers that applies.
+func (e *examination) add(check string, answers ...finding.Answer) {
+	e.found.Add(check, e.subject, answers...)
 }
 
 func (e *examination) partitioned() bool { return e.relation.kind == "p" }
 
+// storage examines the properties of the table itself: partitions, persistence and row security.
+func (e *examination) storage() {
+	r, kind := e.relation, "a table"
+	if e.partitioned() {
+		kind = "a partitioned table"
+	}
+	e.found.Well(checkTable, e.subject, fmt.Sprintf("found %s, %s", r.table, kind))
+	const manyByTime, manyOthers = 500, 32
+	e.add(checkTable,
+		finding.WarnIf(r.parts != nil && r.partitions > manyByTime, fmt.Sprintf("there are %d partitions: a look at all of "+
+			"them, which there is once a minute, takes long", r.partitions),
+			"drop partitions of which every row is done (`outbox-relay prune`)"),
+		finding.WarnIf(r.parts == nil && r.partitions > manyOthers, fmt.Sprintf("there are %d partitions that are not ranges "+
+			"of a time: each statement opens all of them", r.partitions), "partition the table by time, or into fewer parts"))
+	e.add(checkTable, finding.WarnIf(r.unlogged, "the table is unlogged: after a crash of the server it is empty, and what "+
+		"was not relayed is lost", "alter table "+e.quoted+" set logged;"))
+	e.add(checkRights, finding.WarnIf(r.policies, "row security is active for role "+r.role+": rows that its policies hide "+
+		"are never relayed, and rows that they let it see but not change are published and cannot be marked",
+		"give the relay's role a policy that lets it see and update every row, or the attribute bypassrls"))
+}
+
 // columns reports which column is used for what, and what the table lacks.
 func (e *examination) columns() {
-	m := e.mapping
+	m, setting := e.mapping, e.config.Names.Of("Columns")
 	var parts []string
 	for _, r := range m.roles() {
 		switch c := *r.column; {
@@ -227,65 +175,49 @@ func (e *examination) columns() {
 			parts = append(parts, r.name+": "+c.Plain+" "+c.Type)
 		}
 	}
-	e.ok(checkColumns, "%s; key: %s", strings.Join(parts, ", "), e.keySource())
-	if len(m.ignored) > 0 {
-		e.warn(checkColumns, "rename the column, or map another one with "+e.config.Names.Of("Columns"),
-			"not used, since the type does not fit the name: %s",
-			strings.Join(m.ignored, ", "))
-	}
-	if m.key == noKey && e.config.Key.Kind != rowkey.None {
-		e.warn(checkColumns, "name the column of the ordering key with "+e.config.Names.Of("Columns")+"=key:NAME, or another source with "+
-			e.config.Names.Of("Key")+"; none there means that rows have no key",
-			"no row has an ordering key, so rows are relayed without any order")
-	}
-	if !m.delete && e.view.Columns == nil {
-		for _, l := range e.absent() {
-			e.warn(checkColumns, "add the column, or name another one with "+e.config.Names.Of("Columns")+"="+l.name+":NAME", "there is no %s: %s",
-				l.name, l.without)
-		}
+	e.found.Well(checkColumns, e.subject, strings.Join(parts, ", ")+"; key: "+e.keySource())
+	e.add(checkColumns, finding.WarnIf(len(m.ignored) > 0, "not used, since the type does not fit the name: "+
+		strings.Join(m.ignored, ", "), "rename the column, or map another one with "+setting))
+	e.add(checkColumns, finding.WarnIf(m.key == noKey && e.config.Key.Kind != rowkey.None,
+		"no row has an ordering key, so rows are relayed without any order", "name the column of the ordering key with "+
+			setting+"=key:NAME, or another source with "+e.config.Names.Of("Key")+"; none there means that rows have no key"))
+	names, without := e.absent()
+	for i, name := range names {
+		e.add(checkColumns, finding.WarnIf(!m.delete && e.view.Columns == nil, "there is no "+name+": "+without[i],
+			"add the column, or name another one with "+setting+"="+name+":NAME"))
 	}
 }
 
 // ownColumns reports which columns a destination has for itself, and once the cost of those that it does without.
 func (e *examination) ownColumns() {
-	var parts, names, without []string
+	var parts []string
 	for _, part := range stateColumns {
 		if name, named := e.view.Columns[part]; named {
 			parts = append(parts, part+": "+name)
 		}
 	}
-	e.ok(checkColumns, "%s", strings.Join(parts, ", "))
-	for _, l := range e.absent() {
-		names, without = append(names, l.name), append(without, l.without)
-	}
-	if e.view.RelayedOf != nil && len(e.view.Columns) == 1 {
-		e.ok(checkColumns, "with relayed_at alone: %s", strings.Join(without, "; "))
-	} else if len(names) > 0 {
-		e.warn(checkColumns, "name them in "+e.view.Names.Of("Columns")+", and run what `outbox-relay schema --destination "+e.view.Name+
-			"` prints",
-			"there is no %s: %s", strings.Join(names, ", "), strings.Join(without, "; "))
-	}
+	e.found.Well(checkColumns, e.subject, strings.Join(parts, ", "))
+	names, without := e.absent()
+	cost := strings.Join(without, "; ")
+	e.add(checkColumns,
+		finding.OKIf(e.view.RelayedOf != nil && len(e.view.Columns) == 1, "with relayed_at alone: "+cost),
+		finding.WarnIf(len(names) > 0, "there is no "+strings.Join(names, ", ")+": "+cost, "name them in "+
+			e.view.Names.Of("Columns")+", and run what `outbox-relay schema --destination "+e.view.Name+"` prints"))
 }
 
-// absence is a missing column of a destination's state, with the consequence.
-type absence struct{ name, without string }
-
-func (e *examination) absent() (all []absence) {
-	m := e.mapping
-	for _, part := range []struct {
-		column *Column
-		absence
-	}{
-		{m.failed, absence{"failed_at", "a row that the broker refuses for good holds its key for ever"}},
-		{m.attempt, absence{"attempt", "tries are counted in memory only, and begin again after a restart"}},
-		{m.lastError, absence{"last_error", "why a row was refused is only in the log, and waits begin again after a restart"}},
-		{m.updated, absence{"updated_at", "waits between tries begin again after a restart"}},
-	} {
-		if part.column == nil {
-			all = append(all, part.absence)
+// absent returns the missing columns of a destination's state, with the consequence of each.
+func (e *examination) absent() (names, without []string) {
+	for _, r := range e.mapping.roles() {
+		if cost := map[string]string{
+			"failed_at":  "a row that the broker refuses for good holds its key for ever",
+			"attempt":    "tries are counted in memory only, and begin again after a restart",
+			"last_error": "why a row was refused is only in the log, and waits begin again after a restart",
+			"updated_at": "waits between tries begin again after a restart",
+		}[r.name]; cost != "" && *r.column == nil {
+			names, without = append(names, r.name), append(without, cost)
 		}
 	}
-	return all
+	return names, without
 }
 
 func (e *examination) keySource() string {
@@ -303,48 +235,49 @@ func (e *examination) keySource() string {
 	}
 }
 
+// txid reports the consequences if no column holds the transaction that inserted a row and several destinations write
+// into the row.
+func (e *examination) txid() {
+	e.add(checkColumns, finding.WarnIf(e.config.shared() && e.mapping.txid == nil, "there is no txid, the transaction that "+
+		"inserted a row: while one destination marks rows before another has read them, they look to it as if they had been "+
+		"committed late, and wait", "alter table "+e.quoted+" add column txid xid8 not null default pg_current_xact_id();"))
+}
+
 const checkOrder = "order"
 
 // ordered examines whether the type of the order is one that grows with time.
 func (e *examination) ordered() {
 	c := e.mapping.order
-	add := "add a column that grows with time (" + `seq bigint generated always as identity` + "), or name one with " +
+	add := "add a column that grows with time (seq bigint generated always as identity), or name one with " +
 		e.config.Names.Of("Columns") + "=order:NAME"
-	if !c.NotNull {
-		e.ok(checkOrder, "%s may be NULL: rows without it come after all others, and each poll begins at the first pending row "+
-			"instead of a recent one; alter table %s alter column %s set not null avoids both", c.Plain, e.table.Quoted(), c.Name)
-	}
-	switch {
-	case slices.Contains(timeTypes, c.oid):
-		e.ok(checkOrder, "rows are taken in the order of %s, then of the id", c.Plain)
-		if strings.Contains(c.Type, "(0)") {
-			e.warn(checkOrder, add, "%s holds whole seconds: rows of one key within a second are relayed in the order of their ids", c.Plain)
-		}
-	case !slices.Contains(intTypes, c.oid):
-		e.warn(checkOrder, add, "rows are taken in the order of %s %s, which does not grow with time: a key's rows leave in another "+
-			"order than they were written, and rows after those read last wait for the reconciliation scan", c.Plain, c.Type)
-	}
+	e.add(checkOrder, finding.OKIf(!c.NotNull, fmt.Sprintf("%s may be NULL: rows without it come after all others, and each "+
+		"poll begins at the first pending row instead of a recent one; alter table %s alter column %s set not null avoids both",
+		c.Plain, e.quoted, c.Name)))
+	timed := slices.Contains(timeTypes, c.oid)
+	e.add(checkOrder,
+		finding.OKIf(timed, "rows are taken in the order of "+c.Plain+", then of the id"),
+		finding.WarnIf(!slices.Contains(intTypes, c.oid), "rows are taken in the order of "+c.Plain+" "+c.Type+", which does "+
+			"not grow with time: a key's rows leave in another order than they were written, and rows after those read last "+
+			"wait for the reconciliation scan", add))
+	e.add(checkOrder, finding.WarnIf(timed && strings.Contains(c.Type, "(0)"), c.Plain+" holds whole seconds: rows of one key "+
+		"within a second are relayed in the order of their ids", add))
 }
 
-// order examines whether the order of rows is the order of time.
-func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
-	const check = checkOrder
-	c := e.mapping.order
-	if e.ordered(); slices.Contains(timeTypes, c.oid) || !slices.Contains(intTypes, c.oid) {
+// sequence examines whether numbers that give the order are handed out in the order of time.
+func (e *examination) sequence(ctx context.Context, conn *pgx.Conn) error {
+	c, cache := e.mapping.order, int64(1)
+	if !slices.Contains(intTypes, c.oid) {
 		return nil
 	}
-	var cache int64
 	err := conn.QueryRow(ctx, sql.Text("doctor_sequence.sql", nil), pgx.QueryExecModeExec, e.relation.oid, c.Plain).Scan(&cache)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("read sequence: %w", err)
 	}
-	if err == nil && cache != 1 {
-		e.warn(check, "alter sequence … cache 1 for the sequence of "+e.table.Quoted()+"."+c.Name,
-			"the sequence of %s hands out %d values to each session ahead, so a later row may get a smaller one: such rows leave in another "+
-				"order than they were written", c.Plain, cache)
-		return nil
-	}
-	e.ok(check, "rows are taken in the order of %s", c.Plain)
+	e.add(checkOrder,
+		finding.WarnIf(cache != 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a later row "+
+			"may get a smaller one: such rows leave in another order than they were written", c.Plain, cache),
+			"alter sequence … cache 1 for the sequence of "+e.quoted+"."+c.Name),
+		finding.OKIf(true, "rows are taken in the order of "+c.Plain))
 	return nil
 }
 
@@ -352,24 +285,52 @@ func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 	var off string
 	var live, dead int64
-	err := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.oid).Scan(&live, &dead, &off)
-	if err != nil {
+	row := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.oid)
+	if err := row.Scan(&live, &dead, &off); err != nil {
 		return fmt.Errorf("read table statistics: %w", err)
 	}
 	const many = 200_000
-	settings := "alter table " + e.table.Quoted() + " set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"
+	settings := "alter table " + e.quoted
 	if e.partitioned() { // which takes no such settings
-		settings = "for each of its partitions alter table … set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"
+		settings = "for each of its partitions alter table …"
 	}
-	switch {
-	case off != "":
-		e.warn("vacuum", "alter table "+off+" reset (autovacuum_enabled);",
-			"autovacuum is switched off for %s: each relayed row leaves a dead one behind, and reads become slower and slower", off)
-	case dead > many && dead > live/2:
-		e.warn("vacuum", "end transactions that have been open for long, then vacuum "+e.table.Quoted()+"; let autovacuum begin sooner: "+
-			settings, "%d dead rows beside %d live ones", dead, live)
-	default:
-		e.ok("vacuum", "%d dead rows beside %d live ones", dead, live)
-	}
+	counts := fmt.Sprintf("%d dead rows beside %d live ones", dead, live)
+	e.add("vacuum",
+		finding.WarnIf(off != "", "autovacuum is switched off for "+off+": each relayed row leaves a dead one behind, and reads "+
+			"become slower and slower", "alter table "+off+" reset (autovacuum_enabled);"),
+		finding.WarnIf(dead > many && dead > live/2, counts, "end transactions that have been open for long, then vacuum "+
+			e.quoted+"; let autovacuum begin sooner: "+settings+
+			" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"),
+		finding.OKIf(true, counts))
 	return nil
+}
+
+// encoding examines whether the database can hold every character.
+func (e *examination) encoding() {
+	encoding := e.relation.encoding
+	e.add("encoding",
+		finding.WarnIf(encoding == encodingNone, "the database's encoding is "+encoding+": texts are published as the bytes "+
+			"that the application stored, in UTF-8 only if it wrote UTF-8", "move the database to encoding UTF8"),
+		finding.WarnIf(encoding != encodingUTF8, "the database's encoding is "+encoding+": texts are published in UTF-8, and "+
+			`characters that it lacks stand in last_error as \u20ac`,
+			"move the database to encoding UTF8; until then nothing is lost"))
+}
+
+// doorbell examines the trigger that wakes a sleeping relay.
+func (e *examination) doorbell(channel string) {
+	const again = "apply again what `outbox-relay schema --doorbell` prints"
+	d, listen := e.relation.doorbell, e.config.Names.Of("ListenChannel")
+	e.add("doorbell",
+		finding.OKIf(!d.found, "there is no doorbell trigger; a sleeping relay finds rows at its next poll (`outbox-relay "+
+			"schema --doorbell` prints the trigger)"),
+		finding.WarnIf(!d.enabled, "the doorbell trigger is disabled",
+			"alter table "+e.quoted+" enable trigger outbox_relay_doorbell;"),
+		finding.WarnIf(channel == "", "the doorbell trigger notifies channel "+d.channel+", but "+listen+" is empty, so no "+
+			"relay listens", "set "+listen+"="+d.channel+", or drop the trigger"),
+		finding.WarnIf(d.channel != channel, "the doorbell trigger notifies channel "+d.channel+", the relay listens on "+
+			channel, "set "+listen+"="+d.channel+", or "+again),
+		finding.WarnIf(!d.rings, "the doorbell trigger has been changed so that it does not notify for each insert", again),
+		finding.OKIf(d.prepares, "a trigger is there and does not ring, since transactions may be prepared here "+
+			"(max_prepared_transactions); a sleeping relay finds rows at its next poll"),
+		finding.OKIf(true, "a trigger wakes a sleeping relay through channel "+channel))
 }

@@ -1,8 +1,8 @@
 package outbox
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -27,26 +27,14 @@ type mapping struct {
 	indistinct                          map[string]bool // expressions in extra that samples neither distinguish nor report
 	ignored                             []string        // columns with a name of the relay's whose type does not fit
 	filter                              string          // the SQL condition for the rows that the view takes, in any state
-	pendingIndex, failedIndex           bool
-	rankIndex                           bool // there is an index of pending rows by priority
-	followed                            bool // an index gives the pending rows in their order, which is that of priorities if there are some
-	keyIndex                            bool // there is an index of pending rows by [mapping.keyHash]
-	filtered                            bool // the index of pending rows, in table order, holds no rows that the view does not take
-	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read of
-	// their own ([mapping.orderedPrinted]).
-	dueIndex     bool
-	dueFiltered  bool // the index of due times holds no rows that the view does not take
-	orderIndex   bool // there is an index of pending rows in table order, whatever their priority
-	idIndex      bool // there is an index of all rows by id
-	inOrder      bool // the index of pending rows gives them in table order
-	relayedFirst bool // the index of pending rows begins with relayed_at
-	delete       bool
-	writer       string    // an SQL expression: the transaction that inserted a row, or wrote it last
-	written      bool      // writer is known
-	place        string    // an SQL expression: the row's physical place, null if it cannot be used to find the row
-	apart        bool      // ids are not known to be unique, so rows are distinguished by beside as well
-	beside       []*Column // columns that distinguish rows; if there are none, rows are distinguished by their places
-	shards       int
+	served
+	delete  bool
+	writer  string    // an SQL expression: the transaction that inserted a row, or wrote it last
+	written bool      // writer is known
+	place   string    // an SQL expression: the row's physical place, null if it cannot be used to find the row
+	apart   bool      // ids are not known to be unique, so rows are distinguished by beside as well
+	beside  []*Column // columns that distinguish rows; if there are none, rows are distinguished by their places
+	shards  int
 }
 
 var (
@@ -158,9 +146,8 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if len(p.problems) > 0 {
 		return nil, p.problems
 	}
-	m.apart = r.writers && !r.uniqueBy(m.id)
-	if m.apart {
-		m.beside = r.uniqueWith(m.id)
+	if beside, ok := r.uniqueWith(m.id); r.writers && (!ok || beside != nil) {
+		m.apart, m.beside = true, beside
 	}
 	if m.apart && m.beside == nil && view.written(config) {
 		return nil, []*SetupError{problem(checkTable,
@@ -251,26 +238,18 @@ func (m *mapping) shard() string {
 }
 
 // pending is the condition for rows that are neither relayed nor failed and, if there is an origin, have failed or
-// been relayed there. printed are the condition's parts as PostgreSQL prints them in an index's predicate.
-func (m *mapping) pending() (condition string, printed []string) {
-	for _, c := range []*Column{m.relayed, m.failed} {
-		if c != nil {
-			printed = append(printed, c.Name+" IS NULL", c.Plain+" IS NULL")
-			condition += " and " + c.Name + " is null"
-		}
-	}
+// been relayed there, with its parts in the form of [conjuncts].
+func (m *mapping) pending() (condition string, parts []string) {
+	none := []*Column{m.relayed, m.failed}
 	if m.origin != nil {
-		condition += " and " + m.order.Name + " is not null"
-		printed = append(printed, m.order.Name+" IS NOT NULL", m.order.Plain+" IS NOT NULL")
-		if c := m.origin.without; c != nil {
-			condition += " and " + c.Name + " is null"
-			printed = append(printed, c.Name+" IS NULL", c.Plain+" IS NULL")
+		parts, none = append(parts, m.order.Name+" is not null"), append(none, m.origin.without)
+	}
+	for _, c := range none {
+		if c != nil {
+			parts = append(parts, c.Name+" is null")
 		}
 	}
-	if condition == "" {
-		return "true", nil
-	}
-	return strings.TrimPrefix(condition, " and "), printed
+	return cmp.Or(strings.Join(parts, " and "), pattern.Always), parts
 }
 
 // pendingByID is the pending condition for statements that give ids, phrased so that the rows are found by id if an
@@ -292,56 +271,6 @@ func (m *mapping) pendingByID() string {
 		}
 	}
 	return strings.Join(conditions, " and ")
-}
-
-// chooseIndexes finds the reads that an index makes cheap.
-func (m *mapping) chooseIndexes(r *relation) {
-	m.indexDue(r)
-	pending, taken := m.orderedPrinted(r), r.normal[m.filter]
-	orderFirst := false
-	m.filtered = m.filter == pattern.Always
-	for _, i := range r.indexes {
-		m.idIndex = m.idIndex || i.starts(m.id.Plain) && i.usableFor()
-		if !i.usableFor(pending...) {
-			if m.failed != nil && (i.usableFor(isFailed(m.failed)...) && len(i.conjuncts) > 0) {
-				m.failedIndex = true
-			}
-			continue
-		}
-		partial := m.partial(i)
-		m.rankIndex = m.rankIndex || m.rank != nil && i.startsWith(rank(m)) && (partial || m.relayed == nil)
-		m.keyIndex = m.keyIndex || i.startsWith(m.keyHash()) && (partial || m.relayed == nil)
-		switch {
-		case m.failed != nil && i.starts(m.failed.Plain) && !partial:
-			m.failedIndex = true
-		case i.starts(m.order.Plain) && (partial || m.relayed == nil):
-			m.pendingIndex, orderFirst = true, true
-			m.filtered = m.filtered || i.holds(taken)
-		case m.relayed != nil && i.starts(m.relayed.Plain, m.order.Plain):
-			m.pendingIndex, m.relayedFirst = true, true
-		case m.relayed != nil && (partial || i.starts(m.relayed.Plain)):
-			m.pendingIndex = true
-			m.filtered = m.filtered || i.holds(taken)
-		}
-	}
-	m.orderIndex = orderFirst || m.relayedFirst
-	m.inOrder = m.orderIndex && m.rank == nil
-	m.followed = m.inOrder || m.rankIndex
-	m.relayedFirst = m.relayedFirst && !orderFirst
-}
-
-// partial reports whether an index leaves out rows that are done. An index of what has failed or been relayed at the
-// origin keeps the rows that are done here.
-func (m *mapping) partial(i index) bool {
-	if m.origin == nil {
-		return len(i.conjuncts) > 0
-	}
-	return slices.ContainsFunc(isNullPrinted(m.relayed), func(part string) bool { return slices.Contains(i.conjuncts, part) })
-}
-
-// isFailed is the condition that a row has failed, in each form in which a server prints it.
-func isFailed(failed *Column) []string {
-	return []string{failed.Name + " IS NOT NULL", failed.Plain + " IS NOT NULL"}
 }
 
 // describe returns the mapping for the log.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -30,7 +31,7 @@ type Names struct {
 	// Ordering is table order, phrased so that the index of pending rows can be used.
 	Ordering                     string
 	Identity, IdentityType, Here string // the expression that is unique to each row; see [Table.Names]
-	Indexes                      []Index
+	indexes                      []index
 	since                        Column
 	IDIndexed, Partitioned       bool
 }
@@ -83,10 +84,12 @@ func (c Column) Or(absent string) string {
 	return c.Name
 }
 
-// An Index is a valid b-tree index of the table.
-type Index struct {
-	Columns    []string // key columns as the catalogue names them; "" for an expression
-	Conditions []string // the conditions of its predicate, as the catalogue prints them
+// Indexed reports whether an index begins with a column, and holds all rows in which the column has a value. If every
+// is true, it holds the others, too.
+func (n Names) Indexed(c Column, every bool) bool {
+	return slices.ContainsFunc(n.indexes, func(i index) bool {
+		return i.starts(c.Plain) && (i.usableFor() || !every && i.usableFor(c.Name+" is not null"))
+	})
 }
 
 // Names returns the parts of statements about the view's rows. Identity distinguishes a row from all others. Here is
@@ -101,7 +104,7 @@ func (t *Table) Names() Names {
 		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed),
 		Attempt:   columnOf(m.attempt),
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
-		Taken: m.filter, Ordering: t.ordering(), IDIndexed: m.idIndex,
+		Taken: m.filter, Ordering: m.ordering(), IDIndexed: m.idIndex, indexes: t.relation.indexes,
 	}
 	n.IDType = t.idType()
 	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or
@@ -110,9 +113,6 @@ func (t *Table) Names() Names {
 	alone.origin = nil
 	n.Identity, n.IdentityType, n.Here = alone.identity("", n.IDType)
 	n.Payload, n.Headers = m.payload.shown(), m.headers.shown()
-	for _, i := range t.relation.indexes {
-		n.Indexes = append(n.Indexes, Index{Columns: i.columns, Conditions: i.conjuncts})
-	}
 	for _, l := range t.letters() {
 		if l.column.Writable {
 			n.Unsent = append(n.Unsent, l.column.Name+" = "+l.empty)

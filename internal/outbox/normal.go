@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,8 @@ import (
 // the predicates and the conditions of the views are compared as the planner sees them: only the planner decides
 // whether an index serves a read. If each view takes every row, nothing is asked.
 func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config) error {
-	if err := r.readPartitions(ctx, conn); err != nil {
+	err := r.readPartitions(ctx, conn)
+	if err != nil {
 		return err
 	}
 	p := parts{relation: r, names: config.Names, named: config.Columns, preferred: config.Preferred}
@@ -36,11 +38,9 @@ func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config)
 		if filter == pattern.Always || r.normal[filter] != nil {
 			continue
 		}
-		parts, err := r.normalForm(ctx, conn, filter)
-		if err != nil {
+		if r.normal[filter], err = r.normalForm(ctx, conn, filter); err != nil {
 			return err
 		}
-		r.normal[filter] = parts
 	}
 	if len(r.normal) == 0 {
 		return nil
@@ -50,19 +50,26 @@ func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config)
 		if !slices.ContainsFunc(index.conjuncts, func(part string) bool { return !nullTest.MatchString(part) }) {
 			continue
 		}
-		parts, err := r.normalForm(ctx, conn, index.predicate)
-		if err != nil {
+		if parts, err := r.normalForm(ctx, conn, index.predicate); err != nil {
 			return err
-		}
-		if parts != nil {
+		} else if parts != nil {
 			index.conjuncts = parts
 		}
 	}
 	return nil
 }
 
-// nullTest is a part of a predicate that has only one form.
-var nullTest = regexp.MustCompile(`^("([^"]|"")+"|[a-z_][a-z0-9_$]*) IS (NOT )?NULL$`)
+// nullTest is a part of a predicate that has only one form: the one in which the relay writes it, if the name is quoted.
+var nullTest = regexp.MustCompile(`^(?:("(?:[^"]|"")+")|([a-z_][a-z0-9_$]*)) (?i:(is (?:not )?null))$`)
+
+// part returns a part of a predicate without the parentheses around it, and with tests for NULL as the relay writes them.
+func part(condition string) string {
+	condition = bare(condition)
+	if m := nullTest.FindStringSubmatch(condition); m != nil {
+		return cmp.Or(m[1], sql.Quote(m[2])) + " " + strings.ToLower(m[3])
+	}
+	return condition
+}
 
 // oneRow is the alias of the row in the statement that shows a condition. It stands before each column.
 const oneRow = "one row"
@@ -88,7 +95,7 @@ func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition str
 }
 
 // conjuncts splits a condition, as the server prints it, at the ands that are in no parentheses except those around the
-// whole condition.
+// whole condition. Tests for NULL are then written as the relay writes them: "column" is null.
 func conjuncts(condition string) []string {
 	condition = bare(condition)
 	if condition == "" {
@@ -99,11 +106,11 @@ func conjuncts(condition string) []string {
 	start := 0
 	for i := range outside(condition) {
 		if strings.HasPrefix(condition[i:], and) {
-			parts = append(parts, bare(condition[start:i]))
+			parts = append(parts, part(condition[start:i]))
 			start = i + len(and)
 		}
 	}
-	return append(parts, bare(condition[start:]))
+	return append(parts, part(condition[start:]))
 }
 
 // bare removes the parentheses around a whole condition.

@@ -125,7 +125,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	names := description{
 		"table": table.Quoted(), "id": m.id.Name, "id_type": idType, "order": m.order.Name, "key": m.key,
 		"pending": pending, "due": ordered, "scheduled": scheduled, "failed": "false",
-		"ordering": t.ordering(), "relayed_now": now(m.relayed),
+		"ordering": m.ordering(), "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
 		"inserted_at": "", "inserted_now": now(m.since()), "writer": m.writer,
 	}
@@ -249,28 +249,22 @@ func (t *Table) columns(b bounds) string {
 
 // ordering is the order in which rows are read, larger priorities first, phrased so that the planner can use the index
 // of pending rows.
-func (t *Table) ordering() string {
-	if t.mapping.rank != nil {
-		return rank(t.mapping) + ", " + t.placeOrdering()
+func (m *mapping) ordering() string {
+	switch {
+	case m.rank != nil:
+		return rank(m) + ", " + m.placeOrdering()
+	case m.relayedFirst:
+		return m.relayed.Name + ", " + m.placeOrdering() // null in every row read
 	}
-	return t.unrankedOrdering()
+	return m.placeOrdering()
 }
 
-// unrankedOrdering is table order without the rows' priorities.
-func (t *Table) unrankedOrdering() string {
-	if t.mapping.relayedFirst {
-		return t.mapping.relayed.Name + ", " + t.placeOrdering() // null in every row read
+// placeOrdering is table order without the rows' priorities.
+func (m *mapping) placeOrdering() string {
+	if m.order == m.id {
+		return m.id.Name
 	}
-	return t.placeOrdering()
-}
-
-func (t *Table) placeOrdering() string {
-	m := t.mapping
-	var terms []string
-	if m.order != m.id {
-		terms = append(terms, m.order.Name)
-	}
-	return strings.Join(append(terms, m.id.Name), ", ")
+	return m.order.Name + ", " + m.id.Name
 }
 
 // refusal returns the assignments for a refused attempt, and the condition that the row is unchanged since it was read.

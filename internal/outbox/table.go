@@ -58,6 +58,42 @@ type queries struct {
 // stay prepared on the pool's connections if the pool's own do ([pgx.QueryExecModeCacheStatement], the default). That
 // is not possible through a pooler that assigns the server's connections for one transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
+	var t *Table
+	problems, err := lookUp(ctx, pool, config, func(conn *pgx.Conn, opened *Table) error {
+		t = opened
+		t.lacks = t.findLacks()
+		if config.Looks {
+			return nil
+		}
+		if t.relation.readOnly { // before publishing anything that could not be marked
+			return problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a "+
+				"service that has set it for want of space takes it away itself when there is some",
+				"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.role)
+		}
+		marks, refusals, err := t.checkWrites(ctx, conn)
+		if marks != nil {
+			return marks
+		}
+		if refusals != nil {
+			found := findings([]*SetupError{refusals})[0]
+			found.Severity, found.Subject = finding.Warning, t.Name()
+			t.lacks = append(t.lacks, Lack{Finding: found})
+		}
+		return err
+	})
+	switch {
+	case len(problems) > 0:
+		return nil, problems[0]
+	case err != nil:
+		return nil, err
+	}
+	return t, nil
+}
+
+// lookUp opens the table, over a connection that do can use too. If the table cannot be used, it returns the problems.
+func lookUp(
+	ctx context.Context, pool *pgxpool.Pool, config Config, do func(*pgx.Conn, *Table) error,
+) (problems []*SetupError, err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
@@ -69,39 +105,22 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	}
 	defer end(ctx)
 	relation, err := readCatalogue(ctx, conn.Conn(), config.Table, config.Names)
-	if err != nil {
+	if setup, ok := errors.AsType[*SetupError](err); ok {
+		return []*SetupError{setup}, nil
+	} else if err != nil {
 		return nil, err
-	}
-	if relation.readOnly && !config.Looks { // before publishing anything that could not be marked
-		return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a service that has "+
-			"set it for want of space takes it away itself when there is some",
-			"transactions are read-only for role %s, so nothing can be marked as relayed", relation.role)
 	}
 	if err := relation.normalise(ctx, conn.Conn(), config); err != nil {
 		return nil, fmt.Errorf("read indexes: %w", err)
 	}
 	t, problems := wholeTable(pool, relation, config)
 	if t == nil {
-		return nil, problems[0]
+		return problems, nil
 	}
 	if problem := relation.deletesForStrangers(config); problem != nil {
-		return nil, problem
+		return []*SetupError{problem}, nil
 	}
-	t.lacks = lacks(relation, t.mapping, config, t.view)
-	if !config.Looks {
-		marks, refusals, err := t.checkWrites(ctx, conn.Conn())
-		switch {
-		case err != nil:
-			return nil, err
-		case marks != nil:
-			return nil, marks
-		case refusals != nil:
-			t.lacks = append(t.lacks, Lack{Finding: finding.Finding{
-				Severity: finding.Warning, Check: refusals.Check, Subject: t.Name(), Found: refusals.Problem, Remedy: refusals.Remedy,
-			}})
-		}
-	}
-	return t, nil
+	return nil, do(conn.Conn(), t)
 }
 
 // wholeTable returns the table with all of its rows, in the state that the columns of the table hold, or in a

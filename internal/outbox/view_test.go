@@ -283,8 +283,8 @@ func TestConjuncts(t *testing.T) {
 	t.Parallel()
 	for condition, want := range map[string][]string{
 		"":                              nil,
-		"(a IS NULL)":                   {"a IS NULL"},
-		"((a IS NULL) AND (b IS NULL))": {"a IS NULL", "b IS NULL"},
+		"(a IS NULL)":                   {`"a" is null`},
+		"((a IS NULL) AND (b IS NULL))": {`"a" is null`, `"b" is null`},
 		"((a = 'x AND y'::text) AND (\"b AND c\" > 1))":    {"a = 'x AND y'::text", "\"b AND c\" > 1"},
 		"((a ~~ 'it''s (%'::text) AND ((b) OR (c AND d)))": {"a ~~ 'it''s (%'::text", "(b) OR (c AND d)"},
 		"(a) AND (b)":                           {"a", "b"},

@@ -13,18 +13,18 @@ import (
 
 // wallTime examines whether the times of insert look like local ones: a row that one of the last transactions has
 // written seems to be some half hours old, and hardly anything more or less.
-func (t *Table) wallTime(ctx context.Context, conn *pgx.Conn, e *examination) error {
+func (e *examination) wallTime(ctx context.Context, conn *pgx.Conn) error {
 	const (
 		lately = 1000 // transactions
 		zone   = 30 * time.Minute
 		nearly = 30 * time.Second
 		most   = 14 * time.Hour // the difference of a zone to UTC
 	)
-	m := t.mapping
+	m := e.mapping
 	if m.inserted == nil || m.inserted.oid != pgtype.TimestampOID || !m.pendingIndex || !m.written {
 		return nil
 	}
-	d, _ := t.describe(t.relation.table)
+	d, _ := e.describe(e.relation.table)
 	var seconds float64
 	var written int32
 	err := conn.QueryRow(ctx, d.text("doctor_walltime.sql"), pgx.QueryExecModeExec).Scan(&seconds, &written)
@@ -37,8 +37,9 @@ func (t *Table) wallTime(ctx context.Context, conn *pgx.Conn, e *examination) er
 	if rest := age - age.Round(zone); written > lately || age < zone-nearly || age > most+nearly || rest.Abs() > nearly {
 		return nil
 	}
-	e.warn("inserted_at", "make the column timestamptz, or let the application and the default write UTC: (now() at time zone 'utc')",
-		"the last row was written a moment ago, and its %s says %v: it looks like local time, and a time without a zone is taken for UTC. "+
-			"Latencies and ages are wrong, and rows may expire at once", m.inserted.Plain, age.Round(zone))
+	e.found.Warn("inserted_at", e.subject, fmt.Sprintf("the last row was written a moment ago, and its %s says %v: it looks "+
+		"like local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows may expire at once",
+		m.inserted.Plain, age.Round(zone)), "make the column timestamptz, or let the application and the default write UTC: "+
+		"(now() at time zone 'utc')")
 	return nil
 }

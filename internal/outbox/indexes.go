@@ -1,0 +1,167 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// index is a valid b-tree index.
+type index struct {
+	columns   []string // key columns; an expression begins with expressionMark
+	predicate string   // the predicate as the server prints it
+	conjuncts []string // the predicate's parts; see [conjuncts]
+	unique    bool
+}
+
+// expressionMark begins an expression among an index's columns.
+const expressionMark = "="
+
+func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
+	rows, err := conn.Query(ctx, sql.Text("catalogue_indexes.sql", nil), pgx.QueryExecModeExec, r.oid)
+	if err != nil {
+		return err
+	}
+	var i index
+	_, err = pgx.ForEachRow(rows, []any{&i.columns, &i.predicate, &i.unique}, func() error {
+		r.indexes = append(r.indexes, index{slices.Clone(i.columns), i.predicate, conjuncts(i.predicate), i.unique})
+		return nil
+	})
+	return err
+}
+
+// allAmong reports whether all of some parts are among others.
+func allAmong(parts, others []string) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(others, part) })
+}
+
+// usableFor reports whether a scan for rows that meet all the given conditions can use the index: its predicate must
+// have no other condition.
+func (i index) usableFor(conditions ...string) bool { return allAmong(i.conjuncts, conditions) }
+
+// holds reports whether parts is not empty and the index's predicate has all of them.
+func (i index) holds(parts ...string) bool { return len(parts) > 0 && allAmong(parts, i.conjuncts) }
+
+// starts reports whether the index begins with these columns.
+func (i index) starts(columns ...string) bool {
+	return len(i.columns) >= len(columns) && slices.Equal(i.columns[:len(columns)], columns)
+}
+
+// startsWith reports whether the index begins with an expression, as far as its text shows: the server writes casts and
+// parentheses of its own.
+func (i index) startsWith(expression string) bool {
+	bare := func(text string) string {
+		return strings.ToLower(strings.NewReplacer("::text", "", "::bigint", "", "(", "", ")", "", " ", "", `"`, "").Replace(text))
+	}
+	printed, ok := strings.CutPrefix(i.columns[0], expressionMark)
+	return ok && bare(printed) == bare(expression)
+}
+
+// uniqueWith returns the columns that are unique together with an id, none if the id alone is unique across all
+// partitions. ok is false if no index says so, or if a value of such a column has several text forms. An index says
+// nothing about tables that inherit from an ordinary table.
+func (r *relation) uniqueWith(id *Column) (beside []*Column, ok bool) {
+	if r.children && r.kind != "p" {
+		return nil, false
+	}
+	for _, i := range r.indexes {
+		if !i.unique || !i.usableFor() || !slices.Contains(i.columns, id.Plain) {
+			continue
+		}
+		fits, others := true, []*Column(nil)
+		for _, name := range i.columns {
+			c := r.columns[name]
+			if fits = fits && c != nil && c.NotNull && (c == id || slices.Contains(plainTypes, c.oid)); c != id {
+				others = append(others, c)
+			}
+		}
+		if fits && (!ok || others == nil) {
+			beside, ok = others, true
+		}
+	}
+	return beside, ok
+}
+
+// served says which reads an index makes cheap.
+type served struct {
+	pendingIndex, failedIndex bool
+	idIndex                   bool // all rows by id
+	keyIndex                  bool // pending rows by [mapping.keyHash]
+	rankIndex                 bool // pending rows by priority
+	orderIndex                bool // pending rows in table order, whatever their priority
+	followed                  bool // pending rows in their order, which is that of priorities if there are some
+	inOrder                   bool // pending rows in table order, which is that of the reads
+	relayedFirst              bool // the index of pending rows begins with relayed_at
+	failedToo                 bool // and holds failed rows
+	filtered                  bool // the index of pending rows, in table order, holds no rows that the view does not take
+	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read of
+	// their own.
+	dueIndex    bool
+	dueFiltered bool // the index of due times holds no rows that the view does not take
+	undelayed   bool // pending rows without available_at
+}
+
+// chooseIndexes finds the reads that an index makes cheap.
+func (m *mapping) chooseIndexes(r *relation) {
+	_, pending := m.pending()
+	taken := r.normal[m.filter]
+	pending = slices.Concat(pending, taken)
+	filtered := func(i index) bool { return m.filter == pattern.Always || i.holds(taken...) }
+	if m.available != nil {
+		timed, untimed := m.available.Name+" is not null", m.available.Name+" is null"
+		for _, i := range r.indexes {
+			if alone := m.relayed == nil || m.delete || i.holds(m.relayed.Name+" is null"); alone &&
+				i.starts(m.available.Plain) && i.usableFor(append(pending, timed)...) {
+				m.dueIndex, m.dueFiltered = true, m.dueFiltered || filtered(i)
+			}
+			m.undelayed = m.undelayed || i.holds(untimed) && i.usableFor(append(pending, untimed)...)
+		}
+		if m.dueIndex {
+			pending = append(pending, untimed)
+		}
+	}
+	orderFirst := false
+	m.filtered, m.failedToo = m.filter == pattern.Always, m.failed != nil
+	for _, i := range r.indexes {
+		m.idIndex = m.idIndex || i.starts(m.id.Plain) && i.usableFor()
+		if !i.usableFor(pending...) {
+			m.failedIndex = m.failedIndex || m.failed != nil && i.usableFor(m.failed.Name+" is not null")
+			continue
+		}
+		partial := m.partial(i)
+		alone := partial || m.relayed == nil
+		m.rankIndex = m.rankIndex || alone && m.rank != nil && i.startsWith(rank(m))
+		m.keyIndex = m.keyIndex || alone && i.startsWith(m.keyHash())
+		switch {
+		case m.failed != nil && i.starts(m.failed.Plain) && !partial:
+			m.failedIndex = true
+		case alone && i.starts(m.order.Plain):
+			m.pendingIndex, orderFirst = true, true
+			m.filtered = m.filtered || filtered(i)
+		case m.relayed != nil && i.starts(m.relayed.Plain, m.order.Plain):
+			m.pendingIndex, m.relayedFirst = true, true
+			m.failedToo = m.failedToo && len(i.conjuncts) == 0
+		case m.relayed != nil && (partial || i.starts(m.relayed.Plain)):
+			m.pendingIndex = true
+			m.filtered = m.filtered || filtered(i)
+		}
+	}
+	m.orderIndex = orderFirst || m.relayedFirst
+	m.inOrder = m.orderIndex && m.rank == nil
+	m.followed = m.inOrder || m.rankIndex
+	m.relayedFirst = m.relayedFirst && !orderFirst
+}
+
+// partial reports whether an index leaves out rows that are done. An index of what has failed or been relayed at the
+// origin keeps the rows that are done here.
+func (m *mapping) partial(i index) bool {
+	if m.origin == nil {
+		return len(i.conjuncts) > 0
+	}
+	return i.holds(m.relayed.Name + " is null")
+}
