@@ -214,8 +214,8 @@ var keys = []mutant{
 		name:   "attempt spent on trouble",
 		breaks: "an outage spends no attempt",
 		file:   "relay/internal/engine/answer.go",
-		old:    "if class == publisher.Refused || class == publisher.Permanent {\n		a.alive",
-		new:    "if class == publisher.Refused || class == publisher.Permanent || class == publisher.Unavailable {\n		a.alive",
+		old:    "	if class == publisher.Refused || class == publisher.Permanent {\n",
+		new:    "	if class == publisher.Refused || class == publisher.Permanent || class == publisher.Unavailable {\n",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},
 	{
