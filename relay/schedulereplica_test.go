@@ -122,7 +122,24 @@ func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) (writte
 	if s.cut.Load() {
 		return nil, nil, errSimDown
 	}
-	return s.simTable.Refuse(ctx, refusals)
+	written, locked, err = s.simTable.Refuse(ctx, refusals)
+	if s.cut.Load() {
+		s.unseen(refusals)
+	}
+	return written, locked, err
+}
+
+// unseen notes that failures were written by a relay that was cut off meanwhile. The commit may come after the next owner
+// has listed the failed rows, which then learns of it from the next list.
+func (s *session) unseen(refusals []outbox.Refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range refusals {
+		if r := s.rows[x.ID]; x.Failed && len(r.failures) > 0 {
+			last := &r.failures[len(r.failures)-1]
+			last.from = last.from.Add(5 * time.Second)
+		}
+	}
 }
 
 // tracked records in each message when its call began, and counts refusals.
