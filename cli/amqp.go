@@ -13,14 +13,12 @@ import (
 
 // newAMQP makes the publisher of an AMQP destination. Certificates and the URL with its credentials are read
 // again for each connection.
-func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Config, error),
-	logger *slog.Logger,
+func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger,
 ) publisher.Publisher {
 	c := amqp.Config{
 		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
 		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Unrouted: !d.AMQPMandatory, Name: clientName,
-		SettingName: names, Logger: logger,
-		TLS: secure,
+		SettingName: names, Logger: logger, TLS: secure,
 	}
 	if o := d.AMQPOAuth; o.IsSet() {
 		c.Tokens = newTokens(o, "OUTBOX_AMQP_OAUTH_", d.TLS, logger)

@@ -98,8 +98,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			}
 		}
 		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{
-			Done: bar.show, Waits: waits,
-			Row: func(row operate.Chosen, how string) error {
+			Done: bar.show, Waits: waits, Row: func(row operate.Chosen, how string) error {
 				if !c.json {
 					return nil
 				}
@@ -171,8 +170,7 @@ func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) 
 	out := cmd.OutOrStdout()
 	if c.json {
 		return json.NewEncoder(printable.JSON(out)).Encode(changedRow{
-			ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action,
-			DryRun: c.dryRun,
+			ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action, DryRun: c.dryRun,
 		})
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable.Text(row.ID), row.Destination, printable.Text(row.Topic))

@@ -82,8 +82,7 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	for i, destination := range c.Destinations {
 		names := settingNames(c, &destination)
 		d.Destinations = append(d.Destinations, doctor.Destination{
-			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: names,
-			Transports:   transports(destination),
+			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: names, Transports: transports(destination),
 			Deduplicates: destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore,
 		})
 		if cert := destination.TLS.Cert; cert.IsSet() {
@@ -103,8 +102,7 @@ func contradictions(c *config.Config) []finding.Finding {
 	var found []finding.Finding
 	warn := func(setting, remedy, format string, args ...any) {
 		found = append(found, finding.Finding{
-			Severity: finding.Warning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...),
-			Remedy: remedy,
+			Severity: finding.Warning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...), Remedy: remedy,
 		})
 	}
 	if c.MaxInFlight < c.BatchSize {

@@ -41,8 +41,7 @@ func (l *liveReport) report(ctx context.Context, details bool) operate.Report {
 func (l *liveReport) addProcess(r *operate.Report, details bool) {
 	build := thisBuild()
 	p := &operate.Process{
-		Version: build.Version, Commit: build.Commit, StartedAt: l.started.UTC(), Ready: true,
-		Shards: l.assembly.Owned(),
+		Version: build.Version, Commit: build.Commit, StartedAt: l.started.UTC(), Ready: true, Shards: l.assembly.Owned(),
 	}
 	r.Process = p
 	for _, check := range checks(l.assembly) {
@@ -75,8 +74,7 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 		holdPaused(d)
 		for _, h := range state.Holds {
 			hold := operate.Hold{
-				Reason: h.Reason, What: h.What, Topics: append([]string{}, h.Topics...), Error: h.Answer,
-				Since: h.Since.UTC(),
+				Reason: h.Reason, What: h.What, Topics: append([]string{}, h.Topics...), Error: h.Answer, Since: h.Since.UTC(),
 			}
 			if !details {
 				hold.What, hold.Error = h.Kind, withheld

@@ -15,8 +15,7 @@ func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
 		Table: c.Table.Name, Columns: c.Table.Columns, Key: string(c.Table.Key), Delete: c.Settle == config.SettleDelete,
 		BatchSize: c.BatchSize, MaxInFlight: c.MaxInFlight, MaxInFlightBytes: c.MaxInFlightBytes, MaxRowBytes: c.MaxRowBytes,
 		PollInterval: c.PollInterval, ListenChannel: c.ListenChannel, Shards: c.Shards, OwnerTTL: c.OwnerTTL,
-		StopTimeout: c.ShutdownTimeout,
-		TraceRows:   c.TraceRows, Logger: logger, SettingName: settingNames(c, nil),
+		StopTimeout: c.ShutdownTimeout, TraceRows: c.TraceRows, Logger: logger, SettingName: settingNames(c, nil),
 	}
 	if c.ListenChannel == "" {
 		r.ListenChannel = relay.NoChannel
@@ -39,15 +38,12 @@ func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
 func destination(c *config.Config, d config.Destination, everything, own *pauseFile) *relay.Destination {
 	to := &relay.Destination{
 		Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-		Optional: !d.Required,
-		Topic:    d.Topic, WireFormat: d.Profile, CloudEventsSource: d.CloudEventsSource,
-		DebeziumTombstones: d.DebeziumTombstones,
-		DedupPrefix:        d.NATS.MsgIDPrefix, SettingName: settingNames(c, &d),
+		Optional: !d.Required, Topic: d.Topic, WireFormat: d.Profile, CloudEventsSource: d.CloudEventsSource,
+		DebeziumTombstones: d.DebeziumTombstones, DedupPrefix: d.NATS.MsgIDPrefix, SettingName: settingNames(c, &d),
 		MaxAttempts: int64(d.MaxAttempts), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
 		PublishTimeout: d.PublishTimeout,
 		BlockFailed:    d.OnFailed == config.OnFailedBlock, MaxAge: d.MaxAge, Rate: d.Rate.PerSecond(),
-		MaxInFlight: d.MaxInFlight, MaxInFlightBytes: d.MaxInFlightBytes,
-		Paused: func() bool {
+		MaxInFlight: d.MaxInFlight, MaxInFlightBytes: d.MaxInFlightBytes, Paused: func() bool {
 			all, alone := everything.paused(), own.paused()
 			return all || alone
 		},

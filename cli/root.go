@@ -65,10 +65,8 @@ func (p *program) rootCommand() *cobra.Command {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(run, p.drainCommand(), p.doctorCommand(), p.statusCommand(), p.failedCommand(), p.replayCommand(),
-		p.pruneCommand(),
-		p.verifyCommand(), p.schemaCommand(), p.grantsCommand(), p.configCommand(), licensesCommand(),
-		healthcheckCommand(), versionCommand(),
-		settingsTopic())
+		p.pruneCommand(), p.verifyCommand(), p.schemaCommand(), p.grantsCommand(), p.configCommand(), licensesCommand(),
+		healthcheckCommand(), versionCommand(), settingsTopic())
 	root.InitDefaultCompletionCmd()
 	if cmd, _, err := root.Find([]string{"completion"}); err == nil {
 		// Otherwise an unknown shell would be answered with the help text and status 0.

@@ -115,8 +115,7 @@ func ownSchema(c *config.Config, name string, delays bool, due *sql.Delaying) (s
 // delaying returns what rows that become due later need of the table, with the table's own names.
 func delaying(c *config.Config, table sql.Table) sql.Delaying {
 	d := sql.Delaying{
-		Table: table, Available: c.Table.Column("available_at"), Order: "seq",
-		Priority: c.Table.Columns["priority"],
+		Table: table, Available: c.Table.Column("available_at"), Order: "seq", Priority: c.Table.Columns["priority"],
 	}
 	if order := c.Table.Columns["order"]; order != "" {
 		d.Order = order

@@ -89,8 +89,7 @@ func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, err
 // variable, and would choose all rows.
 func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
 	for flag, empty := range map[string]bool{
-		"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 ||
-			slices.Contains(s.topics, ""),
+		"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 || slices.Contains(s.topics, ""),
 		"error": s.text == "", "destination": s.destination == "",
 	} {
 		if empty && cmd.Flags().Changed(flag) {
@@ -107,8 +106,7 @@ func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
 			s.since.text, s.until.text))
 	}
 	chosen := operate.Selection{
-		IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text,
-		Destination: s.destination,
+		IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text, Destination: s.destination,
 	}
 	if cmd.Flags().Changed("key") {
 		chosen.Key = &s.key

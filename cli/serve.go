@@ -24,8 +24,7 @@ type port struct {
 func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 	main := port{setting: "OUTBOX_HTTP_ADDR=" + c.HTTPAddr, server: &health.Server{
 		Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live,
-		Ready:    func(context.Context) []relay.Check { return checks(a) },
-		Doorbell: a.Ring, Logger: logger,
+		Ready: func(context.Context) []relay.Check { return checks(a) }, Doorbell: a.Ring, Logger: logger,
 	}}
 	if c.StatusPage != config.StatusPageOff {
 		status := &liveReport{assembly: a, started: time.Now()}
@@ -42,8 +41,7 @@ func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 	}
 	if c.PprofAddr != "" {
 		all = append(all, port{
-			setting: "OUTBOX_PPROF_ADDR=" + c.PprofAddr,
-			server:  &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger},
+			setting: "OUTBOX_PPROF_ADDR=" + c.PprofAddr, server: &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger},
 		})
 	}
 	return all

@@ -113,8 +113,7 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 		}
 		if err != nil {
 			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, only a running relay knows, and none answers "+
-				"at OUTBOX_HTTP_ADDR=%s: run this beside one (%s)",
-				o.config.HTTPAddr, errtext.Line(err)))
+				"at OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", o.config.HTTPAddr, errtext.Line(err)))
 			return
 		}
 		if known.Table != r.Table {

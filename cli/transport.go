@@ -24,8 +24,7 @@ func transports(d config.Destination) []doctor.Transport {
 	more := func(address, remedy string, secret bool) {
 		if u, err := url.Parse(address); err == nil && u.Host != "" {
 			ways = append(ways, doctor.Transport{
-				Hosts: []string{u.Host}, Encrypted: u.Scheme == "https", Secret: secret,
-				Remedy: remedy,
+				Hosts: []string{u.Host}, Encrypted: u.Scheme == "https", Secret: secret, Remedy: remedy,
 			})
 		}
 	}
@@ -58,8 +57,7 @@ func warnOfPlainPasswords(c *config.Config, logger *slog.Logger) {
 	warn := func(to, remedy string) {
 		if !logged[to] {
 			logged[to] = true
-			logger.Warn("password or token is sent unencrypted to another host", "host", to, "remedy",
-				remedy)
+			logger.Warn("password or token is sent unencrypted to another host", "host", to, "remedy", remedy)
 		}
 	}
 	for _, setting := range []struct {

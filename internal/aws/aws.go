@@ -70,8 +70,7 @@ func (c *Chain) Refused(refused Credentials) { c.kept.Refused(refused) }
 // find tries one place after the other.
 func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 	for _, place := range []func(context.Context, string) (Credentials, bool, error){
-		c.environment, c.webIdentity, c.files,
-		c.container,
+		c.environment, c.webIdentity, c.files, c.container,
 	} {
 		if found, has, err := place(ctx, region); err != nil || has {
 			return found, err
@@ -83,8 +82,7 @@ func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 // environment returns the key in the process's environment.
 func (c *Chain) environment(context.Context, string) (found Credentials, has bool, err error) {
 	found = Credentials{
-		KeyID: c.Getenv("AWS_ACCESS_KEY_ID"), Secret: c.Getenv("AWS_SECRET_ACCESS_KEY"),
-		Token: c.Getenv("AWS_SESSION_TOKEN"),
+		KeyID: c.Getenv("AWS_ACCESS_KEY_ID"), Secret: c.Getenv("AWS_SECRET_ACCESS_KEY"), Token: c.Getenv("AWS_SESSION_TOKEN"),
 	}
 	switch {
 	case found.KeyID == "" && found.Secret == "":

@@ -76,8 +76,7 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI", parsed.Host)
 	}
 	return Credentials{
-		KeyID: answer.AccessKeyID, Secret: answer.SecretAccessKey, Token: answer.Token,
-		Expires: answer.Expiration,
+		KeyID: answer.AccessKeyID, Secret: answer.SecretAccessKey, Token: answer.Token, Expires: answer.Expiration,
 	}, true, nil
 }
 

@@ -38,8 +38,7 @@ func (c *Chain) files(ctx context.Context, region string) (found Credentials, ha
 		}
 	}
 	found = Credentials{
-		KeyID: settings["aws_access_key_id"], Secret: settings["aws_secret_access_key"],
-		Token: settings["aws_session_token"],
+		KeyID: settings["aws_access_key_id"], Secret: settings["aws_secret_access_key"], Token: settings["aws_session_token"],
 	}
 	switch {
 	case found.KeyID != "" && found.Secret != "":
@@ -51,8 +50,7 @@ func (c *Chain) files(ctx context.Context, region string) (found Credentials, ha
 		return c.assume(ctx, region, settings["web_identity_token_file"], settings["role_arn"], settings["role_session_name"])
 	}
 	for _, other := range []string{
-		"credential_process", "source_profile", "credential_source", "sso_session",
-		"sso_start_url",
+		"credential_process", "source_profile", "credential_source", "sso_session", "sso_start_url",
 	} {
 		if settings[other] != "" {
 			return found, false, fmt.Errorf("the AWS profile %q has %s, which the relay does not know: give it a key, or "+

@@ -29,8 +29,7 @@ func (c *Chain) webIdentity(ctx context.Context, region string) (found Credentia
 
 // assume asks the security token service for credentials (AssumeRoleWithWebIdentity). The file is read each time, since
 // its token is renewed.
-func (c *Chain) assume(ctx context.Context, region, file, role, session string) (found Credentials, has bool,
-	err error,
+func (c *Chain) assume(ctx context.Context, region, file, role, session string) (found Credentials, has bool, err error,
 ) {
 	if role == "" {
 		return found, false, errors.New("AWS_WEB_IDENTITY_TOKEN_FILE is set without AWS_ROLE_ARN: set the role as well")

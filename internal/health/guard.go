@@ -76,9 +76,7 @@ func (g *guard) tls() *tls.Config {
 	if c := g.config(); c == nil || c.server == nil {
 		return nil
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config,
-		error,
-	) {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		return g.config().server, nil
 	}}
 }

@@ -23,8 +23,7 @@ func (s *Server) handler(g *guard) http.Handler {
 	}
 	if s.Status != nil {
 		mux.Handle("GET /status", g.protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.status(w, r,
-				g)
+			s.status(w, r, g)
 		})))
 		mux.Handle("GET /{$}", g.protect(showPage()))
 	}

@@ -109,8 +109,7 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 			err = wrapped.Err // without the URL, which may contain parameters
 		}
 		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network: %w",
-			request.URL.Host, e.Settings,
-			err)
+			request.URL.Host, e.Settings, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	var answer struct {

@@ -62,8 +62,7 @@ func Retry() Change {
 		verb: "retry", done: "retried", plan: "retry", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
 		empties: func(changed, other outbox.Names) bool {
 			return slices.ContainsFunc(changed.Unsent, func(a string) bool {
-				return strings.HasPrefix(a,
-					other.Failed.Name+" = ")
+				return strings.HasPrefix(a, other.Failed.Name+" = ")
 			})
 		},
 		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error) {
@@ -91,8 +90,7 @@ func Discard(keep bool, reason string) Change {
 	}
 	return Change{
 		verb: "discard", done: "discarded", plan: "keep", deletes: !keep, action: action,
-		state: failed, still: stillFailed, at: failedAt,
-		refuse: func(n outbox.Names) error {
+		state: failed, still: stillFailed, at: failedAt, refuse: func(n outbox.Names) error {
 			if keep && n.Failed.Has() && !n.Relayed.Has() {
 				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; leave out "+
 					"--keep to delete the row", n.Table)
@@ -121,8 +119,7 @@ func Discard(keep bool, reason string) Change {
 // Replay returns the change that publishes relayed rows again.
 func Replay() Change {
 	return Change{
-		verb: "replay", done: "replayed", plan: "replay", gently: true,
-		state: func(n outbox.Names) string {
+		verb: "replay", done: "replayed", plan: "replay", gently: true, state: func(n outbox.Names) string {
 			state := n.Relayed.Name + " is not null"
 			if n.Failed.Has() { // otherwise the row was discarded
 				state += " and " + n.Failed.Name + " is null"
@@ -203,8 +200,7 @@ func withReason(c outbox.Column) string {
 }
 
 // update changes the rows of a chunk.
-func (c *chunk) update(ctx context.Context, tx pgx.Tx, how string, assignments []string, still string,
-	values ...any,
+func (c *chunk) update(ctx context.Context, tx pgx.Tx, how string, assignments []string, still string, values ...any,
 ) ([]Changed, error) {
 	names := c.names(still)
 	names["assignments"] = strings.Join(assignments, ", ")

@@ -125,8 +125,7 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, before []set, s
 		action = c.change.action(c.outbox, p.set, earlier)
 	}
 	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{
-		"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name,
-		"topic": n.Topic.Name,
+		"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name, "topic": n.Topic.Name,
 		"taker": c.outbox.taker(p.set), "action": action, "table": n.Table, "state": state,
 		"order": n.Order.Name, "key": n.Key,
 	}), values...)

@@ -70,8 +70,7 @@ func (o *Outbox) measurements() (parts []*measurement) {
 			return o.count(ctx, s, Selection{}, r, countTimeout)
 		}})
 	}
-	return append(parts,
-		&measurement{every: countEvery, ask: o.reportOwnership},
+	return append(parts, &measurement{every: countEvery, ask: o.reportOwnership},
 		&measurement{every: sizeEvery, ask: func(ctx context.Context, r *Report) error {
 			size, err := o.Views[0].Table.Size(ctx)
 			if err == nil {
@@ -96,9 +95,7 @@ func (c *Counter) measure(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	first := true
-	for _, m := range slices.SortedFunc(slices.Values(c.parts), func(a,
-		b *measurement,
-	) int {
+	for _, m := range slices.SortedFunc(slices.Values(c.parts), func(a, b *measurement) int {
 		return a.due.Compare(b.due)
 	}) {
 		started := time.Now()

@@ -33,8 +33,7 @@ var ErrEnough = errors.New("enough rows")
 // Failed calls a function for each failed row of a selection, the latest failure first. It goes through the sets of
 // destinations one by one and reads at most that many rows of each, or all if most is 0. With content it reads headers
 // and payloads.
-func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, content bool,
-	do func(FailedRow) error,
+func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, content bool, do func(FailedRow) error,
 ) error {
 	sets, err := o.chosen(selection)
 	if err != nil {

@@ -214,8 +214,7 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 		within = w.column.Name + " < " + w.column.At("$2")
 	}
 	s := &pruning{Prune: p, values: values, rows: leastPrune, deleted: before, names: map[string]string{
-		"table": n.Table, "identity": n.Identity,
-		"here": n.HereOf("select identity from chosen"), "id": n.ID.Name,
+		"table": n.Table, "identity": n.Identity, "here": n.HereOf("select identity from chosen"), "id": n.ID.Name,
 		"column": w.column.Name, "ready": p.done() + selected,
 	}}
 	at := func(parameter string) string { return parameter + "::text::" + w.column.Type }
@@ -381,8 +380,7 @@ func (s *pruning) list(ctx context.Context) ([]string, error) {
 }
 
 // ask runs a statement in a transaction of its own. The server ends a statement that takes longer than the limit.
-func (s *pruning) ask(ctx context.Context, limit time.Duration, file, condition string,
-	values parameters,
+func (s *pruning) ask(ctx context.Context, limit time.Duration, file, condition string, values parameters,
 ) (texts []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*pruneTime)
 	defer cancel()

@@ -75,8 +75,7 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 		taken += " and " + n.Came
 	}
 	statement := sql.Text("operate_row.sql", map[string]string{
-		"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name,
-		"shard":       n.Shard,
+		"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name, "shard": n.Shard,
 		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "elsewhere": o.takenElsewhere(view),
 		"key": n.Key, "order": n.Order.Name, "message_topic": cmp.Or(v.Topic, "null::text"),
 		"scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),

@@ -23,8 +23,7 @@ type Selection struct {
 // IsZero reports whether nothing was selected.
 func (s Selection) IsZero() bool {
 	return len(s.IDs) == 0 && len(s.Topics) == 0 && s.Key == nil && s.Since.IsZero() && s.Until.IsZero() &&
-		s.Error == "" &&
-		s.Destination == ""
+		s.Error == "" && s.Destination == ""
 }
 
 // parameters gathers the parameters of a statement.

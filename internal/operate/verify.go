@@ -98,8 +98,7 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Br
 }
 
 // declareRelayed makes the server keep the list of rows, with the keys of those that keep an order.
-func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, ordered bool,
-	selection Selection,
+func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, ordered bool, selection Selection,
 ) error {
 	n := o.Views[view].Table.Names()
 	var values parameters

@@ -213,8 +213,7 @@ func code(err error) int {
 func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 	subject := fmt.Sprintf("%.100s", name)
 	if err := e.conn.CheckExchange(name); err != nil {
-		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail",
-			"correct the rows, or "+e.names.Of("Exchange"))
+		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail", "correct the rows, or "+e.names.Of("Exchange"))
 		return false
 	}
 	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) error { // a passive declaration ignores the kind
@@ -234,8 +233,7 @@ func (e *examination) route(ctx context.Context, to route) bool {
 	subject := e.subject(to)
 	if len(to.topic) > maxShortString {
 		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic),
-			maxShortString),
-			"correct the rows' topic, or "+e.names.Of("Topic"))
+			maxShortString), "correct the rows' topic, or "+e.names.Of("Topic"))
 		return false
 	}
 	if to.exchange == "" && !e.queue(ctx, to.topic, subject) {

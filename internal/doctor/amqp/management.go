@@ -35,8 +35,7 @@ func (e *examination) askManagement(ctx context.Context) bool {
 	e.Add(checkManagement, m.Address,
 		finding.OKIf(err == nil, fmt.Sprintf("user %q may look at queues and bindings", self.Name)),
 		finding.WarnIf(refused, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked at",
-			m.Name(),
-			errtext.Line(err)),
+			m.Name(), errtext.Line(err)),
 			"correct user and password, or name another user in "+e.names.Of("Management")+"; it needs the tag monitoring "+
 				"(rabbitmqctl set_user_tags) and access to the vhost"),
 		finding.WarnIf(true, "queues and bindings were not looked at: "+errtext.Line(err), remedy))
@@ -75,9 +74,8 @@ func (e *examination) cluster(ctx context.Context) {
 			"publishing", "free memory, or raise vm_memory_high_watermark"))
 		e.Add(checkAlarms, n.Name, finding.FailIf(n.Disk, "it has an alarm of disk space, so the whole cluster blocks "+
 			"publishing", "free disk space, or lower disk_free_limit"))
-		e.Add(checkCluster, n.Name, finding.FailIf(len(n.Partitions) > 0,
-			"the network is partitioned: it has lost sight of "+
-				strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
+		e.Add(checkCluster, n.Name, finding.FailIf(len(n.Partitions) > 0, "the network is partitioned: it has lost sight of "+
+			strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
 			"mend the network, and restart the side to be given up; see cluster_partition_handling"))
 		e.Add(checkCluster, n.Name, finding.WarnIf(!n.Running, "this node is away",
 			"start it, or remove it from the cluster with rabbitmqctl forget_cluster_node"))

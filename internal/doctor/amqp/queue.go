@@ -95,8 +95,7 @@ func (e *examination) replication(q *queueInfo, subject string) {
 	some := fmt.Sprintf("of its %d members %d are there", members, online)
 	e.Add(checkReplication, subject, finding.WarnIf(online < members && 2*online > members, some, back))
 	e.Add(checkReplication, subject,
-		finding.WarnIf(classic && mirrored, "it is a classic queue with mirrors, which RabbitMQ 4 no longer has",
-			quorum),
+		finding.WarnIf(classic && mirrored, "it is a classic queue with mirrors, which RabbitMQ 4 no longer has", quorum),
 		finding.WarnIf(classic, "it is a classic queue, on one node: what it holds is lost with that node's disk, and rows "+
 			"are held while the node is away", quorum),
 		finding.WarnIf(!replicated, fmt.Sprintf("it is of type %.100q, which the relay is not tested with", q.Type),

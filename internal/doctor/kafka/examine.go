@@ -36,8 +36,7 @@ const (
 
 // Examine examines the brokers, the login, the topics and what their acknowledgements guarantee; see
 // [publisher.Examiner].
-func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Names,
-	addresses []publisher.Address,
+func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Names, addresses []publisher.Address,
 ) []finding.Finding {
 	e := &examination{cluster: cluster, oldest: map[string]time.Time{}}
 	topics := []string{} // not nil, which would request all topics
@@ -138,8 +137,7 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 	// Answers of old brokers lack the field, which then is 0.
 	allowed := t.TopicAuthorizedOperations
 	e.Add(checkPermission, t.Name, finding.FailIf(allowed != 0 && allowed != operationsUnknown &&
-		allowed&operationWrite == 0,
-		"this client may not write to it, so its rows are held", "grant WRITE on it"))
+		allowed&operationWrite == 0, "this client may not write to it, so its rows are held", "grant WRITE on it"))
 	leaderless := 0
 	for i := range t.Partitions {
 		if t.Partitions[i].LeaderID < 0 {
@@ -148,8 +146,7 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 	}
 	e.Add(checkTopic, t.Name,
 		finding.FailIf(leaderless > 0, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held",
-			leaderless,
-			len(t.Partitions)), "bring back the brokers that hold them"),
+			leaderless, len(t.Partitions)), "bring back the brokers that hold them"),
 		finding.OKIf(true, fmt.Sprintf("exists, with %d partitions", len(t.Partitions))))
 	return true
 }

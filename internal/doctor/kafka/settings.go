@@ -30,14 +30,12 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 	request := &describeconfigs.Request{}
 	for _, t := range topics {
 		request.Resources = append(request.Resources, describeconfigs.RequestResource{
-			ResourceType: resourceTopic, ResourceName: t.Name,
-			ConfigNames: topicSettings,
+			ResourceType: resourceTopic, ResourceName: t.Name, ConfigNames: topicSettings,
 		})
 	}
 	answer, err := e.cluster.Ask(ctx, request)
 	if err != nil {
-		e.Warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(),
-			"grant DESCRIBE_CONFIGS on them")
+		e.Warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(), "grant DESCRIBE_CONFIGS on them")
 		return
 	}
 	resources := map[string]*describeconfigs.ResponseResource{}
@@ -107,8 +105,7 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 	}
 	// Kafka acknowledges from memory and leaves the disk to the operating system, so only other brokers protect a message.
 	e.Add(checkReplication, t.Name,
-		finding.FailIf(insync > fewest, found+": it takes no message at all",
-			"lower min.insync.replicas, or add replicas"),
+		finding.FailIf(insync > fewest, found+": it takes no message at all", "lower min.insync.replicas, or add replicas"),
 		finding.WarnIf(fewest == 1, found+": an acknowledged message is lost with that broker's disk",
 			"give it 3 replicas and min.insync.replicas=2"),
 		finding.WarnIf(insync == 1, found+": with the others out of sync an acknowledged message is on one disk alone",

@@ -63,8 +63,7 @@ type streamInfo struct {
 
 // ask asks JetStream a question and decodes the answer. It reports a failure as a finding, and returns whether there is
 // an answer. unseen says what was not looked at if the user may not ask.
-func (e *examination) ask(ctx context.Context, api string, question []byte, answer any, check, subject,
-	unseen string,
+func (e *examination) ask(ctx context.Context, api string, question []byte, answer any, check, subject, unseen string,
 ) bool {
 	const log = "look at the server's log"
 	m, denied, err := e.link.Request(ctx, api, question)
