@@ -98,34 +98,22 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 }
 
 // contradictions returns findings about settings that are allowed but do not fit together.
-func contradictions(c *config.Config) []finding.Finding {
-	var found []finding.Finding
-	warn := func(setting, remedy, format string, args ...any) {
-		found = append(found, finding.Finding{
-			Severity: finding.Warning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...), Remedy: remedy,
-		})
-	}
-	if c.MaxInFlight < c.BatchSize {
-		warn("OUTBOX_MAX_IN_FLIGHT", "raise it to a few times OUTBOX_BATCH_SIZE, or lower that",
-			"it is %d, less than OUTBOX_BATCH_SIZE, which is %d: no batch is ever full", c.MaxInFlight, c.BatchSize)
-	}
-	const slow = 5 * time.Second
-	if c.ListenChannel == "" && c.PollInterval > slow {
-		warn("OUTBOX_POLL_INTERVAL", "lower it, or set OUTBOX_LISTEN_CHANNEL",
-			"it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty", c.PollInterval)
-	}
+func contradictions(c *config.Config) (f finding.List) {
+	const check, slow = "settings", 5 * time.Second
+	f.Add(check, "OUTBOX_MAX_IN_FLIGHT", finding.WarnIf(c.MaxInFlight < c.BatchSize,
+		fmt.Sprintf("it is %d, less than OUTBOX_BATCH_SIZE, which is %d: no batch is ever full", c.MaxInFlight, c.BatchSize),
+		"raise it to a few times OUTBOX_BATCH_SIZE, or lower that"))
+	f.Add(check, "OUTBOX_POLL_INTERVAL", finding.WarnIf(c.ListenChannel == "" && c.PollInterval > slow,
+		fmt.Sprintf("it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty", c.PollInterval),
+		"lower it, or set OUTBOX_LISTEN_CHANNEL"))
 	for _, d := range c.Destinations {
-		if topic, _, err := route.ParseTemplate(d.Topic, nil); err == nil && topic.Fixed() &&
-			strings.ContainsAny(d.Topic, "{}") {
-			warn("OUTBOX_TOPIC", "write single braces around a column's name",
-				"it is %s for destination %s, where doubled braces stand for braces: every row has the same topic", d.Topic, d.Name)
-		}
-		if d.PublishTimeout > c.OwnerTTL {
-			warn("OUTBOX_PUBLISH_TIMEOUT", "lower it, or raise OUTBOX_OWNER_TTL",
-				"it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when ownership "+
-					"does", d.PublishTimeout, d.Name,
-				c.OwnerTTL)
-		}
+		topic, _, err := route.ParseTemplate(d.Topic, nil)
+		f.Add(check, "OUTBOX_TOPIC", finding.WarnIf(err == nil && topic.Fixed() && strings.ContainsAny(d.Topic, "{}"),
+			fmt.Sprintf("it is %s for destination %s, where doubled braces stand for braces: every row has the same topic",
+				d.Topic, d.Name), "write single braces around a column's name"))
+		f.Add(check, "OUTBOX_PUBLISH_TIMEOUT", finding.WarnIf(d.PublishTimeout > c.OwnerTTL,
+			fmt.Sprintf("it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when ownership "+
+				"does", d.PublishTimeout, d.Name, c.OwnerTTL), "lower it, or raise OUTBOX_OWNER_TTL"))
 	}
-	return found
+	return f
 }

@@ -58,7 +58,7 @@ not configured.
 					return err
 				}
 			}
-			bar := newCounter(errs)
+			bar := newProgressBar(errs, 0)
 			encoder, action := json.NewEncoder(printable.JSON(out)), "deleted"
 			if p.DryRun = flags.dryRun; p.DryRun {
 				action = "delete"

@@ -56,22 +56,6 @@ func (s *selection) add(p *program, cmd *cobra.Command, when string) {
 	flags.StringVar(&s.text, "error", "", "rows whose last error contains this text, in whatever case")
 	flags.StringVar(&s.destination, "destination", "", "this destination's rows and their state there; without it, those "+
 		"of all destinations")
-	if err := cmd.RegisterFlagCompletionFunc("destination", p.completeDestination); err != nil {
-		panic(err) // the flag exists
-	}
-}
-
-// completeDestination completes the name of a destination in a shell.
-func (p *program) completeDestination(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	c, err := p.loadOffline()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, d := range c.Destinations {
-		names = append(names, d.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // open returns the selection that the flags describe and the outbox to which it applies. The caller must close the

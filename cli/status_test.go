@@ -187,12 +187,9 @@ func TestStatusText(t *testing.T) {
 	}
 }
 
-// TestWatch draws as much as fits, and the trends.
+// TestWatch draws as much as fits, and the rates.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	if got := sparkline([]float64{0, 1, 2, 4}); got != "▁▃▅█" {
-		t.Errorf("the sparkline is %s", got)
-	}
 	if got := frame("abc\n\x1b[1mdef\x1b[0mghi\n", 4, 10); got != "\x1b[Habc\x1b[K\r\n\x1b[1mdef\x1b[0mg\x1b[0m\x1b[K\r\n\x1b[J" {
 		t.Errorf("the frame is %q", got)
 	}
@@ -205,13 +202,20 @@ func TestWatch(t *testing.T) {
 			t.Errorf("a frame of %d lines is %q, not %q", height, got, want)
 		}
 	}
-	var tr trend
-	for i := range 100 {
-		tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: int64(10 * i)}}, time.Unix(int64(i+1), 0))
+	at := func(second, started int64, relayed int64) operate.Report {
+		return operate.Report{
+			At: time.Unix(second, 0), Process: &operate.Process{StartedAt: time.Unix(started, 0)},
+			Destinations: []operate.Destination{{Process: &operate.DestinationProcess{Relayed: relayed}}},
+		}
 	}
-	tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: 3}}, time.Unix(200, 0)) // from another process
-	if len(tr.rates) != mostTrend || tr.rates[mostTrend-1] != 10 {
-		t.Errorf("rates: %v", tr.rates)
+	if rate, known := rateOf(at(12, 1, 50), at(10, 1, 30), 0); !known || rate != 10 {
+		t.Errorf("the rate is %v, %v", rate, known)
+	}
+	if _, known := rateOf(at(12, 11, 3), at(10, 1, 30), 0); known {
+		t.Error("a rate across two processes")
+	}
+	if _, known := rateOf(at(12, 1, 50), operate.Report{}, 0); known {
+		t.Error("a rate of one report")
 	}
 	for seconds, want := range map[float64]string{0.42: "400ms", 59: "59s", 61: "1m1s", 3661: "1h1m", 200000: "2d7h"} {
 		if got := age(&seconds); got != want {

@@ -46,13 +46,12 @@ func (p paint) with(code, text string) string {
 func (p paint) bold(text string) string  { return p.with("1", text) }
 func (p paint) faint(text string) string { return p.with("2", text) }
 func (p paint) red(text string) string   { return p.with("31", text) }
-func (p paint) green(text string) string { return p.with("32", text) }
 
-// progressBar shows progress on a terminal. On other outputs it shows nothing.
+// progressBar shows the number of rows that are done on a terminal. On other outputs it shows nothing.
 type progressBar struct {
 	out   io.Writer
 	on    bool
-	total int64
+	total int64 // 0 if it is not known
 	shown time.Time
 	text  string
 }
@@ -61,33 +60,23 @@ func newProgressBar(out io.Writer, total int64) *progressBar {
 	return &progressBar{out: out, on: isTerminal(out), total: total}
 }
 
-// newCounter is a progress bar without a known end.
-func newCounter(out io.Writer) *progressBar { return newProgressBar(out, 0) }
-
-// show draws the bar, at most a few times a second.
+// show shows the number, at most a few times a second.
 func (b *progressBar) show(done int64) {
 	const often = 100 * time.Millisecond
-	if !b.on || time.Since(b.shown) < often && (done < b.total || b.total == 0) {
+	if !b.on || time.Since(b.shown) < often && done != b.total {
 		return
 	}
-	b.shown = time.Now()
-	const width = 30
-	full := int(width * min(done, b.total) / max(b.total, 1))
-	if b.total == 0 {
-		b.text = fmt.Sprintf("%d rows", done)
-		fmt.Fprint(b.out, "\r"+b.text)
-		return
+	b.shown, b.text = time.Now(), rows(done)
+	if b.total > 0 {
+		b.text = fmt.Sprintf("%d of %s", done, rows(b.total))
 	}
-	b.text = fmt.Sprintf("[%s%s] %d of %d rows", strings.Repeat("#", full), strings.Repeat(".", width-full), done, b.total)
 	fmt.Fprint(b.out, "\r"+b.text)
 }
 
 // clear erases the bar, so that something else can be written in its place.
 func (b *progressBar) clear() {
-	if b.text != "" {
-		fmt.Fprint(b.out, "\r"+strings.Repeat(" ", len(b.text))+"\r")
-		b.text = ""
-	}
+	fmt.Fprint(b.out, strings.Repeat("\b \b", len(b.text)))
+	b.text = ""
 }
 
 // ask asks the user a question, and reports whether the answer is yes. The end of ctx counts as no.
