@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
@@ -144,37 +145,25 @@ func capped(n int64) string {
 // replicas examines which replicas relay at present: the destinations that are configured, and others whose state the
 // table keeps.
 func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) (f finding.List) {
-	groups, strangers := opened.Groups(), opened.Strangers()
-	var columns []string
-	for _, g := range groups {
-		columns = append(columns, g.Column)
-	}
-	for _, s := range strangers {
-		columns = append(columns, s.Column())
-	}
-	all, err := owner.Replicas(ctx, conn, opened.Name(), columns...)
+	all, earlier, err := operate.MembersOf(ctx, conn, opened)
 	if err != nil {
 		return finding.List{unreadable(checkReplicas, err)}
 	}
-	earlier := false // a replica of an earlier version may relay any destination
-	for _, replicas := range all {
-		earlier = earlier || slices.ContainsFunc(replicas, func(r owner.Replica) bool { return r.Earlier })
-	}
-	for i, g := range groups {
+	for _, m := range all {
 		subject := opened.Name()
-		if len(groups) > 1 {
-			subject += ", " + strings.Join(g.Names, ", ")
+		if s := m.Stranger; s != nil {
+			f.Add(checkReplicas, subject,
+				finding.OKIf(len(m.Replicas) > 0, fmt.Sprintf("destination %s, which is not configured here, is relayed by "+
+					"others: %d", s, len(m.Replicas))),
+				finding.WarnIf(!earlier, fmt.Sprintf("no replica relays destination %s, whose state the table keeps in %s: rows "+
+					"wait for it, and prune deletes none", s, strings.Join(s.Columns, ", ")),
+					"run a relay with this destination; or, if it is gone for good: "+s.Drop))
+			continue
 		}
-		d.replicasOf(&f, all[i], g, subject)
-	}
-	for i, s := range strangers {
-		relays := len(all[len(groups)+i])
-		f.Add(checkReplicas, opened.Name(),
-			finding.OKIf(relays > 0, fmt.Sprintf("destination %s, which is not configured here, is relayed by others: %d", s,
-				relays)),
-			finding.WarnIf(!earlier, fmt.Sprintf("no replica relays destination %s, whose state the table keeps in %s: rows "+
-				"wait for it, and prune deletes none", s, strings.Join(s.Columns, ", ")),
-				"run a relay with this destination; or, if it is gone for good: "+s.Drop))
+		if len(opened.Groups()) > 1 {
+			subject += ", " + strings.Join(m.Names, ", ")
+		}
+		d.replicasOf(&f, m.Replicas, m.Group, subject)
 	}
 	return f
 }

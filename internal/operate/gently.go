@@ -97,7 +97,7 @@ func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) er
 
 // relays reports whether a replica relays the destinations of a set.
 func (c *Choice) relays(ctx context.Context, s set) (bool, error) {
-	groups, err := c.outbox.replicas(ctx)
+	groups, _, err := c.outbox.members(ctx)
 	return err == nil && len(replicasOf(groups, c.outbox.Views[s.views[0]])) > 0, err
 }
 

@@ -6,40 +6,40 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // Ownership reads from the advisory locks which replicas relay.
 func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
-	found, err := o.replicas(ctx)
+	all, earlier, err := o.members(ctx)
 	if err != nil {
 		return nil, err
 	}
 	result := &Ownership{Replicas: []Replica{}, Groups: []Group{}}
-	earlier := false
-	for _, one := range found {
-		earlier = earlier || slices.ContainsFunc(one.replicas, func(r owner.Replica) bool { return r.Earlier })
+	for _, m := range all {
 		g := Group{
-			Destinations: one.names, Column: one.column, Configured: one.configured, Shards: o.Shards, Replicas: []Replica{},
+			Destinations: m.Names, Column: m.Column, Configured: m.Stranger == nil, Shards: o.Shards, Replicas: []Replica{},
 		}
-		if len(one.replicas) > 0 && one.replicas[0].Owned.Len() > 0 {
-			g.Shards = one.replicas[0].Of
+		if len(m.Replicas) > 0 && m.Replicas[0].Owned.Len() > 0 {
+			g.Shards = m.Replicas[0].Of
 		}
 		var owned owner.Set
-		for _, r := range one.replicas {
+		for _, r := range m.Replicas {
 			owned = owned.Or(r.Owned)
 			replica := Replica{Backend: r.Backend, Shards: r.Owned.Len(), Of: r.Of, CanPublish: r.Able}
 			if !r.Able {
-				replica.CannotPublishTo = one.names
+				replica.CannotPublishTo = m.Names
 			}
 			g.Replicas = append(g.Replicas, replica)
 		}
 		g.Owned = owned.Len()
 		g.Unowned = max(g.Shards-g.Owned, 0)
-		if !one.configured && earlier { // which may relay them all
-			continue
+		if g.Configured || !earlier {
+			result.add(g)
 		}
-		result.add(g)
 	}
 	slices.SortFunc(result.Replicas, func(a, b Replica) int {
 		return cmp.Or(cmp.Compare(b.Shards, a.Shards), cmp.Compare(a.Backend, b.Backend))
@@ -63,46 +63,53 @@ func (o *Ownership) add(g Group) {
 	}
 }
 
-// group is a group of destinations with the replicas that take part in its ownership.
-type group struct {
-	names      []string
-	column     string
-	configured bool
-	replicas   []owner.Replica
+// Members are the replicas that take part in the ownership of a group of destinations.
+type Members struct {
+	outbox.Group
+	Stranger *outbox.Stranger // the only destination of the group, if it is not configured; otherwise nil
+	Replicas []owner.Replica
 }
 
-// replicas lists the replicas that take part in the ownership of each group: those of the configured destinations, and
-// those of others whose state the table keeps.
-func (o *Outbox) replicas(ctx context.Context) (groups []group, err error) {
-	conn, err := o.Pool.Acquire(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
-	table := o.Views[0].Table
-	var columns []string
+// MembersOf lists the replicas of each group: of the configured destinations, and of others whose state the table keeps.
+// earlier says that a replica is of a version which may relay any of them.
+func MembersOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table) (all []Members, earlier bool, err error) {
 	for _, g := range table.Groups() {
-		groups, columns = append(groups, group{names: g.Names, column: g.Column, configured: true}), append(columns, g.Column)
+		all = append(all, Members{Group: g})
 	}
 	for _, s := range table.Strangers() {
-		groups, columns = append(groups, group{names: []string{s.String()}, column: s.Column()}), append(columns, s.Column())
+		all = append(all, Members{Group: outbox.Group{Column: s.Column(), Names: []string{s.String()}}, Stranger: &s})
 	}
-	found, err := owner.Replicas(ctx, conn.Conn(), table.Name(), columns...)
+	columns := make([]string, len(all))
+	for i, m := range all {
+		columns[i] = m.Column
+	}
+	found, err := owner.Replicas(ctx, conn, table.Name(), columns...)
 	if err != nil {
-		return nil, fmt.Errorf("look at the replicas: %w", err)
+		return nil, false, fmt.Errorf("look at the replicas: %w", err)
 	}
-	for i := range groups {
-		groups[i].replicas = found[i]
+	for i := range all {
+		all[i].Replicas = found[i]
+		earlier = earlier || slices.ContainsFunc(found[i], func(r owner.Replica) bool { return r.Earlier })
 	}
-	return groups, nil
+	return all, earlier, nil
+}
+
+// members is [MembersOf] the table.
+func (o *Outbox) members(ctx context.Context) (all []Members, earlier bool, err error) {
+	conn, err := o.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, false, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	return MembersOf(ctx, conn.Conn(), o.Views[0].Table)
 }
 
 // replicasOf lists the replicas that take part in the ownership of a view's group. Those of versions that own the
 // shards of all destinations together do.
-func replicasOf(groups []group, view View) (replicas []owner.Replica) {
-	for _, g := range groups {
-		for _, r := range g.replicas {
-			if r.Earlier || g.column == view.Table.GroupColumn() {
+func replicasOf(all []Members, view View) (replicas []owner.Replica) {
+	for _, m := range all {
+		for _, r := range m.Replicas {
+			if r.Earlier || m.Column == view.Table.GroupColumn() {
 				replicas = append(replicas, r)
 			}
 		}
