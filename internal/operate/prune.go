@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -81,19 +79,16 @@ func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	locked := int64(0)
+	s := &pruning{Prune: p, rows: leastPrune}
 	for _, w := range ways {
-		n, left, err := p.follow(ctx, w, cutoff, deleted)
-		deleted += n
-		locked += left
-		if err != nil {
-			return deleted, fmt.Errorf("prune: %w", err)
+		if err := s.follow(ctx, w, cutoff); err != nil {
+			return s.deleted, fmt.Errorf("prune: %w", err)
 		}
 	}
 	if p.Locked != nil {
-		p.Locked(locked)
+		p.Locked(s.locked)
 	}
-	return deleted, nil
+	return s.deleted, nil
 }
 
 // ways returns the indexes to follow, one after the other.
@@ -200,53 +195,6 @@ func (p *Prune) doneAt(optional bool) (done, takes string) {
 	return strings.Join(all, " and "), strings.Join(takers, " or ")
 }
 
-// follow goes along an index, one window after another. The values in a window may all be equal: one UPDATE may have
-// marked millions of rows.
-func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int64) (deleted, locked int64, err error) {
-	n := p.Outbox.base()
-	values := parameters{nil, cutoff, nil, nil}
-	selected, err := p.selected(n, &values)
-	if err != nil {
-		return 0, 0, err
-	}
-	within := w.column.Name + " is not null"
-	if w.bounded {
-		within = w.column.Name + " < " + w.column.At("$2")
-	}
-	s := &pruning{Prune: p, values: values, rows: leastPrune, deleted: before, names: map[string]string{
-		"table": n.Table, "identity": n.Identity, "here": n.HereOf("select identity from chosen"), "id": n.ID.Name,
-		"column": w.column.Name, "ready": p.done() + selected,
-	}}
-	at := func(parameter string) string { return parameter + "::text::" + w.column.Type }
-	s.beyond = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > %s)", within,
-		w.column.Name, at("$3"))
-	s.whole = s.beyond + fmt.Sprintf(" and ($4::text is null or %s <= %s)", w.column.Name, at("$4"))
-	var again [][2]any // windows with rows that another session kept locked: most locks are short
-	for more := true; more && ctx.Err() == nil; {
-		end, err := s.window(context.WithoutCancel(ctx))
-		if err != nil {
-			return s.deleted - before, 0, err
-		}
-		s.values[3], more = end, end != nil
-		left, err := s.clear(ctx)
-		if err != nil {
-			return s.deleted - before, 0, err
-		}
-		if left > 0 {
-			again = append(again, [2]any{s.values[2], end})
-		}
-		s.values[2] = end
-	}
-	for _, window := range again {
-		s.values[2], s.values[3] = window[0], window[1]
-		left, err := s.clear(ctx)
-		if locked += left; err != nil {
-			return s.deleted - before, locked, err
-		}
-	}
-	return s.deleted - before, locked, nil
-}
-
 // selected is the selection in SQL, to be added to another condition. The last error is that of the chosen destination,
 // or of any.
 func (p *Prune) selected(n outbox.Names, values *parameters) (string, error) {
@@ -275,129 +223,4 @@ func (p *Prune) selected(n outbox.Names, values *parameters) (string, error) {
 		errs = append(errs, strings.TrimPrefix(condition, " and "))
 	}
 	return selected + " and (" + strings.Join(errs, " or ") + ")", nil
-}
-
-// pruning is the progress of a prune along an index.
-type pruning struct {
-	*Prune
-	names         map[string]string
-	beyond, whole string     // conditions for rows after the position, and for those in the window
-	values        parameters // parameters of a window
-	rows          int        // number of rows that one transaction deletes
-	deleted       int64
-}
-
-// clear deletes the rows of a window, or reports them all in a dry run. It returns how many of them another session
-// keeps locked, if somebody wants to know.
-func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
-	asking := context.WithoutCancel(ctx)
-	if s.DryRun {
-		ids, err := s.list(asking)
-		if err == nil {
-			err = s.report(ids)
-		}
-		return 0, err
-	}
-	for full := true; full && ctx.Err() == nil; {
-		started := time.Now()
-		ids, err := s.step(asking)
-		took := time.Since(started)
-		if timeout(err) && s.rows > leastPrune {
-			s.rows = leastPrune
-			continue
-		}
-		if err == nil {
-			err = s.report(ids)
-		}
-		if err != nil {
-			return 0, err
-		}
-		full = len(ids) == s.rows
-		s.adapt(took)
-		if len(ids) > 0 {
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Duration(s.Rest() * float64(took))):
-			}
-		}
-	}
-	if s.Locked != nil && ctx.Err() == nil {
-		left, err := s.list(asking)
-		return int64(len(left)), err
-	}
-	return 0, nil
-}
-
-// report counts and reports deleted rows.
-func (s *pruning) report(ids []string) error {
-	s.deleted += int64(len(ids))
-	for _, id := range ids {
-		if s.Row != nil {
-			if err := s.Row(id); err != nil {
-				return err
-			}
-		}
-	}
-	if s.Done != nil {
-		s.Done(s.deleted)
-	}
-	return nil
-}
-
-// adapt keeps transactions short.
-func (s *pruning) adapt(took time.Duration) {
-	switch {
-	case took > pruneSlow:
-		s.rows = max(s.rows/2, leastPrune)
-	case took < pruneQuick:
-		s.rows = min(2*s.rows, mostPrune)
-	}
-}
-
-// window returns the end of the next window, nil if it has none.
-func (s *pruning) window(ctx context.Context) (end any, err error) {
-	found, err := s.ask(ctx, pruneTime, "prune_window.sql", s.beyond, parameters{2 * s.rows, s.values[1], s.values[2]})
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return found[0], nil
-}
-
-// step deletes rows of the window.
-func (s *pruning) step(ctx context.Context) ([]string, error) {
-	s.values[0] = s.rows
-	limit := pruneTime
-	if s.rows > leastPrune {
-		limit = pruneBrief
-	}
-	return s.ask(ctx, limit, "prune_delete.sql", s.whole, s.values)
-}
-
-// list lists the rows of the window that may be deleted.
-func (s *pruning) list(ctx context.Context) ([]string, error) {
-	s.values[0] = nil
-	return s.ask(ctx, pruneTime, "prune_list.sql", s.whole, s.values)
-}
-
-// ask runs a statement in a transaction of its own. The server ends a statement that takes longer than the limit.
-func (s *pruning) ask(ctx context.Context, limit time.Duration, file, condition string, values parameters,
-) (texts []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*pruneTime)
-	defer cancel()
-	s.names["within"] = condition
-	err = within(ctx, s.Outbox.Pool, limits{statement: limit, lock: pruneTime, inOrder: true}, func(tx pgx.Tx) error {
-		// Otherwise its select would lock the table first, and a migration could be a deadlock's victim.
-		if file == "prune_delete.sql" {
-			if _, err := tx.Exec(ctx, sql.Text("lock_delete.sql", s.names)); err != nil {
-				return err
-			}
-		}
-		rows, err := tx.Query(ctx, sql.Text(file, s.names), values...)
-		if err != nil {
-			return err
-		}
-		texts, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	})
-	return texts, err
 }
