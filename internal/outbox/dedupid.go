@@ -2,12 +2,11 @@ package outbox
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -20,7 +19,7 @@ func (r *relation) readCluster(ctx context.Context, conn *pgx.Conn) error {
 	err := pgsession.Try(ctx, conn, func() error {
 		return conn.QueryRow(ctx, sql.Text("catalogue_cluster.sql", nil), pgx.QueryExecModeExec).Scan(&r.cluster)
 	})
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !passing(refused.Code) {
+	if code := server(err).Code; code != "" && !passing(code) {
 		return nil
 	}
 	return err
@@ -30,12 +29,7 @@ func (r *relation) readCluster(ctx context.Context, conn *pgx.Conn) error {
 // not be taken as lacking a part, or two replicas would give one row two ids. The error classes are those of
 // PostgreSQL's manual, appendix A: connection, transaction rollback, resources, operator intervention.
 func passing(code string) bool {
-	for _, class := range []string{"08", "25", "40", "53", "57"} {
-		if strings.HasPrefix(code, class) {
-			return true
-		}
-	}
-	return false
+	return len(code) == 5 && slices.Contains([]string{"08", "25", "40", "53", "57"}, code[:2])
 }
 
 // origin names the database uniquely: SYSTEM.DATABASE. The first part may be missing.

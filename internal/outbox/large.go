@@ -1,10 +1,7 @@
 package outbox
 
 import (
-	"errors"
 	"strings"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -36,6 +33,6 @@ func (r *Row) refuse(err error) {
 // say, or its stored data is damaged.
 func unreadable(err error) bool {
 	const limitExceeded, outOfMemory, internalError = "54", "53200", "XX"
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (strings.HasPrefix(e.Code, limitExceeded) || e.Code == outOfMemory || strings.HasPrefix(e.Code, internalError))
+	code := server(err).Code
+	return strings.HasPrefix(code, limitExceeded) || code == outOfMemory || strings.HasPrefix(code, internalError)
 }

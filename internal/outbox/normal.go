@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"regexp"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
@@ -80,7 +78,7 @@ func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition str
 	statement := sql.Text("normal_form.sql", map[string]string{"table": r.table.Quoted(), "row": sql.Quote(oneRow), "condition": condition})
 	var text []byte
 	err := pgsession.Try(ctx, conn, func() error { return conn.QueryRow(ctx, statement, pgx.QueryExecModeExec).Scan(&text) })
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !passing(refused.Code) {
+	if code := server(err).Code; code != "" && !passing(code) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("ask for a condition's normal form: %w", err)

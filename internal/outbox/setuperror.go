@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -32,17 +33,30 @@ func problem(check, remedy, format string, args ...any) *SetupError {
 	return &SetupError{Check: check, Problem: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// explain adds the remedy to a server's error if a right has been revoked.
-func (t *Table) explain(err error) error {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == insufficientPrivilege && !checked(e) {
-		found := problem(checkRights, grantRemedy(t.relation.role), "%s (role %s)", e.Message, t.relation.role)
-		found.Err = err
-		return found
+// server returns the server's error that is in err, and one without a code if there is none.
+func server(err error) *pgconn.PgError {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e
 	}
-	return err
+	return &pgconn.PgError{}
 }
 
-const insufficientPrivilege = "42501"
+// explain adds the remedy to a server's error if a right has been revoked.
+func (t *Table) explain(err error) error {
+	e := server(err)
+	if e.Code != insufficientPrivilege || checked(e) {
+		return err
+	}
+	found := problem(checkRights, grantRemedy(t.relation.role), "%s (role %s)", e.Message, t.relation.role)
+	found.Err = err
+	return found
+}
+
+const (
+	insufficientPrivilege = "42501"
+	readOnlyTransaction   = "25006"
+	featureNotSupported   = "0A000"
+)
 
 // errAltered reports that a column's type has changed.
 var errAltered = errors.New("a column of the table has another type than when the table was opened")
@@ -50,39 +64,32 @@ var errAltered = errors.New("a column of the table has another type than when th
 // Changed reports whether err says that the table is no longer as [Open] found it: a table, column or right is missing
 // now. The table must then be opened again.
 func Changed(err error) bool {
-	if errors.Is(err, errAltered) {
-		return true
-	}
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return false
-	}
-	switch e.Code {
+	switch server(err).Code {
 	case "42P01", // undefined_table
 		"42703", // undefined_column
 		insufficientPrivilege,
-		"3F000", // invalid_schema_name
-		"42883", // undefined_function: an operator is gone because a column's type has changed
-		"42804", // datatype_mismatch
-		"0A000": // feature_not_supported: "cached plan must not change result type"
+		"3F000",             // invalid_schema_name
+		"42883",             // undefined_function: an operator is gone because a column's type has changed
+		"42804",             // datatype_mismatch
+		featureNotSupported: // "cached plan must not change result type"
 		return true
 	}
-	return false
+	return errors.Is(err, errAltered)
 }
 
-// unprepared reports whether err says that a prepared statement is no longer usable.
+// unprepared reports whether err says that a prepared statement is no longer usable: another session has removed it
+// (invalid_sql_statement_name), or its result has another type.
 func unprepared(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (e.Code == "26000" || // invalid_sql_statement_name: another session has removed it
-		e.Code == "0A000") // feature_not_supported: "cached plan must not change result type"
+	code := server(err).Code
+	return code == "26000" || code == featureNotSupported
 }
 
 // Outdated reports whether err says that a write cannot succeed as it is phrased, whichever rows it is for: the table
 // is no longer as [Open] found it and must be opened again. A missing right is not such an error: the columns are still
 // there.
 func Outdated(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && Changed(err) && !unprepared(err) && e.Code != insufficientPrivilege && !within(e)
+	e := server(err)
+	return e.Code != "" && Changed(err) && !unprepared(err) && e.Code != insufficientPrivilege && !within(e)
 }
 
 // within reports whether an error comes from inside a function that a statement has called, for example a trigger's.
@@ -96,8 +103,8 @@ func checked(e *pgconn.PgError) bool {
 // Rejected reports whether err says that the server understood a write but rejects it because of one of its rows: a
 // constraint, a trigger or a value is in the way. The other rows can be written without that row.
 func Rejected(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || len(e.Code) != 5 {
+	e := server(err)
+	if len(e.Code) != 5 {
 		return false
 	}
 	switch e.Code[:2] {
@@ -110,44 +117,52 @@ func Rejected(err error) bool {
 	case "08", "25", "40", "53", "55", "57", "58", "XX": // temporary, or the server's own
 		return false
 	}
-	// Any other error that a function raises is about the row for which it was called.
-	return within(e) || checked(e) || e.Code == "0A000" && e.Routine == "RewriteQuery" // a rule that a refusal cannot pass
+	// Any other error that a function raises is about the row for which it was called. So is a rule that a refusal cannot
+	// pass.
+	return within(e) || checked(e) || e.Code == featureNotSupported && e.Routine == "RewriteQuery"
 }
 
 // Unwritable reports whether err says that the server understands a write and accepts it for no row, until the table,
 // the rights or the server are changed: there is no replica identity, or transactions are read-only, for example.
 func Unwritable(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && !Rejected(err) && !Locked(err) && !unprepared(err) && (!passing(e.Code) || e.Code == readOnlyTransaction)
+	code := server(err).Code
+	return code != "" && !Rejected(err) && !Locked(err) && !unprepared(err) && (!passing(code) || code == readOnlyTransaction)
 }
-
-const readOnlyTransaction = "25006"
 
 // Transient reports whether err says that another transaction was in the way, and that the same statement may succeed
 // at once: a serialization failure or a deadlock. The database answers as it should.
 func Transient(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && strings.HasPrefix(e.Code, "40") && !within(e) // a trigger may raise it each time
+	e := server(err)
+	return strings.HasPrefix(e.Code, "40") && !within(e) // a trigger may raise it each time
 }
 
 // TimedOut reports whether err says that a statement has exceeded its time limit. With fewer rows it may end in time.
 func TimedOut(err error) bool { return Cancelled(err) || errors.Is(err, context.DeadlineExceeded) }
 
 // Cancelled reports whether err says that the server has ended a statement that exceeded its time limit.
-func Cancelled(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "57014" // query_canceled
-}
+func Cancelled(err error) bool { return server(err).Code == "57014" } // query_canceled
 
 // Locked reports whether err says that another session keeps a row or the table locked.
-func Locked(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "55P03" // lock_not_available
-}
+func Locked(err error) bool { return server(err).Code == "55P03" } // lock_not_available
 
 // LockedWithin reports whether err says that a lock was met not by the statement as a whole, but by a trigger or a
 // foreign key check for some of its rows.
-func LockedWithin(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && Locked(err) && within(e)
+func LockedWithin(err error) bool { return Locked(err) && within(server(err)) }
+
+// Unreachable reports whether err says that the database could not be reached: no connection was available, or one
+// ended without an answer. An error with which the server answered a statement does not count, nor does an error of
+// [Open] about the table.
+func Unreachable(err error) bool {
+	_, connects := errors.AsType[*pgconn.ConnectError](err)
+	_, setup := errors.AsType[*SetupError](err)
+	switch code := server(err).Code; {
+	case err == nil || errors.Is(err, context.Canceled):
+		return false
+	case connects:
+		return true
+	case code != "":
+		// A connection exception, admin_shutdown, crash_shutdown, cannot_connect_now or idle_session_timeout.
+		return strings.HasPrefix(code, "08") || slices.Contains([]string{"57P01", "57P02", "57P03", "57P05"}, code)
+	}
+	return !setup
 }
