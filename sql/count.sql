@@ -2,6 +2,6 @@
 -- The parameters are those of the expression for the destination. No locks. Sent only where an index of the rows in that state
 -- exists; the order makes the planner use it whatever the statistics say.
 select topic, taker, count(*), count(*) filter (where retried),
-  extract(epoch from max({inserted_now} - due_at) filter (where isfinite(due_at)))::float8
+  extract(epoch from max(now() - due_at) filter (where isfinite(due_at)))::float8
 from (select {topic}::text as topic, {taker} as taker, {retried} as retried, {due_at} as due_at from {table} where {state} {ordering} limit {limit}) looked
 group by topic, taker

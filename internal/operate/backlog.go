@@ -3,13 +3,10 @@ package operate
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
@@ -216,19 +213,8 @@ func (o *Outbox) add(r *Report, s set, state outbox.State, counted *outbox.Talli
 	}
 }
 
-// timeout reports whether a statement was ended by its limit.
-func timeout(err error) bool {
-	const queryCanceled = "57014"
-	server, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && server.Code == queryCanceled
-}
-
 // unanswered reports whether a count was given up because it took too long, or waited too long for a lock on the table.
-func unanswered(err error) bool {
-	const lockNotAvailable = "55P03"
-	server, ok := errors.AsType[*pgconn.PgError](err)
-	return timeout(err) || ok && server.Code == lockNotAvailable || errors.Is(err, context.DeadlineExceeded)
-}
+func unanswered(err error) bool { return outbox.TimedOut(err) || outbox.Locked(err) }
 
 // destination returns the part of a destination, which it adds if there is none.
 func (r *Report) destination(name string) *Destination {

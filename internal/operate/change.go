@@ -148,7 +148,7 @@ func Replay() Change {
 	}
 }
 
-func failed(n outbox.Names) string          { return n.IsFailed() }
+func failed(n outbox.Names) string          { return n.IsFailed }
 func failedAt(n outbox.Names) outbox.Column { return n.Failed }
 
 func stillRelayed(n outbox.Names) string {
@@ -160,7 +160,7 @@ func stillRelayed(n outbox.Names) string {
 }
 
 func stillFailed(n outbox.Names) string {
-	return n.IsFailed() + " and " + n.Failed.Name + " <= " + n.Failed.At("$2::timestamptz + interval '1 second'")
+	return n.IsFailed + " and " + n.Failed.Name + " <= " + n.Failed.At("$2::timestamptz + interval '1 second'")
 }
 
 func keepsFailures(n outbox.Names) error {

@@ -65,7 +65,7 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 	if err != nil {
 		return err
 	}
-	state := n.IsFailed() + condition
+	state := n.IsFailed + condition
 	if selection.Destination != "" {
 		state += o.taken(s.views[0])
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -80,7 +81,7 @@ func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
 		started := time.Now()
 		ids, err := s.step(ctx)
 		took := time.Since(started)
-		if timeout(err) && s.rows > leastPrune {
+		if outbox.Cancelled(err) && s.rows > leastPrune {
 			s.rows = leastPrune
 			continue
 		}

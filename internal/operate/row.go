@@ -79,7 +79,7 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "elsewhere": o.takenElsewhere(view),
 		"key": n.Key, "order": n.Order.Name, "message_topic": cmp.Or(v.Topic, "null::text"),
 		"scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
-		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(),
+		"last_error": n.LastError.Or("null"), "due_at": n.DueAt, "relayed_at": n.Relayed.Time(),
 		"failed_at": n.Failed.Time(),
 	})
 	rows, err := o.Pool.Query(ctx, statement, ids)
@@ -107,7 +107,7 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 			states[i].older = o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *keys[i],
 				states[i].row.ID)
 			if v.Blocks && n.Failed.Has() {
-				states[i].failed = o.first(ctx, "operate_blocker.sql", n, n.IsFailed()+" and "+n.Taken, patience, *keys[i])
+				states[i].failed = o.first(ctx, "operate_blocker.sql", n, n.IsFailed+" and "+n.Taken, patience, *keys[i])
 			}
 		}
 	}

@@ -69,33 +69,16 @@ func (t *Table) each(m Most, apart bool) int64 {
 func (t *Table) askOnce(
 	ctx context.Context, l limits, statement string, parameters [][]byte, m Most, each int64,
 ) (a asked, err error) {
-	conn, err := t.pool.Acquire(ctx)
-	if err != nil {
-		return a, fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
-	if a.distance, err = t.distance.measure(ctx, conn.Conn()); err != nil {
-		return a, err
-	}
-	p := t.begin(ctx, conn.Conn(), l)
-	formats := slices.Concat([]int16{0, 1, 1, 1, 1, 1}, t.formats())
-	p.add(statement, parameters, binaryFormats(len(parameters)), formats)
-	p.send(ctx)
-	p.line()
-	result := p.next()
-	if result != nil && t.altered(result.FieldDescriptions()[atColumns:], false) {
-		return a, fmt.Errorf("read rows: %w", errors.Join(errAltered, p.results.Close()))
-	}
 	var memory arena
 	taken, bytes := 0, int64(0)
-	for result != nil && result.NextRow() {
-		values := result.Values()
+	var malformed error
+	a.distance, err = t.stream(ctx, l, statement, parameters, false, func(values [][]byte) {
 		if values[atSnapshot] != nil {
-			err = a.visible.parse(values)
-			continue
+			malformed = a.visible.parse(values)
+			return
 		}
 		if taken++; a.full {
-			continue // the server sends the rest anyway, which is not much
+			return // the server sends the rest anyway, which is not much
 		}
 		if len(a.rows) == fewRows { // an idle relay's reads find no row or a few
 			a.rows = slices.Grow(a.rows, max(0, min(m.Rows, 1000)-fewRows))
@@ -111,12 +94,12 @@ func (t *Table) askOnce(
 			if a.rows, a.full = a.rows[:len(a.rows)-1], true; len(a.rows) == 0 {
 				a.wants = size
 			}
-			continue
+			return
 		}
 		bytes += size
-	}
-	if err := errors.Join(err, p.results.Close()); err != nil {
-		return asked{}, fmt.Errorf("read rows: %w", p.failed(ctx, err))
+	})
+	if err = errors.Join(err, malformed); err != nil {
+		return asked{}, err
 	}
 	for i := range a.rows {
 		a.rows[i].Writer = a.visible.widen(a.rows[i].writer)
@@ -215,23 +198,10 @@ func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible)
 
 // readByID reads pending rows whole by their ids. A row that is larger than the limit for all rows comes as refused.
 func (t *Table) readByID(ctx context.Context, ids []string, found func(*Row)) error {
-	conn, err := t.pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
-	p := t.begin(ctx, conn.Conn(), limits{})
-	p.add(t.byID, [][]byte{number(int64(2 * len(ids))), array(t.idOID, ids), number(t.maxRow)}, binaryFormats(3),
-		slices.Concat([]int16{0, 1, 1, 1, 1, 1}, t.formats()))
-	p.send(ctx)
-	p.line()
-	result := p.next()
-	if result != nil && t.altered(result.FieldDescriptions()[atColumns:], true) {
-		return fmt.Errorf("read whole rows: %w", errors.Join(errAltered, p.results.Close()))
-	}
-	for result != nil && result.NextRow() {
+	parameters := [][]byte{number(int64(2 * len(ids))), array(t.idOID, ids), number(t.maxRow)}
+	_, err := t.stream(ctx, limits{}, t.byID, parameters, true, func(values [][]byte) {
 		var row Row
-		t.decodeAsked(&row, result.Values(), t.maxRow, &arena{})
+		t.decodeAsked(&row, values, t.maxRow, &arena{})
 		if size := int64(row.Message.Size()); size > t.maxRow {
 			row.size = size
 		}
@@ -240,11 +210,38 @@ func (t *Table) readByID(ctx context.Context, ids []string, found func(*Row)) er
 			t.refuses(&row)
 		}
 		found(&row)
+	})
+	return err
+}
+
+// stream sends a statement that reads rows, whole or as far as they come with a page. It passes on the values of each,
+// which are valid during the call, and returns the distance of the database.
+func (t *Table) stream(
+	ctx context.Context, l limits, statement string, parameters [][]byte, whole bool, each func(values [][]byte),
+) (distance time.Duration, err error) {
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	if distance, err = t.distance.measure(ctx, conn.Conn()); err != nil {
+		return 0, err
+	}
+	p := t.begin(ctx, conn.Conn(), l)
+	formats := slices.Concat([]int16{0, 1, 1, 1, 1, 1}, t.formats())
+	p.add(statement, parameters, binaryFormats(len(parameters)), formats)
+	p.send(ctx)
+	result := p.next()
+	if result != nil && t.altered(result.FieldDescriptions()[atColumns:], whole) {
+		return 0, fmt.Errorf("read rows: %w", errors.Join(errAltered, p.results.Close()))
+	}
+	for result != nil && result.NextRow() {
+		each(result.Values())
 	}
 	if err := p.results.Close(); err != nil {
-		return fmt.Errorf("read whole rows: %w", p.failed(ctx, err))
+		return 0, fmt.Errorf("read rows: %w", p.failed(ctx, err))
 	}
-	return nil
+	return distance, nil
 }
 
 // parse reads the first row of an answer.

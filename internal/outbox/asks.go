@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -31,24 +32,15 @@ func (m *mapping) keyHash() string {
 	return "hashtextextended(coalesce(" + m.key + `::text collate "C", ` + id + "), 0)"
 }
 
-// version is the expression for the transaction that wrote the present version of a row.
-func (t *Table) version() string {
-	if t.relation.writers {
-		return rowWriter
-	}
-	return "null::xid"
-}
-
 // prepareAsks renders the statements.
-func (t *Table) prepareAsks(d description) {
+func (t *Table) prepareAsks() {
 	m := t.mapping
-	version := t.version()
-	d = d.with("hash", m.keyHash(), "version", version, "shard", m.shard(), "rows", d["due"])
-	d = d.with("nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
+	d := t.description.with("rows", t.description["due"],
+		"nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
 	place := m.position()
 	t.tail = t.tailStatements(d, place)
 	byID := d.with("columns", t.columns(t.whole(3)), "due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
-	before := "null, null::bigint, null::bigint, true, " + d["hash"] + ", " + version + ", "
+	before := "null, null::bigint, null::bigint, true, " + d["hash"] + ", " + d["version"] + ", "
 	t.byID = byID.with("columns", before+byID["columns"]).text("read_ids.sql")
 
 	keys := d.with("columns", t.columns(t.limited(3)), "found", "ctid", "lows", "", "low", "", "from_lows", "")
@@ -88,33 +80,55 @@ func (t *Table) prepareAsks(d description) {
 	}
 }
 
-// A position is the columns that give an order, with the types of their parameters.
-type position []struct{ column, cast string }
+// A position is the columns that give an order, with the types of their parameters and a row's values.
+type position []struct {
+	column, cast string
+	value        func(*Position) []byte
+}
 
 // position is table order.
 func (m *mapping) position() (p position) {
 	if m.rank != nil {
-		p = append(p, struct{ column, cast string }{rank(m), "::bigint"})
+		p = append(p, position{{rank(m), "::bigint", func(p *Position) []byte { return []byte(p.rank) }}}...)
 	}
 	if m.order != m.id {
-		p = append(p, struct{ column, cast string }{m.order.Name, ""})
+		p = append(p, position{{m.order.Name, "", (*Position).orderValue}}...)
 	}
-	return append(p, struct{ column, cast string }{m.id.Name, ""})
+	return append(p, position{{m.id.Name, "", func(p *Position) []byte { return []byte(p.id) }}}...)
 }
 
 // duePosition is the order of rows that are read by the time at which they are due.
 func (m *mapping) duePosition() position {
 	p := m.position()
 	if m.order != m.id && !m.order.NotNull {
-		p = append(p[:len(p)-2], p[len(p)-1])
+		p = slices.Delete(p, len(p)-2, len(p)-1)
 	}
-	return append(position{{m.available.Name, ""}}, p...)
+	return append(position{{m.available.Name, "", func(p *Position) []byte { return []byte(p.due) }}}, p...)
+}
+
+// orderValue is nil for a row without an order value: nothing comes after it for certain.
+func (p *Position) orderValue() []byte {
+	if p.nulls {
+		return nil
+	}
+	return []byte(p.order)
+}
+
+// parameters returns the parameters for a row's place in the order, nulls for none.
+func (p position) parameters(at Position) [][]byte {
+	parameters := make([][]byte, len(p))
+	for i := range p {
+		if !at.IsZero() {
+			parameters[i] = p[i].value(&at)
+		}
+	}
+	return parameters
 }
 
 func (p position) columns() string {
-	columns := make([]string, len(p))
-	for i := range p {
-		columns[i] = p[i].column
+	var columns []string
+	for _, step := range p {
+		columns = append(columns, step.column)
 	}
 	return strings.Join(columns, ", ")
 }

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -86,35 +87,18 @@ func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
 	if len(looks) == 0 {
 		return tally, nil
 	}
-	conn, err := t.pool.Acquire(ctx)
+	b := batch{limits: limits{inOrder: true}, text: true}
+	for _, l := range looks {
+		b.add(sql.Text("count.sql", l.names.with("limit", strconv.Itoa(limit))), parameters...)
+	}
+	results, err := t.send(ctx, b)
+	for i, result := range results {
+		state := looks[i].state
+		tally[state] = cmp.Or(tally[state], &Tallied{})
+		tally[state].add(result.Rows, int64(limit))
+	}
 	if err != nil {
-		return tally, fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
-	p := t.begin(ctx, conn.Conn(), limits{inOrder: true})
-	for _, l := range looks {
-		p.add(sql.Text("count.sql", l.names.with("limit", strconv.Itoa(limit))), parameters, nil, []int16{1})
-	}
-	p.send(ctx)
-	p.line()
-	for _, l := range looks {
-		result := p.next()
-		if result == nil {
-			break
-		}
-		read := result.Read()
-		if read.Err != nil {
-			break
-		}
-		counted := tally[l.state]
-		if counted == nil {
-			counted = &Tallied{}
-			tally[l.state] = counted
-		}
-		counted.add(read.Rows, int64(limit))
-	}
-	if err := p.results.Close(); err != nil {
-		return tally, fmt.Errorf("count rows: %w", p.failed(ctx, err))
+		return tally, fmt.Errorf("count rows: %w", err)
 	}
 	return tally, nil
 }
@@ -146,48 +130,40 @@ type look struct {
 
 // looks returns the walks that count rows. Those that can take long come last: the states before them are then known.
 func (t *Table) looks(takers Takers) (looks []look) {
-	m := t.mapping
-	d, c := t.describe(t.relation.table)
+	m, d := t.mapping, t.description.with("retried", "false", "due_at", "null::timestamptz", "topic", t.mapping.topic.Name)
 	add := func(state State, where, ordering, taker string, more ...string) {
 		if takers.Divided { // the filter would not bound the walk
-			where = strings.TrimSuffix(where, c.filtered)
+			where = strings.TrimSuffix(where, d["filtered"])
 		}
 		if ordering != "" {
 			ordering = "order by " + ordering
 		}
-		names := d.with("state", where, "ordering", ordering, "taker", taker, "retried", "false", "due_at", "null::timestamptz",
-			"topic", m.topic.Name)
-		looks = append(looks, look{state, names.with(more...)})
+		looks = append(looks, look{state, d.with("state", where, "ordering", ordering, "taker", taker).with(more...)})
 	}
-	failed := func() {
-		taker := takers.SQL
-		if m.relayed != nil { // a discarded row that was kept has both times
-			taker = fmt.Sprintf("case when %s is null then %s else %d end", m.relayed.Name, taker, NotCounted)
-		}
-		add(Failed, m.failed.Name+" is not null"+c.filtered, "", taker)
-	}
-	if t.PendingIndexed() {
+	pending, byTime := t.PendingIndexed(), d["ordering"]
+	if pending {
 		var more []string
 		if m.lastError != nil {
 			more = append(more, "retried", m.lastError.Name+" is not null")
 		}
 		if m.since() != nil {
-			more = append(more, "due_at", dueAt(m))
+			more = append(more, "due_at", m.dueAt(Column.zoned))
 		}
 		add(Due, d["due"], d["ordering"], takers.SQL, more...)
-		ordering := d["ordering"]
 		if m.dueIndex { // rows with available_at are in an index of their own
-			ordering = d["available"]
-			add(Due, d["arrived"], ordering, takers.SQL, more...)
+			byTime = d["available"]
+			add(Due, d["arrived"], byTime, takers.SQL, more...)
 		}
-		if t.FailedIndexed() {
-			failed()
+	}
+	if t.FailedIndexed() {
+		taker := takers.SQL
+		if m.relayed != nil { // a discarded row that was kept has both times
+			taker = fmt.Sprintf("case when %s is null then %s else %d end", m.relayed.Name, taker, NotCounted)
 		}
-		if m.available != nil {
-			add(Scheduled, d["scheduled"], ordering, takers.SQL)
-		}
-	} else if t.FailedIndexed() {
-		failed()
+		add(Failed, m.failed.Name+" is not null"+d["filtered"], "", taker)
+	}
+	if pending && m.available != nil {
+		add(Scheduled, d["scheduled"], byTime, takers.SQL)
 	}
 	return looks
 }
@@ -209,16 +185,16 @@ func (t *Table) FailedIndexed() bool { return t.mapping.failed != nil && t.mappi
 // textForm returns parameters in the text form of the protocol.
 func textForm(values []any) (parameters [][]byte, err error) {
 	for _, value := range values {
-		text := []byte{}
-		switch value := value.(type) {
-		case string:
-			text = []byte(value)
+		oid := uint32(pgtype.TextOID)
+		switch value.(type) {
 		case time.Time:
-			text = []byte(value.Format(time.RFC3339Nano))
-		default:
-			if text, err = pgtype.NewMap().Encode(pgtype.TextArrayOID, pgtype.TextFormatCode, value, text); err != nil {
-				return nil, fmt.Errorf("encode parameter: %w", err)
-			}
+			oid = pgtype.TimestamptzOID
+		case []string:
+			oid = pgtype.TextArrayOID
+		}
+		text, err := pgtype.NewMap().Encode(oid, pgtype.TextFormatCode, value, []byte{})
+		if err != nil {
+			return nil, fmt.Errorf("encode parameter: %w", err)
 		}
 		parameters = append(parameters, text)
 	}
@@ -270,16 +246,15 @@ func (c *Tallied) Oldest(taker int) (oldest *float64) {
 	if c == nil {
 		return nil
 	}
-	rows := false
+	some := c.Full
 	for _, l := range c.Lines {
-		if l.Taker == taker {
-			rows = true
-			if l.OldestSeen != nil && (oldest == nil || *oldest < *l.OldestSeen) {
-				oldest = l.OldestSeen
-			}
+		mine := l.Taker == taker
+		some = some || mine
+		if mine && l.OldestSeen != nil && (oldest == nil || *oldest < *l.OldestSeen) {
+			oldest = l.OldestSeen
 		}
 	}
-	if !rows && !c.Full {
+	if !some {
 		return new(float64)
 	}
 	return oldest

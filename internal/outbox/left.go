@@ -15,7 +15,7 @@ type End struct {
 
 // End returns the present end of the pending rows that are due.
 func (t *Table) End(ctx context.Context) (End, error) {
-	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.drainEnd)
+	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.description.text("drain_end"+t.delays()+".sql"))
 	if err != nil {
 		return End{}, fmt.Errorf("find the last pending row: %w", err)
 	}
@@ -38,9 +38,19 @@ func (t *Table) Left(ctx context.Context, end End) (int64, error) {
 	if t.mapping.dueIndex {
 		parameters = append(parameters, end.due)
 	}
-	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.drainLeft, parameters...)
+	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.description.text("drain_left"+t.delays()+".sql"), parameters...)
 	if err != nil {
 		return 0, fmt.Errorf("count the rows that are left: %w", err)
 	}
 	return int64(binary.BigEndian.Uint64(rows[0][0])), nil
+}
+
+// delays ends the name of a statement that has two forms. Where there is an index of due times, it has one condition
+// for rows without available_at, named "due", and another one for the other rows. With a single condition for both, the
+// planner could not use the two indexes.
+func (t *Table) delays() string {
+	if t.mapping.dueIndex {
+		return "_due"
+	}
+	return ""
 }

@@ -117,10 +117,8 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	}
 	p := parts{relation: r, view: view, names: config.Names, named: config.Columns, preferred: config.Preferred, mapping: m}
 	for _, r := range m.roles() {
-		if r.required || r.name == "relayed_at" && !config.Delete {
-			*r.column = p.required(r)
-		} else if r.types != nil {
-			*r.column = p.optional(r)
+		if required := r.required || r.name == "relayed_at" && !config.Delete; required || r.types != nil {
+			*r.column = p.column(r, required)
 		}
 	}
 	if m.txid != nil {

@@ -11,15 +11,15 @@ import (
 // Names are the parts of statements about a view's rows: its columns, and SQL conditions on its rows. They are for
 // commands that examine and change rows at an operator's request; relaying has statements of its own.
 type Names struct {
-	Table                                        string // quoted, with its schema
-	Encoding                                     string // the database's
-	ID, Order, Topic, Inserted, Available, Txid  Column
-	Relayed, Failed, Attempt, LastError, Updated Column
-	Key                                          string // an expression of type text
-	Shard                                        string // an expression of type integer
-	Payload, Headers                             string // expressions of type text, for display
-	IDType                                       string // type of the elements of an array of ids
-	Taken                                        string // rows that the view takes, in any state
+	Table                                       string // quoted, with its schema
+	Encoding                                    string // the database's
+	ID, Order, Topic, Inserted, Available, Txid Column
+	Relayed, Failed, Attempt, LastError         Column
+	Key                                         string // an expression of type text
+	Shard                                       string // an expression of type integer
+	Payload, Headers                            string // expressions of type text, for display
+	IDType                                      string // type of the elements of an array of ids
+	Taken                                       string // rows that the view takes, in any state
 	// Came is the condition for those of the view's rows that have failed or been relayed at the origin; empty if rows are
 	// taken as they are inserted.
 	Came string
@@ -32,8 +32,11 @@ type Names struct {
 	Ordering                     string
 	Identity, IdentityType, Here string // the expression that is unique to each row; see [Table.Names]
 	indexes                      []index
-	since                        Column
-	IDIndexed, Partitioned       bool
+	DueAt                        string // the time since which a row could be relayed, a timestamptz; null if it is not known
+	// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table
+	// keeps no failures.
+	IsFailed               string
+	IDIndexed, Partitioned bool
 }
 
 // A Column is a column of the table. The zero Column is a column that the table lacks.
@@ -60,12 +63,17 @@ func (c Column) Time() string {
 	if !c.Has() {
 		return "null::timestamptz"
 	}
-	at := c.Name
-	if c.oid == pgtype.TimestampOID {
-		at = "(" + at + " at time zone 'UTC')"
-	}
+	at := c.zoned()
 	const first, last = "timestamptz '0001-01-02 00:00:00+00'", "timestamptz '9999-12-30 00:00:00+00'"
 	return fmt.Sprintf("(case when %[1]s < %[2]s then %[2]s when %[1]s > %[3]s then %[3]s else %[1]s end)", at, first, last)
+}
+
+// zoned is Time with infinite and distant times as they are.
+func (c Column) zoned() string {
+	if c.oid == pgtype.TimestampOID {
+		return "(" + c.Name + " at time zone 'UTC')"
+	}
+	return c.Name
 }
 
 // At returns a timestamptz expression as a value of a column of times. A comparison with it can use the column's index.
@@ -103,7 +111,7 @@ func (t *Table) Names() Names {
 		ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
 		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed),
 		Attempt:   columnOf(m.attempt),
-		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
+		LastError: columnOf(m.lastError), Key: m.key, Shard: m.shard(), Pending: state,
 		Taken: m.filter, Ordering: m.ordering(), IDIndexed: m.idIndex, indexes: t.relation.indexes,
 	}
 	n.IDType = t.idType()
@@ -119,7 +127,7 @@ func (t *Table) Names() Names {
 		}
 	}
 	n.Partitioned = t.relation.kind == "p"
-	n.since = columnOf(m.since())
+	n.DueAt, n.IsFailed = m.dueAt(Column.Time), m.isFailed()
 	if m.origin != nil {
 		n.Came = n.Order.Name + " is not null"
 		if c := m.origin.without; c != nil {
@@ -141,12 +149,14 @@ func (n Names) HereOf(query string) string {
 	return strings.ReplaceAll(n.Here, "unnest($1::text[]) i", "("+query+") found (i)")
 }
 
-// DueAt is the time since which a row could be relayed, a timestamptz; null if the table does not hold it.
-func (n Names) DueAt() string {
-	if !n.Available.Has() {
-		return n.since.Time()
+// dueAt is the time since which a row could be relayed, a timestamptz in one of the forms of a column; null if the table
+// does not hold it.
+func (m *mapping) dueAt(form func(Column) string) string {
+	since := form(columnOf(m.since()))
+	if m.available == nil {
+		return since
 	}
-	return "greatest(" + n.since.Time() + ", " + n.Available.Time() + ")"
+	return "greatest(" + since + ", " + form(*m.available) + ")"
 }
 
 // Ordered is the condition that a row keeps the order of its key, to be added to others. A row with available_at keeps
@@ -164,19 +174,6 @@ func (n Names) Scheduled() string {
 		return " and false"
 	}
 	return " and " + n.Available.Name + " > " + n.Available.At("now()")
-}
-
-// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table
-// keeps no failures.
-func (n Names) IsFailed() string {
-	switch {
-	case !n.Failed.Has():
-		return ""
-	case !n.Relayed.Has():
-		return n.Failed.Name + " is not null"
-	default:
-		return n.Failed.Name + " is not null and " + n.Relayed.Name + " is null"
-	}
 }
 
 // Now is the time of the statement as a value of a column of times.

@@ -18,12 +18,23 @@ func (t *Table) ordinalValue(n int64) []byte {
 	}
 }
 
-func shardArray(shards []int) []byte {
-	elements := make([][]byte, len(shards))
-	for i, shard := range shards {
-		elements[i] = binary.BigEndian.AppendUint32(nil, uint32(shard))
+// each returns what a function returns for each of some values.
+func each[T, U any](values []T, of func(T) U) []U {
+	all := make([]U, len(values))
+	for i, value := range values {
+		all[i] = of(value)
 	}
-	return array(pgtype.Int4OID, elements)
+	return all
+}
+
+// shardArray encodes shards, nil for all.
+func shardArray(shards []int) []byte {
+	if shards == nil {
+		return nil
+	}
+	return array(pgtype.Int4OID, each(shards, func(shard int) []byte {
+		return binary.BigEndian.AppendUint32(nil, uint32(shard))
+	}))
 }
 
 func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
@@ -34,21 +45,16 @@ func array[E string | []byte](oid uint32, elements []E) []byte {
 	for _, e := range elements {
 		size += 4 + len(e)
 	}
-	b := make([]byte, 0, size)
-	be := binary.BigEndian
+	b, be := make([]byte, 0, size), binary.BigEndian
+	head := []int{1, 0, int(oid), len(elements), 1} // dimensions, no nulls, type, length, lower bound
 	if len(elements) == 0 {
-		b = be.AppendUint32(b, 0) // dimensions
-		b = be.AppendUint32(b, 0)
-		return be.AppendUint32(b, oid)
+		head = []int{0, 0, int(oid)}
 	}
-	b = be.AppendUint32(b, 1) // dimensions
-	b = be.AppendUint32(b, 0) // no nulls
-	b = be.AppendUint32(b, oid)
-	b = be.AppendUint32(b, uint32(len(elements)))
-	b = be.AppendUint32(b, 1) // lower bound
+	for _, n := range head {
+		b = be.AppendUint32(b, uint32(n))
+	}
 	for _, e := range elements {
-		b = be.AppendUint32(b, uint32(len(e)))
-		b = append(b, e...)
+		b = append(be.AppendUint32(b, uint32(len(e))), e...)
 	}
 	return b
 }

@@ -140,7 +140,6 @@ func (t *Table) lookForLive(ctx context.Context, conn *pgx.Conn, pending string,
 	look := t.beginPlain(ctx, conn, limits{inOrder: true, generic: true})
 	look.add(statement, [][]byte{array(pgtype.TextOID, lows), array(pgtype.TextOID, highs)}, binaryFormats(2), []int16{1, 1})
 	look.send(ctx)
-	look.line()
 	live, holding := &livePartitions{}, []int(nil)
 	for result := look.next(); result != nil && result.NextRow(); {
 		n := int(ordinal(result.Values()[0])) - 1

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -37,7 +38,36 @@ func (p *parts) deny(format string, args ...any) {
 
 func (p *parts) table() string { return p.relation.table.String() }
 
-// own reports whether the view's own columns play a part, if any column does.
+// column returns the column that plays a part, nil if the table has none that fits. Only a column of the view's own can
+// play a part in the state that the view keeps in columns of its own.
+func (p *parts) column(r role, required bool) *Column {
+	c, name, mapped := p.find(r.name)
+	table, setting := p.table(), p.setting(r.name)
+	fits := c == nil || r.types == nil || slices.Contains(r.types, c.oid)
+	switch {
+	case c == nil && !mapped && required:
+		remedy := "add it, or name another column with " + setting + "=" + r.name + ":NAME"
+		if r.name == "relayed_at" && !p.own(r.name) {
+			remedy += ", or set " + p.names.Of("Delete") + ", which does not need it"
+		}
+		if other := p.preferred[r.name]; other != "" {
+			name = other + " or " + name
+		}
+		p.fail(remedy, "table %s has no column %s", table, name)
+	case !fits && (required || mapped):
+		remedy := "correct " + setting
+		if required {
+			remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to " + typeNames[r.name]
+		}
+		p.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s", name, table, c.Type, r.name)
+	case !fits:
+		p.ignored = append(p.ignored, name+" ("+c.Type+")")
+		return nil
+	}
+	return p.readable(c)
+}
+
+// own reports whether a part is of the state that the view keeps in columns of its own.
 func (p *parts) own(part string) bool {
 	return p.view.Columns != nil && slices.Contains(stateColumns, part)
 }
@@ -52,67 +82,21 @@ func (p *parts) setting(part string) string {
 
 // find returns the column that plays a part, and whether the configuration names it.
 func (p *parts) find(part string) (c *Column, name string, mapped bool) {
+	names, remedy, whose := p.named, "correct "+p.setting(part), ""
 	if p.own(part) {
-		return p.findOwn(part)
+		names, whose = p.view.Columns, " for destination "+p.view.Name
+		remedy = "let its owner run what `outbox-relay schema --destination " + p.view.Name + "` prints, or " + remedy
 	}
-	name, mapped = p.named[part]
-	if !mapped {
+	if name, mapped = names[part]; !mapped && !p.own(part) {
 		name = part
 		if other := p.preferred[part]; p.columns[other] != nil {
 			name = other
 		}
 	}
-	c = p.columns[name]
-	if c == nil && mapped {
-		p.fail("correct "+p.setting(part), "table %s has no column %s, which %s names as %s", p.table(), name, p.setting(part), part)
-	}
-	return c, name, mapped
-}
-
-// findOwn is find for a part that only a column of the view's own can play.
-func (p *parts) findOwn(part string) (c *Column, name string, mapped bool) {
-	name, mapped = p.view.Columns[part]
 	if c = p.columns[name]; c == nil && mapped {
-		p.fail(fmt.Sprintf("let its owner run what `outbox-relay schema --destination %s` prints, or correct %s", p.view.Name, p.setting(part)),
-			"table %s has no column %s, which %s names as %s for destination %s", p.table(), name, p.setting(part), part, p.view.Name)
+		p.fail(remedy, "table %s has no column %s, which %s names as %s%s", p.table(), name, p.setting(part), part, whose)
 	}
 	return c, name, mapped
-}
-
-func (p *parts) required(r role) *Column {
-	part := r.name
-	c, name, mapped := p.find(part)
-	switch {
-	case c == nil && !mapped:
-		remedy := "add it, or name another column with " + p.setting(part) + "=" + part + ":NAME"
-		if part == "relayed_at" && !p.own(part) {
-			remedy += ", or set " + p.names.Of("Delete") + ", which does not need it"
-		}
-		if other := p.preferred[part]; other != "" {
-			name = other + " or " + name
-		}
-		p.fail(remedy, "table %s has no column %s", p.table(), name)
-	case c != nil && r.types != nil && !slices.Contains(r.types, c.oid):
-		p.fail("map another column with "+p.setting(part)+"="+part+":NAME, or change its type to "+typeNames[part],
-			"column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.Type, part)
-	}
-	return p.readable(c)
-}
-
-func (p *parts) optional(r role) *Column {
-	part := r.name
-	c, name, mapped := p.find(part)
-	if c == nil {
-		return nil
-	}
-	if !slices.Contains(r.types, c.oid) {
-		if mapped {
-			p.fail("correct "+p.setting(part), "column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.Type, part)
-		}
-		p.ignored = append(p.ignored, name+" ("+c.Type+")")
-		return nil
-	}
-	return p.readable(c)
 }
 
 func (p *parts) readable(c *Column) *Column {
@@ -137,19 +121,13 @@ func (p *parts) order() *Column {
 	}
 	if c != nil && slices.Contains(unordered, c.oid) {
 		if mapped {
-			p.fail("correct "+p.names.Of("Columns"), "column %s of table %s has type %s, which has no useful order", c.Plain, p.table(), c.Type)
+			p.fail("correct "+p.names.Of("Columns"), "column %s of table %s has type %s, which has no useful order", c.Plain,
+				p.table(), c.Type)
 		}
 		p.ignored = append(p.ignored, c.Plain+" ("+c.Type+")")
 		c = nil
 	}
-	switch {
-	case c != nil:
-		return p.readable(c)
-	case p.inserted != nil:
-		return p.inserted
-	default:
-		return p.id
-	}
+	return cmp.Or(p.readable(c), p.inserted, p.id)
 }
 
 // The key and the place of every row in a table without them.

@@ -29,8 +29,7 @@ type pipeline struct {
 	results *pgconn.MultiResultReader
 	// partitions is the condition on partitions, followed by and; it stands in place of each [partitionMark].
 	partitions string
-	limited    bool // the connection has the limits already, so that no result comes for them
-	at         int  // index of the next result
+	at         int // index of the next result
 }
 
 // begin is beginPlain, with the partitions that the statements have to name.
@@ -62,20 +61,20 @@ func (t *Table) beginPlain(ctx context.Context, conn *pgx.Conn, l limits) *pipel
 	p := &pipeline{table: t, conn: conn}
 	p.ownSettings()
 	statement := t.limits
-	switch {
-	case l.generic && l.inOrder:
+	if l.generic && l.inOrder {
 		statement = t.limitsGeneric
 	}
 	if t.prepares && pgsession.IsOwn(conn) {
 		statement = strings.ReplaceAll(statement, ", true)", ", false)")
 		wanted := statement + string(bytes.Join(settings[:], []byte(" ")))
 		data := conn.PgConn().CustomData()
-		if p.limited = data[limitsKey] == wanted; p.limited {
+		if data[limitsKey] == wanted {
 			return p
 		}
 		data[limitsKey] = wanted
 	}
 	p.add(statement, settings[:], nil, nil)
+	p.added[len(p.added)-1] = false
 	return p
 }
 
@@ -152,28 +151,6 @@ func (p *pipeline) next() *pgconn.ResultReader {
 		}
 	}
 	return nil
-}
-
-// line returns the texts of the next result, which is one row: at first the result of setting the limits. It is nil if
-// the server has not got that far.
-func (p *pipeline) line() (texts []string) {
-	if p.limited {
-		p.limited = false
-		return nil
-	}
-	result := p.next()
-	if result == nil {
-		return nil
-	}
-	for result.NextRow() {
-		for _, value := range result.Values() {
-			texts = append(texts, string(value))
-		}
-	}
-	if _, err := result.Close(); err != nil {
-		return nil
-	}
-	return texts
 }
 
 // failed returns the error to report for an error of the pipeline. It closes the connection if its prepared statements

@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ func (t *Table) query(ctx context.Context, l limits, statement string, parameter
 type batch struct {
 	statements []string
 	parameters [][][]byte
+	text       bool // the parameters are in text form
 	limits
 }
 
@@ -63,10 +65,13 @@ func (t *Table) send(ctx context.Context, b batch) ([]*pgconn.Result, error) {
 		p.silently(b.first, nil)
 	}
 	for i, statement := range b.statements {
-		p.add(statement, b.parameters[i], binaryFormats(len(b.parameters[i])), []int16{1})
+		formats := binaryFormats(len(b.parameters[i]))
+		if b.text {
+			formats = nil
+		}
+		p.add(statement, b.parameters[i], formats, []int16{1})
 	}
 	p.send(ctx)
-	p.line()
 	var results []*pgconn.Result
 	for result := p.next(); result != nil; result = p.next() {
 		if read := result.Read(); read.Err == nil {
@@ -83,13 +88,7 @@ func milliseconds(d time.Duration) []byte {
 	return strconv.AppendInt(nil, max(d.Milliseconds(), 1), 10) // 0 would mean no limit
 }
 
-func binaryFormats(n int) []int16 {
-	formats := make([]int16, n)
-	for i := range formats {
-		formats[i] = 1
-	}
-	return formats
-}
+func binaryFormats(n int) []int16 { return slices.Repeat([]int16{1}, n) }
 
 // distance is how far away the database is: the time that a request and its answer are on the way, whatever the server
 // does for it.

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"time"
 )
@@ -20,10 +19,11 @@ type Sample struct {
 // rows, at most 1000 rows. The rows hold nothing else. ok is false if no index makes that cheap; then there is no
 // sample.
 func (t *Table) SampleTopics(ctx context.Context) (rows []Sample, ok bool, err error) {
-	if t.sampleTopics == "" {
+	if !t.mapping.pendingIndex {
 		return nil, false, nil
 	}
-	found, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.sampleTopics, binary.BigEndian.AppendUint64(nil, sampleRows))
+	found, err := t.query(ctx, limits{inOrder: t.mapping.inOrder},
+		t.description.text("sample_topics"+t.delays()+".sql"), number(sampleRows))
 	if err != nil {
 		return nil, false, fmt.Errorf("sample topics: %w", err)
 	}

@@ -39,13 +39,13 @@ const (
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 	var problems unsettled
 	for tries := 0; ; tries++ {
-		left, err := t.mark(ctx, rows, t.settleHere, t.settle)
+		left, err := t.mark(ctx, rows, t.settleHere(), t.settleText(""))
 		if err != nil || left <= 0 {
 			return errors.Join(err, problems.err(t))
 		}
 		// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost, or they
 		// have changed, or nothing was done.
-		pending, err := t.query(ctx, limits{lock: lockPatience}, t.unsettled, array(t.rowOID, identitiesOf(rows)))
+		pending, err := t.query(ctx, limits{lock: lockPatience}, t.description.text("unsettled.sql"), array(t.rowOID, identitiesOf(rows)))
 		if err != nil {
 			return fmt.Errorf("settle rows: %w", err)
 		}
@@ -56,6 +56,25 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 		}
 	}
 }
+
+// settleText returns a statement that marks or deletes rows.
+func (t *Table) settleText(form string) string {
+	if t.mapping.delete {
+		return t.description.text("delete" + form + ".sql")
+	}
+	return t.description.text("mark" + form + ".sql")
+}
+
+// settleHere is the statement that settles rows at the places where they were read, empty if these do not lead to them.
+func (t *Table) settleHere() string {
+	if t.mapping.place == noPlace {
+		return ""
+	}
+	return t.settleText("_here")
+}
+
+// writesRefusals reports whether the table keeps anything about attempts.
+func (t *Table) writesRefusals() bool { return t.description["refusal"] != "" }
 
 // unsettled are the identities of rows that remain pending.
 type unsettled struct {
@@ -134,7 +153,8 @@ func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (l
 		}
 		b := batch{limits: limits{lock: lockPatience}}
 		if form == here {
-			b.add(form, array(t.idOID, rowIDs(rows)), placesOf(rows), versions)
+			places := array(pgtype.TIDOID, each(rows, func(r *Row) []byte { return r.place[:] }))
+			b.add(form, array(t.idOID, each(rows, (*Row).ID)), places, versions)
 		} else {
 			b.add(form, identities, versions)
 		}
@@ -157,9 +177,9 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 	for tries := 0; ; tries++ {
 		b := batch{limits: limits{lock: freePatience, first: t.writeLock()}}
 		parameter, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
-		b.add(t.lockFree, parameter)
-		b.add(t.settleFree, parameter, versions)
-		b.add(t.unsettled, parameter)
+		b.add(t.description.text("lock.sql", "wait", "skip locked"), parameter)
+		b.add(t.settleText("_free"), parameter, versions)
+		b.add(t.description.text("unsettled.sql"), parameter)
 		results, err := t.send(ctx, b)
 		if err != nil {
 			return locked, fmt.Errorf("settle rows: %w", err)
@@ -191,7 +211,7 @@ func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidde
 	if !t.relation.policies || len(locked) == 0 {
 		return locked, nil, nil
 	}
-	rows, err := t.query(ctx, limits{lock: freePatience}, t.lockAll, array(t.rowOID, locked))
+	rows, err := t.query(ctx, limits{lock: freePatience}, t.description.text("lock.sql", "wait", "nowait"), array(t.rowOID, locked))
 	if Locked(err) {
 		return locked, nil, nil
 	} else if err != nil {
@@ -222,21 +242,7 @@ func (t *Table) updateLock(c *Column) string {
 	return sql.Text("lock_update.sql", map[string]string{"table": t.relation.table.Quoted(), "column": c.Name})
 }
 
-func identitiesOf(rows []*Row) []string {
-	identities := make([]string, len(rows))
-	for i, r := range rows {
-		identities[i] = r.Identity()
-	}
-	return identities
-}
-
-func rowIDs(rows []*Row) []string {
-	ids := make([]string, len(rows))
-	for i, r := range rows {
-		ids[i] = r.ID()
-	}
-	return ids
-}
+func identitiesOf(rows []*Row) []string { return each(rows, (*Row).Identity) }
 
 // versionsOf encodes the versions of rows as an array, each once, or as null if they are not known.
 func versionsOf(rows []*Row) []byte {
@@ -254,22 +260,9 @@ func versionsOf(rows []*Row) []byte {
 	return array(pgtype.XIDOID, versions)
 }
 
-// placesOf encodes the places where the rows were read as an array.
-func placesOf(rows []*Row) []byte {
-	places := make([][]byte, len(rows))
-	for i, r := range rows {
-		places[i] = r.place[:]
-	}
-	return array(pgtype.TIDOID, places)
-}
-
 // firsts returns the first value of each row.
 func firsts(rows [][][]byte) []string {
-	values := make([]string, len(rows))
-	for i, row := range rows {
-		values[i] = string(row[0])
-	}
-	return values
+	return each(rows, func(row [][]byte) string { return string(row[0]) })
 }
 
 func set(values []string) map[string]bool {
@@ -320,11 +313,11 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 			failed[i] = []byte{1}
 		}
 	}
-	if t.refuse == "" {
+	if !t.writesRefusals() {
 		return identities, nil, nil
 	}
 	which, asRead, version := array(t.rowOID, identities), array(pgtype.Int8OID, attempts), array(pgtype.XIDOID, versions)
-	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.refuseLock()}, t.refuse,
+	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.refuseLock()}, t.description.text("refuse.sql"),
 		which, asRead, array(pgtype.Int8OID, next), array(pgtype.TextOID, texts), array(pgtype.BoolOID, failed), version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
@@ -338,7 +331,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	}
 	locked, pointless, err := t.hidden(ctx, locked)
 	if err == nil && len(written)+len(locked)+len(pointless) < n {
-		if rows, err = t.query(ctx, limits{lock: lockPatience}, t.unrefused, which, asRead, version); err == nil {
+		if rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"), which, asRead, version); err == nil {
 			done := set(slices.Concat(written, locked, pointless)) // in a table that keeps nothing else, every row is unchanged
 			pointless = append(pointless, slices.DeleteFunc(firsts(rows), func(identity string) bool { return done[identity] })...)
 		}

@@ -12,57 +12,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// prepare renders the statements, once, when the table is opened.
-func (t *Table) prepare(table sql.Table) {
-	m := t.mapping
-	d, c := t.describe(table)
-	t.limits = sql.Text("limits.sql", nil)
-	t.limitsGeneric = strings.Replace(t.limits, "force_custom_plan", "force_generic_plan", 1)
-	due := d.with("due", c.due)
-	t.drainEnd, t.drainLeft = due.text("drain_end.sql"), due.text("drain_left.sql")
-	t.prepareSettling(d)
-	if m.pendingIndex {
-		sampled, grouped, groups := m.sampled()
-		due = due.with("sampled", sampled, "grouped", grouped, "groups", groups)
-		t.sampleTopics = due.text("sample_topics.sql")
-	}
-	if m.dueIndex {
-		t.prepareDue(due.with("due", d["due"]))
-	}
-	t.prepareAsks(d.with("arrived_filter", c.arrived))
-}
-
-// prepareSettling renders the statements that write what became of rows.
-func (t *Table) prepareSettling(d description) {
-	m := t.mapping
-	settle, lock := "delete", "update"
-	if !m.delete {
-		settle, lock = "mark", "no key update"
-		d = d.with("unmarked", isNull(d["relayed_at"]), "marks", d["relayed_at"]+" = "+d["relayed_now"])
-		t.marks = d
-	}
-	asRead := " and (%[1]s::xid[] is null or xmin = any (%[1]s))"
-	if !t.relation.writers { // the role may not read which version a row is
-		asRead = " and %[1]s::xid[] is null"
-	}
-	d = d.with("partitions", t.relation.partitionMark(), "version", t.version(),
-		"as_read", fmt.Sprintf(asRead, "$2"), "as_read_here", fmt.Sprintf(asRead, "$3"))
-	if t.marks != nil {
-		t.marks = d
-	}
-	t.settle, t.settleFree = d.text(settle+".sql"), d.text(settle+"_free.sql")
-	if m.place != noPlace {
-		t.settleHere = d.text(settle + "_here.sql")
-	}
-	t.unsettled = d.text("unsettled.sql")
-	t.lockFree = d.with("lock", lock, "wait", "skip locked").text("lock.sql")
-	t.lockAll = d.with("lock", lock, "wait", "nowait").text("lock.sql")
-	if set, unchanged := t.refusal(); set != "" {
-		refusal := d.with("refusal", set, "unchanged", unchanged)
-		t.refuse, t.unrefused = refusal.text("refuse.sql"), refusal.text("unrefused.sql")
-	}
-}
-
 // A description holds the quoted identifiers and the expressions from which statements are rendered. It is not changed
 // once it is made.
 type description map[string]string
@@ -76,14 +25,12 @@ func (d description) with(pairs ...string) description {
 	return d
 }
 
-// text renders a statement.
-func (d description) text(file string) string { return sql.Text(file, d) }
-
-// clauses are parts of the description from which further descriptions are made.
-type clauses struct {
-	filtered string // the condition for the rows of the destination
-	arrived  string // the condition that a row's time has come, with filtered
-	due      string // the condition for rows that are due: pending and arrived
+// text renders a statement, with values for names that are its own, given as in [description.with].
+func (d description) text(file string, pairs ...string) string {
+	if len(pairs) > 0 {
+		d = d.with(pairs...)
+	}
+	return sql.Text(file, d)
 }
 
 var orderTypes = map[uint32]string{
@@ -103,57 +50,76 @@ func (t *Table) idType() string {
 }
 
 // describe makes the description that all statements share.
-func (t *Table) describe(table sql.Table) (description, clauses) {
+func (t *Table) describe() description {
 	m := t.mapping
-	pending, _ := m.pending()
 	filtered := ""
 	if m.filter != pattern.Always {
 		filtered = " and " + m.filter
 	}
-	arrived, ordered, scheduled := filtered, filtered, ""
-	if m.available != nil {
-		available := m.available.Name
-		arrived = " and (" + available + " is null or " + available + " <= " + now(m.available) + ")" + filtered
-		scheduled = pending + " and " + available + " > " + now(m.available) + filtered
-		if ordered = arrived; m.dueIndex {
-			ordered = " and " + available + " is null" + filtered
-		}
-	}
 	mark := t.relation.partitionMark()
-	pending, ordered, due := mark+pending+filtered, mark+pending+ordered, mark+pending+arrived
-	idType := t.idType()
-	names := description{
-		"table": table.Quoted(), "id": m.id.Name, "id_type": idType, "order": m.order.Name, "key": m.key,
-		"pending": pending, "due": ordered, "scheduled": scheduled, "failed": "false",
-		"ordering": m.ordering(), "relayed_now": now(m.relayed),
-		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
-		"inserted_at": "", "inserted_now": now(m.since()), "writer": m.writer,
+	pending, _ := m.pending()
+	d := description{
+		"table": t.Quoted(), "partitions": mark, "id": m.id.Name, "id_type": t.idType(), "order": m.order.Name, "key": m.key,
+		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
+		"ordering": m.ordering(), "ordering_back": m.order.Name + " desc", "nulls_last": "",
+		"hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": "null::xid", "inserted_at": "",
+		"relayed_at": "", "unmarked": pattern.Always, "lock": "update",
 	}
-	names["identity"], names["identity_type"], names["here"] = m.identity("", idType)
-	names["t_identity"], _, names["t_here"] = m.identity("t.", idType)
-	names["here"], names["t_here"] = mark+names["here"], mark+names["t_here"]
-	if m.relayed != nil {
-		names["relayed_at"] = m.relayed.Name
+	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
+	d["t_identity"], _, d["t_here"] = m.identity("t.", d["id_type"])
+	d["here"], d["t_here"] = mark+d["here"], mark+d["t_here"]
+	d["sampled"], d["grouped"], d["groups"] = m.sampled()
+	d["arrived_filter"], d["due"] = filtered, mark+pending+filtered
+	if c := m.available; c != nil {
+		name, at := c.Name, now(c)
+		d["available"], d["available_now"], d["due_position"] = name, at, m.duePosition().columns()
+		d["arrived_filter"] = " and (" + name + " is null or " + name + " <= " + at + ")" + filtered
+		d["scheduled"] = pending + " and " + name + " > " + at + filtered
+		d["upcoming"] = mark + pending + " and " + name + " > " + at
+		d["arrived"] = mark + pending + " and " + name + " <= " + at + filtered
+		d["delayed"] = mark + pending + " and " + name + " is not null" + filtered
+		if d["due"] = mark + pending + d["arrived_filter"]; m.dueIndex {
+			d["due"] = mark + pending + " and " + name + " is null" + filtered
+		}
 	}
 	if m.inserted != nil {
-		names["inserted_at"] = m.inserted.Name
+		d["inserted_at"] = m.inserted.Name
 	}
 	if m.failed != nil {
-		failed := m.failed.Name + " is not null"
-		if m.relayed != nil { // both are set in a discarded row
-			failed += " and " + m.relayed.Name + " is null"
-		}
-		names["failed"] = failed + filtered
+		d["failed"] = m.isFailed() + filtered
 	}
-	t.dueNames(names, filtered)
-	names["ordering_back"], names["nulls_last"] = names["order"]+" desc", ""
 	if !m.order.NotNull {
-		names["nulls_last"] = " nulls last" // an order that the usual indexes do not give
+		d["nulls_last"] = " nulls last" // an order that the usual indexes do not give
+	}
+	if m.relayed != nil {
+		d["relayed_at"] = m.relayed.Name
 	}
 	if m.relayedFirst {
-		names["ordering_back"] = m.relayed.Name + " desc, " + names["ordering_back"]
+		d["ordering_back"] = m.relayed.Name + " desc, " + d["ordering_back"]
 	}
-	return names, clauses{filtered: filtered, arrived: arrived, due: due}
+	if !m.delete {
+		d["unmarked"], d["marks"] = isNull(m.relayed.Name), m.relayed.Name+" = "+now(m.relayed)
+		d["lock"] = "no key update"
+	}
+	asRead := " and %[1]s::xid[] is null"
+	if t.relation.writers { // otherwise the role may not read which version a row is
+		asRead, d["version"] = " and (%[1]s::xid[] is null or xmin = any (%[1]s))", rowWriter
+	}
+	d["as_read"], d["as_read_here"] = fmt.Sprintf(asRead, "$2"), fmt.Sprintf(asRead, "$3")
+	d["refusal"], d["unchanged"] = t.refusal()
+	return d
+}
+
+// isFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table
+// keeps no failures. In a row that was discarded and kept, relayed_at is set, too.
+func (m *mapping) isFailed() string {
+	switch {
+	case m.failed == nil:
+		return ""
+	case m.relayed == nil:
+		return m.failed.Name + " is not null"
+	}
+	return m.failed.Name + " is not null and " + m.relayed.Name + " is null"
 }
 
 // now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold
@@ -172,19 +138,6 @@ func (m *mapping) since() *Column {
 		return m.order
 	}
 	return m.inserted
-}
-
-// dueAt is the expression for the time since which a due row could be relayed, in the type of [mapping.since].
-func dueAt(m *mapping) string {
-	inserted := m.since().Name
-	if m.available == nil {
-		return inserted
-	}
-	available := m.available.Name
-	if m.available.oid != m.inserted.oid { // one of the two columns has no time zone, and holds UTC
-		available = "(" + available + " at time zone 'UTC')"
-	}
-	return "greatest(" + inserted + ", " + available + ")"
 }
 
 // rank is the expression that sorts larger priorities first. It is ~n, which is -n-1, because -n overflows for the

@@ -22,15 +22,12 @@ const (
 
 // Sweep reads pending rows in table order, without their contents: see [SweepQuery].
 func (t *Table) Sweep(ctx context.Context, q SweepQuery) (SweepPage, error) {
-	parameters, after, upto := [][]byte{number(int64(q.Rows)), nil}, 0, 0
-	if q.Shards != nil {
-		parameters[1] = shardArray(q.Shards)
-	}
+	parameters, after, upto := [][]byte{number(int64(q.Rows)), shardArray(q.Shards)}, 0, 0
 	if !q.After.IsZero() {
-		parameters, after = append(parameters, t.placeOf(q.After)...), 1
+		parameters, after = append(parameters, t.mapping.position().parameters(q.After)...), 1
 	}
 	if !q.Upto.IsZero() {
-		parameters, upto = append(parameters, t.placeOf(q.Upto)...), 1
+		parameters, upto = append(parameters, t.mapping.position().parameters(q.Upto)...), 1
 	}
 	rows, err := t.query(ctx, limits{inOrder: t.mapping.followed, generic: true}, t.sweeps[after][upto], parameters...)
 	if err != nil {
@@ -61,10 +58,7 @@ func (t *Table) Sweep(ctx context.Context, q SweepQuery) (SweepPage, error) {
 
 // Blocked reads the keys of failed rows: see [BlockedQuery].
 func (t *Table) Blocked(ctx context.Context, q BlockedQuery) (BlockedPage, error) {
-	statement, parameters := t.blocked, [][]byte{number(int64(q.Rows)), nil}
-	if q.Shards != nil {
-		parameters[1] = shardArray(q.Shards)
-	}
+	statement, parameters := t.blocked, [][]byte{number(int64(q.Rows)), shardArray(q.Shards)}
 	if !q.After.IsZero() {
 		statement, parameters = t.blockedAfter, append(parameters, []byte(q.After.order), []byte(q.After.id))
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -37,20 +38,9 @@ type Table struct {
 	lacks    []Lack
 	prepares bool // statements stay prepared on their connections
 
-	queries
+	description
+	limits, limitsGeneric string
 	asks
-}
-
-// queries are the statements of one view.
-type queries struct {
-	settle, settleHere, settleFree, unsettled string
-	marks                                     description // parts of the statements that mark rows, nil if rows are deleted; see [Together]
-	lockFree, lockAll                         string      // find rows to settle: those that are not locked, or none if one is locked
-	refuse, unrefused                         string
-	drainEnd, drainLeft                       string
-	nextDue                                   string // empty if rows with available_at have no read of their own
-	limits, limitsGeneric                     string
-	sampleTopics                              string // empty if no index makes it cheap
 }
 
 // Open looks up the table and the meaning of its columns. A problem is returned as a [*SetupError]. If the problem is
@@ -195,7 +185,10 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config,
 	if m.id.oid != pgtype.UUIDOID {
 		t.prefix = relation.origin() + "/" + t.relation.table.String() + "/"
 	}
-	t.prepare(t.relation.table)
+	t.limits = sql.Text("limits.sql", nil)
+	t.limitsGeneric = strings.Replace(t.limits, "force_custom_plan", "force_generic_plan", 1)
+	t.description = t.describe()
+	t.prepareAsks()
 	return t
 }
 

@@ -32,21 +32,19 @@ const (
 type tails [4]string
 
 func (t *Table) tailStatement(q *TailQuery) (string, [][]byte) {
-	statements, place := &t.tail, t.placeOf
+	statements, place := &t.tail, t.mapping.position()
 	if q.Due {
-		statements, place = &t.dueTail, t.duePlaceOf
+		statements, place = &t.dueTail, t.mapping.duePosition()
 	}
-	parameters := [][]byte{number(int64(q.Rows)), nil, nil}
-	if q.Shards != nil {
-		parameters[1] = shardArray(q.Shards)
-	}
+	after := place.parameters(q.After)
+	parameters := [][]byte{number(int64(q.Rows)), shardArray(q.Shards), nil}
 	if q.Seen == nil || !t.mapping.written {
 		if q.After.IsZero() {
 			return statements[tailAll], parameters
 		}
-		return statements[tailAfter], append(parameters, place(q.After)...)
+		return statements[tailAfter], append(parameters, after...)
 	}
-	parameters = append(append(parameters, place(q.After)...), q.Seen.binary())
+	parameters = append(append(parameters, after...), q.Seen.binary())
 	if t.Delays() {
 		parameters = append(parameters, number(q.Seen.Now.Sub(epoch).Microseconds()))
 	}
@@ -60,25 +58,9 @@ func (t *Table) tailStatement(q *TailQuery) (string, [][]byte) {
 	return statements[tailLow], append(parameters, t.ordinalValue(low))
 }
 
-// placeOf returns the parameters of a position in table order, nulls for none.
-func (t *Table) placeOf(p Position) [][]byte {
-	values := make([]string, 0, 3)
-	if t.mapping.rank != nil {
-		values = append(values, p.rank)
-	}
-	if t.mapping.order != t.mapping.id {
-		values = append(values, p.order)
-	}
-	parameters := texts(append(values, p.id), p.IsZero())
-	if p.nulls && t.mapping.order != t.mapping.id {
-		parameters[len(parameters)-2] = nil // nothing comes after it for certain
-	}
-	return parameters
-}
-
 // untilNextDue returns the time until the next row of any shard or destination becomes due, 0 if there is none.
 func (t *Table) untilNextDue(ctx context.Context) (time.Duration, error) {
-	rows, err := t.query(ctx, limits{inOrder: true, generic: true}, t.nextDue)
+	rows, err := t.query(ctx, limits{inOrder: true, generic: true}, t.description.text("next_due.sql"))
 	if err != nil {
 		return 0, fmt.Errorf("find the next row that becomes due: %w", err)
 	}
@@ -86,26 +68,4 @@ func (t *Table) untilNextDue(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	return untilDue(rows[0][0]), nil
-}
-
-// duePlaceOf is placeOf for rows that are read by the time at which they are due.
-func (t *Table) duePlaceOf(p Position) [][]byte {
-	values := []string{p.due}
-	if t.mapping.rank != nil {
-		values = append(values, p.rank)
-	}
-	if t.mapping.order != t.mapping.id && t.mapping.order.NotNull {
-		values = append(values, p.order)
-	}
-	return texts(append(values, p.id), p.IsZero())
-}
-
-func texts(values []string, none bool) [][]byte {
-	parameters := make([][]byte, len(values))
-	for i, value := range values {
-		if !none {
-			parameters[i] = []byte(value)
-		}
-	}
-	return parameters
 }

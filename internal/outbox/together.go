@@ -16,14 +16,14 @@ type Joint struct {
 func Together(views []*Table) *Joint {
 	var marks, columns []string
 	for _, t := range views {
-		if t.marks == nil {
+		if t.mapping.delete {
 			return nil
 		}
-		marks, columns = append(marks, t.marks["marks"]), append(columns, t.marks["relayed_at"])
+		marks, columns = append(marks, t.description["marks"]), append(columns, t.description["relayed_at"])
 	}
-	d := views[0].marks.with("marks", strings.Join(marks, ", "), "unmarked", isNull(columns...))
+	d := views[0].description.with("marks", strings.Join(marks, ", "), "unmarked", isNull(columns...))
 	j := &Joint{table: views[0], anywhere: d.text("mark.sql")}
-	if j.table.settleHere != "" {
+	if j.table.mapping.place != noPlace {
 		j.here = d.text("mark_here.sql")
 	}
 	return j

@@ -24,10 +24,9 @@ func (e *examination) wallTime(ctx context.Context, conn *pgx.Conn) error {
 	if m.inserted == nil || m.inserted.oid != pgtype.TimestampOID || !m.pendingIndex || !m.written {
 		return nil
 	}
-	d, _ := e.describe(e.relation.table)
 	var seconds float64
 	var written int32
-	err := conn.QueryRow(ctx, d.text("doctor_walltime.sql"), pgx.QueryExecModeExec).Scan(&seconds, &written)
+	err := conn.QueryRow(ctx, e.description.text("doctor_walltime.sql"), pgx.QueryExecModeExec).Scan(&seconds, &written)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	} else if err != nil {

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -39,8 +38,8 @@ func (t *Table) checkWrites(ctx context.Context, conn *pgx.Conn) (marks, refusal
 		if marks, err = view.checkMarks(ctx, conn); marks != nil || err != nil {
 			return marks, nil, err
 		}
-		if refusals == nil && view.refuse != "" {
-			if refusals, _, err = view.accepts(ctx, conn, view.refuse); err != nil {
+		if refusals == nil && view.writesRefusals() {
+			if refusals, _, err = view.accepts(ctx, conn, view.description.text("refuse.sql"), true); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -53,20 +52,20 @@ func (t *Table) checkMarks(ctx context.Context, conn *pgx.Conn) (*SetupError, er
 	const never = "pg_backend_pid() < 0"
 	any := "delete from " + t.relation.table.Quoted() + " where " + never
 	if !t.mapping.delete {
-		any = "update " + t.relation.table.Quoted() + " set " + t.marks["marks"] + " where " + never
+		any = "update " + t.relation.table.Quoted() + " set " + t.description["marks"] + " where " + never
 	}
-	problem, plan, err := t.accepts(ctx, conn, any)
+	problem, plan, err := t.accepts(ctx, conn, any, false)
 	if problem != nil || err != nil {
 		return problem, err
 	}
 	// A rule or a policy lets the statement pass and do nothing. A partitioned table may have no partitions yet.
-	nothing := !strings.Contains(plan, "pg_backend_pid") || strings.Contains(plan+"\n", " Filter: false\n")
+	nothing := !strings.Contains(plan, "pg_backend_pid") || strings.Contains(plan, " Filter: false\n")
 	if plan != "" && t.relation.kind == "r" && nothing {
 		none := t.noEffect([]string{""}).(*NoEffectError).SetupError //nolint:errorlint // it has this type
 		return &none, nil
 	}
-	for _, statement := range []string{t.settle, t.settleFree} {
-		if problem, _, err = t.accepts(ctx, conn, statement); problem != nil || err != nil {
+	for _, statement := range []string{t.settleText(""), t.settleText("_free")} {
+		if problem, _, err = t.accepts(ctx, conn, statement, false); problem != nil || err != nil {
 			return problem, err
 		}
 	}
@@ -75,18 +74,19 @@ func (t *Table) checkMarks(ctx context.Context, conn *pgx.Conn) (*SetupError, er
 
 // accepts returns why the server does not accept a statement, or its plan. Without either, a lock or something else
 // that passes was in the way: the statement itself will show it.
-func (t *Table) accepts(ctx context.Context, conn *pgx.Conn, statement string) (problem *SetupError, plan string, err error) {
+func (t *Table) accepts(
+	ctx context.Context, conn *pgx.Conn, statement string, refusal bool,
+) (problem *SetupError, plan string, err error) {
 	plan, err = t.plan(ctx, conn, statement)
-	e, answered := errors.AsType[*pgconn.PgError](err)
-	switch {
+	switch e := server(err); {
 	case err == nil:
 		return nil, plan, nil
-	case answered && (passing(e.Code) || Locked(err)):
-		return nil, "", nil
-	case answered:
-		return t.unwritable(e, statement == t.refuse), "", nil
-	default:
+	case e.Code == "":
 		return nil, "", fmt.Errorf("examine how rows are written: %w", err)
+	case passing(e.Code) || Locked(err):
+		return nil, "", nil
+	default:
+		return t.unwritable(e, refusal), "", nil
 	}
 }
 
@@ -98,8 +98,11 @@ func (t *Table) plan(ctx context.Context, conn *pgx.Conn, statement string) (str
 	p.batch.ExecParams("explain (costs off) "+parameter.ReplaceAllString(statement, "null"), nil, nil, nil, nil)
 	p.added = append(p.added, true)
 	p.send(ctx)
-	text := strings.Join(p.line(), "\n")
-	return text, p.results.Close()
+	var text strings.Builder
+	for result := p.next(); result != nil && result.NextRow(); {
+		text.WriteString(string(result.Values()[0]) + "\n")
+	}
+	return text.String(), p.results.Close()
 }
 
 // unwritable is the problem of a write that the server accepts for no row.

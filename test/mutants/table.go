@@ -19,8 +19,7 @@ var table = []mutant{
 	},
 	{
 		name: "state of one destination written to another", breaks: "a destination with columns of its own keeps its state only in them",
-		file: "internal/outbox/parts.go", old: "	if p.own(part) {\n		return p.findOwn(part)\n",
-		new: "	if p.own(part) && p.view.Name == \"\" {\n		return p.findOwn(part)\n",
+		file: "internal/outbox/parts.go", old: "		names, whose = p.view.Columns, ", new: "		whose = ",
 		pkg: "./internal/outbox", tests: "^TestColumnsOfItsOwn$",
 	},
 	{
