@@ -16,18 +16,18 @@ func (d *Destination) shed(row *outbox.Row) {
 	m := &row.Message
 	kept := make([]publisher.Header, 0, len(m.Headers)+1)
 	seen := map[string]bool{}
+	picky := d.profile != nil && !d.fits(row, m.Headers) && d.fits(row, nil) // the headers are what it does not allow
 	for _, h := range m.Headers {
 		switch {
 		case outbox.DescribesFailure(h.Name):
 			h.Value = oneLine(h.Value)
-		case seen[h.Name], !carries(d.Publisher, h):
+		case seen[h.Name], !carries(d.Publisher, h), picky && !d.fits(row, append(slices.Clip(kept), h)):
 			row.LeftOut = append(row.LeftOut, h.Name)
 			continue
 		}
 		seen[h.Name] = true
 		kept = append(kept, h)
 	}
-	kept = d.fitting(row, kept)
 	if len(row.LeftOut) > 0 {
 		reason := slices.IndexFunc(kept, func(h publisher.Header) bool { return h.Name == outbox.HeaderError })
 		if reason < 0 {
@@ -39,35 +39,12 @@ func (d *Destination) shed(row *outbox.Row) {
 	m.Headers = kept
 }
 
-// fitting returns the headers without those that the wire format does not allow.
-func (d *Destination) fitting(row *outbox.Row, headers []publisher.Header) []publisher.Header {
-	fits := func(headers []publisher.Header) bool {
-		one := row.Message
-		one.Headers = headers
-		return d.profile(&one, 1) == nil
-	}
-	if d.profile == nil || fits(headers) {
-		return headers
-	}
-	var fit, own []publisher.Header
-	for _, h := range headers {
-		if outbox.DescribesFailure(h.Name) {
-			fit = append(fit, h)
-		} else {
-			own = append(own, h)
-		}
-	}
-	if !fits(fit) { // not because of the headers
-		return headers
-	}
-	for _, h := range own {
-		if more := append(slices.Clip(fit), h); fits(more) {
-			fit = more
-		} else {
-			row.LeftOut = append(row.LeftOut, h.Name)
-		}
-	}
-	return fit
+// fits reports whether the wire format allows a message with these headers. CloudEvents, for instance, refuses two names
+// that differ only in what its attributes cannot hold.
+func (d *Destination) fits(row *outbox.Row, headers []publisher.Header) bool {
+	one := row.Message
+	one.Headers = headers
+	return d.profile(&one, 1) == nil
 }
 
 // describe adds the headers that describe the failure to a message of a wire format that carries no headers of the row.

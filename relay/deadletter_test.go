@@ -73,8 +73,8 @@ func TestShed(t *testing.T) {
 func TestDeadLettersInWireFormats(t *testing.T) {
 	t.Parallel()
 	for name, format := range map[string]struct{ reserved, want string }{
-		profile.Debezium:     {"id", "id=7 outbox-error=no; headers left out: \"id\" tenant=acme"},
-		profile.CloudEvents:  {"ce_id", "outbox-error=no; headers left out: \"ce_id\" tenant=acme"},
+		profile.Debezium:     {"id", "id=7 tenant=acme outbox-error=no; headers left out: \"id\""},
+		profile.CloudEvents:  {"ce_id", "tenant=acme outbox-error=no; headers left out: \"ce_id\""},
 		profile.PhoenixMicro: {"", "outbox-error=no"},
 	} {
 		p, err := profile.New(name, publisher.ProtocolKafka, profile.Options{Source: "/here"})
