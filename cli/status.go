@@ -124,9 +124,8 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 		r.Process = known.Process
 		for i := range r.Destinations {
 			for _, d := range known.Destinations {
-				if d.Name == r.Destinations[i].Name {
-					r.Destinations[i].Held, r.Destinations[i].Process = d.Held, d.Process
-					holdPaused(&r.Destinations[i]) // the relay may have had no time to count them
+				if d.Name == r.Destinations[i].Name && d.Process != nil {
+					r.Destinations[i].AddProcess(d.Process) // it may have had no time to count the rows that we have counted
 				}
 			}
 		}

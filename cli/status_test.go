@@ -48,12 +48,11 @@ func TestStatusCommand(t *testing.T) {
 			http.NotFound(w, request)
 			return
 		}
-		held := int64(5)
 		_ = json.NewEncoder(w).Encode(operate.Report{
 			Table: s.Name + ".outbox_messages", Process: &operate.Process{Version: "1.2.3"},
 			Destinations: []operate.Destination{{
-				Name: "default", Held: &held, Process: &operate.DestinationProcess{
-					Up: true,
+				Name: "default", Process: &operate.DestinationProcess{
+					Up: true, Reasons: []operate.ReasonRows{{Reason: "topology", Rows: 5}},
 					Holds: []operate.Hold{{
 						Reason: "topology", What: "topic late", Topics: []string{"late"}, Error: "there is no such topic",
 						Since: time.Now(),

@@ -16,6 +16,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -256,8 +257,7 @@ func TestDrain(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- r.Drain(ctx) }()
 	eventually(t, "the row is held", func() bool {
-		held := r.States()[0].Held
-		return len(held) > 0 && held[0].Rows == 1
+		return r.config.Destinations[0].snapshot().Held[engine.CauseTopology] == 1
 	})
 	cancel()
 	err := <-ended

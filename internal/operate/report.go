@@ -34,6 +34,34 @@ type Destination struct {
 	Process *DestinationProcess `json:"process"`
 }
 
+// AddProcess adds what a process knows. Each due row of a paused destination counts as held: it waits for the pause,
+// also if it waits for something else. If nobody has counted the due rows, how many are held is not known.
+func (d *Destination) AddProcess(p *DestinationProcess) {
+	d.Process, d.Held = p, new(int64)
+	due := d.Due
+	counted := false
+	for i := range p.Reasons {
+		if p.Reasons[i].Reason == reasonPaused {
+			due, counted = &p.Reasons[i].Rows, true
+		} else {
+			*d.Held += p.Reasons[i].Rows
+		}
+	}
+	switch {
+	case !p.Paused:
+	case due == nil:
+		d.Held = nil
+	default:
+		*d.Held = max(*d.Held, *due)
+		if !counted {
+			p.Reasons = append(p.Reasons, ReasonRows{Reason: reasonPaused, Rows: *due})
+		}
+	}
+}
+
+// reasonPaused is the value of rows_held's label for rows of a paused destination.
+const reasonPaused = "paused"
+
 // A Backlog counts rows that are not relayed. A nil count was not taken: no index makes it cheap, or it took too long.
 type Backlog struct {
 	Due       *int64 `json:"due"`       // neither relayed nor failed, and not scheduled for later

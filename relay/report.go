@@ -1,0 +1,137 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
+)
+
+// withheld replaces what names a host, a role or an object of a broker.
+const withheld = "withheld; ask on the same host or with credentials"
+
+// Report returns what the table and this process know of each configured destination, in the order of the
+// configuration: the JSON object that GET /status answers and `outbox-relay status --json` prints. However many ask,
+// the database is asked at most once a second, and Report takes about a second at most. The object's problems say what
+// is missing and why. Without details the report names no host, no role and no object of a broker.
+func (r *Relay) Report(ctx context.Context, details bool) json.RawMessage {
+	shown := func(text string) string {
+		if details || text == "" {
+			return text
+		}
+		return withheld
+	}
+	report, err := r.measureTable(ctx)
+	if err != nil {
+		report.Note("the database could not be asked: " + shown(errtext.Line(err)))
+	}
+	destinations := configured(r.config.Destinations)
+	if rest := report.Destinations[len(destinations):]; len(rest) > 0 && len(rest[0].Topics) > 0 {
+		report.Untaken = &rest[0].Backlog
+	}
+	report.Destinations = report.Destinations[:len(destinations)]
+	p := &operate.Process{Ready: true, Shards: r.owned()}
+	for _, check := range r.Ready() {
+		line := operate.Check{Name: check.Name, OK: check.Err == nil, Text: shown(check.Note)}
+		if check.Err != nil {
+			p.Ready, line.Text = false, shown(errtext.Line(check.Err))
+		}
+		p.Checks = append(p.Checks, line)
+	}
+	for i, d := range destinations {
+		known := d.report(details, shown)
+		report.Destinations[i].AddProcess(known)
+		p.InFlight += known.InFlight
+	}
+	report.Process = p
+	text, _ := json.Marshal(report) // numbers, texts and times can always be written
+	return text
+}
+
+// report returns what this process knows of a destination.
+func (d *Destination) report(details bool, shown func(string) string) *operate.DestinationProcess {
+	s, now := d.snapshot(), time.Now()
+	p := &operate.DestinationProcess{
+		Up: true, Paused: d.paused.Load(), InFlight: int64(s.InFlight), BlockedKeys: int64(s.Blocked),
+		Holds: []operate.Hold{}, History: []operate.Interval{}, Reasons: []operate.ReasonRows{},
+	}
+	if err := d.unusable(); err != nil {
+		p.Up, p.Reason = false, shown(errtext.Line(err))
+	}
+	for _, c := range engine.Causes {
+		if s.Held[c] > 0 {
+			p.Reasons = append(p.Reasons, operate.ReasonRows{Reason: c, Rows: s.Held[c]})
+		}
+	}
+	for _, h := range s.Holds {
+		hold := operate.Hold{
+			Reason: h.Reason, What: h.Kind, Topics: append([]string{}, h.Topics...), Error: shown(h.Error()), Since: h.Since.UTC(),
+		}
+		if details {
+			hold.What = h.What
+		}
+		p.Holds = append(p.Holds, hold)
+	}
+	relayed, history := d.measured.History.Read(now)
+	p.Relayed = relayed
+	for _, i := range history {
+		p.History = append(p.History, operate.Interval{
+			From: i.From, Seconds: i.Length.Seconds(), Relayed: i.Relayed, Failed: i.Failed,
+			LatencyP50: seconds(i.P50), LatencyP99: seconds(i.P99),
+		})
+	}
+	return p
+}
+
+func seconds(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Seconds())
+}
+
+// owned returns how many shards this replica holds. Destinations with columns of their own have shards of their own.
+func (r *Relay) owned() (shards int) {
+	states, _ := r.owner.States()
+	for _, s := range states {
+		shards += s.Owned.Len() + s.Leaving.Len()
+	}
+	return shards
+}
+
+// measureTable returns what the table knows of each destination, with one more destination for the rows that none
+// takes, if there may be such rows. The error says why the database did not answer; the report then holds what is known
+// all the same.
+func (r *Relay) measureTable(ctx context.Context) (operate.Report, error) {
+	report := operate.Report{At: time.Now().UTC(), Table: r.config.Table, Problems: []string{}}
+	for _, d := range r.config.Destinations {
+		report.Destinations = append(report.Destinations, operate.NewDestination(d.Name, d.Optional))
+	}
+	table, _ := r.state()
+	if table == nil {
+		report.Note("the table cannot be looked at yet: the checks say why")
+		return report, nil
+	}
+	err := r.counter.Report(ctx, table, func() *operate.Outbox { return r.outbox(table) }, &report)
+	for _, v := range r.plan.Views[:len(configured(r.config.Destinations))] {
+		if _, failure := table.For(v); failure != nil {
+			report.Note("the rows of destination " + v.Name + " were not counted: its check says why")
+		}
+	}
+	return report, err
+}
+
+// outbox returns the table as the destinations see it whose columns it has.
+func (r *Relay) outbox(table *outbox.Table) *operate.Outbox {
+	o := &operate.Outbox{Pool: r.pool, Shards: r.config.Shards}
+	for _, v := range r.plan.Views {
+		if view, err := table.For(v); err == nil && !leavesRest(table, v) { // the readiness reports what is missing
+			o.Views = append(o.Views, operate.ViewOf(v, view))
+		}
+	}
+	return o
+}
