@@ -12,9 +12,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
-	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // Config says what a [Relay] relays, and how. Every field except Destinations has a default.
@@ -91,7 +89,7 @@ const (
 	defaultInFlight      = 4096
 	defaultInFlightBytes = 64 << 20
 	defaultPoll          = 50 * time.Millisecond
-	defaultIdle          = time.Second
+	defaultIdle          = time.Second // once a doorbell works and ten seconds brought nothing
 	defaultShards        = 16
 	defaultTTL           = 10 * time.Second
 	defaultStop          = 25 * time.Second
@@ -107,7 +105,8 @@ func (c *Config) fillIn() {
 	c.BatchSize, c.MaxInFlight = cmp.Or(c.BatchSize, defaultBatch), cmp.Or(c.MaxInFlight, defaultInFlight)
 	c.MaxInFlightBytes = cmp.Or(c.MaxInFlightBytes, defaultInFlightBytes)
 	c.MaxRowBytes = cmp.Or(c.MaxRowBytes, max(outbox.DefaultMaxRow, c.MaxInFlightBytes))
-	c.Shards, c.OwnerTTL, c.StopTimeout = cmp.Or(c.Shards, defaultShards), cmp.Or(c.OwnerTTL, defaultTTL), cmp.Or(c.StopTimeout, defaultStop)
+	c.Shards, c.OwnerTTL = cmp.Or(c.Shards, defaultShards), cmp.Or(c.OwnerTTL, defaultTTL)
+	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStop)
 	if c.Meter == nil {
 		c.Meter = metricnoop.Meter{}
 	}
@@ -129,17 +128,6 @@ func (c *Config) fillIn() {
 		d.BackoffMin = cmp.Or(d.BackoffMin, defaultBackoffMin)
 		d.BackoffMax = cmp.Or(d.BackoffMax, max(defaultBackoffMax, d.BackoffMin))
 	}
-}
-
-// interval returns the longest pause between two polls.
-func (c *Config) interval() time.Duration { return cmp.Or(c.PollInterval, defaultPoll) }
-
-// idlePause returns how long an owner whose doorbell works sleeps once it has found nothing for ten seconds.
-func (c *Config) idlePause() time.Duration { return cmp.Or(c.PollInterval, defaultIdle) }
-
-// limits returns the limits of all destinations together.
-func (c *Config) limits() engine.Limits {
-	return engine.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes, Patience: owner.Patience * c.OwnerTTL}
 }
 
 // patience returns how long the database may take to answer before a connection is suspected of being lost.

@@ -150,7 +150,7 @@ func TestConfigHasDefaults(t *testing.T) {
 	}
 	s := r.config
 	if s.BatchSize != 1000 || s.MaxInFlight != 4096 || s.MaxInFlightBytes != 64<<20 || r.plan.MaxRow != 64<<20 || s.Shards != 16 ||
-		s.interval() != 50*time.Millisecond || s.idlePause() != time.Second || r.plan.Channel != "outbox_messages" ||
+		s.PollInterval != 0 || r.plan.Channel != "outbox_messages" ||
 		s.OwnerTTL != 10*time.Second || s.StopTimeout != 25*time.Second || r.plan.Table != (sql.Table{Name: "outbox_messages"}) {
 		t.Errorf("%+v", s)
 	}
@@ -169,7 +169,7 @@ func TestConfigHasDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, d = r.config, r.config.Destinations[0]
-	if s.interval() != time.Hour || s.idlePause() != time.Hour || r.plan.MaxRow != 1<<30 || r.plan.Channel != "" ||
+	if s.PollInterval != time.Hour || r.plan.MaxRow != 1<<30 || r.plan.Channel != "" ||
 		d.BackoffMax != time.Hour || d.Topic != "outbox.event.{topic}" ||
 		!reflect.DeepEqual(r.plan.Preferred, map[string]string{"topic": "aggregatetype", "key": "aggregateid"}) {
 		t.Errorf("%+v, %+v", s, d)

@@ -31,17 +31,9 @@ func (p *problems) add(field, format string, args ...any) {
 	*p = append(*p, &FieldError{field, fmt.Sprintf(format, args...)})
 }
 
-// count refuses numbers that are out of bounds. If most is 0, there is no upper bound.
-func (p *problems) count(field string, n, least, most int64) {
-	if n < least {
-		p.add(field, "must be at least %d", least)
-	} else if most > 0 && n > most {
-		p.add(field, "must be at most %d", most)
-	}
-}
-
-func (p *problems) duration(field string, d, least time.Duration) {
-	if d < least {
+// atLeast refuses numbers and durations that are too small.
+func atLeast[T cmp.Ordered](p *problems, field string, value, least T) {
+	if value < least {
 		p.add(field, "must be at least %v", least)
 	}
 }
@@ -49,7 +41,7 @@ func (p *problems) duration(field string, d, least time.Duration) {
 // mostShards is the largest number of shards.
 const mostShards = 1024
 
-// check returns what is wrong with the configuration, apart from publishers. The defaults must have been filled in.
+// check returns what is wrong with the configuration. The defaults must have been filled in.
 func (c *Config) check() error {
 	var p problems
 	if _, err := sql.ParseTable(c.Table); err != nil {
@@ -59,15 +51,18 @@ func (c *Config) check() error {
 	if err := key.UnmarshalText([]byte(c.Key)); c.Key != "" && err != nil {
 		p.add("Key", "%v", err)
 	}
-	p.count("BatchSize", int64(c.BatchSize), 1, 0)
-	p.count("MaxInFlight", int64(c.MaxInFlight), 1, 0)
-	p.count("MaxInFlightBytes", c.MaxInFlightBytes, 1, 0)
-	p.count("MaxRowBytes", c.MaxRowBytes, 1, 0)
-	p.count("Shards", int64(c.Shards), 1, mostShards)
-	p.count("SpareConnections", int64(c.SpareConnections), 0, 0)
-	p.duration("PollInterval", c.PollInterval, 0)
-	p.duration("OwnerTTL", c.OwnerTTL, time.Second)
-	p.duration("StopTimeout", c.StopTimeout, time.Millisecond)
+	atLeast(&p, "BatchSize", c.BatchSize, 1)
+	atLeast(&p, "MaxInFlight", c.MaxInFlight, 1)
+	atLeast(&p, "MaxInFlightBytes", c.MaxInFlightBytes, 1)
+	atLeast(&p, "MaxRowBytes", c.MaxRowBytes, 1)
+	atLeast(&p, "Shards", c.Shards, 1)
+	if c.Shards > mostShards {
+		p.add("Shards", "must be at most %d", mostShards)
+	}
+	atLeast(&p, "SpareConnections", c.SpareConnections, 0)
+	atLeast(&p, "PollInterval", c.PollInterval, 0)
+	atLeast(&p, "OwnerTTL", c.OwnerTTL, time.Second)
+	atLeast(&p, "StopTimeout", c.StopTimeout, time.Millisecond)
 	if len(c.Destinations) == 0 {
 		p.add("Destinations", "must have at least one destination")
 	}
@@ -102,17 +97,6 @@ func (c *Config) checkRows(p *problems) {
 	}
 }
 
-// checkPublishers returns an error that names the destinations without a publisher.
-func (c *Config) checkPublishers() error {
-	var p problems
-	for i, d := range c.Destinations {
-		if d != nil && d.Publisher == nil {
-			p.add(fmt.Sprintf("Destinations[%d].Publisher", i), "is nil: give one of kafka.New, nats.New, amqp.New or your own")
-		}
-	}
-	return errors.Join(p...)
-}
-
 // check adds what is wrong with a destination by itself. at returns the full name of one of its fields.
 func (d *Destination) check(p *problems, at func(field string) string) {
 	switch d.Name {
@@ -120,6 +104,9 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 		p.add(at("Name"), "must be set where there are several destinations")
 	case nowhereName:
 		p.add(at("Name"), "must not be %q, which is reserved for rows that no destination takes", nowhereName)
+	}
+	if d.Publisher == nil {
+		p.add(at("Publisher"), "is nil: give one of kafka.New, nats.New, amqp.New or your own")
 	}
 	if slices.Contains(d.Topics, "") || slices.Contains(d.Topics, "!") {
 		p.add(at("Topics"), "must not hold an empty pattern")
@@ -129,36 +116,38 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 			p.add(at(template.field), "cannot be used: %v", err)
 		}
 	}
-	if e := route.Encoding(d.PayloadEncoding); e != route.EncodingNone && e != route.EncodingBase64 && e != route.EncodingHex {
+	encodings := []route.Encoding{route.EncodingNone, route.EncodingBase64, route.EncodingHex}
+	if !slices.Contains(encodings, route.Encoding(d.PayloadEncoding)) {
 		p.add(at("PayloadEncoding"), "must be base64 or hex, or empty for none")
 	}
 	if _, err := profile.New(d.WireFormat, publisher.ProtocolKafka, profile.Options{}); err != nil {
 		p.add(at("WireFormat"), "is an %v", err)
 	}
-	p.count(at("MaxAttempts"), d.MaxAttempts, 1, 0)
-	p.duration(at("BackoffMin"), d.BackoffMin, time.Millisecond)
-	p.duration(at("BackoffMax"), d.BackoffMax, d.BackoffMin)
-	p.duration(at("PublishTimeout"), d.PublishTimeout, time.Millisecond)
-	p.duration(at("MaxAge"), d.MaxAge, 0)
-	p.count(at("MaxInFlight"), int64(d.MaxInFlight), 0, 0)
-	p.count(at("MaxInFlightBytes"), d.MaxInFlightBytes, 0, 0)
-	if d.Rate < 0 {
-		p.add(at("Rate"), "must be at least 0")
-	}
+	atLeast(p, at("MaxAttempts"), d.MaxAttempts, 1)
+	atLeast(p, at("BackoffMin"), d.BackoffMin, time.Millisecond)
+	atLeast(p, at("BackoffMax"), d.BackoffMax, d.BackoffMin)
+	atLeast(p, at("PublishTimeout"), d.PublishTimeout, time.Millisecond)
+	atLeast(p, at("MaxAge"), d.MaxAge, 0)
+	atLeast(p, at("MaxInFlight"), d.MaxInFlight, 0)
+	atLeast(p, at("MaxInFlightBytes"), d.MaxInFlightBytes, 0)
+	atLeast(p, at("Rate"), d.Rate, 0)
 }
 
 // checkStates adds what is wrong with a destination in relation to the others: its name, its columns, and the rows that
 // it takes from another destination.
 func (c *Config) checkStates(p *problems, d *Destination, i int, at func(field string) string) {
-	if j := slices.IndexFunc(c.Destinations[:i], func(o *Destination) bool { return o != nil && o.Name == d.Name }); j >= 0 && d.Name != "" {
-		p.add(at("Name"), "is also the name of Destinations[%d]", j)
-	}
 	for j, other := range c.Destinations[:i] {
+		if other == nil {
+			continue
+		}
+		if d.Name != "" && other.Name == d.Name {
+			p.add(at("Name"), "is also the name of Destinations[%d]", j)
+		}
+		equal, sameRows := maps.Equal(d.Columns, other.Columns), d.FailedOf == other.FailedOf && d.RelayedOf == other.RelayedOf
 		switch {
-		case other == nil:
-		case len(d.Columns) > 0 && !maps.Equal(d.Columns, other.Columns) && shareValues(d.Columns, other.Columns):
+		case !equal && shareValues(d.Columns, other.Columns):
 			p.add(at("Columns"), "must have no column in common with Destinations[%d], or all", j)
-		case len(d.Columns) > 0 && maps.Equal(d.Columns, other.Columns) && (d.FailedOf != other.FailedOf || d.RelayedOf != other.RelayedOf):
+		case equal && !sameRows && len(d.Columns) > 0:
 			p.add(at("Columns"), "must differ from those of Destinations[%d], which takes other rows", j)
 		}
 	}
@@ -209,12 +198,6 @@ func (c *Config) leadsBack(d *Destination) bool {
 
 // shareValues reports whether two maps have a value in common.
 func shareValues(a, b map[string]string) bool {
-	for _, column := range a {
-		for _, other := range b {
-			if column == other {
-				return true
-			}
-		}
-	}
-	return false
+	others := slices.Collect(maps.Values(b))
+	return slices.ContainsFunc(slices.Collect(maps.Values(a)), func(v string) bool { return slices.Contains(others, v) })
 }

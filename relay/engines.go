@@ -44,12 +44,6 @@ type doorbell interface {
 	Armed() time.Time // since when each writer rings; zero if writers do not ring
 }
 
-// run relays until ctx ends or the table has changed; see engine.run.
-func (es *engines) run(ctx context.Context) (left int, err error) {
-	es.make()
-	return es.turn(ctx)
-}
-
 // make makes all engines and does not start them.
 func (es *engines) make() {
 	es.all, es.changed = nil, make(chan struct{})

@@ -62,7 +62,8 @@ var _ tableView = (*outbox.Table)(nil)
 
 // newLoop makes a loop and does not start it.
 func newLoop(es *engines, to *Destination, table tableView, limits engine.Limits, state int) *loop {
-	limits.Poll, limits.IdlePoll = es.config.interval(), es.config.idlePause()
+	interval := es.config.PollInterval
+	limits.Poll, limits.IdlePoll = cmp.Or(interval, defaultPoll), cmp.Or(interval, defaultIdle)
 	if to.Name == nowhereName {
 		limits.Poll = max(limits.Poll, nowhereInterval)
 	}

@@ -11,16 +11,16 @@ import (
 // pauseEvery is the time between two checks for paused destinations.
 const pauseEvery = time.Second
 
-// followPauses checks every second which destinations are paused.
-func (r *Relay) followPauses(ctx context.Context) {
-	ticker := time.NewTicker(pauseEvery)
+// every calls do at intervals until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func(now time.Time)) {
+	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-			r.lookAtPauses()
+		case now := <-ticker.C:
+			do(now)
 		}
 	}
 }

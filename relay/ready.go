@@ -133,17 +133,6 @@ func (r *Relay) ownershipOf(state owner.State) (note string, err error) {
 	}
 }
 
-// ownerTrouble returns why the ownership cannot be decided, or nil if it can.
-func (r *Relay) ownerTrouble() error {
-	states, _ := r.owner.States()
-	for _, s := range states {
-		if s.Err != nil {
-			return s.Err
-		}
-	}
-	return nil
-}
-
 // checkUsable says whether rows can be published to the destination. Neither a standby nor a paused destination needs
 // that.
 func (d *Destination) checkUsable(standby bool) Check {
@@ -166,7 +155,13 @@ func (d *Destination) checkUsable(standby bool) Check {
 func checkMarks(now engine.Snapshot, destinations []*Destination) Check {
 	note := fmt.Sprintf("rows that are published or refused and cannot be written now: %d", now.Stuck)
 	if len(destinations) > 1 {
-		note += ", of " + strings.Join(stuckAt(destinations), " and ")
+		var names []string
+		for _, d := range destinations {
+			if d.snapshot().Stuck > 0 {
+				names = append(names, d.Name)
+			}
+		}
+		note += ", of " + strings.Join(names, " and ")
 	}
 	if now.Why != nil {
 		note += "; " + now.Why.Error()
@@ -175,16 +170,6 @@ func checkMarks(now engine.Snapshot, destinations []*Destination) Check {
 		return Check{Name: "marks", Err: fmt.Errorf("no more rows are read, since these leave no room for others: %s", note)}
 	}
 	return Check{Name: "marks", Note: note}
-}
-
-// stuckAt returns the names of the destinations with rows that cannot be written now.
-func stuckAt(destinations []*Destination) (names []string) {
-	for _, d := range destinations {
-		if d.snapshot().Stuck > 0 {
-			names = append(names, d.Name)
-		}
-	}
-	return names
 }
 
 // errNotFound replaces the table's state while the database does not say whether the table exists.
@@ -205,7 +190,12 @@ func (r *Relay) databaseTrouble() error {
 // table, the owner of shards with its control connection, or the reads and writes.
 func (r *Relay) databaseDown() error {
 	_, setup := r.state()
-	for _, err := range []error{setup, r.ownerTrouble(), r.database.state()} {
+	errs := []error{setup}
+	states, _ := r.owner.States()
+	for _, s := range states {
+		errs = append(errs, s.Err)
+	}
+	for _, err := range append(errs, r.database.state()) {
 		if errors.Is(err, errStarting) || outbox.Unreachable(err) && !owner.Answered(err) {
 			return err
 		}

@@ -54,7 +54,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		return nil, errors.New("relay: the pool is nil; make one with pgxpool.New or Config.NewPool")
 	}
 	c.fillIn()
-	if err := errors.Join(c.check(), c.checkPublishers()); err != nil {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	c.Destinations = withNowhere(c.Destinations)
@@ -118,7 +118,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	for _, d := range configured(r.config.Destinations) {
 		group.Go(func() { r.probe(ctx, d) })
 	}
-	group.Go(func() { r.followPauses(ctx) })
+	group.Go(func() { every(ctx, pauseEvery, func(time.Time) { r.lookAtPauses() }) })
 	group.Go(func() { r.bell.run(ctx) })
 	group.Go(func() { r.remind(ctx) })
 	if links := r.config.guard.links; links != nil {

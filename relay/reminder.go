@@ -40,16 +40,7 @@ func (m reminders) due(part string, trouble bool, now time.Time) (since time.Tim
 // remind logs continuing outages, with the number of rows that wait as far as the table's indexes can provide it.
 func (r *Relay) remind(ctx context.Context) {
 	m := reminders{}
-	ticker := time.NewTicker(remindLook)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-ticker.C:
-			r.remindOf(ctx, m, now)
-		}
-	}
+	every(ctx, remindLook, func(now time.Time) { r.remindOf(ctx, m, now) })
 }
 
 func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {

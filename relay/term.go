@@ -80,9 +80,13 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 	if r.plan.Channel != "" {
 		group.Go(func() { r.listener.Run(ctx) })
 	}
+	c := r.config
 	e := engines{
-		process: r.process, views: map[*Destination]tableView{}, owners: map[*Destination]ownership{}, together: settle.Together,
-		limits: r.config.limits(), workers: workers, doorbell: r.listener,
+		process: r.process, views: map[*Destination]tableView{}, owners: map[*Destination]ownership{},
+		together: settle.Together, workers: workers, doorbell: r.listener,
+		limits: engine.Limits{
+			Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes, Patience: owner.Patience * c.OwnerTTL,
+		},
 	}
 	for i, d := range r.config.Destinations {
 		if leavesRest(table, r.plan.Views[i]) {
@@ -103,7 +107,8 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 	if len(e.views) == 0 {
 		return 0, err
 	}
-	return e.run(ctx)
+	e.make()
+	return e.turn(ctx)
 }
 
 // followLimit limits the duration of a look at the catalogue.
@@ -117,25 +122,21 @@ var errOutdated = errors.New("the table has changed")
 // way, and stand by until all other replicas understand it in that way, too. That is why follow also looks when such
 // replicas come or go, and at the beginning of each term.
 func (r *Relay) follow(ctx context.Context, table *outbox.Table, outdated func()) {
-	term, others, _ := r.seen()
+	term, others, changed := r.seen()
+	timer := time.NewTimer(r.looks)
+	defer timer.Stop()
 	for {
-		next := time.NewTimer(r.looks)
-		for due := false; !due; {
-			now, beside, changed := r.seen()
-			if now != term || beside != others {
-				term, others = now, beside
-				break
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+			before, beside := term, others
+			if term, others, changed = r.seen(); term == before && others == beside {
+				continue
 			}
-			select {
-			case <-ctx.Done():
-				next.Stop()
-				return
-			case <-changed:
-			case <-next.C:
-				due = true
-			}
+		case <-timer.C:
 		}
-		next.Stop()
+		timer.Reset(r.looks)
 		limited, cancel := context.WithTimeout(ctx, followLimit)
 		current, doorbell, err := table.Current(limited)
 		cancel()
