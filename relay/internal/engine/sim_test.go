@@ -30,7 +30,8 @@ type sim struct {
 	faults   []string
 	log      func(format string, args ...any) // nil for none
 	healed   bool
-	reads    [kinds]int // reads so far
+	reads    [kinds]int  // reads so far
+	note     func(*Read) // called for each read; nil for none
 
 	locks map[string]bool // keys whose writer is open
 	ids   int

@@ -170,6 +170,9 @@ var errSim = errors.New("the read has failed")
 
 func (p *simReplica) read(r *Read) {
 	p.reads[r.Kind]++
+	if p.note != nil {
+		p.note(r)
+	}
 	var fails error
 	if p.readFaults && !p.healed && p.one(12) {
 		fails = errSim

@@ -100,7 +100,10 @@ func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
 		t.poll = time.Time{}
 		return nil, false
 	case r.first:
-		t.missed, t.seen = 0, &page.Visible
+		// A copy: the next query refers to it, and would keep this page in memory, as this page's query does the one
+		// before it, and so on to the very first.
+		seen := page.Visible
+		t.missed, t.seen = 0, &seen
 	default:
 		ended := t.seen.FirstEnded(&page.Visible)
 		for i := range rows {
