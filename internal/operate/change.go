@@ -10,7 +10,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A Change is an operator's change to rows.
@@ -202,25 +201,14 @@ func withReason(c outbox.Column) string {
 // update changes the rows of a chunk.
 func (c *chunk) update(ctx context.Context, tx pgx.Tx, how string, assignments []string, still string, values ...any,
 ) ([]Changed, error) {
-	names := c.names(still)
-	names["assignments"] = strings.Join(assignments, ", ")
-	return c.change(ctx, tx, how, sql.Text("operate_update.sql", names), values...)
+	return c.change(ctx, tx, how, c.set.names.Text("operate_update.sql", "still", still,
+		"assignments", strings.Join(assignments, ", ")), values...)
 }
 
 // delete deletes the rows of a chunk that every other destination has done.
 func (c *chunk) delete(ctx context.Context, tx pgx.Tx) ([]Changed, error) {
-	names := c.names(stillFailed(c.set.names))
-	names["done"] = c.outbox.doneElsewhere(c.set, nil)
-	return c.change(ctx, tx, "deleted", sql.Text("operate_delete.sql", names))
-}
-
-// names returns the names that every statement about the chunk uses.
-func (c *chunk) names(still string) map[string]string {
-	n := c.set.names
-	return map[string]string{
-		"table": n.Table, "id": n.ID.Name, "identity": n.Identity, "identity_type": n.IdentityType, "here": n.Here,
-		"still": still,
-	}
+	return c.change(ctx, tx, "deleted", c.set.names.Text("operate_delete.sql", "still", stillFailed(c.set.names),
+		"done", c.outbox.doneElsewhere(c.set, nil)))
 }
 
 func (c *chunk) change(ctx context.Context, tx pgx.Tx, how, statement string, values ...any) ([]Changed, error) {

@@ -124,11 +124,8 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, before []set, s
 	if c.change.action != nil {
 		action = c.change.action(c.outbox, p.set, earlier)
 	}
-	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{
-		"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name, "topic": n.Topic.Name,
-		"taker": c.outbox.taker(p.set), "action": action, "table": n.Table, "state": state,
-		"order": n.Order.Name, "key": n.Key,
-	}), values...)
+	_, err = tx.Exec(ctx, n.Text("operate_choose.sql", "cursor", p.cursor, "taker", c.outbox.taker(p.set), "action", action,
+		"state", state), values...)
 	return err
 }
 
@@ -326,7 +323,7 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 			return err
 		}
 		if len(changed) < len(rows) {
-			if err := tx.QueryRow(ctx, sql.Text("operate_unchanged.sql", k.names(c.change.still(s.names))), k.identities,
+			if err := tx.QueryRow(ctx, s.names.Text("operate_unchanged.sql", "still", c.change.still(s.names)), k.identities,
 				k.began).Scan(&locked); err != nil {
 				return err
 			}

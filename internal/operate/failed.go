@@ -8,8 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A FailedRow is a row that has failed and was neither retried nor discarded since. The names of its JSON fields are
@@ -69,21 +67,15 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 	if selection.Destination != "" {
 		state += o.taken(s.views[0])
 	}
-	names := map[string]string{
-		"table": n.Table, "id": n.ID.Name, "taker": o.taker(s), "topic": n.Topic.Name, "key": n.Key,
-		"attempt":     n.Attempt.Or("null"),
-		"inserted_at": n.Inserted.Time(), "failed_time": n.Failed.Time(), "failed_at": n.Failed.Name,
-		"last_error": n.LastError.Or("null"),
-		"headers":    "null::text", "payload": "null::text", "state": state, "most": "all",
-	}
+	limit := "all"
 	if most > 0 {
-		names["most"] = values.add(most)
+		limit = values.add(most)
 	}
-	if content {
-		names["payload"] = n.Payload
-		names["headers"] = n.Headers
+	names := []string{"taker", o.taker(s), "state", state, "most", limit}
+	if !content {
+		names = append(names, "payload", "null::text", "headers", "null::text")
 	}
-	rows, err := o.Pool.Query(ctx, sql.Text("operate_failed.sql", names), values...)
+	rows, err := o.Pool.Query(ctx, n.Text("operate_failed.sql", names...), values...)
 	if err != nil {
 		return err
 	}

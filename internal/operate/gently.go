@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // Rows that become pending again must reach a relay in order, at least those of one key. A relay reads the end of the
@@ -53,11 +51,9 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 	for _, row := range rows {
 		k.identities = append(k.identities, row.identity)
 	}
-	names := k.names("")
-	names["inserted_at"] = n.Inserted.Time()
 	var left *float64
-	if err := c.outbox.Pool.QueryRow(ctx, sql.Text("operate_youngest.sql", names), k.identities,
-		young.Seconds()).Scan(&left); err != nil {
+	row := c.outbox.Pool.QueryRow(ctx, n.Text("operate_youngest.sql"), k.identities, young.Seconds())
+	if err := row.Scan(&left); err != nil {
 		return fmt.Errorf("look for young rows: %w", err)
 	}
 	if left == nil || *left <= 0 {
@@ -115,11 +111,7 @@ func (c *Choice) ahead(ctx context.Context, l lockedRows) (ahead bool, err error
 		if ahead || len(keys) == 0 {
 			continue
 		}
-		statement := sql.Text("operate_ahead.sql", map[string]string{
-			"table": n.Table, "pending": n.Pending + " and " + c.outbox.takes(i) +
-				n.Ordered(), "key": n.Key, "order": n.Order.Name,
-			"order_type": n.Order.Type,
-		})
+		statement := n.Text("operate_ahead.sql", "pending", n.Pending+" and "+c.outbox.takes(i)+n.Ordered())
 		err = within(ctx, c.outbox.Pool, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
 			return tx.QueryRow(ctx, statement, keys, *l.rows[0].order).Scan(&ahead)
 		})

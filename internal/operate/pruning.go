@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // pruning is the progress of a prune.
@@ -19,7 +18,7 @@ type pruning struct {
 	locked  int64 // rows that another session kept locked twice
 
 	// Of the index that is followed:
-	names         map[string]string
+	names         []string   // names in the statements and their values
 	beyond, whole string     // conditions for rows after the position, and for those in the window
 	values        parameters // limit, cutoff, position and end of the window, and those of the selection
 }
@@ -37,10 +36,7 @@ func (s *pruning) follow(ctx context.Context, w way, cutoff time.Time) error {
 	if w.bounded {
 		within = column + " < " + w.column.At("$2")
 	}
-	s.names = map[string]string{
-		"table": n.Table, "identity": n.Identity, "here": n.HereOf("select identity from chosen"), "id": n.ID.Name,
-		"column": column, "ready": s.done() + selected,
-	}
+	s.names = []string{"here", n.HereOf("select identity from chosen"), "column", column, "ready", s.done() + selected}
 	s.beyond = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > $3::text::%s)", within,
 		column, w.column.Type)
 	s.whole = s.beyond + fmt.Sprintf(" and ($4::text is null or %s <= $4::text::%s)", column, w.column.Type)
@@ -149,15 +145,15 @@ func (s *pruning) ask(ctx context.Context, limit time.Duration, file, condition 
 ) (texts []string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*pruneTime)
 	defer cancel()
-	s.names["within"] = condition
+	n := s.Outbox.base()
 	err = within(ctx, s.Outbox.Pool, limits{statement: limit, lock: pruneTime, inOrder: true}, func(tx pgx.Tx) error {
 		// Otherwise its select would lock the table first, and a migration could be a deadlock's victim.
 		if file == "prune_delete.sql" {
-			if _, err := tx.Exec(ctx, sql.Text("lock_delete.sql", s.names)); err != nil {
+			if _, err := tx.Exec(ctx, n.Text("lock_delete.sql")); err != nil {
 				return err
 			}
 		}
-		rows, err := tx.Query(ctx, sql.Text(file, s.names), values...)
+		rows, err := tx.Query(ctx, n.Text(file, append(s.names, "within", condition)...), values...)
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // RowsOf returns where rows are at each destination, and why. Rows that do not exist are left out; an id that is not
@@ -74,14 +73,8 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 	if n.Came != "" {
 		taken += " and " + n.Came
 	}
-	statement := sql.Text("operate_row.sql", map[string]string{
-		"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name, "shard": n.Shard,
-		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "elsewhere": o.takenElsewhere(view),
-		"key": n.Key, "order": n.Order.Name, "message_topic": cmp.Or(v.Topic, "null::text"),
-		"scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
-		"last_error": n.LastError.Or("null"), "due_at": n.DueAt, "relayed_at": n.Relayed.Time(),
-		"failed_at": n.Failed.Time(),
-	})
+	statement := n.Text("operate_row.sql", "taken", "coalesce("+taken+", false)", "elsewhere", o.takenElsewhere(view),
+		"message_topic", cmp.Or(v.Topic, "null::text"), "scheduled", "true"+n.Scheduled())
 	rows, err := o.Pool.Query(ctx, statement, ids)
 	if err != nil {
 		return nil, err
@@ -186,10 +179,7 @@ func (o *Outbox) first(ctx context.Context, file string, n outbox.Names, state s
 ) (id string) {
 	// The id is useful, but not essential.
 	_ = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, sql.Text(file, map[string]string{
-			"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "order": n.Order.Name, "key": n.Key, "state": state,
-			"ordering": n.Ordering,
-		}), key...).Scan(&id)
+		err := tx.QueryRow(ctx, n.Text(file, "state", state), key...).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}

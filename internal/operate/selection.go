@@ -40,7 +40,7 @@ func (s Selection) condition(n outbox.Names, at outbox.Column, p *parameters) (s
 	var all strings.Builder
 	and := func(format string, args ...any) { fmt.Fprintf(&all, " and "+format, args...) }
 	if len(s.IDs) > 0 {
-		and("%s = any (%s::text[]::%s[])", n.ID.Name, p.add(s.IDs), n.IDType)
+		and("%s = any (%s::text[]::%s[])", n.ID.Name, p.add(s.IDs), n.IDType())
 	}
 	if len(s.Topics) > 0 {
 		and("(%s)", pattern.SQL(pattern.Text(n.Topic.Name), s.Topics))

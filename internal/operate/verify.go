@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // VerifyRows is how many rows are compared at once. It bounds the memory.
@@ -111,11 +110,8 @@ func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, o
 		state += " and " + n.Failed.Name + " is null"
 	}
 	return keepRows(ctx, conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, sql.Text("operate_verify.sql", map[string]string{
-			"id": n.ID.Name, "message_topic": o.Views[view].Topic, "ordered": fmt.Sprint(ordered) + n.Ordered(), "key": n.Key,
-			"inserted_at": n.Inserted.Time(), "relayed_time": n.Relayed.Time(), "relayed_at": n.Relayed.Name,
-			"table": n.Table, "state": state, "ordering": n.Ordering,
-		}), values...)
+		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic,
+			"ordered", fmt.Sprint(ordered)+n.Ordered(), "state", state), values...)
 		return err
 	})
 }

@@ -16,9 +16,6 @@ type Names struct {
 	ID, Order, Topic, Inserted, Available, Txid Column
 	Relayed, Failed, Attempt, LastError         Column
 	Key                                         string // an expression of type text
-	Shard                                       string // an expression of type integer
-	Payload, Headers                            string // expressions of type text, for display
-	IDType                                      string // type of the elements of an array of ids
 	Taken                                       string // rows that the view takes, in any state
 	// Came is the condition for those of the view's rows that have failed or been relayed at the origin; empty if rows are
 	// taken as they are inserted.
@@ -26,17 +23,14 @@ type Names struct {
 	// Pending is the condition for rows that are neither relayed nor failed by the view's state columns, including rows of
 	// other destinations.
 	Pending string
-	// Unsent are assignments that empty the columns of a failed row's dead letters.
-	Unsent []string
-	// Ordering is table order, phrased so that the index of pending rows can be used.
-	Ordering                     string
-	Identity, IdentityType, Here string // the expression that is unique to each row; see [Table.Names]
-	indexes                      []index
-	DueAt                        string // the time since which a row could be relayed, a timestamptz; null if it is not known
 	// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table
 	// keeps no failures.
-	IsFailed               string
+	IsFailed string
+	// Unsent are assignments that empty the columns of a failed row's dead letters.
+	Unsent                 []string
 	IDIndexed, Partitioned bool
+	indexes                []index
+	parts                  description
 }
 
 // A Column is a column of the table. The zero Column is a column that the table lacks.
@@ -100,42 +94,46 @@ func (n Names) Indexed(c Column, every bool) bool {
 	})
 }
 
-// Names returns the parts of statements about the view's rows. Identity distinguishes a row from all others. Here is
-// the SQL that has to stand before "identity = any ($1)" so that the rows are found quickly; it is empty if ids are
-// unique.
+// Names returns the parts of statements about the view's rows.
 func (t *Table) Names() Names {
 	m := t.mapping
 	state, _ := m.pending()
 	n := Names{
-		Table: t.relation.table.Quoted(), Encoding: t.relation.encoding,
-		ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
-		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed),
-		Attempt:   columnOf(m.attempt),
-		LastError: columnOf(m.lastError), Key: m.key, Shard: m.shard(), Pending: state,
-		Taken: m.filter, Ordering: m.ordering(), IDIndexed: m.idIndex, indexes: t.relation.indexes,
+		Table: t.Quoted(), Encoding: t.relation.encoding, ID: *m.id, Order: *m.order, Topic: *m.topic,
+		Inserted: columnOf(m.inserted), Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed),
+		Failed: columnOf(m.failed), Attempt: columnOf(m.attempt), LastError: columnOf(m.lastError), Key: m.key,
+		Taken: m.filter, Pending: state, IsFailed: m.isFailed(),
+		IDIndexed: m.idIndex, Partitioned: t.relation.kind == "p", indexes: t.relation.indexes,
 	}
-	n.IDType = t.idType()
-	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or
-	// of the relaying there is not part of the row's identity.
-	alone := *m
-	alone.origin = nil
-	n.Identity, n.IdentityType, n.Here = alone.identity("", n.IDType)
-	n.Payload, n.Headers = m.payload.shown(), m.headers.shown()
 	for _, l := range t.letters() {
 		if l.column.Writable {
 			n.Unsent = append(n.Unsent, l.column.Name+" = "+l.empty)
 		}
 	}
-	n.Partitioned = t.relation.kind == "p"
-	n.DueAt, n.IsFailed = m.dueAt(Column.Time), m.isFailed()
 	if m.origin != nil {
 		n.Came = n.Order.Name + " is not null"
 		if c := m.origin.without; c != nil {
 			n.Came += " and " + c.Name + " is null"
 		}
 	}
+	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or
+	// of the relaying there is not part of the row's identity.
+	alone := *m
+	alone.origin = nil
+	identity, typ, here := alone.identity("", t.idType())
+	n.parts = t.description.with(
+		"identity", identity, "identity_type", typ, "here", here, "topic", n.Topic.Name, "order_type", n.Order.Type,
+		"inserted_at", n.Inserted.Time(), "relayed_at", n.Relayed.Name, "relayed_time", n.Relayed.Time(),
+		"failed_at", n.Failed.Name, "failed_time", n.Failed.Time(), "attempt", n.Attempt.Or("null"),
+		"last_error", n.LastError.Or("null"), "due_at", m.dueAt(Column.Time),
+		"payload", m.payload.shown(), "headers", m.headers.shown())
 	return n
 }
+
+// Text renders a statement, with further values given as alternating names and values. {identity} distinguishes a row
+// from all others; {here} has to stand before "{identity} = any ($1)" so that the rows are found quickly, and is empty
+// if ids are unique.
+func (n Names) Text(file string, pairs ...string) string { return n.parts.text(file, pairs...) }
 
 func columnOf(c *Column) Column {
 	if c == nil {
@@ -144,9 +142,12 @@ func columnOf(c *Column) Column {
 	return *c
 }
 
-// HereOf returns Here for rows whose identities a query returns as text.
+// IDType is the type of the elements of an array of ids.
+func (n Names) IDType() string { return n.parts["id_type"] }
+
+// HereOf returns {here} for rows whose identities a query returns as text.
 func (n Names) HereOf(query string) string {
-	return strings.ReplaceAll(n.Here, "unnest($1::text[]) i", "("+query+") found (i)")
+	return strings.ReplaceAll(n.parts["here"], "unnest($1::text[]) i", "("+query+") found (i)")
 }
 
 // dueAt is the time since which a row could be relayed, a timestamptz in one of the forms of a column; null if the table
