@@ -6,12 +6,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
+// The tail's rows come in here. A row is taken if its key is open and nothing speaks against the order; else its key is
+// closed, or the row is dropped because the key is closed already. The tail passes a row only once, so what is dropped
+// has to be noted with its key (invariant 4): the key's own read brings it. That is all that is remembered of it.
+//
+// The same rows come again and again. Each first page begins at the low watermark, a second or more back, and sees
+// everything that is in flight. A page of 500 rows of which none is new is the usual one in a calm hour.
+
 // taken takes the rows of a tail's page.
 func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 	t := e.tailOf(r.Kind)
 	dropped := 0
 	rows, whole := t.page(r, now)
-	// Dropped rows are counted too: a look that brings only rows of closed keys is in vain, and pays for it with a rest.
+	// Dropped rows are counted too: a look that brings only rows of closed keys is in vain, and pays for it with a
+	// rest.
 	for i := range rows {
 		switch row := &rows[i]; {
 		case e.waits.jammed:
@@ -54,8 +62,8 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 	}
 	k = e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard)
 	if e.isHot(k) && e.closed < e.room(false) {
-		// It leaves room to others: the rest of its rows is read in turn. What it has queued stays, since the tail brought
-		// it in order, and goes on while the key is closed.
+		// It leaves room to others: the rest of its rows is read in turn. What it has queued stays, since the tail
+		// brought it in order, and goes on while the key is closed.
 		e.enter(k, draining)
 		k.rows, k.last, k.brought, k.low, k.missed = fewRows, row.Position.Ordinal, 0, nil, true
 		k.dropped = row.Position.Ordinal

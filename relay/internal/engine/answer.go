@@ -9,6 +9,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
+// The broker's answers come in here. Each key is looked at by itself, since a publisher accepts a prefix of what it was
+// given of a key: the first row that was not accepted decides what becomes of the key, and what stands behind that row
+// was not attempted. There are four ways on:
+//
+//   - refused: the row has spent an attempt, which is written before anything else of the key goes (invariant 5).
+//   - held: the broker names what is in trouble, and the key waits for it with all others that meet the same. No
+//     attempt is spent.
+//   - down: the whole destination is in trouble. Rows stay queued, and a few keys try (outage).
+//   - unknown: there was no answer. The row is published again with the same id, so that the broker or the consumer can
+//     tell. A row that never gets an answer, sent alone, while others do, is refused in the end.
+
 // Answers takes the broker's answers for a batch, which took some time.
 func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	e.publishing--
@@ -135,8 +146,8 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		a.down = err
 	}
 	a.alive = a.alive || !down && (class == publisher.Unavailable || class == publisher.Topology)
-	// The key may have been closed while its rows were on the wire: its shard has left, or the list of failed rows has it.
-	// Then what was not accepted is read again later, by this replica or another one.
+	// The key may have been closed while its rows were on the wire: its shard has left, or the list of failed rows has
+	// it. Then what was not accepted is read again later, by this replica or another one.
 	if !a.goesOn(k) || a.stopping {
 		for _, r := range rows {
 			if a.stopping && k.unanswered > 0 {
@@ -147,8 +158,8 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		a.unprobe(k)
 		return
 	}
-	// The rows are first in the queue again, before what the key's reads have brought meanwhile. What follows closes the
-	// key and forgets them, except in an outage of the whole destination: it would make every key be read again.
+	// The rows are first in the queue again, before what the key's reads have brought meanwhile. What follows closes
+	// the key and forgets them, except in an outage of the whole destination: it would make every key be read again.
 	k.queue = slices.Concat(rows, k.queue)
 	a.queued += len(rows)
 	switch h := k.hold; {
@@ -198,8 +209,8 @@ func (e *Engine) fails(r *Row, class publisher.Class) bool {
 const refuseAfter = 6
 
 // isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the
-// destination are accepted. A panic is not a broker's silence: it needs no other rows to compare with, unless rows of other
-// keys have no answer, either.
+// destination are accepted. A panic is not a broker's silence: it needs no other rows to compare with, unless rows of
+// other keys have no answer, either.
 func (a *answers) isCulprit(k *key, err error) bool {
 	if !a.alone || k.unanswered < refuseAfter {
 		return false

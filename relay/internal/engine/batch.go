@@ -9,6 +9,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
+// What is published goes out here. A batch is one call of the publisher, with the first rows of many keys. A key has
+// one call at a time (invariant 2), so its rows cannot overtake each other between two lanes; the rows of a key in one
+// batch are in order, and the publisher accepts a prefix of them.
+//
+// What can change between a read and the publish is looked at here, row by row: a hold that has begun meanwhile, a row
+// that has become too old, a backoff that is not over. The first row that may not go stops its key, not the batch.
+
 // An outage is a time in which nothing can be published to the destination. Rows stay queued, and the first rows of a
 // few keys try now and then: a single row may go to the one part of the broker that does not answer.
 type outage struct {

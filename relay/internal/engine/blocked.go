@@ -86,8 +86,8 @@ func (e *Engine) listed(r *Read, now time.Time) {
 		return
 	}
 	b.on, b.began, b.ended = false, b.first, now
-	// What the complete list does not have any more was retried or discarded. The key is closed first and read by itself:
-	// its rows have waited, and the tail has passed them long ago.
+	// What the complete list does not have any more was retried or discarded. The key is closed first and read by
+	// itself: its rows have waited, and the tail has passed them long ago.
 	maps.DeleteFunc(b.by, func(key uint64, x blocking) bool {
 		for _, due := range e.kindsOfKeys() {
 			name := nameOf(key, due)

@@ -11,6 +11,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
+// What is in trouble at the broker is held here: a topic, a partition, one broker of several. The publisher says which,
+// as a fate, and all keys that meet the same fate wait for one hold. One key tries it at a time, with pauses that grow,
+// so that the cost of a missing topic does not depend on how many keys or rows wait for it.
+
 // A Cause is the reason why rows are held. It is the label reason of rows_held.
 type Cause = string
 
@@ -101,8 +105,8 @@ func (hs *holds) passOver(h *hold, topic string) {
 // hold makes a key wait for what the answer for its first row says is in trouble.
 func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	c := classCause(publisher.ClassOf(err))
-	// A hold concerns everything that shares the fate, so that ten thousand keys of a missing topic cost one try and not
-	// ten thousand.
+	// A hold concerns everything that shares the fate, so that ten thousand keys of a missing topic cost one try and
+	// not ten thousand.
 	h := e.holds.by[f]
 	part := f.Kind == publisher.FatePartition || f.Kind == publisher.FateBroker
 	// A row without a key may go to another partition the next time.
@@ -127,8 +131,8 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	if repeats {
 		e.Measure.Republish()
 	}
-	// The first answer, and that of the key which tries, make the next pause longer. Keys that were on the wire when the
-	// hold began say the same again, and do not.
+	// The first answer, and that of the key which tries, make the next pause longer. Keys that were on the wire when
+	// the hold began say the same again, and do not.
 	if h.failures == 0 || tried || repeats && !h.repeats {
 		e.prolong(h, c, err, now)
 	}

@@ -6,6 +6,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
+// Closed keys are read here, hundreds in a statement, each from its first pending row. This is the only source of their
+// rows (invariant 4). A read says for each key whether it has brought everything that is left of it; then, if the tail
+// has dropped nothing of the key since the read began, the key opens, and its next rows come from the tail.
+//
+// Why nothing gets lost between the two: what the read's snapshot sees is queued. What it does not see is committed
+// later, and the tail's next first page, which begins after this, sees it.
+
 // keysDue returns when the next read of keys may begin, if there is one. None begins while very many rows were settled
 // during one slow read of another kind: all of them have to be remembered until that read has ended.
 func (e *Engine) keysDue() (at time.Time, ok bool) {
@@ -107,8 +114,8 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 		e.again(k, k.until)
 		return 0
 	}
-	// Only if the read has brought the last row, and the tail has dropped none of the key meanwhile, is everything that is
-	// pending of the key in its queue. A row that fits nowhere below takes that back.
+	// Only if the read has brought the last row, and the tail has dropped none of the key meanwhile, is everything that
+	// is pending of the key in its queue. A row that fits nowhere below takes that back.
 	all := page.All && !k.missed
 	next := now.Add(shortRest)
 	for i := range page.Rows {
@@ -121,8 +128,8 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 			all = false
 			break
 		}
-		// A row may have got another key since its hash was taken from the index. It is passed over here, and the tail or
-		// the sweep brings it with its own key.
+		// A row may have got another key since its hash was taken from the index. It is passed over here, and the tail
+		// or the sweep brings it with its own key.
 		k.brought++
 		k.last = row.Position.Ordinal
 		if nameOf(row.Hash, row.Delayed) == k.name && e.take(row, k, r.number, now) {

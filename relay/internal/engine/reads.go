@@ -7,6 +7,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
+// Two reads may be under way, one of keys and one of the other kinds, which take turns: none of these can starve
+// another one, however long its own work is. Two cost two connections, and let keys in trouble be read while a slow
+// page of the tail is. Their results are taken one after the other, and each says which rows it may still bring
+// although they have been settled meanwhile (gone).
+
 // Kind is the kind of a read.
 type Kind uint8
 

@@ -4,6 +4,10 @@ import (
 	"math"
 )
 
+// What may be read is decided here. Everything that is in flight lies in memory, bounded in rows and in bytes, and the
+// bounds are kept before a read is made, since afterwards the rows are there. A quarter is left to keys that are read
+// by themselves, so that a tail with a backlog does not keep keys from going on whose trouble is over.
+
 // freeRows returns how many rows there is room for, of which a part is kept free.
 func (e *Engine) freeRows(kept int) int {
 	asked := 0

@@ -77,7 +77,8 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 			e.meets(row, &w, now)
 		}
 		if e.isMissed(row, r.number) {
-			// A row that was committed a moment ago is met as well, and has nothing wrong: it is above the low watermark.
+			// A row that was committed a moment ago is met as well, and has nothing wrong: it is above the low
+			// watermark.
 			if low := e.tail.low; low != nil && row.Position.Ordinal < low.highest {
 				e.tail.distrust() // its marks do not hold for all rows: a sequence was set back, perhaps
 			}

@@ -10,6 +10,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
+// What became of rows is written here, or rather handed out to be written, and what has come of that is taken back. A
+// row stays in flight until its write is known to be committed (invariant 1): before that it is pending in the table,
+// and a read would bring it again. What cannot be written stays in flight for ever, if need be (see unwritten), since
+// it was published; only a shard that has to leave lets go of it.
+
 // A Refusal is a row that was not accepted and is tried again later, or has failed.
 type Refusal struct {
 	Row    *Row
