@@ -11,7 +11,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 )
 
 // taskEndpoint is where ECS provides the credentials of a task's role.
@@ -54,30 +53,14 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	if token != "" {
 		request.Header.Set("Authorization", token)
 	}
-	status, body, err := ask(c.Local, request)
-	if err != nil {
-		return found, false, fmt.Errorf("the AWS agent for container credentials at %s cannot be reached: check that it "+
-			"runs on the node, and network policies: %w", parsed.Host, err)
-	}
-	var answer struct {
-		AccessKeyID     string `json:"AccessKeyId"`
-		SecretAccessKey string
-		Token           string
-		Expiration      time.Time
-		Code            string `json:"code"`
-	}
-	wrong := json.Unmarshal(body, &answer)
-	switch {
-	case status != http.StatusOK:
-		return found, false, fmt.Errorf("the AWS agent for container credentials at %s refuses: associate a role with the "+
-			"pod's service account or the task: %d %.60q", parsed.Host, status, answer.Code)
-	case wrong != nil || answer.AccessKeyID == "" || answer.SecretAccessKey == "":
-		return found, false, fmt.Errorf("what answers at %s gives no AWS credentials: check "+
-			"AWS_CONTAINER_CREDENTIALS_FULL_URI", parsed.Host)
-	}
-	return Credentials{
-		KeyID: answer.AccessKeyID, Secret: answer.SecretAccessKey, Token: answer.Token, Expires: answer.Expiration,
-	}, true, nil
+	return obtain(c.Local, request, json.Unmarshal, remedies{
+		away: fmt.Sprintf("the AWS agent for container credentials at %s cannot be reached: check that it runs on the node, "+
+			"and network policies", parsed.Host),
+		refused: fmt.Sprintf("the AWS agent for container credentials at %s refuses: associate a role with the pod's service "+
+			"account or the task", parsed.Host),
+		foreign: fmt.Sprintf("what answers at %s gives no AWS credentials: check AWS_CONTAINER_CREDENTIALS_FULL_URI",
+			parsed.Host),
+	})
 }
 
 // trusted reports whether a secret may be sent to a URL.

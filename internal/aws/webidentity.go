@@ -6,16 +6,11 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"strings"
-	"time"
 )
-
-// maxAnswer bounds how much of an answer is read, in bytes.
-const maxAnswer = 1 << 20
 
 // webIdentity exchanges the token that the cluster writes into a file for temporary credentials of a role, as IAM roles
 // for service accounts (EKS) do.
@@ -50,28 +45,14 @@ func (c *Chain) assume(ctx context.Context, region, file, role, session string) 
 		return found, false, errors.New("AWS_ENDPOINT_URL_STS is not a URL: correct it, or remove it")
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	status, body, err := ask(c.Client, request)
-	if err != nil {
-		return found, false, fmt.Errorf("the AWS security token service at %s cannot be reached: check the network, or set "+
-			"AWS_ENDPOINT_URL_STS to its VPC endpoint: %w", request.URL.Host, err)
-	}
-	var answer struct {
-		KeyID   string    `xml:"AssumeRoleWithWebIdentityResult>Credentials>AccessKeyId"`
-		Secret  string    `xml:"AssumeRoleWithWebIdentityResult>Credentials>SecretAccessKey"`
-		Token   string    `xml:"AssumeRoleWithWebIdentityResult>Credentials>SessionToken"`
-		Expires time.Time `xml:"AssumeRoleWithWebIdentityResult>Credentials>Expiration"`
-		Code    string    `xml:"Error>Code"`
-	}
-	wrong := xml.Unmarshal(body, &answer)
-	switch {
-	case status != http.StatusOK:
-		return found, false, fmt.Errorf("the AWS security token service at %s refuses role %s: check AWS_ROLE_ARN, the "+
-			"trust policy of the role and the token's audience: %d %.60q", request.URL.Host, role, status, answer.Code)
-	case wrong != nil || answer.KeyID == "" || answer.Secret == "" || answer.Expires.IsZero():
-		return found, false, fmt.Errorf("what answers at %s is not an AWS security token service: check AWS_ENDPOINT_URL_STS",
-			request.URL.Host)
-	}
-	return Credentials{KeyID: answer.KeyID, Secret: answer.Secret, Token: answer.Token, Expires: answer.Expires}, true, nil
+	return obtain(c.Client, request, xml.Unmarshal, remedies{
+		away: fmt.Sprintf("the AWS security token service at %s cannot be reached: check the network, or set "+
+			"AWS_ENDPOINT_URL_STS to its VPC endpoint", request.URL.Host),
+		refused: fmt.Sprintf("the AWS security token service at %s refuses role %s: check AWS_ROLE_ARN, the trust policy of "+
+			"the role and the token's audience", request.URL.Host, role),
+		foreign: fmt.Sprintf("what answers at %s is not an AWS security token service: check AWS_ENDPOINT_URL_STS",
+			request.URL.Host),
+	})
 }
 
 // domain returns the domain of a region's services.
@@ -80,18 +61,4 @@ func domain(region string) string {
 		return "amazonaws.com.cn"
 	}
 	return "amazonaws.com"
-}
-
-// ask sends a request and returns the answer. Its errors leave out the URL, which may hold a secret.
-func ask(client *http.Client, request *http.Request) (status int, body []byte, err error) {
-	response, err := client.Do(request)
-	if err != nil {
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err
-		}
-		return 0, nil, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	return response.StatusCode, body, err
 }
