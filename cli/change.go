@@ -57,7 +57,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 		return err
 	}
 	defer o.close()
-	if change.Verb() == "discard" && chosen.IsZero() && c.yes && !c.dryRun {
+	if change.Verb == "discard" && chosen.IsZero() && c.yes && !c.dryRun {
 		// As likely as not an unset variable was to hold the ids, and the rows would be gone.
 		return usageError(errors.New("--yes without a selection would discard every failed row: choose rows, or say --topic " +
 			"'*' for all of them"))
@@ -73,18 +73,18 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 				return err
 			}
 		}
-		if e := o.Strangers(); e != nil && change.Deletes() && choice.Rows() > 0 {
+		if e := o.Strangers(); e != nil && change.Deletes && choice.Rows() > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "no row is deleted, as with --keep: %v\n", e)
 		}
 		if c.dryRun {
 			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, row.Action) }); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb(), rows(choice.Rows()))
+			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb, rows(choice.Rows()))
 			return nil
 		}
 		if choice.Rows() > 1 {
-			if err := c.confirm(ctx, cmd, change.Verb(), rows(choice.Rows())); err != nil {
+			if err := c.confirm(ctx, cmd, change.Verb, rows(choice.Rows())); err != nil {
 				return err
 			}
 		}
@@ -113,7 +113,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 		if err != nil {
 			return fmt.Errorf("%w; %d rows were changed before; run the command again for the others", err, result.Changed)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done(), rows(result.Changed))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done, rows(result.Changed))
 		if result.Left > 0 {
 			return unfinishedError(fmt.Errorf("stopped with %s left; run the command again for them", rows(result.Left)))
 		}

@@ -12,66 +12,48 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// A Change is an operator's change to rows.
+// A Change is an operator's change to rows. [Retry], [Discard] and [Replay] make them.
 type Change struct {
-	verb   string // the name of the change: "retry"
-	done   string // the participle of the name: "retried"
-	state  func(outbox.Names) string
-	at     func(outbox.Names) outbox.Column // the column with the time when a row came into the state
-	still  func(outbox.Names) string        // a row is unchanged since it was chosen, at $2
-	apply  func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error)
-	refuse func(outbox.Names) error // why the table does not support the change; nil if it does
-	// deletes says that rows are deleted that every other destination has done, and others are kept.
-	deletes bool
-	gently  bool // the order of a key among the rows is kept
+	Verb string // the name of the change, for display: "retry"
+	Done string // the participle of the name: "retried"
+	// Deletes says that rows are deleted that every other destination has done, and others are kept. All rows are kept
+	// while the table has the state of others ([Outbox.Strangers]).
+	Deletes bool
 
+	state  func(outbox.Names) string        // the condition for the rows
+	at     func(outbox.Names) outbox.Column // the column with the time when a row came into the state
+	refuse func(outbox.Names) error         // why the table does not support the change; nil if it does
+	// assign returns the assignments to a row that is not deleted, and their parameters from $3 on.
+	assign func(outbox.Names) (assignments []string, values []any)
+	plan   string // what would become of a chosen row that is not deleted: "keep"
+	kept   string // what has become of such a row: "kept"
+	gently bool   // the order of a key among the rows is kept; rows that no relay would publish are left alone
 	// empties reports whether the change of a row in one set takes the row out of the state in another set; nil if it
 	// never does.
 	empties func(changed, other outbox.Names) bool
-	plan    string // what would become of each chosen row, unless action is set: "keep"
-	// action is the expression of what would become of a chosen row of a set once earlier sets have been changed.
-	action func(o *Outbox, s set, earlier []chosenRows) string
 }
 
-// Verb returns the name of the change, for display: "retry".
-func (c Change) Verb() string { return c.verb }
-
-// Deletes reports whether the change deletes rows that every other destination has done. It keeps all rows while the
-// table has the state of others ([Outbox.Strangers]).
-func (c Change) Deletes() bool { return c.deletes }
-
-// Done returns the participle of the name, for display: "retried".
-func (c Change) Done() string { return c.done }
+// still is the condition that a row has not changed since it was chosen, at $2.
+func (c Change) still(n outbox.Names) string {
+	at := c.at(n)
+	return c.state(n) + " and " + at.Name + " <= " + at.At("$2::timestamptz + interval '1 second'")
+}
 
 // Changed is a row that was changed, and how.
 type Changed struct{ ID, How string }
-
-// chunk are the rows that one transaction changes.
-type chunk struct {
-	outbox     *Outbox
-	set        set
-	identities []string
-	began      any // the database's time when the rows were chosen
-}
 
 // Retry returns the change that lets failed rows be tried again, with all their attempts. It also empties the columns
 // of their dead letters: a relay that does not know these columns does not empty them when a row fails again.
 func Retry() Change {
 	return Change{
-		verb: "retry", done: "retried", plan: "retry", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
+		Verb: "retry", Done: "retried", plan: "retry", kept: "retried", state: failed, at: failedAt, refuse: keepsFailures,
 		empties: func(changed, other outbox.Names) bool {
-			return slices.ContainsFunc(changed.Unsent, func(a string) bool {
-				return strings.HasPrefix(a, other.Failed.Name+" = ")
+			return slices.ContainsFunc(changed.Unsent, func(assignment string) bool {
+				return strings.HasPrefix(assignment, other.Failed.Name+" = ")
 			})
 		},
-		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error) {
-			n := c.set.names
-			assignments := []string{n.Failed.Name + " = null"}
-			if n.LastError.Has() {
-				assignments = append(assignments, n.LastError.Name+" = null")
-			}
-			assignments = append(assignments, n.Unsent...)
-			return c.update(ctx, tx, "retried", append(assignments, fresh(n)...), stillFailed(n))
+		assign: func(n outbox.Names) ([]string, []any) {
+			return slices.Concat([]string{n.Failed.Name + " = null"}, n.Unsent, fresh(n)), nil
 		},
 	}
 }
@@ -81,36 +63,22 @@ func Retry() Change {
 // reason. A table without relayed_at keeps no such rows. No row is deleted while the table has the state of
 // destinations that are not configured.
 func Discard(keep bool, reason string) Change {
-	var action func(*Outbox, set, []chosenRows) string
-	if !keep {
-		action = func(o *Outbox, s set, earlier []chosenRows) string {
-			return "case when " + o.doneElsewhere(s, earlier) + " then 'delete' else 'keep' end"
-		}
-	}
 	return Change{
-		verb: "discard", done: "discarded", plan: "keep", deletes: !keep, action: action,
-		state: failed, still: stillFailed, at: failedAt, refuse: func(n outbox.Names) error {
+		Verb: "discard", Done: "discarded", Deletes: !keep, plan: "keep", kept: "kept", state: failed, at: failedAt,
+		refuse: func(n outbox.Names) error {
 			if keep && n.Failed.Has() && !n.Relayed.Has() {
 				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; leave out "+
 					"--keep to delete the row", n.Table)
 			}
 			return keepsFailures(n)
 		},
-		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) (changed []Changed, err error) {
-			n := c.set.names
-			if !keep {
-				if changed, err = c.delete(ctx, tx); err != nil || len(changed) == len(c.identities) || !n.Relayed.Has() {
-					return changed, err
-				}
-			}
-			assignments := []string{n.Relayed.Name + " = " + n.Relayed.Now()}
-			var values []any
+		assign: func(n outbox.Names) (assignments []string, values []any) {
+			assignments = []string{n.Relayed.Name + " = " + n.Relayed.Now()}
 			if n.LastError.Has() {
 				assignments = append(assignments, n.LastError.Name+" = "+withReason(n.LastError))
 				values = append(values, outbox.Storable(note(reason), n.Encoding, 0))
 			}
-			kept, err := c.update(ctx, tx, "kept", assignments, stillFailed(n), values...)
-			return append(changed, kept...), err
+			return assignments, values
 		},
 	}
 }
@@ -118,49 +86,27 @@ func Discard(keep bool, reason string) Change {
 // Replay returns the change that publishes relayed rows again.
 func Replay() Change {
 	return Change{
-		verb: "replay", done: "replayed", plan: "replay", gently: true, state: func(n outbox.Names) string {
+		Verb: "replay", Done: "replayed", plan: "replay", kept: "replayed", gently: true,
+		state: func(n outbox.Names) string {
 			state := n.Relayed.Name + " is not null"
 			if n.Failed.Has() { // otherwise the row was discarded
 				state += " and " + n.Failed.Name + " is null"
 			}
-			if n.Came != "" { // otherwise no relay would publish it
-				state += " and " + n.Came
-			}
 			return state
 		},
-		still: stillRelayed,
-		at:    func(n outbox.Names) outbox.Column { return n.Relayed },
+		at: func(n outbox.Names) outbox.Column { return n.Relayed },
 		refuse: func(n outbox.Names) error {
 			if !n.Relayed.Has() {
 				return fmt.Errorf("table %s keeps no rows that were relayed", n.Table)
 			}
 			return nil
 		},
-		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error) {
-			n := c.set.names
-			assignments := append([]string{n.Relayed.Name + " = null"}, fresh(n)...)
-			if n.LastError.Has() {
-				assignments = append(assignments, n.LastError.Name+" = null")
-			}
-			return c.update(ctx, tx, "replayed", assignments, stillRelayed(n))
-		},
+		assign: func(n outbox.Names) ([]string, []any) { return append(fresh(n), n.Relayed.Name+" = null"), nil },
 	}
 }
 
 func failed(n outbox.Names) string          { return n.IsFailed }
 func failedAt(n outbox.Names) outbox.Column { return n.Failed }
-
-func stillRelayed(n outbox.Names) string {
-	still := n.Relayed.Name + " <= " + n.Relayed.At("$2::timestamptz + interval '1 second'")
-	if n.Failed.Has() {
-		still += " and " + n.Failed.Name + " is null"
-	}
-	return still
-}
-
-func stillFailed(n outbox.Names) string {
-	return n.IsFailed + " and " + n.Failed.Name + " <= " + n.Failed.At("$2::timestamptz + interval '1 second'")
-}
 
 func keepsFailures(n outbox.Names) error {
 	if !n.Failed.Has() {
@@ -172,6 +118,9 @@ func keepsFailures(n outbox.Names) error {
 // fresh returns the assignments that give a row all its attempts again. To the relays the row looks as if it had been
 // inserted now: a tail scan in progress leaves it, and the other rows of its key, to the next tail scan.
 func fresh(n outbox.Names) (assignments []string) {
+	if n.LastError.Has() {
+		assignments = append(assignments, n.LastError.Name+" = null")
+	}
 	if n.Attempt.Has() {
 		assignments = append(assignments, n.Attempt.Name+" = default")
 	}
@@ -198,21 +147,35 @@ func withReason(c outbox.Column) string {
 		c.Name, c.Width-1, c.Width)
 }
 
-// update changes the rows of a chunk.
-func (c *chunk) update(ctx context.Context, tx pgx.Tx, how string, assignments []string, still string, values ...any,
-) ([]Changed, error) {
-	return c.change(ctx, tx, how, c.set.names.Text("operate_update.sql", "still", still,
-		"assignments", strings.Join(assignments, ", ")), values...)
+// chunk are the rows that one transaction changes.
+type chunk struct {
+	outbox     *Outbox
+	change     Change
+	set        set
+	identities []string
+	began      any // the database's time when the rows were chosen
 }
 
-// delete deletes the rows of a chunk that every other destination has done.
-func (c *chunk) delete(ctx context.Context, tx pgx.Tx) ([]Changed, error) {
-	return c.change(ctx, tx, "deleted", c.set.names.Text("operate_delete.sql", "still", stillFailed(c.set.names),
-		"done", c.outbox.doneElsewhere(c.set, nil)))
+// apply changes the rows that are unchanged since they were chosen and that no other session keeps locked.
+func (c *chunk) apply(ctx context.Context, tx pgx.Tx) (changed []Changed, err error) {
+	n := c.set.names
+	if c.change.Deletes { // what every other destination has done
+		deleted, err := c.do(ctx, tx, "deleted", "operate_delete.sql", "done", c.outbox.doneElsewhere(c.set, nil))
+		if err != nil || len(deleted) == len(c.identities) || !n.Relayed.Has() {
+			return deleted, err
+		}
+		changed = deleted
+	}
+	assignments, values := c.change.assign(n)
+	kept, err := c.do(ctx, tx, c.change.kept, "operate_update.sql", "assignments", strings.Join(assignments, ", "), values...)
+	return append(changed, kept...), err
 }
 
-func (c *chunk) change(ctx context.Context, tx pgx.Tx, how, statement string, values ...any) ([]Changed, error) {
-	rows, err := tx.Query(ctx, statement, append([]any{c.identities, c.began}, values...)...)
+// do executes a statement with one more name, and returns the rows that it has changed.
+func (c *chunk) do(ctx context.Context, tx pgx.Tx, how, file, name, text string, values ...any) ([]Changed, error) {
+	n := c.set.names
+	rows, err := tx.Query(ctx, n.Text(file, "still", c.change.still(n), name, text),
+		append([]any{c.identities, c.began}, values...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -63,11 +63,11 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 		sets = able
 	}
 	keepsNone := func(s set) bool { return !s.names.Relayed.Has() }
-	if e := o.Strangers(); e != nil && change.deletes && slices.ContainsFunc(sets, keepsNone) {
-		return nil, e // rows can be neither deleted nor kept
+	if err := o.Strangers(); err != nil && change.Deletes && slices.ContainsFunc(sets, keepsNone) {
+		return nil, err // rows can be neither deleted nor kept
 	}
 	c := &Choice{outbox: o, change: change, conn: conn}
-	err = keepRows(ctx, conn, func(tx pgx.Tx) error {
+	err = within(ctx, conn, limits{statement: chooseTime, snapshot: true}, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, "select now()").Scan(&c.began); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, before []set, s
 	var earlier []chosenRows
 	for _, s := range before {
 		emptied := c.change.empties != nil && c.change.empties(s.names, n)
-		if !emptied && c.change.action == nil {
+		if !emptied && !c.change.Deletes {
 			continue // its parameters would be unused, which the server refuses
 		}
 		rows, err := c.rowsOf(s, selection, &values)
@@ -121,8 +121,8 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, before []set, s
 		earlier = append(earlier, chosenRows{s, rows})
 	}
 	action := "'" + c.change.plan + "'"
-	if c.change.action != nil {
-		action = c.change.action(c.outbox, p.set, earlier)
+	if c.change.Deletes {
+		action = "case when " + c.outbox.doneElsewhere(p.set, earlier) + " then 'delete' else " + action + " end"
 	}
 	_, err = tx.Exec(ctx, n.Text("operate_choose.sql", "cursor", p.cursor, "taker", c.outbox.taker(p.set), "action", action,
 		"state", state), values...)
@@ -141,6 +141,9 @@ func (c *Choice) rowsOf(s set, selection Selection, values *parameters) (string,
 		return "", err
 	}
 	state := c.change.state(s.names)
+	if c.change.gently && s.names.Came != "" {
+		state += " and " + s.names.Came // not part of what must be unchanged: the origin is replayed as well
+	}
 	if selection.Destination != "" {
 		state += c.outbox.taken(s.views[0])
 	}
@@ -199,6 +202,14 @@ func (c *Choice) chosen(row pgx.CollectableRow) (chosen Chosen, err error) {
 	err = row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key, &chosen.Action)
 	chosen.Topic, chosen.Destination = deref(topic), c.outbox.nameOf(taker)
 	return chosen, err
+}
+
+func identitiesOf(rows []Chosen) []string {
+	identities := make([]string, len(rows))
+	for i, row := range rows {
+		identities[i] = row.identity
+	}
+	return identities
 }
 
 // A Progress receives reports about each transaction.
@@ -311,15 +322,12 @@ type lockedRows struct {
 func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress,
 	result *Result) (locked int64, err error,
 ) {
-	k := &chunk{outbox: c.outbox, set: s, began: c.began}
-	for _, row := range rows {
-		k.identities = append(k.identities, row.identity)
-	}
+	k := &chunk{outbox: c.outbox, change: c.change, set: s, identities: identitiesOf(rows), began: c.began}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*changeTime)
 	defer cancel()
 	var changed []Changed
 	err = within(ctx, c.outbox.Pool, limits{statement: changeTime, lock: changeTime / 2}, func(tx pgx.Tx) error {
-		if changed, err = c.change.apply(ctx, tx, k); err != nil {
+		if changed, err = k.apply(ctx, tx); err != nil {
 			return err
 		}
 		if len(changed) < len(rows) {
@@ -334,7 +342,7 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("%s rows: %w", c.change.verb, err)
+		return 0, fmt.Errorf("%s rows: %w", c.change.Verb, err)
 	}
 	result.Changed += int64(len(changed))
 	byID := make(map[string]Chosen, len(rows))

@@ -31,8 +31,6 @@ const (
 	cleanSoonest             = time.Second
 	// busyAge is how long a row must have been due to count as waiting.
 	busyAge = 2 * time.Second
-	// reportEvery is how often a long run reports its progress.
-	reportEvery = 5 * time.Minute
 )
 
 // Run deletes old rows again and again until ctx ends.
@@ -45,10 +43,9 @@ func (c *Cleaner) Run(ctx context.Context) {
 		}
 		text := ""
 		if err != nil {
-			text = errtext.Line(err)
-		}
-		if text != reported && text != "" {
-			c.Logger.Warn("old rows cannot be deleted", "error", err)
+			if text = errtext.Line(err); text != reported {
+				c.Logger.Warn("old rows cannot be deleted", "error", err)
+			}
 		}
 		reported = text
 		select {
@@ -91,7 +88,7 @@ var errLockLost = errors.New("the connection that kept other replicas from delet
 func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	busy, looked, begun, reported := false, time.Time{}, time.Now(), time.Now()
+	busy, looked, begun := false, time.Time{}, time.Now()
 	p := &Prune{Outbox: o, OlderThan: c.After}
 	p.Rest = func() float64 {
 		if time.Since(looked) > time.Second {
@@ -104,12 +101,6 @@ func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
 			return cleanRestBusy
 		}
 		return cleanRest
-	}
-	p.Done = func(deleted int64) {
-		if time.Since(reported) > reportEvery {
-			reported = time.Now()
-			c.Logger.Info("deleting old rows", "rows", deleted, "seconds", int(time.Since(begun).Seconds()))
-		}
 	}
 	p.Dropped = func(partition string) {
 		c.Logger.Info("dropped a partition in which every row is done", "partition", partition)

@@ -47,12 +47,8 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 	if relays, err := c.relays(ctx, p.set); err != nil || !relays {
 		return err
 	}
-	var identities []string
-	for _, row := range rows {
-		identities = append(identities, row.identity)
-	}
 	var left *float64
-	row := c.outbox.Pool.QueryRow(ctx, n.Text("operate_youngest.sql"), identities, young.Seconds())
+	row := c.outbox.Pool.QueryRow(ctx, n.Text("operate_youngest.sql"), identitiesOf(rows), young.Seconds())
 	if err := row.Scan(&left); err != nil {
 		return fmt.Errorf("look for young rows: %w", err)
 	}

@@ -68,12 +68,22 @@ type limits struct {
 	statement time.Duration
 	lock      time.Duration // 0: the role's setting
 	inOrder   bool          // follow an index in its order rather than fetch and sort
+	// snapshot says that all statements see the same rows, such as those that declare cursors which outlive the
+	// transaction. The connection must not go through a pooler then.
+	snapshot bool
 }
 
-// within runs a transaction with limits on its statements. The limits hold even after the caller has stopped waiting
-// for the answer.
-func within(ctx context.Context, pool *pgxpool.Pool, l limits, do func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+// within runs a transaction of a pool or a connection with limits on its statements. The limits hold even after the
+// caller has stopped waiting for the answer.
+func within(ctx context.Context, db interface {
+	BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
+}, l limits, do func(pgx.Tx) error,
+) error {
+	var options pgx.TxOptions
+	if l.snapshot {
+		options.IsoLevel = pgx.RepeatableRead
+	}
+	return pgx.BeginTxFunc(ctx, db, options, func(tx pgx.Tx) error {
 		if err := pgsession.Within(ctx, tx); err != nil {
 			return err
 		}
@@ -89,15 +99,5 @@ func within(ctx context.Context, pool *pgxpool.Pool, l limits, do func(pgx.Tx) e
 			return fmt.Errorf("limit statements: %w", err)
 		}
 		return do(tx)
-	})
-}
-
-// keepRows runs a function that declares cursors which hold their rows beyond the transaction, all of one snapshot.
-func keepRows(ctx context.Context, conn *pgx.Conn, declare func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), fmt.Sprint(chooseTime.Milliseconds()), nil, nil); err != nil {
-			return err
-		}
-		return declare(tx)
 	})
 }

@@ -32,16 +32,6 @@ type Prune struct {
 	DryRun bool
 }
 
-// A NoIndexError says that no index leads to the rows to be deleted.
-type NoIndexError struct {
-	Table, Statement string
-}
-
-func (e *NoIndexError) Error() string {
-	return fmt.Sprintf("no index of table %s leads to the rows that are done, and to go through the whole table for them "+
-		"again and again is too much for a database: run %s", e.Table, e.Statement)
-}
-
 const (
 	mostPrune  = 2000 // rows that one transaction deletes
 	leastPrune = 50
@@ -65,8 +55,8 @@ type way struct {
 // Run deletes what may be deleted, and returns the number of deleted rows. When ctx ends, it stops after the current
 // transaction.
 func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
-	if e := p.Outbox.Strangers(); e != nil {
-		return 0, e
+	if err := p.Outbox.Strangers(); err != nil {
+		return 0, err
 	}
 	var cutoff time.Time
 	if err := p.Outbox.Pool.QueryRow(ctx, "select now() - $1::interval", p.OlderThan).Scan(&cutoff); err != nil {
@@ -131,15 +121,15 @@ func (p *Prune) ways(ctx context.Context) ([]way, error) {
 
 func (p *Prune) noIndex(c outbox.Column) error {
 	n := p.Outbox.base()
-	how := "create index concurrently on "
+	how, where := "create index concurrently on", " where "+c.Name+" is not null"
 	if n.Partitioned {
-		how = "create index on "
+		how = "create index on"
 	}
-	where := " where " + c.Name + " is not null"
 	if c.Name == n.Inserted.Name {
 		where = ""
 	}
-	return &NoIndexError{n.Table, how + n.Table + " (" + c.Name + ")" + where}
+	return fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for them "+
+		"again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Table, how, c.Name, where)
 }
 
 // done is the condition that every destination that is waited for has been done with a row for long enough; $2 is the

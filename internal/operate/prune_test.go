@@ -3,7 +3,7 @@ package operate
 import (
 	"bytes"
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -112,11 +112,11 @@ func TestPruneRefuses(t *testing.T) {
 	o := open(t, s)
 	p := &Prune{Outbox: o, OlderThan: time.Hour, Rest: gentle}
 	_, err := p.Run(t.Context())
-	no, is := errors.AsType[*NoIndexError](err)
-	if !is {
+	_, statement, told := strings.Cut(fmt.Sprint(err), "again and again is too much for a database: run ")
+	if !told {
 		t.Fatalf("a large table without an index: %v", err)
 	}
-	s.Exec(t, no.Statement)
+	s.Exec(t, statement)
 	s.Exec(t, "alter table outbox_messages add audited_at timestamptz; comment on column outbox_messages.audited_at is 'outbox-relay "+
 		"destination audit: relayed_at'")
 	p.Outbox = open(t, s)

@@ -109,7 +109,7 @@ func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, o
 	if n.Failed.Has() { // otherwise the row was discarded
 		state += " and " + n.Failed.Name + " is null"
 	}
-	return keepRows(ctx, conn, func(tx pgx.Tx) error {
+	return within(ctx, conn, limits{statement: chooseTime, snapshot: true}, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic,
 			"ordered", fmt.Sprint(ordered)+n.Ordered(), "state", state), values...)
 		return err

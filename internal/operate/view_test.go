@@ -1,7 +1,6 @@
 package operate
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -139,7 +138,7 @@ func TestRemovedDestination(t *testing.T) {
 		t.Errorf("problems %q (%v)", r.Problems, err)
 	}
 	_, err = (&Prune{Outbox: o, Rest: func() float64 { return 0 }}).Run(t.Context())
-	if e, ok := errors.AsType[*StrangersError](err); !ok || !slices.Equal(e.Destinations, []string{"audit"}) {
+	if err == nil || !strings.Contains(err.Error(), "not configured here (audit)") {
 		t.Errorf("prune: %v", err)
 	}
 }
@@ -191,7 +190,7 @@ func TestDiscardBesideAStranger(t *testing.T) {
 			if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where dead_at is not null"); n != 1 {
 				t.Error("the row is gone")
 			}
-			if _, err := (&Prune{Outbox: o, Rest: gentle}).Run(t.Context()); !errors.As(err, new(*StrangersError)) {
+			if _, err := (&Prune{Outbox: o, Rest: gentle}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.stranger) {
 				t.Errorf("prune: %v", err)
 			}
 		})
@@ -206,7 +205,8 @@ func TestDiscardWhereNothingCanBeKept(t *testing.T) {
 	s.Exec(t, "comment on column outbox_messages.audit_at is 'outbox-relay destination audit: relayed_at'")
 	s.Exec(t, "insert into outbox_messages (topic, payload, failed_at) values ('row', '{}', now())")
 	o := opened(t, s, outbox.Config{Delete: true, Looks: true})
-	if _, err := o.Choose(t.Context(), nil, Discard(false, ""), Selection{}); !errors.As(err, new(*StrangersError)) {
+	if _, err := o.Choose(t.Context(), nil, Discard(false, ""), Selection{}); err == nil ||
+		!strings.Contains(err.Error(), "not configured here (audit)") {
 		t.Errorf("discard: %v", err)
 	}
 }

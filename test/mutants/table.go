@@ -76,7 +76,7 @@ var table = []mutant{
 	{
 		name:   "retried row whose dead letter counts as sent",
 		breaks: "a row that is retried has its next dead letter, whichever replica fails it",
-		file:   "internal/operate/change.go", old: "			assignments = append(assignments, n.Unsent...)\n", new: "",
+		file:   "internal/operate/change.go", old: " = null\"}, n.Unsent, fresh(n))", new: " = null\"}, fresh(n))",
 		pkg: "./internal/operate", tests: "^TestOwnColumns$",
 	},
 	{
