@@ -98,11 +98,7 @@ func newTLS(d *config.Destination, observe tlsObserver) (*tls.Config, error) {
 		return c, nil
 	}
 	read := func() (*tls.Certificate, error) {
-		cert, err := t.Cert.Read()
-		if err != nil {
-			return nil, err
-		}
-		key, err := t.Key.Read()
+		cert, key, err := readPair(t.Cert, d.Variable("TLS_CERT"), t.Key, d.Variable("TLS_KEY"))
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -169,7 +168,7 @@ func (o *operating) noteExpired(ctx context.Context, out io.Writer, chosen opera
 func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) error {
 	out := cmd.OutOrStdout()
 	if c.json {
-		return json.NewEncoder(printable.JSON(out)).Encode(changedRow{
+		return writeJSON(out, changedRow{
 			ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action, DryRun: c.dryRun,
 		})
 	}

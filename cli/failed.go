@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -93,7 +92,7 @@ func (p *program) failedListCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.json {
 				return flags.each(cmd, func(row operate.FailedRow) error {
-					return json.NewEncoder(printable.JSON(cmd.OutOrStdout())).Encode(row)
+					return writeJSON(cmd.OutOrStdout(), row)
 				}, false)
 			}
 			out, listed := columns(cmd.OutOrStdout()), false
@@ -128,7 +127,7 @@ func (p *program) failedShowCommand() *cobra.Command {
 			err := flags.each(cmd, func(row operate.FailedRow) error {
 				shown = true
 				if flags.json {
-					return json.NewEncoder(printable.JSON(cmd.OutOrStdout())).Encode(row)
+					return writeJSON(cmd.OutOrStdout(), row)
 				}
 				return showFailed(cmd.OutOrStdout(), row)
 			}, true)

@@ -43,16 +43,17 @@ func natsServers(broker config.Broker) []string {
 func natsAuth(d *config.Destination) func() (nats.Auth, error) {
 	return func() (nats.Auth, error) {
 		var auth nats.Auth
-		creds, err := d.NATS.Creds.Read()
-		if err != nil {
-			return auth, fmt.Errorf("%s %w", d.Variable("NATS_CREDS"), err)
-		}
-		nkey, err := d.NATS.Nkey.Read()
-		if err != nil {
-			return auth, fmt.Errorf("%s %w", d.Variable("NATS_NKEY"), err)
-		}
-		if auth.Token, err = d.NATS.Token.Read(); err != nil {
-			return auth, fmt.Errorf("%s %w", d.Variable("NATS_TOKEN"), err)
+		var creds, nkey string
+		for key, part := range map[string]struct {
+			from config.Secret
+			to   *string
+		}{
+			"NATS_CREDS": {d.NATS.Creds, &creds}, "NATS_NKEY": {d.NATS.Nkey, &nkey}, "NATS_TOKEN": {d.NATS.Token, &auth.Token},
+		} {
+			var err error
+			if *part.to, err = part.from.Read(); err != nil {
+				return auth, fmt.Errorf("%s %w", d.Variable(key), err)
+			}
 		}
 		auth.Credentials, auth.Seed = []byte(creds), []byte(nkey)
 		if creds != "" || nkey != "" || auth.Token != "" {

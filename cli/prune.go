@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -59,13 +58,13 @@ not configured.
 				}
 			}
 			bar := newProgressBar(errs, 0)
-			encoder, action := json.NewEncoder(printable.JSON(out)), "deleted"
+			action := "deleted"
 			if p.DryRun = flags.dryRun; p.DryRun {
 				action = "delete"
 			}
 			if flags.json {
 				p.Row = func(id string) error {
-					return encoder.Encode(struct {
+					return writeJSON(out, struct {
 						ID     string `json:"id"`
 						Action string `json:"action"`
 						DryRun bool   `json:"dry_run,omitempty"`

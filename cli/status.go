@@ -51,7 +51,7 @@ leaves this part out if there is none. The other flags restrict which of the exa
 			switch {
 			case watching && asJSON:
 				return o.everySecond(cmd.Context(), chosen, func(report operate.Report) error {
-					return json.NewEncoder(printable.JSON(out)).Encode(report)
+					return writeJSON(out, report)
 				})
 			case watching:
 				return o.watch(cmd.Context(), chosen, out)

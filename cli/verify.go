@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -218,7 +217,7 @@ func newDiscrepancies(out io.Writer, asJSON bool) *discrepancies {
 
 func (d *discrepancies) row(found operate.Discrepancy) error {
 	if d.table == nil {
-		return json.NewEncoder(printable.JSON(d.out)).Encode(found)
+		return writeJSON(d.out, found)
 	}
 	if !d.logged {
 		d.logged = true
@@ -238,7 +237,7 @@ func (d *discrepancies) row(found operate.Discrepancy) error {
 
 func (d *discrepancies) sum(found operate.Comparison) error {
 	if d.table == nil {
-		return json.NewEncoder(printable.JSON(d.out)).Encode(found)
+		return writeJSON(d.out, found)
 	}
 	d.logged = false
 	if err := d.table.Flush(); err != nil {

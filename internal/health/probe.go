@@ -36,8 +36,12 @@ func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
 	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsUnspecified() {
 		hosts = []string{"127.0.0.1", "::1"} // a host may have only one of the families, and the relay listen on one of them
 	}
+	schemes := []string{"http"}
+	if h.Config != "" { // it may say either, and be unusable at present: the relay then serves with the previous version
+		schemes = []string{"https", "http"}
+	}
 	var failed []error
-	for _, scheme := range h.schemes() {
+	for _, scheme := range schemes {
 		for _, host := range hosts {
 			body, err := h.ask(ctx, scheme+"://"+net.JoinHostPort(host, port)+path, host)
 			if err == nil {
@@ -47,23 +51,6 @@ func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
 		}
 	}
 	return nil, errors.Join(failed...)
-}
-
-// schemes returns the URL schemes that the relay may serve. If its file cannot be used at present, the relay serves
-// with the previous version. That must not fail a health check, so both schemes are tried.
-func (h Here) schemes() []string {
-	if h.Config == "" {
-		return []string{"http"}
-	}
-	c, err := readWebConfig(h.Config)
-	switch {
-	case err != nil:
-		return []string{"https", "http"}
-	case c.server != nil:
-		return []string{"https"}
-	default:
-		return []string{"http"}
-	}
 }
 
 const mostAnswer = 16 << 20

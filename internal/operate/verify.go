@@ -146,6 +146,7 @@ type comparison struct {
 	Comparison
 	broker Broker
 	report func(Discrepancy) error
+	failed error // of report
 }
 
 // message identifies a message.
@@ -206,35 +207,27 @@ func (c *comparison) compare(ctx context.Context, rows []*relayedRow) error {
 		c.Rows++
 		switch {
 		case r.topic == nil:
-			if err := c.note(r, ProblemMissing, "the template of topics has nothing to make its topic of", ""); err != nil {
-				return err
-			}
+			c.note(r, ProblemMissing, "the template of topics has nothing to make its topic of", "")
 			continue
 		case r.rows == 0: // counted with the first of its id
 			continue
 		case r.messages < r.rows:
 			problem, why := absence(r, held[*r.topic])
-			if err := c.note(r, problem, why, ""); err != nil {
-				return err
-			}
+			c.note(r, problem, why, "")
 		case r.messages > r.rows:
-			if err := c.note(r, ProblemDuplicated, "", ""); err != nil {
-				return err
-			}
+			c.note(r, ProblemDuplicated, "", "")
 		}
 		if r.key == nil || r.messages == 0 {
 			continue
 		}
 		lane := message{r.place, *r.key}
 		if older := last[lane]; older != nil && older.position >= r.position {
-			if err := c.note(r, ProblemDisordered, "", older.id); err != nil {
-				return err
-			}
+			c.note(r, ProblemDisordered, "", older.id)
 			continue
 		}
 		last[lane] = r
 	}
-	return nil
+	return c.failed
 }
 
 // absence says why a message is missing.
@@ -254,7 +247,7 @@ func absence(r *relayedRow, held publisher.Held) (problem, why string) {
 }
 
 // note counts and reports a problem.
-func (c *comparison) note(r *relayedRow, problem, why, before string) error {
+func (c *comparison) note(r *relayedRow, problem, why, before string) {
 	d := Discrepancy{
 		ID: r.id, Destination: c.Destination, Problem: problem, Why: why, RelayedAt: r.relayed.UTC(),
 		Messages: r.messages, Before: before,
@@ -269,5 +262,7 @@ func (c *comparison) note(r *relayedRow, problem, why, before string) error {
 		ProblemMissing: &c.Missing, ProblemGone: &c.Gone, ProblemUnknown: &c.Unknown, ProblemDuplicated: &c.Duplicated,
 		ProblemDisordered: &c.Disordered,
 	}[problem]++
-	return c.report(d)
+	if c.failed == nil {
+		c.failed = c.report(d)
+	}
 }
