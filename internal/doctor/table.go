@@ -29,13 +29,17 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 		return nil, nil
 	}
 	views := d.views(table)
+	var rows []outbox.Sample
+	var failed error
+	cheap := true // an index makes it cheap to look at the topics
 	for _, v := range views {
 		r.add(areaTable, v.name, backlog(ctx, v.table)...)
+		some, ok, err := v.table.SampleTopics(ctx)
+		rows, cheap, failed = append(rows, some...), cheap && ok, errors.Join(failed, err)
 	}
 	var f finding.List
-	rows, cheap, err := samples(ctx, views)
-	if err != nil {
-		f = append(f, unreadable("topics", err))
+	if failed != nil {
+		f = append(f, unreadable("topics", failed))
 	} else {
 		f.Add("topics", table.Name(),
 			finding.WarnIf(!cheap, "which topics are pending was not looked at, because no index makes that cheap: whether the "+
@@ -67,16 +71,6 @@ func (d *Doctor) views(table *outbox.Table) (views []view) {
 		views = append([]view{{"", table}}, views...)
 	}
 	return views
-}
-
-// samples returns the samples of all views. cheap is false if no index makes one of them cheap.
-func samples(ctx context.Context, views []view) (rows []outbox.Sample, cheap bool, err error) {
-	cheap = true
-	for _, v := range views {
-		some, ok, failure := v.table.SampleTopics(ctx)
-		rows, cheap, err = append(rows, some...), cheap && ok, errors.Join(err, failure)
-	}
-	return rows, cheap, err
 }
 
 // future looks for rows whose time of insert lies in the future.

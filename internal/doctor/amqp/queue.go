@@ -17,7 +17,6 @@ type queueInfo struct {
 	Durable    bool
 	AutoDelete bool `json:"auto_delete"`
 	Exclusive  bool
-	State      string
 	Arguments  rabbitmq.Options
 	// Policy is the combination of all policies, nil if it is unknown: it comes with the statistics, some seconds
 	// after the queue was created.
@@ -26,7 +25,7 @@ type queueInfo struct {
 	Online  []string
 }
 
-const queueColumns = "name,type,durable,auto_delete,exclusive,state,arguments,effective_policy_definition,members,online"
+const queueColumns = "name,type,durable,auto_delete,exclusive,arguments,effective_policy_definition,members,online"
 
 // option returns an option from the queue's arguments or, failing that, from its policies.
 func (q *queueInfo) option(name string) (any, bool) {
