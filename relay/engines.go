@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -17,8 +16,7 @@ import (
 // settlers of the process. Destinations that keep their state in the same columns share the ownership of shards, too.
 type engines struct {
 	process
-	views    map[*Destination]tableView // destinations' views of the table; a destination without one has no engine
-	owners   map[*Destination]ownership // equal for destinations that share it
+	parts    []part // what is relayed, one part for each engine
 	together settle.Join
 	limits   engine.Limits // limits of all destinations together
 	workers  int           // per destination
@@ -28,6 +26,14 @@ type engines struct {
 	mu         sync.Mutex
 	all        []*loop
 	changed    chan struct{} // closed and replaced when an engine may have to look at its shards
+}
+
+// part is a destination with its view of the table, and with the ownership that it may share with others.
+type part struct {
+	to        *Destination
+	table     tableView
+	ownership ownership
+	state     int // number of the set of columns that keeps the destination's state, once the engines are made
 }
 
 // ownership knows which shards this replica owns, and until when.
@@ -47,19 +53,21 @@ type doorbell interface {
 // make makes all engines and does not start them.
 func (es *engines) make() {
 	es.all, es.changed = nil, make(chan struct{})
-	destinations := slices.DeleteFunc(slices.Clone(es.config.Destinations), func(d *Destination) bool { return es.views[d] == nil })
-	var columns []map[string]string // each set once
-	var tables []settle.Table       // one table for each set
-	states := make([]int, len(destinations))
-	for i, d := range destinations {
-		same := func(other map[string]string) bool { return maps.Equal(other, d.Columns) }
-		if states[i] = slices.IndexFunc(columns, same); states[i] < 0 {
-			states[i], columns, tables = len(columns), append(columns, d.Columns), append(tables, es.views[d])
+	var destinations []*Destination
+	states := map[string]int{} // numbers of the sets of columns, by the one for relayed_at, which no two sets share
+	var tables []settle.Table  // one table for each set
+	for i := range es.parts {
+		p := &es.parts[i]
+		number, known := states[p.to.group()]
+		if !known {
+			number, tables = len(tables), append(tables, p.table)
+			states[p.to.group()] = number
 		}
+		p.state, destinations = number, append(destinations, p.to)
 	}
 	es.settlement = settle.New(es.limits.Batch, tables, es.together, es.database.wrote)
-	for i, d := range destinations {
-		es.all = append(es.all, newLoop(es, d, es.views[d], shareOf(es.limits, destinations, d), states[i]))
+	for _, p := range es.parts {
+		es.all = append(es.all, newLoop(es, p, shareOf(es.limits, destinations, p.to)))
 	}
 }
 
@@ -77,7 +85,8 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 		}
 	}
 	watching.Go(func() { es.ring(watch) })
-	// Work that is under way when ctx ends, or an engine ends by itself, goes on until it is done or the stop timeout is over.
+	// Work that is under way when ctx ends, or an engine ends by itself, goes on until it is done or the stop timeout
+	// is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	ending := func() { time.AfterFunc(es.config.StopTimeout, abandon) }
@@ -205,8 +214,8 @@ func (l *loop) wait(slow bool) {
 	}
 }
 
-// arm notes whether writers may ring for this engine. Writers ring if no engine has so many rows that ringing would cost
-// too much. Engines of paused destinations have no say: they read nothing, and the others need the rings.
+// arm notes whether writers may ring for this engine. Writers ring if no engine has so many rows that ringing would
+// cost too much. Engines of paused destinations have no say: they read nothing, and the others need the rings.
 func (l *loop) arm(rings bool) {
 	l.mu.Lock()
 	l.rings = rings

@@ -7,7 +7,7 @@ import "github.com/outbox-relay/outbox-relay/relay/internal/engine"
 func shareOf(l engine.Limits, destinations []*Destination, d *Destination) engine.Limits {
 	rows := func(d *Destination) int64 { return int64(d.MaxInFlight) }
 	bytes := func(d *Destination) int64 { return d.MaxInFlightBytes }
-	l.Rows, l.Bytes = int(part(int64(l.Rows), destinations, d, rows)), part(l.Bytes, destinations, d, bytes)
+	l.Rows, l.Bytes = int(portion(int64(l.Rows), destinations, d, rows)), portion(l.Bytes, destinations, d, bytes)
 	if d.Name == nowhereName {
 		l.Rows, l.Bytes = min(l.Rows, nowhereRows), min(l.Bytes, nowhereBytes)
 	}
@@ -15,8 +15,8 @@ func shareOf(l engine.Limits, destinations []*Destination, d *Destination) engin
 	return l
 }
 
-// part returns a destination's part of one limit. own returns a destination's own limit, or 0 for none.
-func part(total int64, destinations []*Destination, d *Destination, own func(*Destination) int64) int64 {
+// portion returns a destination's part of one limit. own returns a destination's own limit, or 0 for none.
+func portion(total int64, destinations []*Destination, d *Destination, own func(*Destination) int64) int64 {
 	if own(d) > 0 {
 		return own(d)
 	}

@@ -19,12 +19,9 @@ import (
 // process do what takes time, so that reading, publishing and settling overlap.
 type loop struct {
 	*engines
-	to        *Destination
-	table     tableView // the destination's view
-	ownership ownership
-	state     int // number of the set of columns that keeps the destination's state
-	writer    *settle.Writer
-	hints     chan string
+	part
+	writer *settle.Writer
+	hints  chan string
 
 	// Requests from other goroutines, guarded by the engines' mu.
 	left  owner.Set // shards to be released with nothing in flight here
@@ -61,23 +58,23 @@ type tableView interface {
 var _ tableView = (*outbox.Table)(nil)
 
 // newLoop makes a loop and does not start it.
-func newLoop(es *engines, to *Destination, table tableView, limits engine.Limits, state int) *loop {
+func newLoop(es *engines, p part, limits engine.Limits) *loop {
 	interval := es.config.PollInterval
 	limits.Poll, limits.IdlePoll = cmp.Or(interval, defaultPoll), cmp.Or(interval, defaultIdle)
-	if to.Name == nowhereName {
+	if p.to.Name == nowhereName {
 		limits.Poll = max(limits.Poll, nowhereInterval)
 	}
-	if table.Delays() { // no writer rings when a row becomes due
+	if p.table.Delays() { // no writer rings when a row becomes due
 		limits.IdlePoll = min(limits.IdlePoll, limits.Poll)
 	}
 	l := &loop{
-		engines: es, to: to, table: table, ownership: es.owners[to], state: state, hints: make(chan string, 1),
+		engines: es, part: p, hints: make(chan string, 1),
 		answers: make(chan answered), settled: make(chan engine.Outcome, 2), reads: newReads(),
 	}
-	l.writer = es.settlement.NewWriter(state, to.measured, l.settled)
+	l.writer = es.settlement.NewWriter(p.state, p.to.measured, l.settled)
 	l.engine = engine.New(engine.Setup{
-		To: to.target(es.config), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: table,
-		Measure: to.measured, Logger: es.config.Logger.With("destination", to.Name),
+		To: p.to.target(es.config), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: p.table,
+		Measure: p.to.measured, Logger: es.config.Logger.With("destination", p.to.Name),
 	})
 	return l
 }

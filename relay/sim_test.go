@@ -87,12 +87,13 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 			},
 			metrics: m, database: &database{logger: logger}, wakes: s.wakes, changes: &s.changes,
 		},
-		limits: s.limits, workers: 4, together: simTogether, owners: s.owners(), doorbell: s.doorbell,
+		limits: s.limits, workers: 4, together: simTogether, doorbell: s.doorbell,
 	}
 	open := func() {
-		e.views = map[*Destination]tableView{}
+		e.parts = nil
 		for i, d := range s.destinations {
-			e.views[d] = &simView{columnsOf(table, d), viewsOf(s.destinations)[i].Filter}
+			view := &simView{columnsOf(table, d), viewsOf(s.destinations)[i].Filter}
+			e.parts = append(e.parts, part{to: d, table: view, ownership: countingOwner{s.owner, &s.turns}})
 		}
 		e.make()
 	}
@@ -120,15 +121,6 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 		}
 	}()
 	return cancel, ended
-}
-
-// owners gives all destinations the same ownership.
-func (s *sim) owners() map[*Destination]ownership {
-	owners := map[*Destination]ownership{}
-	for _, d := range s.destinations {
-		owners[d] = countingOwner{s.owner, &s.turns}
-	}
-	return owners
 }
 
 // simulate runs f in a bubble of simulated time.

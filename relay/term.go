@@ -82,8 +82,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 	}
 	c := r.config
 	e := engines{
-		process: r.process, views: map[*Destination]tableView{}, owners: map[*Destination]ownership{},
-		together: settle.Together, workers: workers, doorbell: r.listener,
+		process: r.process, together: settle.Together, workers: workers, doorbell: r.listener,
 		limits: engine.Limits{
 			Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes, Patience: owner.Patience * c.OwnerTTL,
 		},
@@ -100,11 +99,11 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 		}
 		for _, g := range groups {
 			if g.Column == r.plan.Views[i].GroupColumn() {
-				e.views[d], e.owners[d] = view, g
+				e.parts = append(e.parts, part{to: d, table: view, ownership: g})
 			}
 		}
 	}
-	if len(e.views) == 0 {
+	if len(e.parts) == 0 {
 		return 0, err
 	}
 	e.make()
