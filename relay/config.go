@@ -124,7 +124,8 @@ func (c *Config) fillIn() {
 			d.Name = cmp.Or(d.Name, defaultName)
 		}
 		d.Topic = cmp.Or(d.Topic, profile.Topic(d.WireFormat))
-		d.MaxAttempts, d.PublishTimeout = cmp.Or(d.MaxAttempts, defaultAttempts), cmp.Or(d.PublishTimeout, defaultPublish)
+		d.MaxAttempts = cmp.Or(d.MaxAttempts, defaultAttempts)
+		d.PublishTimeout = cmp.Or(d.PublishTimeout, defaultPublish)
 		d.BackoffMin = cmp.Or(d.BackoffMin, defaultBackoffMin)
 		d.BackoffMax = cmp.Or(d.BackoffMax, max(defaultBackoffMax, d.BackoffMin))
 	}

@@ -91,8 +91,8 @@ func (c *Config) checkRows(p *problems) {
 			}
 		}
 		if pattern.TakesNone(d.Topics, earlier) {
-			p.add(fmt.Sprintf("Destinations[%d].Topics", i), "leaves no row to the destination: each row goes to the first "+
-				"destination with the same Columns that takes it")
+			p.add(fmt.Sprintf("Destinations[%d].Topics", i), "leaves no row to the destination: each row goes to the "+
+				"first destination with the same Columns that takes it")
 		}
 	}
 }
@@ -143,7 +143,8 @@ func (c *Config) checkStates(p *problems, d *Destination, i int, at func(field s
 		if d.Name != "" && other.Name == d.Name {
 			p.add(at("Name"), "is also the name of Destinations[%d]", j)
 		}
-		equal, sameRows := maps.Equal(d.Columns, other.Columns), d.FailedOf == other.FailedOf && d.RelayedOf == other.RelayedOf
+		equal := maps.Equal(d.Columns, other.Columns)
+		sameRows := d.FailedOf == other.FailedOf && d.RelayedOf == other.RelayedOf
 		switch {
 		case !equal && shareValues(d.Columns, other.Columns):
 			p.add(at("Columns"), "must have no column in common with Destinations[%d], or all", j)
@@ -199,5 +200,6 @@ func (c *Config) leadsBack(d *Destination) bool {
 // shareValues reports whether two maps have a value in common.
 func shareValues(a, b map[string]string) bool {
 	others := slices.Collect(maps.Values(b))
-	return slices.ContainsFunc(slices.Collect(maps.Values(a)), func(v string) bool { return slices.Contains(others, v) })
+	common := func(column string) bool { return slices.Contains(others, column) }
+	return slices.ContainsFunc(slices.Collect(maps.Values(a)), common)
 }

@@ -17,8 +17,8 @@ type database struct {
 	trouble bool          // trouble has been logged
 }
 
-// unwritable reports whether the server accepts no write to a set of columns at present. Nothing is published for it meanwhile:
-// what cannot be marked would be published again after a restart.
+// unwritable reports whether the server accepts no write to a set of columns at present. Nothing is published for it
+// meanwhile: what cannot be marked would be published again after a restart.
 func (d *database) unwritable(state int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -39,8 +39,8 @@ func (d *Destination) shed(row *outbox.Row) {
 	m.Headers = kept
 }
 
-// fits reports whether the wire format allows a message with these headers. CloudEvents, for instance, refuses two names
-// that differ only in what its attributes cannot hold.
+// fits reports whether the wire format allows a message with these headers. CloudEvents, for instance, refuses two
+// names that differ only in what its attributes cannot hold.
 func (d *Destination) fits(row *outbox.Row, headers []publisher.Header) bool {
 	one := row.Message
 	one.Headers = headers

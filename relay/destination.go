@@ -43,8 +43,8 @@ type Destination struct {
 	// RelayedOf names another destination, whose relayed rows this destination takes. It needs Columns.
 	RelayedOf string
 
-	// Optional makes the destination best effort: [Relay.Ready] and [Relay.Drain] do not wait for it. Its rows are retried
-	// all the same.
+	// Optional makes the destination best effort: [Relay.Ready] and [Relay.Drain] do not wait for it. Its rows are
+	// retried all the same.
 	Optional bool
 
 	// Topic is the template of the topic, subject or routing key on the broker, such as shop.{tenant}.{topic}. The
@@ -168,7 +168,8 @@ func allOf(destinations []*Destination) (s engine.Snapshot) {
 func (d *Destination) render(row *outbox.Row, attempt int64) {
 	defer func() {
 		if value := recover(); value != nil {
-			row.Invalid = publisher.PermanentError("panic", "the row cannot be made into a message: %w", panics.Caught(value))
+			caught := panics.Caught(value)
+			row.Invalid = publisher.PermanentError("panic", "the row cannot be made into a message: %w", caught)
 		}
 	}()
 	if d.FailedOf != "" {

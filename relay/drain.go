@@ -29,7 +29,8 @@ func (e *LeftError) Unwrap() error { return e.Unseen }
 
 func (e *LeftError) Error() string {
 	if e.Unseen != nil {
-		return fmt.Sprintf("stopped before all was relayed; rows left: unknown, as the database could not be reached: %v", e.Unseen)
+		return fmt.Sprintf("stopped before all was relayed; rows left: unknown, "+
+			"as the database could not be reached: %v", e.Unseen)
 	}
 	rows := fmt.Sprint(e.Rows)
 	if e.Rows >= outbox.CountCap {
@@ -43,7 +44,7 @@ func (e *LeftError) Error() string {
 func (r *Relay) Drain(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // the relay runs until the reasons have been read
 	done := make(chan struct{})
-	go func() { defer close(done); _ = r.Run(running) }() // its error is not needed: the rows left are counted in the table
+	go func() { defer close(done); _ = r.Run(running) }() // the rows left are counted in the table instead
 	err := r.drained(ctx)
 	stop()
 	<-done
@@ -131,11 +132,12 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.
 	return r.leftError(open, paused)
 }
 
-// noServer reports whether an error says that the database could not be reached. A server that refuses the user, the password or
-// the database's name was reached, and waiting would not help.
+// noServer reports whether an error says that the database could not be reached. A server that refuses the user, the
+// password or the database's name was reached, and waiting would not help.
 func noServer(err error) bool {
 	const user, database = "28", "3D" // classes of SQLSTATE
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (strings.HasPrefix(e.Code, user) || strings.HasPrefix(e.Code, database)) {
+	e, answered := errors.AsType[*pgconn.PgError](err)
+	if answered && (strings.HasPrefix(e.Code, user) || strings.HasPrefix(e.Code, database)) {
 		return false
 	}
 	return outbox.Unreachable(err) && !owner.Answered(err)

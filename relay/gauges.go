@@ -30,8 +30,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	}
 	// Of this process, and what it sees of the others.
 	ready := gauge("ready", "Whether /readyz answers that the relay is ready.")
-	owned := gauge("shards_owned", "Shards that this replica holds. Destinations with columns of their own have shards of "+
-		"their own.")
+	owned := gauge("shards_owned", "Shards that this replica holds. Destinations with columns of their own have "+
+		"shards of their own.")
 	unowned := gauge("shards_unowned", "Shards that no replica holds, as last seen by this replica, also those of "+
 		"destinations that are not configured here: aggregate with max.")
 	replicas := gauge("replicas", "Replicas that share the outbox.")
@@ -39,13 +39,13 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	listenerUp := gauge("listener_up", "Whether notifications arrive.")
 	// Of each destination, as its engine knows.
 	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
-	blocked := gauge("blocked_keys", "Keys that wait for a row that was refused, is held, or has failed (if failed rows "+
-		"block their keys).")
+	blocked := gauge("blocked_keys", "Keys that wait for a row that was refused, is held, or has failed (if failed "+
+		"rows block their keys).")
 	held := gauge("rows_held", "Rows that are known to wait, by reason. Later rows of their keys are not counted. "+
 		"Of a paused destination all due rows are, up to 10001.")
 	up := gauge("destination_up", "Whether the broker can be reached and takes messages.")
-	required := gauge("destination_required", "Whether readiness, drain and prune wait for the destination; 0 if it is "+
-		"best effort.")
+	required := gauge("destination_required", "Whether readiness, drain and prune wait for the destination; 0 if it "+
+		"is best effort.")
 	// Of the table.
 	pending := gauge("pending_rows", "Rows that are due and neither relayed nor failed, counted up to 10001."+perTable)
 	scheduled := gauge("scheduled_rows", "Rows with available_at to come, counted up to 10001."+perTable)

@@ -58,8 +58,8 @@ func (r *Relay) keepDown(d *Destination) {
 }
 
 // relayed returns which of the shards the engine relays: none while its destination is paused. Rows that were read and
-// not handed over are forgotten when the pause begins and read again after it, since another session may change or delete
-// them meanwhile. What is on the wire is answered and settled. Shards still move between replicas.
+// not handed over are forgotten when the pause begins and read again after it, since another session may change or
+// delete them meanwhile. What is on the wire is answered and settled. Shards still move between replicas.
 func (l *loop) relayed(shards owner.Set) owner.Set {
 	if l.to.paused.Load() {
 		l.arm(false)

@@ -19,8 +19,8 @@ func (c *Config) understand() (plan outbox.Config, err error) {
 		return plan, err
 	}
 	plan = outbox.Config{
-		Table: table, Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete, MaxRow: c.MaxRowBytes,
-		Channel: c.channel(), Shards: c.Shards, Names: c.SettingName,
+		Table: table, Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete,
+		MaxRow: c.MaxRowBytes, Channel: c.channel(), Shards: c.Shards, Names: c.SettingName,
 	}
 	if c.Key != "" {
 		if err := plan.Key.UnmarshalText([]byte(c.Key)); err != nil {

@@ -23,7 +23,7 @@ const (
 	workIdle       = 10 * time.Second // idle time after which a connection is closed
 	workEach       = 3                // connections per destination: one reads, and two may write at a time
 	workOther      = 1                // for gauges and looks at the catalogue
-	mostPatience   = 5 * time.Second  // longest wait for a connection that does not answer, where a longer silence would be allowed
+	mostPatience   = 5 * time.Second  // longest wait for a connection that does not answer
 )
 
 // A poolGuard finds connections of a pool that cannot be used: connections that no longer lead anywhere, and

@@ -86,8 +86,8 @@ func (d *Destination) brokerDown() error {
 	return errNotProbed
 }
 
-// unusable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not reached,
-// or if its engine has found that nothing can be published to it.
+// unusable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not
+// reached, or if its engine has found that nothing can be published to it.
 func (d *Destination) unusable() error {
 	if err := d.brokerDown(); err != nil {
 		return err

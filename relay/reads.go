@@ -29,8 +29,8 @@ type result struct {
 const (
 	// sweepPatience is how long a sweep's page may take at first: the flow of rows waits for it, and does not need it.
 	sweepPatience = 3 * time.Second
-	// longestRead is the longest that a read may take. One that has to step over millions of dead entries, for instance,
-	// completes in the end.
+	// longestRead is the longest that a read may take. One that has to step over millions of dead entries, for
+	// instance, completes in the end.
 	longestRead = 16 * engine.StatementTimeout
 )
 

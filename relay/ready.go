@@ -21,8 +21,8 @@ type Check struct {
 	Note string // what is worth knowing although it is ready
 }
 
-// Stuck is how long the relay's loop may stand still before it counts as dead.
-const Stuck = 30 * time.Second
+// stuckAfter is how long the relay's loop may stand still before it counts as dead.
+const stuckAfter = 30 * time.Second
 
 var errStarting = errors.New("starting")
 
@@ -31,7 +31,7 @@ var errStarting = errors.New("starting")
 func (r *Relay) Live() error {
 	for _, d := range r.config.Destinations {
 		beat := d.beat.Load()
-		if age := time.Since(time.Unix(0, beat)); beat != 0 && age > Stuck {
+		if age := time.Since(time.Unix(0, beat)); beat != 0 && age > stuckAfter {
 			return fmt.Errorf("the loop of destination %s has not turned for %v", d.Name, age.Round(time.Second))
 		}
 	}
@@ -41,8 +41,8 @@ func (r *Relay) Live() error {
 // readyEvery is the time between two looks of [Relay.WaitReady].
 const readyEvery = 20 * time.Millisecond
 
-// WaitReady waits until the relay, which runs in another goroutine, is ready: no [Check] of [Relay.Ready] has an error. If
-// ctx ends first, the error is its cause with what is not ready.
+// WaitReady waits until the relay, which runs in another goroutine, is ready: no [Check] of [Relay.Ready] has an error.
+// If ctx ends first, the error is its cause with what is not ready.
 func (r *Relay) WaitReady(ctx context.Context) error {
 	for {
 		errs := []error{}
@@ -119,11 +119,11 @@ func (r *Relay) ownershipOf(state owner.State) (note string, err error) {
 	case state.Err != nil:
 		return "", state.Err
 	case state.Unable && r.optional(state.Column):
-		return fmt.Sprintf("best effort: this replica cannot publish and another one can, so it takes no shards; shards still held: %d",
-			held), nil
+		return fmt.Sprintf("best effort: this replica cannot publish and another one can, so it takes no shards; "+
+			"shards still held: %d", held), nil
 	case state.Unable:
-		return "", fmt.Errorf("this replica cannot publish to %s and another one can, so it takes no shards; shards still held: %d",
-			state.Name, held)
+		return "", fmt.Errorf("this replica cannot publish to %s and another one can, so it takes no shards; "+
+			"shards still held: %d", state.Name, held)
 	case state.Note != "":
 		return "standing by: " + state.Note, nil
 	case !state.Holds():
@@ -167,7 +167,8 @@ func checkMarks(now engine.Snapshot, destinations []*Destination) Check {
 		note += "; " + now.Why.Error()
 	}
 	if now.Full {
-		return Check{Name: "marks", Err: fmt.Errorf("no more rows are read, since these leave no room for others: %s", note)}
+		err := fmt.Errorf("no more rows are read, since these leave no room for others: %s", note)
+		return Check{Name: "marks", Err: err}
 	}
 	return Check{Name: "marks", Note: note}
 }

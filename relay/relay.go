@@ -71,7 +71,8 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	}
 	r := &Relay{
 		process: process{
-			config: &c, metrics: metrics, database: &database{logger: c.Logger}, wakes: make(chan string, 1), changes: new(atomic.Uint64),
+			config: &c, metrics: metrics, database: &database{logger: c.Logger},
+			wakes: make(chan string, 1), changes: new(atomic.Uint64),
 		},
 		pool: pool, plan: plan, setup: errStarting, looks: time.Minute,
 	}
@@ -83,12 +84,13 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	return r, nil
 }
 
-// joinReplicas makes what this replica shares the outbox with others by: the ownership of shards, and notifications from and
-// to all replicas.
+// joinReplicas makes what this replica shares the outbox with others by: the ownership of shards, and notifications
+// from and to all replicas.
 func (r *Relay) joinReplicas() {
 	c := r.config
 	r.owner = owner.New()
-	r.owner.Connect, r.owner.Witness, r.owner.Shards, r.owner.TTL = c.guard.connect, c.guard.witness, c.Shards, c.OwnerTTL
+	r.owner.Connect, r.owner.Witness = c.guard.connect, c.guard.witness
+	r.owner.Shards, r.owner.TTL = c.Shards, c.OwnerTTL
 	r.owner.Channel, r.owner.Logger, r.owner.Names = r.plan.Channel, c.Logger, c.SettingName
 	if c.guard.links != nil {
 		r.owner.Silent = c.guard.links.Reset

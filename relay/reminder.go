@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// reminders make the log say every five minutes what still cannot be used, so that a log that begins in the middle of an
-// outage shows it. There is one for each part that is in trouble, by the part's name.
+// reminders make the log say every five minutes what still cannot be used, so that a log that begins in the middle of
+// an outage shows it. There is one for each part that is in trouble, by the part's name.
 type reminders map[string]reminder
 
 type reminder struct {
@@ -46,7 +46,8 @@ func (r *Relay) remind(ctx context.Context) {
 func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 	trouble := r.databaseTrouble()
 	if since, due := m.due("database", trouble != nil, now); due {
-		r.config.Logger.Warn("database still cannot be used", "for", now.Sub(since).Round(time.Second), "error", trouble)
+		lasting := now.Sub(since).Round(time.Second)
+		r.config.Logger.Warn("database still cannot be used", "for", lasting, "error", trouble)
 	}
 	for i, d := range configured(r.config.Destinations) {
 		err, paused, held := d.unusable(), d.paused.Load(), d.snapshot().Note
@@ -74,7 +75,8 @@ func (r *Relay) waiting(ctx context.Context, destination int) (attributes []any)
 		attributes = append(attributes, "rows", *rows)
 	}
 	if b.OldestAgeSeconds != nil {
-		attributes = append(attributes, "oldest", time.Duration(*b.OldestAgeSeconds*float64(time.Second)).Round(time.Second))
+		oldest := time.Duration(*b.OldestAgeSeconds * float64(time.Second))
+		attributes = append(attributes, "oldest", oldest.Round(time.Second))
 	}
 	return attributes
 }

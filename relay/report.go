@@ -69,7 +69,8 @@ func (d *Destination) report(details bool, shown func(string) string) *operate.D
 	}
 	for _, h := range s.Holds {
 		hold := operate.Hold{
-			Reason: h.Reason, What: h.Kind, Topics: append([]string{}, h.Topics...), Error: shown(h.Error()), Since: h.Since.UTC(),
+			Reason: h.Reason, What: h.Kind, Topics: append([]string{}, h.Topics...),
+			Error: shown(h.Error()), Since: h.Since.UTC(),
 		}
 		if details {
 			hold.What = h.What

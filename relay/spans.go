@@ -24,8 +24,8 @@ func traceOf(m *publisher.Message) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// batchSpan begins the span of a batch, with a link to the trace of each row that has one. The row's own trace context is
-// sent unchanged.
+// batchSpan begins the span of a batch, with a link to the trace of each row that has one. The row's own trace context
+// is sent unchanged.
 func (e *loop) batchSpan(ctx context.Context, messages []publisher.Message) (context.Context, trace.Span) {
 	ctx, span := e.config.Tracer.Start(ctx, "send "+e.to.Name, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("messaging.operation.name", "send"),
@@ -41,10 +41,11 @@ func (e *loop) batchSpan(ctx context.Context, messages []publisher.Message) (con
 	return ctx, span
 }
 
-// rowSpan begins the span of a row now, since a wire format may leave out the headers later. The returned function makes
-// the span when the row has been marked or has failed with an error. It is nil if the row's trace is not
-// sampled.
-func rowSpan(tracer trace.Tracer, destination string, r *engine.Row, now time.Time) (end func(failed error, now time.Time)) {
+// rowSpan begins the span of a row now, since a wire format may leave out the headers later. The returned function
+// makes the span when the row has been marked or has failed with an error. It is nil if the row's trace is not sampled.
+func rowSpan(tracer trace.Tracer, destination string, r *engine.Row, now time.Time) (
+	end func(failed error, now time.Time),
+) {
 	parent := traceOf(&r.Message)
 	if !parent.IsSampled() {
 		return nil
@@ -57,7 +58,8 @@ func rowSpan(tracer trace.Tracer, destination string, r *engine.Row, now time.Ti
 		ctx := trace.ContextWithRemoteSpanContext(context.Background(), parent)
 		_, span := tracer.Start(ctx, "relay "+destination, trace.WithTimestamp(began), trace.WithAttributes(
 			attribute.String("outbox_relay.destination", destination), attribute.Int64("outbox_relay.attempt", r.Try),
-			attribute.String("messaging.message.id", r.Message.ID), attribute.String("messaging.destination.name", r.Message.Topic)))
+			attribute.String("messaging.message.id", r.Message.ID),
+			attribute.String("messaging.destination.name", r.Message.Topic)))
 		if failed != nil {
 			span.SetStatus(codes.Error, publisher.ShortOf(failed))
 		}

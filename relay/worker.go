@@ -69,7 +69,8 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 	defer func() {
 		if value := recover(); value != nil {
 			caught := panics.Caught(value)
-			w.loop.to.panicked(w.loop.config.Logger, "the publisher is opened again, and what it was given is published again", caught)
+			w.loop.to.panicked(w.loop.config.Logger,
+				"the publisher is opened again, and what it was given is published again", caught)
 			w.loop.to.giveUp(broker)
 			errs = every(publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught))
 			w.messages = nil // the publisher may still read them
@@ -92,7 +93,7 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 			span.SetStatus(codes.Error, first)
 		}
 	}
-	w.loop.config.Logger.Debug("batch published", "destination", w.loop.to.Name, "rows", len(errs), "accepted", accepted,
-		"first_error", first, "took", time.Since(started))
+	w.loop.config.Logger.Debug("batch published", "destination", w.loop.to.Name, "rows", len(errs),
+		"accepted", accepted, "first_error", first, "took", time.Since(started))
 	return errs
 }
