@@ -33,7 +33,7 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	var failed error
 	cheap := true // an index makes it cheap to look at the topics
 	for _, v := range views {
-		r.add(areaTable, v.name, backlog(ctx, v.table)...)
+		r.add(areaTable, v.name, d.backlog(ctx, v)...)
 		some, ok, err := v.table.SampleTopics(ctx)
 		rows, cheap, failed = append(rows, some...), cheap && ok, errors.Join(failed, err)
 	}
@@ -101,18 +101,21 @@ func unreadable(check string, err error) finding.Finding {
 }
 
 // backlog examines the rows that wait and those that have failed.
-func backlog(ctx context.Context, table *outbox.Table) []finding.Finding {
+func (d *Doctor) backlog(ctx context.Context, v view) []finding.Finding {
 	const check = "backlog"
-	c, err := table.Count(ctx)
+	table := v.table
+	o := &operate.Outbox{Pool: d.Pool, Views: []operate.View{{Destination: v.name, Table: table, Shared: v.name == ""}}}
+	r, err := o.ReportOf(ctx, operate.Selection{}, databaseTime)
 	if err != nil {
 		return []finding.Finding{unreadable(check, err)}
 	}
 	var f finding.List
-	if c.Pending != nil {
-		text := "pending rows: " + capped(*c.Pending)
+	rows := r.Destinations[0]
+	if pending := rows.Gauge(outbox.Due); pending != nil {
+		text := "pending rows: " + capped(*pending)
 		var age time.Duration
-		if c.Oldest != nil && *c.Pending > 0 {
-			age = time.Duration(*c.Oldest * float64(time.Second)).Round(time.Second)
+		if rows.OldestAgeSeconds != nil && *pending > 0 {
+			age = time.Duration(*rows.OldestAgeSeconds * float64(time.Second)).Round(time.Second)
 			text += fmt.Sprintf(", the first of them for %v", age)
 		}
 		f.Add(check, table.Name(),
@@ -120,9 +123,9 @@ func backlog(ctx context.Context, table *outbox.Table) []finding.Finding {
 				"takes messages, and in the relay's log what it holds"),
 			finding.OKIf(true, text))
 	}
-	if c.Failed != nil {
+	if failed := rows.Gauge(outbox.Failed); failed != nil {
 		f.Add("failed", table.Name(),
-			finding.WarnIf(*c.Failed > 0, "failed rows: "+capped(*c.Failed),
+			finding.WarnIf(*failed > 0, "failed rows: "+capped(*failed),
 				"read last_error of the rows with failed_at; when the cause is gone, let them be tried again"),
 			finding.OKIf(true, "no row has failed"))
 	}

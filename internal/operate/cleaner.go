@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -120,11 +121,8 @@ func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
 func (o *Outbox) busy(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	for _, v := range o.Views {
-		counts, err := v.Table.Count(ctx)
-		if err != nil || counts.Oldest != nil && *counts.Oldest > busyAge.Seconds() {
-			return true
-		}
-	}
-	return false
+	r, err := o.ReportOf(ctx, Selection{}, time.Second)
+	return err != nil || slices.ContainsFunc(r.Destinations, func(d Destination) bool {
+		return d.OldestAgeSeconds != nil && *d.OldestAgeSeconds > busyAge.Seconds()
+	})
 }

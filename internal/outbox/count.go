@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -199,45 +198,6 @@ func textForm(values []any) (parameters [][]byte, err error) {
 		parameters = append(parameters, text)
 	}
 	return parameters, nil
-}
-
-// Counts are the numbers of one view's rows, capped at [CountCap]. A nil number is not known: no index makes it cheap,
-// or too many rows of other destinations are in the way.
-type Counts struct {
-	Pending, Scheduled, Failed *int64
-	Oldest                     *float64 // seconds for which the oldest of the first pending rows has been due; 0 without rows
-}
-
-// Count counts the view's rows. Numbers that were counted before an error are returned with it.
-func (t *Table) Count(ctx context.Context) (Counts, error) {
-	const mine, others = 0, 1
-	takers := Takers{SQL: strconv.Itoa(mine)}
-	if t.view.Columns == nil && t.mapping.filter != pattern.Always && !t.bounded() {
-		takers.SQL = fmt.Sprintf("case when %s then %d else %d end", t.mapping.filter, mine, others)
-		takers.Divided = true
-	}
-	tally, err := t.Tally(ctx, takers)
-	return Counts{
-		Pending: tally[Due].of(mine), Scheduled: tally[Scheduled].of(mine), Failed: tally[Failed].of(mine),
-		Oldest: tally[Due].Oldest(mine),
-	}, err
-}
-
-// of returns how many rows a destination has in a state, at most [CountCap], nil if that is not known.
-func (c *Tallied) of(taker int) *int64 {
-	if c == nil {
-		return nil
-	}
-	n := int64(0)
-	for _, l := range c.Lines {
-		if l.Taker == taker {
-			n += l.Rows
-		}
-	}
-	if n < CountCap && c.Full {
-		return nil
-	}
-	return new(min(n, CountCap))
 }
 
 // Oldest returns for how many seconds the oldest of a destination's first due rows has been due: 0 without such rows,
