@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -163,4 +164,31 @@ func TestIdleOwnerPollsWithoutADoorbell(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While rows flow, rests follow what looks cost the database. They do not follow a machine that is busy for a moment.
+func TestRestsFollowTheCostOfLooks(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.table.setTook(200 * time.Microsecond)
+		stop := s.start()
+		defer stop()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for n := range 2500 {
+				s.table.insert(int64(n), fmt.Sprint("row", n), fmt.Sprint("key", n%100), "t")
+				time.Sleep(2 * time.Millisecond)
+			}
+		}()
+		time.Sleep(time.Second)
+		s.table.setTook(5 * time.Millisecond)
+		if reads := s.looks(200 * time.Millisecond); reads < 20 {
+			t.Errorf("soon after looks began to be slow: %d in 200 ms", reads)
+		}
+		time.Sleep(2 * time.Second)
+		if reads := s.looks(time.Second); reads > 50 {
+			t.Errorf("after a while: %d slow looks in a second", reads)
+		}
+		<-ended
+	})
 }

@@ -7,21 +7,21 @@ import (
 )
 
 // arena holds the bytes and headers of many rows in few allocations. A chunk stays in memory until the last row that
-// uses it is released, so chunks are kept small.
+// uses it is released, so chunks are kept small. The first ones are much smaller: most pages have few rows.
 type arena struct {
 	chunk   []byte
 	headers []publisher.Header
 }
 
 const (
-	arenaChunk   = 64 << 10
-	arenaHeaders = 256
+	arenaFirst, arenaChunk          = 4 << 10, 64 << 10 // bytes of the first chunk, and of one at most
+	arenaFirstHeaders, arenaHeaders = 16, 256
 )
 
 // grow makes room for n contiguous bytes.
 func (a *arena) grow(n int) {
 	if cap(a.chunk)-len(a.chunk) < n {
-		a.chunk = make([]byte, 0, max(n, arenaChunk))
+		a.chunk = make([]byte, 0, max(n, min(max(2*cap(a.chunk), arenaFirst), arenaChunk)))
 	}
 }
 

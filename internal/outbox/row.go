@@ -263,7 +263,8 @@ func (t *Table) headers(row *Row, values [][]byte, a *arena) error {
 		return nil
 	}
 	if cap(a.headers)-len(a.headers) < 8+len(t.mapping.placed) {
-		a.headers = make([]publisher.Header, 0, arenaHeaders+len(t.mapping.placed))
+		size := min(max(2*cap(a.headers), arenaFirstHeaders), arenaHeaders)
+		a.headers = make([]publisher.Header, 0, size+len(t.mapping.placed))
 	}
 	start := len(a.headers)
 	var err error
