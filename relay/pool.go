@@ -63,7 +63,8 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 		return links.Note(ctx, conn)
 	}
 	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations)+c.SpareConnections)
-	to.MaxConnIdleTime, to.HealthCheckPeriod = workIdle, workIdle
+	// Otherwise the connection for a look at the catalogue once a minute, all that a standby reads, stays up to 20 s.
+	to.MaxConnIdleTime, to.HealthCheckPeriod = workIdle, workIdle/5
 	if links.Pooler || addressesOf(to.ConnConfig) > 1 {
 		c.guard.witness = &owner.Witness{}
 		to.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {

@@ -63,3 +63,26 @@ func TestCurrent(t *testing.T) {
 		}
 	}
 }
+
+// What is written is examined when a table is opened. A look at an open table does not plan these statements each time,
+// and sees changes also while no row can be marked.
+func TestCurrentWhereNothingCanBeMarked(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, pgtest.ShapeB)
+	config := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16}
+	table, err := Open(t.Context(), s.Pool, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Exec(t, "create rule nothing as on update to outbox_messages do instead nothing")
+	if _, err := Open(t.Context(), s.Pool, config); err == nil {
+		t.Error("the table was opened")
+	}
+	for _, current := range []bool{true, false} {
+		if got, _, err := table.Current(t.Context()); err != nil || got != current {
+			t.Errorf("current: %t, %v; want %t", got, err, current)
+		}
+		s.Exec(t, "alter table outbox_messages add column if not exists key text")
+	}
+}

@@ -146,12 +146,18 @@ func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, p
 // work if they are not: a new column may have a meaning, or an index may have been added. doorbell reports whether the
 // doorbell's trigger notifies [Config.Channel] of each insert while a relay wants that.
 func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error) {
-	found, err := Open(ctx, t.pool, t.config)
-	if errors.Is(err, errDeletes) { // the statements would go on
-		return false, false, nil
-	}
-	if err != nil {
+	var found *Table
+	problems, err := lookUp(ctx, t.pool, t.config, func(_ *pgx.Conn, opened *Table) error {
+		found = opened // what it cannot write shows when that is to be written
+		return nil
+	})
+	switch {
+	case len(problems) == 0 && err != nil:
 		return false, false, err
+	case len(problems) > 0 && errors.Is(problems[0], errDeletes): // the statements would go on
+		return false, false, nil
+	case len(problems) > 0:
+		return false, false, problems[0]
 	}
 	same := found.relation.oid == t.relation.oid && found.relation.table == t.relation.table && reflect.DeepEqual(found.mapping, t.mapping) &&
 		reflect.DeepEqual(found.Strangers(), t.Strangers())
