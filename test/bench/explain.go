@@ -115,7 +115,7 @@ func (e *explainer) note(text string) {
 		shown.Text = statement
 	}
 	if !strings.HasPrefix(shown.Text, "select") || !strings.Contains(shown.Text, "outbox_messages") ||
-		!strings.HasSuffix(strings.TrimSpace(shown.Text), "limit $1") {
+		!strings.HasSuffix(strings.TrimRight(shown.Text, ") \n"), "limit $1") {
 		return
 	}
 	read.rows, read.buffers = shown.Plan.Rows, shown.Plan.Hit+shown.Plan.Read

@@ -10,7 +10,7 @@ import (
 )
 
 // flows are the rates, in rows per second, at which rows are written while the reads are watched.
-var flows = []int{0, 1, 100}
+var flows = []int{0, 1, 100, 1000}
 
 // passing is the cost of reads that pass many relayed rows, at each of the flows, and of a drain after them.
 type passing struct {
