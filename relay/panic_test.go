@@ -258,13 +258,13 @@ func TestPingPanics(t *testing.T) {
 		go r.probe(ctx, d)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if err := d.brokerDown(); err == nil || !strings.Contains(err.Error(), "no words") {
+		if err := d.unusable(); err == nil || !strings.Contains(err.Error(), "no words") {
 			t.Errorf("the broker is thought to be %v", err)
 		}
 		broker.panics.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if err := d.brokerDown(); err != nil {
+		if err := d.unusable(); err != nil {
 			t.Error(err)
 		}
 		cancel()

@@ -36,7 +36,11 @@ func (r *Relay) lookAtPauses() {
 		changed = true
 		if now := !d.paused.Load(); now {
 			r.config.Logger.Warn("destination is paused", "destination", d.Name)
-			r.keepDown(d)
+			// Until the probe has reached the broker, the trouble before the pause is all that is known: the rows of a
+			// paused destination do not try it.
+			if down := d.snapshot().Down; down != nil {
+				r.probed(d, down)
+			}
 			d.paused.Store(true)
 		} else {
 			r.config.Logger.Info("destination is no longer paused", "destination", d.Name)
@@ -46,14 +50,6 @@ func (r *Relay) lookAtPauses() {
 	if changed {
 		r.wake(measure.SourceNone)
 		r.owner.Look()
-	}
-}
-
-// keepDown keeps why nothing could be published before a pause. Until the probe has reached the broker nothing
-// else is known: a paused destination is not tried by its rows.
-func (r *Relay) keepDown(d *Destination) {
-	if down := d.snapshot().Down; down != nil {
-		r.probed(d, down)
 	}
 }
 

@@ -78,19 +78,14 @@ func (r *Relay) probed(d *Destination, err error) {
 	}
 }
 
-// brokerDown returns why the broker cannot be reached, or nil if it can.
-func (d *Destination) brokerDown() error {
-	if err := d.pinged.Load(); err != nil {
-		return *err
-	}
-	return errNotProbed
-}
-
-// unusable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not
-// reached, or if its engine has found that nothing can be published to it.
+// unusable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not reached,
+// or if its engine has found that nothing can be published to it.
 func (d *Destination) unusable() error {
-	if err := d.brokerDown(); err != nil {
-		return err
+	switch last := d.pinged.Load(); {
+	case last == nil:
+		return errNotProbed
+	case *last != nil:
+		return *last
 	}
 	return d.snapshot().Down
 }
