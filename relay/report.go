@@ -54,10 +54,10 @@ func (r *Relay) Report(ctx context.Context, details bool) json.RawMessage {
 
 // report returns what this process knows of a destination.
 func (d *Destination) report(details bool, shown func(string) string) *operate.DestinationProcess {
-	s, now := d.snapshot(), time.Now()
+	s := d.snapshot()
 	p := &operate.DestinationProcess{
 		Up: true, Paused: d.paused.Load(), InFlight: int64(s.InFlight), BlockedKeys: int64(s.Blocked),
-		Holds: []operate.Hold{}, History: []operate.Interval{}, Reasons: []operate.ReasonRows{},
+		Holds: []operate.Hold{}, Reasons: []operate.ReasonRows{},
 	}
 	if err := d.unusable(); err != nil {
 		p.Up, p.Reason = false, shown(errtext.Line(err))
@@ -77,22 +77,8 @@ func (d *Destination) report(details bool, shown func(string) string) *operate.D
 		}
 		p.Holds = append(p.Holds, hold)
 	}
-	relayed, history := d.measured.History.Read(now)
-	p.Relayed = relayed
-	for _, i := range history {
-		p.History = append(p.History, operate.Interval{
-			From: i.From, Seconds: i.Length.Seconds(), Relayed: i.Relayed, Failed: i.Failed,
-			LatencyP50: seconds(i.P50), LatencyP99: seconds(i.P99),
-		})
-	}
+	p.Relayed, p.History = d.measured.History.Read(time.Now())
 	return p
-}
-
-func seconds(d *time.Duration) *float64 {
-	if d == nil {
-		return nil
-	}
-	return new(d.Seconds())
 }
 
 // owned returns how many shards this replica holds. Destinations with columns of their own have shards of their own.

@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"sync"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
 // A History is what became of a destination's rows in the last hour, in intervals of half a minute. Its size does not
@@ -33,15 +35,6 @@ type interval struct {
 
 // latencyBuckets is the number of buckets. They reach up to twelve days.
 const latencyBuckets = 4 * 40
-
-// An Interval is a part of the last hour. P50 and P99 are latencies from when a row was due to its settled
-// acknowledgement, accurate to one fifth. They are nil if there was no row whose time is known.
-type Interval struct {
-	From            time.Time
-	Length          time.Duration
-	Relayed, Failed int64
-	P50, P99        *time.Duration
-}
 
 // now returns the present interval. The caller holds mu.
 func (h *History) now(at time.Time) *interval {
@@ -86,21 +79,23 @@ func (h *History) fail(at time.Time) {
 }
 
 // Read returns the number of rows relayed since the history began, and the intervals of the last hour since then,
-// oldest first.
-func (h *History) Read(at time.Time) (relayed int64, all []Interval) {
+// oldest first. Their latencies are accurate to one fifth.
+func (h *History) Read(at time.Time) (relayed int64, all []operate.Interval) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	all = []operate.Interval{}
 	last := at.UnixNano() / int64(historyEvery)
 	for number := last - historyLength + 1; number <= last; number++ {
 		from := time.Unix(0, number*int64(historyEvery)).UTC()
-		one := Interval{From: from, Length: historyEvery}
+		one := operate.Interval{From: from, Seconds: historyEvery.Seconds()}
 		if until := from.Add(historyEvery); !until.After(h.began) {
 			continue
 		} else if until.After(at) {
-			one.Length = at.Sub(from)
+			one.Seconds = at.Sub(from).Seconds()
 		}
 		if i := &h.intervals[number%historyLength]; i.number == number {
-			one.Relayed, one.Failed, one.P50, one.P99 = i.relayed, i.failed, i.quantile(50), i.quantile(99)
+			one.Relayed, one.Failed = i.relayed, i.failed
+			one.LatencyP50, one.LatencyP99 = i.quantile(50), i.quantile(99)
 		}
 		all = append(all, one)
 	}
@@ -126,8 +121,9 @@ func latencyFrom(bucket int) time.Duration {
 	return time.Duration(uint64(4+bucket%4)<<(power-2)) * time.Microsecond
 }
 
-// quantile returns the latency that percent of the rows did not exceed, as the middle of its bucket.
-func (i *interval) quantile(percent uint64) *time.Duration {
+// quantile returns the latency in seconds that percent of the rows did not exceed, as the middle of its bucket. It is
+// nil if there was no row whose time is known.
+func (i *interval) quantile(percent uint64) *float64 {
 	var all uint64
 	for _, n := range i.latencies {
 		all += uint64(n)
@@ -135,7 +131,7 @@ func (i *interval) quantile(percent uint64) *time.Duration {
 	rank := (all*percent + 99) / 100
 	for bucket, n := range i.latencies {
 		if n > 0 && uint64(n) >= rank {
-			return new((latencyFrom(bucket) + latencyFrom(bucket+1)) / 2)
+			return new((latencyFrom(bucket) + latencyFrom(bucket+1)).Seconds() / 2)
 		}
 		rank -= min(rank, uint64(n))
 	}

@@ -45,12 +45,15 @@ func TestHistory(t *testing.T) {
 		t.Fatalf("%d rows, %d intervals", relayed, len(all))
 	}
 	first, second, third := all[0], all[1], all[2]
-	near := func(d *time.Duration, want time.Duration) bool { return d != nil && *d > want*4/5 && *d < want*6/5 }
-	if first.Relayed != 100 || first.Failed != 1 || !near(first.P50, 10*time.Millisecond) ||
-		!near(first.P99, time.Second) || first.Length != historyEvery {
+	near := func(seconds *float64, want float64) bool {
+		return seconds != nil && *seconds > want*4/5 && *seconds < want*6/5
+	}
+	if first.Relayed != 100 || first.Failed != 1 || !near(first.LatencyP50, 0.01) || !near(first.LatencyP99, 1) ||
+		first.Seconds != historyEvery.Seconds() {
 		t.Errorf("%+v", first)
 	}
-	if second.Relayed != 0 || second.P50 != nil || third.Relayed != 1 || third.P99 != nil || third.Length != 6*time.Second {
+	if second.Relayed != 0 || second.LatencyP50 != nil || third.Relayed != 1 || third.LatencyP99 != nil ||
+		third.Seconds != 6 {
 		t.Errorf("%+v, %+v", second, third)
 	}
 	for hours := range 3 { // the ring wraps around
