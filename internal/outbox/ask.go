@@ -1,6 +1,9 @@
 package outbox
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // This file is what the engine asks of a table. There are five statements. Each is one transaction of its own, which
 // locks nothing, and each has a bound in rows and in bytes, whatever the table holds.
@@ -170,15 +173,7 @@ func (e *RewrittenError) Error() string { return "rows were changed after they w
 
 // Sees reports whether a transaction had ended.
 func (v *Visible) Sees(transaction uint64) bool {
-	if transaction < v.Oldest || transaction >= v.Next {
-		return transaction < v.Oldest
-	}
-	for _, running := range v.Running {
-		if running == transaction {
-			return false
-		}
-	}
-	return true
+	return transaction < v.Oldest || transaction < v.Next && !slices.Contains(v.Running, transaction)
 }
 
 // FirstEnded returns the first transaction that v does not see and a later one does, or a number after all of them.

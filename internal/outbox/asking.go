@@ -134,23 +134,21 @@ func (t *Table) contents(ctx context.Context, a *asked) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	moved, err := t.readContents(ctx, missing, &a.visible)
-	if unreadable(err) {
-		moved, err = map[*Row]bool{}, nil
-		for _, r := range missing {
-			if r.size == 0 {
-				continue
-			}
-			gone, failed := t.readContents(ctx, []*Row{r}, &a.visible)
-			if unreadable(failed) {
-				r.refuse(publisher.PermanentError("row unreadable", "the database cannot give the row out: %w", failed))
-			} else if failed != nil {
-				return failed
-			}
-			moved[r] = gone[r]
+	moved := map[*Row]bool{}
+	err := t.readContents(ctx, missing, &a.visible, moved)
+	for i := 0; unreadable(err) && i < len(missing); i++ {
+		r := missing[i]
+		if r.size == 0 {
+			continue
+		}
+		failed := t.readContents(ctx, []*Row{r}, &a.visible, moved)
+		if unreadable(failed) {
+			r.refuse(publisher.PermanentError("row unreadable", "the database cannot give the row out: %w", failed))
+		} else if failed != nil {
+			return failed
 		}
 	}
-	if err != nil {
+	if err != nil && !unreadable(err) {
 		return err
 	}
 	left := a.rows[:0]
@@ -175,13 +173,12 @@ func (t *Table) contents(ctx context.Context, a *asked) error {
 
 // readContents reads rows whole, in one statement. A row that is no longer pending keeps its size. One that is now in
 // another place of the order, or has another key, has moved.
-func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible) (moved map[*Row]bool, err error) {
-	missing, ids := make(map[string]*Row, len(rows)), make([]string, 0, len(rows))
+func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible, moved map[*Row]bool) error {
+	missing := make(map[string]*Row, len(rows))
 	for _, r := range rows {
-		missing[r.Identity()], ids = r, append(ids, r.ID())
+		missing[r.Identity()] = r
 	}
-	moved = map[*Row]bool{}
-	err = t.readByID(ctx, ids, func(row *Row) {
+	return t.readByID(ctx, each(rows, (*Row).ID), func(row *Row) {
 		r := missing[row.Identity()]
 		switch {
 		case r == nil || r.size == 0: // another row with that id
@@ -193,7 +190,6 @@ func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible)
 		row.After, row.Hash, row.Writer = r.After, r.Hash, visible.widen(row.writer)
 		*r = *row
 	})
-	return moved, err
 }
 
 // readByID reads pending rows whole by their ids. A row that is larger than the limit for all rows comes as refused.

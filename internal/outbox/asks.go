@@ -39,11 +39,11 @@ func (t *Table) prepareAsks() {
 		"nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
 	place := m.position()
 	t.tail = t.tailStatements(d, place)
-	byID := d.with("columns", t.columns(t.whole(3)), "due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
+	byID := d.with("columns", t.columns(wholeRows), "due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
 	before := "null, null::bigint, null::bigint, true, " + d["hash"] + ", " + d["version"] + ", "
 	t.byID = byID.with("columns", before+byID["columns"]).text("read_ids.sql")
 
-	keys := d.with("columns", t.columns(t.limited(3)), "found", "ctid", "lows", "", "low", "", "from_lows", "")
+	keys := d.with("columns", t.columns(withPage), "found", "ctid", "lows", "", "low", "", "from_lows", "")
 	if t.relation.children {
 		keys = keys.with("found", d["id"])
 	}
@@ -145,7 +145,7 @@ func (p position) compared(operator string, first int) string {
 // tailStatements renders the statements of a tail.
 func (t *Table) tailStatements(d description, place position) (all tails) {
 	m := t.mapping
-	d = d.with("columns", t.columns(t.limited(3)))
+	d = d.with("columns", t.columns(withPage))
 	const first = 4 // the first parameter of the position
 	next := first + len(place)
 	all[tailAll] = d.with("after", "true", "range", "").text("tail.sql")
@@ -183,24 +183,17 @@ func (t *Table) certain(seen string) string {
 		return ended
 	}
 	txid := t.mapping.txid.Name
-	return fmt.Sprintf("case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) "+
-		"then pg_visible_in_snapshot(%[1]s, %[2]s) else %[3]s end", txid, seen, ended)
+	return fmt.Sprintf("case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then "+
+		"pg_visible_in_snapshot(%[1]s, %[2]s) else %[3]s end", txid, seen, ended)
 }
 
 // prepareSweeps renders the statements of a sweep.
 func (t *Table) prepareSweeps(d description, place position) {
 	m := t.mapping
-	rank, identity := "null::bigint", "null::text"
-	if m.rank != nil {
-		rank = place[0].column
-	}
-	if m.compound() {
-		identity, _, _ = m.identity("", "")
-	}
 	b := bounds{most: fmt.Sprint(shortText)}
 	swept := []string{
-		d["hash"], "(" + m.key + ") is null", d["shard"], m.writer, d["id"], d["order"], rank, identity,
-		b.text(m.topicText, m.texts[m.topicText]),
+		d["hash"], "(" + m.key + ") is null", d["shard"], m.writer, d["id"], d["order"], m.rankOrNull(),
+		m.identityOrNull(), b.text(m.topicText, m.texts[m.topicText]),
 	}
 	// A sweep looks into all partitions: it finds what no other read can find.
 	d = d.with("rows", strings.TrimPrefix(d["rows"], partitionMark))

@@ -40,15 +40,12 @@ const (
 	shortText = 1 << 10
 )
 
-// limited returns the bounds for pages. The given query parameter is the limit for a row.
-func (t *Table) limited(parameter int) bounds {
-	return bounds{most: fmt.Sprintf("$%d::bigint", parameter)}
-}
-
-// whole returns the bounds for rows that are read by their ids.
-func (t *Table) whole(parameter int) bounds {
-	return bounds{most: fmt.Sprintf("$%d::bigint", parameter), whole: true}
-}
+// withPage and wholeRows are the bounds for pages and for rows that are read by their ids. The third parameter of each
+// statement is the limit for a row.
+var (
+	withPage  = bounds{most: "$3::bigint"}
+	wholeRows = bounds{most: "$3::bigint", whole: true}
+)
 
 // text bounds an expression of type text. A longer text is cut, which its length shows. To cut a text, the server
 // counts its characters. It knows the length of a stored text, and sends a short one unchanged.
@@ -85,7 +82,8 @@ func (b bounds) rest(c *Column) string {
 	case b.whole && isJSON(c):
 		return b.measured(c)
 	case c.oid == pgtype.JSONBOID:
-		return fmt.Sprintf("case when %s then case when %s then %s else %s end end", doubtful(c), b.large(c), b.size(c), b.measured(c))
+		return fmt.Sprintf("case when %s then case when %s then %s else %s end end", doubtful(c), b.large(c), b.size(c),
+			b.measured(c))
 	default:
 		return fmt.Sprintf("case when %s then %s end", b.large(c), b.size(c))
 	}
@@ -106,14 +104,15 @@ func (b bounds) large(c *Column) string {
 	if c.oid == pgtype.JSONBOID {
 		ratio = usualCompression
 	}
-	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]s or pg_column_compression(%[1]s) is not null and pg_column_size(%[1]s) > %[2]s / %[3]d",
+	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]s or pg_column_compression(%[1]s) is not null and "+
+		"pg_column_size(%[1]s) > %[2]s / %[3]d",
 		c.Name, b.most, ratio)
 }
 
 // measured is JSON, written as text once, or the length of that text.
 func (b bounds) measured(c *Column) string {
-	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select %s as v "+
-		"offset 0) written)",
+	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select %s "+
+		"as v offset 0) written)",
 		b.most, sizeMark, written(c))
 }
 
@@ -122,8 +121,9 @@ func (b bounds) size(c *Column) string {
 	if !isJSON(c) {
 		return fmt.Sprintf("'%c' || octet_length(%s)", sizeMark, asText(c))
 	}
-	return fmt.Sprintf("'%[4]c' || case when pg_column_compression(%[1]s) is null or pg_column_size(%[1]s) <= %[2]s / %[3]d "+
-		"then pg_column_size(%[1]s) else greatest(pg_column_size(array[%[1]s]), %[2]s + 1) end", c.Name, b.most, compressed, sizeMark)
+	return fmt.Sprintf("'%[4]c' || case when pg_column_compression(%[1]s) is null or pg_column_size(%[1]s) <= %[2]s / "+
+		"%[3]d then pg_column_size(%[1]s) else greatest(pg_column_size(array[%[1]s]), %[2]s + 1) end",
+		c.Name, b.most, compressed, sizeMark)
 }
 
 // sizeMark begins a size that stands in the place of JSON. JSON never begins with it.
@@ -173,6 +173,6 @@ func asText(c *Column) string {
 // written is JSON or XML as text. The functions are specific to the column's type: if the type has changed to one that
 // is written differently, the statement fails, and the table is opened again. A cast to text would accept any type.
 func written(c *Column) string {
-	function := map[uint32]string{pgtype.JSONOID: "json_out", pgtype.JSONBOID: "jsonb_out", pgtype.XMLOID: "xml_out"}[c.oid]
-	return function + "(" + c.Name + ")::text"
+	functions := map[uint32]string{pgtype.JSONOID: "json_out", pgtype.JSONBOID: "jsonb_out", pgtype.XMLOID: "xml_out"}
+	return functions[c.oid] + "(" + c.Name + ")::text"
 }

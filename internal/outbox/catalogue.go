@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ type relation struct {
 	partitions int
 	parts      *partitions // nil unless there are many by time
 	seed       maphash.Seed
-	normal     map[string][]string // conditions to their parts in normal form, as far as they were requested ([relation.normalise])
+	normal     map[string][]string // conditions to their parts in normal form; see [relation.normalise]
 }
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
@@ -49,13 +50,15 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 		schema = &name.Schema
 	}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
-		Scan(&r.oid, &r.table.Schema, &r.kind, &r.children, &usage, &r.canDelete, &r.role, &r.unlogged, &r.policies, &r.writers, &r.readOnly,
+		Scan(&r.oid, &r.table.Schema, &r.kind, &r.children, &usage, &r.canDelete, &r.role, &r.unlogged, &r.policies,
+			&r.writers, &r.readOnly,
 			&r.database, &r.encoding, &deadlock)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set "+names.Of("Table")+
-			" to its name, with its "+
-			"schema if that is not in the role's search path",
-			"table %s does not exist in database %s as role %s sees it", name, databaseOf(conn), conn.Config().User)
+		return nil, problem(checkTable,
+			"create it (`outbox-relay schema` prints a recommended one), or set "+names.Of("Table")+
+				" to its name, with its schema if that is not in the role's search path",
+			"table %s does not exist in database %s as role %s sees it", name,
+			cmp.Or(conn.Config().Database, conn.Config().User), conn.Config().User)
 	} else if err != nil {
 		return nil, fmt.Errorf("look up table: %w", err)
 	}
@@ -84,13 +87,6 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 		return nil, fmt.Errorf("read the server's system identifier: %w", err)
 	}
 	return r, nil
-}
-
-func databaseOf(conn *pgx.Conn) string {
-	if name := conn.Config().Database; name != "" {
-		return name
-	}
-	return conn.Config().User
 }
 
 func grantRemedy(role string) string {

@@ -23,7 +23,9 @@ type Config struct {
 	// [Row.Invalid].
 	MaxRow  int64
 	Channel string // the channel that a doorbell's trigger has to notify; empty when nothing listens
-	Shards  int    // the number of parts into which rows are divided by a hash of their key, or of their id if they have no key; at least 1
+	// Shards is the number of parts into which rows are divided by a hash of their key, or of their id if they have no
+	// key; at least 1.
+	Shards int
 	// Looks says that nothing is marked or refused. The role then needs no right to write, and the server may be a
 	// standby.
 	Looks bool

@@ -20,7 +20,8 @@ type doorbell struct {
 
 func (r *relation) readDoorbell(ctx context.Context, conn *pgx.Conn) error {
 	d := doorbell{found: true}
-	err := conn.QueryRow(ctx, sql.Text("catalogue_doorbell.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, r.oid).
+	err := conn.QueryRow(ctx, sql.Text("catalogue_doorbell.sql", map[string]string{"class": sql.DoorbellClass}),
+		pgx.QueryExecModeExec, r.oid).
 		Scan(&d.channel, &d.enabled, &d.rings, &d.prepares)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil

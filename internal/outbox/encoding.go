@@ -14,11 +14,7 @@ const (
 
 // clean makes a text fit for the last_error column.
 func (t *Table) clean(text string) string {
-	width := 0
-	if c := t.mapping.lastError; c != nil {
-		width = c.Width
-	}
-	return Storable(text, t.relation.encoding, width)
+	return Storable(text, t.relation.encoding, columnOf(t.mapping.lastError).Width)
 }
 
 // Storable makes a text fit for a column of a database in the given encoding: valid UTF-8 without NUL, cut to the

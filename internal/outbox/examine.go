@@ -153,12 +153,13 @@ func (e *examination) storage() {
 		finding.WarnIf(r.parts != nil && r.partitions > manyByTime, fmt.Sprintf("there are %d partitions: a look at all of "+
 			"them, which there is once a minute, takes long", r.partitions),
 			"drop partitions of which every row is done (`outbox-relay prune`)"),
-		finding.WarnIf(r.parts == nil && r.partitions > manyOthers, fmt.Sprintf("there are %d partitions that are not ranges "+
-			"of a time: each statement opens all of them", r.partitions), "partition the table by time, or into fewer parts"))
-	e.add(checkTable, finding.WarnIf(r.unlogged, "the table is unlogged: after a crash of the server it is empty, and what "+
-		"was not relayed is lost", "alter table "+e.quoted+" set logged;"))
-	e.add(checkRights, finding.WarnIf(r.policies, "row security is active for role "+r.role+": rows that its policies hide "+
-		"are never relayed, and rows that they let it see but not change are published and cannot be marked",
+		finding.WarnIf(r.parts == nil && r.partitions > manyOthers, fmt.Sprintf("there are %d partitions that are not "+
+			"ranges of a time: each statement opens all of them", r.partitions),
+			"partition the table by time, or into fewer parts"))
+	e.add(checkTable, finding.WarnIf(r.unlogged, "the table is unlogged: after a crash of the server it is empty, and "+
+		"what was not relayed is lost", "alter table "+e.quoted+" set logged;"))
+	e.add(checkRights, finding.WarnIf(r.policies, "row security is active for role "+r.role+": rows that its policies "+
+		"hide are never relayed, and rows that they let it see but not change are published and cannot be marked",
 		"give the relay's role a policy that lets it see and update every row, or the attribute bypassrls"))
 }
 
@@ -238,9 +239,10 @@ func (e *examination) keySource() string {
 // txid reports the consequences if no column holds the transaction that inserted a row and several destinations write
 // into the row.
 func (e *examination) txid() {
-	e.add(checkColumns, finding.WarnIf(e.config.shared() && e.mapping.txid == nil, "there is no txid, the transaction that "+
-		"inserted a row: while one destination marks rows before another has read them, they look to it as if they had been "+
-		"committed late, and wait", "alter table "+e.quoted+" add column txid xid8 not null default pg_current_xact_id();"))
+	e.add(checkColumns, finding.WarnIf(e.config.shared() && e.mapping.txid == nil,
+		"there is no txid, the transaction that inserted a row: while one destination marks rows before another has read "+
+			"them, they look to it as if they had been committed late, and wait", "alter table "+e.quoted+" add column txid "+
+			"xid8 not null default pg_current_xact_id();"))
 }
 
 const checkOrder = "order"
@@ -250,17 +252,18 @@ func (e *examination) ordered() {
 	c := e.mapping.order
 	add := "add a column that grows with time (seq bigint generated always as identity), or name one with " +
 		e.config.Names.Of("Columns") + "=order:NAME"
-	e.add(checkOrder, finding.OKIf(!c.NotNull, fmt.Sprintf("%s may be NULL: rows without it come after all others, and each "+
-		"poll begins at the first pending row instead of a recent one; alter table %s alter column %s set not null avoids both",
+	e.add(checkOrder, finding.OKIf(!c.NotNull, fmt.Sprintf("%s may be NULL: rows without it come after all others, and "+
+		"each poll begins at the first pending row instead of a recent one; alter table %s alter column %s set not null "+
+		"avoids both",
 		c.Plain, e.quoted, c.Name)))
 	timed := slices.Contains(timeTypes, c.oid)
 	e.add(checkOrder,
 		finding.OKIf(timed, "rows are taken in the order of "+c.Plain+", then of the id"),
-		finding.WarnIf(!slices.Contains(intTypes, c.oid), "rows are taken in the order of "+c.Plain+" "+c.Type+", which does "+
-			"not grow with time: a key's rows leave in another order than they were written, and rows after those read last "+
-			"wait for the reconciliation scan", add))
-	e.add(checkOrder, finding.WarnIf(timed && strings.Contains(c.Type, "(0)"), c.Plain+" holds whole seconds: rows of one key "+
-		"within a second are relayed in the order of their ids", add))
+		finding.WarnIf(!slices.Contains(intTypes, c.oid), "rows are taken in the order of "+c.Plain+" "+c.Type+", which "+
+			"does not grow with time: a key's rows leave in another order than they were written, and rows after those read "+
+			"last wait for the reconciliation scan", add))
+	e.add(checkOrder, finding.WarnIf(timed && strings.Contains(c.Type, "(0)"),
+		c.Plain+" holds whole seconds: rows of one key within a second are relayed in the order of their ids", add))
 }
 
 // sequence examines whether numbers that give the order are handed out in the order of time.
@@ -269,13 +272,14 @@ func (e *examination) sequence(ctx context.Context, conn *pgx.Conn) error {
 	if !slices.Contains(intTypes, c.oid) {
 		return nil
 	}
-	err := conn.QueryRow(ctx, sql.Text("doctor_sequence.sql", nil), pgx.QueryExecModeExec, e.relation.oid, c.Plain).Scan(&cache)
+	err := conn.QueryRow(ctx, sql.Text("doctor_sequence.sql", nil), pgx.QueryExecModeExec, e.relation.oid,
+		c.Plain).Scan(&cache)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("read sequence: %w", err)
 	}
 	e.add(checkOrder,
-		finding.WarnIf(cache != 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a later row "+
-			"may get a smaller one: such rows leave in another order than they were written", c.Plain, cache),
+		finding.WarnIf(cache != 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a later "+
+			"row may get a smaller one: such rows leave in another order than they were written", c.Plain, cache),
 			"alter sequence … cache 1 for the sequence of "+e.quoted+"."+c.Name),
 		finding.OKIf(true, "rows are taken in the order of "+c.Plain))
 	return nil
@@ -296,8 +300,8 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 	}
 	counts := fmt.Sprintf("%d dead rows beside %d live ones", dead, live)
 	e.add("vacuum",
-		finding.WarnIf(off != "", "autovacuum is switched off for "+off+": each relayed row leaves a dead one behind, and reads "+
-			"become slower and slower", "alter table "+off+" reset (autovacuum_enabled);"),
+		finding.WarnIf(off != "", "autovacuum is switched off for "+off+": each relayed row leaves a dead one behind, and "+
+			"reads become slower and slower", "alter table "+off+" reset (autovacuum_enabled);"),
 		finding.WarnIf(dead > many && dead > live/2, counts, "end transactions that have been open for long, then vacuum "+
 			e.quoted+"; let autovacuum begin sooner: "+settings+
 			" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"),
@@ -309,10 +313,10 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 func (e *examination) encoding() {
 	encoding := e.relation.encoding
 	e.add("encoding",
-		finding.WarnIf(encoding == encodingNone, "the database's encoding is "+encoding+": texts are published as the bytes "+
-			"that the application stored, in UTF-8 only if it wrote UTF-8", "move the database to encoding UTF8"),
-		finding.WarnIf(encoding != encodingUTF8, "the database's encoding is "+encoding+": texts are published in UTF-8, and "+
-			`characters that it lacks stand in last_error as \u20ac`,
+		finding.WarnIf(encoding == encodingNone, "the database's encoding is "+encoding+": texts are published as the "+
+			"bytes that the application stored, in UTF-8 only if it wrote UTF-8", "move the database to encoding UTF8"),
+		finding.WarnIf(encoding != encodingUTF8, "the database's encoding is "+encoding+": texts are published in UTF-8, "+
+			`and characters that it lacks stand in last_error as \u20ac`,
 			"move the database to encoding UTF8; until then nothing is lost"))
 }
 
@@ -321,8 +325,8 @@ func (e *examination) doorbell(channel string) {
 	const again = "apply again what `outbox-relay schema --doorbell` prints"
 	d, listen := e.relation.doorbell, e.config.Names.Of("ListenChannel")
 	e.add("doorbell",
-		finding.OKIf(!d.found, "there is no doorbell trigger; a sleeping relay finds rows at its next poll (`outbox-relay "+
-			"schema --doorbell` prints the trigger)"),
+		finding.OKIf(!d.found, "there is no doorbell trigger; a sleeping relay finds rows at its next poll "+
+			"(`outbox-relay schema --doorbell` prints the trigger)"),
 		finding.WarnIf(!d.enabled, "the doorbell trigger is disabled",
 			"alter table "+e.quoted+" enable trigger outbox_relay_doorbell;"),
 		finding.WarnIf(channel == "", "the doorbell trigger notifies channel "+d.channel+", but "+listen+" is empty, so no "+

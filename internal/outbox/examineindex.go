@@ -38,8 +38,8 @@ func (e *examination) byKey() {
 	create := e.createIndex(columns+", "+m.order.Name, e.where())
 	e.add(checkIndex,
 		finding.OKIf(m.keyIndex, "pending rows of a key are found by an index"),
-		finding.WarnIf(m.keyVaries, "no index of pending rows by key is possible, since the text of the key's type depends on "+
-			"settings: "+cost, "keep the key in a column of type text, or in jsonb in place of json"),
+		finding.WarnIf(m.keyVaries, "no index of pending rows by key is possible, since the text of the key's type depends "+
+			"on settings: "+cost, "keep the key in a column of type text, or in jsonb in place of json"),
 		// A row that waits and has no key keeps no others back.
 		finding.OKIf(m.key == noKey, "no index of pending rows by what stands for their key: "+cost+": "+create),
 		finding.WarnIf(true, "no index of pending rows by key: "+cost, create))
@@ -73,23 +73,23 @@ func (e *examination) pendingIndex() {
 	e.add(checkIndex,
 		finding.WarnIf(m.rank != nil && !m.rankIndex,
 			"no index of pending rows by priority: each poll reads and sorts all that is pending", e.createIndex(byRank, where)),
-		finding.WarnIf(m.rank != nil && !m.orderIndex, "no index of pending rows in table order, only by priority: while rows "+
-			"with larger priorities come all the time, the others wait for as long", create),
-		finding.WarnIf(m.rank == nil && !m.orderIndex, "no index of pending rows in their order: each poll reads the table, so "+
-			"polls are made less often, and pending_rows and oldest_pending_age_seconds are left out", create),
-		finding.WarnIf(e.view.Columns != nil && !m.filtered, "the index of pending rows also holds those that the destination "+
-			"never takes, for ever: each read steps over all of them, and pending_rows and oldest_pending_age_seconds are left "+
-			"out", create),
-		finding.WarnIf(m.rank == nil && m.relayedFirst && m.failedToo, "the index of pending rows holds failed ones too: while "+
-			"many rows have failed, each poll steps over all of them", create),
+		finding.WarnIf(m.rank != nil && !m.orderIndex, "no index of pending rows in table order, only by priority: while "+
+			"rows with larger priorities come all the time, the others wait for as long", create),
+		finding.WarnIf(m.rank == nil && !m.orderIndex, "no index of pending rows in their order: each poll reads the "+
+			"table, so polls are made less often, and pending_rows and oldest_pending_age_seconds are left out", create),
+		finding.WarnIf(e.view.Columns != nil && !m.filtered, "the index of pending rows also holds those that the "+
+			"destination never takes, for ever: each read steps over all of them, and pending_rows and "+
+			"oldest_pending_age_seconds are left out", create),
+		finding.WarnIf(m.rank == nil && m.relayedFirst && m.failedToo, "the index of pending rows holds failed ones too: "+
+			"while many rows have failed, each poll steps over all of them", create),
 		finding.OKIf(true, "pending rows are read in order from an index"))
 	if m.available == nil {
 		return
 	}
 	name, quoted := m.available.Plain, m.available.Name
 	e.add(checkIndex,
-		finding.WarnIf(!m.dueIndex, "no index of due times: rows with "+name+" are looked for among all that are scheduled for "+
-			"later, and relayed half a second late, or many seconds while hundreds of thousands are",
+		finding.WarnIf(!m.dueIndex, "no index of due times: rows with "+name+" are looked for among all that are scheduled "+
+			"for later, and relayed half a second late, or many seconds while hundreds of thousands are",
 			e.createIndex(quoted+", "+byRank, e.where(quoted+" is not null"))),
 		finding.OKIf(!m.available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no order"),
 		finding.WarnIf(true, name+" is never null: every row is read by that time, and rows of one key keep no order",
@@ -120,8 +120,8 @@ func (e *examination) unique() {
 	if ok && beside == nil {
 		return
 	}
-	meaning := "rows are distinguished by their places, a row that is changed while it is relayed is published again, and " +
-		"consumers or JetStream may drop one of two messages with one id"
+	meaning := "rows are distinguished by their places, a row that is changed while it is relayed is published again, " +
+		"and consumers or JetStream may drop one of two messages with one id"
 	if !e.mapping.apart {
 		meaning = "of two rows with one id one may be marked without being published, since role " + e.relation.role +
 			" may not read where rows are (it needs the right to select from the whole table)"

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-var errHeaders = errors.New("the headers column holds something other than a JSON object; write an object of names and values")
+var errHeaders = errors.New("the headers column holds something other than a JSON object; write an object of names " +
+	"and values")
 
 // parseHeaders appends the members of a JSON object to headers. Values that are not strings keep their text: 1.50 stays
 // 1.50, objects and arrays stay JSON. An empty array counts as an empty object, since some languages encode one that
@@ -78,7 +80,7 @@ func (s *scanner) next() byte {
 }
 
 func (s *scanner) space() {
-	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\t' || s.text[s.at] == '\n' || s.text[s.at] == '\r') {
+	for s.at < len(s.text) && strings.IndexByte(" \t\n\r", s.text[s.at]) >= 0 {
 		s.at++
 	}
 }

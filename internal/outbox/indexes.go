@@ -55,9 +55,8 @@ func (i index) starts(columns ...string) bool {
 // startsWith reports whether the index begins with an expression, as far as its text shows: the server writes casts and
 // parentheses of its own.
 func (i index) startsWith(expression string) bool {
-	bare := func(text string) string {
-		return strings.ToLower(strings.NewReplacer("::text", "", "::bigint", "", "(", "", ")", "", " ", "", `"`, "").Replace(text))
-	}
+	written := strings.NewReplacer("::text", "", "::bigint", "", "(", "", ")", "", " ", "", `"`, "")
+	bare := func(text string) string { return strings.ToLower(written.Replace(text)) }
 	printed, ok := strings.CutPrefix(i.columns[0], expressionMark)
 	return ok && bare(printed) == bare(expression)
 }

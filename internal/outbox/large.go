@@ -13,7 +13,8 @@ func (t *Table) refuses(row *Row) bool {
 		return false
 	case row.long && t.maxRow > maxText:
 		row.refuse(publisher.PermanentError("text too long",
-			"the topic, the key, a header's column or a value that a template names has %d bytes or more: shorten it, or leave it out",
+			"the topic, the key, a header's column or a value that a template names has %d bytes or more: shorten it, or "+
+				"leave it out",
 			maxText))
 		return true
 	}

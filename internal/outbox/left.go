@@ -38,7 +38,8 @@ func (t *Table) Left(ctx context.Context, end End) (int64, error) {
 	if t.mapping.dueIndex {
 		parameters = append(parameters, end.due)
 	}
-	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.description.text("drain_left"+t.delays()+".sql"), parameters...)
+	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.description.text("drain_left"+t.delays()+".sql"),
+		parameters...)
 	if err != nil {
 		return 0, fmt.Errorf("count the rows that are left: %w", err)
 	}

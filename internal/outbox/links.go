@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,8 +17,9 @@ import (
 )
 
 // Links are the connections of a pool. Links finds connections that are half open: a firewall or a proxy has forgotten
-// them, so that whatever is sent on them is lost silently, while new connections work. [Dialer] finds them where nothing
-// on the way acknowledges in the server's place. For the others only time distinguishes a lost answer from a slow one.
+// them, so that whatever is sent on them is lost silently, while new connections work. [Dialer] finds them where
+// nothing on the way acknowledges in the server's place. For the others only time distinguishes a lost answer from a
+// slow one.
 // So the server is asked, over a new connection, about the session. A session that is working on a statement is left
 // alone, however long the statement takes.
 //
@@ -31,7 +33,7 @@ type Links struct {
 
 	mu          sync.Mutex // also guards the links
 	open        map[*link]struct{}
-	unconfirmed bool // commits wait for a synchronous standby
+	unconfirmed atomic.Bool // commits wait for a synchronous standby
 }
 
 // link is a connection of [Links]. It knows how long a read or a write has been waiting for the other side.
@@ -78,9 +80,7 @@ var errUnconfirmed = errors.New("commits wait for a synchronous standby that doe
 
 // Unconfirmed returns why commits have not been confirmed for some time, nil if they are.
 func (l *Links) Unconfirmed() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.unconfirmed {
+	if l.unconfirmed.Load() {
 		return errUnconfirmed
 	}
 	return nil
@@ -88,15 +88,12 @@ func (l *Links) Unconfirmed() error {
 
 // confirm records whether commits wait for a synchronous standby, and logs when that changes.
 func (l *Links) confirm(unconfirmed bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case unconfirmed && !l.unconfirmed:
+	switch was := l.unconfirmed.Swap(unconfirmed); {
+	case unconfirmed && !was:
 		l.Logger.Warn("commits wait for a synchronous standby that does not answer", "error", errUnconfirmed)
-	case !unconfirmed && l.unconfirmed:
+	case was && !unconfirmed:
 		l.Logger.Info("commits no longer wait for a synchronous standby")
 	}
-	l.unconfirmed = unconfirmed
 }
 
 // Dial connects as [Dialer] does, and watches the connection.

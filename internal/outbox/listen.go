@@ -63,8 +63,8 @@ func (l *Listener) Up() bool {
 }
 
 // Arm makes the doorbell's trigger let each writer ring, or none. When writers start to ring, the relay is woken once
-// more, for a row that was inserted in between. If more than [MostRings] of them ring per second, they need not ring for
-// some time: commits that notify wait for one another.
+// more, for a row that was inserted in between. If more than [MostRings] of them ring per second, they need not ring
+// for some time: commits that notify wait for one another.
 func (l *Listener) Arm(wanted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,7 +245,8 @@ func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return fmt.Errorf("a notification to itself did not arrive: if the connection goes through a transaction pooler, "+
-				"set %s to the PostgreSQL server itself, or turn LISTEN off with an empty %s", l.Names.Of("Direct"), l.Names.Of("ListenChannel"))
+				"set %s to the PostgreSQL server itself, or turn LISTEN off with an empty %s",
+				l.Names.Of("Direct"), l.Names.Of("ListenChannel"))
 		case err != nil:
 			return fmt.Errorf("wait for notification: %w", err)
 		case notification.Payload == nonce:

@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -17,12 +18,12 @@ type mapping struct {
 	inserted, updated, available, rank  *Column
 	txid                                *Column
 	order                               *Column
-	origin                              *upstream       // the destination whose rows these are; nil if rows are taken as they are inserted
+	origin                              *upstream       // destination whose rows these are, or nil
 	key, topicText                      string          // SQL expressions of type text
 	keyColumn                           string          // the key's column, if the key is a column
 	extra                               []string        // SQL expressions of type text
 	placed                              []placed        // columns that are sent as headers
-	keyVaries                           bool            // the text of the key's type depends on settings, so no index can hold it
+	keyVaries                           bool            // the key's text depends on settings, so no index can hold it
 	texts                               map[string]bool // the expressions above that are a column of type text or varchar
 	indistinct                          map[string]bool // expressions in extra that samples neither distinguish nor report
 	ignored                             []string        // columns with a name of the relay's whose type does not fit
@@ -38,17 +39,17 @@ type mapping struct {
 }
 
 var (
-	idTypes      = []uint32{pgtype.UUIDOID, pgtype.Int8OID, pgtype.Int4OID, pgtype.Int2OID, pgtype.TextOID, pgtype.VarcharOID}
-	payloadTypes = []uint32{pgtype.JSONBOID, pgtype.JSONOID, pgtype.TextOID, pgtype.VarcharOID, pgtype.ByteaOID, pgtype.XMLOID}
+	idTypes      = slices.Concat([]uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.VarcharOID}, intTypes)
+	payloadTypes = slices.Concat(jsonTypes, []uint32{pgtype.TextOID, pgtype.VarcharOID, pgtype.ByteaOID, pgtype.XMLOID})
 	textTypes    = []uint32{pgtype.TextOID, pgtype.VarcharOID, pgtype.BPCharOID}
 	jsonTypes    = []uint32{pgtype.JSONBOID, pgtype.JSONOID}
 	txidTypes    = []uint32{pgtype.XID8OID}
 	timeTypes    = []uint32{pgtype.TimestampOID, pgtype.TimestamptzOID}
 	intTypes     = []uint32{pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID}
 	// plainTypes are types whose values have one text form each.
-	plainTypes = append([]uint32{pgtype.UUIDOID, pgtype.DateOID, pgtype.TimestampOID, pgtype.TimestamptzOID}, intTypes...)
+	plainTypes = slices.Concat([]uint32{pgtype.UUIDOID, pgtype.DateOID}, timeTypes, intTypes)
 	// varying are types whose values are written as settings say.
-	varying   = []uint32{pgtype.ByteaOID, pgtype.DateOID, pgtype.IntervalOID, pgtype.JSONOID, pgtype.TimestampOID, pgtype.TimestamptzOID}
+	varying   = slices.Concat(timeTypes, []uint32{pgtype.ByteaOID, pgtype.DateOID, pgtype.IntervalOID, pgtype.JSONOID})
 	unordered = []uint32{pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID, pgtype.BoolOID}
 )
 
@@ -98,7 +99,8 @@ const (
 // another destination writes into the row later, xmin changes, which must not make the row look like a late commit. A
 // number that has not been assigned yet comes from another server, for example in rows that were restored from a dump.
 func inserter(txid *Column, otherwise string) string {
-	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s end)",
+	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s "+
+		"end)",
 		txid.Name, otherwise)
 }
 
@@ -115,7 +117,9 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if r.kind == "p" && r.parts == nil { // places repeat in each of the partitions, which are all looked at
 		m.place = noPlace
 	}
-	p := parts{relation: r, view: view, names: config.Names, named: config.Columns, preferred: config.Preferred, mapping: m}
+	p := parts{
+		relation: r, view: view, names: config.Names, named: config.Columns, preferred: config.Preferred, mapping: m,
+	}
 	for _, r := range m.roles() {
 		if required := r.required || r.name == "relayed_at" && !config.Delete; required || r.types != nil {
 			*r.column = p.column(r, required)
@@ -149,10 +153,10 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	}
 	if m.apart && m.beside == nil && view.written(config) {
 		return nil, []*SetupError{problem(checkTable,
-			"let a unique index hold "+m.id.Plain+", alone or with others, and all of its columns be not null; or keep the destination's state in "+
-				"the columns of the table",
-			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark of another destination would "+
-				"move a row, which would then be published again here",
+			"let a unique index hold "+m.id.Plain+", alone or with others, and all of its columns be not null; or keep the "+
+				"destination's state in the columns of the table",
+			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark of "+
+				"another destination would move a row, which would then be published again here",
 			view.Name, p.table())}
 	}
 	if m.apart && m.beside == nil {
@@ -172,11 +176,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 // sampled returns the columns of a sample, named for a subquery, then what is selected from the subquery and what it
 // is grouped by.
 func (m *mapping) sampled() (columns, selected, groups string) {
-	inserted := "null::timestamptz"
-	if m.inserted != nil {
-		inserted = m.inserted.Name
-	}
-	columns = m.topic.Name + "::text as topic, " + inserted + " as inserted"
+	columns = m.topic.Name + "::text as topic, " + columnOf(m.inserted).Or("null::timestamptz") + " as inserted"
 	selected, groups = "topic, min(inserted), max(inserted)", "topic"
 	for i, expression := range m.extra {
 		if m.indistinct[expression] {
@@ -211,7 +211,8 @@ func (m *mapping) identity(prefix, idType string) (expression, typ, here string)
 	if parts == nil {
 		return id, idType, ""
 	}
-	here = fmt.Sprintf("%s = any (array(select regexp_replace(i, '^([^ ]* ){%d}', '')::%s from unnest($1::text[]) i)) and ", id, len(parts),
+	here = fmt.Sprintf("%s = any (array(select regexp_replace(i, '^([^ ]* ){%d}', '')::%s from unnest($1::text[]) i)) "+
+		"and ", id, len(parts),
 		idType)
 	if m.apart && m.beside == nil {
 		here = prefix + "ctid = any (array(select split_part(i, ' ', 1)::tid from unnest($1::text[]) i)) and "

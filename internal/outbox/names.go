@@ -59,7 +59,8 @@ func (c Column) Time() string {
 	}
 	at := c.zoned()
 	const first, last = "timestamptz '0001-01-02 00:00:00+00'", "timestamptz '9999-12-30 00:00:00+00'"
-	return fmt.Sprintf("(case when %[1]s < %[2]s then %[2]s when %[1]s > %[3]s then %[3]s else %[1]s end)", at, first, last)
+	return fmt.Sprintf("(case when %[1]s < %[2]s then %[2]s when %[1]s > %[3]s then %[3]s else %[1]s end)", at, first,
+		last)
 }
 
 // zoned is Time with infinite and distant times as they are.
@@ -100,9 +101,9 @@ func (t *Table) Names() Names {
 	state, _ := m.pending()
 	n := Names{
 		Table: t.Quoted(), Encoding: t.relation.encoding, ID: *m.id, Order: *m.order, Topic: *m.topic,
-		Inserted: columnOf(m.inserted), Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed),
-		Failed: columnOf(m.failed), Attempt: columnOf(m.attempt), LastError: columnOf(m.lastError), Key: m.key,
-		Taken: m.filter, Pending: state, IsFailed: m.isFailed(),
+		Inserted: columnOf(m.inserted), Available: columnOf(m.available), Txid: columnOf(m.txid),
+		Relayed: columnOf(m.relayed), Failed: columnOf(m.failed), Attempt: columnOf(m.attempt), LastError: columnOf(m.lastError),
+		Key: m.key, Taken: m.filter, Pending: state, IsFailed: m.isFailed(),
 		IDIndexed: m.idIndex, Partitioned: t.relation.kind == "p", indexes: t.relation.indexes,
 	}
 	for _, l := range t.letters() {
@@ -150,8 +151,8 @@ func (n Names) HereOf(query string) string {
 	return strings.ReplaceAll(n.parts["here"], "unnest($1::text[]) i", "("+query+") found (i)")
 }
 
-// dueAt is the time since which a row could be relayed, a timestamptz in one of the forms of a column; null if the table
-// does not hold it.
+// dueAt is the time since which a row could be relayed, a timestamptz in one of the forms of a column; null if the
+// table does not hold it.
 func (m *mapping) dueAt(form func(Column) string) string {
 	since := form(columnOf(m.since()))
 	if m.available == nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,10 +56,10 @@ func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config)
 	return nil
 }
 
-// nullTest is a part of a predicate that has only one form: the one in which the relay writes it, if the name is quoted.
+// nullTest is a part of a predicate that has only one form, but for the quotes.
 var nullTest = regexp.MustCompile(`^(?:("(?:[^"]|"")+")|([a-z_][a-z0-9_$]*)) (?i:(is (?:not )?null))$`)
 
-// part returns a part of a predicate without the parentheses around it, and with tests for NULL as the relay writes them.
+// part returns a part of a predicate without the parentheses around it. Tests for NULL are as the relay writes them.
 func part(condition string) string {
 	condition = bare(condition)
 	if m := nullTest.FindStringSubmatch(condition); m != nil {
@@ -75,9 +74,12 @@ const oneRow = "one row"
 // normalForm returns the parts of a condition on rows of the table, joined by and, as the planner sees them. It returns
 // none if the server does not show them, or if no row can meet the condition.
 func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition string) ([]string, error) {
-	statement := sql.Text("normal_form.sql", map[string]string{"table": r.table.Quoted(), "row": sql.Quote(oneRow), "condition": condition})
+	names := description{"table": r.table.Quoted(), "row": sql.Quote(oneRow), "condition": condition}
+	statement := names.text("normal_form.sql")
 	var text []byte
-	err := pgsession.Try(ctx, conn, func() error { return conn.QueryRow(ctx, statement, pgx.QueryExecModeExec).Scan(&text) })
+	err := pgsession.Try(ctx, conn, func() error {
+		return conn.QueryRow(ctx, statement, pgx.QueryExecModeExec).Scan(&text)
+	})
 	if code := server(err).Code; code != "" && !passing(code) {
 		return nil, nil
 	} else if err != nil {
@@ -94,62 +96,43 @@ func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition str
 
 // conjuncts splits a condition, as the server prints it, at the ands that are in no parentheses except those around the
 // whole condition. Tests for NULL are then written as the relay writes them: "column" is null.
-func conjuncts(condition string) []string {
-	condition = bare(condition)
-	if condition == "" {
-		return nil
-	}
+func conjuncts(condition string) (parts []string) {
 	const and = " AND "
-	var parts []string
+	condition = bare(condition)
 	start := 0
-	for i := range outside(condition) {
+	for i := 0; i < len(condition); {
 		if strings.HasPrefix(condition[i:], and) {
 			parts = append(parts, part(condition[start:i]))
-			start = i + len(and)
+			i += len(and)
+			start = i
+		} else {
+			i = after(condition, i)
 		}
 	}
-	return append(parts, part(condition[start:]))
+	if condition != "" {
+		parts = append(parts, part(condition[start:]))
+	}
+	return parts
 }
 
 // bare removes the parentheses around a whole condition.
 func bare(condition string) string {
-	for strings.HasPrefix(condition, "(") {
-		for i := range outside(condition[1:]) {
-			if condition[1+i] != ')' {
-				continue
-			}
-			if 1+i < len(condition)-1 {
-				return condition
-			}
-			condition = condition[1 : 1+i]
-			break
-		}
+	for strings.HasPrefix(condition, "(") && after(condition, 0) == len(condition) {
+		condition = condition[1 : len(condition)-1]
 	}
 	return condition
 }
 
-// outside returns the places in a text that are in no quotes and no parentheses. A closing parenthesis without an
-// opening one is such a place.
-func outside(text string) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		depth, quote := 0, byte(0)
-		for i := range len(text) {
-			switch c := text[i]; {
-			case quote != 0:
-				if c == quote {
-					quote = 0
-				}
-			case c == '\'' || c == '"': // a doubled quote ends and begins a quotation
-				quote = c
-			case c == '(' || c == '[':
-				depth++
-			case depth > 0:
-				if c == ')' || c == ']' {
-					depth--
-				}
-			case !yield(i):
-				return
-			}
+// after returns the place after the character at a place, or after the quotation or parentheses that begin there. A
+// doubled quote ends and begins a quotation.
+func after(text string, i int) int {
+	switch text[i] {
+	case '\'', '"':
+		return i + 2 + strings.IndexByte(text[i+1:], text[i])
+	case '(', '[':
+		for i++; i < len(text) && text[i] != ')' && text[i] != ']'; {
+			i = after(text, i)
 		}
 	}
+	return min(i+1, len(text))
 }

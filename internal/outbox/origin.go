@@ -119,7 +119,8 @@ func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []pu
 func (t *Table) forget(condition string) (assignments []string) {
 	for _, l := range t.letters() {
 		name := l.column.Name
-		assignments = append(assignments, fmt.Sprintf("%s = case when %s then %s else t.%s end", name, condition, l.empty, name))
+		assignments = append(assignments, fmt.Sprintf("%s = case when %s then %s else t.%s end", name, condition, l.empty,
+			name))
 	}
 	return assignments
 }
@@ -138,7 +139,8 @@ func (t *Table) letters() (all []letter) {
 			continue // the destination does not run before these problems are solved
 		}
 		for _, l := range []letter{{m.relayed, "null"}, {m.failed, "null"}, {m.lastError, "null"}, {m.attempt, "1"}} {
-			if l.column != nil && !slices.ContainsFunc(all, func(other letter) bool { return other.column.Plain == l.column.Plain }) {
+			same := func(other letter) bool { return other.column.Plain == l.column.Plain }
+			if l.column != nil && !slices.ContainsFunc(all, same) {
 				all = append(all, l)
 			}
 		}

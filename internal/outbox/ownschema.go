@@ -146,8 +146,8 @@ func (r *relation) deletesForStrangers(config Config) *SetupError {
 	s := strangers[0]
 	deletes := config.Names.Of("Delete")
 	found := problem(checkColumns, "remove "+deletes+"; or, if destination "+s.Name+" is gone for good: "+s.Drop,
-		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not configured "+
-			"here, in %s: it would lose rows", deletes, r.table, s.Name, strings.Join(s.Columns, ", "))
+		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not "+
+			"configured here, in %s: it would lose rows", deletes, r.table, s.Name, strings.Join(s.Columns, ", "))
 	found.Err = errDeletes
 	return found
 }

@@ -40,7 +40,7 @@ type span struct{ low, high string }
 
 // livePartitions are the spans that a view's statements name.
 type livePartitions struct {
-	spans     []int
+	spans     []span
 	condition string // followed by and; empty for all partitions
 }
 
@@ -128,41 +128,40 @@ func (t *Table) partitionCondition(ctx context.Context, conn *pgx.Conn) string {
 }
 
 // lookForLive finds the partitions that statements have to name, and which of them hold pending rows.
-func (t *Table) lookForLive(ctx context.Context, conn *pgx.Conn, pending string, spans []span) (*livePartitions, []int, error) {
+func (t *Table) lookForLive(
+	ctx context.Context, conn *pgx.Conn, pending string, spans []span,
+) (live *livePartitions, holding []span, err error) {
 	p := t.relation.parts
-	lows, highs := make([]string, len(spans)), make([]string, len(spans))
-	for i, s := range spans {
-		lows[i], highs[i] = s.low, s.high
-	}
+	lows := each(spans, func(s span) string { return s.low })
+	highs := each(spans, func(s span) string { return s.high })
 	statement := sql.Text("live_partitions.sql", description{
 		"table": t.Quoted(), "pending": pending, "part_key": p.column, "part_type": p.typ,
 	})
 	look := t.beginPlain(ctx, conn, limits{inOrder: true, generic: true})
-	look.add(statement, [][]byte{array(pgtype.TextOID, lows), array(pgtype.TextOID, highs)}, binaryFormats(2), []int16{1, 1})
+	look.add(statement, [][]byte{array(pgtype.TextOID, lows), array(pgtype.TextOID, highs)}, binaryFormats(2), []int16{1})
 	look.send(ctx)
-	live, holding := &livePartitions{}, []int(nil)
+	live = &livePartitions{}
 	for result := look.next(); result != nil && result.NextRow(); {
-		n := int(ordinal(result.Values()[0])) - 1
-		live.spans = append(live.spans, n)
-		if result.Values()[1][0] != 0 {
-			holding = append(holding, n)
+		s := spans[ordinal(result.Values()[0])-1]
+		if live.spans = append(live.spans, s); result.Values()[1][0] != 0 {
+			holding = append(holding, s)
 		}
 	}
 	if err := look.results.Close(); err != nil {
 		return nil, nil, fmt.Errorf("look for partitions with pending rows: %w", look.failed(ctx, err))
 	}
-	live.condition = p.named(spans, live.spans)
+	live.condition = p.named(live.spans)
 	return live, holding, nil
 }
 
 // named is the condition that a row is in one of some spans.
-func (p *partitions) named(spans []span, some []int) string {
+func (p *partitions) named(some []span) string {
 	var ranges []string
 	for i := 0; i < len(some); i++ {
-		s := spans[some[i]]
-		for i+1 < len(some) && some[i+1] == some[i]+1 && s.high != "" && spans[some[i+1]].low == s.high {
+		s := some[i]
+		for i+1 < len(some) && s.high != "" && some[i+1].low == s.high {
 			i++
-			s.high = spans[some[i]].high
+			s.high = some[i].high
 		}
 		var bounds []string
 		if s.low != "" {
@@ -202,9 +201,8 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 		if err != nil {
 			return false, err
 		}
-		for _, n := range holding {
-			s := found.parts.spans[n]
-			grown = grown || then.condition != "" && !slices.ContainsFunc(then.spans, func(i int) bool { return p.spans[i] == s })
+		for _, s := range holding {
+			grown = grown || then.condition != "" && !slices.Contains(then.spans, s)
 		}
 		before[pending] = live
 	}

@@ -158,7 +158,7 @@ func TestSpans(t *testing.T) {
 		"":                                        nil,
 		"(c < 'b' or c >= 'c' and c < 'e') and ":  {0, 2},
 	} {
-		if got := p.named(spans, some); got != want {
+		if got := p.named(each(some, func(i int) span { return spans[i] })); got != want {
 			t.Errorf("%v: %q, want %q", some, got, want)
 		}
 	}

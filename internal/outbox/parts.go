@@ -31,6 +31,11 @@ func (p *parts) fail(remedy, format string, args ...any) {
 	p.problems = append(p.problems, problem(checkColumns, remedy, format, args...))
 }
 
+// missing records that a column is missing for something.
+func (p *parts) missing(remedy, column, what string, args ...any) {
+	p.fail(remedy, "table %s has no column %s, "+what, append([]any{p.table(), column}, args...)...)
+}
+
 // deny records a missing right.
 func (p *parts) deny(format string, args ...any) {
 	p.problems = append(p.problems, problem(checkRights, grantRemedy(p.role), format, args...))
@@ -94,7 +99,7 @@ func (p *parts) find(part string) (c *Column, name string, mapped bool) {
 		}
 	}
 	if c = p.columns[name]; c == nil && mapped {
-		p.fail(remedy, "table %s has no column %s, which %s names as %s%s", p.table(), name, p.setting(part), part, whose)
+		p.missing(remedy, name, "which %s names as %s%s", p.setting(part), part, whose)
 	}
 	return c, name, mapped
 }
@@ -138,43 +143,40 @@ const (
 
 func (p *parts) key(key rowkey.Source) {
 	p.mapping.key = noKey
-	byColumn := func(c *Column) {
-		p.readable(c)
-		p.mapping.key, p.keyColumn, p.keyVaries = p.text(c), c.Plain, slices.Contains(varying, c.oid)
-		if slices.Contains(textTypes[:2], c.oid) {
-			p.mapping.key = c.Name
-			p.texts[p.mapping.key] = true
-		}
-	}
+	setting := p.names.Of("Key")
+	var c *Column
 	switch key.Kind {
 	case rowkey.Default:
-		if c, _, _ := p.find("key"); c != nil {
-			byColumn(c)
-		}
+		c, _, _ = p.find("key")
+		p.readable(c)
 	case rowkey.Column:
-		if c := p.columns[key.Name]; c != nil {
-			byColumn(c)
-		} else {
-			p.fail("correct "+p.names.Of("Key"), "table %s has no column %s, which %s names", p.table(), key.Name, p.names.Of("Key"))
+		if c = p.readable(p.columns[key.Name]); c == nil {
+			p.missing("correct "+setting, key.Name, "which %s names", setting)
 		}
 	case rowkey.Header:
-		if p.headers == nil {
-			p.fail("correct "+p.names.Of("Key")+", or name the column with "+p.names.Of("Columns")+"=headers:NAME",
-				"%s=header:%s requires a headers column of type jsonb or json, and table %s has none", p.names.Of("Key"), key.Name, p.table())
+		if p.headers != nil {
+			p.mapping.key, p.keyVaries = p.inHeaders(key.Name), p.headers.oid == pgtype.JSONOID
 			return
 		}
-		p.mapping.key, p.keyVaries = p.inHeaders(key.Name), p.headers.oid == pgtype.JSONOID
+		p.fail("correct "+setting+", or name the column with "+p.names.Of("Columns")+"=headers:NAME",
+			"%s=header:%s requires a headers column of type jsonb or json, and table %s has none", setting, key.Name, p.table())
 	case rowkey.Payload:
-		if !p.hasJSON() {
-			p.fail("correct "+p.names.Of("Key"), "%s=payload:%s requires a payload of type jsonb or json", p.names.Of("Key"), key.Name)
+		if p.hasJSON() {
+			p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.oid == pgtype.JSONOID
 			return
 		}
-		p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.oid == pgtype.JSONOID
+		p.fail("correct "+setting, "%s=payload:%s requires a payload of type jsonb or json", setting, key.Name)
 	case rowkey.Topic:
-		if p.topic != nil {
-			p.mapping.key, p.keyColumn = p.text(p.topic), p.topic.Plain
-		}
+		c = p.topic
 	case rowkey.None:
+	}
+	if c == nil {
+		return
+	}
+	p.mapping.key, p.keyColumn, p.keyVaries = p.text(c), c.Plain, slices.Contains(varying, c.oid)
+	if slices.Contains(textTypes[:2], c.oid) && key.Kind != rowkey.Topic {
+		p.mapping.key = c.Name
+		p.texts[c.Name] = true
 	}
 }
 
@@ -210,16 +212,18 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 			expression = p.text(column)
 		case e.Kind == ExtraHeader:
 			p.fail("correct the template, or name the column with "+p.names.Of("Columns")+"=headers:NAME",
-				"a template names {header.%s}, which needs a headers column of type jsonb or json, and table %s has none", e.Name, p.table())
+				"a template names {header.%s}, which needs a headers column of type jsonb or json, and table %s has none",
+				e.Name, p.table())
 		case e.Kind == ExtraTime:
 			expression = p.time(e.Name)
 			p.indistinct[expression] = true
 		case p.columns[e.Name] != nil:
 			expression = p.text(p.readable(p.columns[e.Name]))
 		default:
-			p.fail("correct the template, or add the column", "table %s has no column %s, which a template names as {%s}", p.table(), e.Name, e.Name)
+			p.missing("correct the template, or add the column", e.Name, "which a template names as {%s}", e.Name)
 		}
-		if len(p.problems) > before && p.view.Extra != nil && !slices.Contains(p.view.Extra, i) { // another destination's problem
+		if len(p.problems) > before && p.view.Extra != nil && !slices.Contains(p.view.Extra, i) {
+			// It is another destination's problem.
 			p.problems, expression = p.problems[:before], "null::text"
 		}
 		p.mapping.extra = append(p.mapping.extra, expression)
@@ -228,16 +232,16 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 
 // time is the expression for the time in a column, in milliseconds since 1970.
 func (p *parts) time(name string) string {
-	c := p.columns[name]
-	switch {
-	case c == nil:
-		p.fail("correct "+p.names.Of("TimeColumn")+", or add the column", "table %s has no column %s, which %s names", p.table(),
-			name, p.names.Of("TimeColumn"))
+	c, setting := p.columns[name], p.names.Of("TimeColumn")
+	if c == nil {
+		p.missing("correct "+setting+", or add the column", name, "which %s names", setting)
 		return ""
-	case !slices.Contains(timeTypes, c.oid):
-		p.fail("correct "+p.names.Of("TimeColumn"), "column %s of table %s has type %s, which is not a timestamp", name, p.table(), c.Type)
 	}
-	return fmt.Sprintf("case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end", p.readable(c).Name)
+	if !slices.Contains(timeTypes, c.oid) {
+		p.fail("correct "+setting, "column %s of table %s has type %s, which is not a timestamp", name, p.table(), c.Type)
+	}
+	const form = "case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end"
+	return fmt.Sprintf(form, p.readable(c).Name)
 }
 
 // encoded checks that a payload that encodes bytes is text.
@@ -245,8 +249,8 @@ func (p *parts) encoded() {
 	if p.payload != nil && !slices.Contains(textTypes[:2], p.payload.oid) {
 		setting := p.view.Names.Of("PayloadEncoding")
 		p.fail("remove "+setting+", or store the payload as text",
-			"%s requires a payload of type text or varchar, and column %s of table %s has type %s", setting, p.payload.Plain, p.table(),
-			p.payload.Type)
+			"%s requires a payload of type text or varchar, and column %s of table %s has type %s",
+			setting, p.payload.Plain, p.table(), p.payload.Type)
 	}
 }
 
@@ -258,8 +262,8 @@ func (p *parts) place(headers map[string]string) {
 		name := headers[header]
 		c := p.columns[name]
 		if c == nil {
-			p.fail("correct "+p.names.Of("Columns"), "table %s has no column %s, which %s sends as header %s", p.table(), name,
-				p.names.Of("Columns"), header)
+			setting := p.names.Of("Columns")
+			p.missing("correct "+setting, name, "which %s sends as header %s", setting, header)
 			return
 		}
 		p.readable(c)
@@ -276,8 +280,8 @@ func (p *parts) place(headers map[string]string) {
 func (p *parts) dated() {
 	need := func(part string, found bool) {
 		if !found {
-			p.fail("add the column, name the one that serves in "+p.setting(part)+", or remove "+p.view.Names.Of("MaxAge"),
-				"table %s has no column %s, which destination %s needs for rows to fail for their age", p.table(), part, p.view.Name)
+			p.missing("add the column, name the one that serves in "+p.setting(part)+", or remove "+p.view.Names.Of("MaxAge"),
+				part, "which destination %s needs for rows to fail for their age", p.view.Name)
 		}
 	}
 	need("failed_at", p.failed != nil)

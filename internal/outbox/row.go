@@ -102,7 +102,9 @@ const (
 // PostgreSQL prints are wanted.
 func (t *Table) formats() []int16 {
 	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
-	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace} {
+	for _, i := range []int{
+		atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace,
+	} {
 		formats[i] = 1
 	}
 	if t.mapping.payload.oid == pgtype.ByteaOID {

@@ -45,7 +45,8 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 		}
 		// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost, or they
 		// have changed, or nothing was done.
-		pending, err := t.query(ctx, limits{lock: lockPatience}, t.description.text("unsettled.sql"), array(t.rowOID, identitiesOf(rows)))
+		pending, err := t.query(ctx, limits{lock: lockPatience}, t.description.text("unsettled.sql"),
+			array(t.rowOID, identitiesOf(rows)))
 		if err != nil {
 			return fmt.Errorf("settle rows: %w", err)
 		}
@@ -148,8 +149,8 @@ func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (l
 	left = int64(len(rows))
 	identities, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
 	for _, form := range []string{here, anywhere} {
-		if form == "" || form == here && versions == nil && t.mapping.compound() { // an id alone does not distinguish the rows
-			continue
+		if form == "" || form == here && versions == nil && t.mapping.compound() {
+			continue // an id alone does not distinguish the rows
 		}
 		b := batch{limits: limits{lock: lockPatience}}
 		if form == here {
@@ -211,7 +212,8 @@ func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidde
 	if !t.relation.policies || len(locked) == 0 {
 		return locked, nil, nil
 	}
-	rows, err := t.query(ctx, limits{lock: freePatience}, t.description.text("lock.sql", "wait", "nowait"), array(t.rowOID, locked))
+	rows, err := t.query(ctx, limits{lock: freePatience}, t.description.text("lock.sql", "wait", "nowait"),
+		array(t.rowOID, locked))
 	if Locked(err) {
 		return locked, nil, nil
 	} else if err != nil {
@@ -331,9 +333,11 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	}
 	locked, pointless, err := t.hidden(ctx, locked)
 	if err == nil && len(written)+len(locked)+len(pointless) < n {
-		if rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"), which, asRead, version); err == nil {
+		rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"), which, asRead, version)
+		if err == nil {
 			done := set(slices.Concat(written, locked, pointless)) // in a table that keeps nothing else, every row is unchanged
-			pointless = append(pointless, slices.DeleteFunc(firsts(rows), func(identity string) bool { return done[identity] })...)
+			others := slices.DeleteFunc(firsts(rows), func(identity string) bool { return done[identity] })
+			pointless = append(pointless, others...)
 		}
 	}
 	if err != nil {
@@ -356,12 +360,13 @@ func (t *Table) noEffect(identities []string) error {
 	}
 	e := &NoEffectError{Identities: identities}
 	e.Check = checkRights
-	e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: a BEFORE trigger that returns NULL, a rule, or row security "+
-		"keeps role %s from it", t.relation.role)
-	e.Remedy = "change the trigger or the rule, or give the role a policy for updates of all rows, or the attribute bypassrls"
+	e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: a BEFORE trigger that returns NULL, a rule, "+
+		"or row security keeps role %s from it", t.relation.role)
+	e.Remedy = "change the trigger or the rule, or give the role a policy for updates of all rows, or the attribute " +
+		"bypassrls"
 	if t.relation.policies {
-		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, and lets it see rows that "+
-			"it may not write", t.relation.role)
+		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, and "+
+			"lets it see rows that it may not write", t.relation.role)
 		e.Remedy = "give the role a policy for updates of all rows (for deletes with " + t.config.Names.Of("Delete") +
 			"), or the attribute bypassrls"
 	}

@@ -126,7 +126,8 @@ func Rejected(err error) bool {
 // the rights or the server are changed: there is no replica identity, or transactions are read-only, for example.
 func Unwritable(err error) bool {
 	code := server(err).Code
-	return code != "" && !Rejected(err) && !Locked(err) && !unprepared(err) && (!passing(code) || code == readOnlyTransaction)
+	return code != "" && !Rejected(err) && !Locked(err) && !unprepared(err) &&
+		(!passing(code) || code == readOnlyTransaction)
 }
 
 // Transient reports whether err says that another transaction was in the way, and that the same statement may succeed

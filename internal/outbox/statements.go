@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -40,13 +41,7 @@ var orderTypes = map[uint32]string{
 
 // idType is the type of the elements of an array of ids.
 func (t *Table) idType() string {
-	switch t.idOID {
-	case pgtype.UUIDOID:
-		return "uuid"
-	case pgtype.TextOID:
-		return "text"
-	}
-	return orderTypes[t.idOID]
+	return cmp.Or(orderTypes[t.idOID], map[uint32]string{pgtype.UUIDOID: "uuid", pgtype.TextOID: "text"}[t.idOID])
 }
 
 // describe makes the description that all statements share.
@@ -62,8 +57,8 @@ func (t *Table) describe() description {
 		"table": t.Quoted(), "partitions": mark, "id": m.id.Name, "id_type": t.idType(), "order": m.order.Name, "key": m.key,
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "ordering_back": m.order.Name + " desc", "nulls_last": "",
-		"hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": "null::xid", "inserted_at": "",
-		"relayed_at": "", "unmarked": pattern.Always, "lock": "update",
+		"hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": "null::xid",
+		"inserted_at": columnOf(m.inserted).Name, "relayed_at": columnOf(m.relayed).Name, "unmarked": pattern.Always, "lock": "update",
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
 	d["t_identity"], _, d["t_here"] = m.identity("t.", d["id_type"])
@@ -82,17 +77,11 @@ func (t *Table) describe() description {
 			d["due"] = mark + pending + " and " + name + " is null" + filtered
 		}
 	}
-	if m.inserted != nil {
-		d["inserted_at"] = m.inserted.Name
-	}
 	if m.failed != nil {
 		d["failed"] = m.isFailed() + filtered
 	}
 	if !m.order.NotNull {
 		d["nulls_last"] = " nulls last" // an order that the usual indexes do not give
-	}
-	if m.relayed != nil {
-		d["relayed_at"] = m.relayed.Name
 	}
 	if m.relayedFirst {
 		d["ordering_back"] = m.relayed.Name + " desc, " + d["ordering_back"]
@@ -144,6 +133,22 @@ func (m *mapping) since() *Column {
 // smallest bigint: one such row would make every read fail.
 func rank(m *mapping) string { return "(~coalesce(" + m.rank.Name + ", 0)::bigint)" }
 
+func (m *mapping) rankOrNull() string {
+	if m.rank == nil {
+		return "null::bigint"
+	}
+	return rank(m)
+}
+
+// identityOrNull is null where the id is enough.
+func (m *mapping) identityOrNull() string {
+	if !m.compound() {
+		return "null::text"
+	}
+	identity, _, _ := m.identity("", "")
+	return identity
+}
+
 // lateInterval is how long before the database's present time a read of recent rows begins at the latest: rows that
 // commit within this time after they were written are found at the next read.
 const (
@@ -155,39 +160,29 @@ const (
 // columns returns what every read selects, in the order that decode expects, with bounds on its size.
 func (t *Table) columns(b bounds) string {
 	m := t.mapping
-	or := func(c *Column, absent string, expression func(string) string) string {
-		if c == nil {
-			return absent
-		}
-		return expression(c.Name)
-	}
-	plain := func(name string) string { return name }
 	bounded := func(expression string) string { return b.text(expression, m.texts[expression]) }
 	waited := "null::bigint"
 	if m.lastError != nil && m.updated != nil {
-		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * 1000000)::bigint end",
+		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * "+
+			"1000000)::bigint end",
 			m.lastError.Name, now(m.updated), m.updated.Name)
-	}
-	identity := "null::text" // the id is enough
-	if m.compound() {
-		identity, _, _ = m.identity("", "")
 	}
 	columns := []string{
 		m.id.Name,
 		m.order.Name,
-		or(m.rank, "null::bigint", func(string) string { return rank(m) }),
+		m.rankOrNull(),
 		bounded(m.topicText),
 		b.value(m.payload),
 		b.value(m.headers),
 		bounded(m.key),
-		or(m.attempt, "1::bigint", func(name string) string { return "coalesce(" + name + ", 1)::bigint" }),
-		or(m.inserted, "null::timestamptz", plain),
-		or(m.available, "null::timestamptz", plain),
+		"coalesce(" + columnOf(m.attempt).Or("1") + ", 1)::bigint",
+		columnOf(m.inserted).Or("null::timestamptz"),
+		columnOf(m.available).Or("null::timestamptz"),
 		waited,
 		m.shard(),
 		m.writer,
 		m.place,
-		identity,
+		m.identityOrNull(),
 		b.rest(m.payload),
 		b.rest(m.headers),
 	}

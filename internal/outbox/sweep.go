@@ -41,7 +41,8 @@ func (t *Table) Sweep(ctx context.Context, q SweepQuery) (SweepPage, error) {
 		}
 		r := SweptRow{
 			Topic: string(values[sweptTopic]), Hash: uint64(ordinal(values[sweptHash])),
-			Keyless: values[sweptKeyless][0] != 0, Shard: int(ordinal(values[sweptShard])), Identity: string(values[sweptIdentity]),
+			Keyless: values[sweptKeyless][0] != 0, Shard: int(ordinal(values[sweptShard])),
+			Identity: string(values[sweptIdentity]),
 			Position: Position{
 				rank: string(values[sweptRank]), order: string(values[sweptOrder]), id: string(values[sweptID]),
 				nulls: values[sweptOrder] == nil, Ordinal: ordinal(values[sweptOrder]),

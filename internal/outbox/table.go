@@ -121,9 +121,7 @@ func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, p
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
 	usable := false
 	for _, v := range views {
-		v = View{
-			Name: v.Name, Columns: v.Columns, Expires: v.Expires, BlockFailed: v.BlockFailed, Encoded: v.Encoded, Extra: v.Extra, Names: v.Names,
-		}
+		v.Filter, v.Rest, v.FailedOf, v.RelayedOf = Filter{}, false, nil, nil
 		_, found := mapColumns(r, config, v)
 		usable = usable || len(found) == 0
 		if problems == nil {
@@ -159,16 +157,19 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 	case len(problems) > 0:
 		return false, false, problems[0]
 	}
-	same := found.relation.oid == t.relation.oid && found.relation.table == t.relation.table && reflect.DeepEqual(found.mapping, t.mapping) &&
-		reflect.DeepEqual(found.Strangers(), t.Strangers())
-	for _, v := range t.config.views() {
-		now, problems := mapColumns(found.relation, t.config, v)
-		then, before := mapColumns(t.relation, t.config, v)
-		same = same && reflect.DeepEqual(now, then) &&
-			slices.EqualFunc(problems, before, func(a, b *SetupError) bool { return a.Error() == b.Error() })
-	}
+	same := reflect.DeepEqual(found.meaning(), t.meaning())
 	grown, err := t.followPartitions(ctx, found.relation)
 	return same && !grown, found.relation.doorbell.on(t.config.Channel), err
+}
+
+// meaning is how the table is understood, by all destinations.
+func (t *Table) meaning() []any {
+	all := []any{t.relation.oid, t.relation.table, t.mapping, t.Strangers()}
+	for _, v := range t.config.views() {
+		m, problems := mapColumns(t.relation, t.config, v)
+		all = append(all, m, problems)
+	}
+	return all
 }
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
@@ -247,13 +248,11 @@ func (t *Table) KeepsAttempts() bool { return t.mapping.attempt != nil }
 
 // maxAttempt is the largest number that the attempt column holds.
 func (t *Table) maxAttempt() int64 {
-	if c := t.mapping.attempt; c != nil {
-		switch c.oid {
-		case pgtype.Int2OID:
-			return math.MaxInt16
-		case pgtype.Int4OID:
-			return math.MaxInt32
-		}
+	switch c := t.mapping.attempt; {
+	case c != nil && c.oid == pgtype.Int2OID:
+		return math.MaxInt16
+	case c != nil && c.oid == pgtype.Int4OID:
+		return math.MaxInt32
 	}
 	return math.MaxInt64
 }

@@ -114,12 +114,14 @@ func (t *Table) unwritable(e *pgconn.PgError, refusal bool) *SetupError {
 	case t.mapping.delete:
 		what = "deleted, so none is published"
 	}
-	problem := &SetupError{Check: checkWrites, Problem: fmt.Sprintf("rows cannot be %s: %s", what, errtext.Line(e)), Err: e}
+	problem := problem(checkWrites, "", "rows cannot be %s: %s", what, errtext.Line(e))
+	problem.Err = e
 	switch {
 	case e.Code == insufficientPrivilege:
 		problem.Check, problem.Remedy = checkRights, grantRemedy(t.relation.role)
 	case e.Routine == "CheckCmdReplicaIdentity":
-		problem.Remedy = "give the table a primary key, or a replica identity that covers the publication's row filter (alter table " +
+		problem.Remedy = "give the table a primary key, or a replica identity that covers the publication's row filter " +
+			"(alter table " +
 			t.relation.table.Quoted() + " replica identity full), or leave the table out of the publication"
 	default:
 		problem.Remedy = "change what the message names; `explain` of the same statement as role " +
