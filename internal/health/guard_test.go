@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -290,8 +291,11 @@ func pair(t *testing.T, name string) tls.Certificate {
 
 func TestConfigFile(t *testing.T) {
 	t.Parallel()
+	cert, key := certificate(t, "relay.example")
+	inline := fmt.Sprintf("tls_server_config:\n  client_auth_type: RequireAndVerifyClientCert\n  cert: %q\n  key: %q\n  client_ca: %q\n",
+		cert, key, cert)
 	for text, want := range map[string]string{
-		"": "", tlsFiles: "",
+		"": "", tlsFiles: "", inline: "",
 		tlsFiles + "  min_version: TLS12\n  max_version: TLS13\n  prefer_server_cipher_suites: true\n  cipher_suites: " +
 			"[TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n  curve_preferences: [X25519, CurveP256]\n": "",
 		"http_server_config:\n  http2: false\n  headers:\n    X-Frame-Options: deny\nrate_limit:\n  burst: 10\n  interval: 1s\n": "",
