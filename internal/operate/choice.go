@@ -255,11 +255,7 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 	for _, p := range c.parts {
 		var end *string
 		if c.change.gently {
-			switch end, err = c.end(ctx, p); {
-			case err != nil && ctx.Err() != nil:
-				result.Left = c.rows - seen
-				return result, nil
-			case err != nil:
+			if end, err = c.end(context.WithoutCancel(ctx), p); err != nil {
 				return result, err
 			}
 		}

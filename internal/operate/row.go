@@ -30,29 +30,25 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 		if destination != "" && v.Destination != destination {
 			continue
 		}
-		states, err := o.states(ctx, i, ids, patience)
+		states, err := o.states(ctx, i, ids)
 		if err != nil {
 			return nil, fmt.Errorf("look for rows: %w", err)
 		}
 		for _, s := range states {
-			i, known := at[s.row.ID]
-			if !known {
-				i = len(found)
-				at[s.row.ID] = i
-				found = append(found, s.row)
-			}
 			for _, r := range replicasOf(groups, v) {
 				if r.Owned.Has(s.row.Shard) && s.fate.Owner == nil {
 					s.fate.Owner = new(r.Backend)
 				}
 			}
-			if !known {
-				found[i].Owner = s.fate.Owner
-			}
 			if s.fate.Why == "" {
-				s.fate.Why = waitsFor(s, s.failed, s.older)
+				s.fate.Why = o.waitsFor(ctx, i, s, patience)
 			}
-			found[i].Fates = append(found[i].Fates, s.fate)
+			place, known := at[s.row.ID]
+			if !known {
+				place, s.row.Owner = len(found), s.fate.Owner
+				at[s.row.ID], found = place, append(found, s.row)
+			}
+			found[place].Fates = append(found[place].Fates, s.fate)
 		}
 	}
 	return found, nil
@@ -60,13 +56,13 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 
 // rowState is a row as one destination has it.
 type rowState struct {
-	row    Row
-	fate   Fate
-	older  string // the id of an earlier pending row of its key
-	failed string // the id of a failed row that blocks its key
+	row  Row
+	fate Fate
+	key  *string
 }
 
-func (o *Outbox) states(ctx context.Context, view int, ids []string, patience time.Duration) ([]rowState, error) {
+// states reads rows as a view has them.
+func (o *Outbox) states(ctx context.Context, view int, ids []string) ([]rowState, error) {
 	v := o.Views[view]
 	n := v.Table.Names()
 	taken := n.Taken
@@ -79,32 +75,17 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 	if err != nil {
 		return nil, err
 	}
-	keys := []*string{}
-	states, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
 		s := rowState{fate: Fate{Destination: v.Destination}}
-		var topic, key, order *string
+		var topic, order *string
 		var taken, elsewhere, scheduled bool
 		f := &s.fate
-		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &key, &order, &scheduled,
+		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &s.key, &order, &scheduled,
 			&f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
 		s.row.Topic = deref(topic)
-		keys = append(keys, key)
 		f.judge(taken, elsewhere, scheduled)
 		return s, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	for i := range states {
-		if keys[i] != nil && slices.Contains([]string{StateDue, StateRetrying}, states[i].fate.State) {
-			states[i].older = o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *keys[i],
-				states[i].row.ID)
-			if v.Blocks && n.Failed.Has() {
-				states[i].failed = o.first(ctx, "operate_blocker.sql", n, n.IsFailed+" and "+n.Taken, patience, *keys[i])
-			}
-		}
-	}
-	return states, nil
 }
 
 // takenElsewhere is the condition that another destination takes a row into the same columns, which then hold nothing
@@ -159,17 +140,25 @@ func (f *Fate) notTaken() {
 }
 
 // waitsFor says what a due row waits for, as far as the table and the locks show it.
-func waitsFor(s rowState, failed, older string) string {
-	switch {
-	case s.fate.Owner == nil:
+func (o *Outbox) waitsFor(ctx context.Context, view int, s rowState, patience time.Duration) string {
+	v := o.Views[view]
+	n := v.Table.Names()
+	if s.fate.Owner == nil {
 		return fmt.Sprintf("no replica owns its shard, which is number %d", s.row.Shard)
-	case failed != "":
-		return "a row of its key has failed, and the key waits until that row is retried or discarded: " + failed
-	case older != "":
-		return "an older row of its key is not done, and goes first: " + older
-	default:
-		return "it waits for its turn, or for what the replica that owns its shard says that it is held for"
 	}
+	if s.key != nil && v.Blocks && n.Failed.Has() {
+		id := o.first(ctx, "operate_blocker.sql", n, n.IsFailed+" and "+n.Taken, patience, *s.key)
+		if id != "" {
+			return "a row of its key has failed, and the key waits until that row is retried or discarded: " + id
+		}
+	}
+	if s.key != nil {
+		id := o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *s.key, s.row.ID)
+		if id != "" {
+			return "an older row of its key is not done, and goes first: " + id
+		}
+	}
+	return "it waits for its turn, or for what the replica that owns its shard says that it is held for"
 }
 
 // first returns the first row of a key in a given state. The id is empty if there is none or if finding it takes too
