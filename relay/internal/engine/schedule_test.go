@@ -125,8 +125,23 @@ func (s *sim) choose() (stays bool) {
 		s.Shuffle(len(hands), func(i, j int) { hands[i], hands[j] = hands[j], hands[i] })
 		s.hands = hands[:1+s.IntN(len(hands))]
 	}
-	s.broker.slow = s.upto(60 * ms)
+	s.broker.slow, s.slowest = s.upto(60*ms), 300*ms
+	if s.one(3) {
+		s.choosesHot()
+	}
 	return s.one(3)
+}
+
+// choosesHot makes a few keys have many rows, of which some are moved between them by hand while slow publishes are
+// under way: long queues of closed keys, whose reads go on from where they were.
+func (s *sim) choosesHot() {
+	s.keys, s.inserts, s.limits.Hot, s.limits.Batch = 2+s.IntN(4), 4+s.IntN(10), 1+s.IntN(3), 2+s.IntN(10)
+	s.limits.Rows, s.limits.Keys, s.limits.Waiting = 100, 100, 100
+	s.slowKeys, s.collide, s.unserialised, s.stale, s.cache, s.unordered, s.crashes, s.delays = false, false, false, false,
+		false, false, false, false
+	s.hands = [][]string{{"key"}, {"key", "null"}, {"key", "topic"}, {"key", "payload"}, {"key", "replay"}, {"key", "back"}}[s.IntN(6)]
+	s.shape.events *= 2
+	s.broker.slow, s.slowest = s.upto(600*ms), 2*time.Second
 }
 
 // event lets something happen.
@@ -162,7 +177,7 @@ func (s *sim) event() {
 			s.crash()
 		}
 	case 12:
-		s.broker.slow = s.upto(300 * ms)
+		s.broker.slow = s.upto(s.slowest)
 	case 13:
 		s.broker.slow = s.upto(10 * ms)
 	case 14, 15:

@@ -74,6 +74,7 @@ type shape struct {
 	replicas                int
 	inserts                 int
 	took                    time.Duration
+	slowest                 time.Duration // publish
 }
 
 const (
