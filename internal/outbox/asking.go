@@ -25,7 +25,7 @@ const (
 	atColumns
 )
 
-// fewRows is the initial capacity of a page, before it is known to be a full one.
+// fewRows is the initial capacity of a page.
 const fewRows = 16
 
 // firstNormal is the least number of a transaction; smaller ones have special meanings.
@@ -80,8 +80,8 @@ func (t *Table) askOnce(
 		if taken++; a.full {
 			return // the server sends the rest anyway, which is not much
 		}
-		if len(a.rows) == fewRows { // an idle relay's reads find no row or a few
-			a.rows = slices.Grow(a.rows, max(0, min(m.Rows, 1000)-fewRows))
+		if n := len(a.rows); n == cap(a.rows) { // most pages have a few rows, and one in flight keeps the memory of all
+			a.rows = slices.Grow(a.rows, max(3*n, fewRows))
 		}
 		a.rows = append(a.rows, Row{})
 		row := &a.rows[len(a.rows)-1]

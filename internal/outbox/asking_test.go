@@ -36,6 +36,22 @@ const plainTable = `create table outbox_messages (id bigint primary key, seq %s,
 	payload text not null default '', relayed_at timestamptz, failed_at timestamptz, last_error text, attempt int%s);
 	create index on outbox_messages (seq) where relayed_at is null and failed_at is null;`
 
+// The memory of a page stays until the last of its rows has been settled. It is in proportion to the rows.
+func TestPagesTakeMemoryForTheirRows(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, fmt.Sprintf(plainTable, "bigint not null", ""))
+	table := open(t, s, Config{})
+	for first, rows := range map[int]int{100: 1, 200: 17, 300: 100} {
+		s.Exec(t, "delete from outbox_messages")
+		s.Exec(t, "insert into outbox_messages (id, seq) select i, i from generate_series($1::int, $2::int) i", first, first+rows-1)
+		page := tail(t, table, TailQuery{})
+		if room := cap(page.Rows); len(page.Rows) != rows || room > max(5*rows, 32) {
+			t.Errorf("%d of %d rows, with room for %d", len(page.Rows), rows, room)
+		}
+	}
+}
+
 // A first page has what comes after the cursor, what its snapshot may have missed, and nothing else, for every type of
 // order value and whether the table knows the inserting transaction or not. The snapshot comes also when no row does.
 func TestTailPages(t *testing.T) {
