@@ -17,12 +17,12 @@ type database struct {
 	trouble bool          // trouble has been logged
 }
 
-// unwritable reports whether the server accepts no write to a set of columns at present. Nothing is published for it
-// meanwhile: what cannot be marked would be published again after a restart.
-func (d *database) unwritable(state int) bool {
+// unwritten reports whether the last write to a set of columns has failed. Rows are then published only after the database
+// has shown that it would mark them: what cannot be marked would be published again after a restart.
+func (d *database) unwritten(state int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return outbox.Unwritable(d.writes[state])
+	return d.writes[state] != nil
 }
 
 // read records the result of a read.

@@ -43,7 +43,7 @@ type loop struct {
 
 // lane is a worker's, of one call at a time.
 type lane struct {
-	batches chan []*engine.Row
+	batches chan handed
 	since   time.Time // when its call began; zero while it is idle
 }
 
@@ -53,6 +53,7 @@ type tableView interface {
 	engine.Table
 	engine.Reader
 	settle.Table
+	Rehearse(context.Context, []*outbox.Row) (refused map[string]error, err error)
 }
 
 var _ tableView = (*outbox.Table)(nil)
@@ -87,7 +88,7 @@ func (l *loop) run(ctx, work context.Context, ending func()) (left int, err erro
 	var group sync.WaitGroup
 	for i := range l.workers + engine.TryLanes {
 		w := &worker{loop: l, lane: i}
-		batches := make(chan []*engine.Row)
+		batches := make(chan handed)
 		group.Go(func() { w.run(work, ctx, batches, l.answers) })
 		l.lanes = append(l.lanes, lane{batches: batches})
 	}
@@ -204,11 +205,8 @@ func (l *loop) isSlow(now time.Time) bool {
 	return l.engine.Down() != nil
 }
 
-// mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted, and that
-// rows can be marked.
-func (l *loop) mayPublish(now time.Time) bool {
-	return now.Before(l.ownership.Trusted()) && !l.database.unwritable(l.state)
-}
+// mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted.
+func (l *loop) mayPublish(now time.Time) bool { return now.Before(l.ownership.Trusted()) }
 
 // hand gives every idle worker its next batch.
 func (l *loop) hand(now time.Time) {
@@ -221,7 +219,7 @@ func (l *loop) hand(now time.Time) {
 		}
 		if batch := l.engine.Batch(i, now); len(batch) > 0 {
 			l.lanes[i].since = now
-			l.lanes[i].batches <- batch
+			l.lanes[i].batches <- handed{batch, l.engine.Rehearses(batch) || l.database.unwritten(l.state)}
 		}
 	}
 }

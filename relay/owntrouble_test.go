@@ -119,10 +119,10 @@ func TestWhoseMarksCannotBeWritten(t *testing.T) {
 		pgx.QueryExecModeSimpleProtocol)
 	r := replica(t, s, first, twoOwn(second))
 	start(t, r)
-	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k', to_jsonb(i) from generate_series(1, 5) i`)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i, to_jsonb(i) from generate_series(1, 5) i`)
 	eventually(t, "the check of marks names the destination", func() bool {
 		return slices.ContainsFunc(r.Ready(), func(c Check) bool {
-			return c.Name == "marks" && strings.Contains(c.Note, "cannot be written now: 5, of first; ")
+			return c.Name == "marks" && strings.Contains(c.Note, "cannot be marked or refused now: 5, of first; ")
 		})
 	})
 }

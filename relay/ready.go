@@ -76,7 +76,7 @@ func (r *Relay) Ready() []Check {
 		standby := setup == nil && ownership.Err == nil && slices.ContainsFunc(states, waits)
 		checks = append(checks, d.checkUsable(standby))
 	}
-	if now := allOf(r.config.Destinations); now.Stuck > 0 {
+	if now := allOf(r.config.Destinations); now.Held[engine.CauseMark] > 0 {
 		checks = append(checks, checkMarks(now, r.config.Destinations))
 	}
 	if r.plan.Channel != "" && holds(states) && !r.listener.Up() {
@@ -153,11 +153,11 @@ func (d *Destination) checkUsable(standby bool) Check {
 
 // checkMarks says that rows cannot be written, and at which destinations.
 func checkMarks(now engine.Snapshot, destinations []*Destination) Check {
-	note := fmt.Sprintf("rows that are published or refused and cannot be written now: %d", now.Stuck)
+	note := fmt.Sprintf("rows that cannot be marked or refused now: %d", now.Held[engine.CauseMark])
 	if len(destinations) > 1 {
 		var names []string
 		for _, d := range destinations {
-			if d.snapshot().Stuck > 0 {
+			if d.snapshot().Held[engine.CauseMark] > 0 {
 				names = append(names, d.Name)
 			}
 		}

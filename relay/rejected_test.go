@@ -9,10 +9,12 @@ import (
 // row.
 func TestRowThatCannotBeMarked(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		n := s.fill(20, 50, "t")
-		s.table.guard("k3-5")
+		s.table.insert(0, "first-0", "first", "t")
 		stop := s.start()
 		defer stop()
+		s.table.drained(t, time.Second)
+		s.table.guard("k3-5")
+		n := s.fill(20, 50, "t") + 1
 		time.Sleep(10 * time.Second)
 		if pending := s.table.pending(); len(pending) != 1 {
 			t.Errorf("%d rows pending: %.200q", len(pending), pending)

@@ -118,6 +118,13 @@ func (s *session) SettleFree(ctx context.Context, rows []*outbox.Row) ([]string,
 	return s.simTable.SettleFree(ctx, rows)
 }
 
+func (s *session) Rehearse(ctx context.Context, rows []*outbox.Row) (refused map[string]error, err error) {
+	if s.cut.Load() {
+		return nil, errSimDown
+	}
+	return s.simTable.Rehearse(ctx, rows)
+}
+
 func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) (written, locked []string, err error) {
 	if s.cut.Load() {
 		return nil, nil, errSimDown

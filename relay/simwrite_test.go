@@ -52,6 +52,22 @@ func (t *simTable) SettleFree(ctx context.Context, rows []*outbox.Row) (locked [
 	return locked, t.answer(ctx, trouble, t.mark(free))
 }
 
+// Rehearse refuses the rows that mark would not mark.
+func (t *simTable) Rehearse(_ context.Context, rows []*outbox.Row) (refused map[string]error, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down {
+		return nil, errSimDown
+	}
+	refused = map[string]error{}
+	for _, id := range idsOf(rows) {
+		if id == t.guarded || t.inert[id] {
+			refused[id] = errSimRejected
+		}
+	}
+	return refused, nil
+}
+
 // mark marks rows. The caller holds mu.
 func (t *simTable) mark(ids []string) error {
 	if slices.Contains(ids, t.guarded) {

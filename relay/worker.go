@@ -7,9 +7,11 @@ import (
 
 	"go.opentelemetry.io/otel/codes"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // worker publishes one batch at a time to one destination. A key always has the same worker, so that its rows are never
@@ -18,6 +20,12 @@ type worker struct {
 	loop     *loop // only the parts that never change are used
 	lane     int
 	messages []publisher.Message
+}
+
+// handed is a batch to publish.
+type handed struct {
+	rows      []*engine.Row
+	rehearsed bool // publish only what the database would mark
 }
 
 // answered is a batch with its answers.
@@ -30,15 +38,59 @@ type answered struct {
 
 // run publishes the batches until there are no more. ctx ends only when the relay may wait no longer. Nothing is sent
 // after relaying has ended.
-func (w *worker) run(ctx, relaying context.Context, batches <-chan []*engine.Row, answers chan<- answered) {
-	for rows := range batches {
+func (w *worker) run(ctx, relaying context.Context, batches <-chan handed, answers chan<- answered) {
+	for batch := range batches {
 		started := time.Now()
-		errs := w.publish(ctx, relaying, rows, started)
-		answers <- answered{w.lane, rows, errs, time.Since(started)}
+		publish := w.publish
+		if batch.rehearsed {
+			publish = w.rehearse
+		}
+		answers <- answered{w.lane, batch.rows, publish(ctx, relaying, batch.rows), time.Since(started)}
 	}
 }
 
-func (w *worker) publish(ctx, relaying context.Context, rows []*engine.Row, now time.Time) []error {
+// rehearse publishes the rows that the database would mark. If it takes no writes at present, none is published.
+func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []error {
+	read := make([]*outbox.Row, len(rows))
+	for i, r := range rows {
+		read[i] = r.Row
+	}
+	limited, cancel := context.WithTimeout(ctx, engine.StatementTimeout)
+	refused, err := w.loop.table.Rehearse(limited, read)
+	cancel()
+	if w.loop.database.wrote(w.loop.state, err); err != nil {
+		select { // the database is not asked all the time
+		case <-relaying.Done():
+		case <-time.After(retry.Pause(1)):
+		}
+		return slices.Repeat([]error{publisher.ErrNotAttempted}, len(rows))
+	}
+	answers := make([]error, len(rows))
+	var good []*engine.Row
+	for i, r := range rows {
+		switch why := refused[r.Identity()]; {
+		case i > 0 && answers[i-1] != nil && r.Beside(rows[i-1]): // it waits behind the row before it
+			answers[i] = publisher.ErrNotAttempted
+		case why != nil:
+			answers[i] = engine.UnmarkableError(why)
+		default:
+			good = append(good, r)
+		}
+	}
+	if len(good) == 0 {
+		return answers
+	}
+	published := w.publish(ctx, relaying, good)
+	for i := range answers {
+		if answers[i] == nil {
+			answers[i], published = published[0], published[1:]
+		}
+	}
+	return answers
+}
+
+func (w *worker) publish(ctx, relaying context.Context, rows []*engine.Row) []error {
+	now := time.Now()
 	deadline := now.Add(w.loop.to.PublishTimeout)
 	if trusted := w.loop.ownership.Trusted(); trusted.Before(deadline) {
 		deadline = trusted

@@ -54,7 +54,6 @@ func (t *Table) explain(err error) error {
 
 const (
 	insufficientPrivilege = "42501"
-	readOnlyTransaction   = "25006"
 	featureNotSupported   = "0A000"
 )
 
@@ -120,14 +119,6 @@ func Rejected(err error) bool {
 	// Any other error that a function raises is about the row for which it was called. So is a rule that a refusal cannot
 	// pass.
 	return within(e) || checked(e) || e.Code == featureNotSupported && e.Routine == "RewriteQuery"
-}
-
-// Unwritable reports whether err says that the server understands a write and accepts it for no row, until the table,
-// the rights or the server are changed: there is no replica identity, or transactions are read-only, for example.
-func Unwritable(err error) bool {
-	code := server(err).Code
-	return code != "" && !Rejected(err) && !Locked(err) && !unprepared(err) &&
-		(!passing(code) || code == readOnlyTransaction)
 }
 
 // Transient reports whether err says that another transaction was in the way, and that the same statement may succeed

@@ -169,7 +169,7 @@ func troubled(now time.Time, destinations int) operate.Report {
 	}
 	if destinations == 1 {
 		r.Process.Checks = append(r.Process.Checks, operate.Check{
-			Name: "marks", OK: true, Text: "rows that are published or refused and cannot be written now: 1; settle rows: ERROR: not today",
+			Name: "marks", OK: true, Text: "rows that cannot be marked or refused now: 1; settle rows: ERROR: not today",
 		})
 	}
 	if r.Destinations = all[:destinations]; destinations == 0 {

@@ -112,7 +112,7 @@ func (a *answers) accept(r *Row, err error) {
 		a.duplicate(r, d)
 	}
 	k := r.key
-	k.tries, k.unanswered = 0, 0
+	k.tries, k.unanswered, k.unmarkable = 0, 0, false
 	a.accepted++
 	a.sentAccepted.Add(sentHash(r))
 	r.answered = a.now
@@ -162,6 +162,10 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	// the key and forgets them, except in an outage of the whole destination: it would make every key be read again.
 	k.queue = slices.Concat(rows, k.queue)
 	a.queued += len(rows)
+	if why, ok := errors.AsType[*unmarkableError](err); ok {
+		a.withhold(k, why.error, a.now)
+		return
+	}
 	switch h := k.hold; {
 	case down, class == publisher.NotAttempted: // they go first the next time
 	case named && fate.Kind != publisher.FateDestination:

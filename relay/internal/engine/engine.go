@@ -52,6 +52,10 @@ type Engine struct {
 	locked, rejected unwritten
 	careful          time.Time // until when marks do not wait for locks
 	unwritable       time.Time // when the log last said that refusals cannot be written
+	unmarkable       error     // why the database would not mark the last row that was not published for that reason
+	unmarked         time.Time // when the log last said so
+	proven           bool      // the database marks what is read now; see Rehearses
+	rehearsed        int       // rows handed over before that
 	stopping         bool
 	unknown          int // rows dropped by the stop that may have been published
 
@@ -137,6 +141,7 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 		e.shards.since[shard] = now
 	}
 	if gained != (owner.Set{}) {
+		e.proven, e.rehearsed = false, 0
 		e.begins()
 	}
 	if lost != gained {

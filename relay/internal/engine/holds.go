@@ -25,7 +25,7 @@ const (
 	CauseFailed       Cause = "failed"        // would have failed, but the table cannot record it
 	CauseBehindFailed Cause = "behind_failed" // waits for a failed row of the same key to be retried or discarded
 	CausePaused       Cause = "paused"        // due while the destination is paused
-	CauseMark         Cause = "mark"          // published or refused, and the database does not take the outcome
+	CauseMark         Cause = "mark"          // the database does not take the outcome, or would not take the mark
 	causeOrder        Cause = "order"         // goes on as soon as the rows of its key have been read
 )
 

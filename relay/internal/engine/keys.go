@@ -28,6 +28,7 @@ type key struct {
 
 	tries      int    // tries in vain in a row
 	refused    int64  // of these, refusals
+	unmarkable bool   // its first row was not published, since the database would not mark it
 	blamed     uint32 // stamp of the row that was refused
 	unanswered int    // publishes of its first row without an answer, in a row
 	accepted   uint64 // number of rows accepted at the destination before the last of these

@@ -24,6 +24,9 @@ type Row struct {
 	answered time.Time // when it was accepted
 }
 
+// Beside reports whether two rows are of the same key.
+func (r *Row) Beside(other *Row) bool { return r.key == other.key }
+
 // rowOverhead is the approximate memory that a row in flight takes in addition to its message, in bytes: the structs,
 // its place in two maps, and slices that grow by doubling. Without it, many small rows would take several times the
 // limit.

@@ -118,6 +118,9 @@ func (e *Engine) why() error {
 	if e.rejected.rows() > 0 {
 		return e.rejected.why
 	}
+	if e.held[CauseMark] > 0 {
+		return e.unmarkable
+	}
 	if e.locked.rows() > 0 {
 		return cmp.Or(e.locked.why, errLocked)
 	}

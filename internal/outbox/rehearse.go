@@ -1,0 +1,98 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// rehearsalTime is how long a rehearsal may take. Slow triggers end it, and say nothing against marks.
+const rehearsalTime = 2 * time.Second
+
+// Rehearse finds out which rows [Table.Settle] could not settle. It settles them in a transaction that is rolled back, so that
+// also triggers, constraints and row security have their say, and returns why they refuse which rows, by identity. What
+// cannot be found out, because of a lock or a slow trigger for instance, counts as possible. If there is an error, the server
+// takes no write at present.
+//
+// What triggers do is undone, unless they do it outside of the transaction: numbers are drawn from sequences.
+func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]error, err error) {
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release() // closes the connection if the transaction is still open
+	statement, which := t.rehearsal()
+	if t.relation.parts != nil {
+		statement = strings.ReplaceAll(statement, partitionMark, t.partitionCondition(ctx, conn.Conn()))
+	}
+	p := &pipeline{table: t, conn: conn.Conn()}
+	p.silently("begin", nil)
+	p.ownSettings()
+	p.silently("select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)",
+		[][]byte{milliseconds(freePatience), milliseconds(rehearsalTime)})
+	p.batch.ExecParams(which, [][]byte{array(t.rowOID, identitiesOf(rows))}, nil, []int16{1}, nil)
+	p.added = append(p.added, false)
+	p.silently(statement, nil)
+	p.batch.ExecParams("select current_setting('outbox_relay.refused')", nil, nil, nil, nil)
+	p.added = append(p.added, true)
+	p.silently("rollback", nil)
+	p.send(ctx)
+	var found []byte
+	for result := p.next(); result != nil && result.NextRow(); {
+		found = bytes.Clone(result.Values()[0])
+	}
+	err = p.results.Close()
+	switch {
+	case server(err).Code != "": // not about rows: those errors are caught
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("rehearse marks: %w", err)
+	}
+	var errs map[int][]string
+	if err := json.Unmarshal(found, &errs); err != nil {
+		return nil, fmt.Errorf("rehearse marks: %w", err)
+	}
+	refused = map[string]error{}
+	var general error // is not about rows
+	for n, texts := range errs {
+		identity := rows[n-1].Identity()
+		if texts == nil {
+			refused[identity] = t.noEffect([]string{identity})
+			continue
+		}
+		e := &pgconn.PgError{Severity: "ERROR", Code: texts[0], Message: texts[1], Detail: texts[2], Hint: texts[3]}
+		if lines := strings.Split(texts[4], "\n"); len(lines) > ownContext {
+			e.Where = lines[0]
+		}
+		err := fmt.Errorf("rehearse marks: %w", t.explain(e))
+		refused[identity] = err
+		if !Rejected(e) && e.Code != insufficientPrivilege {
+			general = err
+		}
+	}
+	if general != nil && len(refused) == len(rows) {
+		return nil, general
+	}
+	return refused, nil
+}
+
+// ownContext is the number of lines by which PL/pgSQL names a statement of the rehearsal itself, in the context of an error:
+// the statement, which is on one line, and its place.
+const ownContext = 2
+
+// rehearsal returns the statement of [Table.Rehearse], and the one that says for which rows it is.
+func (t *Table) rehearsal() (statement, which string) {
+	part := func(statement string) string {
+		return strings.NewReplacer("\n", " ", "$1", "outbox_relay_rows", "$2", "null").Replace(statement)
+	}
+	d := t.description
+	statement = d.text("rehearse.sql", "settle_free", part(t.settleText("_free")), "settle", part(t.settleText("")),
+		"lock", part(d.text("lock.sql", "wait", "nowait")), "unsettled", part(d.text("unsettled.sql")))
+	which = "select set_config('outbox_relay.rows', to_jsonb($1::" + d["identity_type"] + "[])::text, true)"
+	return statement, which
+}

@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Rehearses reports whether the marks of a batch that is handed over are to be rehearsed before it is published. Rows that
+// the database does not mark would be published again after each restart, and by the next owner of their shards. So the
+// rows that the last owner may have left are rehearsed, and all rows while the database refuses to mark one.
+func (e *Engine) Rehearses(batch []*Row) bool {
+	e.rehearsed += len(batch)
+	return !e.proven || e.held[CauseMark]+e.rejected.rows() > 0 ||
+		slices.ContainsFunc(batch, func(r *Row) bool { return r.key.unmarkable })
+}
+
+// pastLeft reports whether everything was handed over that the last owner of the shards may have left published and not
+// marked. These rows come first in the table, and are at most as many as may be in flight.
+func (e *Engine) pastLeft() bool {
+	return e.rehearsed >= e.Limits.Rows || e.queued == 0 && !e.tail.more && !e.dueTail.more
+}
+
+// UnmarkableError returns the answer for a row that is not published, since the database would not mark it.
+func UnmarkableError(why error) error {
+	return &publisher.Error{Class: publisher.NotAttempted, Short: "not markable", Err: &unmarkableError{why}}
+}
+
+type unmarkableError struct{ error }
+
+// withhold makes a key wait whose first row is not published. The row stays pending in the table, so that any number of
+// them may wait.
+func (e *Engine) withhold(k *key, why error, now time.Time) {
+	r := k.queue[0]
+	e.unmarkable = why
+	if now.Sub(e.unmarked) > time.Minute {
+		e.unmarked = now
+		e.Logger.Error("rows are not published, since the table would not take their marks; their keys wait, and they are tried again",
+			"id", r.Message.ID, "topic", r.Message.Topic, "error", why)
+	}
+	e.vain++
+	k.tries++
+	k.unmarkable = true
+	e.rest(k, CauseMark, now.Add(min(rejectedPause, e.To.BackoffMax)))
+}

@@ -1,0 +1,52 @@
+-- Finds out which rows the server would not mark, or not delete: it writes them, and the transaction is rolled back
+-- afterwards. All of them are written at once; those that this leaves as they are, or all if it fails, are then written one
+-- by one. PL/pgSQL catches what the server says, so that the server logs no error.
+-- The setting outbox_relay.rows holds the identities as an array of JSON. The setting outbox_relay.refused gets an object of
+-- JSON with the numbers of the rows that are not written, from 1 on: code, message, detail, hint and context of each error,
+-- null if the write has no effect.
+-- Locks the rows, and waits for no lock: locked rows count as written. Fires triggers. Uses the primary key, or the places in
+-- the identities.
+do $rehearsal$
+#variable_conflict use_column
+declare
+  outbox_relay_all {identity_type}[] := array(
+    select jsonb_array_elements_text(current_setting('outbox_relay.rows')::jsonb)::{identity_type});
+  outbox_relay_rows {identity_type}[] := outbox_relay_all;
+  outbox_relay_left {identity_type}[] := outbox_relay_all;
+  outbox_relay_refused jsonb := jsonb_build_object();
+  outbox_relay_code text;
+  outbox_relay_message text;
+  outbox_relay_detail text;
+  outbox_relay_hint text;
+  outbox_relay_context text;
+begin
+  begin
+    {settle_free};
+    set constraints all immediate;
+    outbox_relay_left := array(select unsettled.id from ({unsettled}) unsettled (id, version));
+  exception when others or assert_failure then null;
+  end;
+  for n in 1 .. cardinality(outbox_relay_all) loop
+    continue when outbox_relay_all[n] <> all (outbox_relay_left);
+    outbox_relay_rows := outbox_relay_all[n:n];
+    begin
+      perform from ({lock}) locked;
+      {settle};
+      set constraints all immediate;
+      if exists ({unsettled}) then
+        outbox_relay_refused := outbox_relay_refused || jsonb_build_object(n, null);
+      end if;
+      raise sqlstate 'ORB00'; -- takes the write back, so that the next row does not meet it
+    exception
+      when sqlstate 'ORB00' or lock_not_available then null;
+      when others or assert_failure then
+        get stacked diagnostics outbox_relay_code = returned_sqlstate, outbox_relay_message = message_text,
+          outbox_relay_detail = pg_exception_detail, outbox_relay_hint = pg_exception_hint,
+          outbox_relay_context = pg_exception_context;
+        outbox_relay_refused := outbox_relay_refused || jsonb_build_object(n, jsonb_build_array(
+          outbox_relay_code, outbox_relay_message, outbox_relay_detail, outbox_relay_hint, outbox_relay_context));
+    end;
+  end loop;
+  perform set_config('outbox_relay.refused', outbox_relay_refused::text, true);
+end
+$rehearsal$
