@@ -190,6 +190,7 @@ func TestPublisherPanicsOnTheOnlyRow(t *testing.T) {
 		if got := s.All(); len(got) != 2 || got[0].ID != "next" {
 			t.Errorf("delivered: %v", got)
 		}
+		time.Sleep(time.Second) // the state is published now and then
 		if down := s.destinations[0].snapshot().Down; down != nil {
 			t.Errorf("the destination is still held: %v", down)
 		}

@@ -77,3 +77,90 @@ func TestMoreCountedTriesThanRoom(t *testing.T) {
 		})
 	}
 }
+
+// A row that breaks the connection each time fails in the end, too, while no other row flows that could show that the broker is
+// not at fault: as the only row, and as the first of its key. The rows behind it are delivered.
+func TestRowThatBreaksConnectionsAlone(t *testing.T) {
+	for _, rows := range []int{1, 100} {
+		t.Run(fmt.Sprint(rows, " rows of its key"), func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				for i := range rows {
+					s.table.insert(int64(i), fmt.Sprint("k-", i), "k", "t")
+				}
+				s.Crash("k-0")
+				defer s.start()()
+				s.table.drained(t, 15*time.Minute)
+				if failed := s.table.failedRows(); len(failed) != 1 || failed[0] != "k-0" {
+					t.Errorf("failed: %q", failed)
+				}
+				if got := len(s.All()); got != rows-1 {
+					t.Errorf("%d rows delivered, want %d", got, rows-1)
+				}
+				time.Sleep(time.Second) // the state is published now and then
+				if down := s.destinations[0].snapshot().Down; down != nil {
+					t.Errorf("the destination is still held: %v", down)
+				}
+			})
+		})
+	}
+}
+
+// What may as well be the broker's fault costs no attempt: connections that break for less than a minute, or for rows of
+// several keys; a broker that is silent; one that cannot be reached between two tries.
+func TestConnectionsThatBreakInAnOutage(t *testing.T) {
+	const rows = 100
+	insert := func(s *sim, n int) {
+		for i := range n {
+			s.table.insert(int64(i), fmt.Sprint("row-", i), fmt.Sprint("k", i), "t")
+		}
+	}
+	for name, outage := range map[string]func(s *sim){
+		"a short one": func(s *sim) {
+			insert(s, 1)
+			s.Crash("row-0")
+			time.Sleep(50 * time.Second)
+		},
+		"many rows": func(s *sim) {
+			insert(s, rows)
+			for i := range rows {
+				s.Crash(fmt.Sprint("row-", i))
+			}
+			time.Sleep(10 * time.Minute)
+		},
+		"silence": func(s *sim) {
+			insert(s, 1)
+			s.Hold()
+			time.Sleep(10 * time.Minute)
+			s.Release()
+		},
+		"out of reach now and then": func(s *sim) {
+			insert(s, 1)
+			s.Crash("row-0")
+			for range 20 {
+				time.Sleep(20 * time.Second)
+				s.Down()
+				time.Sleep(10 * time.Second)
+				s.Up()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				defer s.start()()
+				outage(s)
+				if name != "a short one" && s.destinations[0].snapshot().Down == nil {
+					t.Error("the destination is not said to be held")
+				}
+				for i := range rows {
+					s.Heal(fmt.Sprint("row-", i))
+				}
+				s.table.drained(t, time.Minute)
+				for i := range rows {
+					if r := s.table.rows[fmt.Sprint("row-", i)]; r != nil && (r.attempt != 1 || r.failed) {
+						t.Fatalf("%+v", r)
+					}
+				}
+			})
+		})
+	}
+}

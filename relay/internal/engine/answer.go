@@ -112,10 +112,10 @@ func (a *answers) accept(r *Row, err error) {
 		a.duplicate(r, d)
 	}
 	k := r.key
-	k.tries, k.unanswered, k.unmarkable = 0, 0, false
+	k.tries, k.unanswered, k.breaks, k.unmarkable = 0, 0, time.Time{}, false
 	a.accepted++
 	a.sentAccepted.Add(sentHash(r))
-	r.answered = a.now
+	r.moved = a.now
 	a.settle = append(a.settle, r)
 	if a.ordered && !k.keyless && !r.Timed && a.order.accept(k.hash(), r.Position.Ordinal) {
 		a.Measure.OrderViolation()
@@ -141,6 +141,12 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	if class == publisher.Ambiguous {
 		k.unanswered++
 		down = down && !(a.alone && k.unanswered > aloneAfter)
+	}
+	switch { // a publisher waits for a silent broker until the end of the call
+	case class != publisher.Ambiguous || 2*a.now.Sub(first.moved) > a.To.PublishTimeout:
+		k.breaks = time.Time{}
+	case k.breaks.IsZero():
+		k.breaks = a.now
 	}
 	if down {
 		a.down = err
@@ -174,7 +180,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		}
 		a.hold(k, fate, err, a.now)
 	case a.isCulprit(k, err):
-		k.unanswered = 0
+		k.unanswered, k.breaks = 0, time.Time{}
 		a.refused(k, 1, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err),
 			a.fails(first, publisher.Refused))
 	default:
@@ -193,7 +199,7 @@ func (a *answers) refuses(k *key, r *Row, err error) {
 	if h := k.hold; h != nil {
 		a.release(h, a.now) // its probe was answered
 	}
-	k.unanswered = 0
+	k.unanswered, k.breaks = 0, time.Time{}
 	k.queue = slices.Concat([]*Row{r}, k.queue)
 	a.queued++
 	a.refused(k, 1, err, a.fails(r, publisher.ClassOf(err)))
@@ -212,15 +218,20 @@ func (e *Engine) fails(r *Row, class publisher.Class) bool {
 // refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal.
 const refuseAfter = 6
 
+// breaksFor is how long a row breaks each connection before that counts as a refusal while no other row is published.
+const breaksFor = time.Minute
+
 // isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the
-// destination are accepted. A panic is not a broker's silence: it needs no other rows to compare with, unless rows of
-// other keys have no answer, either.
+// destination are accepted. Without other rows to compare with, it is the culprit if the publisher panics, or if for some
+// time each connection was made and ended as soon as the row was sent: in an outage some could not be made, or would stay
+// silent. In both cases rows of other keys must not have the same trouble.
 func (a *answers) isCulprit(k *key, err error) bool {
 	if !a.alone || k.unanswered < refuseAfter {
 		return false
 	}
 	_, panicked := errors.AsType[*panics.Error](err)
-	return a.accepted > k.accepted || panicked && !a.othersUnanswered(k)
+	breaks := !k.breaks.IsZero() && a.now.Sub(k.breaks) >= breaksFor
+	return a.accepted > k.accepted || (panicked || breaks) && !a.othersUnanswered(k)
 }
 
 // othersUnanswered reports whether the last publish of another key's first row had no answer.

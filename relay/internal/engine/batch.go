@@ -84,6 +84,7 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 		}
 		for _, r := range k.queue[:n] {
 			bytes -= r.Size
+			r.moved = now
 			batch = append(batch, r)
 		}
 		k.queue, k.wire = k.queue[n:], n
@@ -214,7 +215,7 @@ func (e *Engine) up(reported *report.Outage) {
 // shards were given away. Whether the broker can be reached, the relay's probe says.
 func (e *Engine) idleOutage(now time.Time) {
 	o := &e.outage
-	left := len(e.flying) + len(e.resting) + len(e.waits.by)
+	left := len(e.flying) + e.closed + len(e.waits.by)
 	if o.failures > 0 && !o.probing && !now.Before(o.until) && left == 0 {
 		e.outage = outage{}
 		e.To.Reported.Over()

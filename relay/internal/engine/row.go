@@ -17,11 +17,11 @@ type Row struct {
 	Try   int64                             // number of the next attempt
 	Ended func(failed error, now time.Time) // called when the row is marked or has failed; nil if there is nothing to call
 
-	key      *key
-	read     uint64    // number of the read that has brought it
-	topic    string    // its own, before a template was applied
-	after    time.Time // end of the backoff of its last refusal
-	answered time.Time // when it was accepted
+	key   *key
+	read  uint64    // number of the read that has brought it
+	topic string    // its own, before a template was applied
+	after time.Time // end of the backoff of its last refusal
+	moved time.Time // when it was handed over and, after that, accepted
 }
 
 // Beside reports whether two rows are of the same key.

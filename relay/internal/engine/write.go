@@ -210,7 +210,7 @@ func latencies(rows []*Row) iter.Seq[time.Duration] {
 		for _, r := range rows {
 			latency := measure.Unknown
 			if !r.Due.IsZero() {
-				latency = r.answered.Sub(r.Due)
+				latency = r.moved.Sub(r.Due)
 			}
 			if !yield(latency) {
 				return
