@@ -57,6 +57,7 @@ type schedule struct {
 	// expected result.
 	other   *schedule
 	copies  bool // this is the other schedule: each row is its own, whatever the topic
+	apart   bool // replicas relay for one of the two destinations each, with shards of their own
 	engines sync.WaitGroup
 	heir    *simOwner // has the shards that the present engine has given away
 	stop    func()    // stops the present engine cleanly
@@ -118,6 +119,9 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 func (c *schedule) run() {
 	if c.r.IntN(3) == 0 {
 		c.other = newCopies(c)
+		if c.apart = c.r.IntN(2) == 0; c.apart {
+			c.other.begin()
+		}
 	}
 	c.begin()
 	for range 35 {
@@ -150,12 +154,15 @@ func (c *schedule) run() {
 			c.trickle() // shows that a row without an answer is not the broker's fault
 		}
 	}
-	c.forgotten()
-	c.stop()
-	c.engines.Wait()
-	c.check()
-	if c.other != nil {
-		c.other.check()
+	for one := c; one != nil; one = one.other {
+		if one.owner == nil { // the first schedule's replicas relay for it, too
+			one.check()
+			continue
+		}
+		one.forgotten()
+		one.stop()
+		one.engines.Wait()
+		one.check()
 	}
 }
 
@@ -176,7 +183,8 @@ func (c *schedule) event() {
 		return
 	}
 	switch n := c.r.IntN(44); {
-	case c.other != nil && c.r.IntN(3) == 0 && !slices.Contains([]int{10, 15, 16, 19, 21, 23}, n) && n < 28:
+	case c.apart && slices.Contains([]int{15, 16, 28, 31, 32}, n) && c.r.IntN(2) == 0,
+		c.other != nil && c.r.IntN(3) == 0 && !slices.Contains([]int{10, 15, 16, 19, 21, 23}, n) && n < 28:
 		c.other.happen(n)
 	default:
 		c.happen(n)

@@ -42,11 +42,15 @@ func (c *schedule) denseEvent() {
 	if c.other != nil && c.r.IntN(3) == 0 {
 		one = c.other
 	}
+	relays := c // whose replicas relay for it
+	if one.owner != nil {
+		relays = one
+	}
 	switch c.r.IntN(24) {
 	case 0, 1:
-		c.destinations[c.r.IntN(len(c.destinations))].paused.Store(true)
+		relays.destinations[c.r.IntN(len(relays.destinations))].paused.Store(true)
 	case 2, 3, 4:
-		for _, d := range c.destinations {
+		for _, d := range relays.destinations {
 			d.paused.Store(false)
 		}
 	case 5:
@@ -62,9 +66,9 @@ func (c *schedule) denseEvent() {
 	case 10, 11, 12:
 		c.change(1)
 	case 13:
-		c.giveAway(3)
+		relays.giveAway(3)
 	case 14, 15:
-		c.takeBack(2)
+		relays.takeBack(2)
 	case 16:
 		if c.r.IntN(3) == 0 {
 			time.Sleep(outbox.Late + time.Duration(c.r.IntN(2000))*time.Millisecond)
@@ -124,7 +128,7 @@ func (c *schedule) giveAway(oneIn int) {
 
 // takeBack lets one of so many shards that were asked for come back.
 func (c *schedule) takeBack(oneIn int) {
-	if c.copies {
+	if c.owner == nil {
 		return // the other schedule has the owner
 	}
 	for shard := range simShards {

@@ -27,7 +27,7 @@ func (c *schedule) begin() {
 	d.Rate, d.MaxAge = c.rate, c.age
 	c.destinations = []*Destination{d}
 	var copies *tracked
-	if c.other != nil {
+	if c.other != nil && !c.apart {
 		copies = &tracked{Publisher: c.other.Publisher(), schedule: c.other, down: new(atomic.Bool)}
 		to := c.destination("copies", c.other.Broker)
 		to.Publisher, to.BackoffMin, to.BackoffMax, to.BlockFailed = copies, d.BackoffMin, d.BackoffMax, c.other.block

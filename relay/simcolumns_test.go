@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
@@ -15,7 +14,8 @@ import (
 func newCopies(of *schedule) *schedule {
 	r, table := of.r, of.table
 	table.txid = r.IntN(2) == 0
-	s := &sim{t: of.sim.t, table: table.also(), Broker: publishertest.NewBroker(), limits: of.limits}
+	s := newSim(of.sim.t)
+	s.table, s.limits, s.interval, s.owner = table.also(), of.limits, of.interval, nil
 	c := &schedule{
 		sim: s, t: of.t, r: r, copies: true, ambiguous: of.ambiguous, late: of.late, dense: of.dense, refuses: of.refuses, age: of.age,
 		block: r.IntN(3) == 0, parts: r.IntN(2) == 0,
