@@ -47,6 +47,10 @@ func (d *database) wrote(state int, err error) {
 	})
 }
 
+// rehearsed records whether the database would take writes to a set of columns. That says nothing about a write that is
+// tried again.
+func (d *database) rehearsed(state int, err error) { d.wrote(^state, err) }
+
 func (d *database) report(note func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -54,7 +54,7 @@ func TestMarksWithoutEffect(t *testing.T) {
 					t.Parallel()
 					s, b := pgtest.New(t), publishertest.NewBroker()
 					s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-					config := restricted(t, s, func(c *tested) { c.Delete = settle == "delete" })
+					config := restricted(t, s, func(c *tested) { c.Delete, c.Destinations[0].BackoffMax = settle == "delete", 2*time.Second })
 					r := replica(t, s, b, config)
 					stop := start(t, r)
 					pending := func() int {

@@ -58,10 +58,10 @@ func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []e
 	limited, cancel := context.WithTimeout(ctx, engine.StatementTimeout)
 	refused, err := w.loop.table.Rehearse(limited, read)
 	cancel()
-	if w.loop.database.wrote(w.loop.state, err); err != nil {
+	if w.loop.database.rehearsed(w.loop.state, err); err != nil {
 		select { // the database is not asked all the time
 		case <-relaying.Done():
-		case <-time.After(retry.Pause(1)):
+		case <-time.After(retry.ShortestHold):
 		}
 		return slices.Repeat([]error{publisher.ErrNotAttempted}, len(rows))
 	}

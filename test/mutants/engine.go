@@ -9,6 +9,16 @@ var engine = []mutant{
 		pkg: "./relay", tests: schedules,
 	},
 	{
+		name: "marks are not rehearsed", breaks: "no restart publishes a row again because its mark cannot be written",
+		file: "relay/internal/engine/rehearsal.go", old: "	return !e.proven || e.held", new: "	return false && e.held",
+		pkg: "./relay", tests: "^TestNothingIsPublishedThatCannotBeMarked$",
+	},
+	{
+		name: "silence taken for a broken connection", breaks: "an outage costs no attempt",
+		file: "relay/internal/engine/answer.go", old: "class != publisher.Ambiguous || 2*a.now", new: "class != publisher.Ambiguous || a.now",
+		pkg: "./relay", tests: "^TestConnectionsThatBreakInAnOutage$",
+	},
+	{
 		name: "no lease deadline", breaks: "nothing is published after the lease deadline",
 		file: "relay/worker.go", old: "		deadline = trusted\n", new: "		_ = trusted\n",
 		pkg: "./relay", tests: "^TestTrustEndsCalls$",
