@@ -107,7 +107,7 @@ func reports(function ast.Expr) bool {
 	case *ast.SelectorExpr:
 		x, is := f.X.(*ast.Ident)
 		return is && (x.Name == "e" || x.Name == "f") &&
-			slices.Contains([]string{"ok", "warn", "Well", "Warn", "Fail", "Add"}, f.Sel.Name)
+			slices.Contains([]string{"ok", "warn", "add", "Well", "Warn", "Fail", "Add"}, f.Sel.Name)
 	}
 	return false
 }
