@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A rehearsal changes nothing, waits for no lock, and tells the rows that cannot be settled from the others, each for itself: a
@@ -68,5 +71,46 @@ func TestRehearseWhereNothingIsWritten(t *testing.T) {
 	if refused, err := table.Rehearse(t.Context(), append(some, &page[2])); err != nil || fmt.Sprint(refused[some[0].Identity()]) !=
 		"rehearse marks: ERROR: no (SQLSTATE 53100)" || len(refused) != 2 {
 		t.Errorf("refused: %v, %v", refused, err)
+	}
+}
+
+// Rows are told apart in tables of every kind.
+func TestRehearseOfEveryTable(t *testing.T) {
+	t.Parallel()
+	const columns = " topic text, payload text, relayed_at timestamptz, "
+	for name, schema := range map[string]string{
+		"uuid":           "create table outbox_messages (id uuid primary key default gen_random_uuid()," + columns + "n int)",
+		"varchar":        "create table outbox_messages (id varchar(40) primary key default 'a ''\"' || gen_random_uuid()," + columns + "n int)",
+		"not unique":     "create table outbox_messages (id int default 1," + columns + "n int)",
+		"odd names":      `create table outbox_messages (id int generated always as identity primary key,` + columns + `n int, "or""der" text, rows int)`,
+		"partitioned":    "create table outbox_messages (id int generated always as identity," + columns + "n int) partition by list (n); create table a partition of outbox_messages for values in (1); create table b partition of outbox_messages default",
+		"without rights": recommended() + "; alter table outbox_messages add n int",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, schema, pgx.QueryExecModeSimpleProtocol)
+			s.Exec(t, "insert into outbox_messages (topic, payload, n) select 't', '1', i from generate_series(1, 5) i")
+			s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise 'no'; end $$`)
+			s.Exec(t, `create trigger no before update on outbox_messages for each row when (old.n in (1, 3)) execute function no()`)
+			pool := s.Pool
+			if name == "without rights" {
+				role := s.NewRole(t)
+				s.Exec(t, "grant usage on schema "+s.Name+" to "+role+"; grant select, update (relayed_at, attempt, failed_at, last_error, "+
+					"updated_at) on outbox_messages to "+role, pgx.QueryExecModeSimpleProtocol)
+				pool = s.PoolAs(t, role)
+			}
+			table, err := Open(t.Context(), pool, Config{Table: sql.Table{Name: "outbox_messages"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var rows []*Row
+			for _, r := range tail(t, table, TailQuery{}).Rows {
+				rows = append(rows, &r)
+			}
+			if refused, err := table.Rehearse(t.Context(), rows); err != nil || len(refused) != 2 || len(rows) != 5 {
+				t.Errorf("refused: %v, %v", refused, err)
+			}
+		})
 	}
 }
