@@ -1,10 +1,14 @@
 package relay
 
 import (
+	"context"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
@@ -78,6 +82,24 @@ func TestMoreCountedTriesThanRoom(t *testing.T) {
 	}
 }
 
+// reconnecting is a publisher that waits for a second before it connects again.
+type reconnecting struct {
+	publisher.Publisher
+	until atomic.Int64
+}
+
+func (p *reconnecting) Publish(ctx context.Context, messages []publisher.Message) []error {
+	if time.Now().UnixNano() < p.until.Load() {
+		away := publisher.UnavailableError(publisher.ScopeDestination, "no connection", "the last connection ended")
+		return slices.Repeat([]error{away}, len(messages))
+	}
+	errs := p.Publisher.Publish(ctx, messages)
+	if publisher.ClassOf(errs[0]) == publisher.Ambiguous {
+		p.until.Store(time.Now().Add(time.Second).UnixNano())
+	}
+	return errs
+}
+
 // A row that breaks the connection each time fails in the end, too, while no other row flows that could show that the broker is
 // not at fault: as the only row, and as the first of its key. The rows behind it are delivered.
 func TestRowThatBreaksConnectionsAlone(t *testing.T) {
@@ -88,6 +110,7 @@ func TestRowThatBreaksConnectionsAlone(t *testing.T) {
 					s.table.insert(int64(i), fmt.Sprint("k-", i), "k", "t")
 				}
 				s.Crash("k-0")
+				s.destinations[0].Publisher = &reconnecting{Publisher: s.destinations[0].Publisher}
 				defer s.start()()
 				s.table.drained(t, 15*time.Minute)
 				if failed := s.table.failedRows(); len(failed) != 1 || failed[0] != "k-0" {

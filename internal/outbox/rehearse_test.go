@@ -79,11 +79,13 @@ func TestRehearseOfEveryTable(t *testing.T) {
 	t.Parallel()
 	const columns = " topic text, payload text, relayed_at timestamptz, "
 	for name, schema := range map[string]string{
-		"uuid":           "create table outbox_messages (id uuid primary key default gen_random_uuid()," + columns + "n int)",
-		"varchar":        "create table outbox_messages (id varchar(40) primary key default 'a ''\"' || gen_random_uuid()," + columns + "n int)",
-		"not unique":     "create table outbox_messages (id int default 1," + columns + "n int)",
-		"odd names":      `create table outbox_messages (id int generated always as identity primary key,` + columns + `n int, "or""der" text, rows int)`,
-		"partitioned":    "create table outbox_messages (id int generated always as identity," + columns + "n int) partition by list (n); create table a partition of outbox_messages for values in (1); create table b partition of outbox_messages default",
+		"uuid":       "create table outbox_messages (id uuid primary key default gen_random_uuid()," + columns + "n int)",
+		"varchar":    "create table outbox_messages (id varchar(40) primary key default 'a ''\"' || gen_random_uuid()," + columns + "n int)",
+		"not unique": "create table outbox_messages (id int default 1," + columns + "n int)",
+		"odd names": `create table outbox_messages (id int generated always as identity primary key,` + columns +
+			`n int, "or""der" text, rows int)`,
+		"partitioned": "create table outbox_messages (id int generated always as identity," + columns + "n int) partition by list (n); " +
+			"create table a partition of outbox_messages for values in (1); create table b partition of outbox_messages default",
 		"without rights": recommended() + "; alter table outbox_messages add n int",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -142,11 +142,13 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		k.unanswered++
 		down = down && !(a.alone && k.unanswered > aloneAfter)
 	}
-	switch { // a publisher waits for a silent broker until the end of the call
-	case class != publisher.Ambiguous || 2*a.now.Sub(first.moved) > a.To.PublishTimeout:
-		k.breaks = time.Time{}
-	case k.breaks.IsZero():
-		k.breaks = a.now
+	if class == publisher.Ambiguous {
+		if k.breaks.IsZero() || a.now.Sub(k.broke) > breaksApart {
+			k.breaks = a.now
+		}
+		if k.broke = a.now; 2*a.now.Sub(first.moved) > a.To.PublishTimeout { // silence: the call has waited to its end
+			k.breaks = time.Time{}
+		}
 	}
 	if down {
 		a.down = err
@@ -220,6 +222,9 @@ const refuseAfter = 6
 
 // breaksFor is how long a row breaks each connection before that counts as a refusal while no other row is published.
 const breaksFor = time.Minute
+
+// breaksApart is how long no connection may be made meanwhile. A client pauses before it connects again.
+const breaksApart = 5 * time.Second
 
 // isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the
 // destination are accepted. Without other rows to compare with, it is the culprit if the publisher panics, or if for some
