@@ -197,7 +197,10 @@ func (t *simTable) guard(id string) {
 
 // wait lets the time of a write pass. If the write takes longer than it may, a nil error means that it was done.
 func (t *simTable) wait(ctx context.Context) (overdue, error) {
-	time.Sleep(t.took)
+	t.mu.Lock()
+	took := t.took
+	t.mu.Unlock()
+	time.Sleep(took)
 	t.mu.Lock()
 	held, trouble := t.held, take(&t.trouble.writes)
 	t.mu.Unlock()
