@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -74,6 +75,7 @@ func insertOthers(t *testing.T, w *workTable, from, ticks int) work {
 	before := work{statements: w.statements, stuck: w.stuck, others: w.others}
 	w.mu.Unlock()
 	var ids []string
+	pauses := rand.New(rand.NewPCG(1, 1)) // in step with the polls, all rows of a run would wait for the same part of one
 	for i := range ticks {
 		for j := range 10 {
 			n := from + 10*i + j
@@ -81,7 +83,7 @@ func insertOthers(t *testing.T, w *workTable, from, ticks int) work {
 			ids = append(ids, fmt.Sprintf("%s-%d", key, n))
 			w.insert(int64(n), ids[len(ids)-1], key, "t")
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(time.Duration(50+pauses.IntN(100)) * time.Millisecond)
 	}
 	time.Sleep(time.Second)
 	w.mu.Lock()
