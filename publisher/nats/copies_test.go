@@ -220,6 +220,30 @@ func TestShortCallsMakeNoCopies(t *testing.T) {
 	}
 }
 
+// A message that is sent shortly before the end of a call has as much time as one that is sent at its beginning.
+func TestMessagesSentLateInACallMakeNoCopies(t *testing.T) {
+	t.Parallel()
+	var count wireCount
+	f := silentStream(t, 400*time.Millisecond, false, count.add)
+	p := open(t, nats.Config{Servers: []string{f.address}, Timeout: time.Second})
+	accepts(t, p, "b.first")
+	all := hotRows("b.1", 5, 1) // of one key: the third is sent after 800 ms, and its answer comes after 1200
+	for left, limit := all, timely(t); len(left) > 0; {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		var again []publisher.Message
+		for i, err := range p.Publish(ctx, left) {
+			if publisher.ClassOf(err) != publisher.Accepted {
+				again = append(again, left[i])
+			}
+		}
+		cancel()
+		if left = again; limit.Err() != nil {
+			t.Fatalf("%d messages are not accepted", len(left))
+		}
+	}
+	count.once(t, all)
+}
+
 // A server that is frozen for some seconds, with full buffers, gets each message once.
 func TestFrozenServerGetsNoCopies(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // window is the maximum number of unanswered messages of one call. It lets a batch of the relay go out at once.
 const window = 1000
 
@@ -24,7 +32,7 @@ func (c *call) publish(ctx context.Context, messages []publisher.Message, errs [
 		c.until = deadline
 	}
 	unanswered, unsent := c.exchange(ctx)
-	if ctx.Err() != nil && time.Now().Before(c.until) { // the call had less time than its messages have
+	if ctx.Err() != nil && time.Until(c.until) > answerTime { // the call had less time than its messages have
 		c.keepSent("", unanswered)
 	}
 	c.finish(unsent, func(subject string) error { return c.silence(subject, unanswered) })
@@ -37,7 +45,11 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 	c.stalls.timer.Reset(answerTime)
 	defer c.stalls.timer.Stop()
 	for {
+		waiting := c.waiting
 		room, more, gone := c.sendAll(ctx)
+		if c.waiting > waiting { // what is sent late in a call has as much time as what is sent first
+			c.until = later(c.until, time.Now().Add(c.link.p.config.Timeout))
+		}
 		if gone {
 			<-c.link.closed
 			return c.cutOff()
