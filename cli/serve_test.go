@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -14,15 +16,19 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// freeAddr returns an address of the loopback interface on which nothing listens.
+// freeAddr returns an address of the loopback interface on which nothing listens. No outgoing connection takes its port
+// before it is used: Linux assigns ports from 32768 on to these.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		address := fmt.Sprint("127.0.0.1:", 10000+rand.N(10000))
+		if listener, err := net.Listen("tcp", address); err == nil {
+			_ = listener.Close()
+			return address
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // running starts run without reachable services. When it is live, running returns functions for its log and for stopping it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os/exec"
@@ -66,12 +67,10 @@ func runCommand(t testing.TB, env settings, args ...string) (code int, stdout, s
 	return cmd.ProcessState.ExitCode(), out.String(), problems.String()
 }
 
-// freeAddr returns an address of the loopback interface on which nothing listens.
+// freeAddr returns an address of the loopback interface on which nothing listens; see freePorts.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	listener := listen(t)
-	defer listener.Close()
-	return listener.Addr().String()
+	return fmt.Sprint("127.0.0.1:", freePorts(t, 1)[0])
 }
 
 func listen(t testing.TB) net.Listener {

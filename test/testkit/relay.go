@@ -4,8 +4,10 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -42,14 +44,16 @@ func StartRelay(ctx context.Context, binary string, settings []string, logFile s
 	return &Relay{Process: process, Address: address}, nil
 }
 
-// FreeAddress returns an address of the loopback interface on which nothing listens.
+// FreeAddress returns an address of the loopback interface on which nothing listens. No outgoing connection takes its port
+// before it is used: Linux assigns ports from 32768 on to these.
 func FreeAddress(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+	for range 1000 {
+		address := fmt.Sprint("127.0.0.1:", 10000+rand.N(10000))
+		if listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address); err == nil {
+			return address, listener.Close()
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return "", errors.New("no free port")
 }
 
 // Ask makes an HTTP request to the process and returns the answer. The request may take five seconds.
