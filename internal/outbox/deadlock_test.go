@@ -39,6 +39,11 @@ func TestMigrationsAreNoVictims(t *testing.T) {
 					_, _, _ = table.Refuse(ctx, []Refusal{{ID: rows[1].Identity(), Attempt: 77, Error: "x"}})
 				}
 			})
+			relays.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = table.Rehearse(ctx, []*Row{&rows[2], &rows[3], &rows[4], &rows[5]})
+				}
+			})
 			deadlocks := 0
 			for range 150 {
 				_, err := s.Pool.Exec(t.Context(), "begin; lock table outbox_messages in share mode; select pg_sleep(0.005); "+
