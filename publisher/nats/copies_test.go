@@ -189,6 +189,24 @@ func TestLateAcknowledgementsMakeNoCopies(t *testing.T) {
 	}
 }
 
+// inShortCalls publishes messages in calls of a second until all are accepted.
+func inShortCalls(t *testing.T, p *nats.Publisher, messages []publisher.Message) {
+	t.Helper()
+	for left, limit := messages, timely(t); len(left) > 0; {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		var again []publisher.Message
+		for i, err := range p.Publish(ctx, left) {
+			if publisher.ClassOf(err) != publisher.Accepted {
+				again = append(again, left[i])
+			}
+		}
+		cancel()
+		if left = again; limit.Err() != nil {
+			t.Fatalf("%d messages are not accepted", len(left))
+		}
+	}
+}
+
 // A call may end before the time of its messages does, when the replica's ownership must be renewed. The next calls wait on.
 func TestShortCallsMakeNoCopies(t *testing.T) {
 	t.Parallel()
@@ -202,19 +220,7 @@ func TestShortCallsMakeNoCopies(t *testing.T) {
 			accepts(t, p, "a.c")
 			server.freeze(t, 4*time.Second)
 			all := hotRows("a.b", 20, 20)
-			for left, limit := all, timely(t); len(left) > 0; {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				var again []publisher.Message
-				for i, err := range p.Publish(ctx, left) {
-					if publisher.ClassOf(err) != publisher.Accepted {
-						again = append(again, left[i])
-					}
-				}
-				cancel()
-				if left = again; limit.Err() != nil {
-					t.Fatalf("%d messages are not accepted", len(left))
-				}
-			}
+			inShortCalls(t, p, all)
 			count.once(t, all)
 		})
 	}
@@ -228,19 +234,7 @@ func TestMessagesSentLateInACallMakeNoCopies(t *testing.T) {
 	p := open(t, nats.Config{Servers: []string{f.address}, Timeout: time.Second})
 	accepts(t, p, "b.first")
 	all := hotRows("b.1", 5, 1) // of one key: the third is sent after 800 ms, and its answer comes after 1200
-	for left, limit := all, timely(t); len(left) > 0; {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		var again []publisher.Message
-		for i, err := range p.Publish(ctx, left) {
-			if publisher.ClassOf(err) != publisher.Accepted {
-				again = append(again, left[i])
-			}
-		}
-		cancel()
-		if left = again; limit.Err() != nil {
-			t.Fatalf("%d messages are not accepted", len(left))
-		}
-	}
+	inShortCalls(t, p, all)
 	count.once(t, all)
 }
 
