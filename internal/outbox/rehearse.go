@@ -34,7 +34,8 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	p.silently("begin", nil)
 	p.ownSettings()
 	p.silently("select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)",
-		[][]byte{milliseconds(freePatience), milliseconds(rehearsalTime)})
+		[][]byte{milliseconds(min(freePatience, t.relation.deadlock/2)), milliseconds(rehearsalTime)})
+	p.silently(t.writeLock(), nil) // before the weaker one of the select: see there
 	p.batch.ExecParams(which, [][]byte{array(t.rowOID, identitiesOf(rows))}, nil, []int16{1}, nil)
 	p.added = append(p.added, false)
 	p.silently(statement, nil)
@@ -48,6 +49,8 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	}
 	err = p.results.Close()
 	switch {
+	case server(err).Code == insufficientPrivilege: // of the lock, and so of the write
+		return nil, fmt.Errorf("rehearse marks: %w", t.explain(err))
 	case server(err).Code != "": // not about rows: those errors are caught
 		return nil, nil
 	case err != nil:
