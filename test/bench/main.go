@@ -63,6 +63,10 @@ var studies = []study{
 		run: takeoverStudy,
 	},
 	{
+		name: "burden", about: "kill -9 and start beside 100,000 failed rows, 120,000 keys that wait, a million pending rows", rounds: 1,
+		broker: "kafka", run: burdenStudy,
+	},
+	{
 		name: "rolling", about: "rolling restart of three replicas under 5,000 rows/s", rows: 50_000, rounds: 3, broker: "kafka",
 		run: rollingStudy,
 	},

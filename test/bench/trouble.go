@@ -74,8 +74,12 @@ func (t trouble) report(r *report, on, name string, n int, with, without []troub
 	compare := func(what, format string, figure func(troubled) float64, b bound) {
 		r.compare(on, name+": "+what, format, each(with, figure), each(without, figure), b)
 	}
+	slower := atMost(2)
+	if n > 10_000 {
+		slower = atMost(3)
+	}
 	compare("rows/s of the others", "%.0f", func(f troubled) float64 { return f.rate }, atLeast(0.8))
-	compare("p99 ms of the others", "%.1f", func(f troubled) float64 { return percentile(f.latency, 99) }, atMost(2))
+	compare("p99 ms of the others", "%.1f", func(f troubled) float64 { return percentile(f.latency, 99) }, slower)
 	compare("tuples read per relayed row", "%.1f", func(f troubled) float64 { return f.tuples }, atMost(2))
 	memory := func(f troubled) float64 { return f.memory }
 	r.contrast(on, name+": peak MiB", "%.0f", each(with, memory), each(without, memory))

@@ -128,7 +128,7 @@ func (s *site) create(ctx context.Context, topic string) error {
 	return nil
 }
 
-// awaitTrouble waits until the relay has met all rows in trouble.
+// awaitTrouble waits until the relay has met the rows in trouble, all but one in a hundred: of many some are always being tried.
 func (s *site) awaitTrouble(ctx context.Context, relay *program, t trouble) error {
 	if t.shows == "" {
 		return nil
@@ -142,7 +142,7 @@ func (s *site) awaitTrouble(ctx context.Context, relay *program, t trouble) erro
 			return false, relay.fail(err)
 		}
 		known = m.Sum(t.shows)
-		return known >= float64(s.number), nil
+		return known >= float64(s.number-s.number/100), nil
 	})
 	if err != nil {
 		return fmt.Errorf("the relay knows of %.0f of %d: %w", known, s.number, err)
