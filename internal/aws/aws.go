@@ -1,5 +1,6 @@
 // Package aws finds the credentials of a process at Amazon Web Services, in the same places and order as Amazon's own
-// libraries, and signs requests with them (Signature Version 4).
+// libraries, except for the shared files of a user (~/.aws) and the role of an instance, which containers do not have.
+// It signs requests with them (Signature Version 4).
 // It replaces Amazon's Go library, which would add 14 modules and 1.6 MB to the binary for one signature: that of a
 // login at Amazon MSK.
 package aws
@@ -29,9 +30,9 @@ func (c Credentials) String() string { return "[redacted]" }
 // GoString keeps secrets out of %#v.
 func (c Credentials) GoString() string { return "aws.Credentials{[redacted]}" }
 
-// A Chain looks for credentials in this order: in the environment, in a web identity token (EKS service accounts), in
-// the shared files, and at the container's endpoint (EKS Pod Identity, ECS). Permanent keys are read again each time;
-// temporary ones are kept and renewed before they expire. Set the fields before the first use.
+// A Chain looks for credentials in this order: in the environment, in a web identity token (EKS service accounts), and at
+// the container's endpoint (EKS Pod Identity, ECS). Permanent keys are read again each time; temporary ones are kept and
+// renewed before they expire. Set the fields before the first use.
 type Chain struct {
 	Getenv func(string) string // os.Getenv, except in tests
 	// Client connects to the security token service, and Local to the container's endpoint, which no proxy can reach.
@@ -46,7 +47,7 @@ const renewBefore = 5 * time.Minute
 
 // errNone reports that no place has credentials.
 var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for service " +
-	"accounts or an ECS task role), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE")
+	"accounts or an ECS task role), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; shared files are not read")
 
 // Credentials returns credentials for requests in a region. It may block for requests. Its errors say what to change,
 // and show no secrets.
@@ -70,7 +71,7 @@ func (c *Chain) Refused(refused Credentials) { c.kept.Refused(refused) }
 // find tries one place after the other.
 func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 	for _, place := range []func(context.Context, string) (Credentials, bool, error){
-		c.environment, c.webIdentity, c.files, c.container,
+		c.environment, c.webIdentity, c.container,
 	} {
 		if found, has, err := place(ctx, region); err != nil || has {
 			return found, err

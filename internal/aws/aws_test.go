@@ -65,22 +65,9 @@ func TestPlaces(t *testing.T) {
 			time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	})
 	jwt, pod := file(t, "hush-jwt\n"), file(t, "hush-pod\n")
-	shared := file(t, "# keys\n[default]\naws_access_key_id = file\naws_secret_access_key=hush-key\n\n[ other "+
-		"]\naws_access_key_id=other\naws_secret_access_key=hush-key\naws_session_token=hush-session\n")
-	settings := file(t, "[default]\nregion=eu-west-1\n[profile web]\nrole_arn=profile-role\nweb_identity_token_file="+jwt+
-		"\n[profile sso]\nsso_session=x\n")
 	key := environment{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "hush-key", "AWS_SESSION_TOKEN": "hush-session"}
 	web := environment{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "role", "AWS_ENDPOINT_URL_STS": sts}
-	files := environment{"AWS_SHARED_CREDENTIALS_FILE": shared, "AWS_CONFIG_FILE": settings, "AWS_ENDPOINT_URL": sts}
 	container := environment{"AWS_CONTAINER_CREDENTIALS_FULL_URI": agent + "/v1/credentials", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": pod}
-	home := t.TempDir()
-	if err := os.Mkdir(filepath.Join(home, ".aws"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(file(t, "[default]\naws_access_key_id=home\naws_secret_access_key=hush-key"),
-		filepath.Join(home, ".aws", "credentials")); err != nil {
-		t.Fatal(err)
-	}
 	both := func(all ...environment) environment {
 		joined := environment{}
 		for _, e := range all {
@@ -91,12 +78,10 @@ func TestPlaces(t *testing.T) {
 		return joined
 	}
 	for want, e := range map[string]environment{
-		"env": both(container, files, web, key), "role": both(container, files, web), "file": both(container, files), "agent": container,
-		"other": both(files, environment{"AWS_PROFILE": "other"}), "profile-role": both(files, environment{"AWS_PROFILE": "web"}),
-		"home": {"HOME": home},
+		"env": both(container, web, key), "role": both(container, web), "agent": container,
 	} {
 		found, err := e.chain().Credentials(t.Context(), "eu-central-1")
-		if err != nil || found.KeyID != want || found.Secret != "hush-key" || (found.Token == "") != (want == "file" || want == "home") {
+		if err != nil || found.KeyID != want || found.Secret != "hush-key" || found.Token == "" {
 			t.Errorf("%s: found %q: %v", want, found.KeyID, err)
 		}
 		if text := fmt.Sprintf("%v %+v %#v", found, found, found); strings.Contains(text, "hush") {
@@ -126,29 +111,21 @@ func TestMistakes(t *testing.T) {
 	agent := func(at string) environment {
 		return environment{"AWS_CONTAINER_CREDENTIALS_FULL_URI": at, "AWS_CONTAINER_AUTHORIZATION_TOKEN": "hush"}
 	}
-	profile := func(text string) environment {
-		return environment{"AWS_SHARED_CREDENTIALS_FILE": file(t, text), "AWS_PROFILE": "p"}
-	}
 	for says, e := range map[string]environment{
-		"give the pod a role":                  {},
-		"set the other one too":                {"AWS_SECRET_ACCESS_KEY": "hush"},
-		"set the role as well":                 {"AWS_WEB_IDENTITY_TOKEN_FILE": jwt},
-		"mount the file":                       {"AWS_WEB_IDENTITY_TOKEN_FILE": jwt + "x", "AWS_ROLE_ARN": "role"},
-		"the trust policy":                     web(refusing),
-		"not an AWS security token":            web(page),
-		"AWS_ENDPOINT_URL_STS to its VPC":      web(away),
-		"AWS_ENDPOINT_URL_STS is not a URL":    web("http://a b"),
-		"no agent of ECS or EKS":               agent("http://example.com/hush"),
-		"associate a role":                     agent(refusing),
-		"gives no AWS credentials":             agent(page),
-		"check that it runs on the node":       agent(away),
-		"has several lines":                    {"AWS_CONTAINER_CREDENTIALS_FULL_URI": page, "AWS_CONTAINER_AUTHORIZATION_TOKEN": "hush\nhush"},
-		"AWS_SHARED_CREDENTIALS_FILE cannot":   {"AWS_SHARED_CREDENTIALS_FILE": jwt + "x"},
-		"in none of the shared files":          profile("[q]\naws_access_key_id=hush\naws_secret_access_key=hush"),
-		"add the other one":                    profile("[p]\naws_secret_access_key=hush"),
-		"has sso_session, which the relay":     profile("[p]\nsso_session=hush"),
-		"AUTHORIZATION_TOKEN_FILE cannot":      {"AWS_CONTAINER_CREDENTIALS_FULL_URI": page, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": jwt + "x"},
-		"without AWS_ROLE_ARN: set the role a": profile("[p]\nweb_identity_token_file=" + jwt),
+		"give the pod a role":               {},
+		"set the other one too":             {"AWS_SECRET_ACCESS_KEY": "hush"},
+		"set the role as well":              {"AWS_WEB_IDENTITY_TOKEN_FILE": jwt},
+		"mount the file":                    {"AWS_WEB_IDENTITY_TOKEN_FILE": jwt + "x", "AWS_ROLE_ARN": "role"},
+		"the trust policy":                  web(refusing),
+		"not an AWS security token":         web(page),
+		"AWS_ENDPOINT_URL_STS to its VPC":   web(away),
+		"AWS_ENDPOINT_URL_STS is not a URL": web("http://a b"),
+		"no agent of ECS or EKS":            agent("http://example.com/hush"),
+		"associate a role":                  agent(refusing),
+		"gives no AWS credentials":          agent(page),
+		"check that it runs on the node":    agent(away),
+		"has several lines":                 {"AWS_CONTAINER_CREDENTIALS_FULL_URI": page, "AWS_CONTAINER_AUTHORIZATION_TOKEN": "hush\nhush"},
+		"AUTHORIZATION_TOKEN_FILE cannot":   {"AWS_CONTAINER_CREDENTIALS_FULL_URI": page, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": jwt + "x"},
 	} {
 		_, err := e.chain().Credentials(t.Context(), "eu-central-1")
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hush") {

@@ -12,20 +12,14 @@ import (
 	"strings"
 )
 
-// webIdentity exchanges the token that the cluster writes into a file for temporary credentials of a role, as IAM roles
-// for service accounts (EKS) do.
+// webIdentity exchanges the token that the cluster writes into a file for temporary credentials of a role
+// (AssumeRoleWithWebIdentity), as IAM roles for service accounts (EKS) do. The file is read each time, since its token is
+// renewed.
 func (c *Chain) webIdentity(ctx context.Context, region string) (found Credentials, has bool, err error) {
-	file := c.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE")
+	file, role := c.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), c.Getenv("AWS_ROLE_ARN")
 	if file == "" {
 		return found, false, nil
 	}
-	return c.assume(ctx, region, file, c.Getenv("AWS_ROLE_ARN"), c.Getenv("AWS_ROLE_SESSION_NAME"))
-}
-
-// assume asks the security token service for credentials (AssumeRoleWithWebIdentity). The file is read each time, since
-// its token is renewed.
-func (c *Chain) assume(ctx context.Context, region, file, role, session string) (found Credentials, has bool, err error,
-) {
 	if role == "" {
 		return found, false, errors.New("AWS_WEB_IDENTITY_TOKEN_FILE is set without AWS_ROLE_ARN: set the role as well")
 	}
@@ -36,7 +30,7 @@ func (c *Chain) assume(ctx context.Context, region, file, role, session string) 
 	}
 	form := url.Values{
 		"Action": {"AssumeRoleWithWebIdentity"}, "Version": {"2011-06-15"}, "RoleArn": {role},
-		"RoleSessionName": {cmp.Or(session, "outbox-relay")}, "WebIdentityToken": {strings.TrimSpace(string(token))},
+		"RoleSessionName": {cmp.Or(c.Getenv("AWS_ROLE_SESSION_NAME"), "outbox-relay")}, "WebIdentityToken": {strings.TrimSpace(string(token))},
 	}
 	at := cmp.Or(c.Getenv("AWS_ENDPOINT_URL_STS"), c.Getenv("AWS_ENDPOINT_URL"),
 		"https://sts."+region+"."+domain(region)+"/")
