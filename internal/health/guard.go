@@ -58,9 +58,6 @@ func (g *guard) config() *webConfig {
 		err = errNoMoreTLS
 	}
 	if err == nil {
-		if c.Rate == g.current.Rate {
-			c.limit = g.current.limit
-		}
 		g.current, g.problem = c, ""
 		return c
 	}
@@ -84,32 +81,10 @@ func (g *guard) tls() *tls.Config {
 // protect lets only allowed requests through.
 func (g *guard) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := g.config()
-		if c == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		switch {
-		case c.limit != nil && !c.limit.Allow():
-			answer(w, http.StatusTooManyRequests, "too many requests\n")
-		case len(c.Users) == 0, g.knows(c, r):
-			next.ServeHTTP(w, r)
-		default:
+		if c := g.config(); c != nil && len(c.Users) > 0 && !g.knows(c, r) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="outbox-relay"`)
 			answer(w, http.StatusUnauthorized, "a user name and a password are needed\n")
-		}
-	})
-}
-
-// dress adds the headers of all answers: the file's, and one that keeps pages of other origins from embedding an
-// answer.
-func (g *guard) dress(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
-		if c := g.config(); c != nil {
-			for name, value := range c.HTTP.Headers {
-				w.Header().Set(name, value)
-			}
+			return
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -33,7 +33,10 @@ func (s *Server) handler(g *guard) http.Handler {
 	if s.Pprof {
 		mux.Handle("/debug/pprof/", profiles())
 	}
-	return g.dress(mux)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin") // no page of another origin embeds an answer
+		mux.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
