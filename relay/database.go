@@ -1,8 +1,11 @@
 package relay
 
 import (
+	"errors"
 	"log/slog"
 	"sync"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
@@ -11,10 +14,49 @@ import (
 // A role that may read but not write must not seem healthy after each read.
 type database struct {
 	logger  *slog.Logger
+	silent  func() // closes all connections
 	mu      sync.Mutex
 	reads   error
 	writes  map[int]error // last error by set of columns
 	trouble bool          // trouble has been logged
+	waits   bool          // commits wait for a synchronous standby
+}
+
+// errUnconfirmed reports that the server writes and does not confirm it.
+var errUnconfirmed = errors.New("commits wait for a synchronous standby that does not answer: bring it back, or take " +
+	"it out of synchronous_standby_names; what was marked meanwhile is marked, and no row is lost")
+
+// unconfirmed returns why commits have not been confirmed for some time, nil if they are.
+func (d *database) unconfirmed() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waits {
+		return errUnconfirmed
+	}
+	return nil
+}
+
+// confirm records whether commits wait for a synchronous standby, and logs when that changes.
+func (d *database) confirm(waits bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case waits && !d.waits:
+		d.logger.Warn("commits wait for a synchronous standby that does not answer", "error", errUnconfirmed)
+	case d.waits && !waits:
+		d.logger.Info("commits no longer wait for a synchronous standby")
+	}
+	d.waits = waits
+}
+
+// unanswered closes all connections if an error says that the server has not answered. Each statement has a limit at the
+// server that ends a little before the relay's own, so such a connection is lost, and others that have been idle for as
+// long are probably lost, too.
+func (d *database) unanswered(err error) {
+	_, connects := errors.AsType[*pgconn.ConnectError](err)
+	if pgconn.Timeout(err) && !connects && d.silent != nil {
+		d.silent()
+	}
 }
 
 // unwritten reports whether the last write to a set of columns has failed. Rows are then published only after the database
@@ -30,12 +72,14 @@ func (d *database) read(err error) {
 	if outbox.Transient(err) {
 		err = nil
 	}
+	d.unanswered(err)
 	d.report(func() { d.reads = err })
 }
 
 // wrote records the result of a write to a set of columns. A successful write to another set says nothing about this
 // one.
 func (d *database) wrote(state int, err error) {
+	d.unanswered(err)
 	d.report(func() {
 		delete(d.writes, state)
 		if err != nil && !outbox.Transient(err) {

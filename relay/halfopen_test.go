@@ -17,7 +17,7 @@ import (
 )
 
 // behindFirewalls makes a relay whose pool, control connection and listener each lead through a firewall.
-func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, pooler bool) (
+func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker) (
 	r *Relay, work, control, listen *pgtest.Firewall,
 ) {
 	t.Helper()
@@ -33,12 +33,12 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, po
 	listen, listenURL := pgtest.NewFirewall(t, s.URL)
 	r = replica(t, s, b, func(c *tested) {
 		c.OwnerTTL, c.ListenChannel, c.guard.connect = 2*time.Second, s.Name, connect(controlURL)
-		links := &outbox.Links{Connect: connect(workURL), Pooler: pooler, Patience: c.OwnerTTL / 2, Logger: slog.New(slog.DiscardHandler)}
+		links := &outbox.Links{Silence: c.OwnerTTL}
 		config, err := pgxpool.ParseConfig(workURL)
 		if err != nil {
 			t.Fatal(err)
 		}
-		config.ConnConfig.DialFunc, config.AfterConnect, config.MaxConns = links.Dial, links.Note, 4
+		config.ConnConfig.DialFunc, config.MaxConns = links.Dial, 4
 		if c.Pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
@@ -49,25 +49,19 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, po
 	return r, work, control, listen
 }
 
-// A firewall forgets connections to the database while work is under way: all, some or one of them, in both directions or in
-// one. New connections work, and rows flow again soon, at the latest after the time to live and two seconds. Previously this
-// took half a minute and more.
+// A firewall forgets connections to the database while work is under way, in both directions or in one, the control
+// connection among them. New connections work, and rows flow again soon, at the latest after the time to live and two
+// seconds.
 func TestHalfOpenConnectionsToTheDatabase(t *testing.T) {
 	t.Parallel()
 	const all = math.MaxInt
 	for name, test := range map[string]struct {
 		work, control, listen int // numbers of these connections that are forgotten
 		toServer, fromServer  bool
-		pooler                bool // the server's sessions are not known
 	}{
 		"all":                               {work: all, control: all, listen: all, toServer: true, fromServer: true},
 		"all, to the server":                {work: all, control: all, listen: all, toServer: true},
 		"all, from the server":              {work: all, control: all, listen: all, fromServer: true},
-		"all, behind a pooler":              {work: all, control: all, listen: all, toServer: true, fromServer: true, pooler: true},
-		"the pool":                          {work: all, toServer: true, fromServer: true},
-		"the pool, from the server":         {work: all, fromServer: true},
-		"one of the pool":                   {work: 1, toServer: true, fromServer: true},
-		"one of the pool, to the server":    {work: 1, toServer: true},
 		"control connection":                {control: all, toServer: true, fromServer: true},
 		"control connection, to the server": {control: all, toServer: true},
 	} {
@@ -75,7 +69,7 @@ func TestHalfOpenConnectionsToTheDatabase(t *testing.T) {
 			t.Parallel()
 			s, b := pgtest.New(t), publishertest.NewBroker()
 			s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-			r, work, control, listen := behindFirewalls(t, s, b, test.pooler)
+			r, work, control, listen := behindFirewalls(t, s, b)
 			start(t, r)
 			eventually(t, "listening", r.listener.Up)
 			s.Exec(t, insertKeyed, 3000)
@@ -91,5 +85,53 @@ func TestHalfOpenConnectionsToTheDatabase(t *testing.T) {
 				t.Errorf("%d deliveries of 3100 rows", got)
 			}
 		})
+	}
+}
+
+// A statement that is not answered in its time, not even that the time is over, closes the other connections, too. A
+// statement that the server has ended says nothing about them.
+func TestUnansweredStatementsCloseTheOtherConnections(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	firewall, through := pgtest.NewFirewall(t, s.URL)
+	config, err := pgxpool.ParseConfig(through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := &outbox.Links{Silence: time.Hour}
+	config.ConnConfig.DialFunc, config.MaxConns = links.Dial, 2
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { links.ClosePool(pool) })
+	d := &database{logger: slog.New(slog.DiscardHandler), silent: links.Reset}
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Exec(t.Context(), "set statement_timeout = 1; select pg_sleep(60)")
+	if d.read(err); err == nil {
+		t.Fatal("the server has not ended the statement")
+	}
+	if err := other.Ping(t.Context()); err != nil {
+		t.Errorf("the other connection after a statement that the server has ended: %v", err)
+	}
+	firewall.Forget(math.MaxInt, true, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err = conn.Exec(ctx, "select 1")
+	d.read(err)
+	conn.Release()
+	if _, err := other.Exec(t.Context(), "select 1"); err == nil { // would otherwise wait for as long as the test
+		t.Error("the other connection still works")
+	}
+	other.Release()
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Errorf("a new connection: %v", err)
 	}
 }

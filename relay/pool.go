@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ const (
 	mostPatience   = 5 * time.Second  // longest wait for a connection that does not answer
 )
 
-// A poolGuard finds connections of a pool that cannot be used: connections that no longer lead anywhere, and
+// A poolGuard gives up connections of a pool that cannot be used: connections that no longer lead anywhere, and
 // connections to a server other than the one that holds the ownership of the rows.
 type poolGuard struct {
 	links   *outbox.Links
@@ -42,30 +43,24 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	filled := *c
 	filled.fillIn()
 	to = to.Copy()
-	links := &outbox.Links{Patience: filled.patience(), Logger: filled.Logger, Pooler: c.Direct != nil}
-	c.guard = &poolGuard{links: links}
+	links := &outbox.Links{Silence: 2 * filled.patience()}
+	c.guard = &poolGuard{links: links, connect: connector(cmp.Or(c.Direct, to), links.Silence)}
 	prepare(to.ConnConfig)
 	to.ConnConfig.DialFunc = links.Dial
-	if !links.Pooler {
+	if c.Direct == nil {
 		to.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	}
-	links.Connect = connector(to, 2*links.Patience)
-	c.guard.connect = links.Connect
-	if c.Direct != nil {
-		c.guard.connect = connector(c.Direct, 2*links.Patience)
-	}
-	// An idle owner uses its connection once a second. The links find out whether a connection is half open.
+	// An idle owner uses its connection once a second.
 	to.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
 	to.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		if err := pgsession.Own(ctx, conn); err != nil {
-			return err
-		}
-		return links.Note(ctx, conn)
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout) // the pool sets no limit
+		defer cancel()
+		return pgsession.Own(ctx, conn)
 	}
 	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations)+c.SpareConnections)
 	// Otherwise the connection for a look at the catalogue once a minute, all that a standby reads, stays up to 20 s.
 	to.MaxConnIdleTime, to.HealthCheckPeriod = workIdle, workIdle/5
-	if links.Pooler || addressesOf(to.ConnConfig) > 1 {
+	if c.Direct != nil || addressesOf(to.ConnConfig) > 1 {
 		c.guard.witness = &owner.Witness{}
 		to.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
 			err := c.guard.witness.Check(ctx, conn)
@@ -82,12 +77,11 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 // called before.
 func (c *Config) Connect(ctx context.Context) (*pgx.Conn, error) { return c.guard.connect(ctx) }
 
-// unconfirmed returns why commits have not been confirmed for some time, nil if they are, or if that is not known.
-func (c *Config) unconfirmed() error {
-	if c.guard == nil || c.guard.links == nil {
-		return nil
+// silent closes all connections of the pool, since the server does not answer on one of them.
+func (c *Config) silent() {
+	if c.guard.links != nil {
+		c.guard.links.Reset()
 	}
-	return c.guard.links.Unconfirmed()
 }
 
 // prepare sets what all connections of a relay have in common.

@@ -181,10 +181,7 @@ func (r *Relay) databaseTrouble() error {
 	if err := r.databaseDown(); err != nil {
 		return err
 	}
-	if err := r.config.unconfirmed(); err != nil {
-		return err
-	}
-	return r.database.state()
+	return cmp.Or(r.database.unconfirmed(), r.database.state())
 }
 
 // databaseDown returns why the last contact with the database failed, for any of those who use it: the opening of the

@@ -71,7 +71,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	}
 	r := &Relay{
 		process: process{
-			config: &c, metrics: metrics, database: &database{logger: c.Logger},
+			config: &c, metrics: metrics, database: &database{logger: c.Logger, silent: c.silent},
 			wakes: make(chan string, 1), changes: new(atomic.Uint64),
 		},
 		pool: pool, plan: plan, setup: errStarting, looks: time.Minute,
@@ -92,9 +92,7 @@ func (r *Relay) joinReplicas() {
 	r.owner.Connect, r.owner.Witness = c.guard.connect, c.guard.witness
 	r.owner.Shards, r.owner.TTL = c.Shards, c.OwnerTTL
 	r.owner.Channel, r.owner.Logger, r.owner.Names = r.plan.Channel, c.Logger, c.SettingName
-	if c.guard.links != nil {
-		r.owner.Silent = c.guard.links.Reset
-	}
+	r.owner.Silent = c.silent
 	r.listener = &outbox.Listener{
 		Connect: c.guard.connect, Channel: r.plan.Channel, Logger: c.Logger, Names: c.SettingName,
 		Wake: r.notified, Pulse: c.OwnerTTL / 2,
@@ -123,9 +121,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	group.Go(func() { every(ctx, pauseEvery, func(time.Time) { r.lookAtPauses() }) })
 	group.Go(func() { r.bell.run(ctx) })
 	group.Go(func() { r.remind(ctx) })
-	if links := r.config.guard.links; links != nil {
-		group.Go(func() { links.Run(ctx) })
-	}
 	for failures := 0; ctx.Err() == nil; {
 		table, err := outbox.Open(ctx, r.pool, r.plan)
 		if err != nil && ctx.Err() != nil {

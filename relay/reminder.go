@@ -44,6 +44,7 @@ func (r *Relay) remind(ctx context.Context) {
 }
 
 func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
+	r.lookAtCommits(ctx)
 	trouble := r.databaseTrouble()
 	if since, due := m.due("database", trouble != nil, now); due {
 		lasting := now.Sub(since).Round(time.Second)
@@ -60,6 +61,20 @@ func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 		if since, due := m.due("topics of "+d.Name, held != "" && err == nil && !paused, now); due {
 			r.config.Logger.Warn("topics are still held", append(attributes(since), "reason", held)...)
 		}
+	}
+}
+
+// lookAtCommits finds out, while rows are under way, whether commits wait for a synchronous standby.
+func (r *Relay) lookAtCommits(ctx context.Context) {
+	table, _ := r.state()
+	if table == nil || allOf(r.config.Destinations).InFlight == 0 {
+		r.database.confirm(false)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, remindLook)
+	defer cancel()
+	if waits, err := table.Unconfirmed(ctx); err == nil { // trouble with the database shows elsewhere
+		r.database.confirm(waits)
 	}
 }
 

@@ -21,3 +21,12 @@ func (t *Table) Size(ctx context.Context) (Size, error) {
 	}
 	return Size{Bytes: ordinal(rows[0][0]), DeadRows: ordinal(rows[0][1])}, nil
 }
+
+// Unconfirmed reports whether commits of this role wait for a synchronous standby.
+func (t *Table) Unconfirmed(ctx context.Context) (bool, error) {
+	rows, err := t.query(ctx, limits{}, sql.Text("unconfirmed.sql", nil))
+	if err != nil {
+		return false, fmt.Errorf("look at the relay's sessions: %w", err)
+	}
+	return rows[0][0][0] != 0, nil
+}

@@ -80,9 +80,10 @@ A key that waits, for a topic or a partition to come back (a hold), for a failed
   - A connection to the database dies: reads begin again after a pause. Accepted rows are known in memory. They are
     marked as soon as the database answers, and not published again.
   - A firewall forgets connections, so that what is sent on them is lost without an error: the loss of the control
-    connection is noticed within the time to live, and all other connections are closed with it. A connection of the
-    pool that has waited for half of that time is examined over a new connection: it is closed unless the server is
-    working for it (outbox.Links). The listener's connection has to answer as often.
+    connection is noticed within the time to live, and all other connections are closed with it (outbox.Links). A lost
+    connection of the pool alone is found by the operating system if nothing on the way acknowledges what is sent, and
+    otherwise when the server has not even answered that a statement's time is over, after half a minute: then all are
+    closed. The listener's connection has to answer within half of the time to live.
   - Only this replica cannot publish to one of its destinations (its password, its network): it says so in its
     membership, and the others no longer count it. After three times the time to live it gives them its shards, as on
     a clean stop. Until then its other destinations go on.
