@@ -115,9 +115,7 @@ func (t *Table) decodeAsked(row *Row, values [][]byte, each int64, memory *arena
 	if v := values[atHash]; v != nil { // null without key and id
 		row.Hash = binary.BigEndian.Uint64(v)
 	}
-	if v := values[atVersion]; v != nil {
-		row.version = binary.BigEndian.Uint32(v)
-	}
+	row.version = binary.BigEndian.Uint32(values[atVersion])
 	t.decode(row, values[atColumns:], each, memory)
 }
 

@@ -176,9 +176,6 @@ func (t *Table) tailStatements(d description, place position) (all tails) {
 func (t *Table) certain(seen string) string {
 	ended := fmt.Sprintf("age(xmin) > (select max(age(x::xid)) from (select pg_snapshot_xmax(%[1]s) as x union all "+
 		"select r from pg_snapshot_xip(%[1]s) r where pg_visible_in_snapshot(r, pg_current_snapshot())) ended)", seen)
-	if !t.relation.writers {
-		ended = "true"
-	}
 	if t.mapping.txid == nil {
 		return ended
 	}

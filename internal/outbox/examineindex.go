@@ -120,12 +120,8 @@ func (e *examination) unique() {
 	if ok && beside == nil {
 		return
 	}
-	meaning := "rows are distinguished by their places, a row that is changed while it is relayed is published again, " +
+	const meaning = "rows are distinguished by their places, a row that is changed while it is relayed is published again, " +
 		"and consumers or JetStream may drop one of two messages with one id"
-	if !e.mapping.apart {
-		meaning = "of two rows with one id one may be marked without being published, since role " + e.relation.role +
-			" may not read where rows are (it needs the right to select from the whole table)"
-	}
 	text := "no unique index holds " + id.Plain + " alone, so two rows may have one id: " + meaning
 	const draw = "let every writer draw ids that are used once in all "
 	e.add("id",

@@ -29,13 +29,12 @@ type mapping struct {
 	ignored                             []string        // columns with a name of the relay's whose type does not fit
 	filter                              string          // the SQL condition for the rows that the view takes, in any state
 	served
-	delete  bool
-	writer  string    // an SQL expression: the transaction that inserted a row, or wrote it last
-	written bool      // writer is known
-	place   string    // an SQL expression: the row's physical place, null if it cannot be used to find the row
-	apart   bool      // ids are not known to be unique, so rows are distinguished by beside as well
-	beside  []*Column // columns that distinguish rows; if there are none, rows are distinguished by their places
-	shards  int
+	delete bool
+	writer string    // an SQL expression: the transaction that inserted a row, or wrote it last
+	place  string    // an SQL expression: the row's physical place, null if it cannot be used to find the row
+	apart  bool      // ids are not known to be unique, so rows are distinguished by beside as well
+	beside []*Column // columns that distinguish rows; if there are none, rows are distinguished by their places
+	shards int
 }
 
 var (
@@ -88,31 +87,24 @@ var typeNames = map[string]string{
 	"relayed_at": "timestamp or timestamptz",
 }
 
-const (
-	// rowWriter is the system column with the transaction that wrote a row last.
-	rowWriter = "xmin"
-	// longAgo is the number of a transaction that ended before all others.
-	longAgo = "'2'::xid"
-)
+// rowWriter is the system column with the transaction that wrote a row last.
+const rowWriter = "xmin"
 
 // inserter is the expression for the transaction that inserted a row, taken from the column that holds it. When
 // another destination writes into the row later, xmin changes, which must not make the row look like a late commit. A
 // number that has not been assigned yet comes from another server, for example in rows that were restored from a dump.
-func inserter(txid *Column, otherwise string) string {
+func inserter(txid *Column) string {
 	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s "+
 		"end)",
-		txid.Name, otherwise)
+		txid.Name, rowWriter)
 }
 
 // mapColumns finds the column for each part of a view, and checks types and rights. If there is any problem, it
 // returns no mapping.
 func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError) {
 	m := &mapping{
-		delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{},
+		delete: config.Delete, writer: rowWriter, place: "ctid", texts: map[string]bool{},
 		indistinct: map[string]bool{}, shards: max(config.Shards, 1),
-	}
-	if !r.writers { // with rights on single columns only: each row counts as written long ago
-		m.writer, m.place = longAgo, noPlace
 	}
 	if r.kind == "p" && r.parts == nil { // places repeat in each of the partitions, which are all looked at
 		m.place = noPlace
@@ -126,7 +118,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 		}
 	}
 	if m.txid != nil {
-		m.writer, m.written = inserter(m.txid, m.writer), true
+		m.writer = inserter(m.txid)
 	}
 	m.order = p.order()
 	p.key(config.Key)
@@ -148,7 +140,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if len(p.problems) > 0 {
 		return nil, p.problems
 	}
-	if beside, ok := r.uniqueWith(m.id); r.writers && (!ok || beside != nil) {
+	if beside, ok := r.uniqueWith(m.id); !ok || beside != nil {
 		m.apart, m.beside = true, beside
 	}
 	if m.apart && m.beside == nil && view.written(config) {

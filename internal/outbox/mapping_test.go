@@ -100,6 +100,8 @@ func TestMissingRights(t *testing.T) {
 	for _, step := range []struct{ grant, want string }{
 		{"", "no right to use schema"},
 		{"grant usage on schema " + s.Name, "may not read column id"},
+		{"grant select (id, topic, payload, headers, attempt, relayed_at, failed_at, last_error, inserted_at, updated_at) " +
+			"on outbox_messages", "may not read the system columns"},
 		{"grant select on outbox_messages", "may not update column relayed_at"},
 		{"grant update (relayed_at) on outbox_messages", "may not update column attempt"},
 		{"grant update (attempt, failed_at, last_error, updated_at) on outbox_messages", ""},

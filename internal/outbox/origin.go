@@ -49,12 +49,7 @@ func (p *parts) fromOrigin(config Config) {
 	due.NotNull = true // in pending rows
 	m.origin, m.order, m.key, m.keyColumn = o, &due, noKey, ""
 	m.available, m.rank = nil, nil
-	if m.txid = nil; m.written {
-		m.writer = rowWriter
-	}
-	if !p.writers {
-		m.writer, m.written = longAgo, false
-	}
+	m.txid, m.writer = nil, rowWriter
 	p.describeFailure()
 }
 

@@ -288,8 +288,11 @@ func (p *parts) dated() {
 	need("inserted_at", p.inserted != nil || p.view.origin() != nil)
 }
 
-// rights checks that the role may write the columns that the relay writes.
+// rights checks that the role may read the versions of rows, and write the columns that the relay writes.
 func (p *parts) rights() {
+	if !p.writers {
+		p.deny("role %s may not read the system columns of table %s, which say what version of a row it is", p.role, p.table())
+	}
 	if p.delete {
 		if !p.canDelete {
 			p.deny("role %s may not delete from table %s, as %s requires", p.role, p.table(), p.names.Of("Delete"))

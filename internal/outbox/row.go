@@ -53,7 +53,7 @@ type Row struct {
 	apart   string  // the identity, if it is not the id
 	content uint64  // a hash of everything of which the message is made, under the table's seed
 	view    *Table  // that has read the row: other destinations' views take other rows and read other columns
-	version uint32  // the number of the transaction or savepoint that wrote this version of the row, 0 if it is not known
+	version uint32  // the number of the transaction or savepoint that wrote this version of the row
 	writer  uint32  // the number of the transaction that inserted it, or wrote it last
 	long    bool    // a text was too long to be read
 	size    int64   // size of what did not come with the page and must be read whole, 0 if everything came

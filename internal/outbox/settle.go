@@ -103,7 +103,7 @@ func (t *Table) changed(rows []*Row, pending [][][]byte) (pointless []string, ch
 	}
 	for _, values := range pending {
 		r := of[string(values[0])]
-		if r != nil && r.version != 0 && values[1] != nil && binary.BigEndian.Uint32(values[1]) != r.version {
+		if r != nil && binary.BigEndian.Uint32(values[1]) != r.version {
 			changed = append(changed, r)
 		} else {
 			pointless = append(pointless, string(values[0]))
@@ -149,8 +149,8 @@ func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (l
 	left = int64(len(rows))
 	identities, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
 	for _, form := range []string{here, anywhere} {
-		if form == "" || form == here && versions == nil && t.mapping.compound() {
-			continue // an id alone does not distinguish the rows
+		if form == "" {
+			continue
 		}
 		b := batch{limits: limits{lock: lockPatience}}
 		if form == here {
@@ -246,14 +246,11 @@ func (t *Table) updateLock(c *Column) string {
 
 func identitiesOf(rows []*Row) []string { return each(rows, (*Row).Identity) }
 
-// versionsOf encodes the versions of rows as an array, each once, or as null if they are not known.
+// versionsOf encodes the versions of rows as an array, each once.
 func versionsOf(rows []*Row) []byte {
 	var versions [][]byte
 	last := uint32(0)
 	for _, r := range rows {
-		if r.version == 0 {
-			return nil
-		}
 		if r.version != last {
 			versions = append(versions, binary.BigEndian.AppendUint32(nil, r.version))
 		}

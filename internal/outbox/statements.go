@@ -57,7 +57,7 @@ func (t *Table) describe() description {
 		"table": t.Quoted(), "partitions": mark, "id": m.id.Name, "id_type": t.idType(), "order": m.order.Name, "key": m.key,
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "ordering_back": m.order.Name + " desc", "nulls_last": "",
-		"hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": "null::xid",
+		"hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
 		"inserted_at": columnOf(m.inserted).Name, "relayed_at": columnOf(m.relayed).Name, "unmarked": pattern.Always, "lock": "update",
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
@@ -90,10 +90,7 @@ func (t *Table) describe() description {
 		d["unmarked"], d["marks"] = isNull(m.relayed.Name), m.relayed.Name+" = "+now(m.relayed)
 		d["lock"] = "no key update"
 	}
-	asRead := " and %[1]s::xid[] is null"
-	if t.relation.writers { // otherwise the role may not read which version a row is
-		asRead, d["version"] = " and (%[1]s::xid[] is null or xmin = any (%[1]s))", rowWriter
-	}
+	const asRead = " and (%[1]s::xid[] is null or xmin = any (%[1]s))"
 	d["as_read"], d["as_read_here"] = fmt.Sprintf(asRead, "$2"), fmt.Sprintf(asRead, "$3")
 	d["refusal"], d["unchanged"] = t.refusal()
 	return d
@@ -241,9 +238,7 @@ func (t *Table) refusal() (set, unchanged string) {
 	if m.relayed != nil {
 		conditions = append(conditions, isNull("t."+m.relayed.Name))
 	}
-	if t.relation.writers {
-		conditions = append(conditions, "(r.version = '0'::xid or t.xmin = r.version)")
-	}
+	conditions = append(conditions, "(r.version = '0'::xid or t.xmin = r.version)")
 	return strings.Join(assignments, ", "), strings.Join(conditions, " and ")
 }
 

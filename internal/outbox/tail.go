@@ -38,7 +38,7 @@ func (t *Table) tailStatement(q *TailQuery) (string, [][]byte) {
 	}
 	after := place.parameters(q.After)
 	parameters := [][]byte{number(int64(q.Rows)), shardArray(q.Shards), nil}
-	if q.Seen == nil || !t.mapping.written {
+	if q.Seen == nil {
 		if q.After.IsZero() {
 			return statements[tailAll], parameters
 		}
