@@ -222,6 +222,20 @@ func TestRowMovedToAnotherKeyWhileItIsPublished(t *testing.T) {
 	s.end(t)
 }
 
+// Rows that are read by their available_at are made pending again by hand, where nobody tells and there are no other rows.
+func TestDueRowMadePendingByHand(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.exact, s.delays = ms, true, true })
+	row := s.add("", "t", func(r *simRow) { r.available = time.Second })
+	s.run(2 * time.Second)
+	s.table.alone(func(xid uint64) {
+		row.status, row.xmin, row.version, row.touched = pending, xid, row.version+1, true
+		s.table.put(row)
+	})
+	s.run(s.at + 6*time.Minute)
+	s.end(t)
+}
+
 // The same, where the row comes first of its new key, and the rest of that key had been read before. Whatever a read
 // brings behind such a row was not taken, and the next read does not begin after it.
 func TestRowMovedToTheFrontOfAHotKeyWhileItIsPublished(t *testing.T) {

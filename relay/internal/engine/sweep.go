@@ -16,8 +16,6 @@ type sweep struct {
 	met    uint8     // number of the sweep, of which waiting keys remember the last that has met them
 	asked  bool      // as soon as possible
 	strays bool      // rows without a key were forgotten for which no hold is responsible
-	due    bool      // some of these are read by their available_at
-	reread time.Time // when these were last read from the beginning
 	ended  time.Time // end of the last sweep
 	took   time.Duration
 }
@@ -26,8 +24,8 @@ const (
 	// sweepRows is how many rows a page has. PostgreSQL takes 2.8 ms for 4,000 of them, and no contents are sent.
 	sweepRows = 4000
 
-	// strayPause is the rest after a sweep if rows without a key wait that are not remembered. They are tried again in
-	// turn, as those are that are remembered.
+	// strayPause is the rest after a sweep, or after a tail of due rows has begun, if rows without a key wait that are
+	// not remembered. They are tried again in turn, as those are that are remembered.
 	strayPause = 10 * time.Second
 
 	// A sweep of a million pending rows takes about a second. It rests sweepShare times as long, so that it costs two
@@ -91,10 +89,6 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 	}
 	if !r.SweepPage.Full {
 		s.on, s.ended = false, now
-		if e.tails > 1 && (s.due || now.Sub(s.reread) > longestRest) {
-			s.due, s.reread = false, now
-			e.rereadDue()
-		}
 	}
 }
 

@@ -27,6 +27,10 @@ type tail struct {
 	look   time.Duration   // what a page takes apart from its rows
 	wants  int64           // bytes of the next row, for which there was no room
 
+	// No sweep goes over rows that are read by their available_at. Their tail begins again instead, by itself.
+	renewed time.Time // when it last did
+	strays  bool      // rows were forgotten for which no hold is responsible
+
 	// First pages begin at the low watermark: a mark that is old enough. How old, is only a guess: the numbers of the
 	// transactions that have ended show whether it was right.
 	marks   []mark // oldest first; the last ones are not complete
@@ -58,6 +62,10 @@ const (
 
 // query returns the next page's query.
 func (t *tail) query(now time.Time, interval time.Duration) *Read {
+	if age := now.Sub(t.renewed); t.due && !t.more && (age > longestRest || t.strays && age > strayPause) {
+		t.again()
+		t.renewed, t.strays = now, false
+	}
 	r := &Read{Kind: Tail, tail: outbox.TailQuery{After: t.cursor, Due: t.due}}
 	if t.due {
 		r.Kind = Due

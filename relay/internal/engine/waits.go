@@ -46,7 +46,11 @@ func (e *Engine) wait(k *key, h *hold) {
 	// A row without a key is a key of its own, so a topic that is missing may stop a million of them. They have no
 	// order to keep: a few are remembered to try the hold, and the sweep finds the others when it has ended.
 	case k.keyless && h == e.waits.room:
-		e.sweep.strays, e.sweep.due = true, e.sweep.due || k.due
+		if k.due {
+			e.dueTail.strays = true
+		} else {
+			e.sweep.strays = true
+		}
 		e.reopen(k)
 		return
 	case k.keyless && len(h.keys) >= fewKeyless:
