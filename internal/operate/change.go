@@ -28,9 +28,6 @@ type Change struct {
 	plan   string // what would become of a chosen row that is not deleted: "keep"
 	kept   string // what has become of such a row: "kept"
 	gently bool   // the order of a key among the rows is kept; rows that no relay would publish are left alone
-	// empties reports whether the change of a row in one set takes the row out of the state in another set; nil if it
-	// never does.
-	empties func(changed, other outbox.Names) bool
 }
 
 // still is the condition that a row has not changed since it was chosen, at $2.
@@ -47,11 +44,6 @@ type Changed struct{ ID, How string }
 func Retry() Change {
 	return Change{
 		Verb: "retry", Done: "retried", plan: "retry", kept: "retried", state: failed, at: failedAt, refuse: keepsFailures,
-		empties: func(changed, other outbox.Names) bool {
-			return slices.ContainsFunc(changed.Unsent, func(assignment string) bool {
-				return strings.HasPrefix(assignment, other.Failed.Name+" = ")
-			})
-		},
 		assign: func(n outbox.Names) ([]string, []any) {
 			return slices.Concat([]string{n.Failed.Name + " = null"}, n.Unsent, fresh(n)), nil
 		},
@@ -149,33 +141,36 @@ func withReason(c outbox.Column) string {
 
 // chunk are the rows that one transaction changes.
 type chunk struct {
-	outbox     *Outbox
-	change     Change
-	set        set
-	identities []string
-	began      any // the database's time when the rows were chosen
+	outbox *Outbox
+	change Change
+	set    set
+	rows   []Chosen
+	began  any // the database's time when the rows were chosen
 }
 
-// apply changes the rows that are unchanged since they were chosen and that no other session keeps locked.
+// apply changes the rows that are unchanged since they were chosen and that no other session keeps locked. Only rows
+// that were to be deleted when they were chosen are deleted, so that a dry run has named each of them.
 func (c *chunk) apply(ctx context.Context, tx pgx.Tx) (changed []Changed, err error) {
 	n := c.set.names
-	if c.change.Deletes { // what every other destination has done
-		deleted, err := c.do(ctx, tx, "deleted", "operate_delete.sql", "done", c.outbox.doneElsewhere(c.set, nil))
-		if err != nil || len(deleted) == len(c.identities) || !n.Relayed.Has() {
-			return deleted, err
-		}
-		changed = deleted
+	deletable := slices.DeleteFunc(slices.Clone(c.rows), func(row Chosen) bool { return row.Action != actionDelete })
+	if len(deletable) > 0 {
+		changed, err = c.do(ctx, tx, deletable, "deleted", "operate_delete.sql", "done", c.outbox.doneElsewhere(c.set))
+	}
+	if err != nil || len(changed) == len(c.rows) || c.change.Deletes && !n.Relayed.Has() {
+		return changed, err
 	}
 	assignments, values := c.change.assign(n)
-	kept, err := c.do(ctx, tx, c.change.kept, "operate_update.sql", "assignments", strings.Join(assignments, ", "), values...)
+	kept, err := c.do(ctx, tx, c.rows, c.change.kept, "operate_update.sql", "assignments", strings.Join(assignments, ", "),
+		values...)
 	return append(changed, kept...), err
 }
 
 // do executes a statement with one more name, and returns the rows that it has changed.
-func (c *chunk) do(ctx context.Context, tx pgx.Tx, how, file, name, text string, values ...any) ([]Changed, error) {
+func (c *chunk) do(ctx context.Context, tx pgx.Tx, these []Chosen, how, file, name, text string, values ...any,
+) ([]Changed, error) {
 	n := c.set.names
 	rows, err := tx.Query(ctx, n.Text(file, "still", c.change.still(n), name, text),
-		append([]any{c.identities, c.began}, values...)...)
+		append([]any{identitiesOf(these), c.began}, values...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -186,25 +181,17 @@ func (c *chunk) do(ctx context.Context, tx pgx.Tx, how, file, name, text string,
 	})
 }
 
-// doneElsewhere is the condition that every destination with other columns than those of a set is done with a row, or
-// will be once the given rows of others have been discarded. Of destinations that are not configured here that is not
-// known.
-func (o *Outbox) doneElsewhere(but set, discarded []chosenRows) string {
-	done := "true"
+// doneElsewhere is the condition that every destination with other columns than those of a set is done with a row. Of
+// destinations that are not configured here that is not known.
+func (o *Outbox) doneElsewhere(but set) string {
 	if o.Strangers() != nil {
-		done = "false" // the other conditions stay, since they use the statement's parameters
+		return "false"
 	}
+	done := "true"
 	for _, s := range o.sets() {
-		if s.names.Relayed.Name == but.names.Relayed.Name {
-			continue
+		if s.names.Relayed.Name != but.names.Relayed.Name {
+			done += " and " + o.done(s)
 		}
-		here := o.done(s)
-		for _, d := range discarded {
-			if d.set.names.Relayed.Name == s.names.Relayed.Name {
-				here = "(" + here + " or " + d.condition + ")"
-			}
-		}
-		done += " and " + here
 	}
 	return done
 }

@@ -73,7 +73,7 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 		}
 		for i, s := range sets {
 			p := part{set: s, cursor: fmt.Sprintf("outbox_relay_rows_%d", i)}
-			if err := c.declare(ctx, tx, p, sets[:i], selection); err != nil {
+			if err := c.declare(ctx, tx, p, selection); err != nil {
 				return err
 			}
 			c.parts = append(c.parts, p)
@@ -95,44 +95,23 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	return c, nil
 }
 
-// declare makes the server keep a list of a part's rows. The sets before it are changed before it, and what that does
-// to the part's rows is part of the choice: otherwise a dry run would list what no run does.
-func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, before []set, selection Selection) error {
-	n := p.set.names
+// actionDelete is the [Chosen.Action] of a row that is to be deleted.
+const actionDelete = "delete"
+
+// declare makes the server keep a list of a part's rows.
+func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selection) error {
 	var values parameters
 	state, err := c.rowsOf(p.set, selection, &values)
 	if err != nil {
 		return err
 	}
-	var earlier []chosenRows
-	for _, s := range before {
-		emptied := c.change.empties != nil && c.change.empties(s.names, n)
-		if !emptied && !c.change.Deletes {
-			continue // its parameters would be unused, which the server refuses
-		}
-		rows, err := c.rowsOf(s, selection, &values)
-		if err != nil {
-			return err
-		}
-		rows = "coalesce(" + rows + ", false)"
-		if emptied {
-			state += " and not " + rows
-		}
-		earlier = append(earlier, chosenRows{s, rows})
-	}
 	action := "'" + c.change.plan + "'"
 	if c.change.Deletes {
-		action = "case when " + c.outbox.doneElsewhere(p.set, earlier) + " then 'delete' else " + action + " end"
+		action = "case when " + c.outbox.doneElsewhere(p.set) + " then '" + actionDelete + "' else " + action + " end"
 	}
-	_, err = tx.Exec(ctx, n.Text("operate_choose.sql", "cursor", p.cursor, "taker", c.outbox.taker(p.set), "action", action,
-		"state", state), values...)
+	_, err = tx.Exec(ctx, p.set.names.Text("operate_choose.sql", "cursor", p.cursor, "taker", c.outbox.taker(p.set),
+		"action", action, "state", state), values...)
 	return err
-}
-
-// chosenRows are the rows that are chosen for a change in a set.
-type chosenRows struct {
-	set       set
-	condition string
 }
 
 // rowsOf is the condition that a row is chosen in a set.
@@ -318,7 +297,7 @@ type lockedRows struct {
 func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress,
 	result *Result) (locked int64, err error,
 ) {
-	k := &chunk{outbox: c.outbox, change: c.change, set: s, identities: identitiesOf(rows), began: c.began}
+	k := &chunk{outbox: c.outbox, change: c.change, set: s, rows: rows, began: c.began}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*changeTime)
 	defer cancel()
 	var changed []Changed
@@ -327,8 +306,8 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 			return err
 		}
 		if len(changed) < len(rows) {
-			if err := tx.QueryRow(ctx, s.names.Text("operate_unchanged.sql", "still", c.change.still(s.names)), k.identities,
-				k.began).Scan(&locked); err != nil {
+			if err := tx.QueryRow(ctx, s.names.Text("operate_unchanged.sql", "still", c.change.still(s.names)),
+				identitiesOf(rows), c.began).Scan(&locked); err != nil {
 				return err
 			}
 		}

@@ -81,13 +81,13 @@ var table = []mutant{
 	},
 	{
 		name: "row discarded for all destinations", breaks: "a row that another destination has not done is not deleted",
-		file: "internal/operate/change.go", old: "		done += \" and \" + here\n", new: "		_ = here\n",
+		file: "internal/operate/change.go", old: "			done += \" and \" + o.done(s)\n", new: "			_ = o.done(s)\n",
 		pkg: "./internal/operate", tests: "^TestOwnColumns$",
 	},
 	{
 		name:   "row discarded that a stranger waits for",
 		breaks: "no row is deleted for which a destination may wait that is not configured here",
-		file:   "internal/operate/change.go", old: "		done = \"false\" //", new: "		_ = \"false\" //",
+		file:   "internal/operate/change.go", old: "		return \"false\"\n", new: "		_ = \"false\"\n",
 		pkg: "./internal/operate", tests: "^TestDiscardBesideAStranger$",
 	},
 	{
