@@ -69,7 +69,7 @@ leaves this part out if there is none. The other flags restrict which of the exa
 				encoder.SetIndent("", "  ")
 				return encoder.Encode(report)
 			}
-			return writeStatus(out, report, paintFor(out))
+			return writeStatus(out, report)
 		},
 	}
 	flags.add(p, cmd, "inserted")

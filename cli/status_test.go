@@ -169,7 +169,7 @@ func TestStatusText(t *testing.T) {
 		}},
 	}
 	var out strings.Builder
-	if err := writeStatus(&out, r, false); err != nil {
+	if err := writeStatus(&out, r); err != nil {
 		t.Fatal(err)
 	}
 	words := strings.Join(strings.Fields(out.String()), " ")
@@ -189,14 +189,14 @@ func TestStatusText(t *testing.T) {
 // TestWatch draws as much as fits, and the rates.
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	if got := frame("abc\n\x1b[1mdef\x1b[0mghi\n", 4, 10); got != "\x1b[Habc\x1b[K\r\n\x1b[1mdef\x1b[0mg\x1b[0m\x1b[K\r\n\x1b[J" {
+	if got := frame("abc\ndef\n", 10); got != "\x1b[Habc\x1b[K\r\ndef\x1b[K\r\n\x1b[J" {
 		t.Errorf("the frame is %q", got)
 	}
 	for height, want := range map[int]string{
 		4: "1 2 3", 3: "1 … 2 more lines in a higher terminal, or without --watch",
 		2: "… 3 more lines in a higher terminal, or without --watch", 1: "… 3 more lines in a higher terminal, or without --watch",
 	} {
-		got := strings.NewReplacer("\x1b[H", "", "\x1b[K\r\n", " ", "\x1b[J", "").Replace(frame("1\n2\n3\n", 80, height))
+		got := strings.NewReplacer("\x1b[H", "", "\x1b[K\r\n", " ", "\x1b[J", "").Replace(frame("1\n2\n3\n", height))
 		if strings.TrimSpace(got) != want {
 			t.Errorf("a frame of %d lines is %q, not %q", height, got, want)
 		}

@@ -17,17 +17,17 @@ import (
 const shownTopics = 10
 
 // writeStatus writes a report for people.
-func writeStatus(w io.Writer, r operate.Report, p paint) error {
-	if err := writeStates(w, r, p); err != nil {
+func writeStatus(w io.Writer, r operate.Report) error {
+	if err := writeStates(w, r); err != nil {
 		return err
 	}
-	return writeDetails(w, r, p)
+	return writeDetails(w, r)
 }
 
 // writeStates writes the state of each destination.
-func writeStates(w io.Writer, r operate.Report, p paint) error {
-	fmt.Fprintf(w, "%s  %s\n", p.bold(r.Table), p.faint(r.At.Format(time.RFC3339)))
-	writeOwnership(w, r, p)
+func writeStates(w io.Writer, r operate.Report) error {
+	fmt.Fprintf(w, "%s  %s\n", r.Table, r.At.Format(time.RFC3339))
+	writeOwnership(w, r)
 	fmt.Fprintln(w)
 	out := columns(w)
 	fmt.Fprintln(out, "DESTINATION\tDUE\tRETRYING\tSCHEDULED\tHELD\tFAILED\tOLDEST\tSTATE")
@@ -65,35 +65,35 @@ func number(b operate.Backlog, count *int64, kind string) string {
 }
 
 // writeDetails writes what is behind the states: what is held, topics, chosen rows, and what is not known.
-func writeDetails(w io.Writer, r operate.Report, p paint) error {
+func writeDetails(w io.Writer, r operate.Report) error {
 	for _, d := range r.Destinations {
-		writeHolds(w, d, p)
+		writeHolds(w, d)
 	}
-	writeChecks(w, r, p)
+	writeChecks(w, r)
 	writeTopics(w, r)
 	if err := writeRows(w, r); err != nil {
 		return err
 	}
 	for _, problem := range r.Problems {
-		fmt.Fprintf(w, "\n%s %s\n", p.red("!"), printable.Text(problem))
+		fmt.Fprintf(w, "\n! %s\n", printable.Text(problem))
 	}
 	return nil
 }
 
-func writeOwnership(w io.Writer, r operate.Report, p paint) {
+func writeOwnership(w io.Writer, r operate.Report) {
 	o := r.Ownership
 	if o == nil {
 		return
 	}
-	fmt.Fprintf(w, "replicas: %d  %s\n", len(o.Replicas), shardsOf(o.Owned, o.Shards, o.Replicas, p))
+	fmt.Fprintf(w, "replicas: %d  %s\n", len(o.Replicas), shardsOf(o.Owned, o.Shards, o.Replicas))
 	if len(o.Groups) < 2 {
 		return
 	}
 	out := columns(w)
 	for _, g := range o.Groups {
-		text := shardsOf(g.Owned, g.Shards, g.Replicas, p)
+		text := shardsOf(g.Owned, g.Shards, g.Replicas)
 		if !g.Configured && g.Unserved() {
-			text = p.red("no replica relays it")
+			text = "! no replica relays it"
 		}
 		fmt.Fprintf(out, "  %s\t%s\n", printable.Text(strings.Join(g.Destinations, ", ")), text)
 	}
@@ -101,10 +101,10 @@ func writeOwnership(w io.Writer, r operate.Report, p paint) {
 }
 
 // shardsOf describes who owns shards.
-func shardsOf(owned, shards int, replicas []operate.Replica, p paint) string {
+func shardsOf(owned, shards int, replicas []operate.Replica) string {
 	text := fmt.Sprintf("shards owned: %d of %d", owned, shards)
 	if owned < shards {
-		text = p.red(text)
+		text = "! " + text
 	}
 	each := make([]string, len(replicas))
 	for i, replica := range replicas {
@@ -123,7 +123,7 @@ func shardsOf(owned, shards int, replicas []operate.Replica, p paint) string {
 		}
 	}
 	if len(each) > 0 {
-		text += "  " + p.faint("by replica: "+strings.Join(each, ", "))
+		text += "  " + "by replica: " + strings.Join(each, ", ")
 	}
 	return text
 }
@@ -147,7 +147,7 @@ func stateOf(d operate.Destination) string {
 	}
 }
 
-func writeHolds(w io.Writer, d operate.Destination, p paint) {
+func writeHolds(w io.Writer, d operate.Destination) {
 	if d.Process == nil {
 		return
 	}
@@ -156,20 +156,20 @@ func writeHolds(w io.Writer, d operate.Destination, p paint) {
 			fmt.Fprintf(w, "  and %d more that are held\n", len(d.Process.Holds)-i)
 			return
 		}
-		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), printable.Text(h.What),
+		fmt.Fprintf(w, "\n! %s is held since %s (%s): %s\n", printable.Text(h.What),
 			h.Since.UTC().Format(time.RFC3339), h.Reason, printable.Text(h.Error))
 	}
 }
 
 // writeChecks writes the checks of the relay on this host that have failed, and what keeps rows from being marked,
 // which no count shows. The states tell of destinations.
-func writeChecks(w io.Writer, r operate.Report, p paint) {
+func writeChecks(w io.Writer, r operate.Report) {
 	if r.Process == nil {
 		return
 	}
 	for _, c := range r.Process.Checks {
 		if (!c.OK || c.Name == "marks") && !strings.HasPrefix(c.Name, "destination ") {
-			fmt.Fprintf(w, "\n%s %s: %s\n", p.red("!"), c.Name, printable.Text(c.Text))
+			fmt.Fprintf(w, "\n! %s: %s\n", c.Name, printable.Text(c.Text))
 		}
 	}
 }

@@ -26,34 +26,16 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// sizeOf returns the number of columns and lines of a terminal.
-func sizeOf(stream any) (width, height int) {
-	const usualWidth, usualHeight = 100, 40
+// heightOf returns the number of lines of a terminal.
+func heightOf(stream any) int {
+	const usual = 40
 	if file, ok := stream.(*os.File); ok {
-		if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 && height > 0 {
-			return width, height
+		if _, height, err := term.GetSize(int(file.Fd())); err == nil && height > 0 {
+			return height
 		}
 	}
-	return usualWidth, usualHeight
+	return usual
 }
-
-// paint colours text for a terminal. See no-color.org for the variable.
-type paint bool
-
-func paintFor(out io.Writer) paint {
-	return paint(isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
-}
-
-func (p paint) with(code, text string) string {
-	if !p {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-func (p paint) bold(text string) string  { return p.with("1", text) }
-func (p paint) faint(text string) string { return p.with("2", text) }
-func (p paint) red(text string) string   { return p.with("31", text) }
 
 // progressBar shows the number of rows that are done on a terminal. On other outputs it shows nothing.
 type progressBar struct {
