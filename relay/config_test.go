@@ -80,7 +80,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		},
 		"names": {
 			Config{Destinations: []*Destination{{Name: "a", Publisher: b}, {Publisher: b}, {Name: "a", Publisher: b}, {Name: "none", Publisher: b}}},
-			[]string{"Destinations[1].Name", "Destinations[2].Name", "Destinations[3].Name"},
+			[]string{"Destinations[1].Name", "Destinations[3].Name", "Destinations[2].Name"},
 		},
 		"origins": {
 			Config{Destinations: []*Destination{

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/internal/destinations"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
@@ -73,28 +72,11 @@ func (c *Config) check() error {
 			continue
 		}
 		d.check(&p, at)
-		c.checkStates(&p, d, i, at)
 	}
-	if len(p) == 0 {
-		c.checkRows(&p)
+	if !slices.Contains(c.Destinations, nil) {
+		c.checkTogether(&p)
 	}
 	return errors.Join(p...)
-}
-
-// checkRows adds destinations that can take no row. Everything else must be right.
-func (c *Config) checkRows(p *problems) {
-	for i, d := range c.Destinations {
-		var earlier [][]string
-		for _, other := range c.Destinations[:i] {
-			if maps.Equal(d.Columns, other.Columns) {
-				earlier = append(earlier, other.Topics)
-			}
-		}
-		if pattern.TakesNone(d.Topics, earlier) {
-			p.add(fmt.Sprintf("Destinations[%d].Topics", i), "leaves no row to the destination: each row goes to the "+
-				"first destination with the same Columns that takes it")
-		}
-	}
 }
 
 // check adds what is wrong with a destination by itself. at returns the full name of one of its fields.
@@ -133,73 +115,32 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 	atLeast(p, at("Rate"), d.Rate, 0)
 }
 
-// checkStates adds what is wrong with a destination in relation to the others: its name, its columns, and the rows that
-// it takes from another destination.
-func (c *Config) checkStates(p *problems, d *Destination, i int, at func(field string) string) {
-	for j, other := range c.Destinations[:i] {
-		if other == nil {
-			continue
+// checkTogether adds what is wrong with the destinations in relation to one another.
+func (c *Config) checkTogether(p *problems) {
+	field := func(i int, name string) string { return fmt.Sprintf("Destinations[%d].%s", i, name) }
+	var all []destinations.Destination
+	for i, d := range c.Destinations {
+		if j := slices.IndexFunc(c.Destinations, func(other *Destination) bool { return other.Name == d.Name }); j < i &&
+			d.Name != "" {
+			p.add(field(i, "Name"), "is also the name of Destinations[%d]", j)
 		}
-		if d.Name != "" && other.Name == d.Name {
-			p.add(at("Name"), "is also the name of Destinations[%d]", j)
+		if d.Columns != nil && d.Columns["relayed_at"] == "" {
+			p.add(field(i, "Columns"), "must name a column for relayed_at")
 		}
-		equal := maps.Equal(d.Columns, other.Columns)
-		sameRows := d.FailedOf == other.FailedOf && d.RelayedOf == other.RelayedOf
-		switch {
-		case !equal && shareValues(d.Columns, other.Columns):
-			p.add(at("Columns"), "must have no column in common with Destinations[%d], or all", j)
-		case equal && !sameRows && len(d.Columns) > 0:
-			p.add(at("Columns"), "must differ from those of Destinations[%d], which takes other rows", j)
+		all = append(all, destinations.Destination{
+			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
+			Field: func(name string) string { return field(i, name) },
+		})
+	}
+	deletes := ""
+	if c.Delete {
+		deletes = "Delete"
+	}
+	wrong := len(*p) > 0
+	for _, found := range destinations.Check(all, "Destinations", deletes) {
+		if wrong && found.Field == "Topics" {
+			continue // which rows are left may depend on what is wrong
 		}
+		p.add(field(found.Destination, found.Field), "%s", found.Text)
 	}
-	if d.Columns != nil && d.Columns["relayed_at"] == "" {
-		p.add(at("Columns"), "must name a column for relayed_at")
-	}
-	if d.Columns != nil && c.Delete {
-		p.add(at("Columns"), "must be nil with Delete, which deletes a row as soon as one destination has it")
-	}
-	if d.FailedOf != "" && d.RelayedOf != "" {
-		p.add(at("RelayedOf"), "must be empty where FailedOf is set")
-		return
-	}
-	field, name := "FailedOf", d.FailedOf
-	if name == "" {
-		field, name = "RelayedOf", d.RelayedOf
-	}
-	switch {
-	case name == "":
-	case c.destination(name) == nil:
-		p.add(at(field), "names no destination: there is none called %q", name)
-	case c.leadsBack(d):
-		p.add(at(field), "leads back to the destination itself, so that it would never get a row")
-	case d.Columns == nil:
-		p.add(at(field), "needs Columns, which keep the state of these rows")
-	}
-}
-
-// destination returns the destination with a name, or nil if there is none.
-func (c *Config) destination(name string) *Destination {
-	i := slices.IndexFunc(c.Destinations, func(d *Destination) bool { return d != nil && d.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return c.Destinations[i]
-}
-
-// leadsBack reports whether a destination takes its rows from itself, by way of others.
-func (c *Config) leadsBack(d *Destination) bool {
-	from := d
-	for range c.Destinations {
-		if from = c.destination(cmp.Or(from.FailedOf, from.RelayedOf)); from == nil || from == d {
-			break
-		}
-	}
-	return from == d
-}
-
-// shareValues reports whether two maps have a value in common.
-func shareValues(a, b map[string]string) bool {
-	others := slices.Collect(maps.Values(b))
-	common := func(column string) bool { return slices.Contains(others, column) }
-	return slices.ContainsFunc(slices.Collect(maps.Values(a)), common)
 }

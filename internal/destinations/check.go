@@ -1,0 +1,129 @@
+// Package destinations checks that the destinations of one table fit together: what each keeps where, and which rows it
+// takes. The settings and the embedded relay are checked by the same rules, each with its own names of the fields.
+package destinations
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
+)
+
+// A Destination is the part of a destination that the others have to fit.
+type Destination struct {
+	Name   string
+	Topics []string // patterns
+	// Columns keep the state; nil stands for the columns of the table.
+	Columns             map[string]string
+	FailedOf, RelayedOf string // names of destinations
+	// Field returns the user's name of a field: Topics, Columns, FailedOf or RelayedOf.
+	Field func(field string) string
+}
+
+// A Problem is what is wrong with a field of a destination, in relation to the others.
+type Problem struct {
+	Destination int    // index
+	Field       string // as in [Destination]
+	Text        string // continues the sentence after the field's name
+}
+
+// Check returns the problems in the order of the destinations. listed is the user's name of the list of destinations,
+// and deletes that of a setting with which acknowledged rows are deleted, empty if they are kept.
+func Check(all []Destination, listed, deletes string) (found []Problem) {
+	for i := range all {
+		d := &all[i]
+		bad := func(is bool, field, format string, args ...any) {
+			if is {
+				found = append(found, Problem{i, field, fmt.Sprintf(format, args...)})
+			}
+		}
+		if d.FailedOf != "" && d.RelayedOf != "" {
+			bad(true, "RelayedOf", "contradicts %s; remove one of them", d.Field("FailedOf"))
+		} else if field, text := d.origin(all, listed); text != "" {
+			bad(true, field, "%s", text)
+		}
+		var names []string
+		var earlier [][]string
+		for _, other := range all[:i] {
+			equal, sameRows := maps.Equal(d.Columns, other.Columns), d.source() == other.source()
+			if equal && sameRows {
+				names, earlier = append(names, other.Name), append(earlier, other.Topics)
+			}
+			shared := common(d.Columns, other.Columns)
+			bad(len(shared) > 0 && !equal, "Columns", "shares only %s with %s; two destinations must have either the same "+
+				"columns or no column in common", strings.Join(shared, ", "), other.Field("Columns"))
+			bad(len(shared) > 0 && equal && !sameRows, "Columns", "is the same as %s, but these two destinations do not take "+
+				"the same rows; set separate columns for each", other.Field("Columns"))
+		}
+		if pattern.TakesNone(d.Topics, nil) {
+			bad(true, "Topics", "excludes every topic that it includes, so that the destination takes no row; correct the "+
+				"patterns")
+		} else {
+			bad(pattern.TakesNone(d.Topics, earlier), "Topics", "leaves no row to the destination, since each row goes to the "+
+				"first destination that takes it, which is always %s; to divide the rows, set topics or list this one first in "+
+				"%s; for a copy of each row, set %s to columns of its own", strings.Join(names, " or "), listed,
+				d.Field("Columns"))
+		}
+		bad(deletes != "" && d.Columns != nil, "Columns", "contradicts %s, which deletes a row as soon as one destination has "+
+			"relayed it; remove one of them", deletes)
+	}
+	return found
+}
+
+// source returns from which destination the rows come, and in which state: empty for rows as they are inserted.
+func (d *Destination) source() [2]string { return [2]string{d.FailedOf, d.RelayedOf} }
+
+// origin returns what is wrong with the destination whose failed or relayed rows this one takes, empty if it is right.
+func (d *Destination) origin(all []Destination, listed string) (field, text string) {
+	field, name := "FailedOf", d.FailedOf
+	if name == "" {
+		field, name = "RelayedOf", d.RelayedOf
+	}
+	if name == "" {
+		return "", ""
+	}
+	named := func(name string) *Destination {
+		i := slices.IndexFunc(all, func(d Destination) bool { return d.Name == name })
+		if i < 0 {
+			return nil
+		}
+		return &all[i]
+	}
+	from := named(name)
+	origin := from
+	for range all { // as many steps as there are destinations lead back to this one, or never will
+		if origin != nil && origin != d {
+			origin = named(cmp.Or(origin.FailedOf, origin.RelayedOf))
+		}
+	}
+	switch {
+	case from == d:
+		return field, "names the destination itself; name the destination whose rows it takes"
+	case from == nil:
+		var names []string
+		for _, d := range all {
+			names = append(names, d.Name)
+		}
+		return field, "names an unknown destination; " + listed + " lists " + strings.Join(names, ", ")
+	case origin == d:
+		return field, "leads back to " + d.Name + ", so that neither would ever receive a row; one of them must take rows as " +
+			"they are inserted"
+	case d.Columns == nil:
+		return field, "requires columns of its own; set " + d.Field("Columns")
+	case d.FailedOf != "" && from.Columns != nil && from.Columns["failed_at"] == "":
+		return field, "names " + name + ", whose columns do not include failed_at, so that no row fails there; add failed_at " +
+			"to them"
+	}
+	return "", ""
+}
+
+// common returns the columns that two destinations share, sorted.
+func common(a, b map[string]string) []string {
+	theirs := slices.Collect(maps.Values(b))
+	return slices.DeleteFunc(slices.Sorted(maps.Values(a)), func(column string) bool {
+		return !slices.Contains(theirs, column)
+	})
+}
