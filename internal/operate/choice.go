@@ -213,7 +213,6 @@ type Result struct {
 // chosen are left alone.
 func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (result Result, err error) {
 	seen := int64(0)
-	var locked, held []lockedRows
 	// Chunks are read and changed over different connections: the cursors outlive each transaction that changes rows, and
 	// a stop between two transactions leaves every row either changed or as it was.
 	apply := func(s set, rows []Chosen) error {
@@ -223,10 +222,7 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 		if len(rows) == 0 {
 			return nil
 		}
-		left, err := c.applyTo(ctx, s, rows, channel, progress, &result)
-		if left > 0 {
-			locked = append(locked, lockedRows{s, rows})
-		}
+		err := c.applyTo(ctx, s, rows, channel, progress, &result)
 		seen += int64(len(rows))
 		progress.Done(seen)
 		return err
@@ -238,47 +234,33 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 				return result, err
 			}
 		}
-		last := lockedRows{set: p.set}
+		var last []Chosen // the rows with the last order value, which are changed when those before them are relayed
 		err := c.chunks(context.WithoutCancel(ctx), p, func(rows []Chosen) error {
 			if end == nil {
 				return apply(p.set, rows)
 			}
 			at := slices.IndexFunc(rows, func(row Chosen) bool { return row.order != nil && *row.order == *end })
 			if at >= 0 {
-				rows, last.rows = rows[:at], append(last.rows, rows[at:]...)
+				rows, last = rows[:at], append(last, rows[at:]...)
 			}
 			if err := c.ripen(ctx, p, rows, progress); err != nil && ctx.Err() == nil { // else apply stops
 				return err
 			}
 			return apply(p.set, rows)
 		})
-		if errors.Is(err, errStopped) {
-			result.Left = c.rows - seen
-			return result, nil
-		}
-		if err != nil {
-			return result, err
-		}
-		if len(last.rows) > 0 {
-			held = append(held, last)
-		}
-	}
-	for _, l := range held {
-		if err := c.settle(ctx, l, progress); err != nil && ctx.Err() == nil { // else apply stops
-			return result, err
-		}
-		for rows := range slices.Chunk(l.rows, chunkRows) {
-			if err := apply(l.set, rows); err != nil && !errors.Is(err, errStopped) {
-				return result, err
+		if err == nil && len(last) > 0 {
+			if err = c.settle(ctx, p.set, last, progress); ctx.Err() != nil {
+				err = errStopped
 			}
 		}
-	}
-	for _, l := range locked { // once more, since most locks are short
-		left, err := c.applyTo(ctx, l.set, l.rows, channel, progress, &result)
-		if err != nil {
+		for rows := range slices.Chunk(last, chunkRows) {
+			if err == nil {
+				err = apply(p.set, rows)
+			}
+		}
+		if err != nil && !errors.Is(err, errStopped) {
 			return result, err
 		}
-		result.Locked += left
 	}
 	result.Left = c.rows - seen
 	return result, nil
@@ -287,20 +269,14 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 // errStopped ends a change between two transactions.
 var errStopped = errors.New("stopped")
 
-// lockedRows are rows of which some were locked.
-type lockedRows struct {
-	set  set
-	rows []Chosen
-}
-
-// applyTo changes rows in one transaction, and returns how many of them are locked.
-func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress,
-	result *Result) (locked int64, err error,
-) {
+// applyTo changes rows in one transaction.
+func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress, result *Result,
+) (err error) {
 	k := &chunk{outbox: c.outbox, change: c.change, set: s, rows: rows, began: c.began}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*changeTime)
 	defer cancel()
 	var changed []Changed
+	var locked int64
 	err = within(ctx, c.outbox.Pool, limits{statement: changeTime, lock: changeTime / 2}, func(tx pgx.Tx) error {
 		if changed, err = k.apply(ctx, tx); err != nil {
 			return err
@@ -317,17 +293,17 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("%s rows: %w", c.change.Verb, err)
+		return fmt.Errorf("%s rows: %w", c.change.Verb, err)
 	}
-	result.Changed += int64(len(changed))
+	result.Changed, result.Locked = result.Changed+int64(len(changed)), result.Locked+locked
 	byID := make(map[string]Chosen, len(rows))
 	for _, row := range rows {
 		byID[row.ID] = row
 	}
 	for _, done := range changed {
 		if err := progress.Row(byID[done.ID], done.How); err != nil {
-			return locked, err
+			return err
 		}
 	}
-	return locked, nil
+	return nil
 }

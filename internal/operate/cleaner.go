@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -80,23 +79,17 @@ func (c *Cleaner) clean(ctx context.Context) error {
 	if !alone {
 		return nil
 	}
-	return c.prune(ctx, o, conn)
+	return c.prune(ctx, o)
 }
 
-// errLockLost ends a run whose session, and with it the lock, is gone.
-var errLockLost = errors.New("the connection that kept other replicas from deleting old rows is gone")
-
-func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
+// prune deletes what is old. If the session that holds the lock ends meanwhile, another replica may begin as well: both
+// skip the rows that the other one has locked.
+func (c *Cleaner) prune(ctx context.Context, o *Outbox) error {
 	busy, looked, begun := false, time.Time{}, time.Now()
 	p := &Prune{Outbox: o, OlderThan: c.After}
 	p.Rest = func() float64 {
 		if time.Since(looked) > time.Second {
 			looked, busy = time.Now(), o.busy(ctx)
-			if err := conn.Ping(ctx); err != nil {
-				end(errLockLost)
-			}
 		}
 		if busy {
 			return cleanRestBusy
@@ -107,9 +100,6 @@ func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
 		c.Logger.Info("dropped a partition in which every row is done", "partition", partition)
 	}
 	deleted, err := p.Run(ctx)
-	if err == nil && errors.Is(context.Cause(ctx), errLockLost) {
-		err = errLockLost
-	}
 	if deleted > 0 {
 		c.Logger.Info("deleted old rows", "rows", deleted, "seconds", int(time.Since(begun).Seconds()))
 	}

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,7 @@ func TestTableIsMeasuredOnceForAll(t *testing.T) {
 	if r, err := reportOf(gone, c, o); err != nil || r.Size == nil || r.Size.Bytes == 0 || r.Ownership == nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	c.parts[0].due = time.Now().Add(time.Hour) // the answer stays fresh
+	c.due = time.Now().Add(time.Hour) // the answer stays fresh
 	s.Exec(t, pgtest.Insert, "t", `{}`)
 	var scrapers sync.WaitGroup
 	for range 200 {
@@ -38,7 +39,7 @@ func TestTableIsMeasuredOnceForAll(t *testing.T) {
 		})
 	}
 	scrapers.Wait()
-	c.parts[0].due = time.Now()
+	c.due = time.Now()
 	if r, err := reportOf(t.Context(), c, o); err != nil || *r.Destinations[0].Due != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -63,7 +64,7 @@ func TestTableThatCannotBeMeasuredRests(t *testing.T) {
 	if r, err := reportOf(t.Context(), c, o); err != nil || !unknown(r) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if rest := c.parts[0].due.Sub(began); rest < 10*countTimeout {
+	if rest := c.due.Sub(began); rest < 10*countTimeout {
 		t.Errorf("the database is asked again after %v", rest)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -100,30 +101,9 @@ func TestGaugesOfDestinations(t *testing.T) {
 	check(new(int64(10001)), nil, nil)
 }
 
-// slowParts are parts of a report whose queries take a time each. The limit is the second of the query. Those for which stuck
-// is set are never answered.
-func slowParts(n int, takes time.Duration, stuck *[100]bool) *Counter {
-	c, began := &Counter{}, time.Now()
-	for i := range n {
-		c.parts = append(c.parts, &measurement{every: time.Duration(n) * countEvery, ask: func(ctx context.Context, r *Report) error {
-			took := takes
-			if stuck[i] {
-				took = time.Hour
-			}
-			select {
-			case <-time.After(took):
-				*r = Report{Table: "found", Limit: int64(time.Since(began) / time.Second)}
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}})
-	}
-	return c
-}
-
-// Where the queries of many destinations take more time together than a scrape has, no value disappears, and none becomes old. The
-// values of a destination that cannot be measured any more disappear all the same, and come back when it can be.
+// Where the queries of many destinations take more time together than a scrape has, no value disappears, and none becomes old.
+// A destination that cannot be measured any more loses its own values, keeps no other one from being measured, and has values
+// again when it can be. All queries together take a twentieth of the time at most.
 func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 	for _, c := range []struct {
 		views int
@@ -138,69 +118,51 @@ func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 		{100, 90 * time.Millisecond, 30 * time.Second / 4},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			var stuck [100]bool
-			g, began := slowParts(c.views, c.takes, &stuck), time.Now()
-			oldest := time.Duration(c.views)*countEvery + time.Minute
-			last := c.views - 1
-			scrape := func(known bool) {
-				<-time.After(c.every)
-				g.measure(t.Context())
-				for i, v := range g.parts {
-					counts := v.known()
-					if missing := counts.Table == ""; missing != (i == last && !known) {
-						t.Errorf("%+v: after %v the value of destination %d is missing: %t", c, time.Since(began), i, missing)
-					} else if !missing {
-						if age := time.Since(began) - time.Duration(counts.Limit)*time.Second; age > oldest {
-							t.Errorf("%+v: the value of destination %d is %v old", c, i, age)
+			g, stuck, asked := &Counter{}, false, time.Duration(0)
+			for i := range c.views {
+				g.parts = append(g.parts, &measurement{ask: func(ctx context.Context, r *Report) error {
+					began := time.Now()
+					defer func() { asked += time.Since(began) }()
+					takes := c.takes
+					if stuck && i == c.views-1 {
+						takes = time.Hour
+					}
+					select {
+					case <-time.After(takes):
+						r.Problems = []string{fmt.Sprint(i)}
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}})
+			}
+			const settle, watch = 10 * time.Minute, 20 * time.Minute
+			for _, state := range []bool{false, true, false} {
+				stuck = state
+				for began := time.Now(); time.Since(began) < settle+watch; {
+					<-time.After(c.every)
+					var r Report
+					err := g.fill(t.Context(), &r)
+					if want := c.views; time.Since(began) > settle {
+						if stuck {
+							want--
+						}
+						if len(r.Problems) != want || (err != nil) != stuck {
+							t.Fatalf("%+v, stuck %t: values of %d parts (%v)", c, stuck, len(r.Problems), err)
 						}
 					}
 				}
 			}
-			long := time.Duration(c.views)*countEvery*2 + 2*time.Minute
-			for time.Since(began) < long { // each is measured once
-				<-time.After(c.every)
-				g.measure(t.Context())
+			if asked > 3*(settle+watch)/20 {
+				t.Errorf("%+v: the database worked for %v", c, asked)
 			}
-			for began := time.Now(); time.Since(began) < long; {
-				scrape(true)
-			}
-			stuck[last] = true
-			for began := time.Now(); time.Since(began) < long; {
-				<-time.After(c.every)
-				g.measure(t.Context())
-			}
-			for began := time.Now(); time.Since(began) < long; {
-				scrape(false)
-			}
-			stuck[last] = false
-			for began := time.Now(); time.Since(began) < long; {
-				<-time.After(c.every)
-				g.measure(t.Context())
-			}
-			for began := time.Now(); time.Since(began) < long; {
-				scrape(true)
+			<-time.After(countAge)
+			stuck = true
+			g.next = c.views - 1
+			var r Report
+			if _ = g.fill(t.Context(), &r); len(r.Problems) > 0 {
+				t.Errorf("%+v: values of %q are given after a pause, although nothing was measured", c, r.Problems)
 			}
 		})
 	}
-}
-
-// Values that no scrape has had the time to measure again are not given for ever.
-func TestOldValuesAreNotGiven(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var stuck [100]bool
-		g := slowParts(3, time.Millisecond, &stuck)
-		g.measure(t.Context())
-		for i := range g.parts {
-			stuck[i] = i < 2
-		}
-		g.parts[0].due, g.parts[1].due = time.Now(), time.Now()
-		for range 100 {
-			<-time.After(30 * time.Second)
-			g.parts[0].due, g.parts[1].due = time.Time{}, time.Time{} // they always go before it
-			g.measure(t.Context())
-		}
-		if counts := g.parts[2].known(); counts.Table != "" {
-			t.Errorf("%d is given after an hour", counts.Limit)
-		}
-	})
 }

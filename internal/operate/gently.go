@@ -67,15 +67,15 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 
 // settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It
 // returns early when ctx ends, and at once if no replica relays.
-func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) error {
-	if l.rows[0].order == nil {
+func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Progress) error {
+	if rows[0].order == nil {
 		return nil
 	}
 	for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < aheadTime; {
-		if relays, err := c.relays(ctx, l.set); err != nil || !relays {
+		if relays, err := c.relays(ctx, s); err != nil || !relays {
 			return err
 		}
-		if ahead, err := c.ahead(ctx, l); err != nil || !ahead {
+		if ahead, err := c.ahead(ctx, s, rows); err != nil || !ahead {
 			return err
 		}
 		progress.waits("the last row goes when those of its key before it have been relayed")
@@ -95,11 +95,11 @@ func (c *Choice) relays(ctx context.Context, s set) (bool, error) {
 
 // ahead reports whether a destination that takes one of the rows has a pending row of its key before it. Destinations
 // do not wait for one another, and rows that no destination takes are never relayed.
-func (c *Choice) ahead(ctx context.Context, l lockedRows) (ahead bool, err error) {
-	n := l.set.names
-	for _, i := range l.set.views {
+func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, err error) {
+	n := s.names
+	for _, i := range s.views {
 		var keys []string
-		for _, row := range l.rows {
+		for _, row := range rows {
 			if row.key != nil && row.Destination == c.outbox.Views[i].Destination && !slices.Contains(keys, *row.key) {
 				keys = append(keys, *row.key)
 			}
@@ -109,7 +109,7 @@ func (c *Choice) ahead(ctx context.Context, l lockedRows) (ahead bool, err error
 		}
 		statement := n.Text("operate_ahead.sql", "pending", n.Pending+" and "+c.outbox.takes(i)+n.Ordered())
 		err = within(ctx, c.outbox.Pool, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, statement, keys, *l.rows[0].order).Scan(&ahead)
+			return tx.QueryRow(ctx, statement, keys, *rows[0].order).Scan(&ahead)
 		})
 		if err != nil {
 			return false, err

@@ -23,8 +23,8 @@ type Prune struct {
 	Row func(id string) error
 	// Done is called after each transaction with the number of rows deleted so far; may be nil.
 	Done func(deleted int64)
-	// Locked is called at the end with the number of rows that another session kept locked, also when they were tried once
-	// more; may be nil, and then they are not counted.
+	// Locked is called at the end with the number of rows that another session kept locked; may be nil, and then they are
+	// not counted.
 	Locked func(rows int64)
 	// Dropped is called for each partition that was dropped whole; may be nil. Its rows are not counted.
 	Dropped func(partition string)

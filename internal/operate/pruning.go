@@ -15,7 +15,7 @@ type pruning struct {
 	*Prune
 	rows    int // number of rows that one transaction deletes
 	deleted int64
-	locked  int64 // rows that another session kept locked twice
+	locked  int64 // rows that another session kept locked
 
 	// Of the index that is followed:
 	names         []string   // names in the statements and their values
@@ -40,7 +40,6 @@ func (s *pruning) follow(ctx context.Context, w way, cutoff time.Time) error {
 	s.beyond = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > $3::text::%s)", within,
 		column, w.column.Type)
 	s.whole = s.beyond + fmt.Sprintf(" and ($4::text is null or %s <= $4::text::%s)", column, w.column.Type)
-	var again [][2]any // windows with rows that another session kept locked: most locks are short
 	for more := true; more && ctx.Err() == nil; s.values[2] = s.values[3] {
 		// The window ends where twice as many rows have been passed as one transaction deletes.
 		end, err := s.ask(ctx, pruneTime, "prune_window.sql", s.beyond, parameters{2 * s.rows, cutoff, s.values[2]})
@@ -52,16 +51,6 @@ func (s *pruning) follow(ctx context.Context, w way, cutoff time.Time) error {
 		} else {
 			s.values[3] = nil
 		}
-		left, err := s.clear(ctx)
-		if err != nil {
-			return err
-		}
-		if left > 0 {
-			again = append(again, [2]any{s.values[2], s.values[3]})
-		}
-	}
-	for _, window := range again {
-		s.values[2], s.values[3] = window[0], window[1]
 		left, err := s.clear(ctx)
 		if s.locked += left; err != nil {
 			return err
