@@ -71,7 +71,7 @@ func (b bounds) value(c *Column) string {
 	case c.oid == pgtype.JSONBOID:
 		return fmt.Sprintf("case when not (%s) then %s end", doubtful(c), c.Name)
 	default:
-		return fmt.Sprintf("case when not (%s) then %s end", b.large(c), asText(c))
+		return fmt.Sprintf("case when not (%s) then %s end", b.large(c), c.Name)
 	}
 }
 
@@ -98,7 +98,7 @@ func doubtful(c *Column) string {
 // large is the condition for a value that does not come with its page.
 func (b bounds) large(c *Column) string {
 	if !isJSON(c) {
-		return fmt.Sprintf("octet_length(%s) > %s", asText(c), b.most)
+		return fmt.Sprintf("octet_length(%s) > %s", c.Name, b.most)
 	}
 	ratio := compressed
 	if c.oid == pgtype.JSONBOID {
@@ -119,7 +119,7 @@ func (b bounds) measured(c *Column) string {
 // size is the approximate size of a large value.
 func (b bounds) size(c *Column) string {
 	if !isJSON(c) {
-		return fmt.Sprintf("'%c' || octet_length(%s)", sizeMark, asText(c))
+		return fmt.Sprintf("'%c' || octet_length(%s)", sizeMark, c.Name)
 	}
 	return fmt.Sprintf("'%[4]c' || case when pg_column_compression(%[1]s) is null or pg_column_size(%[1]s) <= %[2]s / "+
 		"%[3]d then pg_column_size(%[1]s) else greatest(pg_column_size(array[%[1]s]), %[2]s + 1) end",
@@ -162,17 +162,11 @@ func (t *Table) missing(values [][]byte, most int64) (size int64, long bool) {
 
 func isJSON(c *Column) bool { return c.oid == pgtype.JSONOID || c.oid == pgtype.JSONBOID }
 
-// asText is the column as a type whose length PostgreSQL knows.
-func asText(c *Column) string {
-	if c.oid == pgtype.XMLOID {
-		return written(c)
-	}
-	return c.Name
-}
-
-// written is JSON or XML as text. The functions are specific to the column's type: if the type has changed to one that
-// is written differently, the statement fails, and the table is opened again. A cast to text would accept any type.
+// written is JSON as text. The functions are specific to the column's type: if the type has changed to one that is
+// written differently, the statement fails, and the table is opened again. A cast to text would accept any type.
 func written(c *Column) string {
-	functions := map[uint32]string{pgtype.JSONOID: "json_out", pgtype.JSONBOID: "jsonb_out", pgtype.XMLOID: "xml_out"}
-	return functions[c.oid] + "(" + c.Name + ")::text"
+	if c.oid == pgtype.JSONOID {
+		return "json_out(" + c.Name + ")::text"
+	}
+	return "jsonb_out(" + c.Name + ")::text"
 }

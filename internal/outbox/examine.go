@@ -176,7 +176,7 @@ func (e *examination) columns() {
 			parts = append(parts, r.name+": "+c.Plain+" "+c.Type)
 		}
 	}
-	e.found.Well(checkColumns, e.subject, strings.Join(parts, ", ")+"; key: "+e.keySource())
+	e.found.Well(checkColumns, e.subject, strings.Join(parts, ", ")+"; key: "+m.keySource)
 	e.add(checkColumns, finding.WarnIf(len(m.ignored) > 0, "not used, since the type does not fit the name: "+
 		strings.Join(m.ignored, ", "), "rename the column, or map another one with "+setting))
 	e.add(checkColumns, finding.WarnIf(m.key == noKey && e.config.Key.Kind != rowkey.None,
@@ -219,21 +219,6 @@ func (e *examination) absent() (names, without []string) {
 		}
 	}
 	return names, without
-}
-
-func (e *examination) keySource() string {
-	switch k := e.config.Key; {
-	case k.Kind == rowkey.Header:
-		return "header " + k.Name
-	case k.Kind == rowkey.Payload:
-		return "payload " + k.Name
-	case k.Kind == rowkey.Topic:
-		return "the topic"
-	case e.mapping.keyColumn != "":
-		return "column " + e.mapping.keyColumn
-	default:
-		return "none"
-	}
 }
 
 // txid reports the consequences if no column holds the transaction that inserted a row and several destinations write

@@ -20,7 +20,7 @@ type mapping struct {
 	order                               *Column
 	origin                              *upstream       // destination whose rows these are, or nil
 	key, topicText                      string          // SQL expressions of type text
-	keyColumn                           string          // the key's column, if the key is a column
+	keySource                           string          // what the key is, for display
 	extra                               []string        // SQL expressions of type text
 	placed                              []placed        // columns that are sent as headers
 	keyVaries                           bool            // the key's text depends on settings, so no index can hold it
@@ -39,7 +39,7 @@ type mapping struct {
 
 var (
 	idTypes      = slices.Concat([]uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.VarcharOID}, intTypes)
-	payloadTypes = slices.Concat(jsonTypes, []uint32{pgtype.TextOID, pgtype.VarcharOID, pgtype.ByteaOID, pgtype.XMLOID})
+	payloadTypes = slices.Concat(jsonTypes, []uint32{pgtype.TextOID, pgtype.VarcharOID, pgtype.ByteaOID})
 	textTypes    = []uint32{pgtype.TextOID, pgtype.VarcharOID, pgtype.BPCharOID}
 	jsonTypes    = []uint32{pgtype.JSONBOID, pgtype.JSONOID}
 	txidTypes    = []uint32{pgtype.XID8OID}
@@ -83,7 +83,7 @@ func (m *mapping) roles() []role {
 // typeNames are the types of required columns, as a remedy names them.
 var typeNames = map[string]string{
 	"id":         "uuid, bigint, integer, smallint, text or varchar",
-	"payload":    "jsonb, json, text, varchar, xml or bytea",
+	"payload":    "jsonb, json, text, varchar or bytea",
 	"relayed_at": "timestamp or timestamptz",
 }
 
@@ -275,14 +275,7 @@ func (m *mapping) describe() (found []any) {
 		}
 		found = append(found, r.name, text)
 	}
-	key := m.key
-	switch {
-	case m.keyColumn != "":
-		key = "column " + m.keyColumn
-	case key == noKey:
-		key = "none"
-	}
-	found = append(found, "key", key, "pending_index", m.pendingIndex)
+	found = append(found, "key", m.keySource, "pending_index", m.pendingIndex)
 	if len(m.ignored) > 0 {
 		found = append(found, "ignored", m.ignored)
 	}

@@ -47,7 +47,7 @@ func (p *parts) fromOrigin(config Config) {
 	}
 	m, due := p.mapping, *at
 	due.NotNull = true // in pending rows
-	m.origin, m.order, m.key, m.keyColumn = o, &due, noKey, ""
+	m.origin, m.order, m.key, m.keySource = o, &due, noKey, noSource
 	m.available, m.rank = nil, nil
 	m.txid, m.writer = nil, rowWriter
 	p.describeFailure()

@@ -137,12 +137,13 @@ func (p *parts) order() *Column {
 
 // The key and the place of every row in a table without them.
 const (
-	noKey   = "null::text"
-	noPlace = "null::tid"
+	noKey    = "null::text"
+	noSource = "none"
+	noPlace  = "null::tid"
 )
 
 func (p *parts) key(key rowkey.Source) {
-	p.mapping.key = noKey
+	p.mapping.key, p.keySource = noKey, noSource
 	setting := p.names.Of("Key")
 	var c *Column
 	switch key.Kind {
@@ -156,6 +157,7 @@ func (p *parts) key(key rowkey.Source) {
 	case rowkey.Header:
 		if p.headers != nil {
 			p.mapping.key, p.keyVaries = p.inHeaders(key.Name), p.headers.oid == pgtype.JSONOID
+			p.keySource = "header " + key.Name
 			return
 		}
 		p.fail("correct "+setting+", or name the column with "+p.names.Of("Columns")+"=headers:NAME",
@@ -163,6 +165,7 @@ func (p *parts) key(key rowkey.Source) {
 	case rowkey.Payload:
 		if p.hasJSON() {
 			p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.oid == pgtype.JSONOID
+			p.keySource = "payload " + key.Name
 			return
 		}
 		p.fail("correct "+setting, "%s=payload:%s requires a payload of type jsonb or json", setting, key.Name)
@@ -173,7 +176,7 @@ func (p *parts) key(key rowkey.Source) {
 	if c == nil {
 		return
 	}
-	p.mapping.key, p.keyColumn, p.keyVaries = p.text(c), c.Plain, slices.Contains(varying, c.oid)
+	p.mapping.key, p.keySource, p.keyVaries = p.text(c), "column "+c.Plain, slices.Contains(varying, c.oid)
 	if slices.Contains(textTypes[:2], c.oid) && key.Kind != rowkey.Topic {
 		p.mapping.key = c.Name
 		p.texts[c.Name] = true

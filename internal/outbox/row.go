@@ -114,14 +114,14 @@ func (t *Table) formats() []int16 {
 }
 
 // altered reports whether columns have other types than when the table was opened, so that their values mean something
-// else. Columns that are sent as text fail by themselves ([written]): XML, and JSON in rows that are read whole.
+// else. JSON in rows that are read whole is sent as text and fails by itself ([written]).
 func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	m := t.mapping
 	for i, c := range map[int]*Column{
 		atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted,
 		atAvailable: m.available,
 	} {
-		if c != nil && c.oid != pgtype.XMLOID && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.oid {
+		if c != nil && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.oid {
 			return true
 		}
 	}
@@ -201,8 +201,6 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 		message.Type = "application/json"
 	case pgtype.ByteaOID:
 		message.Type = "application/octet-stream"
-	case pgtype.XMLOID:
-		message.Type = "application/xml"
 	default:
 		message.Type = "text/plain"
 	}

@@ -114,30 +114,23 @@ func lookUp(
 }
 
 // wholeTable returns the table with all of its rows, in the state that the columns of the table hold, or in a
-// destination's state if no destination uses these columns. If no destination can use the table, it returns the
+// destination's state if no destination can use these columns. If no destination can use the table, it returns the
 // problems.
 func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, problems []*SetupError) {
 	views := slices.Clone(config.views())
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
-	usable := false
 	for _, v := range views {
 		v.Filter, v.Rest, v.FailedOf, v.RelayedOf = Filter{}, false, nil, nil
 		_, found := mapColumns(r, config, v)
-		usable = usable || len(found) == 0
+		if len(found) == 0 {
+			m, _ := mapColumns(r, config, v.bare())
+			return newTable(pool, r, m, config, v.bare()), nil
+		}
 		if problems == nil {
 			problems = found
 		}
-		if whole != nil {
-			continue
-		}
-		if m, found := mapColumns(r, config, v.bare()); len(found) == 0 {
-			whole = newTable(pool, r, m, config, v.bare())
-		}
 	}
-	if !usable {
-		return nil, problems
-	}
-	return whole, nil
+	return nil, problems
 }
 
 // Current reports whether the table and the meaning of its columns are still as [Open] found them. Statements may still
