@@ -58,8 +58,8 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 	defer o.close()
 	if change.Verb == "discard" && chosen.IsZero() && c.yes && !c.dryRun {
 		// As likely as not an unset variable was to hold the ids, and the rows would be gone.
-		return usageError(errors.New("--yes without a selection would discard every failed row: choose rows, or say --topic " +
-			"'*' for all of them"))
+		return usageError(errors.New("--yes without a selection would discard every failed row: choose rows, or say " +
+			"--topic '*' for all of them"))
 	}
 	return o.direct(ctx, func(conn *pgx.Conn) error {
 		choice, err := o.Choose(ctx, conn, change, chosen)
@@ -76,7 +76,8 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "no row is deleted, as with --keep: %v\n", e)
 		}
 		if c.dryRun {
-			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, row.Action) }); err != nil {
+			err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, row.Action) })
+			if err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb, rows(choice.Rows()))
@@ -110,25 +111,27 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			return refused
 		}
 		if err != nil {
-			return fmt.Errorf("%w; %d rows were changed before; run the command again for the others", err, result.Changed)
+			return fmt.Errorf("%w; %d rows were changed before; run the command again for the others", err,
+				result.Changed)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done, rows(result.Changed))
 		if result.Left > 0 {
-			return unfinishedError(fmt.Errorf("stopped with %s left; run the command again for them", rows(result.Left)))
+			return unfinishedError(fmt.Errorf("stopped with %s left; run the command again for them",
+				rows(result.Left)))
 		}
 		return lockedError(result.Locked)
 	})
 }
 
-// confirm asks whether rows are to be changed, unless the flags say so. Without a terminal nobody could answer: a script that
-// forgot --yes must fail at once rather than wait for ever.
+// confirm asks whether rows are to be changed, unless the flags say so. Without a terminal nobody could answer: a
+// script that forgot --yes must fail at once rather than wait for ever.
 func (c *changing) confirm(ctx context.Context, cmd *cobra.Command, verb, what string) error {
 	switch {
 	case c.yes:
 		return nil
 	case !isTerminal(cmd.InOrStdin()):
-		return usageError(fmt.Errorf("this would %s %s, but there is no terminal for confirmation; use --yes, or --dry-run "+
-			"to list them", verb, what))
+		return usageError(fmt.Errorf("this would %s %s, but there is no terminal for confirmation; use --yes, or "+
+			"--dry-run to list them", verb, what))
 	case !ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), verb+" "+what+"?"):
 		return errRefused
 	}
@@ -153,8 +156,8 @@ func (o *operating) noteExpired(ctx context.Context, out io.Writer, chosen opera
 		at.Destination, at.Error = d.Name, cmp.Or(chosen.Error, "expired")
 		err := o.Failed(ctx, at, 1, false, func(row operate.FailedRow) error {
 			if row.LastError != nil && strings.HasPrefix(*row.LastError, "expired") {
-				fmt.Fprintf(out, "rows of destination %s have expired: they fail again, unpublished, until %s is more than their "+
-					"age\n", d.Name, d.Variable("MAX_AGE"))
+				fmt.Fprintf(out, "rows of destination %s have expired: they fail again, unpublished, until %s is more "+
+					"than their age\n", d.Name, d.Variable("MAX_AGE"))
 			}
 			return nil
 		})

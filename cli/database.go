@@ -18,8 +18,8 @@ import (
 func connectionsTo(url config.Secret, variable string, observe tlsObserver) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url.Loaded())
 	if err != nil {
-		return nil, errors.New(variable + " has a parameter that the relay cannot use: check the names and values after the " +
-			"question mark")
+		return nil, errors.New(variable + " has a parameter that the relay cannot use: check the names and values " +
+			"after the question mark")
 	}
 	if observe != nil {
 		observe("", c.ConnConfig.TLSConfig)

@@ -82,7 +82,8 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	for i, destination := range c.Destinations {
 		names := settingNames(c, &destination)
 		d.Destinations = append(d.Destinations, doctor.Destination{
-			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: names, Transports: transports(destination),
+			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: names,
+			Transports:   transports(destination),
 			Deduplicates: destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore,
 		})
 		if cert := destination.TLS.Cert; cert.IsSet() {
@@ -101,19 +102,21 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 func contradictions(c *config.Config) (f finding.List) {
 	const check, slow = "settings", 5 * time.Second
 	f.Add(check, "OUTBOX_MAX_IN_FLIGHT", finding.WarnIf(c.MaxInFlight < c.BatchSize,
-		fmt.Sprintf("it is %d, less than OUTBOX_BATCH_SIZE, which is %d: no batch is ever full", c.MaxInFlight, c.BatchSize),
+		fmt.Sprintf("it is %d, less than OUTBOX_BATCH_SIZE, which is %d: no batch is ever full", c.MaxInFlight,
+			c.BatchSize),
 		"raise it to a few times OUTBOX_BATCH_SIZE, or lower that"))
 	f.Add(check, "OUTBOX_POLL_INTERVAL", finding.WarnIf(c.ListenChannel == "" && c.PollInterval > slow,
-		fmt.Sprintf("it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty", c.PollInterval),
+		fmt.Sprintf("it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty",
+			c.PollInterval),
 		"lower it, or set OUTBOX_LISTEN_CHANNEL"))
 	for _, d := range c.Destinations {
 		topic, _, err := route.ParseTemplate(d.Topic, nil)
 		f.Add(check, "OUTBOX_TOPIC", finding.WarnIf(err == nil && topic.Fixed() && strings.ContainsAny(d.Topic, "{}"),
-			fmt.Sprintf("it is %s for destination %s, where doubled braces stand for braces: every row has the same topic",
-				d.Topic, d.Name), "write single braces around a column's name"))
+			fmt.Sprintf("it is %s for destination %s, where doubled braces stand for braces: every row has the same "+
+				"topic", d.Topic, d.Name), "write single braces around a column's name"))
 		f.Add(check, "OUTBOX_PUBLISH_TIMEOUT", finding.WarnIf(d.PublishTimeout > c.OwnerTTL,
-			fmt.Sprintf("it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when ownership "+
-				"does", d.PublishTimeout, d.Name, c.OwnerTTL), "lower it, or raise OUTBOX_OWNER_TTL"))
+			fmt.Sprintf("it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when "+
+				"ownership does", d.PublishTimeout, d.Name, c.OwnerTTL), "lower it, or raise OUTBOX_OWNER_TTL"))
 	}
 	return f
 }

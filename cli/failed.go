@@ -26,7 +26,8 @@ attempt would not help. It stays until it is retried or discarded. With OUTBOX_O
   outbox-relay failed discard --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61 --keep --reason 'sent by hand'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("failed requires one of list, show, retry and discard; see outbox-relay failed --help")
+				return errors.New("failed requires one of list, show, retry and discard; see outbox-relay failed " +
+					"--help")
 			}
 			return fmt.Errorf("failed has no command %q; it has list, show, retry and discard", args[0])
 		},
@@ -76,7 +77,8 @@ func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, con
 	}
 	noteAbsent(cmd.ErrOrStderr(), chosen.IDs, int64(n))
 	if l.limit > 0 && n > l.limit {
-		fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n", l.limit)
+		fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n",
+			l.limit)
 	}
 	return nil
 }

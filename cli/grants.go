@@ -70,14 +70,14 @@ func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
 		}, nil
 	case "operate":
 		return sql.Rights{
-			Purpose: "All that the commands status, failed and replay need, and no more: they change the state of rows, and " +
-				"delete those that are discarded.",
+			Purpose: "All that the commands status, failed and replay need, and no more: they change the state of " +
+				"rows, and delete those that are discarded.",
 			Updates: written(c, deletes), Delete: true, Txid: c.Table.Column("txid"),
 		}, nil
 	case "prune":
 		return sql.Rights{
-			Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must be " +
-				"able to update a column.",
+			Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it " +
+				"must be able to update a column.",
 			Updates: lockable(c, deletes), Delete: true,
 		}, nil
 	}

@@ -37,7 +37,8 @@ func newKafka(d *config.Destination, names setting.Names, secure func() (*tls.Co
 	switch d.Kafka.SASLMechanism {
 	case "":
 	case config.MechanismOAuth:
-		mechanism := kafka.OAuth(newTokens(d.Kafka.OAuth, "OUTBOX_KAFKA_OAUTH_", d.TLS, logger), d.Kafka.OAuthExtensions...)
+		mechanism := kafka.OAuth(newTokens(d.Kafka.OAuth, "OUTBOX_KAFKA_OAUTH_", d.TLS, logger),
+			d.Kafka.OAuthExtensions...)
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	case config.MechanismIAM:
 		mechanism := kafka.IAM(awsKeys(logger), d.Kafka.AWSRegion, cmp.Or(os.Getenv("AWS_REGION"),

@@ -19,7 +19,8 @@ func newNATS(d *config.Destination, names setting.Names, secure func() (*tls.Con
 	c := nats.Config{
 		Servers: natsServers(d.Broker), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
 		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix,
-		Core: d.NATS.Mode == config.NATSCore, Name: clientName, SettingName: names, Logger: logger, Timeout: d.PublishTimeout,
+		Core: d.NATS.Mode == config.NATSCore, Name: clientName, SettingName: names, Logger: logger,
+		Timeout: d.PublishTimeout,
 	}
 	if d.Broker.TLS {
 		c.TLS = secure
@@ -48,7 +49,8 @@ func natsAuth(d *config.Destination) func() (nats.Auth, error) {
 			from config.Secret
 			to   *string
 		}{
-			"NATS_CREDS": {d.NATS.Creds, &creds}, "NATS_NKEY": {d.NATS.Nkey, &nkey}, "NATS_TOKEN": {d.NATS.Token, &auth.Token},
+			"NATS_CREDS": {d.NATS.Creds, &creds}, "NATS_NKEY": {d.NATS.Nkey, &nkey},
+			"NATS_TOKEN": {d.NATS.Token, &auth.Token},
 		} {
 			var err error
 			if *part.to, err = part.from.Read(); err != nil {

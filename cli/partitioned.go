@@ -38,11 +38,11 @@ func undone(seen []outbox.View, column func(string) string) string {
 		switch {
 		case v.Optional && required: // nothing waits for it
 		case v.FailedOf != nil:
-			conditions = append(conditions, fmt.Sprintf("%s is null and %s is null and %s is not null", state(v, "relayed_at"),
-				state(v.FailedOf, "relayed_at"), state(v.FailedOf, "failed_at")))
+			conditions = append(conditions, fmt.Sprintf("%s is null and %s is null and %s is not null",
+				state(v, "relayed_at"), state(v.FailedOf, "relayed_at"), state(v.FailedOf, "failed_at")))
 		case v.RelayedOf != nil:
-			conditions = append(conditions, fmt.Sprintf("%s is null and %s is not null and %s is null", state(v, "relayed_at"),
-				state(v.RelayedOf, "relayed_at"), state(v.RelayedOf, "failed_at")))
+			conditions = append(conditions, fmt.Sprintf("%s is null and %s is not null and %s is null",
+				state(v, "relayed_at"), state(v.RelayedOf, "relayed_at"), state(v.RelayedOf, "failed_at")))
 		case v.Columns != nil:
 			conditions = append(conditions, fmt.Sprintf("(%s) and %s", pattern.SQL(pattern.Text(sql.Quote(column("topic"))),
 				v.Topics), open(v)))

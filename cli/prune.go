@@ -37,7 +37,8 @@ not configured.
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("older-than") {
-				return usageError(errors.New("prune requires --older-than D, the time since rows were done, such as 7d"))
+				return usageError(errors.New("prune requires --older-than D, the time since rows were done, such as " +
+					"7d"))
 			}
 			if older < 0 {
 				return usageError(errors.New("--older-than must not be negative"))

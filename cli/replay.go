@@ -27,8 +27,8 @@ a row is marked as relayed again, and nothing is stored.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.ids = append(flags.ids, args...)
 			if c, err := p.loadDatabase(); err == nil && mayDeduplicate(c) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops messages that it has stored within its duplicate "+
-					"window; such rows are marked as relayed again, and not stored again")
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops messages that it has stored within "+
+					"its duplicate window; such rows are marked as relayed again, and not stored again")
 			}
 			return flags.apply(cmd, operate.Replay())
 		},

@@ -65,8 +65,8 @@ columns of its own.`,
 			}
 			if doorbell {
 				if c.ListenChannel == "" {
-					return usageError(errors.New("OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the doorbell; set it, or " +
-						"leave out --doorbell"))
+					return usageError(errors.New("OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the " +
+						"doorbell; set it, or leave out --doorbell"))
 				}
 				text += "\n" + sql.Doorbell(table, c.ListenChannel)
 			}
@@ -78,8 +78,8 @@ columns of its own.`,
 		"name needs for columns of its own")
 	cmd.Flags().BoolVar(&delays, "delays", false, "also print what rows need that are due later: the column and the "+
 		"indexes")
-	cmd.Flags().BoolVar(&partitioned, "partitioned", false, "print the table in a partition for each day, with functions "+
-		"that make and drop partitions")
+	cmd.Flags().BoolVar(&partitioned, "partitioned", false, "print the table in a partition for each day, with "+
+		"functions that make and drop partitions")
 	cmd.MarkFlagsMutuallyExclusive("partitioned", "destination")
 	cmd.Flags().BoolVar(&doorbell, "doorbell", false, "also print the trigger that wakes a sleeping relay")
 	return cmd
@@ -99,8 +99,8 @@ func ownSchema(c *config.Config, name string, delays bool, due *sql.Delaying) (s
 			return "", fmt.Errorf("destination %s keeps its state in the columns of the table; set "+
 				"OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own", name)
 		case v.Name == name && delays && (v.FailedOf != nil || v.RelayedOf != nil):
-			return "", fmt.Errorf("destination %s takes rows once they have failed or been relayed elsewhere, whatever their "+
-				"available_at; leave out --delays", name)
+			return "", fmt.Errorf("destination %s takes rows once they have failed or been relayed elsewhere, "+
+				"whatever their available_at; leave out --delays", name)
 		case v.Name == name:
 			due.Pending, due.Suffix = settings.PendingColumns(v), "_"+name
 			due.Filter = settings.Condition(v)

@@ -54,8 +54,8 @@ func (s *selection) add(p *program, cmd *cobra.Command, when string) {
 	flags.Var(&s.since, "since", "rows "+when+" at this time or later")
 	flags.Var(&s.until, "until", "rows "+when+" before this time")
 	flags.StringVar(&s.text, "error", "", "rows whose last error contains this text, in whatever case")
-	flags.StringVar(&s.destination, "destination", "", "this destination's rows and their state there; without it, those "+
-		"of all destinations")
+	flags.StringVar(&s.destination, "destination", "", "this destination's rows and their state there; without it, "+
+		"those of all destinations")
 }
 
 // open returns the selection that the flags describe and the outbox to which it applies. The caller must close the
@@ -73,24 +73,25 @@ func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, err
 // variable, and would choose all rows.
 func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
 	for flag, empty := range map[string]bool{
-		"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 || slices.Contains(s.topics, ""),
-		"error": s.text == "", "destination": s.destination == "",
+		"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 || slices.Contains(s.topics,
+			""), "error": s.text == "", "destination": s.destination == "",
 	} {
 		if empty && cmd.Flags().Changed(flag) {
-			return operate.Selection{}, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for all rows",
-				flag))
+			return operate.Selection{}, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for "+
+				"all rows", flag))
 		}
 	}
 	if slices.Contains(s.topics, "!") {
-		return operate.Selection{}, usageError(errors.New("--topic holds the empty pattern \"!\": name after it the topics " +
-			"to leave out"))
+		return operate.Selection{}, usageError(errors.New("--topic holds the empty pattern \"!\": name after it the " +
+			"topics to leave out"))
 	}
 	if !s.since.IsZero() && !s.until.IsZero() && !s.since.Before(s.until.Time) {
 		return operate.Selection{}, usageError(fmt.Errorf("--since %s is not before --until %s, so no row can match",
 			s.since.text, s.until.text))
 	}
 	chosen := operate.Selection{
-		IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text, Destination: s.destination,
+		IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text,
+		Destination: s.destination,
 	}
 	if cmd.Flags().Changed("key") {
 		chosen.Key = &s.key

@@ -41,7 +41,8 @@ func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 	}
 	if c.PprofAddr != "" {
 		all = append(all, port{
-			setting: "OUTBOX_PPROF_ADDR=" + c.PprofAddr, server: &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger},
+			setting: "OUTBOX_PPROF_ADDR=" + c.PprofAddr,
+			server:  &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger},
 		})
 	}
 	return all

@@ -22,13 +22,17 @@ func settingsTopic() *cobra.Command {
 	for _, group := range config.Groups() {
 		settings := groupHelp(group)
 		text += settings + "\n"
-		part := &cobra.Command{Use: group.Name, Short: group.Title, Long: settingsHelp + strings.TrimSuffix(settings, "\n")}
+		part := &cobra.Command{
+			Use: group.Name, Short: group.Title,
+			Long: settingsHelp + strings.TrimSuffix(settings, "\n"),
+		}
 		if group.Name == "rabbitmq" {
 			part.Aliases = []string{"amqp"}
 		}
 		topic.AddCommand(part)
 	}
-	topic.Long = text + "The standard OTEL_* variables are read as well; traces are exported when an OTLP endpoint is set."
+	topic.Long = text + "The standard OTEL_* variables are read as well; traces are exported when an OTLP endpoint is " +
+		"set."
 	return topic
 }
 

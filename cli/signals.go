@@ -34,8 +34,8 @@ func obey(signals <-chan os.Signal, stop func(), stderr io.Writer, exit func(sta
 		if time.Since(first) < sameSignal {
 			continue
 		}
-		fmt.Fprintf(stderr, "outbox-relay: stopped at once by a second signal (%v): rows that were not settled will be "+
-			"published again\n", s)
+		fmt.Fprintf(stderr, "outbox-relay: stopped at once by a second signal (%v): rows that were not settled will "+
+			"be published again\n", s)
 		exit(exitUnfinished)
 		return
 	}

@@ -41,7 +41,8 @@ leaves this part out if there is none. The other flags restrict which of the exa
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			if watching && !asJSON && !isTerminal(out) {
-				return usageError(errors.New("--watch requires a terminal; without one, use --json for a line each second"))
+				return usageError(errors.New("--watch requires a terminal; without one, use --json for a line each " +
+					"second"))
 			}
 			chosen, o, err := flags.open(cmd)
 			if err != nil {
@@ -61,8 +62,8 @@ leaves this part out if there is none. The other flags restrict which of the exa
 				return selectionError(err)
 			}
 			if missing := len(chosen.IDs) - len(report.Rows); missing > 0 && len(chosen.IDs) > 0 {
-				report.Problems = append(report.Problems, fmt.Sprintf("there is no row with %d of the ids that were given",
-					missing))
+				report.Problems = append(report.Problems, fmt.Sprintf("there is no row with %d of the ids that were "+
+					"given", missing))
 			}
 			if asJSON {
 				encoder := json.NewEncoder(printable.JSON(out))
@@ -107,18 +108,18 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 	}
 	return func(r *operate.Report) {
 		if err != nil && o.config.StatusPage == config.StatusPageOff {
-			r.Problems = append(r.Problems, "what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off "+
-				"keeps it from answering")
+			r.Problems = append(r.Problems, "what is held, and why, only a running relay knows, and "+
+				"OUTBOX_STATUS_PAGE=off keeps it from answering")
 			return
 		}
 		if err != nil {
-			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, only a running relay knows, and none answers "+
-				"at OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", o.config.HTTPAddr, errtext.Line(err)))
+			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, only a running relay knows, and none "+
+				"answers at OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", o.config.HTTPAddr, errtext.Line(err)))
 			return
 		}
 		if known.Table != r.Table {
-			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s "+
-				"is that of table %s", o.config.HTTPAddr, known.Table))
+			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, is not known: the relay at "+
+				"OUTBOX_HTTP_ADDR=%s is that of table %s", o.config.HTTPAddr, known.Table))
 			return
 		}
 		r.Process = known.Process

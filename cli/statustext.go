@@ -210,7 +210,8 @@ func writeRows(w io.Writer, r operate.Report) error {
 				(f.State == operate.StateDue || f.State == operate.StateRetrying) {
 				why = topic
 			}
-			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt), printable.Text(why))
+			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt),
+				printable.Text(why))
 			if f.LastError != nil {
 				fmt.Fprintf(out, "  \t\tlast error\t%s\n", short(f.LastError))
 			}

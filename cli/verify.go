@@ -80,16 +80,16 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 			if chosen.Until.IsZero() {
 				chosen.Until = time.Now().Add(-verifyRest)
 				if !chosen.Since.Before(chosen.Until) {
-					return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with --until",
-						flags.since.text, verifyRest))
+					return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with "+
+						"--until", flags.since.text, verifyRest))
 				}
 			}
 			return p.verify(cmd, c, chosen, asJSON)
 		},
 	}
 	flags.add(p, cmd, "that were relayed")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each destination, "+
-		"for machines")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each "+
+		"destination, for machines")
 	return cmd
 }
 
@@ -134,9 +134,11 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 			"--since, the last hour; without --until, rows of the last "+verifyRest.String()+" are left out)")
 		return nil
 	case all.Missing+all.Disordered > 0:
-		return fmt.Errorf("the brokers and the outbox differ: %s missing, %d out of order", rows(all.Missing), all.Disordered)
+		return fmt.Errorf("the brokers and the outbox differ: %s missing, %d out of order", rows(all.Missing),
+			all.Disordered)
 	case all.Unknown > 0:
-		return fmt.Errorf("%s could not be compared: the broker does not say where their messages are", rows(all.Unknown))
+		return fmt.Errorf("%s could not be compared: the broker does not say where their messages are",
+			rows(all.Unknown))
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// watch draws the report on a terminal once a second until ctx ends. The states come first and the details last, because
-// what does not fit on the terminal is left out at the end.
+// watch draws the report on a terminal once a second until ctx ends. The states come first and the details last,
+// because what does not fit on the terminal is left out at the end.
 func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.Writer) error {
 	last := operate.Report{}
 	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // alternate screen, no cursor, long lines are cut

@@ -34,8 +34,8 @@ var secureSchemes = map[string]string{"kafka": "kafka+tls", "nats": "nats+tls", 
 
 var brokerSchemes = map[string]publisher.Protocol{
 	"kafka": publisher.ProtocolKafka, "kafka+tls": publisher.ProtocolKafka,
-	"nats": publisher.ProtocolNATS, "nats+tls": publisher.ProtocolNATS, "ws": publisher.ProtocolNATS, "wss": publisher.ProtocolNATS,
-	"amqp": publisher.ProtocolAMQP, "amqps": publisher.ProtocolAMQP,
+	"nats": publisher.ProtocolNATS, "nats+tls": publisher.ProtocolNATS, "ws": publisher.ProtocolNATS,
+	"wss": publisher.ProtocolNATS, "amqp": publisher.ProtocolAMQP, "amqps": publisher.ProtocolAMQP,
 }
 
 const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS " +
@@ -62,8 +62,8 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	case !known:
 		return b, fmt.Errorf("has the unknown scheme %q; %s", u.scheme, brokerForms)
 	case b.Protocol == publisher.ProtocolKafka && u.user != nil:
-		return b, errors.New("contains a user, which Kafka URLs do not support; set OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME " +
-			"and _PASSWORD instead")
+		return b, errors.New("contains a user, which Kafka URLs do not support; set OUTBOX_KAFKA_SASL_MECHANISM, " +
+			"_USERNAME and _PASSWORD instead")
 	case b.Protocol != publisher.ProtocolAMQP && !b.WebSocket() && strings.Trim(u.path, "/") != "":
 		return b, errors.New("has a path, which only AMQP URLs support (the vhost); set the topic with OUTBOX_TOPIC")
 	case b.Protocol != publisher.ProtocolAMQP && u.query != "":

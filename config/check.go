@@ -20,8 +20,8 @@ func (l *loader) require(needs need, c *Config, global *scope, scopes []*scope) 
 	if o := global.origins["DATABASE_URL"]; needs&needDatabase != 0 && !o.given {
 		l.add(Problem{
 			Variable: o.variable,
-			Text: "is required; set it to a PostgreSQL URL such as postgres://user:password@host:5432/database, or set " +
-				o.variable + fileSuffix + " to the path of a file that contains it",
+			Text: "is required; set it to a PostgreSQL URL such as postgres://user:password@host:5432/database, or " +
+				"set " + o.variable + fileSuffix + " to the path of a file that contains it",
 		})
 	}
 	for i, s := range scopes {
@@ -56,14 +56,14 @@ func checkConfig(c *Config, s *scope) {
 	s.checkAddr("PPROF_ADDR", c.PprofAddr)
 	if host, _, err := net.SplitHostPort(c.PprofAddr); err == nil {
 		ip := net.ParseIP(host)
-		s.badIf(ip == nil || !ip.IsLoopback(), "PPROF_ADDR", "must be a loopback address, because profiles show the content "+
-			"of memory; write 127.0.0.1:6060 or [::1]:6060")
+		s.badIf(ip == nil || !ip.IsLoopback(), "PPROF_ADDR", "must be a loopback address, because profiles show the "+
+			"content of memory; write 127.0.0.1:6060 or [::1]:6060")
 	}
 	if strings.Contains(c.HTTPConfig, "\n") {
 		s.loader.add(Problem{ // without the value, which may contain passwords
 			Variable: s.origins["HTTP_CONFIG"].variable,
-			Text: "is not the path of a file; set the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without " +
-				fileSuffix,
+			Text: "is not the path of a file; set the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, " +
+				"without " + fileSuffix,
 		})
 	}
 }
@@ -136,8 +136,8 @@ func CheckDatabase(text string) error {
 	parsed, err := pgconn.ParseConfig(text)
 	if err == nil {
 		if unknown := pgsession.Unknown(parsed.RuntimeParams); len(unknown) > 0 {
-			return fmt.Errorf("has parameters that PostgreSQL does not know: %s; leave out what is meant for the driver of "+
-				"another program, and correct misspelt names", strings.Join(unknown, ", "))
+			return fmt.Errorf("has parameters that PostgreSQL does not know: %s; leave out what is meant for the "+
+				"driver of another program, and correct misspelt names", strings.Join(unknown, ", "))
 		}
 		return nil
 	}

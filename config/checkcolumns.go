@@ -89,8 +89,8 @@ func checkShares(c *Config, scopes []*scope) {
 				largest = i
 			}
 		}
-		text := fmt.Sprintf("is too large: the shares of all destinations are %d %s in total, but %s%s is %d", sum, unit,
-			Prefix,
+		text := fmt.Sprintf("is too large: the shares of all destinations are %d %s in total, but %s%s is %d", sum,
+			unit, Prefix,
 			key, common)
 		if others > 0 {
 			text += " and must leave some for the destinations without a share of their own"

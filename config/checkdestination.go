@@ -46,9 +46,9 @@ func checkDestinations(c *Config, scopes []*scope) {
 	}
 }
 
-// sortUse records which of the settings for one kind of broker the destination's broker uses. A setting without effect is
-// an error, because it is meant for something: with OUTBOX_TLS_CA and no TLS, a connection would be open that was to be
-// protected.
+// sortUse records which of the settings for one kind of broker the destination's broker uses. A setting without effect
+// is an error, because it is meant for something: with OUTBOX_TLS_CA and no TLS, a connection would be open that was to
+// be protected.
 func (s *scope) sortUse(d *Destination, unused map[string]string, used map[string]bool) {
 	b, ofURL := d.Broker, s.origins["PUBLISH_URL"].variable
 	kinds := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}
@@ -60,10 +60,11 @@ func (s *scope) sortUse(d *Destination, unused map[string]string, used map[strin
 		case setting.scheme == string(b.Protocol), setting.scheme == "tls" && overTLS:
 			used[o.variable] = true
 		case setting.scheme == "tls" && b.Scheme != schemeStdout:
-			unused[o.variable] = fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", ofURL,
-				secureSchemes[b.Scheme])
+			unused[o.variable] = fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting",
+				ofURL, secureSchemes[b.Scheme])
 		default:
-			unused[o.variable] = fmt.Sprintf("is for %s, but %s is not; remove one of them", kinds[setting.scheme], ofURL)
+			unused[o.variable] = fmt.Sprintf("is for %s, but %s is not; remove one of them", kinds[setting.scheme],
+				ofURL)
 		}
 	}
 }
@@ -95,7 +96,8 @@ func applyProfile(d *Destination, s *scope) {
 func checkPublishing(d *Destination, s *scope) {
 	for _, pattern := range d.Topics {
 		s.badIf(strings.TrimPrefix(pattern, "!") == "", "TOPICS",
-			"contains the empty pattern %q; write topics, with * for any text and ! before the topics to exclude", pattern)
+			"contains the empty pattern %q; write topics, with * for any text and ! before the topics to exclude",
+			pattern)
 	}
 	_, err := template.Parse(d.Topic)
 	s.badErr("TOPIC", err)
@@ -122,8 +124,8 @@ func checkManagement(text string) error {
 	u, err := splitURL(text)
 	switch {
 	case errors.Is(err, errNoURL), err == nil && (u.scheme != "http" && u.scheme != "https" || u.query != ""):
-		return errors.New("is not a URL of RabbitMQ's management interface; write http://host:15672 or https://host:15671, " +
-			"with user:password@ before the host unless they are those of the publish URL")
+		return errors.New("is not a URL of RabbitMQ's management interface; write http://host:15672 or " +
+			"https://host:15671, with user:password@ before the host unless they are those of the publish URL")
 	case err != nil:
 		return err
 	case strings.Contains(u.hosts, ","):
@@ -147,7 +149,7 @@ func checkTLS(d *Destination, s *scope) {
 		s.bad("TLS_KEY", "requires its certificate; set %s, usually as %s", cert.variable, cert.variable+fileSuffix)
 	case cert.given && !cert.broken && !key.broken:
 		_, err := tls.X509KeyPair([]byte(d.TLS.Cert.value), []byte(d.TLS.Key.value))
-		s.badIf(err != nil, "TLS_CERT", "and %s are not a pair of PEM texts; to name files, use %s and %s", key.variable,
-			cert.variable+fileSuffix, key.variable+fileSuffix)
+		s.badIf(err != nil, "TLS_CERT", "and %s are not a pair of PEM texts; to name files, use %s and %s",
+			key.variable, cert.variable+fileSuffix, key.variable+fileSuffix)
 	}
 }

@@ -79,7 +79,8 @@ func checkAMQPLogin(d *Destination, s *scope) {
 	cert, key, mechanism := s.origins["TLS_CERT"], s.origins["TLS_KEY"], s.origins["AMQP_SASL_MECHANISM"]
 	s.badIf(d.AMQPMechanism == "EXTERNAL" && d.Broker.Scheme != "" && (!d.Broker.TLS || !cert.given),
 		"AMQP_SASL_MECHANISM",
-		"requires a client certificate; set %s and %s, usually as files, with an amqps:// URL", cert.variable, key.variable)
+		"requires a client certificate; set %s and %s, usually as files, with an amqps:// URL", cert.variable,
+		key.variable)
 	first := s.firstOf("amqp-oauth")
 	if !first.given {
 		return
@@ -100,6 +101,9 @@ func (s *scope) firstOf(group string) (first origin) {
 	}
 	return origin{}
 }
+
+// blank reports whether a character is a space or a control character.
+func blank(r rune) bool { return r <= ' ' }
 
 // inboxPrefix is one or several tokens of a subject outside the server's own subjects.
 var inboxPrefix = regexp.MustCompile(`^[^\s.*>$][^\s.*>]*(\.[^\s.*>]+)*$`)
@@ -125,14 +129,15 @@ func checkNATS(d *Destination, s *scope) {
 		s.origins["PUBLISH_URL"].variable, secureSchemes[b.Scheme])
 	for _, key := range []string{"NATS_STREAM", "NATS_MSG_ID_PREFIX", "NATS_JS_DOMAIN", "NATS_INBOX_PREFIX"} {
 		o := s.origins[key]
-		s.badIf(d.NATS.Mode == NATSCore && o.given && !o.inherited, key, "has no effect while %s is core; remove one of them",
-			s.origins["NATS_MODE"].variable)
+		s.badIf(d.NATS.Mode == NATSCore && o.given && !o.inherited, key,
+			"has no effect while %s is core; remove one of them", s.origins["NATS_MODE"].variable)
 	}
-	s.badIf(strings.ContainsFunc(d.NATS.Domain, func(r rune) bool { return r <= ' ' || strings.ContainsRune(".*>", r) }),
-		"NATS_JS_DOMAIN", "is not the name of a JetStream domain; it must not contain a space, dot, star or >")
+	s.badIf(strings.ContainsAny(d.NATS.Domain, ".*>") || strings.ContainsFunc(d.NATS.Domain, blank), "NATS_JS_DOMAIN",
+		"is not the name of a JetStream domain; it must not contain a space, dot, star or >")
 	prefix := d.NATS.InboxPrefix
 	s.badIf(prefix != "" && (len(prefix) > 128 || !inboxPrefix.MatchString(prefix)), "NATS_INBOX_PREFIX",
-		"is not a prefix of subjects; write at most 128 characters without wildcards or a final dot, such as _INBOX_shop")
+		"is not a prefix of subjects; write at most 128 characters without wildcards or a final dot, such as "+
+			"_INBOX_shop")
 	s.badIf(strings.ContainsFunc(d.NATS.MsgIDPrefix, func(r rune) bool { return r <= ' ' || r > '~' }),
 		"NATS_MSG_ID_PREFIX",
 		"contains a space or a character that is not ASCII; write a name such as shop or shop.eu")

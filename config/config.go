@@ -89,8 +89,8 @@ func (t Table) Column(ours string) string {
 // as the fallback, for all destinations.
 type Destination struct {
 	Name string
-	// Topics are patterns in which * stands for any text; a pattern that begins with ! excludes topics. Empty means every
-	// topic.
+	// Topics are patterns in which * stands for any text; a pattern that begins with ! excludes topics. Empty means
+	// every topic.
 	Topics []string `envconfig:"TOPICS" only:"destination" unset:"every topic"`
 	// Columns is nil for a destination that keeps its state in the columns of the table.
 	Columns StateColumns `envconfig:"COLUMNS" only:"destination" unset:"those of the table"`
@@ -134,7 +134,8 @@ type Limits struct {
 	// MaxAge is 0 for any age.
 	MaxAge time.Duration `envconfig:"MAX_AGE" unset:"none" min:"1ms"`
 	Rate   Rate          `envconfig:"RATE" unset:"none"`
-	// MaxInFlight and MaxInFlightBytes are 0 for an equal share of what the other destinations leave of the common bounds.
+	// MaxInFlight and MaxInFlightBytes are 0 for an equal share of what the other destinations leave of the common
+	// bounds.
 	MaxInFlight      int    `envconfig:"MAX_IN_FLIGHT" only:"destination" unset:"an equal share" min:"1" max:"1000000"`
 	MaxInFlightBytes int64  `envconfig:"MAX_IN_FLIGHT_BYTES" only:"destination" unset:"an equal share" min:"1KiB"`
 	Pause            Switch `envconfig:"PAUSE" only:"destination" default:"false"`

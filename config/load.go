@@ -126,15 +126,16 @@ func (l *loader) loadDestinations(c *Config, global *scope) (named []*scope) {
 		prefix := Prefix + "DESTINATION_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
 		switch {
 		case !destinationName.MatchString(name):
-			global.bad("DESTINATIONS", "contains the invalid name %q; write lower-case letters, digits and single - or _, "+
-				"starting with a letter", name)
+			global.bad("DESTINATIONS", "contains the invalid name %q; write lower-case letters, digits and single - "+
+				"or _, starting with a letter", name)
 			continue
 		case name == reservedDestination:
-			global.bad("DESTINATIONS", "contains the name %s, which stands for rows that no destination takes; write another "+
-				"name", name)
+			global.bad("DESTINATIONS", "contains the name %s, which stands for rows that no destination takes; write "+
+				"another name", name)
 			continue
 		case prefixes[prefix] != "":
-			global.bad("DESTINATIONS", "contains %s and %s, whose variables would have the same names", prefixes[prefix], name)
+			global.bad("DESTINATIONS", "contains %s and %s, whose variables would have the same names",
+				prefixes[prefix], name)
 			continue
 		}
 		prefixes[prefix] = name

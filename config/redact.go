@@ -16,7 +16,8 @@ const (
 // harmless are the connection parameters whose values are shown; the values of all others are hidden.
 var harmless = map[string]bool{
 	"host": true, "hostaddr": true, "port": true, "dbname": true, "database": true, "user": true, "service": true,
-	"sslmode": true, "sslrootcert": true, "sslcert": true, "sslkey": true, "sslnegotiation": true, "connect_timeout": true,
+	"sslmode": true, "sslrootcert": true, "sslcert": true, "sslkey": true, "sslnegotiation": true,
+	"connect_timeout":      true,
 	"target_session_attrs": true, "application_name": true, "search_path": true, "options": true, "timezone": true,
 	"heartbeat": true, "connection_timeout": true, "channel_max": true, // AMQP
 }

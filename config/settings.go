@@ -15,7 +15,8 @@ type Setting struct {
 	Description string // one line
 	Detail      string // sentences to read after the description; may be empty
 	Secret      bool   // never printed; of a URL only the password is left out
-	// PerDestination says that OUTBOX_DESTINATION_NAME_… may be given as well, and takes precedence for that destination.
+	// PerDestination says that OUTBOX_DESTINATION_NAME_… may be given as well, and takes precedence for that
+	// destination.
 	PerDestination bool
 
 	key       string   // Name without its prefix

@@ -103,7 +103,8 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	*r = Rate{Rows: rows, Per: rateUnits[unit]}
 	switch {
 	case err != nil || r.Per == 0 || strings.HasPrefix(digits, "+"):
-		return errors.New("is not a rate; write a whole number of rows, a slash and s, m, h or d: 500/s, 30/m or 1000/h")
+		return errors.New("is not a rate; write a whole number of rows, a slash and s, m, h or d: 500/s, 30/m or " +
+			"1000/h")
 	case rows < 1:
 		return errors.New("must be at least 1 row; to stop publishing, use the setting PAUSE")
 	}
@@ -211,16 +212,16 @@ func (c *StateColumns) UnmarshalText(text []byte) error {
 	}
 	for _, ours := range slices.Sorted(maps.Keys(*c)) {
 		if !slices.Contains(writtenColumns, ours) {
-			return fmt.Errorf("maps %s, which is the same for all destinations; the columns of a destination are %s", ours,
-				strings.Join(writtenColumns, ", "))
+			return fmt.Errorf("maps %s, which is the same for all destinations; the columns of a destination are %s",
+				ours, strings.Join(writtenColumns, ", "))
 		}
 	}
 	if theirs := slices.Sorted(maps.Values(*c)); len(slices.Compact(theirs)) < len(*c) {
 		return errors.New("uses one column twice; each name must have a separate column")
 	}
 	if (*c)["relayed_at"] == "" {
-		return errors.New("lacks relayed_at, which records the rows that are done; write relayed_at:NAME, and the other " +
-			"columns if there are such columns")
+		return errors.New("lacks relayed_at, which records the rows that are done; write relayed_at:NAME, and the " +
+			"other columns if there are such columns")
 	}
 	return nil
 }

@@ -48,10 +48,11 @@ func advice(name string, known map[string]bool, named []*scope) string {
 }
 
 // isServiceLink reports whether Kubernetes sets a variable of this name for a Service called outbox… in the same
-// namespace, in the manner of Docker's links: OUTBOX_SERVICE_HOST, OUTBOX_SERVICE_PORT_METRICS, OUTBOX_PORT_9630_TCP. No
-// setting may have such a name; a test looks.
+// namespace, in the manner of Docker's links: OUTBOX_SERVICE_HOST, OUTBOX_SERVICE_PORT_METRICS, OUTBOX_PORT_9630_TCP.
+// No setting may have such a name; a test looks.
 func isServiceLink(name string) bool {
-	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_PORT_")
+	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_PORT") || strings.Contains(name,
+		"_PORT_")
 }
 
 // nearest returns at most three names: those that differ by the fewest letters, if these are few (two, or a quarter of

@@ -23,11 +23,12 @@ type urlParts struct {
 var (
 	schemePattern = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]{0,19}$`)
 	errNoURL      = errors.New("is not a URL")
-	errQuoted     = errors.New("begins with a quote or a blank, which is part of the value here; remove it, also at the " +
-		"end")
-	errURLBlank    = errors.New("contains a space or a control character; remove it, or percent-encode it in a password")
-	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords, write / as %2F, ? as %3F, # " +
-		"as %23 and @ as %40")
+	errQuoted     = errors.New("begins with a quote or a blank, which is part of the value here; remove it, also at " +
+		"the end")
+	errURLBlank = errors.New("contains a space or a control character; remove it, or percent-encode it in a " +
+		"password")
+	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords, write / as %2F, ? as %3F, " +
+		"# as %23 and @ as %40")
 	errURLUsers = errors.New("names a user for several hosts; write the user once, before the first host: " +
 		"user:password@host1,host2, and in a password @ as %40")
 	errURLEscape = errors.New("has a % that does not start a percent-encoded character; write % as %25")

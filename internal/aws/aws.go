@@ -30,9 +30,9 @@ func (c Credentials) String() string { return "[redacted]" }
 // GoString keeps secrets out of %#v.
 func (c Credentials) GoString() string { return "aws.Credentials{[redacted]}" }
 
-// A Chain looks for credentials in this order: in the environment, in a web identity token (EKS service accounts), and at
-// the container's endpoint (EKS Pod Identity, ECS). Permanent keys are read again each time; temporary ones are kept and
-// renewed before they expire. Set the fields before the first use.
+// A Chain looks for credentials in this order: in the environment, in a web identity token (EKS service accounts), and
+// at the container's endpoint (EKS Pod Identity, ECS). Permanent keys are read again each time; temporary ones are kept
+// and renewed before they expire. Set the fields before the first use.
 type Chain struct {
 	Getenv func(string) string // os.Getenv, except in tests
 	// Client connects to the security token service, and Local to the container's endpoint, which no proxy can reach.
@@ -60,7 +60,8 @@ func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, er
 		Early: renewBefore,
 		Warn: func(until time.Time, err error) {
 			logger := cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-			logger.Warn("AWS credentials cannot be renewed; they are used until they expire", "until", until, "error", err)
+			logger.Warn("AWS credentials cannot be renewed; they are used until they expire", "until", until, "error",
+				err)
 		},
 	})
 }
@@ -83,14 +84,15 @@ func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 // environment returns the key in the process's environment.
 func (c *Chain) environment(context.Context, string) (found Credentials, has bool, err error) {
 	found = Credentials{
-		KeyID: c.Getenv("AWS_ACCESS_KEY_ID"), Secret: c.Getenv("AWS_SECRET_ACCESS_KEY"), Token: c.Getenv("AWS_SESSION_TOKEN"),
+		KeyID: c.Getenv("AWS_ACCESS_KEY_ID"), Secret: c.Getenv("AWS_SECRET_ACCESS_KEY"),
+		Token: c.Getenv("AWS_SESSION_TOKEN"),
 	}
 	switch {
 	case found.KeyID == "" && found.Secret == "":
 		return found, false, nil
 	case found.KeyID == "" || found.Secret == "":
-		return found, false, errors.New("only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set: set the other one " +
-			"too, or neither")
+		return found, false, errors.New("only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is set: set the " +
+			"other one too, or neither")
 	}
 	return found, true, nil
 }

@@ -31,8 +31,8 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	}
 	parsed, err := url.Parse(at)
 	if err != nil || parsed.Host == "" || !trusted(parsed) {
-		return found, false, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is not https:// and no agent of ECS or EKS: " +
-			"correct it, or remove it")
+		return found, false, errors.New("AWS_CONTAINER_CREDENTIALS_FULL_URI is not https:// and no agent of ECS or " +
+			"EKS: correct it, or remove it")
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -42,8 +42,8 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	if file := c.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
 		text, err := os.ReadFile(file) // read each time, since it is renewed
 		if err != nil {
-			return found, false, fmt.Errorf("the token in AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: correct the "+
-				"path, or mount the file: %w", err)
+			return found, false, fmt.Errorf("the token in AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: "+
+				"correct the path, or mount the file: %w", err)
 		}
 		token = strings.TrimSpace(string(text))
 	}
@@ -54,10 +54,10 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 		request.Header.Set("Authorization", token)
 	}
 	return obtain(c.Local, request, json.Unmarshal, remedies{
-		away: fmt.Sprintf("the AWS agent for container credentials at %s cannot be reached: check that it runs on the node, "+
-			"and network policies", parsed.Host),
-		refused: fmt.Sprintf("the AWS agent for container credentials at %s refuses: associate a role with the pod's service "+
-			"account or the task", parsed.Host),
+		away: fmt.Sprintf("the AWS agent for container credentials at %s cannot be reached: check that it runs on the "+
+			"node, and network policies", parsed.Host),
+		refused: fmt.Sprintf("the AWS agent for container credentials at %s refuses: associate a role with the pod's "+
+			"service account or the task", parsed.Host),
 		foreign: fmt.Sprintf("what answers at %s gives no AWS credentials: check AWS_CONTAINER_CREDENTIALS_FULL_URI",
 			parsed.Host),
 	})

@@ -48,5 +48,6 @@ func obtain(client *http.Client, request *http.Request, decode func([]byte, any)
 	case foreign:
 		return found, false, errors.New(says.foreign)
 	}
-	return Credentials{KeyID: answer.KeyID, Secret: answer.Secret, Token: answer.Token, Expires: answer.Expires}, true, nil
+	return Credentials{KeyID: answer.KeyID, Secret: answer.Secret, Token: answer.Token, Expires: answer.Expires}, true,
+		nil
 }

@@ -27,7 +27,8 @@ func (r Request) Presign(c Credentials) url.Values {
 	at := r.At.UTC().Format("20060102T150405Z")
 	scope := []string{at[:8], r.Region, r.Service, "aws4_request"}
 	query := url.Values{
-		"X-Amz-Algorithm": {algorithm}, "X-Amz-Credential": {c.KeyID + "/" + strings.Join(scope, "/")}, "X-Amz-Date": {at},
+		"X-Amz-Algorithm": {algorithm}, "X-Amz-Credential": {c.KeyID + "/" + strings.Join(scope, "/")},
+		"X-Amz-Date":    {at},
 		"X-Amz-Expires": {strconv.FormatInt(int64(r.Life/time.Second), 10)}, "X-Amz-SignedHeaders": {"host"},
 	}
 	if c.Token != "" {

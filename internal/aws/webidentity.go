@@ -13,8 +13,8 @@ import (
 )
 
 // webIdentity exchanges the token that the cluster writes into a file for temporary credentials of a role
-// (AssumeRoleWithWebIdentity), as IAM roles for service accounts (EKS) do. The file is read each time, since its token is
-// renewed.
+// (AssumeRoleWithWebIdentity), as IAM roles for service accounts (EKS) do. The file is read each time, since its token
+// is renewed.
 func (c *Chain) webIdentity(ctx context.Context, region string) (found Credentials, has bool, err error) {
 	file, role := c.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE"), c.Getenv("AWS_ROLE_ARN")
 	if file == "" {
@@ -25,12 +25,13 @@ func (c *Chain) webIdentity(ctx context.Context, region string) (found Credentia
 	}
 	token, err := os.ReadFile(file)
 	if err != nil {
-		return found, false, fmt.Errorf("the token in AWS_WEB_IDENTITY_TOKEN_FILE cannot be read: correct the path, or "+
-			"mount the file: %w", err)
+		return found, false, fmt.Errorf("the token in AWS_WEB_IDENTITY_TOKEN_FILE cannot be read: correct the path, "+
+			"or mount the file: %w", err)
 	}
 	form := url.Values{
 		"Action": {"AssumeRoleWithWebIdentity"}, "Version": {"2011-06-15"}, "RoleArn": {role},
-		"RoleSessionName": {cmp.Or(c.Getenv("AWS_ROLE_SESSION_NAME"), "outbox-relay")}, "WebIdentityToken": {strings.TrimSpace(string(token))},
+		"RoleSessionName":  {cmp.Or(c.Getenv("AWS_ROLE_SESSION_NAME"), "outbox-relay")},
+		"WebIdentityToken": {strings.TrimSpace(string(token))},
 	}
 	at := cmp.Or(c.Getenv("AWS_ENDPOINT_URL_STS"), c.Getenv("AWS_ENDPOINT_URL"),
 		"https://sts."+region+"."+domain(region)+"/")
@@ -42,8 +43,8 @@ func (c *Chain) webIdentity(ctx context.Context, region string) (found Credentia
 	return obtain(c.Client, request, xml.Unmarshal, remedies{
 		away: fmt.Sprintf("the AWS security token service at %s cannot be reached: check the network, or set "+
 			"AWS_ENDPOINT_URL_STS to its VPC endpoint", request.URL.Host),
-		refused: fmt.Sprintf("the AWS security token service at %s refuses role %s: check AWS_ROLE_ARN, the trust policy of "+
-			"the role and the token's audience", request.URL.Host, role),
+		refused: fmt.Sprintf("the AWS security token service at %s refuses role %s: check AWS_ROLE_ARN, the trust "+
+			"policy of the role and the token's audience", request.URL.Host, role),
 		foreign: fmt.Sprintf("what answers at %s is not an AWS security token service: check AWS_ENDPOINT_URL_STS",
 			request.URL.Host),
 	})

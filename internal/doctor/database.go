@@ -71,8 +71,8 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	var clock int64
 	asked := time.Now()
 	row := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec)
-	err := row.Scan(&s.version, &s.number, &s.standby, &s.readOnly, &clock, &s.commit, &s.sessions, &s.slots, &s.started,
-		&s.database, &s.role, &s.notifications)
+	err := row.Scan(&s.version, &s.number, &s.standby, &s.readOnly, &clock, &s.commit, &s.sessions, &s.slots,
+		&s.started, &s.database, &s.role, &s.notifications)
 	answered := time.Now()
 	if err != nil {
 		return s, fmt.Errorf("ask the server: %w", err)
@@ -101,11 +101,12 @@ func (s server) findings(variable string) (f finding.List) {
 			"name the primary, or several hosts with target_session_attrs=read-write"),
 		finding.FailIf(s.readOnly, "transactions are read-only, so nothing can be marked as relayed",
 			"take away default_transaction_read_only from the role, the database or the URL"))
-	// Latencies are the difference of a time of the server and one of this host. Hosts that follow time servers differ by
-	// milliseconds.
+	// Latencies are the difference of a time of the server and one of this host. Hosts that follow time servers differ
+	// by milliseconds.
 	f.Add("clock", "", finding.WarnIf(s.skew.Abs() > 2*time.Second,
-		fmt.Sprintf("this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates "+
-			"may seem expired", s.skew.Abs().Round(100*time.Millisecond)), "let both hosts follow the same time servers"))
+		fmt.Sprintf("this host's clock and the database's differ by %v: latencies are measured wrongly, and "+
+			"certificates may seem expired", s.skew.Abs().Round(100*time.Millisecond)),
+		"let both hosts follow the same time servers"))
 	// remote_write, on and remote_apply all wait until the mark is at least on the server's own disk.
 	f.Add("settings", "synchronous_commit", finding.WarnIf(s.commit == "off" || s.commit == "local",
 		"it is "+s.commit+": a crash or failover of the server forgets marks, and their rows are published again",
@@ -113,8 +114,9 @@ func (s server) findings(variable string) (f finding.List) {
 	// The queue has 8 GB for the whole server unless configured otherwise. A session that listens keeps it from being
 	// emptied while it has a transaction open, whatever channel it listens on.
 	f.Add("notifications", "", finding.WarnIf(s.notifications >= 0.5,
-		fmt.Sprintf("the server's queue of notifications is %.0f %% full: when it is full, every transaction that notifies "+
-			"fails at its commit. No relay listens from half on, and rows are found by polling", 100*s.notifications),
+		fmt.Sprintf("the server's queue of notifications is %.0f %% full: when it is full, every transaction that "+
+			"notifies fails at its commit. No relay listens from half on, and rows are found by polling",
+			100*s.notifications),
 		"find the session that listens and has a transaction open, in pg_stat_activity by query_start, and end it"))
 	// A pooler that is asked here shows the server's numbers too, since it passes the question on.
 	f.Add("connections", "", finding.WarnIf(free < spare,
@@ -144,8 +146,9 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f fin
 		return append(f, unreachable(direct, err))
 	}
 	f.Add("pooler", direct,
-		finding.FailIf(err != nil, "the connection for ownership goes through a transaction pooler, where session locks and "+
-			"LISTEN do not work", "set "+direct+" to the PostgreSQL server itself; "+pool+" may stay as it is"),
+		finding.FailIf(err != nil, "the connection for ownership goes through a transaction pooler, where session "+
+			"locks and LISTEN do not work", "set "+direct+" to the PostgreSQL server itself; "+pool+" may stay as it "+
+			"is"),
 		finding.OKIf(true, "the connection for ownership keeps its session"))
 	return f
 }
@@ -166,10 +169,10 @@ func transactions(ctx context.Context, conn *pgx.Conn) (f finding.List) {
 	}
 	const because = ": the dead rows that each relayed row leaves cannot be removed meanwhile, and reads become slower"
 	f.Add(check, "", finding.WarnIf(open > long || behind > far,
-		fmt.Sprintf("a transaction has been open for long (the oldest that this role may see for %v, the oldest snapshot is "+
-			"%d transactions behind)", time.Duration(open)*time.Second, behind)+because,
-		"find it in pg_stat_activity by xact_start and backend_xmin, and end it; idle_in_transaction_session_timeout keeps "+
-			"it from coming back"))
+		fmt.Sprintf("a transaction has been open for long (the oldest that this role may see for %v, the oldest "+
+			"snapshot is %d transactions behind)", time.Duration(open)*time.Second, behind)+because,
+		"find it in pg_stat_activity by xact_start and backend_xmin, and end it; idle_in_transaction_session_timeout "+
+			"keeps it from coming back"))
 	f.Add(check, "", finding.WarnIf(prepared > long,
 		fmt.Sprintf("a prepared transaction has waited for %v", time.Duration(prepared)*time.Second)+because,
 		"commit or roll back what pg_prepared_xacts shows"))

@@ -96,15 +96,15 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 		f = append(f, d.Certificates.findings(to.Name)...)
 		if to.Optional {
 			f = finding.AsWarnings(f)
-			f.Well("best_effort", "", to.Names.Of("Optional")+": readiness, drain and prune do not wait for this destination, "+
-				"so what is wrong with it is a warning")
+			f.Well("best_effort", "", to.Names.Of("Optional")+": readiness, drain and prune do not wait for this "+
+				"destination, so what is wrong with it is a warning")
 		}
 		r.add(areaDestination, to.Name, f...)
 	}
 	var f finding.List
 	for _, topic := range lost {
-		f.Warn("topic", topic, "no destination takes this topic: its rows wait", "add a pattern for it to the TOPICS of a "+
-			"destination, or a destination without TOPICS, which takes every row")
+		f.Warn("topic", topic, "no destination takes this topic: its rows wait", "add a pattern for it to the TOPICS "+
+			"of a destination, or a destination without TOPICS, which takes every row")
 	}
 	r.add(areaDestination, "", f...)
 }

@@ -42,8 +42,8 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 		f = append(f, unreadable("topics", failed))
 	} else {
 		f.Add("topics", table.Name(),
-			finding.WarnIf(!cheap, "which topics are pending was not looked at, because no index makes that cheap: whether the "+
-				"brokers have them is not known", "make the index of pending rows"),
+			finding.WarnIf(!cheap, "which topics are pending was not looked at, because no index makes that cheap: "+
+				"whether the brokers have them is not known", "make the index of pending rows"),
 			finding.OKIf(len(rows) == 0, "nothing is pending, so the brokers' topics were not looked at"))
 	}
 	r.add(areaTable, "", append(f, future(table.Name(), rows, time.Now())...)...)
@@ -81,10 +81,10 @@ func future(table string, rows []outbox.Sample, now time.Time) []finding.Finding
 	}
 	var f finding.List
 	f.Add("inserted_at", table, finding.WarnIf(ahead >= time.Minute, // the usual difference of clocks is less
-		fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A time "+
-			"without a zone is taken for UTC", ahead.Round(time.Second)),
-		"make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and the "+
-			"database"))
+		fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A "+
+			"time without a zone is taken for UTC", ahead.Round(time.Second)),
+		"make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and "+
+			"the database"))
 	return f
 }
 
@@ -119,8 +119,8 @@ func (d *Doctor) backlog(ctx context.Context, v view) []finding.Finding {
 			text += fmt.Sprintf(", the first of them for %v", age)
 		}
 		f.Add(check, table.Name(),
-			finding.WarnIf(age > 5*time.Minute, text, "see whether a replica relays (replicas, below), whether the broker "+
-				"takes messages, and in the relay's log what it holds"),
+			finding.WarnIf(age > 5*time.Minute, text, "see whether a replica relays (replicas, below), whether the "+
+				"broker takes messages, and in the relay's log what it holds"),
 			finding.OKIf(true, text))
 	}
 	if failed := rows.Gauge(outbox.Failed); failed != nil {
@@ -150,10 +150,10 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 		subject := opened.Name()
 		if s := m.Stranger; s != nil {
 			f.Add(checkReplicas, subject,
-				finding.OKIf(len(m.Replicas) > 0, fmt.Sprintf("destination %s, which is not configured here, is relayed by "+
-					"others: %d", s, len(m.Replicas))),
-				finding.WarnIf(!earlier, fmt.Sprintf("no replica relays destination %s, whose state the table keeps in %s: rows "+
-					"wait for it, and prune deletes none", s, strings.Join(s.Columns, ", ")),
+				finding.OKIf(len(m.Replicas) > 0, fmt.Sprintf("destination %s, which is not configured here, is "+
+					"relayed by others: %d", s, len(m.Replicas))),
+				finding.WarnIf(!earlier, fmt.Sprintf("no replica relays destination %s, whose state the table keeps "+
+					"in %s: rows wait for it, and prune deletes none", s, strings.Join(s.Columns, ", ")),
 					"run a relay with this destination; or, if it is gone for good: "+s.Drop))
 			continue
 		}
@@ -185,12 +185,13 @@ func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.
 	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), owned)
 	f.Add(checkReplicas, subject,
 		finding.OKIf(len(replicas) == 0, "no replica runs at present"),
-		finding.WarnIf(foreign, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another number are "+
-			"gone", text, d.Shards), "give all replicas the same "+d.Names.Of("Shards")),
-		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find the key, the id, the order, the priority or the "+
-			"destination of rows otherwise than is set here, or are of an earlier version: a replica with these settings waits "+
-			"until they are gone", text, different),
+		finding.WarnIf(foreign, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another "+
+			"number are gone", text, d.Shards), "give all replicas the same "+d.Names.Of("Shards")),
+		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find the key, the id, the order, the priority or "+
+			"the destination of rows otherwise than is set here, or are of an earlier version: a replica with these "+
+			"settings waits until they are gone", text, different),
 			"give all replicas of these destinations the same version, "+d.Names.Of("Key")+" and "+d.Names.Of("Columns")+
-				", and configure in each of them all destinations that have the same columns, with the same names and topics"),
+				", and configure in each of them all destinations that have the same columns, with the same names and "+
+				"topics"),
 		finding.OKIf(true, text))
 }

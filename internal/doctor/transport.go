@@ -78,8 +78,8 @@ func (s Security) findings(variable string, encrypted bool) (f finding.List) {
 	const verify = "add sslmode=verify-full and sslrootcert=FILE to it"
 	f.Add("encryption", variable,
 		finding.WarnIf(s.Plain != "" && (s.Encrypted == "" || !encrypted), "the connection is not encrypted", verify),
-		finding.WarnIf(s.Plain != "", "the connection is encrypted only if the server offers it: anyone in between may read "+
-			"it in plain text, or pose as the server", verify),
+		finding.WarnIf(s.Plain != "", "the connection is encrypted only if the server offers it: anyone in between "+
+			"may read it in plain text, or pose as the server", verify),
 		finding.WarnIf(s.Unverified != "", "the server's certificate is not verified: whoever answers at "+s.Unverified+
 			" is taken for the database", verify))
 	return f

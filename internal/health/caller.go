@@ -18,8 +18,8 @@ func fromHere(r *http.Request) bool {
 	}
 	for name := range r.Header {
 		switch {
-		case name == "Origin", name == "Forwarded", name == "Via", name == "X-Real-Ip", name == "X-Envoy-External-Address",
-			strings.HasPrefix(name, "X-Forwarded-"):
+		case name == "Origin", name == "Forwarded", name == "Via", name == "X-Real-Ip",
+			name == "X-Envoy-External-Address", strings.HasPrefix(name, "X-Forwarded-"):
 			return false
 		}
 	}

@@ -73,9 +73,8 @@ func (g *guard) tls() *tls.Config {
 	if c := g.config(); c == nil || c.server == nil {
 		return nil
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		return g.config().server, nil
-	}}
+	present := func(*tls.ClientHelloInfo) (*tls.Config, error) { return g.config().server, nil }
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: present}
 }
 
 // protect lets only allowed requests through.

@@ -71,7 +71,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 	}
 	switch {
 	case status != http.StatusOK && !details:
-		text.WriteString("not ready; /readyz?verbose gives the reasons to callers on the same host or with credentials\n")
+		text.WriteString("not ready; /readyz?verbose gives the reasons to callers on the same host or with " +
+			"credentials\n")
 	case status != http.StatusOK:
 		text.WriteString("not ready\n")
 	case verbose:
@@ -86,8 +87,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 // the database.
 func (s *Server) ring(w http.ResponseWriter, r *http.Request) {
 	if !fromHere(r) {
-		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface, not through a proxy "+
-			"and not from a page in a browser\n")
+		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface, not through a "+
+			"proxy and not from a page in a browser\n")
 		return
 	}
 	s.Doorbell()

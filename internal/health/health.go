@@ -30,8 +30,8 @@ type Server struct {
 	Ready func(context.Context) []relay.Check
 	// Metrics serves /metrics.
 	Metrics http.Handler
-	// Status returns the report that /status answers as JSON and the page at / shows. details adds details that name hosts
-	// and roles.
+	// Status returns the report that /status answers as JSON and the page at / shows. details adds details that name
+	// hosts and roles.
 	Status func(ctx context.Context, details bool) any
 	// Doorbell wakes the relay. It must not block.
 	Doorbell func()

@@ -16,8 +16,8 @@ func profiles() http.Handler {
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !fromHere(r) {
-			answer(w, http.StatusForbidden, "profiles are for callers on the loopback interface, not through a proxy and not "+
-				"from a page in a browser\n")
+			answer(w, http.StatusForbidden, "profiles are for callers on the loopback interface, not through a proxy "+
+				"and not from a page in a browser\n")
 			return
 		}
 		mux.ServeHTTP(w, r)

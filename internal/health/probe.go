@@ -60,8 +60,8 @@ func (h Here) ask(ctx context.Context, url, host string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The certificate bears the name by which others know the relay, not that of the loopback interface. The answer cannot
-	// come from elsewhere: the kernel connects to an address of this host without a network.
+	// The certificate bears the name by which others know the relay, not that of the loopback interface. The answer
+	// cannot come from elsewhere: the kernel connects to an address of this host without a network.
 	local := ours(host)
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -84,8 +84,8 @@ func (h Here) ask(ctx context.Context, url, host string) ([]byte, error) {
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %d: %s", url, response.StatusCode, strings.TrimSpace(string(body[:min(len(body),
-			1<<10)])))
+		return nil, fmt.Errorf("%s answers %d: %s", url, response.StatusCode,
+			strings.TrimSpace(string(body[:min(len(body), 1<<10)])))
 	}
 	return body, err
 }

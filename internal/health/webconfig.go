@@ -17,9 +17,9 @@ import (
 )
 
 // A webConfig is the part of Prometheus' exporter-toolkit's format that protects a port: TLS and passwords. Any other
-// field is refused rather than ignored. The toolkit itself is not used: its handler asks the kubelet for a password, too,
-// and what it imports (golang.org/x/net/trace with html/template) keeps the linker from leaving out unused methods, which
-// makes the binary 28.8 instead of 23.4 MiB.
+// field is refused rather than ignored. The toolkit itself is not used: its handler asks the kubelet for a password,
+// too, and what it imports (golang.org/x/net/trace with html/template) keeps the linker from leaving out unused
+// methods, which makes the binary 28.8 instead of 23.4 MiB.
 type webConfig struct {
 	TLS   tlsSection        `yaml:"tls_server_config"`
 	Users map[string]string `yaml:"basic_auth_users"` // bcrypt hashes by name
@@ -62,8 +62,8 @@ func readWebConfig(path string) (*webConfig, error) {
 	}
 	for user, hash := range c.Users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
-			return nil, fmt.Errorf("%s: basic_auth_users: the password of %q is not a bcrypt hash; make one with htpasswd "+
-				"-nBC 10 \"\"", path, user)
+			return nil, fmt.Errorf("%s: basic_auth_users: the password of %q is not a bcrypt hash; make one with "+
+				"htpasswd -nBC 10 \"\"", path, user)
 		}
 	}
 	if c.server, err = c.TLS.config(filepath.Dir(path)); err != nil {

@@ -82,8 +82,8 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 	}
 	proof := "_CLIENT_SECRET"
 	if client.Assertion != "" {
-		proof = "_CLIENT_ASSERTION (its file is renewed by whoever writes it; issuer, subject and audience must be those " +
-			"that the client trusts)"
+		proof = "_CLIENT_ASSERTION (its file is renewed by whoever writes it; issuer, subject and audience must be " +
+			"those that the client trusts)"
 		form.Set("client_assertion_type", assertionType)
 		form.Set("client_assertion", strings.TrimSpace(client.Assertion))
 		if client.ID != "" {

@@ -53,9 +53,9 @@ func (o *Outbox) reportOwnership(ctx context.Context, r *Report) (err error) {
 	}
 	for _, g := range r.Ownership.Groups {
 		if !g.Configured && g.Unserved() {
-			r.Note(fmt.Sprintf("no replica relays %s, whose state the table keeps (%s): rows may wait for it, and they are not "+
-				"counted here. Run a relay with this destination, or drop its columns if it is gone for good",
-				strings.Join(g.Destinations, ", "), cmp.Or(g.Column, "relayed_at")))
+			r.Note(fmt.Sprintf("no replica relays %s, whose state the table keeps (%s): rows may wait for it, and "+
+				"they are not counted here. Run a relay with this destination, or drop its columns if it is gone for "+
+				"good", strings.Join(g.Destinations, ", "), cmp.Or(g.Column, "relayed_at")))
 		}
 	}
 	return nil
@@ -71,8 +71,8 @@ func (o *Outbox) base() outbox.Names {
 	return o.Views[0].Table.Names()
 }
 
-// A set is several destinations that keep their state in the same columns and divide the rows. A statement about states is
-// sent once for each set: a row has one state there, whichever of the destinations takes it.
+// A set is several destinations that keep their state in the same columns and divide the rows. A statement about states
+// is sent once for each set: a row has one state there, whichever of the destinations takes it.
 type set struct {
 	names   outbox.Names // of the first destination
 	views   []int        // indexes of Outbox.Views
@@ -162,10 +162,11 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 		uncheap[outbox.Due], uncheap[outbox.Scheduled] = why, why
 	}
 	if n := s.names; n.Failed.Has() && !table.FailedIndexed() {
-		uncheap[outbox.Failed] = fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index "+
-			"concurrently on %s (%s, %s) where %[2]s is not null", n.Table, n.Failed.Name, n.ID.Name)
+		uncheap[outbox.Failed] = fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create "+
+			"index concurrently on %s (%s, %s) where %[2]s is not null", n.Table, n.Failed.Name, n.ID.Name)
 	}
-	// A state that was counted is reported even if a later one took too long; a state that was not is never shown as zero.
+	// A state that was counted is reported even if a later one took too long; a state that was not is never shown as
+	// zero.
 	for _, state := range []outbox.State{outbox.Due, outbox.Scheduled, outbox.Failed} {
 		switch counted := tally[state]; {
 		case counted != nil:

@@ -43,8 +43,8 @@ type Changed struct{ ID, How string }
 // of their dead letters: a relay that does not know these columns does not empty them when a row fails again.
 func Retry() Change {
 	return Change{
-		Verb: "retry", Done: "retried", plan: "retry", kept: "retried", state: failed, at: failedAt, refuse: keepsFailures,
-		assign: func(n outbox.Names) ([]string, []any) {
+		Verb: "retry", Done: "retried", plan: "retry", kept: "retried", state: failed, at: failedAt,
+		refuse: keepsFailures, assign: func(n outbox.Names) ([]string, []any) {
 			return slices.Concat([]string{n.Failed.Name + " = null"}, n.Unsent, fresh(n)), nil
 		},
 	}
@@ -59,8 +59,8 @@ func Discard(keep bool, reason string) Change {
 		Verb: "discard", Done: "discarded", Deletes: !keep, plan: "keep", kept: "kept", state: failed, at: failedAt,
 		refuse: func(n outbox.Names) error {
 			if keep && n.Failed.Has() && !n.Relayed.Has() {
-				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; leave out "+
-					"--keep to delete the row", n.Table)
+				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; "+
+					"leave out --keep to delete the row", n.Table)
 			}
 			return keepsFailures(n)
 		},
@@ -160,8 +160,8 @@ func (c *chunk) apply(ctx context.Context, tx pgx.Tx) (changed []Changed, err er
 		return changed, err
 	}
 	assignments, values := c.change.assign(n)
-	kept, err := c.do(ctx, tx, c.rows, c.change.kept, "operate_update.sql", "assignments", strings.Join(assignments, ", "),
-		values...)
+	kept, err := c.do(ctx, tx, c.rows, c.change.kept, "operate_update.sql", "assignments",
+		strings.Join(assignments, ", "), values...)
 	return append(changed, kept...), err
 }
 
@@ -206,7 +206,8 @@ func (o *Outbox) done(s set) string {
 	for _, i := range s.views {
 		takers = append(takers, o.takes(i))
 	}
-	return fmt.Sprintf("(%s is not null or not coalesce(%s, false))", s.names.Relayed.Name, strings.Join(takers, " or "))
+	return fmt.Sprintf("(%s is not null or not coalesce(%s, false))", s.names.Relayed.Name,
+		strings.Join(takers, " or "))
 }
 
 // takes is the condition that a view takes a row, and that the row has reached the state in which the view takes it.

@@ -213,8 +213,8 @@ type Result struct {
 // chosen are left alone.
 func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (result Result, err error) {
 	seen := int64(0)
-	// Chunks are read and changed over different connections: the cursors outlive each transaction that changes rows, and
-	// a stop between two transactions leaves every row either changed or as it was.
+	// Chunks are read and changed over different connections: the cursors outlive each transaction that changes rows,
+	// and a stop between two transactions leaves every row either changed or as it was.
 	apply := func(s set, rows []Chosen) error {
 		if ctx.Err() != nil {
 			return errStopped

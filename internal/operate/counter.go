@@ -92,8 +92,8 @@ func (o *Outbox) measurements() (parts []*measurement) {
 	}})
 }
 
-// measure asks for one part after the other, for as long as the limit allows, and begins the next time where it ended. A
-// part whose query fails in what the others have left of the time keeps its values, and is the first the next time:
+// measure asks for one part after the other, for as long as the limit allows, and begins the next time where it ended.
+// A part whose query fails in what the others have left of the time keeps its values, and is the first the next time:
 // only with all of the time does a failure say that the values cannot be read.
 func (c *Counter) measure(ctx context.Context) {
 	began := time.Now()

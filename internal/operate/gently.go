@@ -16,11 +16,11 @@ import (
 // relayed, and no row is changed that was inserted a moment ago, because the start of the end moves with the inserts.
 
 const (
-	// young is how long a row may belong to the end of the table: the end begins at a mark that is up to five seconds old
-	// and was made and completed by polls up to a second apart. A transaction that stays open longer moves it back.
+	// young is how long a row may belong to the end of the table: the end begins at a mark that is up to five seconds
+	// old and was made and completed by polls up to a second apart. A transaction that stays open longer moves it back.
 	young = 10 * time.Second
-	// aheadTime bounds how long the last rows wait for those before them, which may be held for hours. By then the relay
-	// knows about them.
+	// aheadTime bounds how long the last rows wait for those before them, which may be held for hours. By then the
+	// relay knows about them.
 	aheadTime  = 90 * time.Second
 	aheadEvery = 200 * time.Millisecond
 )

@@ -21,7 +21,8 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 	result := &Ownership{Replicas: []Replica{}, Groups: []Group{}}
 	for _, m := range all {
 		g := Group{
-			Destinations: m.Names, Column: m.Column, Configured: m.Stranger == nil, Shards: o.Shards, Replicas: []Replica{},
+			Destinations: m.Names, Column: m.Column, Configured: m.Stranger == nil, Shards: o.Shards,
+			Replicas: []Replica{},
 		}
 		if len(m.Replicas) > 0 && m.Replicas[0].Owned.Len() > 0 {
 			g.Shards = m.Replicas[0].Of
@@ -70,8 +71,8 @@ type Members struct {
 	Replicas []owner.Replica
 }
 
-// MembersOf lists the replicas of each group: of the configured destinations, and of others whose state the table keeps.
-// earlier says that a replica is of a version which may relay any of them.
+// MembersOf lists the replicas of each group: of the configured destinations, and of others whose state the table
+// keeps. earlier says that a replica is of a version which may relay any of them.
 func MembersOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table) (all []Members, earlier bool, err error) {
 	for _, g := range table.Groups() {
 		all = append(all, Members{Group: g})

@@ -26,8 +26,8 @@ func (p *Prune) drop(ctx context.Context, cutoff time.Time) error {
 	}
 	function := sql.DropPartition(p.Outbox.Views[0].Table.Named())
 	var may bool
-	if err := p.Outbox.Pool.QueryRow(ctx, "select coalesce(has_function_privilege(to_regprocedure($1), 'execute'), false)",
-		function+"(regclass, timestamptz, boolean)").Scan(&may); err != nil {
+	if err := p.Outbox.Pool.QueryRow(ctx, "select coalesce(has_function_privilege(to_regprocedure($1), 'execute'), "+
+		"false)", function+"(regclass, timestamptz, boolean)").Scan(&may); err != nil {
 		return fmt.Errorf("look for the function that drops partitions: %w", err)
 	}
 	if !may {
@@ -79,8 +79,8 @@ func (p *Prune) dropOne(ctx context.Context, n outbox.Names, part partition, fun
 	dropped := p.DryRun
 	if !dropped {
 		err = within(func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, sql.Text("partition_drop.sql", map[string]string{"function": function}), part.name, cutoff,
-				p.Failed).Scan(&dropped)
+			return tx.QueryRow(ctx, sql.Text("partition_drop.sql", map[string]string{"function": function}), part.name,
+				cutoff, p.Failed).Scan(&dropped)
 		})
 	}
 	if dropped && p.Dropped != nil {

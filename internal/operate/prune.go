@@ -23,8 +23,8 @@ type Prune struct {
 	Row func(id string) error
 	// Done is called after each transaction with the number of rows deleted so far; may be nil.
 	Done func(deleted int64)
-	// Locked is called at the end with the number of rows that another session kept locked; may be nil, and then they are
-	// not counted.
+	// Locked is called at the end with the number of rows that another session kept locked; may be nil, and then they
+	// are not counted.
 	Locked func(rows int64)
 	// Dropped is called for each partition that was dropped whole; may be nil. Its rows are not counted.
 	Dropped func(partition string)
@@ -35,12 +35,12 @@ type Prune struct {
 const (
 	mostPrune  = 2000 // rows that one transaction deletes
 	leastPrune = 50
-	// pruneSlow is the duration above which the next transaction deletes fewer rows, and pruneQuick the one below which it
-	// deletes more.
+	// pruneSlow is the duration above which the next transaction deletes fewer rows, and pruneQuick the one below which
+	// it deletes more.
 	pruneSlow, pruneQuick = 80 * time.Millisecond, 20 * time.Millisecond
-	// pruneTime bounds each statement, and pruneBrief one that deletes more than the least number of rows: while the disk
-	// or others are busy, many rows at once would keep the application's statements waiting. A statement that is cut off
-	// is tried again with the least number.
+	// pruneTime bounds each statement, and pruneBrief one that deletes more than the least number of rows: while the
+	// disk or others are busy, many rows at once would keep the application's statements waiting. A statement that is
+	// cut off is tried again with the least number.
 	pruneTime, pruneBrief = 5 * time.Second, 150 * time.Millisecond
 	// smallTable is the largest size at which a table is scanned by id.
 	smallTable = 16 << 20
@@ -128,8 +128,8 @@ func (p *Prune) noIndex(c outbox.Column) error {
 	if c.Name == n.Inserted.Name {
 		where = ""
 	}
-	return fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for them "+
-		"again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Table, how, c.Name, where)
+	return fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
+		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Table, how, c.Name, where)
 }
 
 // done is the condition that every destination that is waited for has been done with a row for long enough; $2 is the
@@ -179,8 +179,8 @@ func (p *Prune) doneAt(optional bool) (done, takes string) {
 		if len(ended) == 0 {
 			ended = []string{pattern.Never}
 		}
-		all = append(all, fmt.Sprintf("(%s or not coalesce(%s, false))", strings.Join(ended, " or "), strings.Join(taken,
-			" or ")))
+		all = append(all, fmt.Sprintf("(%s or not coalesce(%s, false))", strings.Join(ended, " or "),
+			strings.Join(taken, " or ")))
 	}
 	return strings.Join(all, " and "), strings.Join(takers, " or ")
 }

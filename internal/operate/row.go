@@ -80,8 +80,8 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string) ([]rowState
 		var topic, order *string
 		var taken, elsewhere, scheduled bool
 		f := &s.fate
-		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &s.key, &order, &scheduled,
-			&f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
+		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &s.key, &order,
+			&scheduled, &f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
 		s.row.Topic = deref(topic)
 		f.judge(taken, elsewhere, scheduled)
 		return s, err
@@ -116,8 +116,8 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 	case f.RelayedAt != nil && f.FailedAt != nil:
 		f.State, f.Why = StateDiscarded, "it failed, and was discarded and kept"
 	case f.RelayedAt != nil && f.RelayedAt.Unix() == 0: // schema --destination has set it
-		f.State, f.Why = StateRelayed, "it was in the table before the destination was added, so it counts as done, and was "+
-			"not sent"
+		f.State, f.Why = StateRelayed, "it was in the table before the destination was added, so it counts as done, "+
+			"and was not sent"
 		f.RelayedAt = nil
 	case f.RelayedAt != nil:
 		f.State, f.Why = StateRelayed, "the broker has acknowledged it"
@@ -135,8 +135,8 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 }
 
 func (f *Fate) notTaken() {
-	f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes only "+
-		"rows that have failed or been relayed elsewhere"
+	f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes "+
+		"only rows that have failed or been relayed elsewhere"
 }
 
 // waitsFor says what a due row waits for, as far as the table and the locks show it.

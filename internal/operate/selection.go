@@ -80,8 +80,8 @@ func (e *UnknownDestinationError) Error() string {
 func (o *Outbox) chosen(s Selection) ([]set, error) {
 	sets := o.sets()
 	if s.Destination == "" {
-		// Destinations that keep no errors have no such rows, unless no destination keeps any, which is a mistake in the
-		// selection.
+		// Destinations that keep no errors have no such rows, unless no destination keeps any, which is a mistake in
+		// the selection.
 		able := slices.DeleteFunc(slices.Clone(sets), func(set set) bool { return !set.names.LastError.Has() })
 		if s.Error != "" && len(able) > 0 {
 			return able, nil

@@ -151,8 +151,8 @@ func (e *examination) server() {
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
 	const use = "use RabbitMQ 3.10 or newer"
 	e.Add(checkVersion, e.conn.Address,
-		finding.WarnIf(product != "RabbitMQ" || err != nil, fmt.Sprintf("it calls itself %.40q, version %.40q, which the "+
-			"relay is not tested with", product, version), use),
+		finding.WarnIf(product != "RabbitMQ" || err != nil, fmt.Sprintf("it calls itself %.40q, version %.40q, which "+
+			"the relay is not tested with", product, version), use),
 		finding.WarnIf(major < 3 || major == 3 && minor < 10,
 			"RabbitMQ "+version+" is older than what the relay is tested with", use),
 		finding.OKIf(true, "RabbitMQ "+version))
@@ -172,7 +172,8 @@ func (e *examination) alarms(ctx context.Context) bool {
 	reason := cmp.Or(e.conn.Blocked(), new(string))
 	e.Add(checkAlarms, e.conn.Address,
 		finding.FailIf(e.conn.Blocked() != nil, "it has blocked publishing ("+*reason+")",
-			"free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)"),
+			"free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms "+
+				"(rabbitmq-diagnostics alarms)"),
 		finding.WarnIf(err != nil && ctx.Err() == nil, "it does not say whether it takes messages: "+errtext.Line(err),
 			"look at its log"),
 		finding.OKIf(true, "it takes messages: no alarm of memory or disk"))
@@ -213,7 +214,8 @@ func code(err error) int {
 func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 	subject := fmt.Sprintf("%.100s", name)
 	if err := e.conn.CheckExchange(name); err != nil {
-		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail", "correct the rows, or "+e.names.Of("Exchange"))
+		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail",
+			"correct the rows, or "+e.names.Of("Exchange"))
 		return false
 	}
 	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) error { // a passive declaration ignores the kind
@@ -259,7 +261,8 @@ func (e *examination) queue(ctx context.Context, name, subject string) bool {
 	e.Add(checkTopic, subject,
 		finding.OKIf(err == nil, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages,
 			found.Consumers)),
-		finding.FailIf(code(err) == amqp091.NotFound, "there is no queue of this name, so its rows are "+e.withoutRoute(),
+		finding.FailIf(code(err) == amqp091.NotFound, "there is no queue of this name, so its rows "+
+			"are "+e.withoutRoute(),
 			"declare it, durable, best as a quorum queue; or set "+e.names.Of("Exchange")+" to an exchange"),
 		finding.FailIf(code(err) == amqp091.ResourceLocked, "the queue is exclusive to another connection",
 			"declare one that is not exclusive"),

@@ -19,8 +19,8 @@ import (
 // askManagement determines whether the management interface answers this user, and what it reports about the cluster.
 // It returns false if the interface does not answer.
 func (e *examination) askManagement(ctx context.Context) bool {
-	remedy := "check " + e.names.Of("Management") + " (the interface is usually on port 15672, with TLS on 15671), and " +
-		"that the plugin rabbitmq_management is enabled"
+	remedy := "check " + e.names.Of("Management") + " (the interface is usually on port 15672, with TLS on 15671), " +
+		"and that the plugin rabbitmq_management is enabled"
 	m, err := e.conn.Management(ctx)
 	if err != nil {
 		e.Warn(checkManagement, "", errtext.Line(err), remedy)
@@ -34,10 +34,10 @@ func (e *examination) askManagement(ctx context.Context) bool {
 	}
 	e.Add(checkManagement, m.Address,
 		finding.OKIf(err == nil, fmt.Sprintf("user %q may look at queues and bindings", self.Name)),
-		finding.WarnIf(refused, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked at",
-			m.Name(), errtext.Line(err)),
-			"correct user and password, or name another user in "+e.names.Of("Management")+"; it needs the tag monitoring "+
-				"(rabbitmqctl set_user_tags) and access to the vhost"),
+		finding.WarnIf(refused, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked "+
+			"at", m.Name(), errtext.Line(err)),
+			"correct user and password, or name another user in "+e.names.Of("Management")+"; it needs the tag "+
+				"monitoring (rabbitmqctl set_user_tags) and access to the vhost"),
 		finding.WarnIf(true, "queues and bindings were not looked at: "+errtext.Line(err), remedy))
 	if err != nil {
 		return false
@@ -63,8 +63,9 @@ func (e *examination) cluster(ctx context.Context) {
 	if err != nil {
 		_, refused := errors.AsType[*rabbitmq.Refusal](err)
 		e.Add(checkCluster, "",
-			finding.WarnIf(refused, fmt.Sprintf("user %q may not see the nodes, so neither those that are away nor partitions "+
-				"were looked for", e.management.Name()), "give it the tag monitoring: rabbitmqctl set_user_tags"),
+			finding.WarnIf(refused, fmt.Sprintf("user %q may not see the nodes, so neither those that are away nor "+
+				"partitions were looked for", e.management.Name()), "give it the tag monitoring: rabbitmqctl "+
+				"set_user_tags"),
 			finding.WarnIf(true, "the nodes cannot be looked at: "+errtext.Line(err), "look at the broker's log"))
 		return
 	}
@@ -74,8 +75,8 @@ func (e *examination) cluster(ctx context.Context) {
 			"publishing", "free memory, or raise vm_memory_high_watermark"))
 		e.Add(checkAlarms, n.Name, finding.FailIf(n.Disk, "it has an alarm of disk space, so the whole cluster blocks "+
 			"publishing", "free disk space, or lower disk_free_limit"))
-		e.Add(checkCluster, n.Name, finding.FailIf(len(n.Partitions) > 0, "the network is partitioned: it has lost sight of "+
-			strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
+		e.Add(checkCluster, n.Name, finding.FailIf(len(n.Partitions) > 0, "the network is partitioned: it has lost "+
+			"sight of "+strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
 			"mend the network, and restart the side to be given up; see cluster_partition_handling"))
 		e.Add(checkCluster, n.Name, finding.WarnIf(!n.Running, "this node is away",
 			"start it, or remove it from the cluster with rabbitmqctl forget_cluster_node"))
@@ -127,11 +128,11 @@ func (e *examination) queues(ctx context.Context, exchanges, names []string) {
 			}
 		}
 		e.Add(checkDurability, from, finding.FailIf(!lasting,
-			"none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost",
-			"bind a durable queue for it"))
+			"none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be "+
+				"lost", "bind a durable queue for it"))
 		e.Add(checkLimits, from, finding.WarnIf(fanout[from] && len(queues) > 1 && full != "",
-			fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and each try "+
-				"puts a copy into the others", len(queues), full),
+			fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and "+
+				"each try puts a copy into the others", len(queues), full),
 			"take the overflow reject-publish from that queue, or have its rows published on a route of its own"))
 	}
 }
@@ -159,14 +160,14 @@ func (e *examination) exchange(ctx context.Context, name string) (kind string, q
 		return "", nil
 	}
 	e.Add(checkDurability, name,
-		finding.WarnIf(!found.Durable, "this exchange is not durable: after a restart of the broker it is gone, and rows "+
-			"are held", "declare it again as durable"),
-		finding.WarnIf(found.AutoDelete, "this exchange is deleted when its last binding goes (auto-delete), and rows are "+
-			"held", "declare it again without auto-delete"),
+		finding.WarnIf(!found.Durable, "this exchange is not durable: after a restart of the broker it is gone, and "+
+			"rows are held", "declare it again as durable"),
+		finding.WarnIf(found.AutoDelete, "this exchange is deleted when its last binding goes (auto-delete), and rows "+
+			"are held", "declare it again without auto-delete"),
 		finding.OKIf(true, "this exchange is durable, of type "+found.Type))
 	e.Add(checkExchange, name, finding.FailIf(found.Type == "x-delayed-message" && !e.conn.Unrouted,
-		"it is of type x-delayed-message, which returns each message that it delays, but delivers it later: such rows are "+
-			"never relayed, and each try is another copy",
+		"it is of type x-delayed-message, which returns each message that it delays, but delivers it later: such rows "+
+			"are never relayed, and each try is another copy",
 		"publish to an exchange of another type, without the header x-delay, since rows can wait themselves, with "+
 			"available_at; or set "+
 			e.names.Of("Unrouted")))

@@ -53,8 +53,8 @@ func (q *queueInfo) rejects() bool {
 // describe reports what an acknowledgement by this queue guarantees.
 func (e *examination) describe(q *queueInfo) {
 	subject := fmt.Sprintf("queue %.100q", q.Name)
-	// The relay publishes persistent messages, which only a durable queue keeps. These are warnings, because another queue
-	// of the same route may keep the message; if none does, the route itself has an error.
+	// The relay publishes persistent messages, which only a durable queue keeps. These are warnings, because another
+	// queue of the same route may keep the message; if none does, the route itself has an error.
 	e.Add(checkDurability, subject,
 		finding.WarnIf(q.Exclusive, "it is exclusive: it is deleted with the connection that declared it",
 			"declare one that is durable and not exclusive"),
@@ -74,8 +74,8 @@ func (e *examination) describe(q *queueInfo) {
 		e.Add(checkLimits, subject,
 			finding.OKIf(limited, fmt.Sprintf("drops its oldest messages when it holds %.0f bytes", bytes)),
 			finding.OKIf(aged, fmt.Sprintf("drops messages that are older than %v", age)),
-			finding.WarnIf(true, "it has neither max-age nor max-length-bytes: a stream keeps what was read, so it grows until "+
-				"the disk is full", "set one of them in its arguments or by a policy"))
+			finding.WarnIf(true, "it has neither max-age nor max-length-bytes: a stream keeps what was read, so it "+
+				"grows until the disk is full", "set one of them in its arguments or by a policy"))
 		return
 	}
 	e.limits(q, subject)
@@ -94,17 +94,18 @@ func (e *examination) replication(q *queueInfo, subject string) {
 	some := fmt.Sprintf("of its %d members %d are there", members, online)
 	e.Add(checkReplication, subject, finding.WarnIf(online < members && 2*online > members, some, back))
 	e.Add(checkReplication, subject,
-		finding.WarnIf(classic && mirrored, "it is a classic queue with mirrors, which RabbitMQ 4 no longer has", quorum),
-		finding.WarnIf(classic, "it is a classic queue, on one node: what it holds is lost with that node's disk, and rows "+
-			"are held while the node is away", quorum),
+		finding.WarnIf(classic && mirrored, "it is a classic queue with mirrors, which RabbitMQ 4 no longer has",
+			quorum),
+		finding.WarnIf(classic, "it is a classic queue, on one node: what it holds is lost with that node's disk, and "+
+			"rows are held while the node is away", quorum),
 		finding.WarnIf(!replicated, fmt.Sprintf("it is of type %.100q, which the relay is not tested with", q.Type),
 			"declare a quorum queue (x-queue-type quorum)"),
 		finding.OKIf(members == 0, "it is a "+q.Type+" queue"), // how many it has is not known yet
 		finding.FailIf(2*online <= members, some+": it takes no message, and its rows are held", back),
-		finding.WarnIf(members == 1, fmt.Sprintf("it is a %s queue with one member: what it holds is lost with that node's "+
-			"disk", q.Type), grow),
-		finding.WarnIf(members == 2, fmt.Sprintf("it is a %s queue with 2 members: it takes no message while either is away",
-			q.Type), grow),
+		finding.WarnIf(members == 1, fmt.Sprintf("it is a %s queue with one member: what it holds is lost with that "+
+			"node's disk", q.Type), grow),
+		finding.WarnIf(members == 2, fmt.Sprintf("it is a %s queue with 2 members: it takes no message while either "+
+			"is away", q.Type), grow),
 		finding.OKIf(true, fmt.Sprintf("it is a %s queue with %d members", q.Type, members)))
 }
 
@@ -129,8 +130,9 @@ func (e *examination) limits(q *queueInfo, subject string) {
 				full+", and then each try of a row puts the message into the dead-letter exchange, and refuses it", "set overflow "+
 					"to reject-publish, which only holds rows"),
 			finding.OKIf(deadLetters, full+", and then the oldest goes to the dead-letter exchange"),
-			finding.WarnIf(true, full+", and then each new message drops the oldest one, confirmed or not, read or not "+
-				"(overflow drop-head)", "set overflow to reject-publish, which holds rows instead, or raise the limit"))
+			finding.WarnIf(true, full+", and then each new message drops the oldest one, confirmed or not, read or "+
+				"not (overflow drop-head)", "set overflow to reject-publish, which holds rows instead, or raise the "+
+				"limit"))
 	}
 	if ttl, ok := q.option("message-ttl"); ok {
 		old := "messages that nobody has consumed for " + milliseconds(ttl)

@@ -98,10 +98,10 @@ func (e *examination) reached(ctx context.Context) {
 	e.Add(checkAuthentication, "",
 		finding.OKIf(c.LogsIn && c.Encrypted, "the login succeeds, over TLS"),
 		finding.OKIf(c.Encrypted, "TLS, without a SASL login"),
-		finding.WarnIf(c.LogsIn, "the login succeeds, but without TLS its credentials or the messages can be read on the way",
-			tls),
-		finding.WarnIf(true, "neither TLS nor a login is configured: anybody on the way can read and change the messages",
-			tls))
+		finding.WarnIf(c.LogsIn, "the login succeeds, but without TLS its credentials or the messages can be read on "+
+			"the way", tls),
+		finding.WarnIf(true, "neither TLS nor a login is configured: anybody on the way can read and change the "+
+			"messages", tls))
 }
 
 // idempotence examines whether the cluster assigns a producer id.
@@ -110,8 +110,8 @@ func (e *examination) idempotence(ctx context.Context) {
 	e.Add(checkIdempotence, "",
 		finding.WarnIf(err != nil, "asking for a producer id failed: "+errtext.Line(err), "look at the brokers' logs"),
 		finding.OKIf(idempotent, "a batch that is sent again is appended once"),
-		finding.WarnIf(true, "the cluster refuses idempotent producing, so after a lost answer messages may be appended "+
-			"twice", "grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics"))
+		finding.WarnIf(true, "the cluster refuses idempotent producing, so after a lost answer messages may be "+
+			"appended twice", "grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics"))
 }
 
 // operationWrite is the bit of WRITE in a set of allowed operations; operationsUnknown is the set of a broker that
@@ -126,8 +126,8 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 	code := kafkago.Error(t.ErrorCode)
 	before := len(e.List)
 	e.Add(checkTopic, t.Name, finding.FailIf(code == kafkago.UnknownTopicOrPartition,
-		"does not exist, or this client may not see it, so its rows are held", "create it, or grant DESCRIBE and WRITE on "+
-			"it"))
+		"does not exist, or this client may not see it, so its rows are held", "create it, or grant DESCRIBE and "+
+			"WRITE on it"))
 	e.Add(checkPermission, t.Name, finding.FailIf(code == kafkago.TopicAuthorizationFailed,
 		"this client may not see it, so its rows are held", "grant DESCRIBE and WRITE on it"))
 	if code != 0 {

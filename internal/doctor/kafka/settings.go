@@ -35,7 +35,8 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 	}
 	answer, err := e.cluster.Ask(ctx, request)
 	if err != nil {
-		e.Warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(), "grant DESCRIBE_CONFIGS on them")
+		e.Warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(),
+			"grant DESCRIBE_CONFIGS on them")
 		return
 	}
 	resources := map[string]*describeconfigs.ResponseResource{}
@@ -51,8 +52,8 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 				reason = kafkago.Error(r.ErrorCode).Error()
 			}
 			e.replicas(t, 0)
-			e.Warn(checkReplication, t.Name, "its settings cannot be read, and so not what an acknowledgement is worth: "+reason,
-				"grant DESCRIBE_CONFIGS on it")
+			e.Warn(checkReplication, t.Name, "its settings cannot be read, and so not what an acknowledgement is "+
+				"worth: "+reason, "grant DESCRIBE_CONFIGS on it")
 			continue
 		}
 		e.topicSettings(t, r.ConfigEntries)
@@ -66,12 +67,12 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 	}
 	insync, _ := strconv.Atoi(value["min.insync.replicas"])
 	e.replicas(t, insync)
-	// The relay waits for acks=all, which is worth what the replicas in sync are worth: one that was elected without being
-	// in sync makes the others drop what it lacks.
+	// The relay waits for acks=all, which is worth what the replicas in sync are worth: one that was elected without
+	// being in sync makes the others drop what it lacks.
 	e.Add(checkElection, t.Name,
 		finding.FailIf(value["unclean.leader.election.enable"] == "true",
-			"unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, and they "+
-				"are lost", "set it to false"),
+			"unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, "+
+				"and they are lost", "set it to false"),
 		finding.OKIf(true, "only replicas in sync become leader"))
 	if limit, err := strconv.Atoi(value["max.message.bytes"]); err == nil {
 		found := fmt.Sprintf("takes batches of up to %d bytes; a row above that fails", limit)
@@ -103,9 +104,11 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 	if insync > 0 {
 		found += fmt.Sprintf(", of which %d must have a message, in memory, before it is acknowledged", insync)
 	}
-	// Kafka acknowledges from memory and leaves the disk to the operating system, so only other brokers protect a message.
+	// Kafka acknowledges from memory and leaves the disk to the operating system, so only other brokers protect a
+	// message.
 	e.Add(checkReplication, t.Name,
-		finding.FailIf(insync > fewest, found+": it takes no message at all", "lower min.insync.replicas, or add replicas"),
+		finding.FailIf(insync > fewest, found+": it takes no message at all",
+			"lower min.insync.replicas, or add replicas"),
 		finding.WarnIf(fewest == 1, found+": an acknowledged message is lost with that broker's disk",
 			"give it 3 replicas and min.insync.replicas=2"),
 		finding.WarnIf(insync == 1, found+": with the others out of sync an acknowledged message is on one disk alone",

@@ -34,11 +34,11 @@ func (e *examination) times(topic string, value map[string]string) {
 		age = time.Since(oldest).Round(time.Second)
 	}
 	e.Add(checkTime, topic,
-		finding.WarnIf(age > takes, fmt.Sprintf("takes no record that is older than %v, and the oldest row that waits is %v "+
-			"old: such rows get the time of now", takes, age), "raise message.timestamp.before.max.ms, if consumers want the "+
-			"time of insert"),
-		finding.WarnIf(age > keeps, fmt.Sprintf("deletes records that are older than %v, and the oldest row that waits is "+
-			"%v old: such rows are acknowledged and soon gone", keeps, age),
+		finding.WarnIf(age > takes, fmt.Sprintf("takes no record that is older than %v, and the oldest row that waits "+
+			"is %v old: such rows get the time of now", takes, age), "raise message.timestamp.before.max.ms, if "+
+			"consumers want the time of insert"),
+		finding.WarnIf(age > keeps, fmt.Sprintf("deletes records that are older than %v, and the oldest row that "+
+			"waits is %v old: such rows are acknowledged and soon gone", keeps, age),
 			"raise retention.ms before they are published, until consumers have read them"),
 		finding.OKIf(takes == math.MaxInt64 && keeps == math.MaxInt64, "takes and keeps records of any age"),
 		finding.OKIf(keeps == math.MaxInt64, fmt.Sprintf("takes records up to an age of %v", takes)),

@@ -49,8 +49,8 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectnats.Co
 	e.link = link
 	e.server()
 	if link.Core {
-		e.Warn(checkJetStream, "", names.Of("Core")+" is set: a row counts as relayed when a server has read it, nothing "+
-			"stores it", "publish to JetStream, unless rows may be lost")
+		e.Warn(checkJetStream, "", names.Of("Core")+" is set: a row counts as relayed when a server has read it, "+
+			"nothing stores it", "publish to JetStream, unless rows may be lost")
 	} else if !e.account(ctx) {
 		return e.List
 	}
@@ -82,19 +82,21 @@ func (e *examination) server() {
 	major, minor, known := parseVersion(version)
 	e.Add(checkVersion, address,
 		finding.WarnIf(known && (major < 2 || major == 2 && minor < oldestMinor),
-			"the server's version is "+version+", which is older than the relay is meant for", "upgrade to 2.10 or newer"),
+			"the server's version is "+version+", which is older than the relay is meant for",
+			"upgrade to 2.10 or newer"),
 		finding.OKIf(true, "NATS server "+version))
 	_, err := nc.TLSConnectionState()
 	secure, login := err == nil, nc.AuthRequired()
 	e.Add(checkAuthentication, address,
 		finding.OKIf(login && secure, "the login succeeds, over TLS"),
-		finding.WarnIf(login, "the login succeeds, but without TLS its credentials or the messages can be read on the way",
+		finding.WarnIf(login, "the login succeeds, but without TLS its credentials or the messages can be read on the "+
+			"way",
 			"turn TLS on in the server, and write nats+tls://"),
 		finding.OKIf(secure, "TLS, and the server asks for no login"),
 		finding.WarnIf(true, "neither TLS nor a login: anybody on the way can read and change the messages",
 			"turn both on in the server, and write nats+tls://"))
-	e.Well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows fail",
-		nc.MaxPayload()))
+	e.Well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows "+
+		"fail", nc.MaxPayload()))
 }
 
 // account examines JetStream in the account. It reports whether streams can be examined.
@@ -106,18 +108,18 @@ func (e *examination) account(ctx context.Context) bool {
 	}
 	switch {
 	case err != nil:
-		e.Fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account; look at the server's "+
-			"log")
+		e.Fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account; look at the "+
+			"server's log")
 		return false
 	case denied:
-		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked at",
-			"grant publish on "+e.infoSubject())
+		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked "+
+			"at", "grant publish on "+e.infoSubject())
 		return true
 	case without:
-		e.Warn(checkJetStream, "", "the account has no JetStream of its own: its rows are held, unless streams take them "+
-			"through an import or a leaf node, which cannot be looked at from here",
-			"enable JetStream in the server and for the account, set "+e.names.Of("Domain")+" to the domain of the streams, or "+
-				"see in the relay's /readyz?verbose whether rows are held")
+		e.Warn(checkJetStream, "", "the account has no JetStream of its own: its rows are held, unless streams take "+
+			"them through an import or a leaf node, which cannot be looked at from here",
+			"enable JetStream in the server and for the account, set "+e.names.Of("Domain")+" to the domain of the "+
+				"streams, or see in the relay's /readyz?verbose whether rows are held")
 		return false
 	}
 	var info struct {
@@ -134,11 +136,12 @@ func (e *examination) account(ctx context.Context) bool {
 	for name, u := range info.Tiers {
 		full := func(used uint64, limit int64, kind string) finding.Answer {
 			return finding.WarnIf(limit > 0 && nearly(used, limit),
-				fmt.Sprintf("the account uses %d of %d bytes of JetStream's %s: when it is full, rows are held", used, limit, kind),
+				fmt.Sprintf("the account uses %d of %d bytes of JetStream's %s: when it is full, rows are held", used,
+					limit, kind),
 				"make room in its streams, or raise the account's limit")
 		}
-		e.Add(checkJetStream, name, full(u.Storage, u.Limits.Storage, "disk"), full(u.Memory, u.Limits.Memory, "memory"),
-			finding.OKIf(true, "JetStream is on for the account"))
+		e.Add(checkJetStream, name, full(u.Storage, u.Limits.Storage, "disk"),
+			full(u.Memory, u.Limits.Memory, "memory"), finding.OKIf(true, "JetStream is on for the account"))
 	}
 	return true
 }

@@ -94,8 +94,8 @@ func (e *examination) topics(ctx context.Context, subjects []string) {
 	for _, subject := range subjects {
 		var answer struct{ Streams []string }
 		question, _ := json.Marshal(map[string]string{"subject": subject}) // strings can always be encoded
-		if e.ask(ctx, e.namesSubject(), question, &answer, checkTopic, subject, "which stream takes the subject, so it was "+
-			"not looked at") {
+		if e.ask(ctx, e.namesSubject(), question, &answer, checkTopic, subject, "which stream takes the subject, so "+
+			"it was not looked at") {
 			streams[subject] = strings.Join(answer.Streams[:min(1, len(answer.Streams))], "")
 			listed = listed || streams[subject] != ""
 		}
@@ -109,14 +109,15 @@ func (e *examination) topics(ctx context.Context, subjects []string) {
 			continue
 		}
 		e.Add(checkTopic, subject,
-			finding.WarnIf(name == "" && mapped, "no stream lists the subject, so its rows are held, unless the account maps "+
-				"or imports it under another name, which JetStream does not report",
-				"create a stream, or add the subject to one; if the account maps it, see in the relay's /readyz?verbose whether "+
-					"rows are held, and name the stream in "+e.names.Of("Stream")+", so that verify finds the messages"),
-			finding.FailIf(name == "", "no stream takes the subject: its rows are held", "create a stream, or add the subject "+
-				"to one"),
-			finding.FailIf(expected != "" && expected != name, fmt.Sprintf("the stream %s takes the subject, not %s: its rows "+
-				"are held", name, expected), "correct "+e.names.Of("Stream")+", or the streams' subjects"),
+			finding.WarnIf(name == "" && mapped, "no stream lists the subject, so its rows are held, unless the "+
+				"account maps or imports it under another name, which JetStream does not report",
+				"create a stream, or add the subject to one; if the account maps it, see in the relay's "+
+					"/readyz?verbose whether rows are held, and name the stream in "+e.names.Of("Stream")+", so that "+
+					"verify finds the messages"),
+			finding.FailIf(name == "", "no stream takes the subject: its rows are held", "create a stream, or add the "+
+				"subject to one"),
+			finding.FailIf(expected != "" && expected != name, fmt.Sprintf("the stream %s takes the subject, not %s: "+
+				"its rows are held", name, expected), "correct "+e.names.Of("Stream")+", or the streams' subjects"),
 			finding.OKIf(true, "goes to the stream "+name))
 		if name == "" && mapped {
 			name = expected
@@ -146,10 +147,11 @@ func (e *examination) stream(ctx context.Context, name string) {
 	e.Add(checkStream, c.Name,
 		finding.FailIf(c.Sealed, "it is sealed: it never takes a message again, and its rows are held",
 			"move the subject to another stream"),
-		finding.FailIf(c.NoAck, "it sends no acknowledgements (no_ack): no row ever counts as relayed", "turn no_ack off"),
+		finding.FailIf(c.NoAck, "it sends no acknowledgements (no_ack): no row ever counts as relayed",
+			"turn no_ack off"),
 		finding.OKIf(c.Atomic, "acknowledges, and takes the messages of a busy key in atomic batches"),
-		finding.OKIf(true, "acknowledges; the messages of one key go one after the other (allow_atomic would let them go "+
-			"together)"))
+		finding.OKIf(true, "acknowledges; the messages of one key go one after the other (allow_atomic would let them "+
+			"go together)"))
 	behind := 0
 	for _, r := range s.Cluster.Replicas {
 		if r.Offline || !r.Current {
@@ -157,21 +159,21 @@ func (e *examination) stream(ctx context.Context, name string) {
 		}
 	}
 	e.Add(checkReplication, c.Name,
-		finding.FailIf(s.Cluster.Name != "" && s.Cluster.Leader == "", "it has no leader: most of its servers are away, and "+
-			"its rows are held", "start the servers that hold it"),
+		finding.FailIf(s.Cluster.Name != "" && s.Cluster.Leader == "", "it has no leader: most of its servers are "+
+			"away, and its rows are held", "start the servers that hold it"),
 		finding.WarnIf(c.Replicas < 2, "it has one replica: what is acknowledged is lost with its server's disk",
 			"give it three replicas, in different zones"),
 		finding.WarnIf(behind > 0, fmt.Sprintf("of its %d replicas %d are away or behind", c.Replicas, behind),
 			"look at the servers that hold it"),
 		finding.OKIf(true, fmt.Sprintf("has %d replicas", c.Replicas)))
-	// A server syncs its files every sync_interval, so an acknowledgement protects from the crash of a process, and only
-	// replicas from the loss of a machine.
+	// A server syncs its files every sync_interval, so an acknowledgement protects from the crash of a process, and
+	// only replicas from the loss of a machine.
 	const file = "make a stream with storage file"
 	e.Add(checkStorage, c.Name,
-		finding.FailIf(c.Persist == "async", "it acknowledges before it writes (persist_mode async): what is acknowledged "+
-			"is lost when its server ends unexpectedly", "make a stream with persist_mode default"),
-		finding.WarnIf(c.Storage == "memory" && c.Replicas < 2, "it is in the memory of one server: what is acknowledged is "+
-			"lost when that restarts", file),
+		finding.FailIf(c.Persist == "async", "it acknowledges before it writes (persist_mode async): what is "+
+			"acknowledged is lost when its server ends unexpectedly", "make a stream with persist_mode default"),
+		finding.WarnIf(c.Storage == "memory" && c.Replicas < 2, "it is in the memory of one server: what is "+
+			"acknowledged is lost when that restarts", file),
 		finding.WarnIf(c.Storage == "memory", "it is in memory: what is acknowledged is lost when most of its servers "+
 			"restart at once", file),
 		finding.OKIf(true, "is on disk; an acknowledgement comes before the server syncs it (sync_interval, 2 minutes "+
@@ -182,14 +184,14 @@ func (e *examination) stream(ctx context.Context, name string) {
 			"(retention interest), and has no consumer: what is acknowledged is dropped at once",
 			"create its consumers before rows are relayed, or choose retention limits"))
 	e.limits(s)
-	// The window is what makes a repeated publish harmless: whoever publishes again within it is told that the stream has
-	// the message.
-	window := fmt.Sprintf("recognises a message by its Nats-Msg-Id for %v: after a longer outage the rows whose answers "+
-		"were lost, at most %s, may be stored twice", c.Duplicates, e.names.Of("MaxInFlight"))
+	// The window is what makes a repeated publish harmless: whoever publishes again within it is told that the stream
+	// has the message.
+	window := fmt.Sprintf("recognises a message by its Nats-Msg-Id for %v: after a longer outage the rows whose "+
+		"answers were lost, at most %s, may be stored twice", c.Duplicates, e.names.Of("MaxInFlight"))
 	e.Add(checkDuplicates, c.Name,
 		finding.WarnIf(c.Duplicates < shortWindow, window,
-			"see that no two rows have the same Nats-Msg-Id for as long (message_id), then raise duplicate_window above the "+
-				"longest outage of the server, the database or the relay; it costs the server memory"),
+			"see that no two rows have the same Nats-Msg-Id for as long (message_id), then raise duplicate_window "+
+				"above the longest outage of the server, the database or the relay; it costs the server memory"),
 		finding.OKIf(true, window))
 }
 
@@ -209,7 +211,8 @@ func (e *examination) limits(s *streamInfo) {
 			"make room in the stream or raise its limits"),
 		finding.WarnIf(full != "", full+": each new message drops the oldest one, read or not (discard old)",
 			"raise its limits, or choose discard new, which holds rows instead"),
-		finding.OKIf(limited && c.Discard != "new", "drops its oldest messages at its limits, read or not (discard old)"),
+		finding.OKIf(limited && c.Discard != "new", "drops its oldest messages at its limits, read or not (discard "+
+			"old)"),
 		finding.OKIf(limited, "holds rows when it is full (discard new)"),
 		finding.OKIf(true, "has no limit of messages or bytes"))
 	if c.MaxMsgSize > 0 {
