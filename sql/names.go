@@ -4,6 +4,7 @@ package sql
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -15,65 +16,21 @@ type Table struct {
 	Name   string
 }
 
-// ParseTable parses a table name with an optional schema. Names are taken literally, like quoted identifiers in SQL: Orders is
-// not orders. A name that contains a dot is written in double quotes, and a double quote in it is written twice.
+// ParseTable parses a table name with an optional schema. Names are taken literally, like quoted identifiers in SQL:
+// Orders is not orders. A name that contains a dot is written in double quotes, and a double quote in it is written
+// twice.
 func ParseTable(s string) (Table, error) {
-	parts, err := split(s)
-	if err != nil {
-		return Table{}, err
-	}
-	switch len(parts) {
-	case 1:
-		return Table{Name: parts[0]}, nil
-	case 2:
-		return Table{Schema: parts[0], Name: parts[1]}, nil
-	default:
+	const name = `("(?:[^"]|"")+"|[^".][^.]*)`
+	parts := regexp.MustCompile(`(?s)^(?:` + name + `\.)?` + name + `$`).FindStringSubmatch(s)
+	if parts == nil {
 		return Table{}, fmt.Errorf("table name %q: write table or schema.table", s)
 	}
-}
-
-// split cuts s at the dots outside double quotes.
-func split(s string) ([]string, error) {
-	var parts []string
-	for rest := s; ; {
-		var part string
-		if strings.HasPrefix(rest, `"`) {
-			end := closingQuote(rest)
-			if end < 0 {
-				return nil, fmt.Errorf("table name %q: the closing double quote is missing", s)
-			}
-			part, rest = strings.ReplaceAll(rest[1:end], `""`, `"`), rest[end+1:]
-		} else if dot := strings.IndexByte(rest, '.'); dot >= 0 {
-			part, rest = rest[:dot], rest[dot:]
-		} else {
-			part, rest = rest, ""
-		}
-		if part == "" {
-			return nil, fmt.Errorf("table name %q: a part is empty", s)
-		}
-		parts = append(parts, part)
-		if rest == "" {
-			return parts, nil
-		}
-		if rest[0] != '.' || len(rest) == 1 {
-			return nil, fmt.Errorf("table name %q: write table or schema.table", s)
-		}
-		rest = rest[1:]
-	}
-}
-
-// closingQuote returns the index of the double quote that closes a name, -1 if there is none. Two double quotes in a row are
-// part of the name.
-func closingQuote(s string) int {
-	for at := 1; ; at += 2 {
-		quote := strings.IndexByte(s[at:], '"')
-		if quote < 0 {
-			return -1
-		}
-		if at += quote; !strings.HasPrefix(s[at+1:], `"`) {
-			return at
+	for i, part := range parts {
+		if strings.HasPrefix(part, `"`) {
+			parts[i] = strings.ReplaceAll(part[1:len(part)-1], `""`, `"`)
 		}
 	}
+	return Table{Schema: parts[1], Name: parts[2]}, nil
 }
 
 // String returns the name for display, without quotes.
