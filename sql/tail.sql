@@ -2,7 +2,7 @@
 -- also when no other does, and is of the same snapshot.
 -- $1 the number of rows, $2 the shards or null for all, $3 the bytes of a row, the rest as {range} and {after} say.
 -- No locks. Uses the index of pending rows in table order, or that of due times, from the lower bound of {range} on.
-select pg_current_snapshot()::text, age('3'::xid)::bigint, (extract(epoch from now()) * 1000000)::bigint{nothing}
+select pg_current_snapshot(), age('3'::xid)::bigint, (extract(epoch from now()) * 1000000)::bigint{nothing}
 union all
 (select null, null, null, {after}, {hash}, {version}, {columns}
  from {table}

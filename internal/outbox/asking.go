@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -71,10 +69,9 @@ func (t *Table) askOnce(
 ) (a asked, err error) {
 	var memory arena
 	taken, bytes := 0, int64(0)
-	var malformed error
 	a.distance, err = t.stream(ctx, l, statement, parameters, false, func(values [][]byte) {
 		if values[atSnapshot] != nil {
-			malformed = a.visible.parse(values)
+			a.visible.parse(values)
 			return
 		}
 		if taken++; a.full {
@@ -98,7 +95,7 @@ func (t *Table) askOnce(
 		}
 		bytes += size
 	})
-	if err = errors.Join(err, malformed); err != nil {
+	if err != nil {
 		return asked{}, err
 	}
 	for i := range a.rows {
@@ -222,7 +219,7 @@ func (t *Table) stream(
 		return 0, err
 	}
 	p := t.begin(ctx, conn.Conn(), l)
-	formats := slices.Concat([]int16{0, 1, 1, 1, 1, 1}, t.formats())
+	formats := slices.Concat([]int16{1, 1, 1, 1, 1, 1}, t.formats())
 	p.add(statement, parameters, binaryFormats(len(parameters)), formats)
 	p.send(ctx)
 	result := p.next()
@@ -238,28 +235,17 @@ func (t *Table) stream(
 	return distance, nil
 }
 
-// parse reads the first row of an answer.
-func (v *Visible) parse(values [][]byte) error {
-	parts := strings.Split(string(values[atSnapshot]), ":")
-	if len(parts) != 3 {
-		return fmt.Errorf("the snapshot %q has another form than xmin:xmax:list", values[atSnapshot])
-	}
-	var failed error
-	number := func(text string) uint64 {
-		n, err := strconv.ParseUint(text, 10, 64)
-		failed = errors.Join(failed, err)
-		return n
-	}
-	v.Oldest, v.Next = number(parts[0]), number(parts[1])
-	for text := range strings.SplitSeq(parts[2], ",") {
-		if text != "" {
-			v.Running = append(v.Running, number(text))
-		}
+// parse reads the first row of an answer. A snapshot is sent as the number of running transactions, the oldest, the
+// next, and the running ones.
+func (v *Visible) parse(values [][]byte) {
+	snapshot, be := values[atSnapshot], binary.BigEndian
+	v.Oldest, v.Next = be.Uint64(snapshot[4:]), be.Uint64(snapshot[12:])
+	for running := snapshot[20:]; len(running) > 0; running = running[8:] {
+		v.Running = append(v.Running, be.Uint64(running))
 	}
 	next := firstNormal + uint32(ordinal(values[atAge])) // the distance from the first number to the next one
 	v.Unassigned = v.Next + uint64(next-uint32(v.Next))
 	v.Now = time.UnixMicro(ordinal(values[atNow])).UTC()
-	return failed
 }
 
 // widen adds the epoch to a transaction's number of 32 bits, which is lower than the next one.

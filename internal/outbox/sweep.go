@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 )
 
@@ -36,7 +35,7 @@ func (t *Table) Sweep(ctx context.Context, q SweepQuery) (SweepPage, error) {
 	page := SweepPage{Full: len(rows)-1 == q.Rows}
 	for _, values := range rows {
 		if values[atSnapshot] != nil {
-			err = errors.Join(err, page.Visible.parse(values))
+			page.Visible.parse(values)
 			continue
 		}
 		r := SweptRow{
@@ -54,7 +53,7 @@ func (t *Table) Sweep(ctx context.Context, q SweepQuery) (SweepPage, error) {
 		r.Writer = page.Visible.widen(binary.BigEndian.Uint32(values[sweptWriter]))
 		page.Rows = append(page.Rows, r)
 	}
-	return page, err
+	return page, nil
 }
 
 // Blocked reads the keys of failed rows: see [BlockedQuery].
