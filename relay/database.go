@@ -49,9 +49,9 @@ func (d *database) confirm(waits bool) {
 	d.waits = waits
 }
 
-// unanswered closes all connections if an error says that the server has not answered. Each statement has a limit at the
-// server that ends a little before the relay's own, so such a connection is lost, and others that have been idle for as
-// long are probably lost, too.
+// unanswered closes all connections if an error says that the server has not answered. Each statement has a limit at
+// the server that ends a little before the relay's own, so such a connection is lost, and others that have been idle for
+// as long are probably lost, too.
 func (d *database) unanswered(err error) {
 	_, connects := errors.AsType[*pgconn.ConnectError](err)
 	if pgconn.Timeout(err) && !connects && d.silent != nil {
@@ -59,8 +59,8 @@ func (d *database) unanswered(err error) {
 	}
 }
 
-// unwritten reports whether the last write to a set of columns has failed. Rows are then published only after the database
-// has shown that it would mark them: what cannot be marked would be published again after a restart.
+// unwritten reports whether the last write to a set of columns has failed. Rows are then published only after the
+// database has shown that it would mark them: what cannot be marked would be published again after a restart.
 func (d *database) unwritten(state int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

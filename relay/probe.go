@@ -78,8 +78,8 @@ func (r *Relay) probed(d *Destination, err error) {
 	}
 }
 
-// unusable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not reached,
-// or if its engine has found that nothing can be published to it.
+// unusable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not
+// reached, or if its engine has found that nothing can be published to it.
 func (d *Destination) unusable() error {
 	switch last := d.pinged.Load(); {
 	case last == nil:

@@ -14,7 +14,7 @@ import (
 // destination takes two connections of the pool for its reads.
 type reads struct {
 	results  chan result
-	patience map[engine.Kind]time.Duration // how long a read of a kind may take; twice as long after one that took too long
+	patience map[engine.Kind]time.Duration // how long a read of a kind may take; doubled by one that took too long
 	failures int                           // reads that failed in a row
 }
 

@@ -16,8 +16,8 @@ type Own struct {
 	Priority    string // a column whose larger values come first, if there is one
 	Txid        string
 
-	// For a destination that takes the failed or relayed rows of another one: the other destination's name, its column with the
-	// time of that event, whether the event is the failure, and the column that is null in these rows, or empty.
+	// For a destination that takes the failed or relayed rows of another one: the other destination's name, its column
+	// with the time of that event, whether the event is the failure, and the column that is null in these rows, or empty.
 	Origin, OriginAt string
 	OriginFailed     bool
 	OriginWithout    string
@@ -40,15 +40,15 @@ func Destination(o Own) string {
 		"name": o.Destination, "table": table, "oid": oid, "relayed": relayed, "txid": Quote(o.Txid),
 		"relayed_name": strings.TrimSpace(Literal(o.Columns[0].Theirs)),
 	}
-	// Rows that count as done were never sent. Their time says so to verify and status, prune waits for nothing, and every client
-	// can read it, which cannot be said of -infinity.
+	// Rows that count as done were never sent. Their time says so to verify and status, prune waits for nothing, and every
+	// client can read it, which cannot be said of -infinity.
 	const never = "'epoch'"
 	const done = " default " + never
 	drop := fmt.Sprintf("alter table %s alter column %s drop default;", table, relayed)
 	switch {
 	case o.Origin == "":
-		names["existing"] = "-- Rows that exist count as done. To include some, empty the column for them afterwards, in small parts:\n" +
-			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
+		names["existing"] = "-- Rows that exist count as done. To include some, empty the column for them afterwards, " +
+			"in small parts:\n" + fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
 		names["default"], names["rows"] = done, drop
 	case o.OriginFailed:
 		names["existing"] = "-- Rows that have failed at " + o.Origin +
@@ -57,11 +57,12 @@ func Destination(o Own) string {
 		names["default"] = ""
 		names["rows"] = fmt.Sprintf("update %s set %s = %s where %s is not null;", table, relayed, never, Quote(o.OriginAt))
 	default:
-		names["existing"] = "-- Rows that " + o.Origin + " has relayed already count as done. To include some, empty the column for them " +
-			"afterwards, in small parts:\n" +
+		names["existing"] = "-- Rows that " + o.Origin + " has relayed already count as done. To include some, empty the " +
+			"column for them afterwards, in small parts:\n" +
 			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
 		names["default"] = done
-		names["rows"] = fmt.Sprintf("%s\n    update %s set %s = null where %s is null;", drop, table, relayed, Quote(o.OriginAt))
+		names["rows"] = fmt.Sprintf("%s\n    update %s set %s = null where %s is null;", drop, table, relayed,
+			Quote(o.OriginAt))
 	}
 	names["columns"], names["pending_index"] = o.columns(), o.indexes()
 	return script("destination.sql", names)
@@ -84,12 +85,12 @@ func (o *Own) columns() string {
 // ownCommentStart is the prefix of the comment on a destination's own column.
 const ownCommentStart = "outbox-relay destination "
 
-// ownComment returns the comment on a destination's own column. The comment remains after the destination is removed from the
-// configuration.
+// ownComment returns the comment on a destination's own column. The comment remains after the destination is removed
+// from the configuration.
 func ownComment(destination, ours string) string { return ownCommentStart + destination + ": " + ours }
 
-// ParseOwnComment returns the destination that owns the column with this comment, and the relay's name of the column; ok is
-// false for any other comment.
+// ParseOwnComment returns the destination that owns the column with this comment, and the relay's name of the column;
+// ok is false for any other comment.
 func ParseOwnComment(comment string) (destination, ours string, ok bool) {
 	rest, ok := strings.CutPrefix(comment, ownCommentStart)
 	if !ok {
@@ -127,8 +128,8 @@ func (o *Own) indexes() string {
 		}
 		text = script("destination_index.sql", map[string]string{
 			"oid": literals(table) + "::regclass", "order": literals(o.Order...),
-			"priority": literals(o.Priority), "id": literals(o.ID), "create": create("pending"), "create_ranked": create("priority"),
-			"where": literals(") where " + pending),
+			"priority": literals(o.Priority), "id": literals(o.ID), "create": create("pending"),
+			"create_ranked": create("priority"), "where": literals(") where " + pending),
 		})
 	}
 	if failed != "" {

@@ -1,5 +1,5 @@
-// Package sql holds the statements that the relay sends, one file for each, and is the only place where configured identifiers
-// are quoted.
+// Package sql holds the statements that the relay sends, one file for each, and is the only place where configured
+// identifiers are quoted.
 package sql
 
 import (

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Partitioned returns the DDL of the recommended table with a partition for each day, and of the functions that create and drop
-// partitions, as a script for the user to apply. columns are other names for some columns, by the relay's names of them. undone
-// is the condition for rows that keep a partition; $1 in it is the cutoff, and $2 says whether failed rows count as done.
+// Partitioned returns the DDL of the recommended table with a partition for each day, and of the functions that create
+// and drop partitions, as a script for the user to apply. columns are other names for some columns, by the relay's
+// names of them. undone is the condition for rows that keep a partition; $1 in it is the cutoff, and $2 says whether
+// failed rows count as done.
 func Partitioned(table Table, columns map[string]string, undone string) string {
 	literal := func(text string) string { return strings.TrimSpace(Literal(text)) }
 	names := columnNames(columns)

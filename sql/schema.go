@@ -28,19 +28,21 @@ func ranked(table Table, names map[string]string) string {
 	if names["rank"] == "" {
 		return ""
 	}
-	return fmt.Sprintf("-- The same with larger priorities first. Without it each poll reads and sorts all that is pending.\n"+
-		"create index %s on %s (%s%s)\n  where %s is null and %s is null;\n\n", Quote(indexName(table, "_priority_idx")), table.Quoted(),
-		names["rank"], names["order"], names["relayed_at"], names["failed_at"])
+	return fmt.Sprintf("-- The same with larger priorities first. Without it each poll reads and sorts all that is "+
+		"pending.\ncreate index %s on %s (%s%s)\n  where %s is null and %s is null;\n\n",
+		Quote(indexName(table, "_priority_idx")), table.Quoted(), names["rank"], names["order"], names["relayed_at"],
+		names["failed_at"])
 }
 
-// columnNames returns the names of the recommended table's columns for its scripts. A name that two columns would have stays with the
-// first. Columns that the recommended table lacks are added if they have a name, since a relay that is configured with it requires them.
+// columnNames returns the names of the recommended table's columns for its scripts. A name that two columns would have
+// stays with the first. Columns that the recommended table lacks are added if they have a name, since a relay that is
+// configured with it requires them.
 func columnNames(columns map[string]string) map[string]string {
 	names := map[string]string{"order": "seq"}
 	used := map[string]bool{}
 	for _, ours := range []string{
-		"id", "seq", "topic", "key", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error", "inserted_at", "updated_at",
-		"txid",
+		"id", "seq", "topic", "key", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error", "inserted_at",
+		"updated_at", "txid",
 	} {
 		names[ours] = ours
 		used[ours] = columns[ours] == "" && (ours != "seq" || columns["order"] == "")
@@ -93,10 +95,11 @@ func Delays(d Delaying) string {
 	}
 	ranked := ""
 	if d.Priority != "" {
-		ranked = fmt.Sprintf("\n-- The same whatever the priority: every eighth read is in this order, so that rows with larger ones do not "+
-			"keep the others waiting.\n"+
-			"create index if not exists %s on %s (%s)\n  where %s and %s is null;\n", Quote(indexName(d.Table, d.Suffix+"_undelayed_order_idx")),
-			d.Table.Quoted(), Quote(d.Order), strings.Join(conditions, " and "), Quote(d.Available))
+		ranked = fmt.Sprintf("\n-- The same whatever the priority: every eighth read is in this order, so that rows "+
+			"with larger ones do not keep the others waiting.\n"+
+			"create index if not exists %s on %s (%s)\n  where %s and %s is null;\n",
+			Quote(indexName(d.Table, d.Suffix+"_undelayed_order_idx")), d.Table.Quoted(), Quote(d.Order),
+			strings.Join(conditions, " and "), Quote(d.Available))
 	}
 	return script("delays.sql", map[string]string{
 		"ranked":          ranked,
@@ -111,8 +114,8 @@ func Delays(d Delaying) string {
 	})
 }
 
-// DoorbellClass is the first half of the advisory lock that a sleeping relay holds for the doorbell trigger; the table's oid is
-// the second half. It replaces {class} in the statements.
+// DoorbellClass is the first half of the advisory lock that a sleeping relay holds for the doorbell trigger; the
+// table's oid is the second half. It replaces {class} in the statements.
 const DoorbellClass = "1483078091"
 
 // Doorbell returns the DDL of the trigger that wakes a sleeping relay through LISTEN on a channel. It may be applied
@@ -136,8 +139,8 @@ type Rights struct {
 	Txid    string   // the table's name of the column txid, if the role writes it where it exists
 }
 
-// Grants returns the minimal rights of a role for its purpose, as a script for the owner of the table. A table without a schema
-// is taken to be in public.
+// Grants returns the minimal rights of a role for its purpose, as a script for the owner of the table. A table without
+// a schema is taken to be in public.
 func Grants(r Rights) string {
 	if r.Table.Schema == "" {
 		r.Table.Schema = "public"

@@ -9,8 +9,8 @@ import (
 var files embed.FS
 
 // Text returns the statement in the named file, without its heading comment, and with each {name} in it replaced by
-// names[name], which holds quoted identifiers and expressions made of them. A file or name that does not exist is a mistake in
-// the program, and Text panics.
+// names[name], which holds quoted identifiers and expressions made of them. A file or name that does not exist is a
+// mistake in the program, and Text panics.
 func Text(file string, names map[string]string) string {
 	text, err := files.ReadFile(file)
 	if err != nil {

@@ -38,5 +38,6 @@ func (a *arena) text(b []byte) string { return asString(a.bytes(b)) }
 
 // asString returns b as a string without copying it. b must not change afterwards.
 func asString(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // saves a copy, and the arena never changes what it holds
+	//nolint:gosec // saves a copy, and the arena never changes what it holds
+	return unsafe.String(unsafe.SliceData(b), len(b))
 }

@@ -27,11 +27,11 @@
 //
 // # Writing
 //
-// A mark names the version of a row that was read: its place (ctid) and the transaction that wrote it (xmin). So nothing
-// is marked that no broker has, and marking takes no index. If somebody has written to the row since, it is read again:
-// with the same content it is marked, otherwise it stays pending and is published as it is now. No statement waits for
-// another session's lock for longer than half of deadlock_timeout, so that the relay is never the reason for which the
-// server ends an application's transaction.
+// A mark names the version of a row that was read: its place (ctid) and the transaction that wrote it (xmin). So
+// nothing is marked that no broker has, and marking takes no index. If somebody has written to the row since, it is
+// read again: with the same content it is marked, otherwise it stays pending and is published as it is now. No
+// statement waits for another session's lock for longer than half of deadlock_timeout, so that the relay is never the
+// reason for which the server ends an application's transaction.
 //
 // Before anything is published, the server is asked to plan the writes as this role, without a row: missing rights, a
 // missing replica identity or a generated column show there, instead of after the first message.

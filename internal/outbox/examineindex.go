@@ -120,8 +120,8 @@ func (e *examination) unique() {
 	if ok && beside == nil {
 		return
 	}
-	const meaning = "rows are distinguished by their places, a row that is changed while it is relayed is published again, " +
-		"and consumers or JetStream may drop one of two messages with one id"
+	const meaning = "rows are distinguished by their places, a row that is changed while it is relayed is published " +
+		"again, and consumers or JetStream may drop one of two messages with one id"
 	text := "no unique index holds " + id.Plain + " alone, so two rows may have one id: " + meaning
 	const draw = "let every writer draw ids that are used once in all "
 	e.add("id",

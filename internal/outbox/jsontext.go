@@ -24,7 +24,8 @@ func jsonText(c *Column, place string) string {
 	allowed := sql.Literal(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`) // a backslash; a whole pair
 	denied := sql.Literal(`\\u(0000|[dD][89a-fA-F])`)
 	each := sql.Literal(`((?<!\\)(?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})`)
-	return fmt.Sprintf(`(case when strpos(%[1]s, %[2]s) = 0 then %[3]s when regexp_replace(%[1]s, %[4]s, '', 'g') !~ %[5]s then %[3]s`+
-		` else regexp_replace(%[1]s, %[6]s, %[7]s, 'g')::json %[8]s end)`,
+	return fmt.Sprintf(`(case when strpos(%[1]s, %[2]s) = 0 then %[3]s `+
+		`when regexp_replace(%[1]s, %[4]s, '', 'g') !~ %[5]s then %[3]s `+
+		`else regexp_replace(%[1]s, %[6]s, %[7]s, 'g')::json %[8]s end)`,
 		text, sql.Literal(`\u`), plain, allowed, denied, each, sql.Literal(`\1?`), place)
 }

@@ -102,8 +102,9 @@ func (t *Table) Names() Names {
 	n := Names{
 		Table: t.Quoted(), Encoding: t.relation.encoding, ID: *m.id, Order: *m.order, Topic: *m.topic,
 		Inserted: columnOf(m.inserted), Available: columnOf(m.available), Txid: columnOf(m.txid),
-		Relayed: columnOf(m.relayed), Failed: columnOf(m.failed), Attempt: columnOf(m.attempt), LastError: columnOf(m.lastError),
-		Key: m.key, Taken: m.filter, Pending: state, IsFailed: m.isFailed(),
+		Relayed: columnOf(m.relayed), Failed: columnOf(m.failed), Attempt: columnOf(m.attempt),
+		LastError: columnOf(m.lastError),
+		Key:       m.key, Taken: m.filter, Pending: state, IsFailed: m.isFailed(),
 		IDIndexed: m.idIndex, Partitioned: t.relation.kind == "p", indexes: t.relation.indexes,
 	}
 	for _, l := range t.letters() {

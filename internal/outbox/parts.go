@@ -294,7 +294,8 @@ func (p *parts) dated() {
 // rights checks that the role may read the versions of rows, and write the columns that the relay writes.
 func (p *parts) rights() {
 	if !p.writers {
-		p.deny("role %s may not read the system columns of table %s, which say what version of a row it is", p.role, p.table())
+		p.deny("role %s may not read the system columns of table %s, which say what version of a row it is", p.role,
+			p.table())
 	}
 	if p.delete {
 		if !p.canDelete {

@@ -58,7 +58,8 @@ func (t *Table) describe() description {
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "ordering_back": m.order.Name + " desc", "nulls_last": "",
 		"hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
-		"inserted_at": columnOf(m.inserted).Name, "relayed_at": columnOf(m.relayed).Name, "unmarked": pattern.Always, "lock": "update",
+		"inserted_at": columnOf(m.inserted).Name, "relayed_at": columnOf(m.relayed).Name, "unmarked": pattern.Always,
+		"lock": "update",
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
 	d["t_identity"], _, d["t_here"] = m.identity("t.", d["id_type"])

@@ -71,7 +71,8 @@ func (t *Table) accepts(ctx context.Context, conn *pgx.Conn, refusal bool, colum
 	}
 	err := p.results.Close()
 	// A rule or a policy lets the statement pass and do nothing. A partitioned table may have no partitions yet.
-	nothing := t.relation.kind == "r" && (!strings.Contains(plan, "pg_backend_pid") || strings.Contains(plan, " Filter: false\n"))
+	nothing := t.relation.kind == "r" &&
+		(!strings.Contains(plan, "pg_backend_pid") || strings.Contains(plan, " Filter: false\n"))
 	switch e := server(err); {
 	case err == nil && nothing && !refusal:
 		none := t.noEffect([]string{""}).(*NoEffectError).SetupError //nolint:errorlint // it has this type

@@ -22,7 +22,8 @@ type kind struct {
 //	bits 19-28  shards less one
 //	bits 0-18   the hash of the mapping
 //
-// An earlier version takes such a number for another number of shards, and waits until the replicas that show it are gone.
+// An earlier version takes such a number for another number of shards, and waits until the replicas that show it are
+// gone.
 type membership struct {
 	kind
 	able bool
@@ -63,11 +64,12 @@ func memberOf(number int) membership {
 		}
 		return m
 	}
-	return membership{kind{shards: number>>mappingBits&shardsMask + 1, mapping: uint32(number & mappingMask)}, number&unableBit == 0}
+	k := kind{shards: number>>mappingBits&shardsMask + 1, mapping: uint32(number & mappingMask)}
+	return membership{k, number&unableBit == 0}
 }
 
-// before reports whether k continues if it is found to own shards beside another kind, which must then release its own. Earlier
-// versions release nothing.
+// before reports whether k continues if it is found to own shards beside another kind, which must then release its own.
+// Earlier versions release nothing.
 func (k kind) before(other kind) bool {
 	if k.earlier != other.earlier {
 		return k.earlier

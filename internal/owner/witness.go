@@ -14,7 +14,8 @@ import (
 
 // ErrElsewhere reports that rows would be read from another server or database than the one that holds the ownership
 // locks.
-var ErrElsewhere = errors.New("a connection for reading and marking reaches another server or database than the one for ownership")
+var ErrElsewhere = errors.New("a connection for reading and marking reaches another server or database than the one " +
+	"for ownership")
 
 // Witness lets connections prove that they reach the server of the control connection. With several hosts they could
 // reach another server, after a failover for instance. The control connection holds a lock with a random number, and

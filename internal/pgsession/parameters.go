@@ -8,8 +8,8 @@ import (
 
 // ignored are parameters of libpq, PostgreSQL's own client, that mean nothing to the relay: it looks after its
 // connections itself, and tries several hosts in their order. Secrets are shared by programs, so they are no mistake.
-const ignored = "keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout load_balance_hosts gssdelegation " +
-	"gsslib sslcompression sslkeylogfile fallback_application_name authtype tty"
+const ignored = "keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout load_balance_hosts " +
+	"gssdelegation gsslib sslcompression sslkeylogfile fallback_application_name authtype tty"
 
 // Unknown returns the parameters of a connection, from its URL or the environment, that are neither settings of
 // PostgreSQL nor words of its clients: those of another program's driver, or spelling mistakes. A server would refuse

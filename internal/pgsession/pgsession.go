@@ -45,8 +45,8 @@ const ownKey = "outbox-relay: own session"
 func Own(ctx context.Context, conn *pgx.Conn) error {
 	names, values := lists()
 	var own bool
-	err := conn.QueryRow(ctx, sql.Text("session.sql", nil), pgx.QueryExecModeExec, names, values, int64(conn.PgConn().PID())).
-		Scan(&own, nil)
+	err := conn.QueryRow(ctx, sql.Text("session.sql", nil), pgx.QueryExecModeExec, names, values,
+		int64(conn.PgConn().PID())).Scan(&own, nil)
 	if err != nil {
 		return fmt.Errorf("change the session's settings: %w", err)
 	}

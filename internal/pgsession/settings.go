@@ -35,7 +35,8 @@ gin_fuzzy_search_limit = 0
 row_security = on
 restrict_nonsystem_relation_kind =
 
-# Transactions: the relay's are short and need no more than this. Two replicas would disturb each other at a higher level.
+# Transactions: the relay's are short and need no more than this. Two replicas would disturb each other at a higher
+# level.
 default_transaction_isolation = read committed
 default_transaction_deferrable = off
 
@@ -115,18 +116,21 @@ synchronous_commit
 application_name
 # how much memory, storage and I/O the server's owner allows; costs time at most
 backend_flush_after commit_siblings effective_io_concurrency file_copy_method hash_mem_multiplier io_combine_limit
-logical_decoding_work_mem maintenance_io_concurrency maintenance_work_mem max_parallel_workers temp_buffers temp_tablespaces
+logical_decoding_work_mem maintenance_io_concurrency maintenance_work_mem max_parallel_workers temp_buffers
+temp_tablespaces
 wal_skip_threshold work_mem synchronize_seqscans
 # when the server gives up a client that is gone; the relay notices by itself
 client_connection_check_interval tcp_keepalives_count tcp_keepalives_idle tcp_keepalives_interval tcp_user_timeout
 # the server's own log only
-debug_pretty_print debug_print_parse debug_print_plan debug_print_rewritten debug_print_raw_parse trace_lock_oidmin trace_lock_table
+debug_pretty_print debug_print_parse debug_print_plan debug_print_rewritten debug_print_raw_parse trace_lock_oidmin
+trace_lock_table
 trace_locks trace_lwlocks trace_notify trace_sort trace_syncscan trace_userlocks
 # the relay makes no table, index, function or role, and does not analyse or vacuum
 check_function_bodies createrole_self_grant default_statistics_target default_table_access_method default_tablespace
 default_toast_compression default_text_search_config gin_pending_list_limit icu_validation_level local_preload_libraries
 max_parallel_maintenance_workers md5_password_warnings password_encryption scram_iterations vacuum_buffer_usage_limit
-vacuum_cost_delay vacuum_cost_limit vacuum_cost_page_dirty vacuum_cost_page_hit vacuum_cost_page_miss vacuum_failsafe_age
+vacuum_cost_delay vacuum_cost_limit vacuum_cost_page_dirty vacuum_cost_page_hit vacuum_cost_page_miss
+vacuum_failsafe_age
 vacuum_freeze_min_age vacuum_freeze_table_age vacuum_max_eager_freeze_failure_rate vacuum_multixact_failsafe_age
 vacuum_multixact_freeze_min_age vacuum_multixact_freeze_table_age vacuum_truncate
 # no statement joins as many tables as it takes
@@ -138,16 +142,21 @@ jit_debugging_support jit_profiling_support
 debug_logical_replication_streaming logical_replication_mode wal_sender_timeout ssl_renegotiation_limit
 # how statistics are shown, and a seed of random numbers that are not used
 stats_fetch_consistency seed
-# only a superuser gives them to a role, and whoever does so wants just that; errors are recognised by their codes, in any language
+# only a superuser gives them to a role, and whoever does so wants just that; errors are recognised by their codes, in
+# any language
 allow_in_place_tablespaces allow_system_table_mods backtrace_functions commit_delay compute_query_id deadlock_timeout
-debug_discard_caches dynamic_library_path event_triggers extension_control_path extension_destdir ignore_checksum_failure
-ignore_system_indexes lc_messages lo_compat_privileges log_connections log_disconnections log_duration log_error_verbosity
-log_executor_stats log_lock_failures log_lock_waits log_min_duration_sample log_min_duration_statement log_min_error_statement
+debug_discard_caches dynamic_library_path event_triggers extension_control_path extension_destdir
+ignore_checksum_failure
+ignore_system_indexes lc_messages lo_compat_privileges log_connections log_disconnections log_duration
+log_error_verbosity
+log_executor_stats log_lock_failures log_lock_waits log_min_duration_sample log_min_duration_statement
+log_min_error_statement
 log_min_messages log_parameter_max_length log_parser_stats log_planner_stats log_replication_commands log_statement
 log_statement_sample_rate log_statement_stats log_temp_files log_transaction_sample_rate max_stack_depth post_auth_delay
 session_preload_libraries session_replication_role temp_file_limit track_activities track_cost_delay_timing track_counts
 track_functions track_io_timing
-track_wal_io_timing update_process_title wal_compression wal_consistency_checking wal_init_zero wal_recycle zero_damaged_pages
+track_wal_io_timing update_process_title wal_compression wal_consistency_checking wal_init_zero wal_recycle
+zero_damaged_pages
 `
 
 // A setting of a session with its value.

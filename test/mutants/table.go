@@ -105,7 +105,7 @@ var table = []mutant{
 	{
 		name:   "earlier version beside groups",
 		breaks: "a replica that owns the shards of all groups together takes none beside one that relays other groups",
-		file:   "internal/owner/session.go", old: "			barred, s.barred = false, true // until it owns nothing\n", new: "			s.barred = true\n",
+		file:   "internal/owner/take.go", old: "			barred, s.barred = false, true // until it owns nothing\n", new: "			s.barred = true\n",
 		pkg: "./internal/owner", tests: "^TestGroupsBesideAnEarlierVersion$",
 	},
 	{

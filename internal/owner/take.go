@@ -1,0 +1,159 @@
+package owner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// take tries the free shards that are due to this replica, and returns the locks afterwards. One replica at a time
+// takes shards, and looks at the locks while no other replica can take any: however long it pauses in between, replicas
+// of two kinds never become owners side by side. contested reports that another replica is taking shards.
+func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ locks, contested bool, err error) {
+	asked := time.Now()
+	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
+	defer cancel()
+	var alone, barred, took bool
+	if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec,
+		p.shards, s.table.shards).Scan(&alone, &barred); err != nil {
+		return l, false, fmt.Errorf("guard shards: %w", err)
+	}
+	defer func() {
+		if barred && !s.simple && !s.barred && took {
+			barred, s.barred = false, true // until it owns nothing
+		}
+		if _, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec,
+			p.shards, s.table.shards, alone, barred); failed != nil && err == nil {
+			err = fmt.Errorf("end guard of shards: %w", failed)
+		}
+	}()
+	if !alone || !barred {
+		return l, true, nil
+	}
+	found, err := s.list(limited)
+	if err != nil {
+		return l, false, err
+	}
+	if l = s.read(found, p); l.note(p, s.Names) != "" {
+		return l, false, nil
+	}
+	before := l.mine
+	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec,
+		p.shards, l.wanted(s.Shards, together))
+	if err != nil {
+		return l, false, fmt.Errorf("take shards: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		return l, false, fmt.Errorf("take shards: %w", err)
+	}
+	for _, shard := range got {
+		l.mine.Add(shard)
+		l.taken.Add(shard)
+	}
+	if len(got) == 0 {
+		return l, false, nil
+	}
+	s.update(func() {
+		if !s.holds() {
+			s.term++
+			for _, other := range s.parts {
+				other.state.Term, other.state.Trusted = s.term, asked.Add(s.TTL-s.margin())
+			}
+		}
+	})
+	took = true
+	s.Logger.Info("acquired shards", s.about(p, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
+		"before", before.Len(), "replicas", l.replicas)...)
+	return l, false, nil
+}
+
+// owns reports whether this session holds shards of any group.
+func (s *session) owns() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holds()
+}
+
+// unbar lets replicas of versions without groups take shards again when this replica owns none.
+func (s *session) unbar(ctx context.Context) error {
+	if !s.barred || s.owns() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.TTL)
+	defer cancel()
+	s.barred = false
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec,
+		s.table.shards, s.table.shards, false, true); err != nil {
+		return fmt.Errorf("let earlier versions in: %w", err)
+	}
+	return nil
+}
+
+// give releases the leaving shards that have no rows in flight any more.
+func (s *session) give(ctx context.Context) error {
+	for _, p := range s.parts {
+		s.mu.Lock()
+		shards := p.left
+		s.mu.Unlock()
+		if shards == (Set{}) {
+			continue
+		}
+		if err := s.release(ctx, p, shards); err != nil {
+			return err
+		}
+		// The engines may have reported them again meanwhile. That must not release them if this replica takes them again.
+		s.update(func() {
+			p.state.Leaving, p.left = p.state.Leaving.Without(shards), p.left.Without(shards)
+		})
+		s.Logger.Info("released shards", s.about(p, "shards", shards.Len())...)
+	}
+	return nil
+}
+
+func (s *session) release(ctx context.Context, p *part, shards Set) error {
+	ctx, cancel := context.WithTimeout(ctx, s.TTL)
+	defer cancel()
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec,
+		p.shards, shards.Shards(), s.Channel, Given); err != nil {
+		return fmt.Errorf("release shards: %w", err)
+	}
+	return nil
+}
+
+// leave releases everything, the memberships first, so that the other replicas no longer count this one when they are
+// notified.
+func (s *session) leave(ctx context.Context) error {
+	var classes []int32
+	var objects []int
+	held := false
+	s.update(func() {
+		for _, p := range s.parts {
+			c, n := p.memberships(p.able)
+			for i := range slices.Backward(c) { // without the first one, this replica would look like one of an earlier version
+				classes, objects = append(classes, c[i]), append(objects, -n[i])
+			}
+			held = held || p.state.Holds()
+			for _, shard := range p.state.Owned.Or(p.state.Leaving).Shards() {
+				classes, objects = append(classes, p.shards), append(objects, shard)
+			}
+			p.state.Owned, p.state.Leaving = Set{}, Set{}
+		}
+	})
+	if !held {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec,
+		classes, objects, s.Channel, Given); err != nil {
+		return fmt.Errorf("release shards: %w", err)
+	}
+	s.Logger.Info("released all shards")
+	return nil
+}
