@@ -238,11 +238,11 @@ func TestHostileTexts(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	found := newDiscrepancies(&out, false)
+	row, sum := discrepancies(&out, false)
 	err := errors.Join(
-		found.row(operate.Discrepancy{ID: evil, Topic: evil, Why: evil}),
-		found.row(operate.Discrepancy{ID: evil, Before: evil, Place: evil, Position: new(uint64)}),
-		found.sum(operate.Comparison{}))
+		row(operate.Discrepancy{ID: evil, Topic: evil, Why: evil}),
+		row(operate.Discrepancy{ID: evil, Before: evil, Place: evil, Position: new(uint64)}),
+		sum(operate.Comparison{}))
 	if err != nil || strings.Count(out.String(), "vil") != 6 || strings.ContainsAny(out.String(), "\x1b\x07\u009b") {
 		t.Errorf("verify: %q (%v)", out.String(), err)
 	}

@@ -42,24 +42,18 @@ func natsServers(broker config.Broker) []string {
 
 // natsAuth returns a function that reads the present credentials.
 func natsAuth(d *config.Destination) func() (nats.Auth, error) {
-	return func() (nats.Auth, error) {
-		var auth nats.Auth
-		var creds, nkey string
-		for key, part := range map[string]struct {
-			from config.Secret
-			to   *string
-		}{
-			"NATS_CREDS": {d.NATS.Creds, &creds}, "NATS_NKEY": {d.NATS.Nkey, &nkey},
-			"NATS_TOKEN": {d.NATS.Token, &auth.Token},
-		} {
-			var err error
-			if *part.to, err = part.from.Read(); err != nil {
-				return auth, fmt.Errorf("%s %w", d.Variable(key), err)
+	return func() (auth nats.Auth, err error) {
+		read := func(key string, from config.Secret) string {
+			text, failure := from.Read()
+			if failure != nil && err == nil {
+				err = fmt.Errorf("%s %w", d.Variable(key), failure)
 			}
+			return text
 		}
-		auth.Credentials, auth.Seed = []byte(creds), []byte(nkey)
-		if creds != "" || nkey != "" || auth.Token != "" {
-			return auth, nil
+		auth.Credentials, auth.Seed = []byte(read("NATS_CREDS", d.NATS.Creds)), []byte(read("NATS_NKEY", d.NATS.Nkey))
+		auth.Token = read("NATS_TOKEN", d.NATS.Token)
+		if err != nil || len(auth.Credentials)+len(auth.Seed)+len(auth.Token) > 0 {
+			return auth, err
 		}
 		broker, err := d.ReadBroker()
 		if err != nil {

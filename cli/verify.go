@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/printable"
@@ -96,10 +96,26 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 // verify compares the chosen destinations.
 func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Selection, asJSON bool) error {
 	ctx := cmd.Context()
-	brokers, closing, err := p.readableBrokers(c, chosen.Destination, cmd.ErrOrStderr())
-	defer closing()
-	if err != nil {
-		return err
+	var known, unreadable []string
+	var readable []int
+	for i, d := range c.Destinations {
+		known = append(known, d.Name)
+		switch reason := cannotRead(d); {
+		case chosen.Destination != "" && chosen.Destination != d.Name:
+		case reason != "":
+			unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
+		default:
+			readable = append(readable, i)
+		}
+	}
+	switch {
+	case len(readable) == 0 && len(unreadable) > 0:
+		return usageError(errors.New(strings.Join(unreadable, "; ")))
+	case len(readable) == 0:
+		return selectionError(&operate.UnknownDestinationError{Name: chosen.Destination, Known: known})
+	}
+	for _, text := range unreadable {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note:", text)
 	}
 	o, err := openTable(ctx, c, true)
 	if err != nil {
@@ -107,20 +123,16 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	}
 	defer o.close()
 	var all operate.Comparison
-	report := newDiscrepancies(cmd.OutOrStdout(), asJSON)
+	row, sum := discrepancies(cmd.OutOrStdout(), asJSON)
 	err = o.direct(ctx, func(conn *pgx.Conn) error {
-		for i := range o.Views {
-			broker, readable := brokers[o.Views[i].Destination]
-			if !readable {
-				continue
-			}
-			found, err := o.Verify(ctx, conn, i, broker, chosen, report.row)
+		for _, i := range readable {
+			found, err := p.compare(ctx, conn, o, i, chosen, row)
 			if err != nil {
 				return err
 			}
 			all.Rows, all.Missing = all.Rows+found.Rows, all.Missing+found.Missing
 			all.Disordered, all.Unknown = all.Disordered+found.Disordered, all.Unknown+found.Unknown
-			if err := report.sum(found); err != nil {
+			if err := sum(found); err != nil {
 				return err
 			}
 		}
@@ -143,49 +155,21 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	return nil
 }
 
-// readableBrokers returns the chosen destinations whose messages can be read. It reports the others to problems.
-func (p *program) readableBrokers(c *config.Config, only string, problems io.Writer) (
-	brokers map[string]operate.Broker, closing func(), err error,
-) {
-	brokers = map[string]operate.Broker{}
-	var opened []publisher.Publisher
-	closing = func() {
-		for _, client := range opened {
-			_ = client.Close() // nothing was written
-		}
+// compare compares one destination, whose messages can be read.
+func (p *program) compare(ctx context.Context, conn *pgx.Conn, o *operating, number int, chosen operate.Selection,
+	row func(operate.Discrepancy) error,
+) (operate.Comparison, error) {
+	d := &o.config.Destinations[number]
+	client, err := p.newPublisher(o.config, number, io.Discard, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		return operate.Comparison{}, usageError(err)
 	}
-	var known, unreadable []string
-	for i, d := range c.Destinations {
-		known = append(known, d.Name)
-		if only != "" && d.Name != only {
-			continue
-		}
-		if reason := cannotRead(d); reason != "" {
-			unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
-			continue
-		}
-		client, err := p.newPublisher(c, i, io.Discard, slog.New(slog.DiscardHandler), nil)
-		if err != nil {
-			return nil, closing, usageError(err)
-		}
-		opened = append(opened, client)
-		reader, _ := client.(publisher.Reader) // cannotRead has checked this
-		brokers[d.Name] = operate.Broker{
-			Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
-			Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != "",
-		}
-	}
-	switch {
-	case len(brokers) > 0:
-		for _, text := range unreadable {
-			fmt.Fprintln(problems, "note:", text)
-		}
-		return brokers, closing, nil
-	case len(unreadable) > 0:
-		return nil, closing, usageError(errors.New(strings.Join(unreadable, "; ")))
-	default:
-		return nil, closing, selectionError(&operate.UnknownDestinationError{Name: only, Known: known})
-	}
+	defer func() { _ = client.Close() }()  // nothing was written
+	reader, _ := client.(publisher.Reader) // cannotRead has checked this
+	return o.Verify(ctx, conn, number, operate.Broker{
+		Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
+		Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != "",
+	}, chosen, row)
 }
 
 // cannotRead returns why the messages of a destination cannot be read, empty if they can.
@@ -202,58 +186,45 @@ func cannotRead(d config.Destination) string {
 	}
 }
 
-// discrepancies prints the discrepancies.
-type discrepancies struct {
-	out    io.Writer
-	table  *tabwriter.Writer // nil for JSON
-	logged bool
-}
-
-func newDiscrepancies(out io.Writer, asJSON bool) *discrepancies {
-	d := &discrepancies{out: out}
-	if !asJSON {
-		d.table = columns(out)
+// discrepancies returns functions that print the discrepancies of a destination, and then their sum.
+func discrepancies(out io.Writer, asJSON bool) (
+	row func(operate.Discrepancy) error, sum func(operate.Comparison) error,
+) {
+	if asJSON {
+		return func(found operate.Discrepancy) error { return writeJSON(out, found) },
+			func(found operate.Comparison) error { return writeJSON(out, found) }
 	}
-	return d
-}
-
-func (d *discrepancies) row(found operate.Discrepancy) error {
-	if d.table == nil {
-		return writeJSON(d.out, found)
-	}
-	if !d.logged {
-		d.logged = true
-		fmt.Fprintln(d.table, "ID\tDESTINATION\tTOPIC\tRELAYED AT\tPROBLEM\tDETAILS")
-	}
-	details := found.Why
-	switch {
-	case found.Before != "":
-		details = fmt.Sprintf("at %d of %s, before the older row %s", *found.Position, found.Place, found.Before)
-	case found.Position != nil:
-		details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
-	}
-	_, err := fmt.Fprintf(d.table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable.Text(found.ID), found.Destination,
-		printable.Text(found.Topic), found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
-	return err
-}
-
-func (d *discrepancies) sum(found operate.Comparison) error {
-	if d.table == nil {
-		return writeJSON(d.out, found)
-	}
-	d.logged = false
-	if err := d.table.Flush(); err != nil {
+	const heading = "ID\tDESTINATION\tTOPIC\tRELAYED AT\tPROBLEM\tDETAILS\n"
+	table, missing := columns(out), heading
+	row = func(found operate.Discrepancy) error {
+		details := found.Why
+		switch {
+		case found.Before != "":
+			details = fmt.Sprintf("at %d of %s, before the older row %s", *found.Position, found.Place, found.Before)
+		case found.Position != nil:
+			details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
+		}
+		_, err := fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\t%s\t%s\n", missing, printable.Text(found.ID), found.Destination,
+			printable.Text(found.Topic), found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
+		missing = ""
 		return err
 	}
-	unordered := ""
-	if found.Unordered {
-		unordered = " (its rows have no order that could be compared)"
+	sum = func(found operate.Comparison) error {
+		missing = heading
+		if err := table.Flush(); err != nil {
+			return err
+		}
+		more := ""
+		if found.Unordered {
+			more = " (its rows have no order that could be compared)"
+		}
+		if found.Unknown > 0 {
+			more += fmt.Sprintf(", %d not compared", found.Unknown)
+		}
+		_, err := fmt.Fprintf(out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of order%s\n",
+			found.Destination, rows(found.Rows-found.Unknown), found.Missing, found.Gone, found.Duplicated,
+			found.Disordered, more)
+		return err
 	}
-	if found.Unknown > 0 {
-		unordered += fmt.Sprintf(", %d not compared", found.Unknown)
-	}
-	_, err := fmt.Fprintf(d.out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of order%s\n",
-		found.Destination,
-		rows(found.Rows-found.Unknown), found.Missing, found.Gone, found.Duplicated, found.Disordered, unordered)
-	return err
+	return row, sum
 }

@@ -47,7 +47,6 @@ func (t Transport) findings() (f finding.List) {
 // addresses, empty if there is none.
 type Security struct {
 	Plain      string // an address to which a connection without TLS is allowed
-	Encrypted  string // an address to which a connection with TLS is allowed
 	Unverified string // an address to which a connection with TLS is allowed without verifying the server
 }
 
@@ -62,11 +61,8 @@ func DatabaseSecurity(c *pgconn.Config) (s Security) {
 			continue
 		case tls == nil:
 			s.Plain = address
-		default:
-			s.Encrypted = address
-			if tls.InsecureSkipVerify && tls.VerifyPeerCertificate == nil { // with verify-ca pgx checks the certificate there
-				s.Unverified = address
-			}
+		case tls.InsecureSkipVerify && tls.VerifyPeerCertificate == nil: // with verify-ca pgx checks the certificate there
+			s.Unverified = address
 		}
 	}
 	return s
@@ -77,7 +73,7 @@ func DatabaseSecurity(c *pgconn.Config) (s Security) {
 func (s Security) findings(variable string, encrypted bool) (f finding.List) {
 	const verify = "add sslmode=verify-full and sslrootcert=FILE to it"
 	f.Add("encryption", variable,
-		finding.WarnIf(s.Plain != "" && (s.Encrypted == "" || !encrypted), "the connection is not encrypted", verify),
+		finding.WarnIf(s.Plain != "" && !encrypted, "the connection is not encrypted", verify),
 		finding.WarnIf(s.Plain != "", "the connection is encrypted only if the server offers it: anyone in between "+
 			"may read it in plain text, or pose as the server", verify),
 		finding.WarnIf(s.Unverified != "", "the server's certificate is not verified: whoever answers at "+s.Unverified+
