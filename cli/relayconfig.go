@@ -44,7 +44,7 @@ func destination(c *config.Config, d config.Destination, everything, own *pauseF
 		DebeziumTombstones: d.DebeziumTombstones, DedupPrefix: d.NATS.MsgIDPrefix, SettingName: settingNames(c, &d),
 		MaxAttempts: int64(d.MaxAttempts), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
 		PublishTimeout: d.PublishTimeout,
-		BlockFailed:    d.OnFailed == config.OnFailedBlock, MaxAge: d.MaxAge, Rate: d.Rate.PerSecond(),
+		BlockFailed:    d.OnFailed == config.OnFailedBlock, MaxAge: d.MaxAge, Rate: float64(d.Rate),
 		MaxInFlight: d.MaxInFlight, MaxInFlightBytes: d.MaxInFlightBytes, Paused: func() bool {
 			all, alone := everything.paused(), own.paused()
 			return all || alone

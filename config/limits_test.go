@@ -19,7 +19,7 @@ func TestLimits(t *testing.T) {
 		b.MaxInFlightBytes != 1<<20 || b.MaxInFlight != 0 {
 		t.Errorf("bounds %d and %d, parts %+v and %+v", cfg.MaxInFlight, cfg.MaxInFlightBytes, a, b)
 	}
-	if a.Rate.String() != "500/s" || a.Rate.PerSecond() != 500 || b.Rate.PerSecond() != 0.5 || c.MaxAge != 48*time.Hour || a.MaxAge != 0 {
+	if a.Rate != 500 || b.Rate != 0.5 || c.MaxAge != 48*time.Hour || a.MaxAge != 0 {
 		t.Errorf("%+v, %+v, %+v", a, b, c)
 	}
 	for name, s := range map[string]Switch{"all": cfg.Pause, "a": a.Pause, "c": c.Pause} {
@@ -28,7 +28,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	one := load(t, "OUTBOX_RATE=1000/h", "OUTBOX_MAX_AGE=1h", "OUTBOX_MAX_IN_FLIGHT=7").Destinations[0].Limits
-	if one.Rate.PerSecond() != 1000.0/3600 || one.MaxAge != time.Hour || one.MaxInFlight != 0 {
+	if one.Rate != 1000.0/3600 || one.MaxAge != time.Hour || one.MaxInFlight != 0 {
 		t.Errorf("%+v", one)
 	}
 }

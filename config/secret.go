@@ -13,9 +13,6 @@ type Secret struct {
 	shown string // redacted form
 }
 
-// newSecret returns a Secret that holds a value and shows none of it, for tests and tools.
-func newSecret(value string) Secret { return Secret{value: value, shown: redacted} }
-
 // IsSet reports whether the secret was given.
 func (s Secret) IsSet() bool { return s.value != "" }
 

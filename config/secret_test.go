@@ -117,7 +117,7 @@ func TestSecretIsReadAgain(t *testing.T) {
 	if got, err := password.Read(); got != "" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after its removal: %q, %v", got, err)
 	}
-	if got, err := newSecret("kept").Read(); got != "kept" || err != nil {
+	if got, err := (Secret{value: "kept"}).Read(); got != "kept" || err != nil {
 		t.Errorf("without a file: %q, %v", got, err)
 	}
 }

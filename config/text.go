@@ -88,11 +88,8 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Rate is a number of rows per unit of time. The zero Rate means no limit.
-type Rate struct {
-	Rows int
-	Per  time.Duration
-}
+// A Rate is a number of rows per second, 0 for no limit. Its text form is 500/s or 30/m.
+type Rate float64
 
 var rateUnits = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 
@@ -100,33 +97,16 @@ var rateUnits = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h"
 func (r *Rate) UnmarshalText(text []byte) error {
 	digits, unit, _ := strings.Cut(string(text), "/")
 	rows, err := strconv.Atoi(digits)
-	*r = Rate{Rows: rows, Per: rateUnits[unit]}
+	per := rateUnits[unit]
 	switch {
-	case err != nil || r.Per == 0 || strings.HasPrefix(digits, "+"):
+	case err != nil || per == 0 || strings.HasPrefix(digits, "+"):
 		return errors.New("is not a rate; write a whole number of rows, a slash and s, m, h or d: 500/s, 30/m or " +
 			"1000/h")
 	case rows < 1:
 		return errors.New("must be at least 1 row; to stop publishing, use the setting PAUSE")
 	}
+	*r = Rate(float64(rows) / per.Seconds())
 	return nil
-}
-
-// PerSecond returns the number of rows per second, 0 for no bound.
-func (r Rate) PerSecond() float64 {
-	if r.Per == 0 {
-		return 0
-	}
-	return float64(r.Rows) / r.Per.Seconds()
-}
-
-// String returns the form 500/s, and nothing for the zero Rate.
-func (r Rate) String() string {
-	for unit, per := range rateUnits {
-		if per == r.Per {
-			return fmt.Sprintf("%d/%s", r.Rows, unit)
-		}
-	}
-	return ""
 }
 
 // A list may have an item on each line, as a block of YAML gives it.

@@ -21,6 +21,7 @@ type Choice struct {
 	conn   *pgx.Conn
 	parts  []part
 	began  time.Time // the database's time
+	chosen time.Time // the same by the clock of this host
 	rows   int64
 }
 
@@ -39,6 +40,7 @@ type Chosen struct {
 	Action      string // what the change would do to the row: "delete"
 	identity    string
 	order, key  *string
+	inserted    *time.Time
 }
 
 const (
@@ -71,6 +73,7 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 		if err := tx.QueryRow(ctx, "select now()").Scan(&c.began); err != nil {
 			return err
 		}
+		c.chosen = time.Now()
 		for i, s := range sets {
 			p := part{set: s, cursor: fmt.Sprintf("outbox_relay_rows_%d", i)}
 			if err := c.declare(ctx, tx, p, selection); err != nil {
@@ -161,7 +164,7 @@ func (c *Choice) chunks(ctx context.Context, p part, do func([]Chosen) error) er
 		if err != nil {
 			return fmt.Errorf("list rows: %w", err)
 		}
-		rows, err := pgx.CollectRows(found, c.chosen)
+		rows, err := pgx.CollectRows(found, c.read)
 		if err != nil {
 			return fmt.Errorf("list rows: %w", err)
 		}
@@ -174,11 +177,12 @@ func (c *Choice) chunks(ctx context.Context, p part, do func([]Chosen) error) er
 	}
 }
 
-// chosen reads a row of operate_choose.sql.
-func (c *Choice) chosen(row pgx.CollectableRow) (chosen Chosen, err error) {
+// read reads a row of operate_choose.sql.
+func (c *Choice) read(row pgx.CollectableRow) (chosen Chosen, err error) {
 	var topic *string
 	var taker int
-	err = row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key, &chosen.Action)
+	err = row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key, &chosen.Action,
+		&chosen.inserted)
 	chosen.Topic, chosen.Destination = deref(topic), c.outbox.nameOf(taker)
 	return chosen, err
 }

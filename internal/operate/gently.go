@@ -31,7 +31,8 @@ func (c *Choice) end(ctx context.Context, p part) (*string, error) {
 	if p.rows == 0 {
 		return nil, nil
 	}
-	if err := c.conn.QueryRow(ctx, "fetch last from "+p.cursor).Scan(nil, nil, nil, nil, &order, nil, nil); err != nil {
+	row := c.conn.QueryRow(ctx, "fetch last from "+p.cursor)
+	if err := row.Scan(nil, nil, nil, nil, &order, nil, nil, nil); err != nil {
 		return nil, fmt.Errorf("find the last row: %w", err)
 	}
 	return order, nil
@@ -39,23 +40,19 @@ func (c *Choice) end(ctx context.Context, p part) (*string, error) {
 
 // ripen waits until no row of a chunk is young any more. It returns early when ctx ends.
 func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Progress) error {
-	n := p.set.names
-	if len(rows) == 0 || !n.Inserted.Has() || n.Key == "null::text" {
+	wait, old := time.Duration(0), c.began.Add(time.Since(c.chosen)-young) // by the database's clock
+	for _, row := range rows {
+		if row.inserted != nil {
+			wait = max(wait, row.inserted.Sub(old))
+		}
+	}
+	if wait = min(wait, young); wait <= 0 || p.set.names.Key == "null::text" {
 		return nil
 	}
 	// A relay that starts later reads everything from the beginning.
 	if relays, err := c.relays(ctx, p.set); err != nil || !relays {
 		return err
 	}
-	var left *float64
-	row := c.outbox.Pool.QueryRow(ctx, n.Text("operate_youngest.sql"), identitiesOf(rows), young.Seconds())
-	if err := row.Scan(&left); err != nil {
-		return fmt.Errorf("look for young rows: %w", err)
-	}
-	if left == nil || *left <= 0 {
-		return nil
-	}
-	wait := min(time.Duration(*left*float64(time.Second)), young)
 	progress.waits("rows that were inserted within the last %v go when they are older, so that their keys keep the "+
 		"order", young)
 	select {
