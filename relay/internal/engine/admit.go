@@ -44,20 +44,21 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 	// The same page begins at the low watermark each time, so most of its rows are in flight, or were settled since the
 	// read began.
 	known := e.isKnown(row.Identity(), read)
+	moved := known && e.elsewhere(row.Identity(), name)
 	k := e.keys[name]
 	if !keyless(row) {
 		e.hasKey(name)
 	}
 	switch {
-	case e.blocked.has(row.Hash):
+	case e.blocked.has(row.Hash), known && !moved:
 		return false
 	// Somebody has moved a row that is in flight to this key. Its former key's answer decides whether it is published
 	// here at all, and until then no younger row of this key may pass it: the key is read by itself.
-	case known && e.elsewhere(row.Identity(), name) && (k == nil || k.state == open) && !e.waits.has(name),
-		!known && k != nil && e.follows(k, row, read): // it was committed late: all are read in order
+	case moved && (k == nil || k.state == open) && !e.waits.has(name),
+		!moved && k != nil && e.follows(k, row, read): // it was committed late: all are read in order
 		e.rest(e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard), causeOrder, now)
 	}
-	if e.drops(name, row.Position.Ordinal) || known || e.waits.jammed {
+	if e.drops(name, row.Position.Ordinal) || moved || e.waits.jammed {
 		return false
 	}
 	k = e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard)
@@ -65,8 +66,8 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 		// It leaves room to others: the rest of its rows is read in turn. What it has queued stays, since the tail
 		// brought it in order, and goes on while the key is closed.
 		e.enter(k, draining)
-		k.rows, k.last, k.brought, k.low, k.missed = fewRows, row.Position.Ordinal, 0, nil, true
-		k.dropped = row.Position.Ordinal
+		k.rows, k.missed, k.dropped = fewRows, true, row.Position.Ordinal
+		e.readOn(k, row, e.tail.seen)
 		if len(k.queue) == 0 && k.wire == 0 {
 			e.further(k, now)
 		}

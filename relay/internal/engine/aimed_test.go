@@ -13,7 +13,7 @@ import (
 func aimed(change func(*sim)) *sim {
 	s := newSim(1)
 	s.limits = Limits{
-		Batch: 50, Rows: 400, Bytes: 1 << 20, Keys: 1000, Waiting: 1000, Holds: 10, Hot: 1 << 30,
+		Batch: 50, Rows: 400, Bytes: 1 << 20, Keys: 1000, Waiting: 1000, Holds: 10,
 		Poll: 50 * ms, Sweep: 5 * time.Second, Patience: 15 * time.Second,
 	}
 	s.shape = shape{took: 5 * ms}
@@ -236,11 +236,35 @@ func TestDueRowMadePendingByHand(t *testing.T) {
 	s.end(t)
 }
 
+// A key is read on from where its last read ended, and a row that was committed late lies before that. What its writers
+// write afterwards does not go before it.
+func TestRowCommittedLateBeforeThePlaceOfAHotKey(t *testing.T) {
+	t.Parallel()
+	for _, exact := range []bool{false, true} {
+		s := aimed(func(s *sim) { s.took, s.exact, s.limits.Rows, s.limits.Batch = ms, exact, 40, 10 })
+		s.run(time.Second)
+		x := &simTx{}
+		late := s.insertIn(x, "k", nil)
+		var moved []*simRow
+		for range 60 { // by hand, so that the writer does not wait
+			moved = append(moved, s.add("k", "t", func(r *simRow) { r.touched = true }))
+		}
+		s.until(t, func() bool { return moved[30].sent > 0 })
+		s.table.end(x, true)
+		last := s.add("k", "t", nil)
+		s.until(t, func() bool { return last.first > 0 })
+		if late.first == 0 || late.first > last.first {
+			t.Errorf("exact %v: the late row is number %d, and the next one of its writers number %d", exact, late.first, last.first)
+		}
+		s.end(t)
+	}
+}
+
 // The same, where the row comes first of its new key, and the rest of that key had been read before. Whatever a read
 // brings behind such a row was not taken, and the next read does not begin after it.
 func TestRowMovedToTheFrontOfAHotKeyWhileItIsPublished(t *testing.T) {
 	t.Parallel()
-	s := aimed(func(s *sim) { s.took, s.exact, s.limits.Hot = ms, true, 1 })
+	s := aimed(func(s *sim) { s.took, s.exact = ms, true })
 	s.run(time.Second)
 	s.broker.slow = 20 * time.Second
 	moved := s.add("one", "t", nil)
@@ -408,7 +432,7 @@ func TestLateRowBesideAQueuedOne(t *testing.T) {
 // it yet. Rows that are read then are not dropped behind the place where the key is read on.
 func TestKeyThatTriesAHoldBeforeTheListUnblocksIt(t *testing.T) {
 	t.Parallel()
-	s := aimed(func(s *sim) { s.took, s.block, s.limits.Hot = ms, true, 1 })
+	s := aimed(func(s *sim) { s.took, s.block = ms, true })
 	s.run(time.Second)
 	e := s.replicas[0].e
 	s.broker.missing["t"] = true

@@ -38,7 +38,7 @@ hold, for a failed row of theirs (blocked) or for room are remembered by their h
     order.
  3. Of an open key, every row at or before the cursor that the tail's snapshot sees is in flight or settled.
  4. Of a closed key nothing is queued but what reads of its own have brought. It opens only when such a read has
-    brought everything, and the tail has dropped no row of it since that read began.
+    brought everything, and the tail has dropped no row of it since the key was read from its beginning.
  5. A refused row keeps its key closed until the refusal is written, also if its shard is lost and comes back
     meanwhile.
  6. Nothing is taken from a read of the tail that began before the tail's last new beginning (shards gained, memory
@@ -50,7 +50,8 @@ hold, for a failed row of theirs (blocked) or for room are remembered by their h
 Why this is enough: writers of a key are serialised, so whoever sees a row of a key sees all before it. A tail's
 first page is one statement. What precedes a row that it brings was seen by the last first page and was read, or is
 brought with it. A further page is taken only up to the first row that the first page may not have seen. A read of a
-key is one statement from its beginning. And a key opens at a snapshot of which everything is in flight.
+key is one statement from its beginning, or goes on with rows that such a statement saw. And a key opens at a snapshot of
+which everything is in flight.
 
 What the tail misses all the same is found by the sweep, which goes over all pending rows now and then, reads no
 contents, and closes the key of each row that nobody knows: order values drawn long before their transaction's first

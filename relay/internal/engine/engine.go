@@ -74,7 +74,6 @@ func New(s Setup) *Engine {
 	number(&l.Keys, mostKeys)
 	number(&l.Waiting, mostWaiting)
 	number(&l.Holds, mostHolds)
-	number(&l.Hot, hotRows)
 	number(&l.Sweep, sweepPause)
 	l.IdlePoll = max(l.IdlePoll, l.Poll)
 	if s.Jitter == nil {

@@ -35,14 +35,16 @@ type key struct {
 	breaks     time.Time // since when its first row has ended each connection; zero if the broker was silent
 	broke      time.Time // when it last did
 
-	reads   uint64 // number of the read of its own that is under way
-	tried   bool   // what is queued was read by itself, and no row of it was accepted yet
-	rows    int    // number of rows that the next read brings
-	brought int    // rows that such reads have brought since it was closed
-	last    int64  // ordinal of the last row that they have brought
-	low     *int64 // ordinal from which the next read begins; nil for the very beginning
-	missed  bool   // a row of it was dropped since the last read began
-	dropped int64  // lowest ordinal of such rows
+	reads uint64 // number of the read of its own that is under way
+	tried bool   // what is queued was read by itself, and no row of it was accepted yet
+	rows  int    // number of rows that the next read brings
+
+	// Reads go on where the last one has ended: last is the ordinal of its last row, and seen what the first of them saw,
+	// which began at the key's beginning. So does the next one if seen is nil.
+	seen    *outbox.Visible
+	last    int64
+	missed  bool  // a row of it was dropped since that first read began
+	dropped int64 // lowest ordinal of such rows
 }
 
 // A state says where the rows of a key come from. All but open and waiting are closed keys that are read by themselves.
@@ -127,7 +129,7 @@ func (e *Engine) shut(k *key, s state) {
 		e.land(r)
 	}
 	e.unprobe(k)
-	k.queue, k.rows, k.low, k.brought, k.tried = nil, fewRows, nil, 0, false
+	k.queue, k.rows, k.seen, k.tried = nil, fewRows, nil, false
 	e.enter(k, s)
 }
 
@@ -165,7 +167,7 @@ func (e *Engine) room(vain bool) int {
 // reopen makes a key's rows come from the tail again.
 func (e *Engine) reopen(k *key) {
 	e.enter(k, open)
-	k.low, k.missed = nil, false
+	k.seen, k.missed = nil, false
 	e.idle(k)
 }
 
@@ -176,7 +178,7 @@ func (e *Engine) idle(k *key) {
 	}
 }
 
-// drops reports whether a row that the tail or the sweep has read is dropped, since its key is closed.
+// drops reports whether a row that the tail has read is dropped, since its key is closed.
 func (e *Engine) drops(key uint64, ordinal int64) bool {
 	k := e.keys[key]
 	if k == nil || !isClosed(k.state) {

@@ -85,10 +85,7 @@ func (s *sim) choose() (stays bool) {
 	second := time.Second
 	s.limits = Limits{
 		Batch: 1 + s.IntN(50), Rows: 4 + s.IntN(200), Bytes: 1 << 20, Keys: 3 + s.IntN(30), Waiting: 1 + s.IntN(60), Holds: 1 + s.IntN(6),
-		Hot: 1 << 30, Poll: 20*ms + s.upto(400*ms), Sweep: 4*second + s.upto(12*second), Patience: 15 * second,
-	}
-	if s.one(2) {
-		s.limits.Hot = s.IntN(40) + 1
+		Poll: 20*ms + s.upto(400*ms), Sweep: 4*second + s.upto(12*second), Patience: 15 * second,
 	}
 	s.shape = shape{
 		keys: 1 + s.IntN(30), topics: 1 + s.IntN(4), late: s.one(2), savepoints: s.one(2), unserialised: s.one(12), stale: s.one(8), cache: s.one(8),
@@ -135,7 +132,7 @@ func (s *sim) choose() (stays bool) {
 // choosesHot makes a few keys have many rows, of which some are moved between them by hand while slow publishes are
 // under way: long queues of closed keys, whose reads go on from where they were.
 func (s *sim) choosesHot() {
-	s.keys, s.inserts, s.limits.Hot, s.limits.Batch = 2+s.IntN(4), 4+s.IntN(10), 1+s.IntN(3), 2+s.IntN(10)
+	s.keys, s.inserts, s.limits.Batch = 2+s.IntN(4), 4+s.IntN(10), 2+s.IntN(10)
 	s.limits.Rows, s.limits.Keys, s.limits.Waiting = 100, 100, 100
 	s.slowKeys, s.collide, s.unserialised, s.stale, s.cache, s.unordered, s.crashes, s.delays = false, false, false, false,
 		false, false, false, false
@@ -313,7 +310,7 @@ func (s *sim) checkOrder(rows []*simRow) {
 			continue
 		}
 		loose := s.unserialised || s.cache || s.collide
-		if loose && s.limits.Hot < 1<<30 || loose && s.overtaken(a, rows[i+1:]) {
+		if loose && s.overtaken(a, rows[i+1:]) {
 			continue
 		}
 		for _, b := range rows[i+1:] {

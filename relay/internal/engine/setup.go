@@ -59,7 +59,6 @@ type Limits struct {
 	Keys    int // keys that are read by themselves and remembered one by one
 	Waiting int // further keys that wait, of which only the hash is remembered
 	Holds   int
-	Hot     int // a key with more rows than this is not read from its beginning each time
 
 	Poll     time.Duration // longest pause of an owner
 	IdlePoll time.Duration // the same, if writers ring and nothing came for a while
@@ -68,14 +67,11 @@ type Limits struct {
 }
 
 // The defaults. A key takes some 200 bytes, and one that only waits some 45: with all room taken that is 26 MB and 45
-// MB for each destination. Beyond that nothing new is read (see waits.jammed), also no rows of healthy keys. A key with
-// more rows than hotRows is read on from where its last read ended: with dead entries that no vacuum may remove yet,
-// reading 200,000 rows from the beginning each time took 2.1 s of PostgreSQL instead of 0.4.
+// MB for each destination. Beyond that nothing new is read (see waits.jammed), also no rows of healthy keys.
 const (
 	mostKeys    = 1 << 17
 	mostWaiting = 1_000_000
 	mostHolds   = 10_000
-	hotRows     = 10_000
 	sweepPause  = 10 * time.Second
 )
 
