@@ -91,7 +91,7 @@ func viewed(ctx context.Context, pool *pgxpool.Pool, settings outbox.Config) (*o
 		if err != nil { // commands that change rows must know the state of all destinations
 			return nil, fmt.Errorf("destination %s: %w", v.Name, err)
 		}
-		o.Views = append(o.Views, operate.ViewOf(v, seen))
+		o.Views = append(o.Views, operate.View{View: v, Table: seen})
 	}
 	return o, nil
 }

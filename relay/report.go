@@ -117,7 +117,7 @@ func (r *Relay) outbox(table *outbox.Table) *operate.Outbox {
 	o := &operate.Outbox{Pool: r.pool, Shards: r.config.Shards}
 	for _, v := range r.plan.Views {
 		if view, err := table.For(v); err == nil && !leavesRest(table, v) { // the readiness reports what is missing
-			o.Views = append(o.Views, operate.ViewOf(v, view))
+			o.Views = append(o.Views, operate.View{View: v, Table: view})
 		}
 	}
 	return o

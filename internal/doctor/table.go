@@ -104,7 +104,7 @@ func unreadable(check string, err error) finding.Finding {
 func (d *Doctor) backlog(ctx context.Context, v view) []finding.Finding {
 	const check = "backlog"
 	table := v.table
-	o := &operate.Outbox{Pool: d.Pool, Views: []operate.View{{Destination: v.name, Table: table, Shared: v.name == ""}}}
+	o := &operate.Outbox{Pool: d.Pool, Views: []operate.View{{View: outbox.View{Name: v.name}, Table: table}}}
 	r, err := o.ReportOf(ctx, operate.Selection{}, databaseTime)
 	if err != nil {
 		return []finding.Finding{unreadable(check, err)}

@@ -35,7 +35,7 @@ func (o *Outbox) newReport(sets ...set) Report {
 	r := Report{At: time.Now().UTC(), Table: o.Views[0].Table.Name(), Limit: outbox.CountCap, Problems: []string{}}
 	for i, v := range o.Views {
 		if slices.ContainsFunc(sets, func(s set) bool { return slices.Contains(s.views, i) }) {
-			r.Destinations = append(r.Destinations, NewDestination(v.Destination, v.Optional))
+			r.Destinations = append(r.Destinations, NewDestination(v.Name, v.Optional))
 		}
 	}
 	return r
@@ -95,7 +95,7 @@ func (o *Outbox) sets() []set {
 		sets[at].views = append(sets[at].views, i)
 		sets[at].divided = len(sets[at].views) > 1
 		everyRow = everyRow || n.Came == "" && n.Taken == pattern.Always
-		if v.Shared && home < 0 {
+		if v.Columns == nil && home < 0 {
 			home = at
 		}
 	}
@@ -178,7 +178,7 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 		}
 	}
 	for _, i := range s.views {
-		r.destination(o.Views[i].Destination).finish()
+		r.destination(o.Views[i].Name).finish()
 	}
 	if r.Untaken != nil {
 		r.Untaken.finish()
@@ -190,7 +190,7 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 func (o *Outbox) add(r *Report, s set, state outbox.State, counted *outbox.Tallied) {
 	backlogs := map[int]*Backlog{}
 	for _, i := range s.views {
-		backlogs[i] = &r.destination(o.Views[i].Destination).Backlog
+		backlogs[i] = &r.destination(o.Views[i].Name).Backlog
 		backlogs[i].zero(state)
 	}
 	for i := range counted.Lines {

@@ -143,7 +143,7 @@ func TestKeepWithoutRelayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{Destination: "default", Table: table}}}
+	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{View: outbox.View{Name: "default"}, Table: table}}}
 	conn, err := pgx.Connect(t.Context(), s.URL)
 	if err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, e
 	for _, i := range s.views {
 		var keys []string
 		for _, row := range rows {
-			if row.key != nil && row.Destination == c.outbox.Views[i].Destination && !slices.Contains(keys, *row.key) {
+			if row.key != nil && row.Destination == c.outbox.Views[i].Name && !slices.Contains(keys, *row.key) {
 				keys = append(keys, *row.key)
 			}
 		}

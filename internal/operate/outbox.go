@@ -29,21 +29,11 @@ type Outbox struct {
 
 // A View is the table as one destination sees it.
 type View struct {
-	Destination string
-	Table       *outbox.Table
-	Shared      bool // the destination keeps its state in the columns of the table, not in columns of its own
-	Blocks      bool // a failed row blocks its key
-	Optional    bool // the destination is best effort: no row is kept for it
+	outbox.View
+	Table *outbox.Table
 	// Topic is an SQL expression for a row's topic on the broker, empty if it is not known. Only [Outbox.RowsOf] and
 	// [Outbox.Verify] use it.
 	Topic string
-}
-
-// ViewOf returns the table as a destination sees it that is configured as a view.
-func ViewOf(v outbox.View, table *outbox.Table) View {
-	return View{
-		Destination: v.Name, Table: table, Shared: v.Columns == nil, Blocks: v.BlockFailed, Optional: v.Optional,
-	}
 }
 
 // nameOf returns the name of the destination with a number that a statement gave; empty if no destination takes the
@@ -52,7 +42,7 @@ func (o *Outbox) nameOf(taker int) string {
 	if taker < 0 {
 		return ""
 	}
-	return o.Views[taker].Destination
+	return o.Views[taker].Name
 }
 
 // deref returns a text, empty for NULL.

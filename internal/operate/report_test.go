@@ -44,11 +44,11 @@ func open(t testing.TB, s *pgtest.Schema, destinations ...string) *Outbox {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Views = append(o.Views, View{Destination: name, Table: view})
+		o.Views = append(o.Views, View{View: outbox.View{Name: name}, Table: view})
 		before = append(before, topics)
 	}
 	if o.Views == nil {
-		o.Views = []View{{Destination: "default", Table: table}}
+		o.Views = []View{{View: outbox.View{Name: "default"}, Table: table}}
 	}
 	return o
 }

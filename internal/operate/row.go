@@ -27,7 +27,7 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 	var found []Row
 	at := map[string]int{}
 	for i, v := range o.Views {
-		if destination != "" && v.Destination != destination {
+		if destination != "" && v.Name != destination {
 			continue
 		}
 		states, err := o.states(ctx, i, ids)
@@ -76,7 +76,7 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string) ([]rowState
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
-		s := rowState{fate: Fate{Destination: v.Destination}}
+		s := rowState{fate: Fate{Destination: v.Name}}
 		var topic, order *string
 		var taken, elsewhere, scheduled bool
 		f := &s.fate
@@ -146,7 +146,7 @@ func (o *Outbox) waitsFor(ctx context.Context, view int, s rowState, patience ti
 	if s.fate.Owner == nil {
 		return fmt.Sprintf("no replica owns its shard, which is number %d", s.row.Shard)
 	}
-	if s.key != nil && v.Blocks && n.Failed.Has() {
+	if s.key != nil && v.BlockFailed && n.Failed.Has() {
 		id := o.first(ctx, "operate_blocker.sql", n, n.IsFailed+" and "+n.Taken, patience, *s.key)
 		if id != "" {
 			return "a row of its key has failed, and the key waits until that row is retried or discarded: " + id

@@ -90,11 +90,12 @@ func (o *Outbox) chosen(s Selection) ([]set, error) {
 	}
 	var known []string
 	for i, v := range o.Views {
-		if v.Destination == s.Destination {
+		if v.Name == s.Destination {
 			n := v.Table.Names()
-			return []set{{names: n, views: []int{i}, divided: len(o.Views) > 1 && v.Shared && n.Taken != pattern.Always}}, nil
+			divided := len(o.Views) > 1 && v.Columns == nil && n.Taken != pattern.Always
+			return []set{{names: n, views: []int{i}, divided: divided}}, nil
 		}
-		known = append(known, v.Destination)
+		known = append(known, v.Name)
 	}
 	return nil, &UnknownDestinationError{s.Destination, known}
 }

@@ -72,7 +72,7 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Br
 	table := o.Views[view].Table
 	n := table.Names()
 	c := &comparison{broker: broker, report: report, Comparison: Comparison{
-		Destination: o.Views[view].Destination, Unordered: table.Ranked() || n.Came != "",
+		Destination: o.Views[view].Name, Unordered: table.Ranked() || n.Came != "",
 	}}
 	if !n.Relayed.Has() {
 		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare",

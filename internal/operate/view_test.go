@@ -38,7 +38,7 @@ func several(t testing.TB) (*pgtest.Schema, *Outbox) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Views = append(o.Views, View{Destination: v.Name, Table: seen, Shared: v.Columns == nil})
+		o.Views = append(o.Views, View{View: v, Table: seen})
 	}
 	return s, o
 }
@@ -131,7 +131,7 @@ func TestRemovedDestination(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{Destination: "orders", Table: table, Shared: true}}}
+	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{View: views[0], Table: table}}}
 	r, err := o.ReportOf(t.Context(), Selection{}, patience)
 	if err != nil || len(r.Problems) != 1 ||
 		!strings.Contains(r.Problems[0], "no replica relays audit, whose state the table keeps (audit_at)") {
@@ -228,7 +228,7 @@ func opened(t testing.TB, s *pgtest.Schema, config outbox.Config) *Outbox {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Views = append(o.Views, View{Destination: v.Name, Table: seen, Shared: v.Columns == nil, Optional: v.Optional})
+		o.Views = append(o.Views, View{View: v, Table: seen})
 	}
 	return o
 }
@@ -266,7 +266,7 @@ func TestReplayWithNotices(t *testing.T) {
 			if table, err = table.For(view); err != nil {
 				t.Fatal(err)
 			}
-			o.Views = slices.Insert(o.Views[:2], notice, View{Destination: "notice", Table: table})
+			o.Views = slices.Insert(o.Views[:2], notice, View{View: outbox.View{Name: "notice"}, Table: table})
 			s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, dead_at)
 				select 'row ' || n, '{}', now() - n * interval '1 hour', now() from generate_series(1, 3) n`)
 			result, how := apply(t, choose(t, s, o, Replay(), Selection{}))
