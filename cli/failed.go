@@ -124,7 +124,7 @@ func (p *program) failedShowCommand() *cobra.Command {
 		Long: "Show failed rows in full, with their keys, headers and payloads. Ids may also be given as arguments.\n" +
 			selectionHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			flags.ids = append(flags.ids, args...)
+			flags.IDs = append(flags.IDs, args...)
 			shown := false
 			err := flags.each(cmd, func(row operate.FailedRow) error {
 				shown = true
@@ -133,7 +133,7 @@ func (p *program) failedShowCommand() *cobra.Command {
 				}
 				return showFailed(cmd.OutOrStdout(), row)
 			}, true)
-			if err == nil && !shown && len(flags.ids) > 0 {
+			if err == nil && !shown && len(flags.IDs) > 0 {
 				return errors.New("no failed row has such an id; outbox-relay status --id shows where a row is")
 			}
 			return err
@@ -178,7 +178,7 @@ set, younger rows of their keys have been relayed in the meantime, and the retri
 Ids may also be given as arguments.
 ` + selectionHelp + changingHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			flags.ids = append(flags.ids, args...)
+			flags.IDs = append(flags.IDs, args...)
 			flags.noteExpired = true
 			return flags.apply(cmd, operate.Retry())
 		},
@@ -204,7 +204,7 @@ Ids may also be given as arguments. With --yes rows have to be chosen; --topic '
 			if keep && strings.TrimSpace(reason) == "" {
 				return usageError(errors.New("--keep requires --reason TEXT, for whoever finds the row later"))
 			}
-			flags.ids = append(flags.ids, args...)
+			flags.IDs = append(flags.IDs, args...)
 			return flags.apply(cmd, operate.Discard(keep, reason))
 		},
 	}

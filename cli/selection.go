@@ -17,13 +17,11 @@ import (
 
 // selection holds the flags by which commands choose rows.
 type selection struct {
-	program      *program
-	ids, topics  list
-	key          string
-	since, until moment
-	text         string
-	destination  string
-	topicsOf     bool // the topics on the broker of rows that are given by their ids are of interest
+	operate.Selection // all but the key and the times
+	program           *program
+	key               string
+	since, until      moment
+	topicsOf          bool // the topics on the broker of rows that are given by their ids are of interest
 }
 
 // list is a flag with several texts. Quotes in them have no special meaning, since ids and topics of rows may contain
@@ -48,13 +46,13 @@ OUTBOX_DESTINATION_NAME_TOPICS: * is any text, ! leaves out. Times are RFC 3339 
 func (s *selection) add(p *program, cmd *cobra.Command, when string) {
 	s.program = p
 	flags := cmd.Flags()
-	flags.Var(&s.ids, "id", "ids of rows, repeated or separated by commas")
-	flags.Var(&s.topics, "topic", "topics or patterns of topics, repeated or separated by commas")
+	flags.Var((*list)(&s.IDs), "id", "ids of rows, repeated or separated by commas")
+	flags.Var((*list)(&s.Topics), "topic", "topics or patterns of topics, repeated or separated by commas")
 	flags.StringVar(&s.key, "key", "", "rows with this ordering key")
 	flags.Var(&s.since, "since", "rows "+when+" at this time or later")
 	flags.Var(&s.until, "until", "rows "+when+" before this time")
-	flags.StringVar(&s.text, "error", "", "rows whose last error contains this text, in whatever case")
-	flags.StringVar(&s.destination, "destination", "", "this destination's rows and their state there; without it, "+
+	flags.StringVar(&s.Error, "error", "", "rows whose last error contains this text, in whatever case")
+	flags.StringVar(&s.Destination, "destination", "", "this destination's rows and their state there; without it, "+
 		"those of all destinations")
 }
 
@@ -73,15 +71,16 @@ func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, err
 // variable, and would choose all rows.
 func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
 	for flag, empty := range map[string]bool{
-		"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 || slices.Contains(s.topics,
-			""), "error": s.text == "", "destination": s.destination == "",
+		"id":    len(s.IDs) == 0 || slices.Contains(s.IDs, ""),
+		"topic": len(s.Topics) == 0 || slices.Contains(s.Topics, ""),
+		"error": s.Error == "", "destination": s.Destination == "",
 	} {
 		if empty && cmd.Flags().Changed(flag) {
 			return operate.Selection{}, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for "+
 				"all rows", flag))
 		}
 	}
-	if slices.Contains(s.topics, "!") {
+	if slices.Contains(s.Topics, "!") {
 		return operate.Selection{}, usageError(errors.New("--topic holds the empty pattern \"!\": name after it the " +
 			"topics to leave out"))
 	}
@@ -89,10 +88,8 @@ func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
 		return operate.Selection{}, usageError(fmt.Errorf("--since %s is not before --until %s, so no row can match",
 			s.since.text, s.until.text))
 	}
-	chosen := operate.Selection{
-		IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text,
-		Destination: s.destination,
-	}
+	chosen := s.Selection
+	chosen.Since, chosen.Until = s.since.Time, s.until.Time
 	if cmd.Flags().Changed("key") {
 		chosen.Key = &s.key
 	}

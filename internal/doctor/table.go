@@ -33,8 +33,8 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	var failed error
 	cheap := true // an index makes it cheap to look at the topics
 	for _, v := range views {
-		r.add(areaTable, v.name, d.backlog(ctx, v)...)
-		some, ok, err := v.table.SampleTopics(ctx)
+		r.add(areaTable, v.Name, d.backlog(ctx, v)...)
+		some, ok, err := v.Table.SampleTopics(ctx)
 		rows, cheap, failed = append(rows, some...), cheap && ok, errors.Join(failed, err)
 	}
 	var f finding.List
@@ -50,25 +50,19 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	return table, rows
 }
 
-// view is the table as it is seen by the destinations that keep their state in the same columns.
-type view struct {
-	name  string // name of the destination, empty for the columns of the table
-	table *outbox.Table
-}
-
 // views returns the table once for all destinations that use its columns, and once for each destination that has its
 // own. Problems of the latter were reported before.
-func (d *Doctor) views(table *outbox.Table) (views []view) {
+func (d *Doctor) views(table *outbox.Table) (views []operate.View) {
 	shared := false
 	for _, v := range d.Outbox.Views {
 		if v.Columns == nil {
 			shared = true
 		} else if seen, err := table.For(v); err == nil {
-			views = append(views, view{v.Name, seen})
+			views = append(views, operate.View{View: v, Table: seen})
 		}
 	}
 	if shared || len(views) == 0 {
-		views = append([]view{{"", table}}, views...)
+		views = append([]operate.View{{Table: table}}, views...)
 	}
 	return views
 }
@@ -101,10 +95,10 @@ func unreadable(check string, err error) finding.Finding {
 }
 
 // backlog examines the rows that wait and those that have failed.
-func (d *Doctor) backlog(ctx context.Context, v view) []finding.Finding {
+func (d *Doctor) backlog(ctx context.Context, v operate.View) []finding.Finding {
 	const check = "backlog"
-	table := v.table
-	o := &operate.Outbox{Pool: d.Pool, Views: []operate.View{{View: outbox.View{Name: v.name}, Table: table}}}
+	table := v.Table
+	o := &operate.Outbox{Pool: d.Pool, Views: []operate.View{v}}
 	r, err := o.ReportOf(ctx, operate.Selection{}, databaseTime)
 	if err != nil {
 		return []finding.Finding{unreadable(check, err)}
