@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/health"
-	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // port is an address at which run serves HTTP, and the setting that names it.
@@ -24,7 +22,7 @@ type port struct {
 func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 	main := port{setting: "OUTBOX_HTTP_ADDR=" + c.HTTPAddr, server: &health.Server{
 		Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live,
-		Ready: func(context.Context) []relay.Check { return checks(a) }, Doorbell: a.Ring, Logger: logger,
+		Ready: a.Ready, Doorbell: a.Ring, Logger: logger,
 	}}
 	if c.StatusPage != config.StatusPageOff {
 		status := &liveReport{assembly: a, started: time.Now()}
@@ -62,15 +60,4 @@ func serve(ctx context.Context, all []port, stop func()) error {
 	}
 	group.Wait()
 	return errors.Join(failures...)
-}
-
-func checks(a *assembly) []relay.Check {
-	var all []relay.Check
-	for _, check := range a.Ready() {
-		if check.Err != nil {
-			check.Err = errors.New(errtext.Line(check.Err))
-		}
-		all = append(all, check)
-	}
-	return all
 }

@@ -1,7 +1,6 @@
 package health
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -89,7 +88,7 @@ func TestProtectedPort(t *testing.T) {
 	away := errors.New("role relay at db:5432: refused")
 	addr, stop := start(t, &Server{
 		Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }, Metrics: text("up 1\n"),
-		Ready: func(context.Context) []relay.Check { return []relay.Check{{Name: "database", Err: away}} },
+		Ready: func() []relay.Check { return []relay.Check{{Name: "database", Err: away}} },
 	})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	get := func(path, user, password, forwarded string) (int, string) {

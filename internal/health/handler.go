@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
 // handler serves the paths for which the server has fields. The kubelet has no credentials, so liveness and readiness
@@ -54,17 +56,17 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 	verbose := r.URL.Query().Has("verbose")
 	details := verbose && g.trusts(r)
 	status, text := http.StatusOK, strings.Builder{}
-	for _, check := range s.Ready(r.Context()) {
+	for _, check := range s.Ready() {
 		switch {
 		case check.Err != nil:
 			status = http.StatusServiceUnavailable
 			reason := "failed; reason withheld"
 			if details {
-				reason = oneLine(check.Err.Error())
+				reason = errtext.Line(check.Err)
 			}
 			fmt.Fprintf(&text, "[-]%s: %s\n", check.Name, reason)
 		case details && check.Note != "":
-			fmt.Fprintf(&text, "[+]%s ok: %s\n", check.Name, oneLine(check.Note))
+			fmt.Fprintf(&text, "[+]%s ok: %s\n", check.Name, strings.Join(strings.Fields(check.Note), " "))
 		case verbose:
 			fmt.Fprintf(&text, "[+]%s ok\n", check.Name)
 		}
@@ -102,5 +104,3 @@ func answer(w http.ResponseWriter, status int, text string) {
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, text) // the client may be gone
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

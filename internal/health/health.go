@@ -27,7 +27,7 @@ type Server struct {
 	Live func() error
 	// Ready returns every check that readiness depends on. It is called for each request, so it should report what is
 	// known rather than find out.
-	Ready func(context.Context) []relay.Check
+	Ready func() []relay.Check
 	// Metrics serves /metrics.
 	Metrics http.Handler
 	// Status returns the report that /status answers as JSON and the page at / shows. details adds details that name

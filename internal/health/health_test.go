@@ -58,13 +58,13 @@ func TestAnswers(t *testing.T) {
 			"the reasons to callers on the same host or with credentials\n"},
 		{
 			"not ready, each check", "GET", "/readyz?verbose=1", nil, broken, 503,
-			"[+]database ok\n[-]destination default: no broker answers at h:9092: set OUTBOX_PUBLISH_URL\nnot ready\n",
+			"[+]database ok\n[-]destination default: no broker answers; at h:9092: set OUTBOX_PUBLISH_URL\nnot ready\n",
 		},
 		{"metrics", "GET", "/metrics", nil, nil, 200, "up 1\n"},
 		{"wrong method", "POST", "/livez", nil, nil, 405, "Method Not Allowed\n"},
 		{"unknown", "GET", "/", nil, nil, 404, "404 page not found\n"},
 	} {
-		s := &Server{Live: func() error { return c.live }, Ready: func(context.Context) []relay.Check { return c.checks }, Metrics: metrics}
+		s := &Server{Live: func() error { return c.live }, Ready: func() []relay.Check { return c.checks }, Metrics: metrics}
 		if status, body := ask(s, c.method, c.path, loopback); status != c.status || body != c.body {
 			t.Errorf("%s: got %d %q, want %d %q", c.name, status, body, c.status, c.body)
 		}
@@ -128,7 +128,7 @@ func TestReadinessWithholdsDetails(t *testing.T) {
 		{Name: "ownership", Note: "relays 8 of 16 shards"},
 		{Name: "database", Err: errors.New("role relay at db:5432: refused")},
 	}
-	s := &Server{Ready: func(context.Context) []relay.Check { return checks }}
+	s := &Server{Ready: func() []relay.Check { return checks }}
 	for _, remote := range []string{"10.0.0.7:40000", "127.0.0.6:40000", loopback} {
 		status, body := ask(s, "GET", "/readyz?verbose", remote)
 		details := strings.Contains(body, "role relay at db:5432") && strings.Contains(body, "8 of 16")
