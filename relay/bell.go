@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -14,8 +13,12 @@ import (
 // blocks.
 func (r *Relay) Ring() {
 	r.wake(measure.SourceDoorbell)
-	if r.plan.Channel != "" && !r.ownsEverything() {
-		r.bell.ring()
+	if r.plan.Channel == "" || r.ownsEverything() {
+		return
+	}
+	select {
+	case r.rings <- struct{}{}:
+	default: // a notification waits already
 	}
 }
 
@@ -44,41 +47,23 @@ func (r *Relay) wake(source string) {
 	}
 }
 
-// bell passes the doorbell on to the other replicas, since the row may be in one of their shards. However often it is
-// rung, one notification is on its way at a time and at most one more waits.
-type bell struct {
-	notify func(context.Context) error
-	logger *slog.Logger
-	rings  chan struct{} // has room for the notification that waits
-}
-
-func newBell(logger *slog.Logger, notify func(context.Context) error) *bell {
-	return &bell{notify: notify, logger: logger, rings: make(chan struct{}, 1)}
-}
-
 const bellTimeout = 5 * time.Second
 
-// ring asks for a notification. It does not block.
-func (b *bell) ring() {
-	select {
-	case b.rings <- struct{}{}:
-	default: // a notification waits already
-	}
-}
-
-// run passes rings on until ctx ends. The end of ctx also interrupts a notification that is on its way.
-func (b *bell) run(ctx context.Context) {
+// passRings passes the doorbell on to the other replicas, since the row may be in one of their shards, until ctx ends.
+// However often it is rung, one notification is on its way at a time and at most one more waits. The end of ctx also
+// interrupts the one that is on its way.
+func (r *Relay) passRings(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.rings:
+		case <-r.rings:
 		}
 		limited, cancel := context.WithTimeout(ctx, bellTimeout)
-		err := b.notify(limited)
+		err := r.notify(limited)
 		cancel()
 		if err != nil { // the other replicas find the row at their next poll
-			b.logger.Debug("doorbell was not passed on", "error", err)
+			r.config.Logger.Debug("doorbell was not passed on", "error", err)
 		}
 	}
 }

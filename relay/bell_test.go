@@ -2,13 +2,14 @@ package relay
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -17,18 +18,22 @@ func TestBellCoalesces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		end, rung := make(chan struct{}), 0
-		b := newBell(slog.New(slog.DiscardHandler), func(context.Context) error {
-			rung++
-			<-end
-			return nil
-		})
+		r := &Relay{
+			process: process{config: &Config{}, wakes: make(chan string, 1)}, plan: outbox.Config{Channel: "outbox"},
+			owner: owner.New(), rings: make(chan struct{}, 1),
+			notify: func(context.Context) error {
+				rung++
+				<-end
+				return nil
+			},
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { b.run(ctx) })
-		b.ring()
+		running.Go(func() { r.passRings(ctx) })
+		r.Ring()
 		synctest.Wait()
 		for range 100 {
-			b.ring()
+			r.Ring()
 		}
 		end <- struct{}{}
 		synctest.Wait()
@@ -58,7 +63,7 @@ func TestDoorbellDoesNotKeepTheRelayFromEnding(t *testing.T) {
 		c.ListenChannel = s.Name
 	})
 	waiting := make(chan struct{}, 1)
-	r.bell.notify = func(ctx context.Context) error { // as the pool does while the database does not answer
+	r.notify = func(ctx context.Context) error { // as the pool does while the database does not answer
 		select {
 		case waiting <- struct{}{}:
 		default:

@@ -15,7 +15,7 @@ import (
 type client struct {
 	mu     sync.Mutex
 	fresh  publisher.Publisher // used in place of Destination.Publisher; nil before the first replacement
-	lost   bool                // the publisher in use has been given up, and no other is open yet
+	lost   bool                // the publisher in use has been given up or closed, and no other is open
 	closed bool
 	panics panics.Places
 }
@@ -56,7 +56,7 @@ func (c *client) inUse(d *Destination) publisher.Publisher {
 func (d *Destination) giveUp(broken publisher.Publisher) {
 	c := &d.client
 	c.mu.Lock()
-	ours := d.Reopen != nil && !c.lost && !c.closed && c.inUse(d) == broken
+	ours := d.Reopen != nil && !c.lost && c.inUse(d) == broken
 	c.lost = c.lost || ours
 	c.mu.Unlock()
 	if !ours {
@@ -86,11 +86,10 @@ func (d *Destination) panicked(logger *slog.Logger, consequence string, caught *
 func (d *Destination) Close() error {
 	c := &d.client
 	c.mu.Lock()
-	open := !c.lost && !c.closed
-	c.closed = true
-	last := c.inUse(d)
+	lost, last := c.lost, c.inUse(d)
+	c.lost, c.closed = true, true
 	c.mu.Unlock()
-	if !open {
+	if lost {
 		return nil
 	}
 	if err := last.Close(); err != nil {

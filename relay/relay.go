@@ -36,7 +36,8 @@ type Relay struct {
 	plan     outbox.Config // how the table is understood
 	owner    *owner.Owner
 	listener *outbox.Listener
-	bell     *bell
+	rings    chan struct{}               // rings to pass on; has room for the one that waits
+	notify   func(context.Context) error // passes a ring on
 	counter  operate.Counter
 	lacks    []outbox.Lack // missing parts of the table, as last logged; only Run touches it
 	looks    time.Duration // longest time between two looks at the catalogue
@@ -97,7 +98,8 @@ func (r *Relay) joinReplicas() {
 		Connect: c.guard.connect, Channel: r.plan.Channel, Logger: c.Logger, Names: c.SettingName,
 		Wake: r.notified, Pulse: c.OwnerTTL / 2,
 	}
-	r.bell = newBell(c.Logger, func(ctx context.Context) error { return outbox.Notify(ctx, r.pool, r.plan.Channel) })
+	r.rings = make(chan struct{}, 1)
+	r.notify = func(ctx context.Context) error { return outbox.Notify(ctx, r.pool, r.plan.Channel) }
 }
 
 // Close closes the publishers of all destinations. Call it after Run has returned.
@@ -119,7 +121,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		group.Go(func() { r.probe(ctx, d) })
 	}
 	group.Go(func() { every(ctx, pauseEvery, func(time.Time) { r.lookAtPauses() }) })
-	group.Go(func() { r.bell.run(ctx) })
+	group.Go(func() { r.passRings(ctx) })
 	group.Go(func() { r.remind(ctx) })
 	for failures := 0; ctx.Err() == nil; {
 		table, err := outbox.Open(ctx, r.pool, r.plan)

@@ -231,35 +231,39 @@ func (m *mapping) shard() string {
 // pending is the condition for rows that are neither relayed nor failed and, if there is an origin, have failed or
 // been relayed there, with its parts in the form of [conjuncts].
 func (m *mapping) pending() (condition string, parts []string) {
-	none := []*Column{m.relayed, m.failed}
 	if m.origin != nil {
-		parts, none = append(parts, m.order.Name+" is not null"), append(none, m.origin.without)
+		parts = append(parts, m.order.Name+" is not null")
 	}
-	for _, c := range none {
-		if c != nil {
-			parts = append(parts, c.Name+" is null")
-		}
+	for _, name := range m.nulls() {
+		parts = append(parts, name+" is null")
 	}
 	return cmp.Or(strings.Join(parts, " and "), pattern.Always), parts
+}
+
+// nulls returns the columns that are null in pending rows.
+func (m *mapping) nulls() (names []string) {
+	columns := []*Column{m.relayed, m.failed}
+	if m.origin != nil {
+		columns = append(columns, m.origin.without)
+	}
+	for _, c := range columns {
+		if c != nil {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // pendingByID is the pending condition for statements that give ids, phrased so that the rows are found by id if an
 // index allows it.
 func (m *mapping) pendingByID() string {
-	if !m.idIndex {
-		condition, _ := m.pending()
+	condition, parts := m.pending()
+	if !m.idIndex || len(parts) == 0 {
 		return condition
 	}
-	conditions := []string{"true"}
-	without := []*Column{m.relayed, m.failed}
+	conditions := []string{isNull(m.nulls()...)}
 	if m.origin != nil {
-		without = append(without, m.origin.without)
 		conditions = append(conditions, "num_nonnulls("+m.order.Name+") = 1")
-	}
-	for _, c := range without {
-		if c != nil {
-			conditions = append(conditions, isNull(c.Name))
-		}
 	}
 	return strings.Join(conditions, " and ")
 }

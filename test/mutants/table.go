@@ -117,7 +117,7 @@ var table = []mutant{
 	{
 		name:   "notice of a row that was not relayed",
 		breaks: "notices are sent of rows that the origin has relayed, not of rows that failed there",
-		file:   "internal/outbox/mapping.go", old: ", append(none, m.origin.without)\n", new: ", none\n",
+		file:   "internal/outbox/mapping.go", old: "columns = append(columns, m.origin.without)\n", new: "columns = append(columns, nil)\n",
 		pkg: "./internal/outbox", tests: "^TestRelayedElsewhere$",
 	},
 	{
