@@ -13,7 +13,7 @@ func TestPublishersCanBeOpenedAgain(t *testing.T) {
 	t.Setenv("OUTBOX_DATABASE_URL", "postgres://app:hush@db/shop")
 	for _, url := range []string{"kafka://broker", "nats://broker", "amqp://broker", "stdout:"} {
 		t.Setenv("OUTBOX_PUBLISH_URL", url)
-		c, err := config.Load()
+		c, err := config.Load(config.NeedAll)
 		if err != nil {
 			t.Fatal(err)
 		}

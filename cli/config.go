@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/config"
 )
 
 func (p *program) configCommand() *cobra.Command {
@@ -17,7 +19,7 @@ that a destination inherits the value from. Secrets are redacted. If the configu
 problem instead, and the exit status is 2. It needs no connection.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load()
+			c, err := p.load(config.NeedAll)
 			if err != nil {
 				return err
 			}

@@ -35,7 +35,7 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay doctor`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load()
+			c, err := p.load(config.NeedAll)
 			if err != nil {
 				return usageError(err)
 			}

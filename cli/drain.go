@@ -21,7 +21,7 @@ any replica. Exit 3, with a count by reason, when rows are left at the timeout, 
 to count them. drain serves no HTTP. It is meant for Jobs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load()
+			c, err := p.load(config.NeedAll)
 			if err != nil {
 				return usageError(err)
 			}

@@ -29,7 +29,7 @@ replay, and with --for prune for the command prune.`,
 			if role == "" {
 				return usageError(errors.New("grants requires --role NAME, the database role of the relay"))
 			}
-			c, err := p.loadOffline()
+			c, err := p.load(config.NeedNothing)
 			if err != nil {
 				return err
 			}

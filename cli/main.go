@@ -49,13 +49,7 @@ type program struct {
 	schemes map[string]opener
 }
 
-// load reads the configuration for a command that connects to the database and the brokers.
-func (p *program) load() (*config.Config, error) { return config.Load(p.names()...) }
-
-// loadDatabase reads the configuration for a command that connects to the database only.
-func (p *program) loadDatabase() (*config.Config, error) { return config.LoadDatabase(p.names()...) }
-
-// loadOffline reads the configuration for a command that connects to nothing.
-func (p *program) loadOffline() (*config.Config, error) { return config.LoadOffline(p.names()...) }
-
-func (p *program) names() []string { return slices.Collect(maps.Keys(p.schemes)) }
+// load reads the configuration for a command that needs some of its parts.
+func (p *program) load(needs config.Needs) (*config.Config, error) {
+	return config.Load(needs, slices.Collect(maps.Keys(p.schemes))...)
+}

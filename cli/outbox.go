@@ -27,7 +27,7 @@ type operating struct {
 // the destinations make the topics of their messages, unless a template names what the table lacks: such a destination
 // sends nothing, and its topics are unknown.
 func (p *program) openOutbox(ctx context.Context, topics bool) (*operating, error) {
-	c, err := p.loadDatabase()
+	c, err := p.load(config.NeedDatabase)
 	if err != nil {
 		return nil, usageError(err)
 	}

@@ -26,7 +26,7 @@ a row is marked as relayed again, and nothing is stored.
 		Example: `  outbox-relay replay --topic order.placed --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.IDs = append(flags.IDs, args...)
-			if c, err := p.loadDatabase(); err == nil && mayDeduplicate(c) {
+			if c, err := p.load(config.NeedDatabase); err == nil && mayDeduplicate(c) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops messages that it has stored within "+
 					"its duplicate window; such rows are marked as relayed again, and not stored again")
 			}

@@ -26,7 +26,7 @@ The database and the broker may be unavailable at start: /readyz, the log and th
 begins when they become available.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load()
+			c, err := p.load(config.NeedAll)
 			if err != nil {
 				return usageError(err)
 			}

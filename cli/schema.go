@@ -39,7 +39,7 @@ columns of its own.`,
 		Example: `  outbox-relay schema --doorbell | psql "$OUTBOX_DATABASE_URL"`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.loadOffline()
+			c, err := p.load(config.NeedNothing)
 			if err != nil {
 				return err
 			}

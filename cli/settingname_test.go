@@ -56,7 +56,7 @@ func TestSettingNamesOfDestination(t *testing.T) {
 	} {
 		t.Setenv(config.Prefix+name, value)
 	}
-	c, err := config.Load()
+	c, err := config.Load(config.NeedAll)
 	if err != nil {
 		t.Fatal(err)
 	}

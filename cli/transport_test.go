@@ -56,7 +56,7 @@ func TestPlainPasswords(t *testing.T) {
 		}, c.env...), "PGPASSWORD="), "config"); status != 0 {
 			t.Fatalf("%v: %s", c.env, errs)
 		}
-		loaded, err := config.Load()
+		loaded, err := config.Load(config.NeedAll)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,7 +66,7 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
   outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load()
+			c, err := p.load(config.NeedAll)
 			if err != nil {
 				return usageError(err)
 			}

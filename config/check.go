@@ -16,8 +16,8 @@ import (
 )
 
 // require records a problem for each missing URL that a command needs.
-func (l *loader) require(needs need, c *Config, global *scope, scopes []*scope) {
-	if o := global.origins["DATABASE_URL"]; needs&needDatabase != 0 && !o.given {
+func (l *loader) require(needs Needs, c *Config, global *scope, scopes []*scope) {
+	if o := global.origins["DATABASE_URL"]; needs&NeedDatabase != 0 && !o.given {
 		l.add(Problem{
 			Variable: o.variable,
 			Text: "is required; set it to a PostgreSQL URL such as postgres://user:password@host:5432/database, or " +
@@ -26,7 +26,7 @@ func (l *loader) require(needs need, c *Config, global *scope, scopes []*scope) 
 	}
 	for i, s := range scopes {
 		o := s.origins["PUBLISH_URL"]
-		if needs&needBrokers == 0 || o.given || c.Destinations[i].PublishURL.IsSet() {
+		if needs&NeedBrokers == 0 || o.given || c.Destinations[i].PublishURL.IsSet() {
 			continue
 		}
 		others := ""

@@ -20,9 +20,9 @@ var minimal = []string{"OUTBOX_DATABASE_URL=postgres://app:pw@db:5432/shop", "OU
 
 // parse loads an environment given as NAME=value strings.
 func parse(environ []string, connects bool) (*Config, error) {
-	needs := need(0)
+	needs := Needs(0)
 	if connects {
-		needs = needDatabase | needBrokers
+		needs = NeedDatabase | NeedBrokers
 	}
 	return newLoader(environ, nil).config(needs)
 }
@@ -256,7 +256,7 @@ func TestLoadReadsTheProcess(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	t.Setenv("OUTBOX_HTTP_ADDR", ":1")
-	cfg, err := Load()
+	cfg, err := Load(NeedAll)
 	if err != nil || cfg.HTTPAddr != ":1" {
 		t.Errorf("got %v, %v", cfg, err)
 	}
@@ -264,7 +264,7 @@ func TestLoadReadsTheProcess(t *testing.T) {
 	if addr, path, err := LoadHTTP(); err != nil || addr != ":1" || path != "" {
 		t.Errorf("the address alone: %q, %v", addr, err)
 	}
-	if _, err := LoadOffline(); err == nil {
+	if _, err := Load(NeedNothing); err == nil {
 		t.Error("a wrong setting was accepted")
 	}
 	t.Setenv("OUTBOX_HTTP_ADDR", "nonsense")

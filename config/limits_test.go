@@ -33,7 +33,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A pause file may appear, change and disappear while the relay runs; it need not exist at the start.
+// A pause file may appear, change and disappear while the relay runs; it Needs not exist at the start.
 func TestPauseFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pause")

@@ -11,28 +11,21 @@ import (
 	"unicode"
 )
 
-// A need is a part of the configuration that a command may require.
-type need int
+// Needs are the parts of the configuration that a command requires.
+type Needs int
 
+// What commands connect to. URLs of anything else may be missing.
 const (
-	needDatabase need = 1 << iota
-	needBrokers
+	NeedNothing  Needs = 0
+	NeedDatabase Needs = 1
+	NeedBrokers  Needs = 2
+	NeedAll            = NeedDatabase | NeedBrokers
 )
 
-// Load reads the process environment for a command that connects to the database and the brokers. The error is an
-// [*Error], which lists every problem. schemes are schemes of publish URLs in addition to the relay's own.
-func Load(schemes ...string) (*Config, error) {
-	return newLoader(os.Environ(), schemes).config(needDatabase | needBrokers)
-}
-
-// LoadOffline is Load for a command that needs no connection: the URLs may be missing.
-func LoadOffline(schemes ...string) (*Config, error) {
-	return newLoader(os.Environ(), schemes).config(0)
-}
-
-// LoadDatabase is Load for a command that connects to the database only: the URLs of brokers may be missing.
-func LoadDatabase(schemes ...string) (*Config, error) {
-	return newLoader(os.Environ(), schemes).config(needDatabase)
+// Load reads the process environment. The error is an [*Error], which lists every problem. schemes are schemes of
+// publish URLs in addition to the relay's own.
+func Load(needs Needs, schemes ...string) (*Config, error) {
+	return newLoader(os.Environ(), schemes).config(needs)
 }
 
 // LoadHTTP reads only OUTBOX_HTTP_ADDR and OUTBOX_HTTP_CONFIG, so that a health check does not depend on settings that
@@ -65,7 +58,7 @@ func newLoader(environ, schemes []string) *loader {
 
 // config reads and checks everything, and fills in what follows from other settings. The checks come after all settings
 // are read, whether or not these have problems, so that one start reports everything that has to be corrected.
-func (l *loader) config(needs need) (*Config, error) {
+func (l *loader) config(needs Needs) (*Config, error) {
 	c, global := &Config{}, l.scope("", Prefix)
 	global.loadAll(c, func(s Setting) bool { return !s.PerDestination && s.key != "DESTINATIONS" })
 	named := l.loadDestinations(c, global)

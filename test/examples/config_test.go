@@ -55,7 +55,7 @@ func load(t *testing.T, settings map[string]string) {
 			t.Setenv(variable, value)
 		}
 	}
-	if _, err := config.Load(); err != nil {
+	if _, err := config.Load(config.NeedAll); err != nil {
 		t.Errorf("%v\n%v", settings, err)
 	}
 }
