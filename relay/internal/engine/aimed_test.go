@@ -484,3 +484,35 @@ func TestReadsAreForgotten(t *testing.T) {
 	runtime.KeepAlive(s)
 	s.sound(t)
 }
+
+// A batch that is handed over again, after an outage for instance, is no more rows: the marks of as many as may be in flight
+// are rehearsed.
+func TestRowsThatAreHandedOverAgainAreNotProven(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.limits.Rows, s.limits.Batch = 40, 10 })
+	s.run(time.Second)
+	e := s.replicas[0].e
+	for i := range 100 {
+		s.add(fmt.Sprint("k", i), "t", nil)
+	}
+	for range 10 { // the loop asks for each batch that it hands over
+		e.Rehearses(make([]*Row, 10))
+	}
+	marked := func() (n int) {
+		for _, r := range s.table.all {
+			if r.status == relayed {
+				n++
+			}
+		}
+		return n
+	}
+	s.until(t, func() bool { return marked() == 20 })
+	if !e.Rehearses(nil) {
+		t.Error("20 rows are marked, and no mark is rehearsed any more")
+	}
+	s.until(t, func() bool { return marked() == 100 })
+	if e.Rehearses(nil) {
+		t.Error("marks are rehearsed for ever")
+	}
+	s.end(t)
+}

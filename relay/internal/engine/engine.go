@@ -55,7 +55,7 @@ type Engine struct {
 	unmarkable       error     // why the database would not mark the last row that was not published for that reason
 	unmarked         time.Time // when the log last said so
 	proven           bool      // the database marks what is read now; see Rehearses
-	rehearsed        int       // rows handed over before that
+	marked           int       // rows marked before that
 	stopping         bool
 	unknown          int // rows dropped by the stop that may have been published
 
@@ -140,7 +140,7 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 		e.shards.since[shard] = now
 	}
 	if gained != (owner.Set{}) {
-		e.proven, e.rehearsed = false, 0
+		e.proven, e.marked = false, 0
 		e.begins()
 	}
 	if lost != gained {

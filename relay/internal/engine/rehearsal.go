@@ -11,15 +11,14 @@ import (
 // the database does not mark would be published again after each restart, and by the next owner of their shards. So the
 // rows that the last owner may have left are rehearsed, and all rows while the database refuses to mark one.
 func (e *Engine) Rehearses(batch []*Row) bool {
-	e.rehearsed += len(batch)
 	return !e.proven || e.held[CauseMark]+e.rejected.rows() > 0 ||
 		slices.ContainsFunc(batch, func(r *Row) bool { return r.key.unmarkable })
 }
 
-// pastLeft reports whether everything was handed over that the last owner of the shards may have left published and not
-// marked. These rows come first in the table, and are at most as many as may be in flight.
+// pastLeft reports whether everything is marked that the last owner of the shards may have left published and not marked.
+// These rows come first in the table, and are at most as many as may be in flight.
 func (e *Engine) pastLeft() bool {
-	return e.rehearsed >= e.Limits.Rows || e.queued == 0 && !e.tail.more && !e.dueTail.more
+	return e.marked >= e.Limits.Rows || e.queued == 0 && !e.tail.more && !e.dueTail.more
 }
 
 // UnmarkableError returns the answer for a row that is not published, since the database would not mark it.

@@ -145,6 +145,7 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	}
 	changed := Outcome{}
 	o.Accepted, changed.Accepted = o.split(Rewritten)
+	e.marked += len(o.Accepted)
 	e.proven = e.proven || len(o.Accepted) > 0 && e.pastLeft()
 	for _, r := range o.Accepted {
 		e.done(r)
