@@ -21,6 +21,7 @@ var unmarkable = map[string]struct{ trouble, repair, says string }{
 	"a lack of space":    trigger("before", "raise 'not here' using errcode = 'disk_full'"),
 	"an internal error":  trigger("before", "raise 'not here' using errcode = 'internal_error'"),
 	"a missing function": trigger("before", "perform not_here()"),
+	"a slow refusal":     trigger("before", "perform pg_sleep(0.05); raise 'not here'"),
 	"at commit": {
 		"create function no() returns trigger language plpgsql as $$ begin raise 'not here'; end $$;" +
 			"create constraint trigger no after update or delete on outbox_messages initially deferred for each row " +
@@ -55,7 +56,7 @@ func trigger(when, does string) (kind struct{ trouble, repair, says string }) {
 	if does == "return null" {
 		kind.says = "no effect"
 	}
-	if strings.HasPrefix(does, "perform") {
+	if strings.HasPrefix(does, "perform not_here") {
 		kind.says = "not_here"
 	}
 	return kind

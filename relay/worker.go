@@ -20,6 +20,7 @@ type worker struct {
 	loop     *loop // only the parts that never change are used
 	lane     int
 	messages []publisher.Message
+	most     int // rows of a rehearsal; 0: all of a batch
 }
 
 // handed is a batch to publish.
@@ -49,23 +50,36 @@ func (w *worker) run(ctx, relaying context.Context, batches <-chan handed, answe
 	}
 }
 
-// rehearse publishes the rows that the database would mark. If it takes no writes at present, none is published.
+// rehearse publishes the rows that the database would mark, as far as it can tell within a second or two. The rest of the
+// batch comes again. If it takes no writes at present, none is published.
 func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []error {
+	answers := slices.Repeat([]error{publisher.ErrNotAttempted}, len(rows))
+	if w.most > 0 && w.most < len(rows) {
+		rows = rows[:w.most]
+	}
 	read := make([]*outbox.Row, len(rows))
 	for i, r := range rows {
 		read[i] = r.Row
 	}
+	started := time.Now()
 	limited, cancel := context.WithTimeout(ctx, engine.StatementTimeout)
 	refused, err := w.loop.table.Rehearse(limited, read)
 	cancel()
+	switch took := time.Since(started); {
+	case outbox.Cancelled(err):
+		w.most = max(1, len(rows)/4)
+		return answers
+	case w.most > 0 && took < time.Second/2:
+		w.most = min(2*w.most, 1<<20)
+	}
 	if w.loop.database.rehearsed(w.loop.state, err); err != nil {
 		select { // the database is not asked all the time
 		case <-relaying.Done():
 		case <-time.After(retry.ShortestHold):
 		}
-		return slices.Repeat([]error{publisher.ErrNotAttempted}, len(rows))
+		return answers
 	}
-	answers := make([]error, len(rows))
+	clear(answers[:len(rows)])
 	var good []*engine.Row
 	for i, r := range rows {
 		switch why := refused[r.Identity()]; {

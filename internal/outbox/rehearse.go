@@ -11,13 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// rehearsalTime is how long a rehearsal may take. Slow triggers end it, and say nothing against marks.
+// rehearsalTime is how long a rehearsal of several rows may take.
 const rehearsalTime = 2 * time.Second
 
 // Rehearse finds out which rows [Table.Settle] could not settle. It settles them in a transaction that is rolled back, so that
 // also triggers, constraints and row security have their say, and returns why they refuse which rows, by identity. What
-// cannot be found out, because of a lock or a slow trigger for instance, counts as possible. If there is an error, the server
-// takes no write at present.
+// cannot be found out because of a lock counts as possible. An error that [TimedOut] asks for fewer rows: a trigger may take
+// a second for each. A single row has the time until ctx ends, as its mark has, and is refused if that is not enough. With
+// any other error the server takes no write at present.
 //
 // What triggers do is undone, unless they do it outside of the transaction: numbers are drawn from sequences.
 func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]error, err error) {
@@ -30,11 +31,15 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	if t.relation.parts != nil {
 		statement = strings.ReplaceAll(statement, partitionMark, t.partitionCondition(ctx, conn.Conn()))
 	}
+	limit := rehearsalTime
+	if deadline, ok := ctx.Deadline(); ok && len(rows) == 1 {
+		limit = time.Until(deadline) * 9 / 10
+	}
 	p := &pipeline{table: t, conn: conn.Conn()}
 	p.silently("begin", nil)
 	p.ownSettings()
 	p.silently("select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)",
-		[][]byte{milliseconds(min(freePatience, t.relation.deadlock/2)), milliseconds(rehearsalTime)})
+		[][]byte{milliseconds(min(freePatience, t.relation.deadlock/2)), milliseconds(limit)})
 	p.silently(t.writeLock(), nil) // before the weaker one of the select: see there
 	p.batch.ExecParams(which, [][]byte{array(t.rowOID, identitiesOf(rows))}, nil, []int16{1}, nil)
 	p.added = append(p.added, false)
@@ -51,7 +56,9 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	switch {
 	case server(err).Code == insufficientPrivilege: // of the lock, and so of the write
 		return nil, fmt.Errorf("rehearse marks: %w", t.explain(err))
-	case server(err).Code != "": // not about rows: those errors are caught
+	case Cancelled(err) && len(rows) == 1:
+		return map[string]error{rows[0].Identity(): fmt.Errorf("rehearse marks: %w", err)}, nil
+	case server(err).Code != "" && !Cancelled(err): // not about rows: those errors are caught
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("rehearse marks: %w", err)

@@ -1,8 +1,10 @@
 package outbox
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,7 +13,8 @@ import (
 )
 
 // A rehearsal changes nothing, waits for no lock, and tells the rows that cannot be settled from the others, each for itself: a
-// row that can be settled only without another one can be settled. What a slow trigger would say is not awaited.
+// row that can be settled only without another one can be settled. If a slow trigger takes too long, fewer rows are asked for,
+// and a single one that takes too long cannot be settled.
 func TestRehearse(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
@@ -47,8 +50,13 @@ func TestRehearse(t *testing.T) {
 				t.Errorf("%d rows are left", left)
 			}
 			s.Exec(t, `create or replace function no() returns trigger language plpgsql as $$ begin perform pg_sleep(60); return null; end $$`)
-			if refused, err := table.Rehearse(t.Context(), rows); err != nil || len(refused) > 0 {
+			if refused, err := table.Rehearse(t.Context(), rows); !TimedOut(err) {
 				t.Errorf("a slow trigger: %v, %v", refused, err)
+			}
+			limited, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if refused, err := table.Rehearse(limited, rows[1:2]); err != nil || len(refused) != 1 {
+				t.Errorf("a row with a slow trigger: %v, %v", refused, err)
 			}
 		})
 	}
