@@ -53,22 +53,22 @@ func Check(all []Destination, listed, deletes string) (found []Problem) {
 				names, earlier = append(names, other.Name), append(earlier, other.Topics)
 			}
 			shared := common(d.Columns, other.Columns)
-			bad(len(shared) > 0 && !equal, "Columns", "shares only %s with %s; two destinations must have either the same "+
-				"columns or no column in common", strings.Join(shared, ", "), other.Field("Columns"))
-			bad(len(shared) > 0 && equal && !sameRows, "Columns", "is the same as %s, but these two destinations do not take "+
-				"the same rows; set separate columns for each", other.Field("Columns"))
+			bad(len(shared) > 0 && !equal, "Columns", "shares only %s with %s; two destinations must have either the "+
+				"same columns or no column in common", strings.Join(shared, ", "), other.Field("Columns"))
+			bad(len(shared) > 0 && equal && !sameRows, "Columns", "is the same as %s, but these two destinations do "+
+				"not take the same rows; set separate columns for each", other.Field("Columns"))
 		}
 		if pattern.TakesNone(d.Topics, nil) {
-			bad(true, "Topics", "excludes every topic that it includes, so that the destination takes no row; correct the "+
-				"patterns")
+			bad(true, "Topics", "excludes every topic that it includes, so that the destination takes no row; correct "+
+				"the patterns")
 		} else {
-			bad(pattern.TakesNone(d.Topics, earlier), "Topics", "leaves no row to the destination, since each row goes to the "+
-				"first destination that takes it, which is always %s; to divide the rows, set topics or list this one first in "+
-				"%s; for a copy of each row, set %s to columns of its own", strings.Join(names, " or "), listed,
-				d.Field("Columns"))
+			bad(pattern.TakesNone(d.Topics, earlier), "Topics", "leaves no row to the destination, since each row "+
+				"goes to the first destination that takes it, which is always %s; to divide the rows, set topics or "+
+				"list this one first in %s; for a copy of each row, set %s to columns of its own",
+				strings.Join(names, " or "), listed, d.Field("Columns"))
 		}
-		bad(deletes != "" && d.Columns != nil, "Columns", "contradicts %s, which deletes a row as soon as one destination has "+
-			"relayed it; remove one of them", deletes)
+		bad(deletes != "" && d.Columns != nil, "Columns", "contradicts %s, which deletes a row as soon as one "+
+			"destination has relayed it; remove one of them", deletes)
 	}
 	return found
 }
@@ -86,7 +86,7 @@ func (d *Destination) origin(all []Destination, listed string) (field, text stri
 		return "", ""
 	}
 	named := func(name string) *Destination {
-		i := slices.IndexFunc(all, func(d Destination) bool { return d.Name == name })
+		i := slices.IndexFunc(all, func(d Destination) bool { return name != "" && d.Name == name })
 		if i < 0 {
 			return nil
 		}
@@ -109,13 +109,13 @@ func (d *Destination) origin(all []Destination, listed string) (field, text stri
 		}
 		return field, "names an unknown destination; " + listed + " lists " + strings.Join(names, ", ")
 	case origin == d:
-		return field, "leads back to " + d.Name + ", so that neither would ever receive a row; one of them must take rows as " +
-			"they are inserted"
+		return field, "leads back to " + d.Name + ", so that neither would ever receive a row; one of them must take " +
+			"rows as they are inserted"
 	case d.Columns == nil:
 		return field, "requires columns of its own; set " + d.Field("Columns")
 	case d.FailedOf != "" && from.Columns != nil && from.Columns["failed_at"] == "":
-		return field, "names " + name + ", whose columns do not include failed_at, so that no row fails there; add failed_at " +
-			"to them"
+		return field, "names " + name + ", whose columns do not include failed_at, so that no row fails there; add " +
+			"failed_at to them"
 	}
 	return "", ""
 }
