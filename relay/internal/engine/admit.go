@@ -66,7 +66,7 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 		// It leaves room to others: the rest of its rows is read in turn. What it has queued stays, since the tail
 		// brought it in order, and goes on while the key is closed.
 		e.enter(k, draining)
-		k.rows, k.missed, k.dropped = fewRows, true, row.Position.Ordinal
+		k.rows, k.missed, k.dropped = e.Limits.Batch, true, row.Position.Ordinal
 		e.readOn(k, row, e.tail.seen)
 		if len(k.queue) == 0 && k.wire == 0 {
 			e.further(k, now)
@@ -90,10 +90,13 @@ func (e *Engine) hasKey(name uint64) {
 
 // isHot reports whether a key has a quarter of all that may be in flight. One key cannot use more: it has one call at a
 // time, and a call has at most Limits.Batch rows. Without this a key with a million pending rows would fill the memory,
-// and every other key would wait for its calls.
+// and every other key would wait for its calls. A long queue is enough: each row in it keeps the whole page in memory
+// with which it came, of which it may be the tenth row.
 func (e *Engine) isHot(k *key) bool {
-	return k.flying >= max(1, e.Limits.Rows/4) || k.bytes >= e.Limits.Bytes/4 && k.flying > 0
+	return len(k.queue) >= hotQueue || k.flying >= max(1, e.Limits.Rows/4) || k.bytes >= e.Limits.Bytes/4 && k.flying > 0
 }
+
+const hotQueue = 256
 
 // begins makes the tails begin at the very beginning.
 func (e *Engine) begins() {
