@@ -21,14 +21,22 @@ func TestFateOf(t *testing.T) {
 		"duplicate":     {&publisher.Duplicate{}, publisher.Fate{}, false},
 		"not attempted": {publisher.ErrNotAttempted, publisher.Fate{}, false},
 		"refused":       {publisher.RefusedError("refused", "refused"), publisher.Fate{}, false},
-		"permanent":     {publisher.WithFate(publisher.PermanentError("too large", "too large"), partition), publisher.Fate{}, false},
-		"closed":        {publisher.ErrClosed, publisher.Fate{}, true},
-		"unclassified":  {errors.New("unclassified"), publisher.Fate{}, true},
-		"no answer":     {publisher.AmbiguousError("no answer", "no answer"), publisher.Fate{}, true},
-		"topology":      {publisher.TopologyError("unknown topic", "unknown"), publisher.Fate{Kind: publisher.FateTopic, Name: "orders"}, true},
-		"its key only":  {leaderless, publisher.Fate{}, false},
-		"named":         {publisher.WithFate(leaderless, partition), partition, true},
-		"wrapped":       {fmt.Errorf("publish: %w", publisher.WithFate(leaderless, partition)), partition, true},
+		"permanent": {
+			publisher.WithFate(publisher.PermanentError("too large", "too large"), partition),
+			publisher.Fate{},
+			false,
+		},
+		"closed":       {publisher.ErrClosed, publisher.Fate{}, true},
+		"unclassified": {errors.New("unclassified"), publisher.Fate{}, true},
+		"no answer":    {publisher.AmbiguousError("no answer", "no answer"), publisher.Fate{}, true},
+		"topology": {
+			publisher.TopologyError("unknown topic", "unknown"),
+			publisher.Fate{Kind: publisher.FateTopic, Name: "orders"},
+			true,
+		},
+		"its key only": {leaderless, publisher.Fate{}, false},
+		"named":        {publisher.WithFate(leaderless, partition), partition, true},
+		"wrapped":      {fmt.Errorf("publish: %w", publisher.WithFate(leaderless, partition)), partition, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,8 @@ import (
 
 // errURL does not quote the URL, which holds a password.
 var errURL = unavailable("bad publish URL", "the publish URL is not of the form amqp://user:password@host:port/vhost "+
-	"(or amqps://, with several hosts separated by commas): percent-encode special characters in user, password and vhost")
+	"(or amqps://, with several hosts separated by commas): "+
+	"percent-encode special characters in user, password and vhost")
 
 // errParameters returns the answer for URL parameters that have settings of their own. The files of those settings are
 // read again when they change.

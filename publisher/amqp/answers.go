@@ -44,9 +44,9 @@ func returned(r *amqp091.Return, names setting.Names) error {
 		return &publisher.Error{
 			Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route",
 			Err: fmt.Errorf(
-				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which "+
-					"returns each message with the header x-delay and delivers it all the same: bind one, use an exchange "+
-					"of another type, or set %s",
+				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, "+
+					"which returns each message with the header x-delay and delivers it all the same: bind one, "+
+					"use an exchange of another type, or set %s",
 				r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText, names.Of("Unrouted")),
 		}
 	}
@@ -66,11 +66,12 @@ func nacked(to route, inRow int) error {
 		Repeats: to.exchange != "" || inRow >= stubborn,
 	}
 	if to.exchange == "" {
-		answer.Err = fmt.Errorf("RabbitMQ did not take the message for %q: the queue is full, has failed, or lacks the "+
-			"majority of its nodes", to.topic)
+		answer.Err = fmt.Errorf("RabbitMQ did not take the message for %q: the queue is full, has failed, or "+
+			"lacks the majority of its nodes", to.topic)
 	} else {
-		answer.Err = fmt.Errorf("RabbitMQ did not take the message for %q on exchange %q: a queue is full, has failed, or "+
-			"lacks the majority of its nodes; each try adds a copy to the other queues that are bound", to.topic, to.exchange)
+		answer.Err = fmt.Errorf("RabbitMQ did not take the message for %q on exchange %q: a queue is full, has "+
+			"failed, or lacks the majority of its nodes; each try adds a copy to the other queues that are bound",
+			to.topic, to.exchange)
 	}
 	return answer
 }
@@ -80,8 +81,8 @@ func nacked(to route, inRow int) error {
 func stalled(to route) error {
 	return &publisher.Error{
 		Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
-		Err: fmt.Errorf("RabbitMQ answers, and confirms no message for %q on exchange %q: see whether a queue lacks the "+
-			"majority of its nodes, or is between leaders", to.topic, to.exchange),
+		Err: fmt.Errorf("RabbitMQ answers, and confirms no message for %q on exchange %q: see whether a queue "+
+			"lacks the majority of its nodes, or is between leaders", to.topic, to.exchange),
 	}
 }
 

@@ -44,8 +44,8 @@ func (a *attempt) explain(err error) error {
 
 func (a *attempt) reason(err error) *connect.Failure {
 	c := &connect.Attempt{
-		Broker: "RabbitMQ at", Address: address(a.uri), Servers: a.names.Of("URL"), Plain: "amqp://", Secure: "amqps://",
-		Ports: "AMQP is usually on 5672, with TLS on 5671", Names: a.names,
+		Broker: "RabbitMQ at", Address: address(a.uri), Servers: a.names.Of("URL"),
+		Plain: "amqp://", Secure: "amqps://", Ports: "AMQP is usually on 5672, with TLS on 5671", Names: a.names,
 	}
 	_, isServer := errors.AsType[*amqp091.Error](err)
 	own, isOwn := errors.AsType[*errTLS](err)
@@ -123,14 +123,16 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 	// of connections or channels, for a user, a vhost or a node
 	case notAllowed && strings.Contains(server.Reason, "limit"):
 		return c.Failed("limit reached", fmt.Sprintf("it takes no more of user %q (%s)", a.uri.Username, server.Reason),
-			"raise that limit (rabbitmqctl set_user_limits, set_vhost_limits, or channel_max and connection_max of the "+
-				"node), or let fewer clients connect", nil)
+			"raise that limit (rabbitmqctl set_user_limits, set_vhost_limits, or channel_max and connection_max of "+
+				"the node), or let fewer clients connect", nil)
 	case notAllowed:
 		return failed("vhost refused",
-			fmt.Sprintf("it does not let user %q into virtual host %q (%s)", a.uri.Username, a.uri.Vhost, server.Reason),
+			fmt.Sprintf("it does not let user %q into virtual host %q (%s)",
+				a.uri.Username, a.uri.Vhost, server.Reason),
 			"create the vhost, grant access to it, or change the vhost in "+c.Servers)
 	case answered:
-		return c.Failed("connection refused", fmt.Sprintf("it refuses the connection (%d %s)", server.Code, server.Reason),
+		return c.Failed("connection refused",
+			fmt.Sprintf("it refuses the connection (%d %s)", server.Code, server.Reason),
 			"see the broker's log", nil)
 	case errors.Is(err, amqp091.ErrCredentials):
 		return failed("login refused", fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username),

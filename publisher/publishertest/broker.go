@@ -31,8 +31,8 @@ type Broker struct {
 // NewBroker returns a broker that accepts everything.
 func NewBroker() *Broker {
 	return &Broker{
-		changed: make(chan struct{}), script: newScript(), partitions: map[string]int{}, tries: map[string]int{}, inFlight: map[string]int{},
-		group: func(string) string { return "" },
+		changed: make(chan struct{}), script: newScript(), partitions: map[string]int{}, tries: map[string]int{},
+		inFlight: map[string]int{}, group: func(string) string { return "" },
 	}
 }
 
@@ -111,13 +111,16 @@ func (b *Broker) take(ctx context.Context, messages []publisher.Message) []error
 	}
 	b.wake()
 	if !b.pause(ctx) {
-		return fill(answers, publisher.AmbiguousError("no answer", "the call ended before the broker answered: %w", ctx.Err()))
+		return fill(answers, publisher.AmbiguousError("no answer",
+			"the call ended before the broker answered: %w", ctx.Err()))
 	}
 	if b.down {
-		return fill(answers, publisher.UnavailableError(publisher.ScopeDestination, "broker down", "the broker is down"))
+		return fill(answers, publisher.UnavailableError(publisher.ScopeDestination, "broker down",
+			"the broker is down"))
 	}
 	if slices.ContainsFunc(messages, func(m publisher.Message) bool { return b.crashes[m.ID] }) {
-		return fill(answers, publisher.AmbiguousError("connection lost", "the connection ended before the broker answered"))
+		return fill(answers, publisher.AmbiguousError("connection lost",
+			"the connection ended before the broker answered"))
 	}
 	b.answer(ctx, messages, answers)
 	b.wake()

@@ -25,7 +25,11 @@ func TestScriptedAnswers(t *testing.T) {
 		"none": {func(*Broker) {}, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
 		"refused": {
 			func(b *Broker) { b.Refuse("1", 2) },
-			[][4]publisher.Class{{publisher.Refused, ok, after, ok}, {publisher.Refused, ok, after, ok}, {ok, ok, ok, ok}},
+			[][4]publisher.Class{
+				{publisher.Refused, ok, after, ok},
+				{publisher.Refused, ok, after, ok},
+				{ok, ok, ok, ok},
+			},
 			8,
 		},
 		"poison": {func(b *Broker) { b.Poison("1") }, [][4]publisher.Class{
@@ -60,23 +64,38 @@ func TestScriptedAnswers(t *testing.T) {
 			[][4]publisher.Class{{publisher.Ambiguous, publisher.Ambiguous, publisher.Ambiguous, publisher.Ambiguous}},
 			0,
 		},
-		"no topic":   {func(b *Broker) { b.Remove("t") }, [][4]publisher.Class{{publisher.Topology, publisher.Topology, after, ok}}, 1},
-		"created":    {func(b *Broker) { b.Remove("t"); b.Create("t") }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
-		"topic down": {func(b *Broker) { b.DownTopic("t") }, [][4]publisher.Class{{publisher.Unavailable, publisher.Unavailable, after, ok}}, 1},
-		"topic up":   {func(b *Broker) { b.DownTopic("t"); b.UpTopic("t") }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
+		"no topic": {
+			func(b *Broker) { b.Remove("t") },
+			[][4]publisher.Class{{publisher.Topology, publisher.Topology, after, ok}},
+			1,
+		},
+		"created": {func(b *Broker) { b.Remove("t"); b.Create("t") }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
+		"topic down": {
+			func(b *Broker) { b.DownTopic("t") },
+			[][4]publisher.Class{{publisher.Unavailable, publisher.Unavailable, after, ok}},
+			1,
+		},
+		"topic up": {func(b *Broker) { b.DownTopic("t"); b.UpTopic("t") }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
 		"down": {func(b *Broker) { b.Down() }, [][4]publisher.Class{{
 			publisher.Unavailable, publisher.Unavailable, publisher.Unavailable,
 			publisher.Unavailable,
 		}}, 0},
-		"up":    {func(b *Broker) { b.Down(); b.Up() }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
-		"reset": {func(b *Broker) { b.Down(); b.Hold(); b.Poison("1"); b.Reset() }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
+		"up": {func(b *Broker) { b.Down(); b.Up() }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
+		"reset": {
+			func(b *Broker) { b.Down(); b.Hold(); b.Poison("1"); b.Reset() },
+			[][4]publisher.Class{{ok, ok, ok, ok}},
+			4,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := NewBroker()
 			p := b.Publisher()
 			test.script(b)
-			call := []publisher.Message{keyed("1", "t", "a"), keyed("2", "t", "b"), keyed("3", "t", "a"), keyed("4", "u", "c")}
+			call := []publisher.Message{
+				keyed("1", "t", "a"), keyed("2", "t", "b"), keyed("3", "t", "a"),
+				keyed("4", "u", "c"),
+			}
 			for _, want := range test.want {
 				expectEach(t, p.Publish(t.Context(), call), want[:]...)
 			}

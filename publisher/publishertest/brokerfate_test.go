@@ -24,13 +24,15 @@ func TestBrokerNamesTopics(t *testing.T) {
 	b.Remove("missing")
 	b.DownTopic("down")
 	call := []publisher.Message{
-		keyed("1", "missing", "a"), keyed("2", "down", "b"), keyed("3", "t", "c"), keyed("4", "missing", "d"), keyed("5", "t", "a"),
+		keyed("1", "missing", "a"), keyed("2", "down", "b"), keyed("3", "t", "c"), keyed("4", "missing", "d"),
+		keyed("5", "t", "a"),
 	}
 	for range 2 {
 		expectFates(t, call, p.Publish(t.Context(), call), "topic missing", "topic down", "", "topic missing", "")
 	}
 	b.Down()
-	expectFates(t, call, p.Publish(t.Context(), call), "destination", "destination", "destination", "destination", "destination")
+	expectFates(t, call, p.Publish(t.Context(), call), "destination", "destination", "destination", "destination",
+		"destination")
 }
 
 func TestBrokerNamesPartitions(t *testing.T) {
@@ -43,7 +45,10 @@ func TestBrokerNamesPartitions(t *testing.T) {
 		key := fmt.Sprint(i)
 		keys[b.PartitionOf("t", []byte(key))] = key
 	}
-	call := []publisher.Message{keyed("1", "t", keys[0]), keyed("2", "t", keys[1]), keyed("3", "t", keys[2]), {ID: "4", Topic: "t"}}
+	call := []publisher.Message{
+		keyed("1", "t", keys[0]), keyed("2", "t", keys[1]), keyed("3", "t", keys[2]),
+		{ID: "4", Topic: "t"},
+	}
 	b.DownPartition("t", 0)
 	b.DownPartition("t", 2)
 	answers := p.Publish(t.Context(), call)
@@ -68,7 +73,8 @@ func TestSilentTopic(t *testing.T) {
 		b.Silence("silent")
 		b.Poison("4")
 		call := []publisher.Message{
-			keyed("1", "silent", "a"), keyed("2", "t", "b"), keyed("3", "t", "a"), keyed("4", "t", "c"), keyed("5", "silent", "c"),
+			keyed("1", "silent", "a"), keyed("2", "t", "b"), keyed("3", "t", "a"), keyed("4", "t", "c"),
+			keyed("5", "silent", "c"),
 			{ID: "6", Topic: "silent"},
 			keyed("7", "t", ""),
 		}
@@ -90,7 +96,8 @@ func TestSilentTopic(t *testing.T) {
 		if took := time.Since(began); took != time.Minute {
 			t.Errorf("the call took %v, not its minute", took)
 		}
-		const ok, after, never, unknown = publisher.Accepted, publisher.NotAttempted, publisher.Permanent, publisher.Ambiguous
+		const ok, after = publisher.Accepted, publisher.NotAttempted
+		const never, unknown = publisher.Permanent, publisher.Ambiguous
 		expectEach(t, answers, unknown, ok, after, never, after, unknown, ok)
 		expectFates(t, call, answers, "topic silent", "", "", "", "", "topic silent", "")
 		silent = publish()

@@ -69,7 +69,8 @@ func (j *journal) persistBeside(unreachable, messages []publisher.Message) {
 		cancel()
 		expect(j.t, answers, publisher.Accepted, publisher.NotAttempted, publisher.Unavailable, publisher.Ambiguous)
 		if messages = notAccepted(messages, answers[len(unreachable):]); time.Now().After(late) {
-			j.t.Fatalf("%d messages for addresses that can be reached still not accepted after %v", len(messages), patience)
+			j.t.Fatalf("%d messages for addresses that can be reached still not accepted after %v", len(messages),
+				patience)
 		}
 		unreachable = notAccepted(unreachable, answers)
 	}

@@ -147,7 +147,10 @@ func (c *conn) cause(op string, err error) error {
 	select {
 	case <-c.closed:
 		if c.broken {
-			err = &net.OpError{Op: op, Net: "tcp", Addr: c.RemoteAddr(), Err: os.NewSyscallError(op, syscall.ECONNRESET)}
+			err = &net.OpError{
+				Op: op, Net: "tcp", Addr: c.RemoteAddr(),
+				Err: os.NewSyscallError(op, syscall.ECONNRESET),
+			}
 		}
 	default:
 	}

@@ -33,7 +33,10 @@ func carries(t *testing.T, h Harness) {
 		{Name: "x_tenant", Value: `{"a": [1, 2.50]}`},
 		{Name: "x-other", Value: "a: b; c=\"d\""},
 	}
-	all[7].Headers = []publisher.Header{{Name: "content-type", Value: "application/vnd.order+json"}, {Name: "x", Value: "y"}}
+	all[7].Headers = []publisher.Header{
+		{Name: "content-type", Value: "application/vnd.order+json"},
+		{Name: "x", Value: "y"},
+	}
 	all[8].Type = ""
 	j.accept(all)
 	j.compare(topic)
@@ -51,7 +54,8 @@ func carriesOrRefuses(t *testing.T, h Harness) {
 	topic := h.Topic(t)
 	var all []publisher.Message
 	add := func(change func(*publisher.Message)) {
-		neighbour, unusual := message(topic, fmt.Sprint("neighbour-", len(all)%4)), message(topic, fmt.Sprint("unusual-", len(all)))
+		neighbour, unusual := message(topic, fmt.Sprint("neighbour-", len(all)%4)),
+			message(topic, fmt.Sprint("unusual-", len(all)))
 		change(&unusual)
 		all = append(all, neighbour, unusual)
 	}
@@ -111,8 +115,10 @@ func sameContent(t *testing.T, sent, got *publisher.Message) {
 		different = append(different, fmt.Sprintf("content type: sent %q, received %q", want, got.Type))
 	}
 	for _, header := range sent.Headers {
-		if header.Name != publisher.HeaderContentType && header.Name != "correlation-id" && !slices.Contains(got.Headers, header) {
-			different = append(different, fmt.Sprintf("header %.40q: sent %.40q, received only %.400v", header.Name, header.Value, got.Headers))
+		if header.Name != publisher.HeaderContentType && header.Name != "correlation-id" &&
+			!slices.Contains(got.Headers, header) {
+			different = append(different, fmt.Sprintf("header %.40q: sent %.40q, received only %.400v",
+				header.Name, header.Value, got.Headers))
 		}
 	}
 	for _, one := range different {
@@ -135,7 +141,8 @@ func differences(sent, got *publisher.Message) (found []string) {
 		for same < min(len(field.sent), len(field.got)) && field.sent[same] == field.got[same] {
 			same++
 		}
-		found = append(found, fmt.Sprintf("%s: sent %s, received %s", field.name, excerpt(field.sent, same), excerpt(field.got, same)))
+		found = append(found, fmt.Sprintf("%s: sent %s, received %s",
+			field.name, excerpt(field.sent, same), excerpt(field.got, same)))
 	}
 	return found
 }

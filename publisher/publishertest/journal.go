@@ -109,7 +109,8 @@ func (j *journal) persist(messages []publisher.Message) {
 		select {
 		case <-retry.C:
 		case <-ctx.Done():
-			j.t.Fatalf("%d messages still not accepted after %v; the first answer: %v", len(rest), patience, firstError(answers))
+			j.t.Fatalf("%d messages still not accepted after %v; the first answer: %v", len(rest), patience,
+				firstError(answers))
 		}
 	}
 }
@@ -129,7 +130,8 @@ func (j *journal) compare(topics ...string) {
 	}
 }
 
-// mostChanged is how many of the messages of a topic that arrived changed are described: whatever changes one changes most.
+// mostChanged is how many of the messages of a topic that arrived changed are described: whatever changes one changes
+// most.
 const mostChanged = 3
 
 func (j *journal) compareWith(topic string, received []publisher.Message) {
@@ -209,7 +211,8 @@ func (j *journal) checkPrefix(messages []publisher.Message, answers []error) {
 	stopped := map[string]publisher.Class{}
 	for i := range messages {
 		class := publisher.ClassOf(answers[i])
-		if e, ok := errors.AsType[*publisher.Error](answers[i]); class != publisher.Accepted && (!ok || e.Short == "" || e.Err == nil) {
+		if e, ok := errors.AsType[*publisher.Error](answers[i]); class != publisher.Accepted &&
+			(!ok || e.Short == "" || e.Err == nil) {
 			j.t.Errorf("answer %d is not a complete *publisher.Error: %v", i, answers[i])
 		}
 		if messages[i].Key == nil {

@@ -26,7 +26,8 @@ func (b *Broker) PartitionOf(topic string, key []byte) int {
 func (b *Broker) DownPartition(topic string, partition int) {
 	b.change(func() {
 		if partition >= b.partitions[topic] {
-			panic(fmt.Sprintf("publishertest: the topic %q has %d partitions and no partition %d", topic, b.partitions[topic], partition))
+			panic(fmt.Sprintf("publishertest: the topic %q has %d partitions and no partition %d", topic,
+				b.partitions[topic], partition))
 		}
 		b.leaderless[part{topic, partition}] = true
 	})
@@ -56,14 +57,17 @@ func (b *Broker) leader(m *publisher.Message) error {
 			}
 		}
 		return publisher.WithFate(
-			publisher.UnavailableError(publisher.ScopeTopic, "no leader", "no partition of topic %q has a leader", m.Topic), topicFate(m.Topic))
+			publisher.UnavailableError(publisher.ScopeTopic, "no leader", "no partition of topic %q has a leader",
+				m.Topic),
+			topicFate(m.Topic))
 	}
 	n := partitionOf(m.Key, count)
 	if !b.leaderless[part{m.Topic, n}] {
 		return nil
 	}
 	return publisher.WithFate(
-		publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition %d has no leader", m.Topic, n),
+		publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition %d has no leader",
+			m.Topic, n),
 		publisher.Fate{Kind: publisher.FatePartition, Name: m.Topic + "/" + strconv.Itoa(n)})
 }
 

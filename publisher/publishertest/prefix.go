@@ -91,7 +91,8 @@ func tooLarge(t *testing.T, h Harness) {
 	}
 	for i, err := range answers {
 		if i != 2 {
-			expect(t, []error{err}, publisher.Accepted, publisher.NotAttempted, publisher.Unavailable, publisher.Ambiguous)
+			expect(t, []error{err}, publisher.Accepted, publisher.NotAttempted, publisher.Unavailable,
+				publisher.Ambiguous)
 		}
 	}
 	expect(t, []error{answers[5], answers[8]}, publisher.NotAttempted)
@@ -108,7 +109,10 @@ func prefixOverTopics(t *testing.T, h Harness) {
 	all := []publisher.Message{
 		message(first, "a"), message(second, "b"), message(second, "a"), message(first, "a"), message(second, "b"),
 	}
-	want := []publisher.Class{publisher.Permanent, publisher.Accepted, publisher.NotAttempted, publisher.NotAttempted, publisher.Accepted}
+	want := []publisher.Class{
+		publisher.Permanent, publisher.Accepted, publisher.NotAttempted, publisher.NotAttempted,
+		publisher.Accepted,
+	}
 	all[0].Headers = []publisher.Header{{Name: "CC", Value: "x"}}
 	if unknown := h.Unknown(t); unknown != "" {
 		all[0].Topic, all[0].Headers, want[0] = unknown, nil, publisher.Topology
@@ -144,13 +148,15 @@ func poisonAfter(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	topic := h.Topic(t)
 	all := []publisher.Message{
-		message(topic, "a"), message(topic, "b"), message(topic, "a"), message(topic, "a"), message(topic, "b"), message(topic, "a"),
+		message(topic, "a"), message(topic, "b"), message(topic, "a"), message(topic, "a"), message(topic, "b"),
+		message(topic, "a"),
 	}
 	for _, i := range []int{0, 2, 4, 5} {
 		all[i].Headers = []publisher.Header{{Name: "CC", Value: "x"}}
 	}
 	want := []publisher.Class{
-		publisher.Permanent, publisher.Accepted, publisher.NotAttempted, publisher.NotAttempted, publisher.Permanent, publisher.NotAttempted,
+		publisher.Permanent, publisher.Accepted, publisher.NotAttempted, publisher.NotAttempted, publisher.Permanent,
+		publisher.NotAttempted,
 	}
 	if unknown := h.Unknown(t); unknown != "" {
 		all[0].Topic, all[0].Headers, want[0] = unknown, nil, publisher.Topology
@@ -165,7 +171,8 @@ func unknownTopic(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	topic, unknown := h.Topic(t), h.Unknown(t)
 	stuck := []publisher.Message{
-		message(unknown, "stuck-0"), message(unknown, "stuck-1"), message(unknown, "stuck-0"), message(unknown, "stuck-1"),
+		message(unknown, "stuck-0"), message(unknown, "stuck-1"), message(unknown, "stuck-0"),
+		message(unknown, "stuck-1"),
 	}
 	for range 2 { // the second call may know more than the first
 		flowing := messages(200, 20, topic)

@@ -51,7 +51,9 @@ func (b *Broker) Answer(id string, errs ...error) {
 
 // LoseAnswer makes the broker store the message in its next tries and answer them as Ambiguous.
 func (b *Broker) LoseAnswer(id string, times int) {
-	b.plan(id, times, answer{err: publisher.AmbiguousError("answer lost", "the answer for message %s was lost", id), stored: true})
+	b.plan(id, times, answer{
+		err: publisher.AmbiguousError("answer lost", "the answer for message %s was lost", id), stored: true,
+	})
 }
 
 // LoseMessage loses the message on its way in its next tries, which looks like a lost answer.
@@ -139,17 +141,20 @@ func (b *Broker) judge(m *publisher.Message) (stored bool, err error) {
 	}
 	switch {
 	case b.missing[m.Topic]:
-		return false, publisher.WithFate(publisher.TopologyError("unknown topic", "the topic %q does not exist", m.Topic), topicFate(m.Topic))
+		return false, publisher.WithFate(
+			publisher.TopologyError("unknown topic", "the topic %q does not exist", m.Topic), topicFate(m.Topic))
 	case b.stopped[m.Topic]:
 		return false, publisher.WithFate(
-			publisher.UnavailableError(publisher.ScopeTopic, "topic down", "the topic %q is down", m.Topic), topicFate(m.Topic))
+			publisher.UnavailableError(publisher.ScopeTopic, "topic down", "the topic %q is down", m.Topic),
+			topicFate(m.Topic))
 	case b.silent[m.Topic]:
 		return false, &publisher.Error{
 			Class: publisher.Ambiguous, Scope: publisher.ScopeTopic, Fate: topicFate(m.Topic), Short: "no answer",
 			Err: fmt.Errorf("the topic %q gave no answer before the call ended", m.Topic),
 		}
 	case b.limit > 0 && len(m.Payload) > b.limit:
-		return false, publisher.PermanentError("too large", "the payload has %d bytes, more than %d", len(m.Payload), b.limit)
+		return false, publisher.PermanentError("too large", "the payload has %d bytes, more than %d", len(m.Payload),
+			b.limit)
 	case b.poison[m.ID]:
 		return false, publisher.PermanentError("poison", "the broker never takes message %s", m.ID)
 	}
@@ -166,7 +171,8 @@ func (b *Broker) judge(m *publisher.Message) (stored bool, err error) {
 // check finds messages that this broker never takes, whatever its script.
 func check(m *publisher.Message) error {
 	if m.Topic == "" || len(m.Topic) > 200 || strings.ContainsAny(m.Topic, " \r\n\x00") {
-		return publisher.PermanentError("illegal topic", "the topic %.40q is empty, longer than 200 bytes or has a space in it", m.Topic)
+		return publisher.PermanentError("illegal topic",
+			"the topic %.40q is empty, longer than 200 bytes or has a space in it", m.Topic)
 	}
 	return m.CheckHeaders()
 }

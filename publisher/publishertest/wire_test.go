@@ -123,11 +123,15 @@ func (w *wire) exchange(ctx context.Context, messages []publisher.Message) []err
 	case err != nil && ctx.Err() != nil:
 		return fill(answers, publisher.ErrNotAttempted)
 	case err != nil:
-		return fill(answers, publisher.UnavailableError(publisher.ScopeDestination, "no connection", "connect: %w", err))
+		return fill(answers, publisher.UnavailableError(publisher.ScopeDestination, "no connection",
+			"connect: %w", err))
 	}
 	for i, a := range response.Answers {
 		if a.Class != publisher.Accepted {
-			answers[i] = &publisher.Error{Class: a.Class, Scope: a.Scope, Fate: a.Fate, Short: a.Short, Err: errors.New(a.Text)}
+			answers[i] = &publisher.Error{
+				Class: a.Class, Scope: a.Scope, Fate: a.Fate, Short: a.Short,
+				Err: errors.New(a.Text),
+			}
 		}
 	}
 	return answers

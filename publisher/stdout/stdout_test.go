@@ -20,15 +20,19 @@ func TestLine(t *testing.T) {
 	}{
 		"everything": {
 			publisher.Message{
-				ID: "1", Topic: "orders", Key: []byte("k"), Type: "application/json", Payload: []byte(`{"n":  1.50, "t": "<&>"}`),
+				ID: "1", Topic: "orders", Key: []byte("k"), Type: "application/json",
+				Payload:  []byte(`{"n":  1.50, "t": "<&>"}`),
 				Headers:  []publisher.Header{{Name: "z", Value: "ü"}, {Name: "a", Value: "\""}},
 				Inserted: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", 3600)),
 			},
 			`{"id":"1","topic":"orders","key":"k","headers":{"z":"ü","a":"\""},"contentType":"application/json",` +
 				`"inserted":"2026-01-02T02:04:05.000006Z","payload":{"n":  1.50, "t": "<&>"}}`,
 		},
-		"nothing":      {publisher.Message{ID: "1", Topic: "t"}, `{"id":"1","topic":"t"}`},
-		"an empty key": {publisher.Message{Key: []byte{}, Payload: []byte{}}, `{"id":"","topic":"","key":"","payload":""}`},
+		"nothing": {publisher.Message{ID: "1", Topic: "t"}, `{"id":"1","topic":"t"}`},
+		"an empty key": {
+			publisher.Message{Key: []byte{}, Payload: []byte{}},
+			`{"id":"","topic":"","key":"","payload":""}`,
+		},
 		"a binary key": {publisher.Message{Key: []byte{0xff}}, `{"id":"","topic":"","keyBase64":"/w=="}`},
 		"text": {
 			publisher.Message{Type: "text/plain", Payload: []byte("1\n<2>")},
@@ -103,7 +107,9 @@ func TestFailedWrite(t *testing.T) {
 	out := &brittle{left: len(first) + 10}
 	p := stdout.New(out)
 	answers := p.Publish(t.Context(), call)
-	for i, want := range []publisher.Class{publisher.Accepted, publisher.Unavailable, publisher.NotAttempted, publisher.Permanent} {
+	for i, want := range []publisher.Class{
+		publisher.Accepted, publisher.Unavailable, publisher.NotAttempted, publisher.Permanent,
+	} {
 		if got := publisher.ClassOf(answers[i]); got != want {
 			t.Errorf("answer %d is %v, not %v", i, got, want)
 		}

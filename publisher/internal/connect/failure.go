@@ -96,7 +96,8 @@ func (a *Attempt) Network(err error) *Failure {
 // Silent returns the failure of an attempt that was not answered in time. Another server may be at the address, or one
 // that expects TLS.
 func (a *Attempt) Silent() *Failure {
-	remedy := "check the network, host and port in " + a.Servers + ", and whether it should be " + a.Plain + " or " + a.Secure
+	remedy := "check the network, host and port in " + a.Servers + ", and whether it should be " + a.Plain + " or " +
+		a.Secure
 	if a.Ports != "" {
 		remedy += "; " + a.Ports
 	}
@@ -114,7 +115,8 @@ func (a *Attempt) TLS(err error) *Failure {
 	switch {
 	case isInvalid && invalid.Reason == x509.Expired: // the error's own text contains the time of the check
 		return a.Failed("certificate expired", "its certificate has expired or is not valid yet: it is valid from "+
-			second(invalid.Cert.NotBefore)+" to "+second(invalid.Cert.NotAfter)+" only", "renew it, and compare the clocks", nil)
+			second(invalid.Cert.NotBefore)+" to "+second(invalid.Cert.NotAfter)+" only",
+			"renew it, and compare the clocks", nil)
 	case isName:
 		return a.Failed(untrusted, "its certificate is for another name than "+name.Host,
 			"use the certificate's name in "+a.Servers+", or give it as "+a.Names.Of("TLS.ServerName"), err)

@@ -25,7 +25,9 @@ var (
 
 // run runs a race between addresses. It returns the winner, or -1 for none, the time that the race took, and the times
 // at which each address was tried.
-func run(t *testing.T, ctx context.Context, again int, addresses ...behaviour) (winner int, took time.Duration, tries [][]time.Duration) {
+func run(t *testing.T, ctx context.Context, again int, addresses ...behaviour) (
+	winner int, took time.Duration, tries [][]time.Duration,
+) {
 	t.Helper()
 	begun := time.Now()
 	var group sync.WaitGroup
@@ -79,7 +81,8 @@ func TestRaceTriesAgain(t *testing.T) {
 func TestRaceSparesWhoRefuses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		winner, took, tries := run(t, t.Context(), 2, behaviour{err: errRefuses}, behaviour{silent: 5 * time.Second, err: errAway})
+		winner, took, tries := run(t, t.Context(), 2, behaviour{err: errRefuses},
+			behaviour{silent: 5 * time.Second, err: errAway})
 		if winner != -1 || took != 5*time.Second || len(tries[0]) > 6 || len(tries[0]) < 4 {
 			t.Errorf("winner %d after %v, tries %v", winner, took, tries)
 		}
@@ -91,7 +94,8 @@ func TestRaceEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		silent := behaviour{silent: 5 * time.Second, err: errAway}
-		if winner, took, tries := run(t, t.Context(), 3, silent, silent, silent); winner != -1 || took != 5*time.Second+2*Stagger {
+		if winner, took, tries := run(t, t.Context(), 3, silent, silent, silent); winner != -1 ||
+			took != 5*time.Second+2*Stagger {
 			t.Errorf("winner %d after %v, tries %v", winner, took, tries)
 		}
 	})
@@ -117,7 +121,8 @@ func TestRaceCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
 		defer cancel()
-		if winner, took, _ := run(t, ctx, 1, behaviour{silent: time.Hour, err: errAway}); winner != -1 || took != time.Second {
+		if winner, took, _ := run(t, ctx, 1, behaviour{silent: time.Hour, err: errAway}); winner != -1 ||
+			took != time.Second {
 			t.Errorf("winner %d after %v", winner, took)
 		}
 	})

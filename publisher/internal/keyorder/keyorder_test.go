@@ -44,7 +44,8 @@ func check(t *testing.T, o *keyorder.Order, messages []publisher.Message) {
 			want, last[key] = first[key], i
 		}
 		if o.First[i] != want {
-			t.Fatalf("of %d messages, the first with the key of number %d (%q) is %d, want %d", len(messages), i, key, o.First[i], want)
+			t.Fatalf("of %d messages, the first with the key of number %d (%q) is %d, want %d", len(messages), i, key,
+				o.First[i], want)
 		}
 		if o.Waits(i) != (want != keyorder.None && want != int32(i)) {
 			t.Fatalf("message %d waits: %v", i, o.Waits(i))
@@ -52,7 +53,8 @@ func check(t *testing.T, o *keyorder.Order, messages []publisher.Message) {
 	}
 	for i := range messages {
 		if o.Next[i] != next[i] {
-			t.Fatalf("of %d messages, %d follows number %d (key %q), want %d", len(messages), o.Next[i], i, messages[i].Key, next[i])
+			t.Fatalf("of %d messages, %d follows number %d (key %q), want %d", len(messages), o.Next[i], i,
+				messages[i].Key, next[i])
 		}
 	}
 }

@@ -19,15 +19,21 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	authority := tlstest.NewAuthority(t)
 	server := authority.Issue(t, tlstest.Leaf{Name: "localhost"})
-	secure := &tls.Config{Certificates: []tls.Certificate{server.Pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
+	secure := &tls.Config{
+		Certificates: []tls.Certificate{server.Pair}, ClientAuth: tls.RequireAnyClientCert,
+		MinVersion: tls.VersionTLS12,
+	}
 	for name, c := range map[string]struct {
 		serve    func(net.Conn)
 		client   func(net.Conn) error
 		patience time.Duration
 		want     verdicts
 	}{
-		"silence": {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, read, 50 * time.Millisecond, verdicts{timedOut: true}},
-		"end":     {func(net.Conn) {}, read, time.Minute, verdicts{ended: true}},
+		"silence": {
+			func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, read, 50 * time.Millisecond,
+			verdicts{timedOut: true},
+		},
+		"end": {func(net.Conn) {}, read, time.Minute, verdicts{ended: true}},
 		"reset": {
 			func(c net.Conn) { _, _ = read(c), c.(*net.TCPConn).SetLinger(0) },
 			func(c net.Conn) error {
@@ -41,7 +47,9 @@ func TestErrors(t *testing.T) {
 		"no client certificate": {
 			func(c net.Conn) { _ = tls.Server(c, secure).HandshakeContext(t.Context()) },
 			func(c net.Conn) error {
-				return read(tls.Client(c, &tls.Config{ServerName: "localhost", RootCAs: authority.Pool, MinVersion: tls.VersionTLS12}))
+				return read(tls.Client(c, &tls.Config{
+					ServerName: "localhost", RootCAs: authority.Pool, MinVersion: tls.VersionTLS12,
+				}))
 			}, time.Minute,
 			verdicts{refusedTLS: true},
 		},
