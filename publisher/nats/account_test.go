@@ -28,20 +28,17 @@ func TestStreamsOfADomain(t *testing.T) {
 		address))
 	leaf := startNode(t, leafDir, fmt.Sprintf("server_name: leaf\njetstream { store_dir: %q, domain: leaf }\nleafnodes { reconnect: 1, "+
 		"remotes: [{url: \"nats://%s\"}] }", leafDir, address))
-	s, err := connect(t, "nats://"+hub.address).CreateStream(timely(t),
-		jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
-	if err != nil {
+	if _, err := connect(t, "nats://"+hub.address).CreateStream(timely(t),
+		jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}}); err != nil {
 		t.Fatal(err)
 	}
 	p := open(t, nats.Config{Servers: []string{leaf.address}, Domain: "hub"})
-	p.BatchFrom(2)
 	// Wait until the subjects are known along the route.
 	for publisher.ClassOf(p.Publish(timely(t), hotRows("orders.first", 1, 1))[0]) != publisher.Accepted {
 		if t.Context().Err() != nil {
 			t.Fatal("nothing is accepted")
 		}
 	}
-	warm(t, p, s, "orders.warm")
 	if err := p.Ping(timely(t)); err != nil {
 		t.Error(err)
 	}
@@ -64,18 +61,16 @@ func TestInboxPrefix(t *testing.T) {
 		{ user: relay, password: secret, permissions: { publish: ">", subscribe: "_INBOX_relay.shop.>" } }
 	] }`)
 	s := stream(t, connect(t, "nats://owner:secret@"+server.address),
-		jetstream.StreamConfig{Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
+		jetstream.StreamConfig{Subjects: []string{"orders.>"}})
 	url := "nats://relay:secret@" + server.address
 	refused := open(t, nats.Config{Servers: []string{url}}).Ping(timely(t))
 	if refused == nil || !strings.Contains(refused.Error(), "_INBOX.>") || !strings.Contains(refused.Error(), "InboxPrefix") {
 		t.Errorf("with the usual inboxes: %v", refused)
 	}
 	p := open(t, nats.Config{Servers: []string{url}, InboxPrefix: "_INBOX_relay.shop"})
-	p.BatchFrom(2)
 	if err := p.Ping(timely(t)); err != nil {
 		t.Error(err)
 	}
-	warm(t, p, s, "orders.warm")
 	all := hotRows("orders.placed", 100, 3)
 	for i, err := range p.Publish(timely(t), all) {
 		if err != nil {

@@ -14,8 +14,6 @@ type ack struct {
 	duplicate bool      // the stream had it already
 	stream    string    // of a duplicate or a refusal: the stream that answered
 	by        []byte    // of an acceptance: the stream that has the message
-	batch     string    // of a commit: the atomic batch that was stored
-	count     int       // of a commit: the number of messages in the batch
 }
 
 // An apiError is JetStream's error object.
@@ -65,8 +63,6 @@ func parseAck(data []byte) (a ack, ok bool) {
 		Stream    string    `json:"stream"`
 		Seq       uint64    `json:"seq"`
 		Duplicate bool      `json:"duplicate"`
-		Batch     string    `json:"batch"`
-		Count     int       `json:"count"`
 		Error     *apiError `json:"error"`
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
@@ -75,8 +71,5 @@ func parseAck(data []byte) (a ack, ok bool) {
 	if answer.Error != nil {
 		return ack{refusal: answer.Error, stream: answer.Stream}, true
 	}
-	return ack{
-		duplicate: answer.Duplicate, stream: answer.Stream, by: []byte(answer.Stream), batch: answer.Batch,
-		count: answer.Count,
-	}, answer.Stream != ""
+	return ack{duplicate: answer.Duplicate, stream: answer.Stream, by: []byte(answer.Stream)}, answer.Stream != ""
 }

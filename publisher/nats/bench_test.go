@@ -18,18 +18,16 @@ import (
 // calls at a time. The messages use the keys in turn.
 func BenchmarkPublish(b *testing.B) {
 	for _, shape := range []struct{ calls, keys int }{{1, 1000}, {4, 1000}, {1, 100}, {1, 10}, {1, 1}, {4, 1}, {1, 0}} {
-		for _, atomic := range []bool{false, true} {
-			b.Run(fmt.Sprintf("calls=%d/keys=%d/atomic=%t", shape.calls, shape.keys, atomic), func(b *testing.B) {
-				benchmark(b, shape.calls, shape.keys, atomic)
-			})
-		}
+		b.Run(fmt.Sprintf("calls=%d/keys=%d", shape.calls, shape.keys), func(b *testing.B) {
+			benchmark(b, shape.calls, shape.keys)
+		})
 	}
 }
 
-func benchmark(b *testing.B, calls, keys int, atomic bool) {
+func benchmark(b *testing.B, calls, keys int) {
 	const size = 1000
 	subject := harness{}.Unknown(nil)
-	stream(b, broker(b), jetstream.StreamConfig{Subjects: []string{subject}, MaxMsgs: 500_000, AllowAtomicPublish: atomic})
+	stream(b, broker(b), jetstream.StreamConfig{Subjects: []string{subject}, MaxMsgs: 500_000})
 	p := open(b, nats.Config{})
 	if err := p.Ping(context.Background()); err != nil {
 		b.Fatal(err)

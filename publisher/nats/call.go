@@ -27,7 +27,6 @@ type call struct {
 	errs     []error
 	state    []state
 	keys     keyorder.Order
-	rest     []int32        // number of messages of its key from this one on; 0 if it must go alone
 	due      []int32        // messages that follow a message just accepted, which go first
 	cursor   int            // index from which messages have not had their turn
 	waiting  int            // number of messages sent and not answered
@@ -42,7 +41,6 @@ type call struct {
 	warned chan struct{}       // signals that a subject was added to denied
 	met    map[string]bool     // streams that have answered and are known
 
-	run    run
 	stalls stalls
 	wire   wire
 	good   string // last subject that was found legal
@@ -84,22 +82,15 @@ func newCall(l *link, stream string) *call {
 // begin prepares the call for these messages.
 func (c *call) begin(messages []publisher.Message, errs []error) {
 	c.messages, c.errs = messages, errs
-	c.state, c.rest, c.due = c.state[:0], c.rest[:0], c.due[:0]
+	c.state, c.due = c.state[:0], c.due[:0]
 	c.cursor, c.waiting, c.stranger, c.limit, c.copied = 0, 0, false, 0, nil
-	c.run.hot, c.run.id = c.run.hot[:0], ""
 	c.stalls.clear()
 	c.keys.Link(messages)
 	for i := range messages {
-		c.rest = append(c.rest, 1)
 		if c.keys.Waits(i) {
 			c.state = append(c.state, waits)
 		} else {
 			c.state = append(c.state, head)
-		}
-	}
-	for i := len(messages) - 1; i >= 0; i-- {
-		if n := c.keys.Next[i]; n != keyorder.None {
-			c.rest[i] += c.rest[n]
 		}
 	}
 }
@@ -183,11 +174,6 @@ func (c *call) send(i int32, m *publisher.Message) error {
 	if err != nil {
 		return err
 	}
-	return c.post(message)
-}
-
-// post is send for a message that is already encoded.
-func (c *call) post(message *nats.Msg) error {
 	switch err := c.link.nc.PublishMsg(message); {
 	case err == nil:
 		return nil

@@ -5,9 +5,9 @@
 // window is stored once, and the stream's answer "duplicate" is an acceptance.
 //
 // The server answers each message separately: it may refuse one and store the next. Order per key therefore rests on
-// one rule: at any time, at most one message of each key is unacknowledged. The exception is keys with many messages in
-// a call, on a stream that allows atomic batches (ADR-50). Their messages go together as a run, because the server
-// stores all or none of them. If it stores none, they go one by one.
+// one rule: at any time, at most one message of each key is unacknowledged. A busy key therefore takes a round trip for
+// each message. Streams that allow atomic batches (ADR-50) could take a key's messages at once, but refuse a whole batch
+// for one message that they hold already, and sync each batch of a single server to files of its own.
 //
 // # A message
 //

@@ -26,35 +26,29 @@ func duplicates(t *testing.T, answers []error, stream string) (n int) {
 	return n
 }
 
-// The answers distinguish what a stream drops from what it stores, one by one and in atomic batches. The key goes on
-// after a dropped message.
+// The answers distinguish what a stream drops from what it stores, and the key goes on after a dropped
+// message.
 func TestDroppedMessagesAreReported(t *testing.T) {
 	t.Parallel()
 	js := broker(t)
-	for _, atomic := range []bool{false, true} {
-		for _, n := range []int{1, 100, 1500} {
-			t.Run(fmt.Sprint(n, atomic), func(t *testing.T) {
-				t.Parallel()
-				topic := harness{}.Unknown(t)
-				s := stream(t, js, jetstream.StreamConfig{Subjects: []string{topic}, AllowAtomicPublish: atomic, Duplicates: 10 * time.Minute})
-				name := s.CachedInfo().Config.Name
-				p, stranger := open(t, nats.Config{}), open(t, nats.Config{})
-				if atomic {
-					p.BatchFrom(2)
-					warm(t, p, s, topic)
-				}
-				all := hotRows(topic, 2*n, 3)
-				if got := duplicates(t, stranger.Publish(timely(t), all[:n]), name); got != 0 {
-					t.Errorf("%d of %d new messages are duplicates", got, n)
-				}
-				if got := duplicates(t, p.Publish(timely(t), all), name); got != n {
-					t.Errorf("%d duplicates of %d messages that the stream has", got, n)
-				}
-				if got := duplicates(t, p.Publish(timely(t), all), name); got != 2*n {
-					t.Errorf("%d duplicates of %d messages that the stream has", got, 2*n)
-				}
-				inOrder(t, s, all)
-			})
-		}
+	for _, n := range []int{1, 100, 1500} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			topic := harness{}.Unknown(t)
+			s := stream(t, js, jetstream.StreamConfig{Subjects: []string{topic}, Duplicates: 10 * time.Minute})
+			name := s.CachedInfo().Config.Name
+			p, stranger := open(t, nats.Config{}), open(t, nats.Config{})
+			all := hotRows(topic, 2*n, 3)
+			if got := duplicates(t, stranger.Publish(timely(t), all[:n]), name); got != 0 {
+				t.Errorf("%d of %d new messages are duplicates", got, n)
+			}
+			if got := duplicates(t, p.Publish(timely(t), all), name); got != n {
+				t.Errorf("%d duplicates of %d messages that the stream has", got, n)
+			}
+			if got := duplicates(t, p.Publish(timely(t), all), name); got != 2*n {
+				t.Errorf("%d duplicates of %d messages that the stream has", got, 2*n)
+			}
+			inOrder(t, s, all)
+		})
 	}
 }

@@ -36,7 +36,7 @@ func TestExamine(t *testing.T) {
 		want   []string
 	}{
 		"good": {
-			jetstream.StreamConfig{AllowAtomicPublish: true},
+			jetstream.StreamConfig{},
 			0, false,
 			[]string{"ok stream", "warning replication", "ok storage", "ok limits", "ok duplicate_window"},
 		},

@@ -90,15 +90,9 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more, gone bo
 		}
 		i, ok := c.turn()
 		if !ok {
-			if len(c.run.hot) == 0 || c.run.id != "" {
-				return nil, false, false
-			}
-			if c.sendRun(ctx) {
-				return nil, true, true
-			}
-			continue
+			return nil, false, false
 		}
-		if c.passOver(i) || c.remembered(i) || c.heat(i) {
+		if c.passOver(i) || c.remembered(i) {
 			continue
 		}
 		err := c.send(i, &c.messages[i])
@@ -139,10 +133,6 @@ func (c *call) take(arrived arrival) {
 	subject := c.messages[i].Topic
 	c.meet(a, subject)
 	c.stalls.heard(c.link, subject)
-	if c.run.id != "" && i == c.run.last() {
-		c.committed(a)
-		return
-	}
 	c.settles(i, c.answer(&c.messages[i], a))
 }
 
@@ -169,17 +159,8 @@ func (c *call) drain() {
 // deny answers the messages in flight to subjects that the server has refused to this call.
 func (c *call) deny() {
 	subjects := c.link.denied(c)
-	denied := func(i int32) bool {
-		_, ok := subjects[c.messages[i].Topic]
-		return ok && c.state[i] == sent
-	}
-	for n := 0; c.run.id != "" && n < len(c.run.messages); n++ {
-		if denied(c.run.messages[n]) { // the server drops a batch that lacks a message
-			c.undo()
-		}
-	}
 	for i := range c.state {
-		if denied(int32(i)) {
+		if _, denied := subjects[c.messages[i].Topic]; denied && c.state[i] == sent {
 			c.settles(int32(i), notPermitted(c.messages[i].Topic))
 		}
 	}

@@ -2,9 +2,6 @@ package nats
 
 import "time"
 
-// BatchFrom makes atomic batches of keys with n messages or more in a call.
-func (p *Publisher) BatchFrom(n int) { p.hot, p.hotSynced = n, n }
-
 // BePatient takes a stream to be in trouble only after the given time without an answer. On a busy machine
 // a healthy server may keep a test waiting for longer than the usual time.
 func (p *Publisher) BePatient(d time.Duration) { p.patience = d }

@@ -60,7 +60,7 @@ func TestForgottenConnection(t *testing.T) {
 	t.Parallel()
 	const publishTimeout, soon = time.Second, 12 * time.Second
 	topic := harness{}.Unknown(t)
-	stream(t, broker(t), jetstream.StreamConfig{Subjects: []string{topic}, AllowAtomicPublish: true})
+	stream(t, broker(t), jetstream.StreamConfig{Subjects: []string{topic}})
 	publish := func(n int) func(context.Context, *nats.Publisher) error {
 		return func(ctx context.Context, p *nats.Publisher) error {
 			for _, err := range p.Publish(ctx, hotRows(topic, n, 3)) {

@@ -24,15 +24,9 @@ func TestSuite(t *testing.T) {
 	publishertest.Run(t, harness{js: broker(t)})
 }
 
-// TestSuiteInBatches runs the same suite with atomic batches for every key with two messages in a call.
-func TestSuiteInBatches(t *testing.T) {
-	publishertest.Run(t, harness{js: broker(t), atomic: true})
-}
-
 // A harness gives the suite a NATS server.
 type harness struct {
-	js     jetstream.JetStream
-	atomic bool // streams accept atomic batches
+	js jetstream.JetStream
 }
 
 func broker(t testing.TB) jetstream.JetStream {
@@ -52,9 +46,6 @@ func broker(t testing.TB) jetstream.JetStream {
 func (h harness) Open(t *testing.T, network *publishertest.Network) publisher.Publisher {
 	p := open(t, nats.Config{Dial: network.Dial})
 	p.BePatient(patience)
-	if h.atomic {
-		p.BatchFrom(2)
-	}
 	return p
 }
 
@@ -83,7 +74,7 @@ func (h harness) Unknown(*testing.T) string { return "test." + rand.Text() + ".c
 
 func (h harness) Create(t *testing.T, topic string) {
 	t.Helper()
-	stream(t, h.js, jetstream.StreamConfig{Subjects: []string{topic}, AllowAtomicPublish: h.atomic})
+	stream(t, h.js, jetstream.StreamConfig{Subjects: []string{topic}})
 }
 
 // stream creates a stream for this test.

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -14,7 +13,6 @@ type owed struct {
 	at     place
 	stream string    // or the subject, if its stream is not known
 	until  time.Time // how long the answer is waited for
-	run    string    // the atomic batch that the message is part of, if any
 	answer error     // answer for the message until the stream's
 
 	got   *ack // nil until the answer has come; guarded by link.mu
@@ -44,12 +42,10 @@ func (o *owed) State(now time.Time) kept.State {
 func (o *owed) Release() {
 	o.link.mu.Lock()
 	defer o.link.mu.Unlock()
-	before := len(o.link.owed[o.at])
-	all := slices.DeleteFunc(o.link.owed[o.at], func(other *owed) bool { return other == o })
-	if o.link.owed[o.at] = all; len(all) == 0 {
+	if o.link.owed[o.at] == o {
 		delete(o.link.owed, o.at)
+		o.link.users.Add(-1)
 	}
-	o.link.users.Add(len(all) - before)
 }
 
 // keepSent keeps the messages to one stream, or to all if stream is empty, that were sent and not answered. It returns
@@ -81,9 +77,6 @@ func (c *call) keepSent(stream string, why error) map[int32]error {
 		}
 		answers[at] = answer
 		o := &owed{link: c.link, at: place{c.number, at}, stream: name, until: c.until, answer: answer}
-		if c.run.id != "" && slices.Contains(c.run.messages, at) {
-			o.at.message, o.run = c.run.last(), c.run.id
-		}
 		c.link.owe(o)
 		c.link.p.kept.Keep(keptID(m), m.Payload, o)
 	}
@@ -95,7 +88,7 @@ func (c *call) keepSent(stream string, why error) map[int32]error {
 func (l *link) owe(o *owed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.owed[o.at] = append(l.owed[o.at], o)
+	l.owed[o.at] = o
 	l.users.Add(+1)
 }
 
@@ -105,28 +98,26 @@ func keptID(m *publisher.Message) kept.ID { return kept.ID{Topic: m.Topic, ID: m
 func (c *call) remembered(i int32) bool {
 	m := &c.messages[i]
 	o, state := c.link.p.kept.Find(keptID(m), m.Payload)
-	switch {
-	case state == kept.Waits:
+	switch state {
+	case kept.Waits:
 		c.link.ask(m.Topic, soon) // whether the stream has another leader
 		c.settles(i, o.answer)
-	case state == kept.Answered && o.run == "":
+	case kept.Answered:
 		c.settles(i, c.answer(m, *o.got))
-	case state == kept.Answered && o.got.refusal == nil && !o.got.unheard:
-		c.settles(i, runAnswer(o.run, *o.got))
-	case state == kept.Lost:
+	case kept.Lost:
 		if c.copied == nil {
 			c.copied = map[int32]bool{}
 		}
 		c.copied[i] = true
 		return false
-	default: // it is not kept, or its batch was not stored
+	case kept.None:
 		return false
 	}
 	return true
 }
 
-// late takes the answer to messages whose call has given them up: one message, or all those of an atomic batch. A call
-// that has such a message finds the answer in the table of kept messages.
+// late takes the answer to a message whose call has given it up. A call that has the message again finds the answer in
+// the table of kept messages.
 func (l *link) late(arrived arrival) {
 	a, ok := readAck(arrived.answer)
 	if !ok {
@@ -135,20 +126,18 @@ func (l *link) late(arrived arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := place{arrived.number, arrived.message}
-	for _, o := range l.owed[at] {
+	if o := l.owed[at]; o != nil {
 		o.got = &a
+		delete(l.owed, at)
+		l.users.Add(-1)
 	}
-	l.users.Add(-len(l.owed[at]))
-	delete(l.owed, at)
 }
 
 // moved notes that a stream has another leader. It will not answer what the previous one was sent and has not stored.
 func (l *link) moved(stream string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, all := range l.owed {
-		for _, o := range all {
-			o.moved = o.moved || o.stream == stream
-		}
+	for _, o := range l.owed {
+		o.moved = o.moved || o.stream == stream
 	}
 }

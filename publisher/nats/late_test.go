@@ -11,9 +11,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
-// silentStream is a fake server on which the stream B acknowledges a message after a time, and the stream A at once. The
-// streams take atomic batches if so wanted. sent is called with the id of each message to B.
-func silentStream(t *testing.T, after time.Duration, atomic bool, sent func(id string)) *fake {
+// silentStream is a fake server on which the stream B acknowledges a message after a time, and the stream A at once. sent
+// is called with the id of each message to B.
+func silentStream(t *testing.T, after time.Duration, sent func(id string)) *fake {
 	t.Helper()
 	f := &fake{}
 	f.publish = func(c *fakeConn, subject, reply, body string) {
@@ -21,8 +21,8 @@ func silentStream(t *testing.T, after time.Duration, atomic bool, sent func(id s
 		switch {
 		case info:
 			c.answer(reply, fmt.Sprintf(
-				`{"config":{"name":%q,"subjects":["%s.>"],"allow_atomic":%t,"storage":"memory","num_replicas":1}}`,
-				name, strings.ToLower(name), atomic))
+				`{"config":{"name":%q,"subjects":["%s.>"],"storage":"memory","num_replicas":1}}`,
+				name, strings.ToLower(name)))
 			return
 		case subject == "$JS.API.STREAM.NAMES":
 			name := "A"
@@ -36,9 +36,6 @@ func silentStream(t *testing.T, after time.Duration, atomic bool, sent func(id s
 			return
 		}
 		ack := fmt.Sprintf(`{"stream":%q,"seq":1}`, strings.ToUpper(subject[:1]))
-		if batch := headerIn(body, "Nats-Batch-Id"); batch != "" {
-			ack = fmt.Sprintf(`{"stream":"B","seq":1,"batch":%q,"count":%s}`, batch, headerIn(body, "Nats-Batch-Sequence"))
-		}
 		if !strings.HasPrefix(subject, "b.") || subject == "b.first" {
 			c.answer(reply, ack)
 			return
@@ -62,7 +59,7 @@ func headerIn(body, name string) string {
 // unavailable with the stream as their fate, whether they were sent or not. The messages of other streams are accepted.
 func TestSilentStreamIsGivenUp(t *testing.T) {
 	t.Parallel()
-	p := open(t, nats.Config{Servers: []string{silentStream(t, time.Hour, false, func(string) {}).address}})
+	p := open(t, nats.Config{Servers: []string{silentStream(t, time.Hour, func(string) {}).address}})
 	for _, first := range []string{"a.first", "b.first", "a.first", "b.first"} { // each call may ask for one stream
 		accepts(t, p, first)
 	}

@@ -39,10 +39,10 @@ type link struct {
 	silence atomic.Pointer[silence] // nil while the server answers, as far as is known
 
 	mu    sync.Mutex
-	calls map[uint64]*call  // calls under way, by number
-	idle  []*call           // memory for further calls
-	made  uint64            // number of calls ever made
-	owed  map[place][]*owed // answers for which no call waits
+	calls map[uint64]*call // calls under way, by number
+	idle  []*call          // memory for further calls
+	made  uint64           // number of calls ever made
+	owed  map[place]*owed  // answers for which no call waits
 }
 
 // listen subscribes to the answers and passes them on until the connection ends.

@@ -68,7 +68,6 @@ type Publisher struct {
 	logger         *slog.Logger
 	connectTimeout time.Duration // see the constant
 	patience       time.Duration // see firstPatience
-	hot, hotSynced int           // see hotKey and hotKeySynced
 
 	kept    kept.Table[*owed]
 	greeted sync.Map           // addresses of servers that have accepted a connection of this publisher
@@ -111,7 +110,7 @@ func New(config Config) (*Publisher, error) {
 	}
 	return &Publisher{
 		config: config, names: config.SettingName, servers: servers, logger: logger,
-		hot: hotKey, hotSynced: hotKeySynced, connectTimeout: connectTimeout, patience: firstPatience,
+		connectTimeout: connectTimeout, patience: firstPatience,
 		limits: make(chan limitQuestion), hurry: make(chan struct{}, 1),
 		stopped: make(chan struct{}), tried: make(chan struct{}),
 	}, nil

@@ -51,7 +51,7 @@ func TestNoQuorum(t *testing.T) {
 	ctx := timely(t)
 	for err = context.DeadlineExceeded; err != nil; { // until the servers have found each other
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
-		_, err = js.CreateStream(attempt, jetstream.StreamConfig{Name: "A", Subjects: []string{"a.>"}, Replicas: 3, AllowAtomicPublish: true})
+		_, err = js.CreateStream(attempt, jetstream.StreamConfig{Name: "A", Subjects: []string{"a.>"}, Replicas: 3})
 		cancel()
 		if ctx.Err() != nil {
 			t.Fatal(err)

@@ -111,9 +111,6 @@ func (c *call) giveUp(name string, silent time.Duration) {
 	for i, answer := range c.keepSent(name, why) {
 		c.settles(i, answer)
 	}
-	if c.run.id != "" && c.state[c.run.last()] == done {
-		c.run.id = ""
-	}
 }
 
 // passOver answers a message that may be sent if its stream was given up, or is known to acknowledge nothing, and

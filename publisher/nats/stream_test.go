@@ -110,11 +110,10 @@ func TestStream(t *testing.T) {
 
 	t.Run("holds the subject that another stream takes", func(t *testing.T) {
 		subject := harness{}.Unknown(t)
-		expected := stream(t, js, jetstream.StreamConfig{Subjects: []string{subject + ".a"}, AllowAtomicPublish: true})
-		other := stream(t, js, jetstream.StreamConfig{Subjects: []string{subject + ".b"}, AllowAtomicPublish: true})
+		expected := stream(t, js, jetstream.StreamConfig{Subjects: []string{subject + ".a"}})
+		other := stream(t, js, jetstream.StreamConfig{Subjects: []string{subject + ".b"}})
 		p := open(t, nats.Config{Stream: expected.CachedInfo().Config.Name})
-		p.BatchFrom(2)
-		for range 2 { // the second one with batches
+		for range 2 {
 			all := append(rows(subject+".a", 10), rows(subject+".b", 10)...)
 			for i := range all {
 				all[i].ID, all[i].DedupID = rand.Text(), rand.Text()

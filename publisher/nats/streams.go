@@ -30,19 +30,16 @@ const (
 
 // A stream holds what is known of a JetStream stream.
 type stream struct {
-	name     string      // empty if no stream was found for the subject
-	away     bool        // JetStream did not say which stream it is, because too few of its servers are there
-	subjects []string    // patterns
-	atomic   atomic.Bool // it takes atomic batches
-	worth    int         // number of messages of one key from which an atomic batch is worthwhile
-	noAck    bool        // it sends no acknowledgements
-	leader   string      // empty if it is not known, or if the server is not part of a cluster
-	whole    bool        // it is known that its limits apply to all subjects together
+	name     string   // empty if no stream was found for the subject
+	away     bool     // JetStream did not say which stream it is, because too few of its servers are there
+	subjects []string // patterns
+	noAck    bool     // it sends no acknowledgements
+	leader   string   // empty if it is not known, or if the server is not part of a cluster
+	whole    bool     // it is known that its limits apply to all subjects together
 	learned  time.Time
 }
 
-// streams is what a link knows of the account's streams: what to name in answers, and whether atomic batches go faster.
-// If it is wrong, the server refuses an atomic batch, and the messages go one by one.
+// streams is what a link knows of the account's streams: what to name in answers.
 type streams struct {
 	deaf atomic.Bool // one of the known streams sends no acknowledgements
 
@@ -147,10 +144,6 @@ func (l *link) lookUp(name, subject string) {
 	case err == nil:
 		c := info.Config
 		found.subjects, found.whole, found.noAck = subjectsOf(c), !c.DiscardNewPerSubject, c.NoAck
-		found.atomic.Store(c.AllowAtomicPublish)
-		if found.worth = l.p.hot; c.Storage == jetstream.FileStorage && c.Replicas == 1 {
-			found.worth = l.p.hotSynced
-		}
 		if info.Cluster != nil {
 			found.leader = info.Cluster.Leader
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Everything works over WebSocket, with and without TLS: acknowledgements, atomic batches, large messages, an outage,
-// and the doctor.
+// Everything works over WebSocket, with and without TLS: acknowledgements, large messages, an outage, and the
+// doctor.
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	a := tlstest.NewAuthority(t)
@@ -30,14 +30,12 @@ func TestWebSocket(t *testing.T) {
 			settings = "authorization { user: relay, password: secret }\nwebsocket { listen: %q, " + settings + " }"
 			server := startServer(t, dir, fmt.Sprintf(settings, "127.0.0.1:-1"))
 			s := stream(t, connect(t, "nats://relay:secret@"+server.address),
-				jetstream.StreamConfig{Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
+				jetstream.StreamConfig{Subjects: []string{"orders.>"}})
 			config := nats.Config{Servers: []string{name + "://relay:secret@" + server.webSocket}}
 			if name == "wss" {
 				config.TLS = func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: a.Pool}, nil }
 			}
 			p := open(t, config)
-			p.BatchFrom(2)
-			warm(t, p, s, "orders.warm")
 			all := hotRows("orders.placed", 500, 7)
 			all[3].Payload = make([]byte, 900_000)
 			for i, err := range p.Publish(timely(t), all) {

@@ -12,11 +12,8 @@ import (
 
 // Headers that JetStream reads.
 const (
-	headerDedup    = "Nats-Msg-Id"          // id by which a stream recognises a message that it already holds
-	headerStream   = "Nats-Expected-Stream" // the only stream that may take the message
-	headerBatch    = "Nats-Batch-Id"        // atomic batch (ADR-50) that the message is part of
-	headerSequence = "Nats-Batch-Sequence"  // position in the atomic batch, from 1
-	headerCommit   = "Nats-Batch-Commit"    // set on the last message of the batch
+	headerDedup  = "Nats-Msg-Id"          // id by which a stream recognises a message that it already holds
+	headerStream = "Nats-Expected-Stream" // the only stream that may take the message
 )
 
 // A wire builds messages, all in the same memory: nats.go copies them before PublishMsg returns.
@@ -25,14 +22,6 @@ type wire struct {
 	message nats.Msg
 	header  nats.Header
 	values  []string // memory for the slices in header
-}
-
-// encode returns the message to send, valid until the next call. An error is the message's answer.
-func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
-	if err := check(m); err != nil {
-		return nil, err
-	}
-	return w.build(m, reply), nil
 }
 
 // check returns the answer for a message that NATS cannot carry.
@@ -84,8 +73,11 @@ var errTTL = errors.New("the header says how long another stream is to keep the 
 
 func isTTL(h *publisher.Header) bool { return strings.EqualFold(h.Name, publisher.HeaderNATSTTL) }
 
-// build returns a message that check has accepted.
-func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {
+// encode returns the message to send, valid until the next call. An error is the message's answer.
+func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
+	if err := check(m); err != nil {
+		return nil, err
+	}
 	clear(w.header)
 	w.values = w.values[:0]
 	w.add(headerDedup, m.DedupID)
@@ -112,7 +104,7 @@ func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {
 		w.add(publisher.HeaderContentType, m.Type)
 	}
 	w.message.Subject, w.message.Reply, w.message.Header, w.message.Data = m.Topic, reply, w.header, m.Payload
-	return &w.message
+	return &w.message, nil
 }
 
 // add appends a header. A name may occur more than once.

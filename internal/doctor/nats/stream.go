@@ -44,7 +44,6 @@ type streamInfo struct {
 		Duplicates time.Duration `json:"duplicate_window"`
 		Sealed     bool          `json:"sealed"`
 		NoAck      bool          `json:"no_ack"`
-		Atomic     bool          `json:"allow_atomic"`
 	} `json:"config"`
 	State struct {
 		Msgs      uint64 `json:"messages"`
@@ -149,9 +148,7 @@ func (e *examination) stream(ctx context.Context, name string) {
 			"move the subject to another stream"),
 		finding.FailIf(c.NoAck, "it sends no acknowledgements (no_ack): no row ever counts as relayed",
 			"turn no_ack off"),
-		finding.OKIf(c.Atomic, "acknowledges, and takes the messages of a busy key in atomic batches"),
-		finding.OKIf(true, "acknowledges; the messages of one key go one after the other (allow_atomic would let them "+
-			"go together)"))
+		finding.OKIf(true, "acknowledges; the messages of one key go one after the other"))
 	behind := 0
 	for _, r := range s.Cluster.Replicas {
 		if r.Offline || !r.Current {

@@ -2,8 +2,7 @@
 // their order.
 //
 // How they keep it is their own: the records of a key stay in order within a partition's batch in Kafka, whereas NATS
-// and RabbitMQ get the next message of a key when the previous one is accepted, or a whole run of them in an atomic
-// batch.
+// and RabbitMQ get the next message of a key when the previous one is accepted.
 package keyorder
 
 import (

@@ -20,9 +20,8 @@ import (
 const rounds = 5
 
 // Run publishes messages of 512 bytes, each with an id and a key of its own. The argument rows is the number of messages. The
-// publisher takes turns with PublishMsgAsync of the client library in windows of 1000. Then the publisher publishes all
-// messages with one key in turns with as many keys as rows, to a stream that allows atomic batches, and through TLS in turns
-// with a plain connection. Run writes the rates, ratios, targets and verdicts to out. Streams are made and deleted.
+// publisher takes turns with PublishMsgAsync of the client library in windows of 1000, and then through TLS in turns with a
+// plain connection. Run writes the rates, ratios, targets and verdicts to out. Streams are made and deleted.
 func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	rows = max(rows/publish.Batch, 1) * publish.Batch
 	conn, err := nats.Connect(url)
@@ -51,13 +50,6 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	}); err != nil {
 		return err
 	}
-	hot := &oneKey{plain}
-	if err := b.compare(ctx, comparison{
-		name: "one key, atomic batches", atomic: true, subject: hot, reference: plain,
-		of: "as many keys as rows", target: 0.5,
-	}); err != nil {
-		return err
-	}
 	secure, through, err := throughProxies(ctx, url)
 	if err != nil {
 		return err
@@ -82,7 +74,6 @@ type sender interface {
 // A comparison compares one way to publish with another.
 type comparison struct {
 	name               string
-	atomic             bool // the streams allow atomic batches
 	subject, reference sender
 	of                 string
 	target             float64
@@ -91,19 +82,16 @@ type comparison struct {
 func (b *bench) compare(ctx context.Context, c comparison) error {
 	return publish.Contest{
 		Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
-		Round: publish.Rates(c.subject, c.reference, func(ctx context.Context, s sender) (float64, error) {
-			return b.measure(ctx, s, c.atomic)
-		}),
+		Round: publish.Rates(c.subject, c.reference, b.measure),
 	}.Run(ctx, b.out)
 }
 
 // measure returns the rate with a new stream, in messages a second. The first call, after which the
 // publisher knows the stream, is not counted.
-func (b *bench) measure(ctx context.Context, s sender, atomic bool) (rate float64, err error) {
+func (b *bench) measure(ctx context.Context, s sender) (rate float64, err error) {
 	name := "bench-publish-" + rand.Text()
 	if _, err := b.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: name, Subjects: []string{name}, Storage: jetstream.FileStorage,
-		AllowAtomicPublish: atomic,
 	}); err != nil {
 		return 0, fmt.Errorf("create stream: %w", err)
 	}

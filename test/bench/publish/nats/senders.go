@@ -104,16 +104,6 @@ func (r *relays) close() {
 	r.after()
 }
 
-// oneKey gives all messages the same key.
-type oneKey struct{ sender }
-
-func (o *oneKey) send(ctx context.Context, messages []publisher.Message) error {
-	for i := range messages {
-		messages[i].Key = messages[0].Key
-	}
-	return o.sender.send(ctx, messages)
-}
-
 // throughProxies returns two publishers that reach the server through a proxy in this process, one of them with TLS up to the
 // proxy. Any server can therefore be used, and the measurement includes the cost of TLS at both ends.
 func throughProxies(ctx context.Context, address string) (secure, plain *relays, err error) {
