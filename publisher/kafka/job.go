@@ -202,7 +202,6 @@ func (j *job) accepted() {
 		j.call.publisher.recall.accept(b, j.call.now)
 	}
 	p.advance(b.count)
-	p.turn.since.Store(time.Now().UnixNano()) // for calls that wait for the turn
 	p.avoided.Store(0)
 	j.release()
 	j.again, j.renewed, j.most = false, false, 2*j.most

@@ -102,8 +102,6 @@ type turn struct {
 	mu      sync.Mutex
 	taken   bool
 	waiting []*job
-	// time in nanoseconds at which it was taken, or at which its holder last had something accepted
-	since atomic.Int64
 }
 
 // take gives the job the turn and reports true, or makes the job wait. A job that has waited arrives in turns of its
@@ -113,7 +111,6 @@ func (t *turn) take(j *job) bool {
 	defer t.mu.Unlock()
 	if !t.taken {
 		t.taken = true
-		t.since.Store(time.Now().UnixNano())
 		return true
 	}
 	if j != nil {
@@ -129,7 +126,6 @@ func (t *turn) release() {
 	if t.taken = len(t.waiting) > 0; t.taken {
 		next := t.waiting[0]
 		t.waiting = slices.Delete(t.waiting, 0, 1)
-		t.since.Store(time.Now().UnixNano())
 		next.call.turns <- next // the channel has room for each job of the call
 	}
 }

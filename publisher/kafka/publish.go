@@ -38,7 +38,6 @@ type call struct {
 	turns    chan *job     // waiting jobs that have got their turn
 	underway []*request    // requests under way
 	back     chan *request // requests that have come back
-	returned bool          // a request of the wave has come back
 }
 
 // Publish sends the messages: one batch for each partition, and one request for each broker. See [publisher.Publisher].
@@ -93,7 +92,6 @@ func (c *call) run(ctx context.Context) {
 	if !c.findTopics(ctx) {
 		return
 	}
-	c.findLimits(ctx)
 	c.routeAll()
 	if c.count == 0 {
 		return

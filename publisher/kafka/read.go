@@ -53,7 +53,7 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 			return nil, fmt.Errorf("topic %s: %w: grant this client DESCRIBE and READ on it", t.Name, code)
 		}
 	}
-	policies, err := p.cluster.settings(ctx, present, "cleanup.policy", true)
+	policies, err := p.cluster.settings(ctx, present, "cleanup.policy")
 	if err != nil {
 		return nil, unavailable(err)
 	}

@@ -14,7 +14,6 @@ type use struct {
 	topic  *topic
 	err    error
 	sticky int32 // partition for free messages in this call
-	limit  int   // largest batch that the topic takes, in bytes; 0 if not known
 }
 
 // A target is the destination of a message within the call.
@@ -112,13 +111,6 @@ func (c *call) target(i int32) target {
 	u := c.topics[m.Topic]
 	if u.err != nil {
 		return target{err: u.err}
-	}
-	if u.limit > 0 && len(m.Payload) > largePayload {
-		if size := len(appendBody(nil, m)); size > u.limit {
-			return target{err: publisher.PermanentError("message too large",
-				"topic %q takes no record of %d bytes: its max.message.bytes is %d: raise it, or make the row smaller",
-				m.Topic, size, u.limit)}
-		}
 	}
 	at, given, err := chosen(m, c.publisher.config.PartitionHeader)
 	if err != nil {

@@ -35,7 +35,7 @@ const (
 // have come back, and its own end.
 func (c *call) send(ctx context.Context) {
 	c.turns, c.back = make(chan *job, len(c.jobs)), make(chan *request, len(c.jobs))
-	c.underway, c.returned = c.underway[:0], false
+	c.underway = c.underway[:0]
 	for _, j := range c.jobs {
 		c.admit(j)
 	}
@@ -56,8 +56,8 @@ func (c *call) send(ctx context.Context) {
 			c.take(ctx, r)
 		case j := <-c.turns:
 			j.state = ready
-		case now := <-tick.C:
-			c.leave(func(j *job) error { return c.vain(j, now) })
+		case <-tick.C: // the leader may have become a suspect in the meantime
+			c.leave(c.refusal)
 		case <-done:
 		}
 	}
@@ -163,7 +163,7 @@ func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
 // take handles a request that has come back. The answers are separate for each partition: one that is refused says
 // nothing about the others.
 func (c *call) take(ctx context.Context, r *request) {
-	c.underway, c.returned = slices.DeleteFunc(c.underway, func(other *request) bool { return other == r }), true
+	c.underway = slices.DeleteFunc(c.underway, func(other *request) bool { return other == r })
 	for _, j := range r.jobs {
 		j.state = ready
 		if r.ending != replied {
@@ -209,20 +209,6 @@ func (c *call) relocate(ctx context.Context) {
 			j.leader = known.leaders[index]
 		}
 	}
-}
-
-// vain returns the answer for a job that waits for its turn in vain. Either nothing is sent to its leader now, or the
-// call has answers to hand back while the holder of the turn makes no progress.
-func (c *call) vain(j *job, now time.Time) error {
-	if err := c.refusal(j); err != nil {
-		return err
-	}
-	if !c.returned || now.Sub(time.Unix(0, j.partition.turn.since.Load())) < patience {
-		return nil
-	}
-	return j.leader.unavailable(false, "partition busy",
-		"topic %q partition %d: an earlier call still waits for its leader's answer",
-		j.partition.topic, j.partition.index)
 }
 
 // leave answers for the waiting jobs for which why returns an error.
