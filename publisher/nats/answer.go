@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
@@ -154,12 +153,4 @@ func (c *call) unheard(subject string) error {
 func notPermitted(subject string) error {
 	return publisher.TopologyError("not permitted",
 		"the NATS user may not publish to %.128q: grant it publish on that subject", subject)
-}
-
-// callEnded is the answer for messages that were not sent because the call ended.
-func callEnded(ctx context.Context) error {
-	return &publisher.Error{
-		Class: publisher.NotAttempted, Short: "not attempted",
-		Err: fmt.Errorf("not attempted: %w", context.Cause(ctx)),
-	}
 }

@@ -36,7 +36,7 @@ func (p *Publisher) borrow(ctx context.Context, again bool) (*link, error) {
 			return nil, publisher.UnavailableError(publisher.ScopeDestination, "connecting",
 				"NATS server %s has not answered yet: %w", p.servers[0].address, context.Cause(ctx))
 		case ctx.Err() != nil:
-			return nil, callEnded(ctx)
+			return nil, publisher.ErrNotAttempted
 		}
 		if again {
 			select {

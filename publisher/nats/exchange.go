@@ -46,13 +46,9 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 	defer c.stalls.timer.Stop()
 	for {
 		waiting := c.waiting
-		room, more, gone := c.sendAll(ctx)
+		room, more := c.sendAll(ctx)
 		if c.waiting > waiting { // what is sent late in a call has as much time as what is sent first
 			c.until = later(c.until, time.Now().Add(c.link.p.config.Timeout))
-		}
-		if gone {
-			<-c.link.closed
-			return c.cutOff()
 		}
 		switch {
 		case c.waiting > 0 || room != nil:
@@ -73,7 +69,7 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 			return c.cutOff()
 		case <-ctx.Done():
 			c.drain()
-			return context.Cause(ctx), callEnded(ctx)
+			return context.Cause(ctx), publisher.ErrNotAttempted
 		case now := <-c.stalls.timer.C:
 			c.look(now)
 		}
@@ -81,16 +77,16 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 }
 
 // sendAll sends as much as the window and the connection's queue allow, and nothing if ctx has ended or the call was
-// stopped. It returns a channel to wait for if the queue is full, and reports whether there may be more to send, and
-// whether the connection was found gone.
-func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more, gone bool) {
+// stopped. It returns a channel to wait for if the queue is full, and reports whether there may be more to send. If the
+// connection is gone, the link is about to be closed.
+func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 	for c.waiting < window && ctx.Err() == nil && !c.stop.Closed() {
 		if room = c.link.conn.sender.Busy(); room != nil {
-			return room, true, false
+			return room, true
 		}
 		i, ok := c.turn()
 		if !ok {
-			return nil, false, false
+			return nil, false
 		}
 		if c.passOver(i) || c.remembered(i) {
 			continue
@@ -104,12 +100,12 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more, gone bo
 			c.sends(i)
 			c.follow(i)
 		case errors.Is(err, errGone):
-			return nil, true, true
+			return nil, true
 		default:
 			c.settles(i, err)
 		}
 	}
-	return nil, true, false
+	return nil, true
 }
 
 // take handles one answer. It ignores answers that are not for a waiting message of this call.

@@ -115,7 +115,7 @@ func (l *link) checkAccount(m *nats.Msg) (without bool, err error) {
 
 // greet makes one round trip to the server.
 func (l *link) greet(ctx context.Context) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := context.WithTimeout(ctx, time.Hour) // nats.go requires a deadline
 	defer cancel()
 	err := l.nc.FlushWithContext(ctx)
 	switch {
@@ -126,14 +126,6 @@ func (l *link) greet(ctx context.Context) error {
 	default:
 		return l.lost()
 	}
-}
-
-// bounded returns a context with a deadline, which nats.go requires.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, time.Hour)
 }
 
 func (l *link) silent(ctx context.Context) error {
