@@ -29,7 +29,7 @@ type connection struct {
 	socket  *socket
 	address string
 	url     string        // URL with which the connection was made
-	made    time.Time     // time at which the connection was made
+	made    time.Time     // time at which it was made, or at which a refused token was last given up
 	ended   chan struct{} // closed when the connection has ended
 	pool    chan *channel // channels that no call uses; in place of nil, one may be opened
 	limited bool          // the broker allows no further channels than those of the pool
@@ -38,10 +38,8 @@ type connection struct {
 	token   string // token that the broker currently has
 	renewal connect.Renewal
 
-	// patience is the age that the connection must have before a refusal is a reason to log in again.
-	patience time.Duration
-	user     string        // user that has logged in; empty if not known
-	users    connect.Users // calls, and messages whose confirms are kept
+	user  string        // user that has logged in; empty if not known
+	users connect.Users // calls, and messages whose confirms are kept
 
 	closing  atomic.Bool // this client ends the connection
 	renewing atomic.Bool // the token is being renewed

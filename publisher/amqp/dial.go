@@ -82,10 +82,7 @@ func (c *connection) quiet() bool {
 func (p *Publisher) open(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if !p.abortable(cancel) {
-		return nil, publisher.ErrClosed
-	}
-	defer p.abortable(nil)
+	defer context.AfterFunc(p.life, cancel)() //nolint:contextcheck // Close ends the dial
 	conn, err := p.dial(ctx)
 	switch {
 	case err == nil:
@@ -93,7 +90,7 @@ func (p *Publisher) open(ctx context.Context) (*connection, error) {
 		p.live.Store(conn)
 		p.failed.Store(nil)
 		return conn, nil
-	case !p.abortable(nil):
+	case p.life.Err() != nil:
 		return nil, publisher.ErrClosed
 	case errors.Is(ctx.Err(), context.Canceled): // ended by the caller: not a failure
 		return nil, publisher.ErrNotAttempted
@@ -105,14 +102,6 @@ func (p *Publisher) open(ctx context.Context) (*connection, error) {
 func (p *Publisher) fail(err error) {
 	p.failed.Store(&err)
 	p.retryAt = time.Now().Add(p.backoff.After(err))
-}
-
-// abortable stores the function with which Close ends the dial under way. It reports false if Close was called already.
-func (p *Publisher) abortable(cancel context.CancelFunc) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.abort = cancel
-	return !p.closed
 }
 
 // dial tries each of the URL's hosts once, beginning with the one that worked last, and returns the first connection
@@ -186,7 +175,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &connection{
-		p: p, made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL),
+		p: p, made: time.Now(), address: address(uri), user: p.userOf(uri, config.SASL),
 		token: token, ended: make(chan struct{}), busy: map[*channel]struct{}{},
 	}
 	link := raw

@@ -75,19 +75,20 @@ type Publisher struct {
 	failed atomic.Pointer[error]      // why the last connection could not be made or was of no use; like live
 	limits atomic.Pointer[limits]     // what is known of the broker's limit of channels; nil for nothing
 
-	mu     sync.Mutex
-	closed bool
-	abort  context.CancelFunc // ends the dial under way, if any
+	life context.Context //nolint:containedctx // ends with Close: it belongs to the publisher, not to a call
+	end  context.CancelFunc
 
 	routes routes
 	kept   kept.Table[*owed]
 
+	mu      sync.Mutex     // no call is counted once Close waits
 	running sync.WaitGroup // counts calls, and the background work of connections
 }
 
 // New returns a publisher that connects when it is first used.
 func New(config Config) *Publisher {
 	p := &Publisher{config: config, names: config.SettingName, log: config.Logger, dialing: make(chan struct{}, 1)}
+	p.life, p.end = context.WithCancel(context.Background())
 	if p.config.Dial == nil {
 		p.config.Dial = new(net.Dialer).DialContext
 	}
@@ -182,25 +183,21 @@ func (p *Publisher) Ping(ctx context.Context) error {
 // Close implements [publisher.Publisher].
 func (p *Publisher) Close() error {
 	p.mu.Lock()
-	closed, abort := p.closed, p.abort
-	p.closed = true
+	first := p.life.Err() == nil
+	p.end()
 	p.mu.Unlock()
-	if closed {
-		return nil
+	if first {
+		p.dialing <- struct{}{}
+		connections := p.retired
+		if live := p.live.Load(); live != nil {
+			connections = append(connections, live)
+		}
+		<-p.dialing
+		for _, conn := range connections {
+			p.running.Go(conn.close)
+		}
+		p.running.Wait()
 	}
-	if abort != nil {
-		abort()
-	}
-	p.dialing <- struct{}{}
-	connections := p.retired
-	if live := p.live.Load(); live != nil {
-		connections = append(connections, live)
-	}
-	<-p.dialing
-	for _, conn := range connections {
-		p.running.Go(conn.close)
-	}
-	p.running.Wait()
 	return nil
 }
 
@@ -208,7 +205,7 @@ func (p *Publisher) Close() error {
 func (p *Publisher) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	if p.life.Err() != nil {
 		return false
 	}
 	p.running.Add(1)

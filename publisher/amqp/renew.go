@@ -11,16 +11,15 @@ import (
 
 // A connection keeps the login with which it was made. If its OAuth token has expired, RabbitMQ refuses each operation
 // and leaves the connection open. Tokens with settings of their own are renewed on the connection (see renew). A token
-// that is the password in the URL is renewed by a new URL. A connection is therefore replaced if the URL has changed,
-// or if the connection is old and the broker refuses access, because what the broker knew at its login may be outdated.
-// In addition, a node that confirms nothing for a long time is left for another one. It may have lost contact with the
-// rest of the cluster, which goes on without it.
+// that is the password in the URL is renewed by a new URL, so a connection is replaced if the URL has changed. RabbitMQ
+// looks up the rights of any other login at each refusal, and logging in again would change nothing. In addition, a
+// node that confirms nothing for a long time is left for another one. It may have lost contact with the rest of the
+// cluster, which goes on without it.
 
 const (
-	// patienceMin is the minimum age of a connection at which a refusal is a reason to log in again. It doubles with
-	// each login that follows a refusal, because a missing right remains missing.
-	patienceMin = time.Minute
-	patienceMax = time.Hour
+	// tokenRest is how long a token is used before a refusal is a reason to ask for another one. A missing right remains
+	// missing with each token.
+	tokenRest = time.Minute
 	// stayMin is the minimum time between leaving one node that confirms nothing and the next. It doubles with each
 	// node that is left: if a queue has lost the majority of its nodes, no node is better than another.
 	stayMin = 5 * time.Second
@@ -33,16 +32,15 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 	refused := live.refused.Swap(false)
 	url, err := p.config.URL()
 	changed := err == nil && url != live.url
-	outdated := refused && time.Since(live.made) >= live.patience
 	leaves := p.leaves(live)
 	if !changed && !leaves && p.config.Tokens != nil {
+		outdated := refused && time.Since(live.made) >= tokenRest
 		if outdated {
-			live.made, live.patience = time.Now(), min(2*live.patience, patienceMax)
+			live.made = time.Now()
 		}
 		live.renew(outdated)
-		return live
 	}
-	if !changed && !outdated && !leaves || !p.renewal.Due() {
+	if !changed && !leaves || !p.renewal.Due() {
 		return live
 	}
 	if leaves {
@@ -56,9 +54,6 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 				live.address, "error", err)
 		}
 		return live
-	}
-	if !changed && outdated {
-		conn.patience = min(2*live.patience, patienceMax)
 	}
 	p.replace(live)
 	return conn
