@@ -43,6 +43,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	p.silently(t.writeLock(), nil) // before the weaker one of the select: see there
 	p.batch.ExecParams(which, [][]byte{array(t.rowOID, identitiesOf(rows))}, nil, []int16{1}, nil)
 	p.added = append(p.added, false)
+	trial := len(p.added)
 	p.silently(statement, nil)
 	p.batch.ExecParams("select current_setting('outbox_relay.refused')", nil, nil, nil, nil)
 	p.added = append(p.added, true)
@@ -54,11 +55,11 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	}
 	err = p.results.Close()
 	switch {
-	case server(err).Code == insufficientPrivilege: // of the lock, and so of the write
+	case server(err).Code == insufficientPrivilege && p.at < trial: // of the lock, and so of the write
 		return nil, fmt.Errorf("rehearse marks: %w", t.explain(err))
 	case Cancelled(err) && len(rows) == 1:
 		return map[string]error{rows[0].Identity(): fmt.Errorf("rehearse marks: %w", err)}, nil
-	case server(err).Code != "" && !Cancelled(err): // not about rows: those errors are caught
+	case server(err).Code != "" && !Cancelled(err): // not about rows, of which errors are caught: a lock, or no PL/pgSQL
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("rehearse marks: %w", err)
