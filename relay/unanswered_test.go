@@ -128,8 +128,25 @@ func TestRowThatBreaksConnectionsAlone(t *testing.T) {
 	}
 }
 
+// cut is a publisher behind a proxy that ends each connection a while after its first message, in front of a broker that
+// is silent.
+type cut struct {
+	publisher.Publisher
+	after  time.Duration
+	silent atomic.Bool
+}
+
+func (p *cut) Publish(ctx context.Context, messages []publisher.Message) []error {
+	if !p.silent.Load() {
+		return p.Publisher.Publish(ctx, messages)
+	}
+	time.Sleep(p.after)
+	return slices.Repeat([]error{publisher.AmbiguousError("connection lost", "the connection ended")}, len(messages))
+}
+
 // What may as well be the broker's fault costs no attempt: connections that break for less than a minute, or for rows of
-// several keys; a broker that is silent; one that cannot be reached between two tries.
+// several keys; a broker that is silent, also behind a proxy that gives up before the publish timeout; one that cannot be
+// reached between two tries.
 func TestConnectionsThatBreakInAnOutage(t *testing.T) {
 	const rows = 100
 	insert := func(s *sim, n int) {
@@ -156,6 +173,13 @@ func TestConnectionsThatBreakInAnOutage(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			s.Release()
 		},
+		"silence that a proxy ends": func(s *sim) {
+			insert(s, 1)
+			silent := &s.destinations[0].Publisher.(*cut).silent
+			silent.Store(true)
+			time.Sleep(30 * time.Minute)
+			silent.Store(false)
+		},
 		"out of reach now and then": func(s *sim) {
 			insert(s, 1)
 			s.Crash("row-0")
@@ -169,6 +193,7 @@ func TestConnectionsThatBreakInAnOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
+				s.destinations[0].Publisher = &cut{Publisher: s.destinations[0].Publisher, after: 2 * time.Second}
 				defer s.start()()
 				outage(s)
 				if name != "a short one" && s.destinations[0].snapshot().Down == nil {

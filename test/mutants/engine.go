@@ -15,7 +15,7 @@ var engine = []mutant{
 	},
 	{
 		name: "silence taken for a broken connection", breaks: "an outage costs no attempt",
-		file: "relay/internal/engine/answer.go", old: "k.broke = a.now; 2*a.now", new: "k.broke = a.now; a.now",
+		file: "relay/internal/engine/answer.go", old: "first.moved) > breaksWithin", new: "first.moved) > breaksApart",
 		pkg: "./relay", tests: "^TestConnectionsThatBreakInAnOutage$",
 	},
 	{

@@ -146,7 +146,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		if k.breaks.IsZero() || a.now.Sub(k.broke) > breaksApart {
 			k.breaks = a.now
 		}
-		if k.broke = a.now; 2*a.now.Sub(first.moved) > a.To.PublishTimeout { // silence: the call has waited to its end
+		if k.broke = a.now; a.now.Sub(first.moved) > breaksWithin { // silence, to the end of the call or of a proxy's patience
 			k.breaks = time.Time{}
 		}
 	}
@@ -222,6 +222,10 @@ const refuseAfter = 6
 
 // breaksFor is how long a row breaks each connection before that counts as a refusal while no other row is published.
 const breaksFor = time.Minute
+
+// breaksWithin is how soon a row ends its connection that breaks it. The broker closes it as it reads the row; a proxy in
+// front of a silent broker waits for seconds.
+const breaksWithin = time.Second
 
 // breaksApart is how long no connection may be made meanwhile. A client pauses before it connects again.
 const breaksApart = 5 * time.Second
