@@ -95,18 +95,20 @@ func (o *ownBroker) channelLimits(t *testing.T) {
 			if got := len(h.Received(t, topic, 1600)); got != 1600 {
 				t.Errorf("1600 messages arrived as %d", got)
 			}
-			if found := shown(p.Examine(within(t, 20*time.Second), nil)); !strings.Contains(found, fmt.Sprintf("may open %d channels", limit)) {
+			found := shown(p.Examine(within(t, 20*time.Second), nil))
+			if !strings.Contains(found, fmt.Sprintf("may open %d channels", limit)) {
 				t.Errorf("the report does not name the limit: %v", found)
 			}
-			if err := p.Ping(within(t, 10*time.Second)); err != nil { // the report has given its channel back
-				t.Error(err)
-			}
+			// The report has given its channel back. RabbitMQ counts a channel for a moment after its end, and may close the
+			// connection because of the next one.
+			await(t, func() bool { return p.Ping(within(t, 10*time.Second)) == nil })
 			if limit > 1 { // channels that the report has used are opened again when they are needed
 				return
 			}
 			err := o.as(t, user, "limited").Publish(within(t, 10*time.Second), numbered(1, 1, topic))[0]
 			want(t, "a message of a publisher that gets no channel", err, publisher.Unavailable)
-			if err == nil || publisher.ScopeOf(err) != publisher.ScopeDestination || !strings.Contains(err.Error(), "raise that limit") {
+			if err == nil || publisher.ScopeOf(err) != publisher.ScopeDestination ||
+				!strings.Contains(err.Error(), "raise that limit") {
 				t.Error(err)
 			}
 		})
