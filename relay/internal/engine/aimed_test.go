@@ -324,6 +324,27 @@ func TestShardComesBackWhileARefusalIsWritten(t *testing.T) {
 	s.end(t)
 }
 
+// The same, where another row of the key cannot be marked: the shard lets go of that one, and not of the refusal.
+func TestShardComesBackWhileARefusalIsWrittenBesideAnUnwritableMark(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took = ms })
+	p := s.replicas[0]
+	guarded := s.add("k", "t", func(r *simRow) { r.guarded, r.mayRepeat = true, 1 })
+	s.until(t, func() bool { return p.e.rejected.any() })
+	row := s.add("k", "t", func(r *simRow) { r.refuse = 1 })
+	p.settles = true // the settler is busy
+	s.until(t, func() bool { return len(p.todo) > 0 })
+	p.leaving[row.shard] = p
+	p.loses(row.shard)
+	delete(p.leaving, row.shard)
+	p.gain(row.shard)
+	s.add("k", "t", nil)
+	s.run(s.at + time.Second)
+	guarded.guarded, p.settles = false, false
+	p.step()
+	s.end(t)
+}
+
 // A shard is gained while a page is being read that does not have its rows.
 func TestShardGainedDuringARead(t *testing.T) {
 	t.Parallel()

@@ -86,17 +86,25 @@ func (e *Engine) letGo(shard int, late bool) {
 		n++
 		of.bytes -= r.Size
 		e.land(r)
-		if r.key.state == writing {
-			r.key.writes = 0
-			e.reopen(r.key)
-		}
 		e.idle(r.key)
+		return true
+	}
+	refusal := func(x Refusal) bool { // others of the key may be with a settler
+		k := x.Row.key
+		if !gone(x.Row) {
+			return false
+		}
+		if k.state == writing {
+			if k.writes--; k.writes == 0 {
+				e.reopen(k)
+			}
+		}
 		return true
 	}
 	for _, of = range []*unwritten{&e.rejected, &e.locked} {
 		if of == &e.rejected || late {
 			of.accepted = slices.DeleteFunc(of.accepted, gone)
-			of.refused = slices.DeleteFunc(of.refused, func(x Refusal) bool { return gone(x.Row) })
+			of.refused = slices.DeleteFunc(of.refused, refusal)
 		}
 	}
 	if n > 0 {
