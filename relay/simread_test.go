@@ -99,7 +99,7 @@ func (t *simTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPag
 		if stepped++; !t.isPending(ctx, r, q.Due, q.Shards) {
 			continue
 		}
-		if !row.After && q.Seen.Certain(row.Writer, t.Exact(), &page.Visible) && !r.available.After(q.Seen.Now.Add(-t.ahead)) {
+		if !row.After && q.Seen.Certain(row.Writer, t.Exact(), q.Seen.FirstEnded(&page.Visible)) && !r.available.After(q.Seen.Now.Add(-t.ahead)) {
 			continue
 		}
 		if !fits(&q.Most, len(page.Rows), bytes, &row) {

@@ -191,8 +191,9 @@ func (v *Visible) FirstEnded(later *Visible) uint64 {
 	return later.Unassigned
 }
 
-// Certain reports whether a row's writer had certainly ended at the time of v, as certain in [TailQuery]. now is the
-// later statement that has read the row.
-func (v *Visible) Certain(writer uint64, exact bool, now *Visible) bool {
-	return v.Sees(writer) && (exact || writer < v.Oldest || writer < v.FirstEnded(now))
+// Certain reports whether a row's writer had certainly ended at the time of v, as certain in [TailQuery]. ended is the
+// first transaction that has ended since ([Visible.FirstEnded]). A savepoint's number is not among those running: it is
+// higher than its transaction's, and in doubt if one that was running has ended.
+func (v *Visible) Certain(writer uint64, exact bool, ended uint64) bool {
+	return v.Sees(writer) && (exact || writer < v.Oldest || writer < ended)
 }

@@ -19,12 +19,13 @@ import (
 // An outage is a time in which nothing can be published to the destination. Rows stay queued, and the first rows of a
 // few keys try now and then: a single row may go to the one part of the broker that does not answer.
 type outage struct {
-	cause    Cause
-	err      error
+	err      error     // why
 	failures int       // in a row; 0 if there is no outage
 	until    time.Time // nothing is published before this time
 	probing  bool
 }
+
+func (o *outage) cause() Cause { return classCause(publisher.ClassOf(o.err)) }
 
 // probeKeys is how many keys try the destination in an outage, each with one row. One would not be enough: its row may
 // go to the one broker of several that is still away.
@@ -193,12 +194,12 @@ func (e *Engine) expireFirst(list *[]*key, now time.Time) {
 // once.
 func (e *Engine) down(err error, now time.Time) {
 	o := &e.outage
-	o.cause, o.err = classCause(publisher.ClassOf(err)), err
+	o.err = err
 	o.failures++
 	most := retry.LongestPause(0, o.failures)
 	o.until = now.Add(most/2 + e.Jitter(most/2))
 	if o.failures == 1 && !e.To.Reported.Logged(err) {
-		e.Logger.Warn("destination is held", "reason", o.cause, "error", err)
+		e.Logger.Warn("destination is held", "reason", o.cause(), "error", err)
 	}
 }
 
@@ -224,9 +225,4 @@ func (e *Engine) idleOutage(now time.Time) {
 }
 
 // Down returns why nothing can be published to the destination, nil if rows can be.
-func (e *Engine) Down() error {
-	if e.outage.failures == 0 {
-		return nil
-	}
-	return e.outage.err
-}
+func (e *Engine) Down() error { return e.outage.err }

@@ -100,7 +100,12 @@ func (e *Engine) listed(r *Read, now time.Time) {
 }
 
 // kindsOfKeys returns the values of key.due: a failed row blocks the rows of its key whichever read brings them.
-func (e *Engine) kindsOfKeys() []bool { return []bool{false, true}[:e.tails] }
+func (e *Engine) kindsOfKeys() []bool {
+	if e.dueTail.due {
+		return []bool{false, true}
+	}
+	return []bool{false}
+}
 
 // block closes a key that has a failed row.
 func (e *Engine) block(hash uint64, shard int) {

@@ -17,7 +17,6 @@ type Engine struct {
 	Setup
 	ordered bool // order values give the order of rows
 	blocks  bool // failed rows block their keys
-	tails   int  // number of tails
 
 	tail, dueTail tail
 	keys          map[uint64]*key // by name; those that are not known are open
@@ -80,7 +79,7 @@ func New(s Setup) *Engine {
 		s.Jitter = rand.N[time.Duration]
 	}
 	e := &Engine{
-		Setup: s, tails: 1,
+		Setup:   s,
 		ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.To.BlockFailed && s.Table.KeepsFailures(),
 		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
 		blocked: blocked{by: map[uint64]blocking{}},
@@ -96,7 +95,7 @@ func New(s Setup) *Engine {
 		e.tail.late = lateTime
 	}
 	if s.Table.ReadsDue() {
-		e.tails, e.dueTail = 2, tail{due: true, exact: s.Table.Exact()}
+		e.dueTail = tail{due: true, exact: s.Table.Exact()}
 	}
 	return e
 }

@@ -63,7 +63,6 @@ type holds struct {
 	by      map[publisher.Fate]*hold
 	topics  map[publisher.Address]*hold
 	begun   []*hold // oldest first, with some that have ended
-	logged  int     // number of holds whose beginning was logged
 	due     retry.Alarms[*hold]
 	repeats retry.Repeats
 	passed  map[string]int // number of holds for which rows of a topic wait that have no key
@@ -164,9 +163,6 @@ func (e *Engine) announce(h *hold, other bool, now time.Time) {
 	if !news {
 		return
 	}
-	if len(h.logged) == 0 {
-		e.holds.logged++
-	}
 	h.logged = append(h.logged, short)
 	e.holds.report(h, h.cause, now)
 }
@@ -243,7 +239,6 @@ func (e *Engine) release(h *hold, now time.Time) {
 		e.rereadDue()
 	}
 	if len(h.logged) > 0 {
-		e.holds.logged--
 		e.holds.report(h, "", now)
 	}
 	if hs := &e.holds; len(hs.begun) > 2*len(hs.by)+mostHoldsShown {

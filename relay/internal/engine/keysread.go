@@ -131,9 +131,10 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 	if !goesOn {
 		seen = new(r.KeysPage.Visible)
 	}
+	ended := seen.FirstEnded(&r.KeysPage.Visible)
 	for i := range page.Rows {
 		row := &page.Rows[i]
-		if goesOn && !seen.Certain(row.Writer, e.Table.Exact(), &r.KeysPage.Visible) {
+		if goesOn && !seen.Certain(row.Writer, e.Table.Exact(), ended) {
 			k.seen, all = nil, false
 			break
 		}

@@ -36,7 +36,6 @@ type Read struct {
 	sweep   outbox.SweepQuery
 	blocked outbox.BlockedQuery
 	first   bool   // a tail's first page
-	floor   uint64 // of a first page: transactions with this number or a higher one insert only after its beginning
 	asked   []*key // of keys
 	rows    int    // rows that it may bring, and bytes
 	bytes   int64
@@ -153,7 +152,7 @@ func (e *Engine) tailOf(kind Kind) *tail {
 	switch {
 	case kind == Tail:
 		return &e.tail
-	case e.tails > 1:
+	case e.dueTail.due:
 		return &e.dueTail
 	}
 	return nil

@@ -271,7 +271,7 @@ func (t *simTable) Tail(_ context.Context, q outbox.TailQuery) (outbox.TailPage,
 			continue
 		}
 		t.visited++
-		if !after && q.Seen.Certain(t.writer(r), t.exact, &p.Visible) && r.available <= q.Seen.Now.Sub(simStart) {
+		if !after && q.Seen.Certain(t.writer(r), t.exact, q.Seen.FirstEnded(&p.Visible)) && r.available <= q.Seen.Now.Sub(simStart) {
 			continue
 		}
 		row := t.read(r)

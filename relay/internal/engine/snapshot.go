@@ -24,12 +24,9 @@ type Snapshot struct {
 func (e *Engine) Snapshot() Snapshot {
 	s := Snapshot{
 		InFlight: len(e.flying), Blocked: len(e.resting) + len(e.waits.by) + len(e.blocked.by),
-		Held: e.heldRows(), Holds: e.holds.shown(), Note: e.holds.note(), Stuck: e.stuck(), Why: e.why(),
+		Held: e.heldRows(), Holds: e.holds.shown(), Note: e.holds.note(), Stuck: e.stuck(), Why: e.why(), Down: e.Down(),
 	}
 	s.Full = (len(e.flying) >= e.Limits.Rows || e.bytes >= e.Limits.Bytes) && s.Stuck >= len(e.flying)
-	if e.outage.failures > 0 {
-		s.Down = e.outage.err
-	}
 	return s
 }
 
@@ -45,7 +42,7 @@ func (e *Engine) heldRows() map[Cause]int64 {
 		counts[c] += int64(n)
 	}
 	if e.outage.failures > 0 {
-		counts[e.outage.cause] += int64(e.queued)
+		counts[e.outage.cause()] += int64(e.queued)
 	}
 	counts[CauseBehindFailed] += int64(len(e.blocked.by))
 	counts[CauseMark] += int64(e.stuck())
@@ -89,23 +86,23 @@ func (hs *holds) shown() (shown []Hold) {
 
 // note describes what is held: the oldest hold with its reason, and the number of others.
 func (hs *holds) note() string {
-	if hs.logged == 0 {
-		return ""
-	}
-	more := ""
-	if n := hs.logged; n > 1 {
-		more = fmt.Sprintf(" (and %d others)", n-1)
-	}
+	var logged []*hold
 	for h := range hs.oldest() {
-		switch {
-		case len(h.logged) == 0:
-		case len(h.topics) > 0:
-			return fmt.Sprintf("rows of topic %q are held%s: %v", h.topics[0].Topic, more, h.err)
-		default:
-			return fmt.Sprintf("rows of %s are held%s: %v", h.fate, more, h.err)
+		if len(h.logged) > 0 {
+			logged = append(logged, h)
 		}
 	}
-	return ""
+	if len(logged) == 0 {
+		return ""
+	}
+	more, h := "", logged[0]
+	if n := len(logged); n > 1 {
+		more = fmt.Sprintf(" (and %d others)", n-1)
+	}
+	if len(h.topics) > 0 {
+		return fmt.Sprintf("rows of topic %q are held%s: %v", h.topics[0].Topic, more, h.err)
+	}
+	return fmt.Sprintf("rows of %s are held%s: %v", h.fate, more, h.err)
 }
 
 // Remembered returns how many keys are read by themselves, and how many holds there are.

@@ -76,7 +76,7 @@ func (t *tail) query(now time.Time, interval time.Duration) *Read {
 	t.began = now
 	r.first, r.tail.Seen = true, t.seen
 	if t.low = t.lowAt(now); t.low != nil && t.seen != nil {
-		r.tail.Low, r.floor = &t.low.highest, t.low.number
+		r.tail.Low = &t.low.highest
 	}
 	return r
 }
@@ -101,7 +101,7 @@ func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
 	}
 	rows = page.Rows
 	switch {
-	case r.first && r.tail.Low != nil && t.seen.FirstEnded(&page.Visible) < r.floor:
+	case r.first && r.tail.Low != nil && t.seen.FirstEnded(&page.Visible) < t.low.number:
 		// Such a transaction may have inserted an older row of a key before the low watermark. The next page begins
 		// before it.
 		t.missed = t.seen.FirstEnded(&page.Visible)
@@ -116,7 +116,7 @@ func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
 		ended := t.seen.FirstEnded(&page.Visible)
 		for i := range rows {
 			// An older row of its key may have been committed since, at a place that was passed. A first page follows.
-			if !t.certain(rows[i].Writer, ended) {
+			if !t.seen.Certain(rows[i].Writer, t.exact, ended) {
 				if t.more, rows = false, rows[:i]; i > 0 {
 					t.cursor = rows[i-1].Position
 				}
@@ -128,13 +128,6 @@ func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
 	t.advance(page)
 	t.mark(r.began, now, page.Visible.Unassigned)
 	return rows, true
-}
-
-// certain reports whether the last first page has certainly seen what a transaction wrote; ended is the first one that
-// has ended since. A savepoint's number is not among those running: it is higher than its transaction's, and in doubt
-// if one that was running has ended.
-func (t *tail) certain(writer, ended uint64) bool {
-	return t.seen.Sees(writer) && (t.exact || writer < t.seen.Oldest || writer < ended)
 }
 
 // advance moves the cursor. A full page moves it back if it ends before: what lies between is read again.

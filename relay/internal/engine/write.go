@@ -31,7 +31,6 @@ type Outcome struct {
 
 	Effects map[string]Effect // by the rows' identities; see [Effect]
 	Why     error             // the database's last answer for an unwritable row
-	Marked  int               // number of rows that were marked in the same statements
 	Took    time.Duration     // time to write everything, including the commits
 	Slow    int               // number of rows of a statement that took too long
 	Err     error             // not nil if ctx ended before, or if nothing can be written to the table as it is now

@@ -13,9 +13,6 @@ const asideAfter = 2 * time.Second
 // and its results carry the error.
 func (s *settler) run(ctx context.Context) {
 	for job := s.next(); job != nil; job = s.next() {
-		for _, w := range job {
-			w.Marked = len(w.Accepted)
-		}
 		if started := time.Now(); s.joins(started) {
 			s.together(ctx, job)
 			s.joined(time.Since(started), time.Now())
