@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -49,12 +50,12 @@ func (d *database) confirm(waits bool) {
 	d.waits = waits
 }
 
-// unanswered closes all connections if an error says that the server has not answered. Each statement has a limit at
-// the server that ends a little before the relay's own, so such a connection is lost, and others that have been idle for
-// as long are probably lost, too.
+// unanswered closes all connections if an error says that the server has not answered in time. Each statement has a
+// limit at the server that ends a little before the relay's own, so such a connection is lost, and others that have been
+// idle for as long are probably lost, too. Nothing may have been sent: the pool asks a connection that was idle first.
 func (d *database) unanswered(err error) {
 	_, connects := errors.AsType[*pgconn.ConnectError](err)
-	if pgconn.Timeout(err) && !connects && d.silent != nil {
+	if errors.Is(err, context.DeadlineExceeded) && !connects && d.silent != nil {
 		d.silent()
 	}
 }

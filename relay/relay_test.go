@@ -66,11 +66,16 @@ func start(t *testing.T, r *Relay) (stop func()) {
 // eventually polls a condition of the database, which has no event to wait for.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
+	within(t, 20*time.Second, what, condition)
+}
+
+func within(t *testing.T, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); <-ticker.C {
+	for deadline := time.Now().Add(limit); !condition(); <-ticker.C {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not after 20 s", what)
+			t.Fatalf("%s: not after %v", what, limit)
 		}
 	}
 }
