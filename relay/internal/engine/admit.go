@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -28,6 +29,11 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 		default:
 			dropped++
 		}
+	}
+	// What is behind the first row in doubt comes again at once. Until then no key's own read goes on behind it.
+	for i := len(rows); i < len(r.TailPage.Rows); i++ {
+		row := &r.TailPage.Rows[i]
+		e.drops(nameOf(row.Hash, row.Delayed), row.Position.Ordinal)
 	}
 	if e.stir(fresh, now); whole && !t.more {
 		e.pace(t, r, fresh, dropped, now)
@@ -66,7 +72,7 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 		// It leaves room to others: the rest of its rows is read in turn. What it has queued stays, since the tail
 		// brought it in order, and goes on while the key is closed.
 		e.enter(k, draining)
-		k.rows, k.missed, k.dropped = e.Limits.Batch, true, row.Position.Ordinal
+		k.rows, k.missed, k.dropped = e.Limits.Batch, true, math.MaxInt64 // what is dropped from here on is read on
 		e.readOn(k, row, e.tail.seen)
 		if len(k.queue) == 0 && k.wire == 0 {
 			e.further(k, now)

@@ -182,7 +182,7 @@ func (e *Engine) readOn(k *key, at *outbox.Row, seen *outbox.Visible) {
 
 // isLate reports whether the tail has dropped a row before the place where the key's next read would go on. It was
 // committed late, and goes first.
-func (k *key) isLate() bool { return k.missed && k.dropped < k.last }
+func (k *key) isLate() bool { return k.missed && k.dropped <= k.last }
 
 // further makes the next rows of a key be read.
 func (e *Engine) further(k *key, at time.Time) {
