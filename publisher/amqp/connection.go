@@ -128,8 +128,8 @@ func (c *connection) usable() error {
 	case c.broken():
 		return c.lost()
 	case reason != nil:
-		return unavailable("broker blocked", "RabbitMQ at %s has blocked publishing (%s): free memory or disk on the broker",
-			c.address, *reason)
+		return unavailable("broker blocked",
+			"RabbitMQ at %s has blocked publishing (%s): free memory or disk on the broker", c.address, *reason)
 	case c.silent():
 		return unavailable("no answer", "RabbitMQ at %s sends nothing any more: check that it runs, and the network",
 			c.address)

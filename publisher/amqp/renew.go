@@ -17,8 +17,8 @@ import (
 // cluster, which goes on without it.
 
 const (
-	// tokenRest is how long a token is used before a refusal is a reason to ask for another one. A missing right remains
-	// missing with each token.
+	// tokenRest is how long a token is used before a refusal is a reason to ask for another one. A missing right
+	// remains missing with each token.
 	tokenRest = time.Minute
 	// stayMin is the minimum time between leaving one node that confirms nothing and the next. It doubles with each
 	// node that is left: if a queue has lost the majority of its nodes, no node is better than another.

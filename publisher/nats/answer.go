@@ -46,7 +46,10 @@ var meanings = map[int]meaning{
 		"the stream is read-only for ever: move the subject to another",
 	},
 	10172: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream's counter is broken"},
-	10120: {publisher.Topology, publisher.ScopeTopic, "no account limits", "give the account a tier for the stream's replicas"},
+	10120: {
+		publisher.Topology, publisher.ScopeTopic, "no account limits",
+		"give the account a tier for the stream's replicas",
+	},
 	10169: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream takes counters only"},
 	// JetStream as a whole is missing, so no subject of the account can work.
 	10035: {publisher.Topology, publisher.ScopeDestination, "no JetStream", "the server does not know the account"},
@@ -56,7 +59,10 @@ var meanings = map[int]meaning{
 	// The storage is full. A stream with discard new answers "store failed" at one of its limits (messages, bytes,
 	// messages per subject); so does a stream whose disk has failed.
 	10077: {publisher.Unavailable, publisher.ScopeTopic, "stream full", "make room in the stream or raise its limits"},
-	10002: {publisher.Unavailable, publisher.ScopeTopic, "account full", "make room in the account or raise its limits"},
+	10002: {
+		publisher.Unavailable, publisher.ScopeTopic, "account full",
+		"make room in the account or raise its limits",
+	},
 	10023: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream storage"},
 	10028: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream memory"},
 	10047: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream storage"},
@@ -81,8 +87,8 @@ const recordLimit = 32 << 20
 
 // sharedIDs returns what to do about a duplicate that was not sent before.
 func sharedIDs(names setting.Names) string {
-	return "if another table or service publishes to it with the same Nats-Msg-Ids, give each a stream of its own or, " +
-		"for ids that are not uuids, a value of its own for " + names.Of("DedupPrefix")
+	return "if another table or service publishes to it with the same Nats-Msg-Ids, give each a stream of its own " +
+		"or, for ids that are not uuids, a value of its own for " + names.Of("DedupPrefix")
 }
 
 // accepted reports whether the stream has the message.

@@ -6,8 +6,8 @@
 //
 // The server answers each message separately: it may refuse one and store the next. Order per key therefore rests on
 // one rule: at any time, at most one message of each key is unacknowledged. A busy key therefore takes a round trip for
-// each message. Streams that allow atomic batches (ADR-50) could take a key's messages at once, but refuse a whole batch
-// for one message that they hold already, and sync each batch of a single server to files of its own.
+// each message. Streams that allow atomic batches (ADR-50) could take a key's messages at once, but refuse a whole
+// batch for one message that they hold already, and sync each batch of a single server to files of its own.
 //
 // # A message
 //

@@ -195,8 +195,8 @@ func (c *call) unanswered(why error) error {
 		return fmt.Errorf("sent to NATS server %s, which has not confirmed that it read it: %w", c.link.server.address,
 			why)
 	case c.stranger:
-		return fmt.Errorf("sent, but what answered on the subject is not JetStream: is a service subscribed to it? (%w)",
-			why)
+		return fmt.Errorf("sent, but what answered on the subject is not JetStream: "+
+			"is a service subscribed to it? (%w)", why)
 	}
 	return fmt.Errorf("sent to NATS server %s, not acknowledged: %w", c.link.server.address, why)
 }

@@ -110,7 +110,8 @@ func (a attempt) explain(err error) *connect.Failure {
 	case a.server.webSocket && a.heard && !timeout && !network.Ended(err):
 		// The library's error quotes an answer that does not open a WebSocket.
 		return c.Failed("no NATS server", "what answers there is not a WebSocket listener of a NATS server",
-			"correct host, port and path in "+c.Servers+"; if it is the server's usual port, write nats:// or nats+tls://",
+			"correct host, port and path in "+c.Servers+
+				"; if it is the server's usual port, write nats:// or nats+tls://",
 			errNoWebSocket)
 	case timeout:
 		return c.Silent()

@@ -53,8 +53,8 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 		case p.config.Stream != "":
 			held[subject] = publisher.Held{Absent: true}
 		default:
-			held[subject] = publisher.Held{Unknown: "no stream lists the subject: it was deleted, or the account maps " +
-				"or imports the subject under another name; then name the stream in " + p.names.Of("Stream")}
+			held[subject] = publisher.Held{Unknown: "no stream lists the subject: it was deleted, or the account " +
+				"maps or imports the subject under another name; then name the stream in " + p.names.Of("Stream")}
 		}
 	}
 	for _, s := range streams {

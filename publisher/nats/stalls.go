@@ -131,6 +131,7 @@ func (c *call) passOver(i int32) bool {
 		return false
 	}
 	c.settles(i, publisher.WithFate(publisher.TopologyError("no acknowledgements",
-		"the stream %s sends no acknowledgements (no_ack), so nothing is sent to it: turn no_ack off", s.name), s.fate()))
+		"the stream %s sends no acknowledgements (no_ack), so nothing is sent to it: turn no_ack off", s.name),
+		s.fate()))
 	return true
 }

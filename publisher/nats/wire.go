@@ -48,7 +48,8 @@ func check(m *publisher.Message) error {
 func checkHeader(h *publisher.Header) error {
 	if !legalName(h.Name) {
 		return publisher.PermanentError("illegal header",
-			"NATS cannot carry the header name %q: it is empty or has characters that an HTTP header may not have", h.Name)
+			"NATS cannot carry the header name %q: it is empty or has characters that an HTTP header may not have",
+			h.Name)
 	}
 	if !legalValue(h.Value) {
 		return publisher.PermanentError("illegal header",
