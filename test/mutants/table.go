@@ -32,7 +32,7 @@ var table = []mutant{
 	{
 		name:   "mark of another destination taken for a late commit",
 		breaks: "a marked row is distinguished from late commits by the transaction that inserted it",
-		file:   "internal/outbox/mapping.go", old: "m.writer = inserter(m.txid)", new: "m.writer = rowWriter",
+		file:   "internal/outbox/asks.go", old: "	if t.mapping.txid == nil {\n", new: "	if ended != \"\" {\n",
 		pkg: "./internal/outbox", tests: "^TestRowsThatAnotherDestinationMarksFirst$",
 	},
 	{
