@@ -1,13 +1,17 @@
 package relay
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -110,4 +114,39 @@ func TestNothingIsPublishedThatCannotBeMarked(t *testing.T) {
 			}
 		}
 	}
+}
+
+// away is a broker that cannot be reached until it is back.
+type away struct {
+	publisher.Publisher
+	calls atomic.Int64
+	back  atomic.Bool
+}
+
+func (p *away) Publish(ctx context.Context, messages []publisher.Message) []error {
+	if p.calls.Add(1); p.back.Load() {
+		return p.Publisher.Publish(ctx, messages)
+	}
+	err := publisher.UnavailableError(publisher.ScopeDestination, "no connection", "the broker is away")
+	return slices.Repeat([]error{err}, len(messages))
+}
+
+// A relay that is started while its broker is away does not write the rows that try the broker again and again.
+func TestAnOutageRehearsesNoRowTwice(t *testing.T) {
+	t.Parallel()
+	const rows = 20
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, "insert into outbox_messages (topic, key, payload) select 't', 'k' || i, '1' from generate_series(1, $1::int) i", rows)
+	s.Exec(t, "create sequence writes") // a rollback does not undo it
+	s.Exec(t, "create function counted() returns trigger language plpgsql as $$ begin perform nextval('writes'); return new; end $$")
+	s.Exec(t, "create trigger counted before update on outbox_messages for each row execute function counted()")
+	broker := &away{Publisher: b.Publisher()}
+	start(t, replica(t, s, b, func(c *tested) { c.Destinations[0].Publisher = broker }))
+	eventually(t, "the broker is tried", func() bool { return broker.calls.Load() > 10 })
+	if writes := pgtest.Value[int](t, s, "select last_value from writes"); writes != rows {
+		t.Errorf("%d writes of %d rows", writes, rows)
+	}
+	broker.back.Store(true)
+	b.Await(t, rows)
 }

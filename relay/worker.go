@@ -88,6 +88,7 @@ func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []e
 		case why != nil:
 			answers[i] = engine.UnmarkableError(why)
 		default:
+			r.Rehearsed = true
 			good = append(good, r)
 		}
 	}

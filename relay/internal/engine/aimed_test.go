@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 	"weak"
@@ -516,8 +517,9 @@ func TestRowsThatAreHandedOverAgainAreNotProven(t *testing.T) {
 	for i := range 100 {
 		s.add(fmt.Sprint("k", i), "t", nil)
 	}
+	some := slices.Repeat([]*Row{{}}, 10)
 	for range 10 { // the loop asks for each batch that it hands over
-		e.Rehearses(make([]*Row, 10))
+		e.Rehearses(some)
 	}
 	marked := func() (n int) {
 		for _, r := range s.table.all {
@@ -528,11 +530,11 @@ func TestRowsThatAreHandedOverAgainAreNotProven(t *testing.T) {
 		return n
 	}
 	s.until(t, func() bool { return marked() == 20 })
-	if !e.Rehearses(nil) {
+	if !e.Rehearses(some) {
 		t.Error("20 rows are marked, and no mark is rehearsed any more")
 	}
 	s.until(t, func() bool { return marked() == 100 })
-	if e.Rehearses(nil) {
+	if e.Rehearses([]*Row{{key: &key{}}}) {
 		t.Error("marks are rehearsed for ever")
 	}
 	s.end(t)

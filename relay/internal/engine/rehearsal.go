@@ -9,8 +9,12 @@ import (
 
 // Rehearses reports whether the marks of a batch that is handed over are to be rehearsed before it is published. Rows that
 // the database does not mark would be published again after each restart, and by the next owner of their shards. So the
-// rows that the last owner may have left are rehearsed, and all rows while the database refuses to mark one.
+// rows that the last owner may have left are rehearsed, and all rows while the database refuses to mark one. Each is
+// rehearsed once: those that try a broker in an outage, ten twice a second, would leave dead rows all the time.
 func (e *Engine) Rehearses(batch []*Row) bool {
+	if !slices.ContainsFunc(batch, func(r *Row) bool { return !r.Rehearsed }) {
+		return false
+	}
 	return !e.proven || e.held[CauseMark]+e.rejected.rows() > 0 ||
 		slices.ContainsFunc(batch, func(r *Row) bool { return r.key.unmarkable })
 }

@@ -9,13 +9,15 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// A Row is in flight: from its read until its outcome is known to be written. Only the engine touches it, except that a
-// worker reads it while it is on the wire.
+// A Row is in flight: from its read until its outcome is known to be written. Only the engine touches it, except that it
+// is a worker's while it is on the wire.
 type Row struct {
 	*outbox.Row
 	Size  int64
 	Try   int64                             // number of the next attempt
 	Ended func(failed error, now time.Time) // called when the row is marked or has failed; nil if there is nothing to call
+	// Rehearsed is set by a worker: as far as the database could tell, it would mark the row.
+	Rehearsed bool
 
 	key   *key
 	read  uint64    // number of the read that has brought it
