@@ -96,7 +96,7 @@ func (c *schedule) check() {
 	}
 }
 
-// checkKey allows a younger row before an older one only if its call began before the older one was seen. It does not allow
+// checkKey allows a younger row before an older one only if its read began before the older one's ended. It does not allow
 // it at all if the younger one was inserted after the older one had been committed, or by the same transaction. Where failed
 // rows block, a page that was seen may be read again, as soon as there is room, before it is taken.
 func (c *schedule) checkKey(key string, deliveries []delivery) {
@@ -116,8 +116,8 @@ func (c *schedule) checkKey(key string, deliveries []delivery) {
 					old.row.id, young.row.id, young.row.drawn.UnixMilli(), young.row.transaction, old.row.committed.UnixMilli(), old.row.transaction)
 			}
 			unknown := c.table.textIDs && old.row.ordinal == young.row.ordinal // of different transactions, the one that was read first goes first
-			if !c.block && !unknown && young.row.seen.After(old.row.seen) {
-				c.t.Errorf("key %s: %s was read at %v, after %s had been read at %v, which came later", key, young.row.id, young.row.seen.UnixMilli(),
+			if !c.block && !unknown && young.row.read.After(old.row.seen) {
+				c.t.Errorf("key %s: %s was read at %v, after %s had been read at %v, which came later", key, young.row.id, young.row.read.UnixMilli(),
 					old.row.id, old.row.seen.UnixMilli())
 			}
 		}

@@ -203,6 +203,7 @@ func (t *simTable) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.B
 
 // answered lets the time of a read pass that has stepped over some rows and returns some. It unlocks mu.
 func (t *simTable) answered(ctx context.Context, stepped int, bytes int64, rows []outbox.Row) error {
+	began := time.Now()
 	t.reads++
 	t.stepped += stepped
 	down, trouble := t.down, take(&t.trouble.reads)
@@ -228,7 +229,7 @@ func (t *simTable) answered(ctx context.Context, stepped int, bytes int64, rows 
 	t.returned += len(rows)
 	for i := range rows {
 		if r := t.rows[rows[i].ID()]; r.seen.IsZero() {
-			r.seen = time.Now()
+			r.read, r.seen = began, time.Now()
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ type simRow struct {
 	relays      int   // number of times that it was marked
 	vain        int64 // number of refusals that could not be written
 	marked      time.Time
-	seen        time.Time // when a read first returned it
+	read, seen  time.Time // when a read that returned it first began, and ended
 	drawn       time.Time // when its ordinal was drawn; zero: when it was committed
 	committed   time.Time
 	transaction uint64
