@@ -14,6 +14,7 @@ declare
   outbox_relay_rows {identity_type}[] := outbox_relay_all;
   outbox_relay_left {identity_type}[] := outbox_relay_all;
   outbox_relay_refused jsonb := jsonb_build_object();
+  outbox_relay_until timestamptz := clock_timestamp() + current_setting('statement_timeout')::interval * 0.9;
   outbox_relay_code text;
   outbox_relay_message text;
   outbox_relay_detail text;
@@ -24,7 +25,10 @@ begin
     {settle_free};
     set constraints all immediate;
     outbox_relay_left := array(select unsettled.id from ({unsettled}) unsettled (id, version));
-  exception when others or assert_failure then null;
+  exception when others or assert_failure or query_canceled then
+    if sqlstate = '57014' and clock_timestamp() > outbox_relay_until then -- no trigger's error, but this statement's time limit
+      raise;
+    end if;
   end;
   for n in 1 .. cardinality(outbox_relay_all) loop
     continue when outbox_relay_all[n] <> all (outbox_relay_left);
@@ -39,7 +43,10 @@ begin
       raise sqlstate 'ORB00'; -- takes the write back, so that the next row does not meet it
     exception
       when sqlstate 'ORB00' or lock_not_available then null;
-      when others or assert_failure then
+      when others or assert_failure or query_canceled then
+        if sqlstate = '57014' and clock_timestamp() > outbox_relay_until then
+          raise;
+        end if;
         get stacked diagnostics outbox_relay_code = returned_sqlstate, outbox_relay_message = message_text,
           outbox_relay_detail = pg_exception_detail, outbox_relay_hint = pg_exception_hint,
           outbox_relay_context = pg_exception_context;

@@ -82,7 +82,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 		}
 		err := fmt.Errorf("rehearse marks: %w", t.explain(e))
 		refused[identity] = err
-		if !Rejected(e) && e.Code != insufficientPrivilege {
+		if !Rejected(e) && !Cancelled(e) && e.Code != insufficientPrivilege {
 			general = err
 		}
 	}

@@ -22,7 +22,7 @@ func (e *Engine) Rehearses(batch []*Row) bool {
 // pastLeft reports whether everything is marked that the last owner of the shards may have left published and not marked.
 // These rows come first in the table, and are at most as many as may be in flight.
 func (e *Engine) pastLeft() bool {
-	return e.marked >= e.Limits.Rows || e.queued == 0 && !e.tail.more && !e.dueTail.more
+	return e.marked >= e.Limits.Rows || e.queued+e.publishing == 0 && !e.tail.more && !e.dueTail.more
 }
 
 // UnmarkableError returns the answer for a row that is not published, since the database would not mark it.
