@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"testing"
+	"time"
+)
+
+// A row is moved to another key while its publisher has it. The younger rows of that key wait for it, and are not read
+// again and again meanwhile.
+func TestRowMovedToAnotherKeyWhileItIsPublished(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took = ms })
+	s.add("one", "t", nil)
+	s.run(time.Second) // the first sweep is over, and would find it
+	s.broker.slow = 20 * time.Second
+	moved := s.add("one", "t", func(r *simRow) { r.refuse = 1 })
+	s.until(t, func() bool { return len(moved.hands) > 0 })
+	s.broker.slow = 0
+	s.table.alone(func(xid uint64) {
+		moved.key, moved.xmin, moved.touched = "two", xid, true
+		moved.version, moved.content = moved.version+1, moved.content+1
+	})
+	younger := s.add("two", "t", nil)
+	began, before := s.at, s.reads[Keys]
+	s.until(t, func() bool { return younger.first > 0 })
+	if younger.first < moved.first || moved.first == 0 {
+		t.Error("the younger row has gone first")
+	}
+	if n, most := s.reads[Keys]-before, int((s.at-began)/(40*ms))+10; n > most {
+		t.Errorf("%d reads of keys in %v", n, s.at-began)
+	}
+	s.end(t)
+}
+
+// Rows that are read by their available_at are made pending again by hand, where nobody tells and there are no other rows.
+func TestDueRowMadePendingByHand(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.exact, s.delays = ms, true, true })
+	row := s.add("", "t", func(r *simRow) { r.available = time.Second })
+	s.run(2 * time.Second)
+	s.table.alone(func(xid uint64) {
+		row.status, row.xmin, row.version, row.touched = pending, xid, row.version+1, true
+		s.table.put(row)
+	})
+	s.run(s.at + 6*time.Minute)
+	s.end(t)
+}
+
+// The same, where the row comes first of its new key, and the rest of that key had been read before. Whatever a read
+// brings behind such a row was not taken, and the next read does not begin after it.
+func TestRowMovedToTheFrontOfAHotKeyWhileItIsPublished(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.exact = ms, true })
+	s.run(time.Second)
+	s.broker.slow = 20 * time.Second
+	moved := s.add("one", "t", nil)
+	s.until(t, func() bool { return len(moved.hands) > 0 })
+	s.broker.slow = 0
+	first := s.add("two", "t", func(r *simRow) { r.refuse = 2 })
+	s.add("two", "t", nil)
+	s.until(t, func() bool { return first.refused == 2 })
+	s.table.alone(func(xid uint64) {
+		moved.key, moved.xmin, moved.touched = "two", xid, true
+		moved.version, moved.content = moved.version+1, moved.content+1
+	})
+	s.end(t)
+}
+
+// A row is changed after it was published and before it is marked. It is published as it is now, and does not wait for
+// a sweep.
+func TestChangedRowIsPublishedAgainAtOnce(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.exact = ms, true })
+	s.run(time.Second)
+	p := s.replicas[0]
+	p.settles = true
+	row := s.add("k", "t", nil)
+	s.until(t, func() bool { return row.sent > 0 && len(p.todo) > 0 })
+	s.table.alone(func(xid uint64) {
+		row.version, row.content, row.xmin, row.touched = row.version+1, row.content+1, xid, true
+	})
+	began := s.at
+	p.settles = false
+	p.step()
+	s.until(t, func() bool { return row.status == relayed })
+	if took := s.at - began; took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	s.end(t)
+}

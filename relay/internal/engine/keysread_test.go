@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Rows that fill a read leave the other keys of the read out. Such a key is asked for again as it was, with few rows: if
+// it asked for more each time, a few keys would fill each read, and the last key would wait for all rows of the others.
+func TestKeysThatAReadLeavesOut(t *testing.T) {
+	t.Parallel()
+	const keys = 40
+	s := aimed(func(s *sim) { s.slowKeys, s.limits.Bytes = true, 20_000 })
+	s.broker.missing["t"] = true
+	var heads []*simRow
+	for n := range 50 * keys {
+		r := s.add(fmt.Sprint("key", n%keys), "t", func(r *simRow) { r.size = 2000 })
+		if n < keys {
+			heads = append(heads, r)
+		}
+	}
+	s.run(s.at + 5*time.Second)
+	delete(s.broker.missing, "t")
+	before := s.reads[Keys]
+	last := func() *simRow {
+		for _, r := range heads {
+			if r.sent == 0 {
+				return r
+			}
+		}
+		return nil
+	}
+	for last() != nil && s.at < time.Hour {
+		s.run(s.at + 100*ms)
+	}
+	if n := s.reads[Keys] - before; last() != nil || n > 60 {
+		t.Errorf("%d reads until each key went on", n)
+	}
+	s.sound(t)
+}
+
+// A key is read on from where its last read ended, and a row that was committed late lies before that. What its writers
+// write afterwards does not go before it.
+func TestRowCommittedLateBeforeThePlaceOfAHotKey(t *testing.T) {
+	t.Parallel()
+	for _, exact := range []bool{false, true} {
+		s := aimed(func(s *sim) { s.took, s.exact, s.limits.Rows, s.limits.Batch = ms, exact, 40, 10 })
+		s.run(time.Second)
+		x := &simTx{}
+		late := s.insertIn(x, "k", nil)
+		var moved []*simRow
+		for range 60 { // by hand, so that the writer does not wait
+			moved = append(moved, s.add("k", "t", func(r *simRow) { r.touched = true }))
+		}
+		s.until(t, func() bool { return moved[30].sent > 0 })
+		s.table.end(x, true)
+		last := s.add("k", "t", nil)
+		s.until(t, func() bool { return last.first > 0 })
+		if late.first == 0 || late.first > last.first {
+			t.Errorf("exact %v: the late row is number %d, and the next one of its writers number %d", exact, late.first, last.first)
+		}
+		s.end(t)
+	}
+}
+
+// Rows are committed while a read of their key is under way that has begun before, and dropped by the tail. The read
+// brings everything that it saw, but the key stays closed.
+func TestRowsCommittedDuringAReadOfTheirKey(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.slowKeys, s.limits.Poll = ms, true, 5*ms })
+	s.add("k", "t", nil)
+	s.run(time.Second)
+	for range 10 {
+		reads := s.reads[Keys]
+		s.add("k", "t", func(r *simRow) { r.refuse = 1 })
+		s.until(t, func() bool { return s.reads[Keys] > reads })
+		s.run(s.at + 5*ms) // its snapshot is taken
+		for range 20 {
+			s.add("k", "t", nil)
+			s.run(s.at + 20*ms)
+		}
+		s.until(t, func() bool { return len(s.table.rows) == 0 })
+	}
+	s.end(t)
+}
+
+// A key waits for a hold when a row of it fails, and tries the hold when that row was retried and the list does not know
+// it yet. Rows that are read then are not dropped behind the place where the key is read on.
+func TestKeyThatTriesAHoldBeforeTheListUnblocksIt(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.block = ms, true })
+	s.run(time.Second)
+	e := s.replicas[0].e
+	s.broker.missing["t"] = true
+	due := func(at time.Duration) {
+		for _, h := range e.holds.by {
+			h.due = s.now().Add(at)
+			e.holds.due.Set(h)
+		}
+	}
+	first := s.add("k", "t", func(r *simRow) { r.unknown = 1 })
+	for range 4 {
+		s.add("k", "t", nil)
+	}
+	s.until(t, func() bool { return len(e.waits.by) > 0 })
+	due(time.Hour)
+	failed := s.add("k", "other", func(r *simRow) { r.touched = true })
+	s.table.drop(failed)
+	failed.status, s.table.failed[failed.id] = deleted, failed
+	s.until(t, func() bool { return e.blocked.has(s.table.hash(first)) })
+	delete(s.table.failed, failed.id) // discarded
+	delete(s.broker.missing, "t")
+	due(0)
+	s.replicas[0].step()
+	s.end(t)
+}
+
+// A large row of a closed key is read beside a steady flow that would fill all room, and the flow waits for it for a
+// moment only, also where very many keys are in trouble, so that pauses are long.
+func TestLargeRowOfAKeyBesideASteadyFlow(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.limits.Bytes = ms, 20_000 })
+	for part := range simParts {
+		s.broker.down[fmt.Sprint("dead/", part)] = true
+	}
+	for range 700 { // each rests in vain
+		s.add("", "dead", nil)
+		s.run(s.at + ms)
+	}
+	s.run(s.at + 10*time.Second)
+	s.broker.slow = 300 * ms
+	var large []*simRow
+	for n := range 1500 {
+		if n%300 == 0 {
+			large = append(large, s.add(fmt.Sprint("large", n), "t", func(r *simRow) { r.size, r.refuse = 12_000, 1 }))
+		}
+		s.add("", "t", func(r *simRow) { r.size = 1000 })
+		s.run(s.at + 20*ms)
+	}
+	for _, r := range large {
+		if len(r.hands) == 1 || len(r.hands) > 1 && r.hands[1]-r.hands[0] > 3*time.Second {
+			t.Errorf("%s was handed over at %v", r.id, r.hands)
+		}
+	}
+	s.sound(t)
+}
