@@ -14,7 +14,7 @@ import (
 // while one relay stops and comes again. Each destination gets each row once.
 func TestRelaysOfDifferentDestinations(t *testing.T) {
 	t.Parallel()
-	const destinations, rows = 12, 300
+	const destinations, rows = 12, 100
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	var brokers []*publishertest.Broker

@@ -26,7 +26,7 @@ var unmarkable = map[string]struct{ trouble, repair, says string }{
 	"an internal error":  trigger("before", "raise 'not here' using errcode = 'internal_error'"),
 	"a missing function": trigger("before", "perform not_here()"),
 	"a cancellation":     trigger("before", "raise 'not here' using errcode = 'query_canceled'"),
-	"a slow refusal":     trigger("before", "perform pg_sleep(0.05); raise 'not here'"),
+	"a slow refusal":     trigger("before", "perform pg_sleep(0.03); raise 'not here'"),
 	"at commit": {
 		"create function no() returns trigger language plpgsql as $$ begin raise 'not here'; end $$;" +
 			"create constraint trigger no after update or delete on outbox_messages initially deferred for each row " +
