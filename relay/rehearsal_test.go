@@ -16,8 +16,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// unmarkable lists what keeps a database from marking, or from deleting, rows of the topic bad, and what repairs that. The
-// catalogues show none of it.
+// unmarkable lists what keeps a database from marking, or from deleting, rows of the topic bad, and what repairs that.
+// The catalogues show none of it.
 var unmarkable = map[string]struct{ trouble, repair, says string }{
 	"a trigger before":   trigger("before", "raise 'not here'"),
 	"a trigger after":    trigger("after", "raise 'not here'"),
@@ -67,8 +67,8 @@ func trigger(when, does string) (kind struct{ trouble, repair, says string }) {
 	return kind
 }
 
-// What the database would not mark is not published, however often the relay is started, be it one row, some rows or all of
-// them. The others are relayed, and when the database is repaired all of it is, each row once.
+// What the database would not mark is not published, however often the relay is started, be it one row, some rows or
+// all of them. The others are relayed, and when the database is repaired all of it is, each row once.
 func TestNothingIsPublishedThatCannotBeMarked(t *testing.T) {
 	t.Parallel()
 	const rows = 300

@@ -96,9 +96,9 @@ func (c *schedule) check() {
 	}
 }
 
-// checkKey allows a younger row before an older one only if its read began before the older one's ended. It does not allow
-// it at all if the younger one was inserted after the older one had been committed, or by the same transaction. Where failed
-// rows block, a page that was seen may be read again, as soon as there is room, before it is taken.
+// checkKey allows a younger row before an older one only if its read began before the older one's ended. It does not
+// allow it at all if the younger one was inserted after the older one had been committed, or by the same transaction.
+// Where failed rows block, a page that was seen may be read again, as soon as there is room, before it is taken.
 func (c *schedule) checkKey(key string, deliveries []delivery) {
 	for i, old := range deliveries {
 		if old.row.failures != nil && !c.block {
@@ -124,7 +124,8 @@ func (c *schedule) checkKey(key string, deliveries []delivery) {
 	}
 }
 
-// checkBlocked allows no delivery of a key while one of its rows is failed. Rows with available_at are keys by themselves.
+// checkBlocked allows no delivery of a key while one of its rows is failed. Rows with available_at are keys by
+// themselves.
 func (c *schedule) checkBlocked(key string, deliveries []delivery, failed []*simRow) {
 	for _, d := range deliveries {
 		for _, f := range failed {

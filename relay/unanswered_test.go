@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// A row that breaks the connection each time is found and refused. This also holds where there are several destinations and
-// no room to remember the waiting keys. The rows of its topic that wait for it continue.
+// A row that breaks the connection each time is found and refused. This also holds where there are several destinations
+// and no room to remember the waiting keys. The rows of its topic that wait for it continue.
 func TestRowThatBreaksConnectionsIsFoundAmongDestinations(t *testing.T) {
 	for _, room := range []int{5, 0} {
 		t.Run(fmt.Sprint("room for ", room, " keys"), func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestRowThatBreaksConnectionsIsFoundAmongDestinations(t *testing.T) {
 	}
 }
 
-// More rows than there is room for are tried in vain, and their tries are counted in memory only: by keys that break the
-// connection, or in a table that has no column for attempts. Each of them fails in the end, while other rows flow.
+// More rows than there is room for are tried in vain, and their tries are counted in memory only: by keys that break
+// the connection, or in a table that has no column for attempts. Each of them fails in the end, while other rows flow.
 func TestMoreCountedTriesThanRoom(t *testing.T) {
 	for name, spoil := range map[string]func(*sim, string){
 		"without an answer": func(s *sim, id string) { s.Crash(id) },
@@ -100,8 +100,8 @@ func (p *reconnecting) Publish(ctx context.Context, messages []publisher.Message
 	return errs
 }
 
-// A row that breaks the connection each time fails in the end, too, while no other row flows that could show that the broker is
-// not at fault: as the only row, and as the first of its key. The rows behind it are delivered.
+// A row that breaks the connection each time fails in the end, too, while no other row flows that could show that the
+// broker is not at fault: as the only row, and as the first of its key. The rows behind it are delivered.
 func TestRowThatBreaksConnectionsAlone(t *testing.T) {
 	for _, rows := range []int{1, 100} {
 		t.Run(fmt.Sprint(rows, " rows of its key"), func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestRowThatBreaksConnectionsAlone(t *testing.T) {
 	}
 }
 
-// cut is a publisher behind a proxy that ends each connection a while after its first message, in front of a broker that
-// is silent.
+// cut is a publisher behind a proxy that ends each connection a while after its first message, in front of a broker
+// that is silent.
 type cut struct {
 	publisher.Publisher
 	after  time.Duration
@@ -144,9 +144,9 @@ func (p *cut) Publish(ctx context.Context, messages []publisher.Message) []error
 	return slices.Repeat([]error{publisher.AmbiguousError("connection lost", "the connection ended")}, len(messages))
 }
 
-// What may as well be the broker's fault costs no attempt: connections that break for less than a minute, or for rows of
-// several keys; a broker that is silent, also behind a proxy that gives up before the publish timeout; one that cannot be
-// reached between two tries.
+// What may as well be the broker's fault costs no attempt: connections that break for less than a minute, or for rows
+// of several keys; a broker that is silent, also behind a proxy that gives up before the publish timeout; one that
+// cannot be reached between two tries.
 func TestConnectionsThatBreakInAnOutage(t *testing.T) {
 	const rows = 100
 	insert := func(s *sim, n int) {

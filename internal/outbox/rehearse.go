@@ -14,11 +14,11 @@ import (
 // rehearsalTime is how long a rehearsal of several rows may take.
 const rehearsalTime = 2 * time.Second
 
-// Rehearse finds out which rows [Table.Settle] could not settle. It settles them in a transaction that is rolled back, so that
-// also triggers, constraints and row security have their say, and returns why they refuse which rows, by identity. What
-// cannot be found out because of a lock counts as possible. An error that [TimedOut] asks for fewer rows: a trigger may take
-// a second for each. A single row has the time until ctx ends, as its mark has, and is refused if that is not enough. With
-// any other error the server takes no write at present.
+// Rehearse finds out which rows [Table.Settle] could not settle. It settles them in a transaction that is rolled back,
+// so that also triggers, constraints and row security have their say, and returns why they refuse which rows, by
+// identity. What cannot be found out because of a lock counts as possible. An error that [TimedOut] asks for fewer
+// rows: a trigger may take a second for each. A single row has the time until ctx ends, as its mark has, and is refused
+// if that is not enough. With any other error the server takes no write at present.
 //
 // What triggers do is undone, unless they do it outside of the transaction: numbers are drawn from sequences.
 func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]error, err error) {
@@ -59,7 +59,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 		return nil, fmt.Errorf("rehearse marks: %w", t.explain(err))
 	case Cancelled(err) && len(rows) == 1:
 		return map[string]error{rows[0].Identity(): fmt.Errorf("rehearse marks: %w", err)}, nil
-	case server(err).Code != "" && !Cancelled(err): // not about rows, of which errors are caught: a lock, or no PL/pgSQL
+	case server(err).Code != "" && !Cancelled(err): // a lock, or no PL/pgSQL: errors of rows are caught
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("rehearse marks: %w", err)
@@ -92,8 +92,8 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	return refused, nil
 }
 
-// ownContext is the number of lines by which PL/pgSQL names a statement of the rehearsal itself, in the context of an error:
-// the statement, which is on one line, and its place.
+// ownContext is the number of lines by which PL/pgSQL names a statement of the rehearsal itself, in the context of an
+// error: the statement, which is on one line, and its place.
 const ownContext = 2
 
 // rehearsal returns the statement of [Table.Rehearse], and the one that says for which rows it is.

@@ -9,8 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A record above its topic's limit fails alone, and the answer names its size and the setting. Once the limit is raised,
-// the topic takes the record.
+// A record above its topic's limit fails alone, and the answer names its size and the setting. Once the limit is
+// raised, the topic takes the record.
 func TestRecordAboveTheLimit(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

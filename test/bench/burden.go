@@ -13,13 +13,16 @@ import (
 
 // burdens are the states of a table in which a relay is killed.
 var burdens = []trouble{
-	{name: "100,000 rows failed, block", numbers: []int{100_000}, settings: []string{"OUTBOX_ON_FAILED=block"}, begins: failedKeys},
+	{
+		name: "100,000 rows failed, block", numbers: []int{100_000}, settings: []string{"OUTBOX_ON_FAILED=block"},
+		begins: failedKeys,
+	},
 	{name: "120,000 keys wait for a topic", numbers: []int{120_000}, begins: heldKeys, shows: "blocked_keys"},
 	{name: "a million rows pending", numbers: []int{1_000_000}, begins: backlogged},
 }
 
-// burdenStudy kills a relay whose table is in one of the states of burdens, the only one and one of two, and starts another.
-// It measures how long the keys without trouble had to wait.
+// burdenStudy kills a relay whose table is in one of the states of burdens, the only one and one of two, and starts
+// another. It measures how long the keys without trouble had to wait.
 func burdenStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		for _, t := range burdens {
@@ -43,8 +46,8 @@ func burdenStudy(ctx context.Context, l *lab, r *report) error {
 	})
 }
 
-// underBurden returns the longest time from the kill until a further row of a key without trouble is relayed, in milliseconds.
-// The start of the process is part of it.
+// underBurden returns the longest time from the kill until a further row of a key without trouble is relayed, in
+// milliseconds. The start of the process is part of it.
 func (l *lab) underBurden(ctx context.Context, b broker, t trouble, replicas int) (longest float64, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
@@ -101,7 +104,8 @@ func (l *lab) underBurden(ctx context.Context, b broker, t trouble, replicas int
 // burdenKeys is the number of keys without trouble. Each gets ten rows a second.
 const burdenKeys = 100
 
-// flows waits until a row of each key without trouble has been relayed after the given time, and returns when that was so.
+// flows waits until a row of each key without trouble has been relayed after the given time, and returns when that was
+// so.
 func (s *site) flows(ctx context.Context, after time.Time) (since time.Time, err error) {
 	limited, cancel := context.WithTimeout(ctx, 4*patience)
 	defer cancel()

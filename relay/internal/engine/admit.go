@@ -102,8 +102,9 @@ func (e *Engine) isHot(k *key) bool {
 	return len(k.queue) >= hotQueue || k.flying >= max(1, e.Limits.Rows/4) || k.bytes >= e.Limits.Bytes/4 && k.flying > 0
 }
 
-// hotQueue is how many rows a key may have queued. With 256, and a tenth of the rows on one key, the relay took 62 to 71
-// MiB at RabbitMQ, where a key has one unconfirmed row at a time; with 100 it took 61 and 62, and 105 without this limit.
+// hotQueue is how many rows a key may have queued. With 256, and a tenth of the rows on one key, the relay took 62 to
+// 71 MiB at RabbitMQ, where a key has one unconfirmed row at a time; with 100 it took 61 and 62, and 105 without this
+// limit.
 const hotQueue = 100
 
 // begins makes the tails begin at the very beginning.

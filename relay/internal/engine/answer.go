@@ -146,7 +146,8 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		if k.breaks.IsZero() || a.now.Sub(k.broke) > breaksApart {
 			k.breaks = a.now
 		}
-		if k.broke = a.now; a.now.Sub(first.moved) > breaksWithin { // silence, to the end of the call or of a proxy's patience
+		// Silence, to the end of the call or of a proxy's patience.
+		if k.broke = a.now; a.now.Sub(first.moved) > breaksWithin {
 			k.breaks = time.Time{}
 		}
 	}
@@ -223,17 +224,17 @@ const refuseAfter = 6
 // breaksFor is how long a row breaks each connection before that counts as a refusal while no other row is published.
 const breaksFor = time.Minute
 
-// breaksWithin is how soon a row ends its connection that breaks it. The broker closes it as it reads the row; a proxy in
-// front of a silent broker waits for seconds.
+// breaksWithin is how soon a row ends its connection that breaks it. The broker closes it as it reads the row; a proxy
+// in front of a silent broker waits for seconds.
 const breaksWithin = time.Second
 
 // breaksApart is how long no connection may be made meanwhile. A client pauses before it connects again.
 const breaksApart = 5 * time.Second
 
 // isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the
-// destination are accepted. Without other rows to compare with, it is the culprit if the publisher panics, or if for some
-// time each connection was made and ended as soon as the row was sent: in an outage some could not be made, or would stay
-// silent. In both cases rows of other keys must not have the same trouble.
+// destination are accepted. Without other rows to compare with, it is the culprit if the publisher panics, or if for
+// some time each connection was made and ended as soon as the row was sent: in an outage some could not be made, or
+// would stay silent. In both cases rows of other keys must not have the same trouble.
 func (a *answers) isCulprit(k *key, err error) bool {
 	if !a.alone || k.unanswered < refuseAfter {
 		return false

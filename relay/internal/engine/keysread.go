@@ -119,8 +119,9 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fresh int) {
 	seen, goesOn := k.seen, k.seen != nil
 	if len(page.Rows) == 0 && !page.All || goesOn && k.isLate() {
-		// The other keys have taken all of the read's room, which says nothing about this one. It is asked for again as
-		// it was, before those that have become due since, with few rows, and goes on trying its hold.
+		// The other keys have taken all of the read's room, which says nothing about this one, or an older row has come
+		// meanwhile, so that the key is read from its beginning. It is asked for again as it was, before those that have
+		// become due since, with few rows, and goes on trying its hold.
 		e.again(k, k.until)
 		return 0
 	}

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Rows that fill a read leave the other keys of the read out. Such a key is asked for again as it was, with few rows: if
-// it asked for more each time, a few keys would fill each read, and the last key would wait for all rows of the others.
+// Rows that fill a read leave the other keys of the read out. Such a key is asked for again as it was, with few rows:
+// if it asked for more each time, a few keys would fill each read, and the last key would wait for all rows of the
+// others.
 func TestKeysThatAReadLeavesOut(t *testing.T) {
 	t.Parallel()
 	const keys = 40
@@ -85,8 +86,8 @@ func TestRowsCommittedDuringAReadOfTheirKey(t *testing.T) {
 	s.end(t)
 }
 
-// A key waits for a hold when a row of it fails, and tries the hold when that row was retried and the list does not know
-// it yet. Rows that are read then are not dropped behind the place where the key is read on.
+// A key waits for a hold when a row of it fails, and tries the hold when that row was retried and the list does not
+// know it yet. Rows that are read then are not dropped behind the place where the key is read on.
 func TestKeyThatTriesAHoldBeforeTheListUnblocksIt(t *testing.T) {
 	t.Parallel()
 	s := aimed(func(s *sim) { s.took, s.block = ms, true })
