@@ -33,7 +33,7 @@ func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer,
 	*assembly, error,
 ) {
 	limitMemory(max(c.MaxInFlightBytes, c.MaxRowBytes))
-	a, err := p.gather(ctx, c, out, logger, nil)
+	a, err := p.gather(ctx, c, out, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -57,9 +57,8 @@ func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer,
 	return a, nil
 }
 
-// gather builds all parts of a relay, but not the relay itself. observe may be nil.
-func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger,
-	observe tlsObserver) (
+// gather builds all parts of a relay, but not the relay itself.
+func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (
 	a *assembly, err error,
 ) {
 	a = &assembly{config: relayConfig(c, logger)}
@@ -69,14 +68,12 @@ func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, l
 		}
 	}()
 	var closePool func()
-	if a.pool, closePool, err = openPool(ctx, c.Database, &a.config, observe); err != nil {
+	if a.pool, closePool, err = openPool(ctx, c.Database, &a.config); err != nil {
 		return a, err
 	}
 	a.closers = append(a.closers, func() error { closePool(); return nil })
 	for i, d := range a.config.Destinations {
-		d.Reopen = func() (publisher.Publisher, error) {
-			return p.newPublisher(c, i, out, logger, observe)
-		}
+		d.Reopen = func() (publisher.Publisher, error) { return p.newPublisher(c, i, out, logger) }
 		if d.Publisher, err = d.Reopen(); err != nil {
 			return a, err
 		}

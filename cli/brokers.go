@@ -3,7 +3,6 @@ package cli
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -18,17 +17,12 @@ import (
 // clientName is the name under which brokers and the database show the relay.
 const clientName = "outbox-relay"
 
-// A tlsObserver receives the TLS settings of each connection before they are used, with the destination's name, or ""
-// for the database.
-type tlsObserver func(destination string, settings *tls.Config)
-
-// newPublisher makes the publisher of the destination with the given index. It connects to no broker. observe may be
-// nil.
-func (p *program) newPublisher(c *config.Config, number int, out io.Writer, logger *slog.Logger, observe tlsObserver) (
+// newPublisher makes the publisher of the destination with the given index. It connects to no broker.
+func (p *program) newPublisher(c *config.Config, number int, out io.Writer, logger *slog.Logger) (
 	publisher.Publisher, error,
 ) {
 	d := &c.Destinations[number]
-	secure := func() (*tls.Config, error) { return newTLS(d, observe) }
+	secure := func() (*tls.Config, error) { return newTLS(d) }
 	if d.Broker.TLS { // errors in the settings need not wait for a connection
 		if _, err := secure(); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", d.Name, err)
@@ -62,28 +56,11 @@ func withPort(hosts []string, port string) []string {
 	return with
 }
 
-// certificatesIn returns the certificates in a PEM text.
-func certificatesIn(text config.Secret) []*x509.Certificate {
-	var found []*x509.Certificate
-	for rest := []byte(text.Loaded()); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return found
-		}
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
-			found = append(found, c)
-		}
-	}
-}
-
 // newTLS makes the client's TLS configuration with the present authorities. The client certificate is read again at
 // each handshake, so that a renewed one is used.
-func newTLS(d *config.Destination, observe tlsObserver) (*tls.Config, error) {
+func newTLS(d *config.Destination) (*tls.Config, error) {
 	t := d.TLS
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if observe != nil {
-		observe(d.Name, c)
-	}
 	if t.CA.IsSet() {
 		ca, err := t.CA.Read()
 		if err != nil {

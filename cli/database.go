@@ -15,32 +15,24 @@ import (
 // connectionsTo returns how to connect to the database. User and password are read again for each connection. An error
 // is about something that the configuration's own check has let through. The library's text is not shown, since it does
 // not mask passwords reliably.
-func connectionsTo(url config.Secret, variable string, observe tlsObserver) (*pgxpool.Config, error) {
+func connectionsTo(url config.Secret, variable string) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url.Loaded())
 	if err != nil {
 		return nil, errors.New(variable + " has a parameter that the relay cannot use: check the names and values " +
 			"after the question mark")
-	}
-	if observe != nil {
-		observe("", c.ConnConfig.TLSConfig)
-		for _, other := range c.ConnConfig.Fallbacks {
-			observe("", other.TLSConfig)
-		}
 	}
 	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, url) }
 	return c, nil
 }
 
 // openPool makes the pool of a relay, and sets in the relay's configuration how to connect past a pooler.
-func openPool(ctx context.Context, d config.Database, r *relay.Config, observe tlsObserver) (
-	*pgxpool.Pool, func(), error,
-) {
-	to, err := connectionsTo(d.URL, "OUTBOX_DATABASE_URL", observe)
+func openPool(ctx context.Context, d config.Database, r *relay.Config) (*pgxpool.Pool, func(), error) {
+	to, err := connectionsTo(d.URL, "OUTBOX_DATABASE_URL")
 	if err != nil {
 		return nil, nil, err
 	}
 	if d.DirectURL.Loaded() != d.URL.Loaded() {
-		if r.Direct, err = connectionsTo(d.DirectURL, "OUTBOX_DATABASE_DIRECT_URL", observe); err != nil {
+		if r.Direct, err = connectionsTo(d.DirectURL, "OUTBOX_DATABASE_DIRECT_URL"); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,9 +63,8 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 
 // newDoctor makes a doctor, and a function that closes its connections.
 func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() error, error) {
-	certificates := &doctor.Certificates{}
 	// The findings cover what the clients would log.
-	a, err := p.gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler), certificates.Note)
+	a, err := p.gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,23 +75,14 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	plan.Channel = "" // the doctor examines the doorbell itself
 	d := &doctor.Doctor{
 		Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
-		Certificates: certificates, Names: settingNames(c, nil), Settings: contradictions(c),
+		Names: settingNames(c, nil), Settings: contradictions(c),
 	}
 	for i, destination := range c.Destinations {
 		names := settingNames(c, &destination)
 		d.Destinations = append(d.Destinations, doctor.Destination{
 			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: names,
-			Transports:   transports(destination),
 			Deduplicates: destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore,
 		})
-		if cert := destination.TLS.Cert; cert.IsSet() {
-			if pair, err := tls.X509KeyPair([]byte(cert.Loaded()), []byte(destination.TLS.Key.Loaded())); err == nil {
-				certificates.Add(destination.Name, pair.Leaf)
-			}
-		}
-		for _, root := range certificatesIn(destination.TLS.CA) {
-			certificates.Add(destination.Name, root)
-		}
 	}
 	return d, a.close, nil
 }

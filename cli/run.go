@@ -38,7 +38,6 @@ begins when they become available.`,
 			if err != nil {
 				return usageError(err)
 			}
-			warnOfPlainPasswords(c, logger)
 			return errors.Join(run(cmd.Context(), c, a, logger), a.close())
 		},
 	}

@@ -160,7 +160,7 @@ func (p *program) compare(ctx context.Context, conn *pgx.Conn, o *operating, num
 	row func(operate.Discrepancy) error,
 ) (operate.Comparison, error) {
 	d := &o.config.Destinations[number]
-	client, err := p.newPublisher(o.config, number, io.Discard, slog.New(slog.DiscardHandler), nil)
+	client, err := p.newPublisher(o.config, number, io.Discard, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return operate.Comparison{}, usageError(err)
 	}

@@ -33,7 +33,7 @@ func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outb
 		return nil, nil
 	}
 	r.add(areaDatabase, "", s.findings(pool)...)
-	r.add(areaDatabase, "", DatabaseSecurity(&work.Conn().Config().Config).findings(pool, s.encrypted)...)
+	r.add(areaDatabase, "", encryption(&work.Conn().Config().Config, pool, s.encrypted)...)
 	direct, err := d.Connect(ctx)
 	if err != nil {
 		r.add(areaDatabase, "", unreachable(d.Names.Of("Direct"), err))
@@ -42,7 +42,6 @@ func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outb
 		r.add(areaDatabase, "", d.direct(ctx, direct, s)...)
 	}
 	r.add(areaDatabase, "", transactions(ctx, work.Conn())...)
-	r.add(areaDatabase, "", d.Certificates.findings(ofDatabase)...)
 	table, rows := d.table(ctx, r)
 	if table != nil && direct != nil {
 		r.add(areaReplicas, "", d.replicas(ctx, direct, table)...)
@@ -139,7 +138,7 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f fin
 		return f
 	}
 	if conn.Config().ConnString() != d.Pool.Config().ConnString() { // otherwise already reported for the other connection
-		f = DatabaseSecurity(&conn.Config().Config).findings(direct, s.encrypted)
+		f = encryption(&conn.Config().Config, direct, s.encrypted)
 	}
 	err = owner.CheckPooler(ctx, conn, d.Connect)
 	if err != nil && !errors.Is(err, owner.ErrPooler) {

@@ -27,7 +27,6 @@ type Doctor struct {
 	Channel      string // the channel of LISTEN
 	Shards       int
 	Destinations []Destination
-	Certificates *Certificates     // the certificates that the connections show
 	Names        setting.Names     // names of the settings that belong to no destination
 	Settings     []finding.Finding // findings about the configuration, made earlier
 }
@@ -35,10 +34,8 @@ type Doctor struct {
 // A Destination is where rows go, and what publishes them there.
 type Destination struct {
 	*route.Route
-	Publisher publisher.Publisher
-	Names     setting.Names
-	// Transports say how the connections to the broker are protected.
-	Transports   []Transport
+	Publisher    publisher.Publisher
+	Names        setting.Names
 	Deduplicates bool // the broker drops messages by their ids
 }
 
@@ -90,10 +87,6 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 		if to.Deduplicates && table != nil {
 			f = append(f, messageIDs(table.IDForm(), to.DedupPrefix, to.Names)...)
 		}
-		for _, transport := range to.Transports {
-			f = append(f, transport.findings()...)
-		}
-		f = append(f, d.Certificates.findings(to.Name)...)
 		if to.Optional {
 			f = finding.AsWarnings(f)
 			f.Well("best_effort", "", to.Names.Of("Optional")+": readiness, drain and prune do not wait for this "+

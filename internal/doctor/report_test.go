@@ -35,7 +35,7 @@ func example() Report {
 	r.add(areaReplicas, "", ok("replicas", "public.outbox_messages", "2 with OUTBOX_SHARDS=16; shards that are owned: 16"))
 	r.add(areaDestination, "orders", ok("reach", "kafka-1:9092", "answers"),
 		failure("topic", "orders.placed", "create it", "does not exist: its rows are held"))
-	r.add(areaDestination, "audit", warning("certificate", "CN=<nats> & co", "renew the certificate", "it ends in 3 days"))
+	r.add(areaDestination, "audit", warning("stream", "<orders> & co", "turn no_ack off", "it sends no acknowledgements"))
 	return r
 }
 

@@ -14,28 +14,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-func TestTransport(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		transport Transport
-		says      string
-	}{
-		"unknown":  {Transport{}, ""},
-		"secure":   {Transport{Hosts: []string{"kafka:9092"}, Encrypted: true, Secret: true}, ""},
-		"local":    {Transport{Hosts: []string{"localhost:5672", "127.0.0.1", "[::1]:9"}, Secret: true}, ""},
-		"plain":    {Transport{Hosts: []string{"127.0.0.1", "kafka:9092"}}, "is not encrypted"},
-		"password": {Transport{Hosts: []string{"rabbit"}, Secret: true}, "carries a password"},
-	} {
-		found := c.transport.findings()
-		if (len(found) > 0) != (c.says != "") || c.says != "" && (!strings.Contains(found[0].Found, c.says) ||
-			found[0].Severity != finding.Warning) {
-			t.Errorf("%s: %+v", name, found)
-		}
-	}
-}
-
 // A connection that may reach an unintended server, or be read on the way, is found; a connection within this host is not.
-func TestDatabaseSecurity(t *testing.T) {
+func TestEncryption(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
@@ -64,15 +44,14 @@ func TestDatabaseSecurity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		(&Certificates{}).Note("", c.TLSConfig) // as for the connections that doctor makes
-		found := DatabaseSecurity(c).findings(variableURL, !strings.Contains(url, "sslmode=disable"))
+		found := encryption(c, variableURL, !strings.Contains(url, "sslmode=disable"))
 		if (len(found) > 0) != (want != "") || want != "" && (!strings.Contains(found[0].Found, want) || found[0].Severity != finding.Warning ||
 			!strings.Contains(found[0].Remedy, "verify-full")) {
 			t.Errorf("%s: %+v", url, found)
 		}
 	}
 	plain, _ := pgconn.ParseConfig("postgres://u:p@db/shop")
-	if found := DatabaseSecurity(plain).findings(variableURL, false); len(found) != 1 || found[0].Found != "the connection is not encrypted" {
+	if found := encryption(plain, variableURL, false); len(found) != 1 || found[0].Found != "the connection is not encrypted" {
 		t.Errorf("preferred, and not had: %+v", found)
 	}
 }

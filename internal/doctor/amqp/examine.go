@@ -144,8 +144,11 @@ func (e *examination) server() {
 		finding.WarnIf(e.conn.Limit != "", channels+", so batches take turns: "+e.conn.Limit,
 			"raise the limit of channels to 5 for each replica: rabbitmqctl set_user_limits, or channel_max"),
 		finding.OKIf(true, channels))
-	e.Well(checkAuthentication, e.conn.Address, fmt.Sprintf("the login succeeds, into virtual host %q",
-		e.conn.Config.Vhost))
+	login := fmt.Sprintf("the login succeeds, into virtual host %q", e.conn.Config.Vhost)
+	e.Add(checkAuthentication, e.conn.Address,
+		finding.OKIf(e.conn.ConnectionState().Version != 0, login+", over TLS"),
+		finding.WarnIf(true, login+", but without TLS its credentials and the messages can be read on the way",
+			"let the broker listen with TLS, and write amqps://"))
 	product, version := text("product"), text("version")
 	var major, minor int
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
