@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/doctor"
-	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -23,10 +20,10 @@ func (p *program) doctorCommand() *cobra.Command {
 		Aliases:    []string{"check"},
 		SuggestFor: []string{"diagnose", "lint"},
 		Short:      "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
-		Long: `Examine everything that relaying depends on: the settings, the database, the table with its columns, privileges and
-indexes, its pending rows, the other replicas, and each broker with the topics of the pending rows. Each finding comes
-with its remedy. doctor changes nothing, publishes nothing and owns nothing, so that it may run next to a relay at any
-time. It ends within about half a minute, even if a server is unavailable.
+		Long: `Examine everything that relaying depends on: the database, the table with its columns, privileges and indexes, its
+pending rows, the other replicas, and each broker with the topics of the pending rows. Each finding comes with its
+remedy. doctor changes nothing, publishes nothing and owns nothing, so that it may run next to a relay at any time. It
+ends within about half a minute, even if a server is unavailable.
 
 Exit status: 0 when there is no error (warnings are allowed), 1 when there is one, 2 when the settings are invalid.`,
 		Example: `  outbox-relay doctor
@@ -75,7 +72,7 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	plan.Channel = "" // the doctor examines the doorbell itself
 	d := &doctor.Doctor{
 		Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
-		Names: settingNames(c, nil), Settings: contradictions(c),
+		Names: settingNames(c, nil),
 	}
 	for i, destination := range c.Destinations {
 		names := settingNames(c, &destination)
@@ -85,27 +82,4 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 		})
 	}
 	return d, a.close, nil
-}
-
-// contradictions returns findings about settings that are allowed but do not fit together.
-func contradictions(c *config.Config) (f finding.List) {
-	const check, slow = "settings", 5 * time.Second
-	f.Add(check, "OUTBOX_MAX_IN_FLIGHT", finding.WarnIf(c.MaxInFlight < c.BatchSize,
-		fmt.Sprintf("it is %d, less than OUTBOX_BATCH_SIZE, which is %d: no batch is ever full", c.MaxInFlight,
-			c.BatchSize),
-		"raise it to a few times OUTBOX_BATCH_SIZE, or lower that"))
-	f.Add(check, "OUTBOX_POLL_INTERVAL", finding.WarnIf(c.ListenChannel == "" && c.PollInterval > slow,
-		fmt.Sprintf("it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty",
-			c.PollInterval),
-		"lower it, or set OUTBOX_LISTEN_CHANNEL"))
-	for _, d := range c.Destinations {
-		topic, _, err := route.ParseTemplate(d.Topic, nil)
-		f.Add(check, "OUTBOX_TOPIC", finding.WarnIf(err == nil && topic.Fixed() && strings.ContainsAny(d.Topic, "{}"),
-			fmt.Sprintf("it is %s for destination %s, where doubled braces stand for braces: every row has the same "+
-				"topic", d.Topic, d.Name), "write single braces around a column's name"))
-		f.Add(check, "OUTBOX_PUBLISH_TIMEOUT", finding.WarnIf(d.PublishTimeout > c.OwnerTTL,
-			fmt.Sprintf("it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when "+
-				"ownership does", d.PublishTimeout, d.Name, c.OwnerTTL), "lower it, or raise OUTBOX_OWNER_TTL"))
-	}
-	return f
 }

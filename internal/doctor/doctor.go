@@ -1,5 +1,5 @@
-// Package doctor examines everything that relaying depends on (the settings, the database, the table, the other
-// replicas, the brokers) and says in plain words what is wrong and what to do about it. It changes nothing, publishes
+// Package doctor examines everything that relaying depends on (the database, the table, the other replicas, the
+// brokers) and says in plain words what is wrong and what to do about it. It changes nothing, publishes
 // nothing and owns nothing.
 package doctor
 
@@ -27,8 +27,7 @@ type Doctor struct {
 	Channel      string // the channel of LISTEN
 	Shards       int
 	Destinations []Destination
-	Names        setting.Names     // names of the settings that belong to no destination
-	Settings     []finding.Finding // findings about the configuration, made earlier
+	Names        setting.Names // names of the settings that belong to no destination
 }
 
 // A Destination is where rows go, and what publishes them there.
@@ -41,7 +40,6 @@ type Destination struct {
 
 // Areas of the examination.
 const (
-	areaSettings    = "settings"
 	areaDatabase    = "database"
 	areaTable       = "table"
 	areaReplicas    = "replicas"
@@ -57,9 +55,6 @@ const (
 // Examine returns all findings, in a fixed order. It takes about half a minute at most, however much is unreachable.
 func (d *Doctor) Examine(ctx context.Context) Report {
 	var r Report
-	settings := finding.List(d.Settings)
-	settings.Add("settings", "", finding.OKIf(len(settings) == 0, "nothing in the settings contradicts itself"))
-	r.add(areaSettings, "", settings...)
 	table, rows := d.database(ctx, &r)
 	d.destinations(ctx, &r, table, rows)
 	return r

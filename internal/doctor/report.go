@@ -17,7 +17,7 @@ type Report struct {
 
 // A Finding is one line of a report: what was found, and where. Its JSON names are fixed.
 type Finding struct {
-	Area        string `json:"area"` // settings, database, table, replicas or destination
+	Area        string `json:"area"` // database, table, replicas or destination
 	Destination string `json:"destination,omitempty"`
 	finding.Finding
 }

@@ -25,7 +25,6 @@ func example() Report {
 	failure := func(check, subject, remedy, found string) finding.Finding {
 		return finding.Finding{Severity: finding.Error, Check: check, Subject: subject, Found: found, Remedy: remedy}
 	}
-	r.add(areaSettings, "", ok("settings", "", "nothing in the settings contradicts itself"))
 	r.add(areaDatabase, "", ok("reach", variableURL, "PostgreSQL 17.2, database shop, as role outbox_relay"),
 		failure("pooler", variableDirect, "set "+variableDirect+" to the PostgreSQL server itself",
 			"the connection for ownership goes through a transaction pooler"))

@@ -210,16 +210,3 @@ func TestDoctorText(t *testing.T) {
 		t.Errorf("status %d: %s", code, problems)
 	}
 }
-
-// TestDoctorSettings warns of settings that contradict one another.
-func TestDoctorSettings(t *testing.T) {
-	t.Parallel()
-	outbox := newTable(t)
-	d := doctor(t, outbox.env("stdout:", "OUTBOX_MAX_IN_FLIGHT=10", "OUTBOX_PUBLISH_TIMEOUT=1m", "OUTBOX_LISTEN_CHANNEL=",
-		"OUTBOX_POLL_INTERVAL=10s"))
-	if d.Errors > 0 || !d.says("warning", "settings", "OUTBOX_MAX_IN_FLIGHT", "no batch is ever full") ||
-		!d.says("warning", "settings", "OUTBOX_PUBLISH_TIMEOUT") ||
-		!d.says("warning", "settings", "OUTBOX_POLL_INTERVAL") {
-		t.Errorf("%+v", d.worse())
-	}
-}

@@ -45,10 +45,6 @@ func TestUnusableTemplate(t *testing.T) {
 			t.Errorf("%s: status %d: %s", template, code, problems)
 		}
 	}
-	if d := doctor(t, outbox.env("stdout:", "OUTBOX_TOPIC={{topic}}")); !d.says("warning", "settings", "OUTBOX_TOPIC", "{{topic}}",
-		"single braces") {
-		t.Errorf("for doubled braces doctor says %+v", d.worse())
-	}
 	r := startRelay(t, outbox.env("stdout:", "OUTBOX_TOPIC={tenant}.{topic}"))
 	r.awaitNotReady("no column tenant", "{tenant}")
 	if touched := outbox.count("attempt <> 1 or relayed_at is not null or failed_at is not null"); touched > 0 {
