@@ -17,10 +17,10 @@ func TestDoctorDatabase(t *testing.T) {
 		check string
 		says  []string
 	}{
-		"away": {databaseURL(t, func(u *url.URL) { u.Host = nobody }), "reach", []string{"connection refused", "start the server"}},
+		"away": {databaseURL(t, func(u *url.URL) { u.Host = nobody }), "reach", []string{"connection refused", "check that the server runs"}},
 		"no such host": {
 			databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), "reach",
-			[]string{"nowhere.invalid", "correct the host"},
+			[]string{"nowhere.invalid", "the name service"},
 		},
 		"wrong password": {
 			databaseURL(t, func(u *url.URL) { u.Host = refusingPostgres(t) }), "authentication",
@@ -32,7 +32,7 @@ func TestDoctorDatabase(t *testing.T) {
 			[]string{"stranger", "create the role"},
 		},
 		"a broker there": {databaseURL(t, func(u *url.URL) { u.Host = hostOf(t, "TEST_NATS_URL") }), "reach", []string{"a PostgreSQL server"}},
-		"silence":        {databaseURL(t, func(u *url.URL) { u.Host = silent(t) }), "reach", []string{"nothing answers in time"}},
+		"silence":        {databaseURL(t, func(u *url.URL) { u.Host = silent(t) }), "reach", []string{"check in OUTBOX_DATABASE_URL host and port"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
