@@ -34,7 +34,7 @@ func TestExamine(t *testing.T) {
 	defer p.Close()
 	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic, "no-such-queue", strings.Repeat("x", 256))))
 	for _, part := range []string{
-		"ok reach", "ok authentication", "ok version", ": RabbitMQ ", "ok alarms",
+		"ok reach", "warning authentication", "without TLS", "ok version", ": RabbitMQ ", "ok alarms",
 		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic,
 		`error topic "no-such-queue": there is no queue`,
 		`it has 256 bytes`, "warning management",

@@ -48,7 +48,6 @@ func TestDoctorQueues(t *testing.T) {
 	d := doctor(t, append(env, "OUTBOX_AMQP_MANAGEMENT_URL_FILE="+path))
 	for _, want := range [][]string{
 		{"ok", "management", hostOf(t, "TEST_AMQP_MANAGEMENT_URL")},
-		{"ok", "cluster", "without alarm"},
 		{"ok", "durability", exchange, "durable, of type topic"},
 		{"ok", "topic", exchange, "queues that are bound to it", quorum, dropping},
 		{"ok", "durability", quorum, "it is durable"},

@@ -33,7 +33,6 @@ const (
 	checkPermission     = "permission"
 	checkDurability     = "durability"
 	checkManagement     = "management"
-	checkCluster        = "cluster"
 	checkReplication    = "replication"
 	checkLimits         = "limits"
 )
@@ -63,15 +62,12 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Co
 	e.Add(checkDurability, "", finding.WarnIf(conn.Unrouted,
 		names.Of("Unrouted")+": rows that no queue takes count as relayed, and are lost",
 		"let rows need a queue, unless the exchange returns what it delivers later (x-delayed-message)"))
-	managed := conn.Management != nil && e.askManagement(ctx)
-	if managed {
-		defer e.management.Close()
-	}
 	if !e.alarms(ctx) {
 		return e.List // a blocked connection no longer answers anything
 	}
 	exchanges, queues := e.routes(ctx, addresses)
-	if managed {
+	if conn.Management != nil && e.askManagement(ctx) {
+		defer e.management.Close()
 		e.queues(ctx, exchanges, queues)
 	}
 	e.Add(checkManagement, "", finding.WarnIf(conn.Management == nil && (len(addresses) > 0 || conn.Exchange != ""),

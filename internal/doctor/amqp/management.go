@@ -9,15 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rabbitmq/amqp091-go"
-
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// askManagement determines whether the management interface answers this user, and what it reports about the cluster.
-// It returns false if the interface does not answer.
+// askManagement determines whether the management interface answers this user.
 func (e *examination) askManagement(ctx context.Context) bool {
 	remedy := "check " + e.names.Of("Management") + " (the interface is usually on port 15672, with TLS on 15671), " +
 		"and that the plugin rabbitmq_management is enabled"
@@ -43,46 +40,7 @@ func (e *examination) askManagement(ctx context.Context) bool {
 		return false
 	}
 	e.management = m
-	e.cluster(ctx)
 	return true
-}
-
-// A nodeInfo is what the management interface reports about a node of the cluster.
-type nodeInfo struct {
-	Name       string
-	Running    bool
-	Memory     bool     `json:"mem_alarm"`
-	Disk       bool     `json:"disk_free_alarm"`
-	Partitions []string // nodes that it has lost contact with
-}
-
-// cluster examines the nodes: missing nodes, alarms and partitions.
-func (e *examination) cluster(ctx context.Context) {
-	var nodes []nodeInfo
-	err := e.management.Get(ctx, &nodes, "name,running,mem_alarm,disk_free_alarm,partitions", "nodes")
-	if err != nil {
-		_, refused := errors.AsType[*rabbitmq.Refusal](err)
-		e.Add(checkCluster, "",
-			finding.WarnIf(refused, fmt.Sprintf("user %q may not see the nodes, so neither those that are away nor "+
-				"partitions were looked for", e.management.Name()), "give it the tag monitoring: rabbitmqctl "+
-				"set_user_tags"),
-			finding.WarnIf(true, "the nodes cannot be looked at: "+errtext.Line(err), "look at the broker's log"))
-		return
-	}
-	before := len(e.List)
-	for _, n := range nodes {
-		e.Add(checkAlarms, n.Name, finding.FailIf(n.Memory, "it has an alarm of memory, so the whole cluster blocks "+
-			"publishing", "free memory, or raise vm_memory_high_watermark"))
-		e.Add(checkAlarms, n.Name, finding.FailIf(n.Disk, "it has an alarm of disk space, so the whole cluster blocks "+
-			"publishing", "free disk space, or lower disk_free_limit"))
-		e.Add(checkCluster, n.Name, finding.FailIf(len(n.Partitions) > 0, "the network is partitioned: it has lost "+
-			"sight of "+strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
-			"mend the network, and restart the side to be given up; see cluster_partition_handling"))
-		e.Add(checkCluster, n.Name, finding.WarnIf(!n.Running, "this node is away",
-			"start it, or remove it from the cluster with rabbitmqctl forget_cluster_node"))
-	}
-	e.Add(checkCluster, "", finding.OKIf(len(e.List) == before,
-		fmt.Sprintf("nodes that run: %d, without alarm or partition", len(nodes))))
 }
 
 // mostQueues is how many queues are described: one exchange may have thousands.
@@ -95,11 +53,8 @@ func (e *examination) queues(ctx context.Context, exchanges, names []string) {
 	for _, name := range names {
 		bound[e.subject(route{"", name})] = []string{name}
 	}
-	fanout := map[string]bool{} // exchanges that lead to all their queues
 	for _, exchange := range exchanges {
-		var kind string
-		kind, bound[exchange] = e.exchange(ctx, exchange)
-		fanout[exchange] = kind == amqp091.ExchangeFanout
+		bound[exchange] = e.exchange(ctx, exchange)
 		names = append(names, bound[exchange]...)
 	}
 	slices.Sort(names)
@@ -119,26 +74,19 @@ func (e *examination) queues(ctx context.Context, exchanges, names []string) {
 	}
 	for _, from := range slices.Sorted(maps.Keys(bound)) {
 		queues := bound[from]
-		lasting, full := len(queues) == 0, ""
+		lasting := len(queues) == 0
 		for _, name := range queues {
 			q := known[name]
 			lasting = lasting || q == nil || q.lasts() // one that was not looked at may last
-			if full == "" && q != nil && q.rejects() {
-				full = name
-			}
 		}
 		e.Add(checkDurability, from, finding.FailIf(!lasting,
 			"none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be "+
 				"lost", "bind a durable queue for it"))
-		e.Add(checkLimits, from, finding.WarnIf(fanout[from] && len(queues) > 1 && full != "",
-			fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and "+
-				"each try puts a copy into the others", len(queues), full),
-			"take the overflow reject-publish from that queue, or have its rows published on a route of its own"))
 	}
 }
 
-// exchange examines an exchange, and returns its type and the queues that are bound to it.
-func (e *examination) exchange(ctx context.Context, name string) (kind string, queues []string) {
+// exchange examines an exchange, and returns the queues that are bound to it.
+func (e *examination) exchange(ctx context.Context, name string) (queues []string) {
 	var found struct {
 		Type       string
 		Durable    bool
@@ -157,7 +105,7 @@ func (e *examination) exchange(ctx context.Context, name string) (kind string, q
 	}
 	if err != nil {
 		e.unseen(checkExchange, name, err)
-		return "", nil
+		return nil
 	}
 	e.Add(checkDurability, name,
 		finding.WarnIf(!found.Durable, "this exchange is not durable: after a restart of the broker it is gone, and "+
@@ -190,7 +138,7 @@ func (e *examination) exchange(ctx context.Context, name string) (kind string, q
 		finding.FailIf(len(bindings) == 0 && !alternate && found.Policy == "",
 			"nothing is bound to this exchange, so its rows are "+e.withoutRoute(), "bind a queue for them"),
 		finding.OKIf(true, text+later+e.withoutRoute()))
-	return found.Type, queues
+	return queues
 }
 
 // unseen reports what could not be examined.

@@ -42,14 +42,6 @@ func (q *queueInfo) option(name string) (any, bool) {
 // lasts reports whether the queue and its messages survive a restart of the broker.
 func (q *queueInfo) lasts() bool { return q.Durable && !q.Exclusive }
 
-// rejects reports whether the queue rejects messages when it is full.
-func (q *queueInfo) rejects() bool {
-	_, messages := q.option("max-length")
-	_, bytes := q.option("max-length-bytes")
-	overflow, _ := q.option("overflow")
-	return (messages || bytes) && (overflow == "reject-publish" || overflow == "reject-publish-dlx")
-}
-
 // describe reports what an acknowledgement by this queue guarantees.
 func (e *examination) describe(q *queueInfo) {
 	subject := fmt.Sprintf("queue %.100q", q.Name)

@@ -3,7 +3,6 @@ package nats
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
@@ -122,41 +121,9 @@ func (e *examination) account(ctx context.Context) bool {
 				"streams, or see in the relay's /readyz?verbose whether rows are held")
 		return false
 	}
-	var info struct {
-		usage
-		Tiers map[string]usage `json:"tiers"`
-	}
-	if json.Unmarshal(m.Data, &info) != nil {
-		return true // CheckAccount has read it
-	}
-	if len(info.Tiers) == 0 {
-		info.Tiers = map[string]usage{"": info.usage}
-	}
-	// Accounts with limits for each number of replicas have tiers, R1 and R3, instead of one usage.
-	for name, u := range info.Tiers {
-		full := func(used uint64, limit int64, kind string) finding.Answer {
-			return finding.WarnIf(limit > 0 && nearly(used, limit),
-				fmt.Sprintf("the account uses %d of %d bytes of JetStream's %s: when it is full, rows are held", used,
-					limit, kind),
-				"make room in its streams, or raise the account's limit")
-		}
-		e.Add(checkJetStream, name, full(u.Storage, u.Limits.Storage, "disk"),
-			full(u.Memory, u.Limits.Memory, "memory"), finding.OKIf(true, "JetStream is on for the account"))
-	}
+	e.Well(checkJetStream, "", "JetStream is on for the account")
 	return true
 }
-
-// usage is how much of an account's limits is used up.
-type usage struct {
-	Memory, Storage uint64
-	Limits          struct {
-		Memory  int64 `json:"max_memory"`
-		Storage int64 `json:"max_storage"`
-	} `json:"limits"`
-}
-
-// nearly reports whether nine tenths of a limit are used.
-func nearly(used uint64, limit int64) bool { return float64(used) >= 0.9*float64(limit) }
 
 func parseVersion(version string) (major, minor int, ok bool) {
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)

@@ -46,9 +46,7 @@ type streamInfo struct {
 		NoAck      bool          `json:"no_ack"`
 	} `json:"config"`
 	State struct {
-		Msgs      uint64 `json:"messages"`
-		Bytes     uint64 `json:"bytes"`
-		Consumers int    `json:"consumer_count"`
+		Consumers int `json:"consumer_count"`
 	} `json:"state"`
 	Cluster struct {
 		Name     string `json:"name"` // empty if the server is not part of a cluster
@@ -192,22 +190,11 @@ func (e *examination) stream(ctx context.Context, name string) {
 		finding.OKIf(true, window))
 }
 
-// limits examines what happens when the stream is full, and how full it is.
+// limits examines what happens when the stream is full.
 func (e *examination) limits(s *streamInfo) {
 	c := &s.Config
-	full := ""
-	switch {
-	case c.MaxMsgs > 0 && nearly(s.State.Msgs, c.MaxMsgs):
-		full = fmt.Sprintf("it holds %d of %d messages", s.State.Msgs, c.MaxMsgs)
-	case c.MaxBytes > 0 && nearly(s.State.Bytes, c.MaxBytes):
-		full = fmt.Sprintf("it holds %d of %d bytes", s.State.Bytes, c.MaxBytes)
-	}
 	limited := c.MaxMsgs > 0 || c.MaxBytes > 0 || c.PerSubject > 0
 	e.Add(checkLimits, c.Name,
-		finding.WarnIf(full != "" && c.Discard == "new", full+": when it is full, rows are held",
-			"make room in the stream or raise its limits"),
-		finding.WarnIf(full != "", full+": each new message drops the oldest one, read or not (discard old)",
-			"raise its limits, or choose discard new, which holds rows instead"),
 		finding.OKIf(limited && c.Discard != "new", "drops its oldest messages at its limits, read or not (discard "+
 			"old)"),
 		finding.OKIf(limited, "holds rows when it is full (discard new)"),
