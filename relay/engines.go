@@ -13,7 +13,7 @@ import (
 
 // engines relay the rows of all destinations. Each destination has an engine of its own, so that one takes neither
 // memory, nor time to read, nor workers from another. The engines share the ownership, the hints, the pool and the
-// settlers of the process. Destinations that keep their state in the same columns share the ownership of shards, too.
+// settlement of the process. Destinations that keep their state in the same columns share the ownership of shards, too.
 type engines struct {
 	process
 	parts    []part // what is relayed, one part for each engine

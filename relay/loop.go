@@ -15,8 +15,8 @@ import (
 )
 
 // loop relays the rows of one destination for as long as this replica owns shards of the outbox. One goroutine, the
-// loop's own, asks the engine what is to be done and tells it the results. Reads, workers and the settlers of the
-// process do what takes time, so that reading, publishing and settling overlap.
+// loop's own, asks the engine what is to be done and tells it the results. Reads, workers and the settlement of
+// the process do what takes time, so that reading, publishing and settling overlap.
 type loop struct {
 	*engines
 	part
@@ -224,13 +224,13 @@ func (l *loop) hand(now time.Time) {
 	}
 }
 
-// write makes the settlers write what became of rows.
+// write makes the settlement write what became of rows.
 func (l *loop) write(o engine.Outcome) {
 	l.settling += o.Number()
 	l.writer.Write(o)
 }
 
-// written takes what the settlers have written. An error means that they never will.
+// written takes what the settlement has written. An error means that they never will.
 func (l *loop) written(o engine.Outcome) {
 	l.settling -= o.Number()
 	if o.Err != nil {

@@ -25,7 +25,7 @@ func (c *crowdedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 	return c.simTable.Settle(ctx, rows)
 }
 
-// However many destinations there are, two settlers write, and results of several destinations go into the same statements.
+// However many destinations have the same columns, two statements write, each the results of several destinations.
 func TestSettlersAreTheProcesss(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		const destinations, rows = 5, 200

@@ -32,15 +32,20 @@ func TestMarksOfTwoDestinations(t *testing.T) {
 			}
 		}
 		settle := func(first, second []string) {
-			results := make(chan engine.Outcome, 2)
+			results := make(chan engine.Outcome, 4)
 			views := []settle.Table{&simView{tableView: tables[0]}, &simView{tableView: tables[1]}}
 			settlement := settle.New(10, views, simTogether, func(int, error) {})
 			settlement.NewWriter(0, to, results).Write(engine.Outcome{Accepted: rowsNamed(first...)})
 			settlement.NewWriter(1, to, results).Write(engine.Outcome{Accepted: rowsNamed(second...)})
 			settlement.Start(t.Context())
 			settlement.Close()
-			if a, b := <-results, <-results; len(a.Accepted) != len(first) || len(b.Accepted) != len(second) || a.Took == 0 || b.Took == 0 {
-				t.Errorf("the engines learn %+v and %+v", a, b)
+			close(results)
+			learnt := 0
+			for o := range results {
+				learnt += o.Number()
+			}
+			if learnt != len(first)+len(second) {
+				t.Errorf("the engines learn of %d rows", learnt)
 			}
 		}
 		settle([]string{"a", "b"}, []string{"b", "a"})

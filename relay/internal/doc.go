@@ -22,15 +22,15 @@ Package internal explains how the relay works, for those who change it. Its subf
 
 Each destination has a loop and an engine of its own, with its own reads, memory and workers, so that one destination
 takes nothing from another. The loops of a process share the ownership of shards, hints, the connection pool and the
-settlers (engines). Imports point down this list:
+settlement (engines). Imports point down this list:
 
   - Package relay has the public API, the parts that the process shares, and the loops. A loop is one goroutine. It
-    asks its engine what is to be read, published and written, has it done by reads, workers and settlers, and tells
-    the engine the results (loop, reads, worker).
-  - Package settle writes what became of rows. The process has two settlers. They mark accepted rows, many in one
-    statement, and write refusals. Writes of several destinations to the same columns share statements. Where
-    destinations have columns of their own, marks of the same row that lie there at the same time share a statement,
-    too. A row is never with both settlers at once.
+    asks its engine what is to be read, published and written, has it done by reads, workers and the settlement,
+    and tells the engine the results (loop, reads, worker).
+  - Package settle writes what became of rows: it marks accepted rows, many in one statement, and writes refusals, with
+    two statements at a time at most for each set of columns. Writes of several destinations to the same columns share
+    statements. Where destinations have columns of their own, marks of the same row that lie there at the same time
+    share a statement, too. A row is never in two statements at once.
   - Package engine decides. It owns the rows in flight and the keys in trouble of one destination, and has no I/O, no
     goroutine and no lock. Its own documentation says how it keeps the order of a key, and what a loop owes it.
   - Packages measure, report, rate, retry and keys count what happens, log it in few lines, limit the rows per second,

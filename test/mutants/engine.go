@@ -4,7 +4,7 @@ package main
 var engine = []mutant{
 	{
 		name: "mark without an effect counted as written", breaks: "rows that cannot be marked are not published again and again",
-		file: "relay/internal/settle/settler.go", old: "	if identities == nil {\n		return err\n",
+		file: "relay/internal/settle/write.go", old: "	if identities == nil {\n		return err\n",
 		new: "	if true {\n		if identities != nil {\n			err = nil\n		}\n		return err\n",
 		pkg: "./relay", tests: schedules,
 	},
@@ -26,36 +26,35 @@ var engine = []mutant{
 	{
 		name:   "mark written to the columns of another destination",
 		breaks: "a mark is written for the destination that has accepted the row, and no other",
-		file:   "relay/internal/settle/writer.go", old: "g, p := &s.states[w.state], piece", new: "g, p := &s.states[0], piece",
+		file:   "relay/internal/settle/order.go", old: "append(o.states, p.from.state)", new: "append(o.states, 0)",
 		pkg: "./relay", tests: schedules,
 	},
 	{
 		name: "row done when one of two destinations has it", breaks: "a row that one destination has marked is still marked for the other",
-		file: "relay/internal/settle/together.go", old: "took; all {\n", new: "took; all || err == nil {\n",
+		file: "relay/internal/settle/joint.go", old: "all = all && done;", new: "all = done || err == nil;",
 		pkg: "./relay", tests: "^TestMarksOfTwoDestinations$",
 	},
 	{
 		name: "marks of one destination written for all", breaks: "a row is marked for those destinations that have accepted it",
-		file: "relay/internal/settle/together.go", old: "			if set := sets[r.Identity()]; bits",
-		new: "			sets[r.Identity()] = 1<<len(job) - 1\n			if set := sets[r.Identity()]; bits",
+		file: "relay/internal/settle/joint.go", old: "|= 1 << state\n", new: "|= 1<<len(ready) - 1\n",
 		pkg: "./relay", tests: "^TestMarksOfTwoDestinations$",
 	},
 	{
-		name: "row with both settlers", breaks: "two destinations never wait for each other's locks",
-		file: "relay/internal/settle/settlement.go", old: "		s.taken[r.ID()] = struct{}{}\n", new: "		_ = r\n",
-		pkg: "./relay/internal/settle", tests: "^TestRowIsWithOneSettler$",
+		name: "row written for two destinations at a time", breaks: "two destinations never wait for each other's locks",
+		file: "relay/internal/settle/order.go", old: "			s.taken[r.ID()] = struct{}{}\n", new: "			_ = r\n",
+		pkg: "./relay/internal/settle", tests: "^TestRowIsWrittenForOneDestinationAtATime$",
 	},
 	{
-		name: "row that is tried again with both settlers", breaks: "two destinations never wait for each other's locks",
-		file: "relay/internal/settle/settlement.go", old: " && !s.meets(w) }\n", new: " }\n",
-		pkg: "./relay/internal/settle", tests: "^TestRowIsWithOneSettler$",
+		name: "row tried again while it is written", breaks: "two destinations never wait for each other's locks",
+		file: "relay/internal/settle/settlement.go", old: "case free == p.Number() && ", new: "case ",
+		pkg: "./relay/internal/settle", tests: "^TestRowIsWrittenForOneDestinationAtATime$",
 	},
 	{
 		name: "trouble of one engine reported to another", breaks: "each engine learns the outcome of its own rows",
 		file: "relay/internal/settle/order.go",
-		old: "				if effect, has := w.Effects[r.Identity()]; has {\n" +
-			"					o.Effects[r.Identity()] = effect\n				}\n",
-		new: "				o.Effects[r.Identity()] = engine.Unfree\n",
+		old: "				if effect, has := o.Effects[r.Identity()]; has {\n" +
+			"					result.Effects[r.Identity()] = effect\n				}\n",
+		new: "				result.Effects[r.Identity()] = engine.Unfree\n",
 		pkg: "./relay/internal/settle", tests: "^TestEnginesLearnOfTheirOwnRows$",
 	},
 	{

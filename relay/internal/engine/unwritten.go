@@ -89,7 +89,7 @@ func (e *Engine) letGo(shard int, late bool) {
 		e.idle(r.key)
 		return true
 	}
-	refusal := func(x Refusal) bool { // others of the key may be with a settler
+	refusal := func(x Refusal) bool { // others of the key may be written now
 		k := x.Row.key
 		if !gone(x.Row) {
 			return false

@@ -31,7 +31,6 @@ type Outcome struct {
 
 	Effects map[string]Effect // by the rows' identities; see [Effect]
 	Why     error             // the database's last answer for an unwritable row
-	Took    time.Duration     // time to write everything, including the commits
 	Slow    int               // number of rows of a statement that took too long
 	Err     error             // not nil if ctx ended before, or if nothing can be written to the table as it is now
 }
@@ -181,7 +180,7 @@ func (o *Outcome) apart(effect Effect) (with Outcome) {
 		return with
 	}
 	all := o.Refused
-	o.Refused = nil // the settlers have the slice, too
+	o.Refused = nil // the settlement has the slice, too
 	for _, x := range all {
 		if o.Effects[x.Row.Identity()] == effect {
 			with.Refused = append(with.Refused, x)

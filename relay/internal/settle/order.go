@@ -8,64 +8,145 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// order is an outcome that a settler writes, for the rows of one or several engines.
+// order is an outcome that is being written, for the rows of one or several engines.
 type order struct {
 	engine.Outcome
-	state  int // number of the set of columns that is written
-	pieces []piece
-	waits  int  // statements that met a lock through a trigger or a foreign key
-	aside  bool // its settler has stepped aside
-	over   bool // it has been written
+	states   []int // numbers of the sets of columns that are written; several where rows are marked in all of them at once
+	pieces   []piece
+	waits    int  // statements that met a lock through a trigger or a foreign key
+	released bool // it is overdue, or written
 }
 
-// piece is an engine's share of an outcome, of which only the rows are used.
+// piece is an engine's share of what is to be written.
 type piece struct {
 	engine.Outcome
-	from *Writer
+	from  *Writer
+	alone bool // was not marked together with other destinations' rows, and is marked by itself
 }
 
+// asideAfter is how long other orders wait for one that is under way. What cannot be written, because of a missing
+// privilege or a trigger, is tried until it can be written, which may take forever.
+const asideAfter = 2 * time.Second
+
 // add adds a piece to the order.
-func (w *order) add(p piece) {
-	w.Accepted, w.Refused = append(w.Accepted, p.Accepted...), append(w.Refused, p.Refused...)
-	if i := slices.IndexFunc(w.pieces, func(other piece) bool { return other.from == p.from }); i >= 0 {
-		there := &w.pieces[i]
+func (o *order) add(p piece) {
+	o.Accepted, o.Refused = append(o.Accepted, p.Accepted...), append(o.Refused, p.Refused...)
+	o.Again, o.Careful = o.Again || p.Again, o.Careful || p.Careful
+	if !slices.Contains(o.states, p.from.state) {
+		o.states = append(o.states, p.from.state)
+	}
+	if i := slices.IndexFunc(o.pieces, func(other piece) bool { return other.from == p.from }); i >= 0 {
+		there := &o.pieces[i]
 		there.Accepted, there.Refused = append(there.Accepted, p.Accepted...), append(there.Refused, p.Refused...)
 		return
 	}
-	w.pieces = append(w.pieces, p)
+	o.pieces = append(o.pieces, p)
 }
 
-// all yields the rows of all pieces.
-func (w *order) all(yield func(*engine.Row) bool) {
-	for _, p := range w.pieces {
-		for r := range p.Rows {
-			if !yield(r) {
-				return
-			}
+// begin begins to write an order, unless it is empty. The caller holds mu.
+func (s *Settlement) begin(o *order) {
+	if len(o.pieces) == 0 {
+		return
+	}
+	if s.taken != nil {
+		for r := range o.Rows {
+			s.taken[r.ID()] = struct{}{}
+		}
+	}
+	s.active++
+	s.count(o, 1)
+	s.group.Go(func() { s.run(o) })
+}
+
+// count adds n to the number of orders that are under way. The caller holds mu.
+func (s *Settlement) count(o *order, n int) {
+	for _, i := range o.states {
+		if c := &s.states[i]; o.Again {
+			c.retrying = n > 0
+		} else {
+			c.busy += n
 		}
 	}
 }
 
+func (s *Settlement) run(o *order) {
+	overdue := time.AfterFunc(asideAfter, func() { s.release(o) })
+	written := len(o.states) == 1
+	if written {
+		o.Err = s.write(s.ctx, o)
+	} else {
+		written = s.together(s.ctx, o)
+	}
+	if overdue.Stop(); written {
+		o.deliver()
+	}
+	s.mu.Lock()
+	s.count(o, -1)
+	if !written {
+		for _, p := range o.pieces {
+			p.alone, p.Careful = true, p.Careful || o.Careful
+			c := &s.states[p.from.state]
+			c.pieces = append([]piece{p}, c.pieces...)
+		}
+	}
+	s.mu.Unlock()
+	s.release(o)
+}
+
+// release makes the other orders go on without this one, which is written, or does not end: what cannot be written at
+// one destination must not keep the others waiting. Their marks may meet the locks of its rows for the duration of a
+// statement.
+func (s *Settlement) release(o *order) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !o.released {
+		o.released = true
+		s.active--
+		for r := range o.Rows {
+			delete(s.taken, r.ID())
+		}
+	}
+	s.dispatch()
+}
+
+// has reports whether a row is in an order, for any destination. The caller holds mu.
+func (s *Settlement) has(r *engine.Row) bool {
+	_, has := s.taken[r.ID()]
+	return has
+}
+
+// apart returns the items that go, and the others.
+func apart[T any](items []T, goes func(T) bool) (going, staying []T) {
+	for _, item := range items {
+		if goes(item) {
+			going = append(going, item)
+		} else {
+			staying = append(staying, item)
+		}
+	}
+	return going, staying
+}
+
 // deliver sends each engine its piece of what was written, with the effects on its rows.
-func (w *order) deliver() {
-	for _, p := range w.pieces {
-		o := w.Outcome
-		o.Accepted, o.Refused = p.Accepted, p.Refused
-		if len(w.pieces) > 1 && len(w.Effects) > 0 {
-			o.Effects = map[string]engine.Effect{}
+func (o *order) deliver() {
+	for _, p := range o.pieces {
+		result := o.Outcome
+		result.Accepted, result.Refused = p.Accepted, p.Refused
+		if len(o.pieces) > 1 && len(o.Effects) > 0 {
+			result.Effects = map[string]engine.Effect{}
 			for r := range p.Rows {
-				if effect, has := w.Effects[r.Identity()]; has {
-					o.Effects[r.Identity()] = effect
+				if effect, has := o.Effects[r.Identity()]; has {
+					result.Effects[r.Identity()] = effect
 				}
 			}
 		}
-		p.from.result <- o
+		p.from.result <- result
 	}
 }
 
 // stage records how long a statement took, for each destination whose rows it wrote.
-func (w *order) stage(took time.Duration) {
-	for _, p := range w.pieces {
+func (o *order) stage(took time.Duration) {
+	for _, p := range o.pieces {
 		p.from.measure.Stage(measure.StageSettle, took)
 	}
 }

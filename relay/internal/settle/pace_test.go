@@ -34,8 +34,7 @@ func TestStatementsFollowTheTimeOfARow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		table := &slowTable{each: 20 * time.Millisecond}
-		one := New(1, []Table{table}, nil, func(int, error) {}).settler()
-		one.others = func() {}
+		one := New(1, []Table{table}, nil, func(int, error) {})
 		rows := func(n int) (rows []*engine.Row) {
 			for i := range n {
 				rows = append(rows, &engine.Row{Row: &outbox.Row{Position: outbox.At(int64(i), strconv.Itoa(i))}})
@@ -44,7 +43,7 @@ func TestStatementsFollowTheTimeOfARow(t *testing.T) {
 		}
 		write := func(n int) time.Duration {
 			started := time.Now()
-			if err := one.write(t.Context(), &order{Outcome: engine.Outcome{Accepted: rows(n)}}); err != nil {
+			if err := one.write(t.Context(), &order{states: []int{0}, Outcome: engine.Outcome{Accepted: rows(n)}}); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(started)

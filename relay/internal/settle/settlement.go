@@ -10,54 +10,52 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// settlers is the number of settlers. While one statement waits for the disk, the other uses the processor. A single
-// settler was busy for 94 % of the time while processors were free.
-const settlers = 2
-
-// Table is what the settlers need of an outbox table.
+// Table is what a settlement needs of an outbox table.
 type Table interface {
 	Settle(context.Context, []*outbox.Row) error
 	SettleFree(context.Context, []*outbox.Row) (locked []string, err error)
 	Refuse(context.Context, []outbox.Refusal) (written, locked []string, err error)
 }
 
-// Settlement gathers what became of the rows of all destinations and hands it to the settlers of the process. What
-// several destinations have to write to the same columns goes into the same statements. No row is ever with both
-// settlers, since destinations that keep its state in columns of their own would wait for each other's locks. Orders
-// that take long or cannot be written step aside ([Settlement.aside]).
+// Settlement gathers what became of the rows of all destinations and writes it in orders, each in a goroutine of its
+// own. What several destinations have to write to the same columns goes into the same statements. No row is in two
+// orders at a time, since destinations that keep its state in columns of their own would wait for each other's locks.
+//
+// While an order is under way, what comes is gathered, and the next one begins when it has ended. One at a time was busy
+// for 94 % of the time while processors were free, so a second one begins when there are twice as many rows as a batch
+// has: small statements cost more for each row.
 type Settlement struct {
-	batch int                        // the second settler begins at twice as many rows: small statements cost more per row
+	batch int
+	limit time.Duration              // time limit of one statement
 	join  Join                       // nil where no two destinations have the same row
 	wrote func(state int, err error) // called after each statement
 
-	mu       sync.Mutex
-	changed  *sync.Cond
-	states   []gathered
-	taken    map[string]struct{} // ids of the rows that settlers have; nil where only one destination has each row
-	apart    time.Time           // end of a period without marks for several destinations at once
-	busy     int                 // settlers at work, without the one that retries and those that have stepped aside
-	again    []*order            // orders that could not be written before; each is tried separately, one at a time
-	retrying bool
-	closed   bool
-	group    sync.WaitGroup // waits for the settlers
+	mu     sync.Mutex
+	ctx    context.Context //nolint:containedctx // of all that is written; nil before Start
+	states []columns
+	taken  map[string]struct{} // ids of the rows that are being written; nil where only one destination has each row
+	active int                 // orders under way that are not overdue
+	apart  time.Time           // end of a period without marks for several destinations at once
+	group  sync.WaitGroup      // waits for the orders
 }
 
-// gathered is what is to be written to one set of columns.
-type gathered struct {
-	table   Table // never changes, so that settlers use it without mu
-	pieces  []piece
-	careful bool
-	aside   int // settlers that have stepped aside with an order; nothing more is taken meanwhile
+// columns are a set of columns in which the state of rows is kept.
+type columns struct {
+	table    Table
+	pieces   []piece // to be written
+	busy     int     // orders under way, without the one that retries
+	retrying bool    // an order is under way that could not be written before
+	most     int     // number of rows that a statement may write in its time; 0 for any number
 }
 
 // New makes a settlement. Each of the tables keeps the state of rows in other columns.
 func New(batch int, tables []Table, join Join, wrote func(state int, err error)) *Settlement {
-	s := &Settlement{batch: batch, join: join, wrote: wrote}
-	s.changed = sync.NewCond(&s.mu)
+	s := &Settlement{batch: batch, limit: engine.StatementTimeout, join: join, wrote: wrote}
 	for _, table := range tables {
-		s.states = append(s.states, gathered{table: table})
+		s.states = append(s.states, columns{table: table})
 	}
 	if len(tables) > 1 {
 		s.taken = map[string]struct{}{}
@@ -65,116 +63,110 @@ func New(batch int, tables []Table, join Join, wrote func(state int, err error))
 	return s
 }
 
-// next returns what a settler writes next, or nil if there will be nothing more. It blocks until then.
-func (s *Settlement) next() []*order {
+// Writer is an engine's access to the settlement.
+type Writer struct {
+	*Settlement
+	state   int // the set of columns that it writes to
+	measure *measure.Destination
+	result  chan<- engine.Outcome
+}
+
+// NewWriter makes the writer of an engine to a set of columns. The results are sent to the channel.
+func (s *Settlement) NewWriter(state int, to *measure.Destination, result chan<- engine.Outcome) *Writer {
+	return &Writer{Settlement: s, state: state, measure: to, result: result}
+}
+
+// Write makes an engine's outcome be written. The result comes in one or several outcomes; in one if it is tried again.
+func (w *Writer) Write(o engine.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	g, p := &w.states[w.state], piece{Outcome: o, from: w}
+	g.pieces = append(g.pieces, p)
+	w.dispatch()
+}
+
+// Start makes the settlement write. After ctx has ended it writes nothing more, and its results carry the error.
+func (s *Settlement) Start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for {
-		if job := s.take(); job != nil || s.closed {
-			return job
-		}
-		s.changed.Wait()
-	}
+	s.ctx = ctx
+	s.dispatch()
 }
 
-// take returns what is to be written now, if anything, and notes that a settler has it. The caller holds mu.
-func (s *Settlement) take() []*order {
-	job := s.choose()
-	for _, w := range job {
-		s.note(w)
-	}
-	return job
-}
+// Close waits until everything is written, after no engine has anything more to write.
+func (s *Settlement) Close() { s.group.Wait() }
 
-// choose removes and returns what is to be written now. The caller holds mu.
-func (s *Settlement) choose() (job []*order) {
-	if !s.retrying {
-		may := func(w *order) bool { return s.states[w.state].aside == 0 && !s.meets(w) }
-		if i := slices.IndexFunc(s.again, may); i >= 0 {
-			job, s.retrying = []*order{s.again[i]}, true
-			s.again = slices.Delete(s.again, i, i+1)
-			return job
-		}
-	}
-	if n := s.ready(); n == 0 || s.busy > 0 && n < 2*s.batch {
-		return nil
-	}
-	for i := range s.states {
-		if s.states[i].aside > 0 {
-			continue
-		}
-		if w := s.gather(i); len(w.pieces) > 0 {
-			job = append(job, w)
-		}
-	}
-	if job != nil {
-		s.busy++
-	}
-	return job
-}
-
-// has reports whether a settler has the row, for any destination. The caller holds mu.
-func (s *Settlement) has(r *engine.Row) bool {
-	_, has := s.taken[r.ID()]
-	return has
-}
-
-// meets reports whether a settler has any of the rows. The caller holds mu.
-func (s *Settlement) meets(w *order) bool {
-	return len(s.taken) > 0 && (slices.ContainsFunc(w.Accepted, s.has) ||
-		slices.ContainsFunc(w.Refused, func(x engine.Refusal) bool { return s.has(x.Row) }))
-}
-
-// note notes that a settler has the rows. The caller holds mu.
-func (s *Settlement) note(w *order) {
-	if s.taken == nil {
+// dispatch begins to write what can be written now. The caller holds mu.
+func (s *Settlement) dispatch() {
+	if s.ctx == nil {
 		return
 	}
-	for r := range w.all {
-		s.taken[r.ID()] = struct{}{}
-	}
-}
-
-// done notes that a settler has written what it was given.
-func (s *Settlement) done(job []*order) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if job[0].Again {
-		s.retrying = false
-	} else {
-		s.busy--
-	}
-	for _, w := range job {
-		if !w.aside {
-			s.release(w)
+	var ready []int
+	rows := 0
+	for i := range s.states {
+		c := &s.states[i]
+		if n := s.again(i); n > 0 && (c.busy == 0 || c.busy == 1 && !c.retrying && n >= 2*s.batch) {
+			ready = append(ready, i)
+			rows += n
 		}
 	}
-	s.changed.Broadcast()
-}
-
-// release notes that no settler has the rows any more. The caller holds mu.
-func (s *Settlement) release(w *order) {
-	for r := range w.all {
-		delete(s.taken, r.ID())
+	if s.active > 0 && rows < 2*s.batch {
+		return
+	}
+	if s.join != nil && len(ready) > 1 && !time.Now().Before(s.apart) {
+		s.jointly(ready)
+	}
+	for _, i := range ready {
+		o := &order{}
+		s.takeOut(i, func(p *piece) bool { return !p.Again }, func(r *engine.Row) bool { return !s.has(r) }, o.add)
+		s.begin(o)
 	}
 }
 
-// Start runs the settlers until ctx ends or the settlement is closed.
-func (s *Settlement) Start(ctx context.Context) {
-	for range settlers {
-		s.group.Go(func() { s.settler().run(ctx) })
+// again begins to write what could not be written to a set of columns before: by itself, one outcome at a time. It
+// returns how many other rows can be written there now. The caller holds mu.
+func (s *Settlement) again(state int) (others int) {
+	c := &s.states[state]
+	for i := 0; i < len(c.pieces); i++ {
+		p := c.pieces[i]
+		free := 0
+		for r := range p.Rows {
+			if !s.has(r) {
+				free++
+			}
+		}
+		switch {
+		case !p.Again:
+			others += free
+		case free == p.Number() && !c.retrying && c.busy < 2:
+			c.pieces = slices.Delete(c.pieces, i, i+1)
+			i--
+			o := &order{}
+			o.add(p)
+			s.begin(o)
+		}
 	}
+	return others
 }
 
-func (s *Settlement) settler() *settler {
-	return &settler{Settlement: s, limit: engine.StatementTimeout}
-}
-
-// Close ends the settlers, after no engine has anything more to write, and waits for them.
-func (s *Settlement) Close() {
-	s.mu.Lock()
-	s.closed = true
-	s.changed.Broadcast()
-	s.mu.Unlock()
-	s.group.Wait()
+// takeOut gives to what is to be written to a set of columns, of some pieces and some rows. The caller holds mu.
+func (s *Settlement) takeOut(state int, which func(*piece) bool, takes func(*engine.Row) bool, to func(piece)) {
+	c := &s.states[state]
+	var left []piece
+	for i := range c.pieces {
+		p := &c.pieces[i]
+		if which(p) {
+			goes, stays := *p, *p
+			goes.Accepted, stays.Accepted = apart(p.Accepted, takes)
+			goes.Refused, stays.Refused = apart(p.Refused, func(x engine.Refusal) bool { return takes(x.Row) })
+			if goes.Number() > 0 {
+				to(goes)
+			}
+			p = &stays
+		}
+		if p.Number() > 0 {
+			left = append(left, *p)
+		}
+	}
+	c.pieces = left
 }

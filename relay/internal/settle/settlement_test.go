@@ -1,12 +1,21 @@
 package settle
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // rowsNamed returns rows in flight with these ids.
@@ -17,38 +26,101 @@ func rowsNamed(ids ...string) (rows []*engine.Row) {
 	return rows
 }
 
-func idsOfOrders(job []*order) (ids []string) {
-	for _, w := range job {
-		for _, r := range w.Accepted {
-			ids = append(ids, r.ID())
-		}
-		for _, x := range w.Refused {
-			ids = append(ids, x.Row.ID())
-		}
+func destination(t *testing.T) *measure.Destination {
+	m, err := measure.New(noop.Meter{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return ids
+	return m.Destination("default")
 }
 
-// While one settler has a row, the other gets no outcome of the same row, for any destination, neither for the first
-// time nor again.
-func TestRowIsWithOneSettler(t *testing.T) {
-	s := New(0, make([]Table, 2), nil, nil)
-	zero, one := s.NewWriter(0, nil, nil), s.NewWriter(1, nil, nil)
-	zero.Write(engine.Outcome{Accepted: rowsNamed("a", "b")})
-	first := s.take()
-	one.Write(engine.Outcome{Accepted: rowsNamed("a", "c"), Refused: []engine.Refusal{{Row: rowsNamed("b")[0]}}})
-	one.Write(engine.Outcome{Accepted: rowsNamed("b"), Again: true})
-	if got := idsOfOrders(s.take()); !slices.Equal(got, []string{"c"}) {
-		t.Errorf("beside a and b the other settler writes %q", got)
+// held are the writes that are under way.
+type held struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// heldTable takes writes when a test lets it, and records which rows they are of.
+type heldTable struct {
+	*held
+	name string
+	let  chan struct{}
+}
+
+func (h *heldTable) write(ids []string) {
+	if len(ids) == 0 {
+		return
 	}
-	s.done(first)
-	if got := idsOfOrders(s.take()); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("what is tried again is %q", got)
+	what := h.name + " " + strings.Join(ids, "")
+	h.mu.Lock()
+	h.all = append(h.all, what)
+	h.mu.Unlock()
+	<-h.let
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := slices.Index(h.all, what)
+	h.all = slices.Delete(h.all, i, i+1)
+}
+
+func (h *heldTable) Settle(_ context.Context, rows []*outbox.Row) error {
+	var ids []string
+	for _, r := range rows {
+		ids = append(ids, r.ID())
 	}
-	zero.Write(engine.Outcome{Accepted: rowsNamed("d")})
-	if got := idsOfOrders(s.take()); !slices.Equal(got, []string{"d", "a"}) {
-		t.Errorf("beside b a settler writes %q", got)
+	h.write(ids)
+	return nil
+}
+
+func (h *heldTable) SettleFree(ctx context.Context, rows []*outbox.Row) ([]string, error) {
+	return nil, h.Settle(ctx, rows)
+}
+
+func (h *heldTable) Refuse(_ context.Context, all []outbox.Refusal) (written, locked []string, err error) {
+	for _, x := range all {
+		written = append(written, x.ID)
 	}
+	h.write(written)
+	return written, nil, nil
+}
+
+// While a row is being written for one destination it is not written for another, neither for the first time nor again.
+// One that takes long, or never ends, keeps no other destination waiting.
+func TestRowIsWrittenForOneDestinationAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		writing := &held{}
+		zero := &heldTable{held: writing, name: "0", let: make(chan struct{})}
+		one := &heldTable{held: writing, name: "1", let: make(chan struct{})}
+		results := make(chan engine.Outcome, 10)
+		s := New(0, []Table{zero, one}, nil, func(int, error) {})
+		to := destination(t)
+		first, second := s.NewWriter(0, to, results), s.NewWriter(1, to, results)
+		s.Start(t.Context())
+		expect := func(want ...string) {
+			t.Helper()
+			synctest.Wait()
+			got := slices.Sorted(slices.Values(writing.all))
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("written at once is %q, want %q", got, want)
+			}
+		}
+		first.Write(engine.Outcome{Accepted: rowsNamed("a", "b")})
+		expect("0 ab")
+		second.Write(engine.Outcome{Accepted: rowsNamed("a", "c"), Refused: []engine.Refusal{{Row: rowsNamed("b")[0], Err: context.Canceled}}})
+		second.Write(engine.Outcome{Accepted: rowsNamed("b"), Again: true})
+		expect("0 ab", "1 c")
+		zero.let <- struct{}{}
+		expect("1 b", "1 c")
+		time.Sleep(asideAfter + time.Millisecond)
+		first.Write(engine.Outcome{Accepted: rowsNamed("b", "c", "d")})
+		expect("0 bcd", "1 b", "1 c")
+		close(zero.let)
+		close(one.let)
+		s.Close()
+		if len(writing.all) > 0 {
+			t.Errorf("%q is still written", writing.all)
+		}
+	})
 }
 
 // Each engine is given the outcome of its own rows, and of no others.
@@ -56,16 +128,12 @@ func TestEnginesLearnOfTheirOwnRows(t *testing.T) {
 	results := []chan engine.Outcome{make(chan engine.Outcome, 1), make(chan engine.Outcome, 1)}
 	s := New(1, make([]Table, 1), nil, nil)
 	one, other := s.NewWriter(0, nil, results[0]), s.NewWriter(0, nil, results[1])
-	one.Write(engine.Outcome{Accepted: rowsNamed("a", "b")})
-	other.Write(engine.Outcome{Accepted: rowsNamed("c"), Refused: []engine.Refusal{{Row: rowsNamed("d")[0]}}})
-	one.Write(engine.Outcome{Accepted: rowsNamed("e")})
-	job := s.take()
-	if len(job) != 1 {
-		t.Fatalf("%d orders for one set of columns", len(job))
-	}
-	w := job[0]
-	w.Effects = map[string]engine.Effect{"b": engine.Unfree, "c": engine.Unfree, "e": engine.Unwritable, "d": engine.Written}
-	w.deliver()
+	o := &order{}
+	o.add(piece{Outcome: engine.Outcome{Accepted: rowsNamed("a", "b")}, from: one})
+	o.add(piece{Outcome: engine.Outcome{Accepted: rowsNamed("c"), Refused: []engine.Refusal{{Row: rowsNamed("d")[0]}}}, from: other})
+	o.add(piece{Outcome: engine.Outcome{Accepted: rowsNamed("e")}, from: one})
+	o.Effects = map[string]engine.Effect{"b": engine.Unfree, "c": engine.Unfree, "e": engine.Unwritable, "d": engine.Written}
+	o.deliver()
 	for i, want := range []map[string]engine.Effect{
 		{"b": engine.Unfree, "e": engine.Unwritable},
 		{"c": engine.Unfree, "d": engine.Written},

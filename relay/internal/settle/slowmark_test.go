@@ -31,8 +31,8 @@ func (c *timedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 	return err
 }
 
-// settlerOf returns a settler of the schema's table, the table, and its pending rows.
-func settlerOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.Duration) (*settler, *timedTable, []*engine.Row) {
+// settlementOf returns a settlement of the schema's table, the table, and its pending rows.
+func settlementOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.Duration) (*Settlement, *timedTable, []*engine.Row) {
 	t.Helper()
 	config.Table = sql.Table{Schema: s.Name, Name: "outbox_messages"}
 	table, err := outbox.Open(t.Context(), s.Pool, config)
@@ -50,9 +50,9 @@ func settlerOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.
 		rows = append(rows, &engine.Row{Row: &page.Rows[i], Try: 1})
 	}
 	timed := &timedTable{Table: table}
-	one := New(1, []Table{timed}, nil, func(int, error) {}).settler()
-	one.limit, one.others = limit, func() {}
-	return one, timed, rows
+	settlement := New(1, []Table{timed}, nil, func(int, error) {})
+	settlement.limit = limit
+	return settlement, timed, rows
 }
 
 // Marks and refusals that take longer than a statement may are written in smaller statements. The following statements
@@ -64,19 +64,19 @@ func TestSlowWritesEnd(t *testing.T) {
 	s.Exec(t, `create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.004); return new; end $$;
 		create trigger slow before update on outbox_messages for each row execute function slow()`, pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 1000) i`)
-	settler, table, rows := settlerOf(t, s, outbox.Config{}, time.Second)
-	first := order{Outcome: engine.Outcome{Accepted: rows[:500]}}
+	settlement, table, rows := settlementOf(t, s, outbox.Config{}, time.Second)
+	first := order{states: []int{0}, Outcome: engine.Outcome{Accepted: rows[:500]}}
 	for _, r := range rows[500:600] {
 		first.Refused = append(first.Refused, engine.Refusal{Row: r, Err: context.Canceled})
 	}
-	if err := settler.write(t.Context(), &first); err != nil {
+	if err := settlement.write(t.Context(), &first); err != nil {
 		t.Fatal(err)
 	}
 	late := table.late
 	if late == 0 || late > 6 || first.Slow == 0 || slices.Contains(slices.Collect(maps.Values(first.Effects)), engine.Unwritable) {
 		t.Errorf("%d statements took too long, reported %d, effects %v", late, first.Slow, first.Effects)
 	}
-	if err := settler.write(t.Context(), &order{Outcome: engine.Outcome{Accepted: rows[600:]}}); err != nil {
+	if err := settlement.write(t.Context(), &order{states: []int{0}, Outcome: engine.Outcome{Accepted: rows[600:]}}); err != nil {
 		t.Fatal(err)
 	}
 	if table.late-late > 2 { // an overloaded machine may be late once or twice
@@ -96,9 +96,9 @@ func TestRowThatIsTooSlow(t *testing.T) {
 		create trigger slow before update on outbox_messages for each row when (old.payload = '7') execute function slow()`,
 		pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 3, to_jsonb(i) from generate_series(1, 8) i`)
-	settler, _, rows := settlerOf(t, s, outbox.Config{}, time.Second)
-	o := order{Outcome: engine.Outcome{Accepted: rows}}
-	if err := settler.write(t.Context(), &o); err != nil {
+	settlement, _, rows := settlementOf(t, s, outbox.Config{}, time.Second)
+	o := order{states: []int{0}, Outcome: engine.Outcome{Accepted: rows}}
+	if err := settlement.write(t.Context(), &o); err != nil {
 		t.Fatal(err)
 	}
 	if len(o.Effects) != 1 || !pgtest.Value[bool](t, s, "select count(relayed_at) = 7 from outbox_messages") {
@@ -136,15 +136,15 @@ func TestLocksMetIndirectly(t *testing.T) {
 					if _, err := tx.Exec(t.Context(), lock, locked); err != nil {
 						t.Fatal(err)
 					}
-					settler, _, all := settlerOf(t, s, outbox.Config{Delete: way != "trigger"}, engine.StatementTimeout)
+					settlement, _, all := settlementOf(t, s, outbox.Config{Delete: way != "trigger"}, engine.StatementTimeout)
 					want := rows / keys * locked
 					settled := func(n int) bool {
 						return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null") == rows-n
 					}
 					left := all
 					for tries := 0; len(left) > want && tries < 20; tries++ { // with many locks, not everything is found at once
-						o := order{Outcome: engine.Outcome{Accepted: left}}
-						if err := settler.write(t.Context(), &o); err != nil {
+						o := order{states: []int{0}, Outcome: engine.Outcome{Accepted: left}}
+						if err := settlement.write(t.Context(), &o); err != nil {
 							t.Fatal(err)
 						}
 						left = nil
@@ -163,8 +163,8 @@ func TestLocksMetIndirectly(t *testing.T) {
 					if err := tx.Rollback(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					o := order{Outcome: engine.Outcome{Accepted: left, Careful: true}}
-					if err := settler.write(t.Context(), &o); err != nil || len(o.Effects) > 0 || !settled(rows) {
+					o := order{states: []int{0}, Outcome: engine.Outcome{Accepted: left, Careful: true}}
+					if err := settlement.write(t.Context(), &o); err != nil || len(o.Effects) > 0 || !settled(rows) {
 						t.Errorf("%d are still locked: %v", len(o.Effects), err)
 					}
 				})

@@ -13,25 +13,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// settler writes what became of rows. It keeps trying: rows that a broker has accepted are remembered for as long as it
-// takes, and are not published again.
-type settler struct {
-	*Settlement
-	limit  time.Duration // time limit of one statement
-	most   int           // number of rows that a statement may write in this time; 0 for any number
-	others func()        // makes another settler go on with the rest of the job
-}
-
-// write writes an order, and notes in it what could not be written.
-func (s *settler) write(ctx context.Context, w *order) error {
-	w.Effects = map[string]engine.Effect{}
-	if err := s.settle(ctx, w); err != nil {
+// write writes an order, and notes in it what could not be written. It keeps trying: rows that a broker has accepted are
+// remembered for as long as it takes, and are not published again.
+func (s *Settlement) write(ctx context.Context, o *order) error {
+	o.Effects = map[string]engine.Effect{}
+	if err := s.settle(ctx, o); err != nil {
 		return err
 	}
-	if err := s.refuse(ctx, w); err != nil {
+	if err := s.refuse(ctx, o); err != nil {
 		return err
 	}
-	for _, effect := range w.Effects {
+	for _, effect := range o.Effects {
 		if effect == engine.Unfree {
 			return ctx.Err() // there is no other try
 		}
@@ -40,7 +32,7 @@ func (s *settler) write(ctx context.Context, w *order) error {
 }
 
 // settle marks rows. It notes the rows that the database does not mark, and those that are locked.
-func (s *settler) settle(ctx context.Context, o *order) error {
+func (s *Settlement) settle(ctx context.Context, o *order) error {
 	row := func(r *engine.Row) *engine.Row { return r }
 	return divide(ctx, s, o, o.Accepted, row, func(ctx context.Context, rows []*engine.Row) error {
 		return o.ineffective(s.mark(ctx, o, rows))
@@ -49,27 +41,31 @@ func (s *settler) settle(ctx context.Context, o *order) error {
 
 // mark marks rows, and notes the rows that another session keeps locked. It waits a moment for such rows, and then does
 // not wait again while there are any.
-func (s *settler) mark(ctx context.Context, o *order, rows []*engine.Row) error {
-	read := make([]*outbox.Row, 0, len(rows))
-	for _, r := range rows {
-		read = append(read, r.Row)
-	}
-	table := s.states[o.state].table
+func (s *Settlement) mark(ctx context.Context, o *order, rows []*engine.Row) error {
+	table := s.states[o.states[0]].table
 	if !o.Careful {
-		if err := table.Settle(ctx, read); !outbox.Locked(err) {
+		if err := table.Settle(ctx, read(rows)); !outbox.Locked(err) {
 			return err
 		}
 		o.Careful = true
 	}
-	locked, err := table.SettleFree(ctx, read)
+	locked, err := table.SettleFree(ctx, read(rows))
 	for _, identity := range locked {
 		o.Effects[identity] = engine.Unfree
 	}
 	return err
 }
 
+func read(rows []*engine.Row) []*outbox.Row {
+	all := make([]*outbox.Row, 0, len(rows))
+	for _, r := range rows {
+		all = append(all, r.Row)
+	}
+	return all
+}
+
 // refuse writes refusals. It notes those that were written, those that cannot be written, and those of locked rows.
-func (s *settler) refuse(ctx context.Context, o *order) error {
+func (s *Settlement) refuse(ctx context.Context, o *order) error {
 	row := func(x engine.Refusal) *engine.Row { return x.Row }
 	return divide(ctx, s, o, o.Refused, row, func(ctx context.Context, refused []engine.Refusal) error {
 		refusals := make([]outbox.Refusal, 0, len(refused))
@@ -79,7 +75,7 @@ func (s *settler) refuse(ctx context.Context, o *order) error {
 				Untried: errors.Is(x.Err, outbox.ErrExpired),
 			})
 		}
-		done, locked, err := s.states[o.state].table.Refuse(ctx, refusals)
+		done, locked, err := s.states[o.states[0]].table.Refuse(ctx, refusals)
 		for _, identity := range done {
 			o.Effects[identity] = engine.Written
 		}
@@ -155,14 +151,11 @@ const mostLockWaits = 32
 
 // divide writes items in statements that end in time. If some items keep the others from being written, it finds them
 // by halving. row returns the row of an item.
-func divide[T any](ctx context.Context, s *settler, o *order, items []T, row func(T) *engine.Row,
+func divide[T any](ctx context.Context, s *Settlement, o *order, items []T, row func(T) *engine.Row,
 	write func(context.Context, []T) error,
 ) error {
 	for len(items) > 0 {
-		n := len(items)
-		if s.most > 0 {
-			n = min(n, s.most)
-		}
+		n := s.size(o, len(items))
 		part := items[:n]
 		err := s.retry(ctx, o, n, func(ctx context.Context) error { return write(ctx, part) })
 		switch {
@@ -170,7 +163,8 @@ func divide[T any](ctx context.Context, s *settler, o *order, items []T, row fun
 		case ctx.Err() != nil:
 			return err
 		case outbox.TimedOut(err) && n > 1:
-			s.most, o.Slow = n/2, n
+			s.pace(o, n, 2*goodTime)
+			o.Slow = n
 			continue
 		case !outbox.Rejected(err) && !outbox.LockedWithin(err) && !outbox.Cancelled(err):
 			return err
@@ -190,7 +184,7 @@ func divide[T any](ctx context.Context, s *settler, o *order, items []T, row fun
 
 // retry calls f, which writes n items of an order, until it succeeds, or some of the items keep the others from being
 // written, or it can never succeed with the table as it is, or ctx ends.
-func (s *settler) retry(ctx context.Context, o *order, n int, f func(context.Context) error) error {
+func (s *Settlement) retry(ctx context.Context, o *order, n int, f func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		started := time.Now()
 		limited, cancel := context.WithTimeout(ctx, s.limit)
@@ -200,18 +194,18 @@ func (s *settler) retry(ctx context.Context, o *order, n int, f func(context.Con
 		o.stage(took)
 		switch {
 		case err == nil:
-			s.pace(n, took)
-			s.wrote(o.state, nil)
+			s.pace(o, n, took)
+			s.wrote(o.states[0], nil)
 			return nil
 		case outbox.Rejected(err), outbox.LockedWithin(err), outbox.Cancelled(err): // the database answers
-			s.wrote(o.state, nil)
+			s.wrote(o.states[0], nil)
 			return err
 		}
-		s.wrote(o.state, err)
+		s.wrote(o.states[0], err)
 		if outbox.Outdated(err) || outbox.TimedOut(err) && n > 1 {
 			return err
 		}
-		s.others()
+		s.release(o)
 		select {
 		case <-ctx.Done():
 			return err
@@ -226,12 +220,27 @@ const goodTime = time.Second
 
 // pace makes the size of statements follow the time that a row has taken in the last one, a trigger's time for
 // instance. After it had to be reduced, the size grows slowly.
-func (s *settler) pace(n int, took time.Duration) {
+func (s *Settlement) pace(o *order, n int, took time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := &s.states[o.states[0]].most
 	good := min(goodTime, s.limit/2)
 	switch {
 	case took > good:
-		s.most = max(1, int(int64(n)*int64(good)/int64(took)))
-	case s.most > 0 && n >= s.most && took < good/4:
-		s.most += s.most/4 + 1
+		*most = max(1, int(int64(n)*int64(good)/int64(took)))
+	case *most > 0 && n >= *most && took < good/4:
+		*most += *most/4 + 1
 	}
+}
+
+// size returns how many of n rows of an order a statement may write.
+func (s *Settlement) size(o *order, n int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, state := range o.states {
+		if most := s.states[state].most; most > 0 {
+			n = min(n, most)
+		}
+	}
+	return n
 }

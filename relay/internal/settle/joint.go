@@ -1,0 +1,110 @@
+package settle
+
+import (
+	"context"
+	"maps"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
+)
+
+// A Join marks rows in the columns of several views of a table at once, each row in all of them or in none. It reports
+// whether it has marked all of the rows. The tests' simulation has one of its own.
+type Join func(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error)
+
+// Together is the [Join] for outbox tables. It marks nothing if a view deletes its rows.
+func Together(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error) {
+	var tables []*outbox.Table
+	for _, view := range views {
+		tables = append(tables, view.(*outbox.Table))
+	}
+	if j := outbox.Together(tables); j != nil {
+		return j.Settle(ctx, rows)
+	}
+	return false, nil
+}
+
+const (
+	// Marks for several destinations at once that took longJoin are followed by a period without any, which is apartShare
+	// times as long: a trigger on the columns of one destination, perhaps, would slow down the others.
+	longJoin   = 500 * time.Millisecond
+	apartShare = 20
+)
+
+// jointly begins to mark the rows that several destinations have accepted, which lie there at the same time, each with
+// one statement for all of them. The caller holds mu.
+func (s *Settlement) jointly(ready []int) {
+	joins := func(p *piece) bool { return !p.Again && !p.Careful && !p.alone && p.from.state < 64 }
+	sets := map[string]uint64{} // sets of states, by the rows' identities
+	first := map[string]*outbox.Row{}
+	for _, state := range ready {
+		for i := range s.states[state].pieces {
+			p := &s.states[state].pieces[i]
+			if !joins(p) {
+				continue
+			}
+			for _, r := range p.Accepted {
+				if first[r.Identity()] == nil {
+					first[r.Identity()] = r.Row
+				}
+				// If it was changed between the two reads, each is marked by itself.
+				if !s.has(r) && first[r.Identity()].Same(r.Row) {
+					sets[r.Identity()] |= 1 << state
+				}
+			}
+		}
+	}
+	for _, set := range slices.Compact(slices.Sorted(maps.Values(sets))) {
+		if bits.OnesCount64(set) < 2 {
+			continue
+		}
+		o := &order{}
+		for _, state := range ready {
+			if set&(1<<state) != 0 {
+				s.takeOut(state, joins, func(r *engine.Row) bool { return sets[r.Identity()] == set }, o.add)
+			}
+		}
+		s.begin(o)
+	}
+}
+
+// together marks the rows of an order in all of its sets of columns, and reports whether it has marked all of them. If
+// not, because a mark already existed or something prevents it, they are marked for each destination separately.
+func (s *Settlement) together(ctx context.Context, o *order) (all bool) {
+	var views []Table
+	for _, state := range o.states {
+		views = append(views, s.states[state].table)
+	}
+	var rows []*outbox.Row
+	for _, p := range o.pieces {
+		if p.from.state == o.states[0] { // the other pieces have the same rows
+			rows = append(rows, read(p.Accepted)...)
+		}
+	}
+	all = true
+	n := s.size(o, len(rows))
+	for part := range slices.Chunk(rows, n) {
+		limited, cancel := context.WithTimeout(ctx, min(s.limit, asideAfter))
+		started := time.Now()
+		done, err := s.join(limited, views, part)
+		cancel()
+		took := time.Since(started)
+		o.stage(took)
+		if took >= longJoin {
+			s.mu.Lock()
+			s.apart = time.Now().Add(apartShare * took)
+			s.mu.Unlock()
+		}
+		if all = all && done; err != nil {
+			o.Careful = outbox.Locked(err)
+			return false
+		}
+		for _, state := range o.states {
+			s.wrote(state, nil)
+		}
+	}
+	return all
+}
