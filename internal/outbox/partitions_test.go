@@ -29,7 +29,7 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	dailyTable(t, s, 40)
-	for _, days := range []int{0, 0, 17, 18, 30} {
+	for _, days := range []int{0, 0, 17, 18, 19} {
 		s.Exec(t, insertDaysAgo, days)
 	}
 	plans := &planLog{}
@@ -37,8 +37,7 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tail(t, table, TailQuery{}) // the first statement looks which partitions there are
-	plans.take()
+	plans.take() // Open looks where rows are pending
 	page := tail(t, table, TailQuery{})
 	if len(page.Rows) != 5 {
 		t.Fatalf("%d rows", len(page.Rows))
@@ -63,7 +62,7 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 	}
 	found := plans.take()
 	for _, plan := range found {
-		for _, other := range []string{"past_16", "past_19", "past_31", "past_5_", "outbox_messages_default"} {
+		for _, other := range []string{"past_20", "past_31", "outbox_messages_default"} {
 			if strings.Contains(plan, other) {
 				t.Errorf("%s is named:\n%s", other, plan)
 			}
@@ -143,25 +142,6 @@ func TestExamineManyPartitions(t *testing.T) {
 // Bounds of every form are understood: open ends, gaps, other types of the key.
 func TestSpans(t *testing.T) {
 	t.Parallel()
-	p := partitions{column: "c"}
-	spans := withGaps([]span{{"", "b"}, {"b", "c"}, {"e", "f"}, {"f", ""}})
-	if want := []span{{"", "b"}, {"b", "c"}, {"c", "e"}, {"e", "f"}, {"f", ""}}; !slices.Equal(spans, want) {
-		t.Errorf("spans %v", spans)
-	}
-	if closed := withGaps([]span{{"b", "c"}}); !slices.Equal(closed, []span{{"", "b"}, {"b", "c"}, {"c", ""}}) {
-		t.Errorf("spans %v", closed)
-	}
-	for want, some := range map[string][]int{
-		"(c < 'c') and ": {0, 1},
-		"(c >= 'c' and c < 'e' or c >= 'f') and ": {2, 4},
-		"(c >= 'b' and c < 'f') and ":             {1, 2, 3},
-		"":                                        nil,
-		"(c < 'b' or c >= 'c' and c < 'e') and ":  {0, 2},
-	} {
-		if got := p.named(each(some, func(i int) span { return spans[i] })); got != want {
-			t.Errorf("%v: %q, want %q", some, got, want)
-		}
-	}
 	s := pgtest.New(t)
 	s.Exec(t, "create table outbox_messages (id bigint, topic text, payload text, day date, relayed_at timestamptz) partition by range (day)")
 	s.Exec(t, `do $$ begin for i in 0..9 loop execute format('create table p%s partition of outbox_messages for values from (%s) to (%s)', i,

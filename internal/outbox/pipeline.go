@@ -27,25 +27,12 @@ type pipeline struct {
 	added   []bool // for each statement sent, in order: true if it was added, false if its result means nothing
 	fresh   bool   // a statement is being prepared
 	results *pgconn.MultiResultReader
-	// partitions is the condition on partitions, followed by and; it stands in place of each [partitionMark].
-	partitions string
-	at         int // index of the next result
+	at      int // index of the next result
 }
 
-// begin is beginPlain, with the partitions that the statements have to name.
+// begin begins a pipeline whose statements the server ends a little before ctx does. They then do not continue when
+// this process is gone, and a slow statement does not cost a connection.
 func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
-	partitions := ""
-	if t.relation.parts != nil {
-		partitions = t.partitionCondition(ctx, conn)
-	}
-	p := t.beginPlain(ctx, conn, l)
-	p.partitions = partitions
-	return p
-}
-
-// beginPlain begins a pipeline whose statements the server ends a little before ctx does. They then do not continue
-// when this process is gone, and a slow statement does not cost a connection.
-func (t *Table) beginPlain(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	var settings [3][]byte
 	if deadline, ok := ctx.Deadline(); ok {
 		settings[0] = milliseconds(roundly(time.Until(deadline) * 9 / 10))
@@ -96,7 +83,7 @@ const preparedKey = "outbox-relay: prepared"
 
 func (p *pipeline) add(statement string, parameters [][]byte, formats, results []int16) {
 	if p.table.relation.parts != nil {
-		statement = strings.ReplaceAll(statement, partitionMark, p.partitions)
+		statement = strings.ReplaceAll(statement, partitionMark, p.table.partitionCondition())
 	}
 	if !p.table.prepares {
 		p.batch.ExecParams(statement, parameters, nil, formats, results)

@@ -29,7 +29,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	defer conn.Release() // closes the connection if the transaction is still open
 	statement, which := t.rehearsal()
 	if t.relation.parts != nil {
-		statement = strings.ReplaceAll(statement, partitionMark, t.partitionCondition(ctx, conn.Conn()))
+		statement = strings.ReplaceAll(statement, partitionMark, t.partitionCondition())
 	}
 	limit := rehearsalTime
 	if deadline, ok := ctx.Deadline(); ok && len(rows) == 1 {

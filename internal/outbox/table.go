@@ -77,6 +77,9 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	case err != nil:
 		return nil, err
 	}
+	if _, err := t.followPartitions(ctx, t.relation); server(err).Code == "" && err != nil {
+		return nil, err
+	} // if the server has no answer in time, statements look at all partitions
 	return t, nil
 }
 
@@ -161,6 +164,17 @@ func (t *Table) meaning() []any {
 	for _, v := range t.config.views() {
 		m, problems := mapColumns(t.relation, t.config, v)
 		all = append(all, m, problems)
+	}
+	return all
+}
+
+// mappings returns how the table is understood as a whole and by each destination that can use it.
+func (t *Table) mappings() []*mapping {
+	all := []*mapping{t.mapping}
+	for _, v := range t.config.views() {
+		if m, problems := mapColumns(t.relation, t.config, v); len(problems) == 0 {
+			all = append(all, m)
+		}
 	}
 	return all
 }
