@@ -3,9 +3,9 @@
 -- value of each, where such values are numbers or times. No locks. Uses the index of pending rows by key. A range of hashes, not an equality, is what leaves
 -- the planner no other index: it would take that of pending rows in table order for the sake of the limit, and pass all rows of
 -- other keys.
-select pg_current_snapshot(), age('3'::xid)::bigint, (extract(epoch from now()) * 1000000)::bigint{nothing}
+select {visible}{nothing}
 union all
-(select null, null, null, r.*
+(select null, null, null, null, r.*
  from unnest($2::bigint[], $4::integer[]{lows}) as "asked keys" (hash, most{low})
  cross join lateral (
    select true, {hash}, {version}, {columns}

@@ -1,8 +1,8 @@
 -- Reads the first pending rows of some keys, as keys.sql does, where there is no index by key.
 -- The parameters are those of keys.sql. No locks. Passes once over all pending rows, without their contents.
-select pg_current_snapshot(), age('3'::xid)::bigint, (extract(epoch from now()) * 1000000)::bigint{nothing}
+select {visible}{nothing}
 union all
-(select null, null, null, true, {hash}, {version}, {columns}
+(select null, null, null, null, true, {hash}, {version}, {columns}
  from {table}
  where {rows} and {found} = any (array(
    select found

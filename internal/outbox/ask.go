@@ -73,7 +73,7 @@ type TailPage struct {
 	Rows     []Row // with After, Hash and Writer
 	Full     bool  // a limit was reached, so that there may be more rows
 	Visible  Visible
-	Distance time.Duration // how long a request to the database and its answer are on the way
+	Distance time.Duration // the part of the read's time that the server did not take: the way there and back
 	Next     time.Duration // with Due: until the next row's time comes; 0 if there is none
 	Wants    int64         // bytes of the first row, if there was no room for it
 }

@@ -11,12 +11,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Columns that stand before those of [Table.columns] in what the engine asks. The first three are null in all rows but
-// the first, and all others in that one.
+// Columns that stand before those of [Table.columns] in what the engine asks. The first four are null in all rows but
+// one, and all others in that one.
 const (
 	atSnapshot = iota
 	atAge
 	atNow
+	atTook
 	atAfter
 	atHash
 	atVersion
@@ -69,9 +70,11 @@ func (t *Table) askOnce(
 ) (a asked, err error) {
 	var memory arena
 	taken, bytes := 0, int64(0)
-	a.distance, err = t.stream(ctx, l, statement, parameters, false, func(values [][]byte) {
+	var server time.Duration
+	took, err := t.stream(ctx, l, statement, parameters, false, func(values [][]byte) {
 		if values[atSnapshot] != nil {
 			a.visible.parse(values)
+			server = time.Duration(ordinal(values[atTook])) * time.Microsecond
 			return
 		}
 		if taken++; a.full {
@@ -101,7 +104,7 @@ func (t *Table) askOnce(
 	for i := range a.rows {
 		a.rows[i].Writer = a.visible.widen(a.rows[i].writer)
 	}
-	a.full = a.full || taken == m.Rows
+	a.full, a.distance = a.full || taken == m.Rows, max(took-server, 0)
 	return a, nil
 }
 
@@ -206,20 +209,18 @@ func (t *Table) readByID(ctx context.Context, ids []string, found func(*Row)) er
 }
 
 // stream sends a statement that reads rows, whole or as far as they come with a page. It passes on the values of each,
-// which are valid during the call, and returns the distance of the database.
+// which are valid during the call, and returns how long it has waited for them.
 func (t *Table) stream(
 	ctx context.Context, l limits, statement string, parameters [][]byte, whole bool, each func(values [][]byte),
-) (distance time.Duration, err error) {
+) (took time.Duration, err error) {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	if distance, err = t.distance.measure(ctx, conn.Conn()); err != nil {
-		return 0, err
-	}
+	started := time.Now()
 	p := t.begin(ctx, conn.Conn(), l)
-	formats := slices.Concat([]int16{1, 1, 1, 1, 1, 1}, t.formats())
+	formats := slices.Concat(binaryFormats(atColumns), t.formats())
 	p.add(statement, parameters, binaryFormats(len(parameters)), formats)
 	p.send(ctx)
 	result := p.next()
@@ -232,7 +233,7 @@ func (t *Table) stream(
 	if err := p.results.Close(); err != nil {
 		return 0, fmt.Errorf("read rows: %w", p.failed(ctx, err))
 	}
-	return distance, nil
+	return time.Since(started), nil
 }
 
 // parse reads the first row of an answer. A snapshot is sent as the number of running transactions, the oldest, the

@@ -40,7 +40,7 @@ func (t *Table) prepareAsks() {
 	place := m.position()
 	t.tail = t.tailStatements(d, place)
 	byID := d.with("columns", t.columns(wholeRows), "due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
-	before := "null, null::bigint, null::bigint, true, " + d["hash"] + ", " + d["version"] + ", "
+	before := "null, null::bigint, null::bigint, null::bigint, true, " + d["hash"] + ", " + d["version"] + ", "
 	t.byID = byID.with("columns", before+byID["columns"]).text("read_ids.sql")
 
 	keys := d.with("columns", t.columns(withPage), "found", "ctid", "lows", "", "low", "", "from_lows", "")

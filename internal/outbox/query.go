@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -89,32 +87,3 @@ func milliseconds(d time.Duration) []byte {
 }
 
 func binaryFormats(n int) []int16 { return slices.Repeat([]int16{1}, n) }
-
-// distance is how far away the database is: the time that a request and its answer are on the way, whatever the server
-// does for it.
-type distance struct {
-	due      atomic.Int64 // time of the next measurement
-	shortest atomic.Int64 // round trip of the empty statements of the last one
-}
-
-const (
-	distanceEvery = 10 * time.Second
-	distanceTries = 3 // per measurement; some may meet a busy machine
-)
-
-// measure returns the distance. Now and then it first sends empty statements to find out; the context limits them.
-func (d *distance) measure(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
-	now, due := time.Now(), d.due.Load()
-	if now.UnixNano() >= due && d.due.CompareAndSwap(due, now.Add(distanceEvery).UnixNano()) {
-		shortest := time.Hour
-		for range distanceTries {
-			started := time.Now()
-			if err := conn.Ping(ctx); err != nil {
-				return 0, fmt.Errorf("reach the database: %w", err)
-			}
-			shortest = min(shortest, time.Since(started))
-		}
-		d.shortest.Store(int64(shortest))
-	}
-	return time.Duration(d.shortest.Load()), nil
-}

@@ -34,6 +34,11 @@ func (d description) text(file string, pairs ...string) string {
 	return sql.Text(file, d)
 }
 
+// visible is what a statement says of itself: see [Visible]. The last column is the time in the server since the
+// statement's transaction has begun.
+const visible = "pg_current_snapshot(), age('3'::xid)::bigint, (extract(epoch from now()) * 1000000)::bigint, " +
+	"(extract(epoch from clock_timestamp() - now()) * 1000000)::bigint"
+
 var orderTypes = map[uint32]string{
 	pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint",
 	pgtype.TimestampOID: "timestamp", pgtype.TimestamptzOID: "timestamptz",
@@ -57,7 +62,7 @@ func (t *Table) describe() description {
 		"table": t.Quoted(), "partitions": mark, "id": m.id.Name, "id_type": t.idType(), "order": m.order.Name, "key": m.key,
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "ordering_back": m.order.Name + " desc", "nulls_last": "",
-		"hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
+		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
 		"inserted_at": columnOf(m.inserted).Name, "relayed_at": columnOf(m.relayed).Name, "unmarked": pattern.Always,
 		"lock": "update",
 	}

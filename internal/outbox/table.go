@@ -24,7 +24,6 @@ import (
 // connection of the pool while it runs.
 type Table struct {
 	pool     *pgxpool.Pool
-	distance *distance
 	relation *relation // the table as [Open] found it
 	mapping  *mapping
 	config   Config
@@ -181,7 +180,7 @@ func (t *Table) mappings() []*mapping {
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
 	t := &Table{
-		pool: pool, distance: &distance{}, relation: relation, mapping: m, config: config, view: view, idOID: m.id.oid,
+		pool: pool, relation: relation, mapping: m, config: config, view: view, idOID: m.id.oid,
 		maxRow: config.MaxRow,
 	}
 	if t.maxRow == 0 {
