@@ -44,14 +44,14 @@ func (t *Table) prepareAsks() {
 	t.byID = byID.with("columns", before+byID["columns"]).text("read_ids.sql")
 
 	keys := d.with("columns", t.columns(withPage), "found", "ctid", "lows", "", "low", "", "from_lows", "")
-	if t.relation.children {
+	if t.relation.Children {
 		keys = keys.with("found", d["id"])
 	}
 	keys = keys.with("key_ordering", d["hash"]+", "+place.columns())
 	const asked = `"asked keys"`
 	within := fmt.Sprintf("%s >= %s.hash and %[1]s <= %[2]s.hash", d["hash"], asked)
 	if t.Ordinal() {
-		typ := orderTypes[m.order.oid]
+		typ := orderTypes[m.order.OID]
 		keys = keys.with("lows", ", $5::"+typ+"[]", "low", ", low",
 			"from_lows", fmt.Sprintf(" and %s >= ($5::%s[])[array_position($2::bigint[], %s)]", d["order"], typ, d["hash"]))
 		within += fmt.Sprintf(" and %s >= %s.low", d["order"], asked)
@@ -162,7 +162,7 @@ func (t *Table) tailStatements(d description, place position) (all tails) {
 	missed := fmt.Sprintf(" and (%s or not (%s))", after, certain)
 	all[tailSeen] = d.with("after", after, "range", missed).text("tail.sql")
 	if t.Ordinal() && m.rank == nil {
-		bound := fmt.Sprintf("$%d::%s", next, orderTypes[m.order.oid])
+		bound := fmt.Sprintf("$%d::%s", next, orderTypes[m.order.OID])
 		if t.Timed() {
 			bound = "least(" + bound + ", " + now(m.order) + " - interval '" + lateInterval + "')"
 		}

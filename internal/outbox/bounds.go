@@ -68,7 +68,7 @@ func (b bounds) value(c *Column) string {
 	switch {
 	case c == nil || b.whole && isJSON(c):
 		return "null::text"
-	case c.oid == pgtype.JSONBOID:
+	case c.OID == pgtype.JSONBOID:
 		return fmt.Sprintf("case when not (%s) then %s end", doubtful(c), c.Name)
 	default:
 		return fmt.Sprintf("case when not (%s) then %s end", b.large(c), c.Name)
@@ -81,7 +81,7 @@ func (b bounds) rest(c *Column) string {
 		return "null::text"
 	case b.whole && isJSON(c):
 		return b.measured(c)
-	case c.oid == pgtype.JSONBOID:
+	case c.OID == pgtype.JSONBOID:
 		return fmt.Sprintf("case when %s then case when %s then %s else %s end end", doubtful(c), b.large(c), b.size(c),
 			b.measured(c))
 	default:
@@ -101,7 +101,7 @@ func (b bounds) large(c *Column) string {
 		return fmt.Sprintf("octet_length(%s) > %s", c.Name, b.most)
 	}
 	ratio := compressed
-	if c.oid == pgtype.JSONBOID {
+	if c.OID == pgtype.JSONBOID {
 		ratio = usualCompression
 	}
 	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]s or pg_column_compression(%[1]s) is not null and "+
@@ -160,12 +160,12 @@ func (t *Table) missing(values [][]byte, most int64) (size int64, long bool) {
 	return size + int64(len(values[atPayload])+len(values[atHeaders])), long
 }
 
-func isJSON(c *Column) bool { return c.oid == pgtype.JSONOID || c.oid == pgtype.JSONBOID }
+func isJSON(c *Column) bool { return c.OID == pgtype.JSONOID || c.OID == pgtype.JSONBOID }
 
 // written is JSON as text. The functions are specific to the column's type: if the type has changed to one that is
 // written differently, the statement fails, and the table is opened again. A cast to text would accept any type.
 func written(c *Column) string {
-	if c.oid == pgtype.JSONOID {
+	if c.OID == pgtype.JSONOID {
 		return "json_out(" + c.Name + ")::text"
 	}
 	return "jsonb_out(" + c.Name + ")::text"

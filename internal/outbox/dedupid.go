@@ -35,9 +35,9 @@ func passing(code string) bool {
 // origin names the database uniquely: SYSTEM.DATABASE. The first part may be missing.
 func (r *relation) origin() string {
 	if r.cluster == "" {
-		return r.database
+		return r.Database
 	}
-	return r.cluster + "." + r.database
+	return r.cluster + "." + r.Database
 }
 
 // dedupID returns the id by which a broker recognises duplicates of a row. A uuid serves unchanged. Other ids are

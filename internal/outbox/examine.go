@@ -139,7 +139,7 @@ func (e *examination) add(check string, answers ...finding.Answer) {
 	e.found.Add(check, e.subject, answers...)
 }
 
-func (e *examination) partitioned() bool { return e.relation.kind == "p" }
+func (e *examination) partitioned() bool { return e.relation.Kind == "p" }
 
 // storage examines the properties of the table itself: partitions, persistence and row security.
 func (e *examination) storage() {
@@ -150,15 +150,15 @@ func (e *examination) storage() {
 	e.found.Well(checkTable, e.subject, fmt.Sprintf("found %s, %s", r.table, kind))
 	const manyByTime, manyOthers = 500, 32
 	e.add(checkTable,
-		finding.WarnIf(r.parts != nil && r.partitions > manyByTime, fmt.Sprintf("there are %d partitions: a look at all of "+
-			"them, which there is once a minute, takes long", r.partitions),
+		finding.WarnIf(r.parts != nil && r.Partitions.Number > manyByTime, fmt.Sprintf("there are %d partitions: a look at all of "+
+			"them, which there is once a minute, takes long", r.Partitions.Number),
 			"drop partitions of which every row is done (`outbox-relay prune`)"),
-		finding.WarnIf(r.parts == nil && r.partitions > manyOthers, fmt.Sprintf("there are %d partitions that are not "+
-			"ranges of a time: each statement opens all of them", r.partitions),
+		finding.WarnIf(r.parts == nil && r.Partitions.Number > manyOthers, fmt.Sprintf("there are %d partitions that are not "+
+			"ranges of a time: each statement opens all of them", r.Partitions.Number),
 			"partition the table by time, or into fewer parts"))
-	e.add(checkTable, finding.WarnIf(r.unlogged, "the table is unlogged: after a crash of the server it is empty, and "+
+	e.add(checkTable, finding.WarnIf(r.Unlogged, "the table is unlogged: after a crash of the server it is empty, and "+
 		"what was not relayed is lost", "alter table "+e.quoted+" set logged;"))
-	e.add(checkRights, finding.WarnIf(r.policies, "row security is active for role "+r.role+": rows that its policies "+
+	e.add(checkRights, finding.WarnIf(r.Policies, "row security is active for role "+r.Role+": rows that its policies "+
 		"hide are never relayed, and rows that they let it see but not change are published and cannot be marked",
 		"give the relay's role a policy that lets it see and update every row, or the attribute bypassrls"))
 }
@@ -241,10 +241,10 @@ func (e *examination) ordered() {
 		"each poll begins at the first pending row instead of a recent one; alter table %s alter column %s set not null "+
 		"avoids both",
 		c.Plain, e.quoted, c.Name)))
-	timed := slices.Contains(timeTypes, c.oid)
+	timed := slices.Contains(timeTypes, c.OID)
 	e.add(checkOrder,
 		finding.OKIf(timed, "rows are taken in the order of "+c.Plain+", then of the id"),
-		finding.WarnIf(!slices.Contains(intTypes, c.oid), "rows are taken in the order of "+c.Plain+" "+c.Type+", which "+
+		finding.WarnIf(!slices.Contains(intTypes, c.OID), "rows are taken in the order of "+c.Plain+" "+c.Type+", which "+
 			"does not grow with time: a key's rows leave in another order than they were written, and rows after those read "+
 			"last wait for the reconciliation scan", add))
 	e.add(checkOrder, finding.WarnIf(timed && strings.Contains(c.Type, "(0)"),
@@ -254,10 +254,10 @@ func (e *examination) ordered() {
 // sequence examines whether numbers that give the order are handed out in the order of time.
 func (e *examination) sequence(ctx context.Context, conn *pgx.Conn) error {
 	c, cache := e.mapping.order, int64(1)
-	if !slices.Contains(intTypes, c.oid) {
+	if !slices.Contains(intTypes, c.OID) {
 		return nil
 	}
-	err := conn.QueryRow(ctx, sql.Text("doctor_sequence.sql", nil), pgx.QueryExecModeExec, e.relation.oid,
+	err := conn.QueryRow(ctx, sql.Text("doctor_sequence.sql", nil), pgx.QueryExecModeExec, e.relation.OID,
 		c.Plain).Scan(&cache)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("read sequence: %w", err)
@@ -274,7 +274,7 @@ func (e *examination) sequence(ctx context.Context, conn *pgx.Conn) error {
 func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 	var off string
 	var live, dead int64
-	row := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.oid)
+	row := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.OID)
 	if err := row.Scan(&live, &dead, &off); err != nil {
 		return fmt.Errorf("read table statistics: %w", err)
 	}
@@ -296,7 +296,7 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 
 // encoding examines whether the database can hold every character.
 func (e *examination) encoding() {
-	encoding := e.relation.encoding
+	encoding := e.relation.Encoding
 	e.add("encoding",
 		finding.WarnIf(encoding == encodingNone, "the database's encoding is "+encoding+": texts are published as the "+
 			"bytes that the application stored, in UTF-8 only if it wrote UTF-8", "move the database to encoding UTF8"),
@@ -308,18 +308,18 @@ func (e *examination) encoding() {
 // doorbell examines the trigger that wakes a sleeping relay.
 func (e *examination) doorbell(channel string) {
 	const again = "apply again what `outbox-relay schema --doorbell` prints"
-	d, listen := e.relation.doorbell, e.config.Names.Of("ListenChannel")
+	d, listen := e.relation.Doorbell, e.config.Names.Of("ListenChannel")
 	e.add("doorbell",
-		finding.OKIf(!d.found, "there is no doorbell trigger; a sleeping relay finds rows at its next poll "+
+		finding.OKIf(!d.Found, "there is no doorbell trigger; a sleeping relay finds rows at its next poll "+
 			"(`outbox-relay schema --doorbell` prints the trigger)"),
-		finding.WarnIf(!d.enabled, "the doorbell trigger is disabled",
+		finding.WarnIf(!d.Enabled, "the doorbell trigger is disabled",
 			"alter table "+e.quoted+" enable trigger outbox_relay_doorbell;"),
-		finding.WarnIf(channel == "", "the doorbell trigger notifies channel "+d.channel+", but "+listen+" is empty, so no "+
-			"relay listens", "set "+listen+"="+d.channel+", or drop the trigger"),
-		finding.WarnIf(d.channel != channel, "the doorbell trigger notifies channel "+d.channel+", the relay listens on "+
-			channel, "set "+listen+"="+d.channel+", or "+again),
-		finding.WarnIf(!d.rings, "the doorbell trigger has been changed so that it does not notify for each insert", again),
-		finding.OKIf(d.prepares, "a trigger is there and does not ring, since transactions may be prepared here "+
+		finding.WarnIf(channel == "", "the doorbell trigger notifies channel "+d.Channel+", but "+listen+" is empty, so no "+
+			"relay listens", "set "+listen+"="+d.Channel+", or drop the trigger"),
+		finding.WarnIf(d.Channel != channel, "the doorbell trigger notifies channel "+d.Channel+", the relay listens on "+
+			channel, "set "+listen+"="+d.Channel+", or "+again),
+		finding.WarnIf(!d.Rings, "the doorbell trigger has been changed so that it does not notify for each insert", again),
+		finding.OKIf(d.Prepares, "a trigger is there and does not ring, since transactions may be prepared here "+
 			"(max_prepared_transactions); a sleeping relay finds rows at its next poll"),
 		finding.OKIf(true, "a trigger wakes a sleeping relay through channel "+channel))
 }

@@ -127,7 +127,7 @@ func (e *examination) unique() {
 	e.add("id",
 		finding.WarnIf(e.partitioned(), text, draw+"partitions, uuids for example; an index can only see to it where the "+
 			"table is partitioned by the id"),
-		finding.WarnIf(e.relation.children, text, draw+"these tables, uuids for example; no index can see to it"),
+		finding.WarnIf(e.relation.Children, text, draw+"these tables, uuids for example; no index can see to it"),
 		finding.WarnIf(!id.NotNull, text, "alter table "+e.quoted+" alter "+id.Name+
 			" set not null, and see to it that a unique index holds this column alone"),
 		finding.WarnIf(true, text, "create unique index concurrently on "+e.quoted+" ("+id.Name+");"))

@@ -1,39 +1,22 @@
 package outbox
 
 import (
-	"context"
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // index is a valid b-tree index.
 type index struct {
-	columns   []string // key columns; an expression begins with expressionMark
-	predicate string   // the predicate as the server prints it
+	Columns   []string // key columns; an expression begins with expressionMark
+	Predicate string   // the predicate as the server prints it
+	Unique    bool
 	conjuncts []string // the predicate's parts; see [conjuncts]
-	unique    bool
 }
 
 // expressionMark begins an expression among an index's columns.
 const expressionMark = "="
-
-func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, sql.Text("catalogue_indexes.sql", nil), pgx.QueryExecModeExec, r.oid)
-	if err != nil {
-		return err
-	}
-	var i index
-	_, err = pgx.ForEachRow(rows, []any{&i.columns, &i.predicate, &i.unique}, func() error {
-		r.indexes = append(r.indexes, index{slices.Clone(i.columns), i.predicate, conjuncts(i.predicate), i.unique})
-		return nil
-	})
-	return err
-}
 
 // allAmong reports whether all of some parts are among others.
 func allAmong(parts, others []string) bool {
@@ -42,22 +25,22 @@ func allAmong(parts, others []string) bool {
 
 // usableFor reports whether a scan for rows that meet all the given conditions can use the index: its predicate must
 // have no other condition.
-func (i index) usableFor(conditions ...string) bool { return allAmong(i.conjuncts, conditions) }
+func (i *index) usableFor(conditions ...string) bool { return allAmong(i.conjuncts, conditions) }
 
 // holds reports whether parts is not empty and the index's predicate has all of them.
-func (i index) holds(parts ...string) bool { return len(parts) > 0 && allAmong(parts, i.conjuncts) }
+func (i *index) holds(parts ...string) bool { return len(parts) > 0 && allAmong(parts, i.conjuncts) }
 
 // starts reports whether the index begins with these columns.
-func (i index) starts(columns ...string) bool {
-	return len(i.columns) >= len(columns) && slices.Equal(i.columns[:len(columns)], columns)
+func (i *index) starts(columns ...string) bool {
+	return len(i.Columns) >= len(columns) && slices.Equal(i.Columns[:len(columns)], columns)
 }
 
 // startsWith reports whether the index begins with an expression, as far as its text shows: the server writes casts and
 // parentheses of its own.
-func (i index) startsWith(expression string) bool {
+func (i *index) startsWith(expression string) bool {
 	written := strings.NewReplacer("::text", "", "::bigint", "", "(", "", ")", "", " ", "", `"`, "")
 	bare := func(text string) string { return strings.ToLower(written.Replace(text)) }
-	printed, ok := strings.CutPrefix(i.columns[0], expressionMark)
+	printed, ok := strings.CutPrefix(i.Columns[0], expressionMark)
 	return ok && bare(printed) == bare(expression)
 }
 
@@ -65,17 +48,17 @@ func (i index) startsWith(expression string) bool {
 // partitions. ok is false if no index says so, or if a value of such a column has several text forms. An index says
 // nothing about tables that inherit from an ordinary table.
 func (r *relation) uniqueWith(id *Column) (beside []*Column, ok bool) {
-	if r.children && r.kind != "p" {
+	if r.Children && r.Kind != "p" {
 		return nil, false
 	}
-	for _, i := range r.indexes {
-		if !i.unique || !i.usableFor() || !slices.Contains(i.columns, id.Plain) {
+	for _, i := range r.Indexes {
+		if !i.Unique || !i.usableFor() || !slices.Contains(i.Columns, id.Plain) {
 			continue
 		}
 		fits, others := true, []*Column(nil)
-		for _, name := range i.columns {
+		for _, name := range i.Columns {
 			c := r.columns[name]
-			if fits = fits && c != nil && c.NotNull && (c == id || slices.Contains(plainTypes, c.oid)); c != id {
+			if fits = fits && c != nil && c.NotNull && (c == id || slices.Contains(plainTypes, c.OID)); c != id {
 				others = append(others, c)
 			}
 		}
@@ -110,10 +93,10 @@ func (m *mapping) chooseIndexes(r *relation) {
 	_, pending := m.pending()
 	taken := r.normal[m.filter]
 	pending = slices.Concat(pending, taken)
-	filtered := func(i index) bool { return m.filter == pattern.Always || i.holds(taken...) }
+	filtered := func(i *index) bool { return m.filter == pattern.Always || i.holds(taken...) }
 	if m.available != nil {
 		timed, untimed := m.available.Name+" is not null", m.available.Name+" is null"
-		for _, i := range r.indexes {
+		for _, i := range r.Indexes {
 			if alone := m.relayed == nil || m.delete || i.holds(m.relayed.Name+" is null"); alone &&
 				i.starts(m.available.Plain) && i.usableFor(append(pending, timed)...) {
 				m.dueIndex, m.dueFiltered = true, m.dueFiltered || filtered(i)
@@ -126,7 +109,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 	}
 	orderFirst := false
 	m.filtered, m.failedToo = m.filter == pattern.Always, m.failed != nil
-	for _, i := range r.indexes {
+	for _, i := range r.Indexes {
 		m.idIndex = m.idIndex || i.starts(m.id.Plain) && i.usableFor()
 		if !i.usableFor(pending...) {
 			m.failedIndex = m.failedIndex || m.failed != nil && i.usableFor(m.failed.Name+" is not null")
@@ -158,7 +141,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 
 // partial reports whether an index leaves out rows that are done. An index of what has failed or been relayed at the
 // origin keeps the rows that are done here.
-func (m *mapping) partial(i index) bool {
+func (m *mapping) partial(i *index) bool {
 	if m.origin == nil {
 		return len(i.conjuncts) > 0
 	}

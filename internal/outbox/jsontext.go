@@ -17,7 +17,7 @@ import (
 func jsonText(c *Column, place string) string {
 	name := c.Name
 	plain := name + " " + place
-	if c.oid != pgtype.JSONOID {
+	if c.OID != pgtype.JSONOID {
 		return "(" + plain + ")"
 	}
 	text := name + "::text"

@@ -106,7 +106,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 		delete: config.Delete, writer: rowWriter, place: "ctid", texts: map[string]bool{},
 		indistinct: map[string]bool{}, shards: max(config.Shards, 1),
 	}
-	if r.kind == "p" && r.parts == nil { // places repeat in each of the partitions, which are all looked at
+	if r.Kind == "p" && r.parts == nil { // places repeat in each of the partitions, which are all looked at
 		m.place = noPlace
 	}
 	p := parts{

@@ -172,7 +172,7 @@ func TestDomains(t *testing.T) {
 	if c := table.mapping.lastError; c == nil || c.Width != 12 {
 		t.Errorf("last_error: %+v", c)
 	}
-	if c := table.mapping.order; c.Plain != "seq" || c.oid != pgtype.Int8OID || !c.NotNull {
+	if c := table.mapping.order; c.Plain != "seq" || c.OID != pgtype.Int8OID || !c.NotNull {
 		t.Errorf("order: %+v", c)
 	}
 	// Headers of a type that does not fit would be left out unseen.

@@ -29,7 +29,7 @@ type Names struct {
 	// Unsent are assignments that empty the columns of a failed row's dead letters.
 	Unsent                 []string
 	IDIndexed, Partitioned bool
-	indexes                []index
+	indexes                []*index
 	parts                  description
 }
 
@@ -42,9 +42,9 @@ type Column struct {
 	Writable  bool   // this role may update it
 	NotNull   bool
 	Width     int    // the largest length in characters, 0 for no limit
-	oid       uint32 // the base type's
-	canSelect bool
-	comment   string
+	OID       uint32 // the base type's
+	CanSelect bool
+	Comment   string
 }
 
 // Has reports whether the table has the column.
@@ -65,7 +65,7 @@ func (c Column) Time() string {
 
 // zoned is Time with infinite and distant times as they are.
 func (c Column) zoned() string {
-	if c.oid == pgtype.TimestampOID {
+	if c.OID == pgtype.TimestampOID {
 		return "(" + c.Name + " at time zone 'UTC')"
 	}
 	return c.Name
@@ -73,7 +73,7 @@ func (c Column) zoned() string {
 
 // At returns a timestamptz expression as a value of a column of times. A comparison with it can use the column's index.
 func (c Column) At(expression string) string {
-	if c.oid == pgtype.TimestampOID {
+	if c.OID == pgtype.TimestampOID {
 		return "((" + expression + ")::timestamptz at time zone 'UTC')"
 	}
 	return "(" + expression + ")::timestamptz"
@@ -90,7 +90,7 @@ func (c Column) Or(absent string) string {
 // Indexed reports whether an index begins with a column, and holds all rows in which the column has a value. If every
 // is true, it holds the others, too.
 func (n Names) Indexed(c Column, every bool) bool {
-	return slices.ContainsFunc(n.indexes, func(i index) bool {
+	return slices.ContainsFunc(n.indexes, func(i *index) bool {
 		return i.starts(c.Plain) && (i.usableFor() || !every && i.usableFor(c.Name+" is not null"))
 	})
 }
@@ -100,12 +100,12 @@ func (t *Table) Names() Names {
 	m := t.mapping
 	state, _ := m.pending()
 	n := Names{
-		Table: t.Quoted(), Encoding: t.relation.encoding, ID: *m.id, Order: *m.order, Topic: *m.topic,
+		Table: t.Quoted(), Encoding: t.relation.Encoding, ID: *m.id, Order: *m.order, Topic: *m.topic,
 		Inserted: columnOf(m.inserted), Available: columnOf(m.available), Txid: columnOf(m.txid),
 		Relayed: columnOf(m.relayed), Failed: columnOf(m.failed), Attempt: columnOf(m.attempt),
 		LastError: columnOf(m.lastError),
 		Key:       m.key, Taken: m.filter, Pending: state, IsFailed: m.isFailed(),
-		IDIndexed: m.idIndex, Partitioned: t.relation.kind == "p", indexes: t.relation.indexes,
+		IDIndexed: m.idIndex, Partitioned: t.relation.Kind == "p", indexes: t.relation.Indexes,
 	}
 	for _, l := range t.letters() {
 		if l.column.Writable {

@@ -20,10 +20,6 @@ import (
 // the predicates and the conditions of the views are compared as the planner sees them: only the planner decides
 // whether an index serves a read. If each view takes every row, nothing is asked.
 func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config) error {
-	err := r.readPartitions(ctx, conn)
-	if err != nil {
-		return err
-	}
 	p := parts{relation: r, names: config.Names, named: config.Columns, preferred: config.Preferred}
 	topic, _, _ := p.find("topic")
 	if topic == nil {
@@ -35,6 +31,7 @@ func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config)
 		if filter == pattern.Always || r.normal[filter] != nil {
 			continue
 		}
+		var err error
 		if r.normal[filter], err = r.normalForm(ctx, conn, filter); err != nil {
 			return err
 		}
@@ -42,12 +39,11 @@ func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config)
 	if len(r.normal) == 0 {
 		return nil
 	}
-	for i := range r.indexes {
-		index := &r.indexes[i]
+	for _, index := range r.Indexes {
 		if !slices.ContainsFunc(index.conjuncts, func(part string) bool { return !nullTest.MatchString(part) }) {
 			continue
 		}
-		if parts, err := r.normalForm(ctx, conn, index.predicate); err != nil {
+		if parts, err := r.normalForm(ctx, conn, index.Predicate); err != nil {
 			return err
 		} else if parts != nil {
 			index.conjuncts = parts

@@ -60,7 +60,7 @@ func (p *parts) describeFailure() {
 		return
 	}
 	utc := p.mapping.order.Name
-	if p.mapping.order.oid == pgtype.TimestamptzOID {
+	if p.mapping.order.OID == pgtype.TimestamptzOID {
 		utc = "(" + utc + " at time zone 'UTC')"
 	}
 	p.placed = append(p.placed, placed{HeaderDestination, strings.TrimSpace(sql.Literal(o.name)) + "::text"},

@@ -105,8 +105,9 @@ func (r *relation) strangers(config Config) (found []Stranger) {
 		}
 	}
 	relayed := cmp.Or(config.Columns["relayed_at"], config.Preferred["relayed_at"], "relayed_at")
-	for _, name := range r.named {
-		destination, ours, ok := sql.ParseOwnComment(r.columns[name].comment)
+	for _, c := range r.Columns {
+		name := c.Plain
+		destination, ours, ok := sql.ParseOwnComment(c.Comment)
 		if own && name == relayed {
 			destination, ours, ok = "", "relayed_at", true
 		}

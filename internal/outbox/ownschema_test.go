@@ -79,7 +79,7 @@ func TestOwnSchema(t *testing.T) {
 				{Name: "notice", Columns: noticeColumns, RelayedOf: &orders},
 			}
 			config.Views = views
-			files := "select sum(pg_relation_filenode(c.oid)::bigint)::bigint from pg_class c where relkind = 'r' and relnamespace = " +
+			files := "select sum(pg_relation_filenode(c.OID)::bigint)::bigint from pg_class c where relkind = 'r' and relnamespace = " +
 				"$1::regnamespace"
 			before := pgtest.Value[int64](t, s, files, s.Name)
 			for _, v := range views[1:] {

@@ -23,12 +23,16 @@ import (
 // manyPartitions is the number of partitions from which statements name some of them.
 const manyPartitions = 8
 
-// partitions are the partitions of a table by time. All views of the table share them.
-type partitions struct {
-	column string   // quoted
-	typ    string   // its type
-	bounds []string // the times at which partitions begin or end, in any order
+// partitioned is what the catalogue says about the partitions of a table.
+type partitioned struct {
+	Number int
+	Column string   // the column by whose ranges they are made, if it holds times
+	Type   string   // its type
+	Bounds []string // the times at which partitions begin or end, in any order
+}
 
+// partitions are what statements name of the partitions of a table by time. All views of the table share them.
+type partitions struct {
 	mu     sync.Mutex
 	ranges map[string]timeRange // by the condition of pending rows; all partitions for one that is missing
 }
@@ -42,21 +46,6 @@ var everything = timeRange{"-infinity", "infinity"}
 // partitionMark stands in the statements where the condition on partitions goes.
 const partitionMark = "/*partitions*/ "
 
-// readPartitions looks up the partitions.
-func (r *relation) readPartitions(ctx context.Context, conn *pgx.Conn) error {
-	if r.kind != "p" {
-		return nil
-	}
-	p, column := &partitions{ranges: map[string]timeRange{}}, ""
-	err := conn.QueryRow(ctx, sql.Text("catalogue_partitions.sql", nil), pgx.QueryExecModeExec, r.oid).
-		Scan(&r.partitions, &column, &p.typ, &p.bounds)
-	if err == nil && column != "" && r.partitions >= manyPartitions {
-		p.column = sql.Quote(column)
-		r.parts = p
-	}
-	return err
-}
-
 // partitionMark is what stands in statements for the condition on partitions.
 func (r *relation) partitionMark() string {
 	if r.parts == nil {
@@ -67,16 +56,16 @@ func (r *relation) partitionMark() string {
 
 // partitionCondition returns the condition on partitions for the statements of a view, followed by and.
 func (t *Table) partitionCondition() (condition string) {
-	p := t.relation.parts
+	p, column := t.relation.parts, sql.Quote(t.relation.Partitions.Column)
 	pending, _ := t.mapping.pending()
 	p.mu.Lock()
 	named, known := p.ranges[pending]
 	p.mu.Unlock()
 	if known && named.low != everything.low {
-		condition = p.column + " >= " + sql.Literal(named.low) + " and "
+		condition = column + " >= " + sql.Literal(named.low) + " and "
 	}
 	if known && named.high != everything.high {
-		condition += p.column + " < " + sql.Literal(named.high) + " and "
+		condition += column + " < " + sql.Literal(named.high) + " and "
 	}
 	return condition
 }
@@ -102,7 +91,7 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 		if !known {
 			before = everything
 		}
-		now, outside, err := t.pendingRange(ctx, conn.Conn(), pending, found.parts.bounds, before)
+		now, outside, err := t.pendingRange(ctx, conn.Conn(), pending, &found.Partitions, before)
 		if err != nil {
 			return false, err
 		}
@@ -116,14 +105,13 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 
 // pendingRange finds the range that statements have to name, and whether rows are pending outside of another one.
 func (t *Table) pendingRange(
-	ctx context.Context, conn *pgx.Conn, pending string, bounds []string, before timeRange,
+	ctx context.Context, conn *pgx.Conn, pending string, p *partitioned, before timeRange,
 ) (now timeRange, outside bool, err error) {
-	p := t.relation.parts
 	statement := sql.Text("pending_range.sql", description{
-		"table": t.Quoted(), "pending": pending, "part_key": p.column, "part_type": p.typ,
+		"table": t.Quoted(), "pending": pending, "part_key": sql.Quote(p.Column), "part_type": p.Type,
 	})
 	look := t.begin(ctx, conn, limits{inOrder: true, generic: true})
-	look.add(statement, [][]byte{array(pgtype.TextOID, bounds), []byte(before.low), []byte(before.high)},
+	look.add(statement, [][]byte{array(pgtype.TextOID, p.Bounds), []byte(before.low), []byte(before.high)},
 		binaryFormats(3), []int16{1})
 	look.send(ctx)
 	for result := look.next(); result != nil && result.NextRow(); {

@@ -38,7 +38,7 @@ func (p *parts) missing(remedy, column, what string, args ...any) {
 
 // deny records a missing right.
 func (p *parts) deny(format string, args ...any) {
-	p.problems = append(p.problems, problem(checkRights, grantRemedy(p.role), format, args...))
+	p.problems = append(p.problems, problem(checkRights, grantRemedy(p.Role), format, args...))
 }
 
 func (p *parts) table() string { return p.relation.table.String() }
@@ -48,7 +48,7 @@ func (p *parts) table() string { return p.relation.table.String() }
 func (p *parts) column(r role, required bool) *Column {
 	c, name, mapped := p.find(r.name)
 	table, setting := p.table(), p.setting(r.name)
-	fits := c == nil || r.types == nil || slices.Contains(r.types, c.oid)
+	fits := c == nil || r.types == nil || slices.Contains(r.types, c.OID)
 	switch {
 	case c == nil && !mapped && required:
 		remedy := "add it, or name another column with " + setting + "=" + r.name + ":NAME"
@@ -105,8 +105,8 @@ func (p *parts) find(part string) (c *Column, name string, mapped bool) {
 }
 
 func (p *parts) readable(c *Column) *Column {
-	if c != nil && !c.canSelect {
-		p.deny("role %s may not read column %s of table %s", p.role, c.Plain, p.table())
+	if c != nil && !c.CanSelect {
+		p.deny("role %s may not read column %s of table %s", p.Role, c.Plain, p.table())
 	}
 	return c
 }
@@ -114,7 +114,7 @@ func (p *parts) readable(c *Column) *Column {
 // text returns the expression for a column as text, and records whether it is the stored text.
 func (p *parts) text(c *Column) string {
 	expression := c.Name + "::text"
-	p.texts[expression] = slices.Contains(textTypes[:2], c.oid)
+	p.texts[expression] = slices.Contains(textTypes[:2], c.OID)
 	return expression
 }
 
@@ -124,7 +124,7 @@ func (p *parts) order() *Column {
 	if !mapped {
 		c = p.columns["seq"]
 	}
-	if c != nil && slices.Contains(unordered, c.oid) {
+	if c != nil && slices.Contains(unordered, c.OID) {
 		if mapped {
 			p.fail("correct "+p.names.Of("Columns"), "column %s of table %s has type %s, which has no useful order", c.Plain,
 				p.table(), c.Type)
@@ -156,7 +156,7 @@ func (p *parts) key(key rowkey.Source) {
 		}
 	case rowkey.Header:
 		if p.headers != nil {
-			p.mapping.key, p.keyVaries = p.inHeaders(key.Name), p.headers.oid == pgtype.JSONOID
+			p.mapping.key, p.keyVaries = p.inHeaders(key.Name), p.headers.OID == pgtype.JSONOID
 			p.keySource = "header " + key.Name
 			return
 		}
@@ -164,7 +164,7 @@ func (p *parts) key(key rowkey.Source) {
 			"%s=header:%s requires a headers column of type jsonb or json, and table %s has none", setting, key.Name, p.table())
 	case rowkey.Payload:
 		if p.hasJSON() {
-			p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.oid == pgtype.JSONOID
+			p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.OID == pgtype.JSONOID
 			p.keySource = "payload " + key.Name
 			return
 		}
@@ -176,8 +176,8 @@ func (p *parts) key(key rowkey.Source) {
 	if c == nil {
 		return
 	}
-	p.mapping.key, p.keySource, p.keyVaries = p.text(c), "column "+c.Plain, slices.Contains(varying, c.oid)
-	if slices.Contains(textTypes[:2], c.oid) && key.Kind != rowkey.Topic {
+	p.mapping.key, p.keySource, p.keyVaries = p.text(c), "column "+c.Plain, slices.Contains(varying, c.OID)
+	if slices.Contains(textTypes[:2], c.OID) && key.Kind != rowkey.Topic {
 		p.mapping.key = c.Name
 		p.texts[c.Name] = true
 	}
@@ -240,7 +240,7 @@ func (p *parts) time(name string) string {
 		p.missing("correct "+setting+", or add the column", name, "which %s names", setting)
 		return ""
 	}
-	if !slices.Contains(timeTypes, c.oid) {
+	if !slices.Contains(timeTypes, c.OID) {
 		p.fail("correct "+setting, "column %s of table %s has type %s, which is not a timestamp", name, p.table(), c.Type)
 	}
 	const form = "case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end"
@@ -249,7 +249,7 @@ func (p *parts) time(name string) string {
 
 // encoded checks that a payload that encodes bytes is text.
 func (p *parts) encoded() {
-	if p.payload != nil && !slices.Contains(textTypes[:2], p.payload.oid) {
+	if p.payload != nil && !slices.Contains(textTypes[:2], p.payload.OID) {
 		setting := p.view.Names.Of("PayloadEncoding")
 		p.fail("remove "+setting+", or store the payload as text",
 			"%s requires a payload of type text or varchar, and column %s of table %s has type %s",
@@ -271,7 +271,7 @@ func (p *parts) place(headers map[string]string) {
 		}
 		p.readable(c)
 		expression := p.text(c)
-		if c.oid == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // the header is in seconds
+		if c.OID == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // the header is in seconds
 			expression = fmt.Sprintf("case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end", c.Name)
 		}
 		p.placed = append(p.placed, placed{header, expression})
@@ -293,20 +293,20 @@ func (p *parts) dated() {
 
 // rights checks that the role may read the versions of rows, and write the columns that the relay writes.
 func (p *parts) rights() {
-	if !p.writers {
-		p.deny("role %s may not read the system columns of table %s, which say what version of a row it is", p.role,
+	if !p.Writers {
+		p.deny("role %s may not read the system columns of table %s, which say what version of a row it is", p.Role,
 			p.table())
 	}
 	if p.delete {
-		if !p.canDelete {
-			p.deny("role %s may not delete from table %s, as %s requires", p.role, p.table(), p.names.Of("Delete"))
+		if !p.CanDelete {
+			p.deny("role %s may not delete from table %s, as %s requires", p.Role, p.table(), p.names.Of("Delete"))
 		}
 	} else if p.relayed != nil && !p.relayed.Writable {
-		p.deny("role %s may not update column %s of table %s", p.role, p.relayed.Plain, p.table())
+		p.deny("role %s may not update column %s of table %s", p.Role, p.relayed.Plain, p.table())
 	}
 	for _, c := range []*Column{p.attempt, p.failed, p.lastError, p.updated} {
 		if c != nil && !c.Writable {
-			p.deny("role %s may not update column %s of table %s", p.role, c.Plain, p.table())
+			p.deny("role %s may not update column %s of table %s", p.Role, c.Plain, p.table())
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 		settings[1] = milliseconds(roundly(time.Until(deadline) * 8 / 10))
 	}
 	if l.lock > 0 { // shorter than it takes another session to become the victim of a deadlock with this one
-		settings[1] = milliseconds(min(l.lock, t.relation.deadlock/2))
+		settings[1] = milliseconds(min(l.lock, t.relation.Deadlock/2))
 	}
 	if l.inOrder {
 		settings[2] = []byte("off")

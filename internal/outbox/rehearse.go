@@ -39,7 +39,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	p.silently("begin", nil)
 	p.ownSettings()
 	p.silently("select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)",
-		[][]byte{milliseconds(min(freePatience, t.relation.deadlock/2)), milliseconds(limit)})
+		[][]byte{milliseconds(min(freePatience, t.relation.Deadlock/2)), milliseconds(limit)})
 	p.silently(t.writeLock(), nil) // before the weaker one of the select: see there
 	p.batch.ExecParams(which, [][]byte{array(t.rowOID, identitiesOf(rows))}, nil, []int16{1}, nil)
 	p.added = append(p.added, false)

@@ -107,7 +107,7 @@ func (t *Table) formats() []int16 {
 	} {
 		formats[i] = 1
 	}
-	if t.mapping.payload.oid == pgtype.ByteaOID {
+	if t.mapping.payload.OID == pgtype.ByteaOID {
 		formats[atPayload] = 1
 	}
 	return formats
@@ -121,7 +121,7 @@ func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 		atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted,
 		atAvailable: m.available,
 	} {
-		if c != nil && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.oid {
+		if c != nil && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.OID {
 			return true
 		}
 	}
@@ -196,7 +196,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	if payload := either(values[atPayload], values[atPayloadRest]); payload != nil {
 		message.Payload = a.bytes(payload)
 	}
-	switch m.payload.oid {
+	switch m.payload.OID {
 	case pgtype.JSONOID, pgtype.JSONBOID:
 		message.Type = "application/json"
 	case pgtype.ByteaOID:
@@ -302,7 +302,7 @@ func (t *Table) idText(value []byte, a *arena) string {
 	if value == nil {
 		return ""
 	}
-	switch t.mapping.id.oid {
+	switch t.mapping.id.OID {
 	case pgtype.UUIDOID:
 		var text [36]byte
 		hex.Encode(text[:8], value[:4])

@@ -209,7 +209,7 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 // hidden separates rows that another session keeps locked from rows that row security hides from every write of this
 // role. While there are some of both, all count as locked.
 func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidden []string, err error) {
-	if !t.relation.policies || len(locked) == 0 {
+	if !t.relation.Policies || len(locked) == 0 {
 		return locked, nil, nil
 	}
 	rows, err := t.query(ctx, limits{lock: freePatience}, t.description.text("lock.sql", "wait", "nowait"),
@@ -358,12 +358,12 @@ func (t *Table) noEffect(identities []string) error {
 	e := &NoEffectError{Identities: identities}
 	e.Check = checkRights
 	e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: a BEFORE trigger that returns NULL, a rule, "+
-		"or row security keeps role %s from it", t.relation.role)
+		"or row security keeps role %s from it", t.relation.Role)
 	e.Remedy = "change the trigger or the rule, or give the role a policy for updates of all rows, or the attribute " +
 		"bypassrls"
-	if t.relation.policies {
+	if t.relation.Policies {
 		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, and "+
-			"lets it see rows that it may not write", t.relation.role)
+			"lets it see rows that it may not write", t.relation.Role)
 		e.Remedy = "give the role a policy for updates of all rows (for deletes with " + t.config.Names.Of("Delete") +
 			"), or the attribute bypassrls"
 	}

@@ -47,7 +47,7 @@ func (t *Table) explain(err error) error {
 	if e.Code != insufficientPrivilege || checked(e) {
 		return err
 	}
-	found := problem(checkRights, grantRemedy(t.relation.role), "%s (role %s)", e.Message, t.relation.role)
+	found := problem(checkRights, grantRemedy(t.relation.Role), "%s (role %s)", e.Message, t.relation.Role)
 	found.Err = err
 	return found
 }

@@ -15,7 +15,7 @@ type Size struct {
 
 // Size measures the table. The time grows with the number of partitions.
 func (t *Table) Size(ctx context.Context) (Size, error) {
-	rows, err := t.query(ctx, limits{}, sql.Text("size.sql", nil), number(int64(t.relation.oid)))
+	rows, err := t.query(ctx, limits{}, sql.Text("size.sql", nil), number(int64(t.relation.OID)))
 	if err != nil {
 		return Size{}, fmt.Errorf("measure the table's size: %w", err)
 	}

@@ -117,7 +117,7 @@ func (m *mapping) isFailed() string {
 // now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold
 // UTC, whatever the session's zone is.
 func now(c *Column) string {
-	if c != nil && c.oid == pgtype.TimestampOID {
+	if c != nil && c.OID == pgtype.TimestampOID {
 		return "(now() at time zone 'UTC')"
 	}
 	return "now()"

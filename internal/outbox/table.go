@@ -54,10 +54,10 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		if config.Looks {
 			return nil
 		}
-		if t.relation.readOnly { // before publishing anything that could not be marked
+		if t.relation.ReadOnly { // before publishing anything that could not be marked
 			return problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a "+
 				"service that has set it for want of space takes it away itself when there is some",
-				"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.role)
+				"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.Role)
 		}
 		marks, refusals, err := t.checkWrites(ctx, conn)
 		if marks != nil {
@@ -154,12 +154,12 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 	}
 	same := reflect.DeepEqual(found.meaning(), t.meaning())
 	grown, err := t.followPartitions(ctx, found.relation)
-	return same && !grown, found.relation.doorbell.on(t.config.Channel), err
+	return same && !grown, found.relation.Doorbell.on(t.config.Channel), err
 }
 
 // meaning is how the table is understood, by all destinations.
 func (t *Table) meaning() []any {
-	all := []any{t.relation.oid, t.relation.table, t.mapping, t.Strangers()}
+	all := []any{t.relation.OID, t.relation.table, t.mapping, t.Strangers()}
 	for _, v := range t.config.views() {
 		m, problems := mapColumns(t.relation, t.config, v)
 		all = append(all, m, problems)
@@ -180,14 +180,14 @@ func (t *Table) mappings() []*mapping {
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
 	t := &Table{
-		pool: pool, relation: relation, mapping: m, config: config, view: view, idOID: m.id.oid,
+		pool: pool, relation: relation, mapping: m, config: config, view: view, idOID: m.id.OID,
 		maxRow: config.MaxRow,
 	}
 	if t.maxRow == 0 {
 		t.maxRow = DefaultMaxRow
 	}
 	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
-	if m.id.oid == pgtype.VarcharOID {
+	if m.id.OID == pgtype.VarcharOID {
 		t.idOID = pgtype.TextOID
 	}
 	t.rowOID = t.idOID
@@ -195,7 +195,7 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config,
 		t.rowOID = pgtype.TextOID
 	}
 	t.source = "/" + relation.origin() + "/" + url.PathEscape(t.relation.table.String())
-	if m.id.oid != pgtype.UUIDOID {
+	if m.id.OID != pgtype.UUIDOID {
 		t.prefix = relation.origin() + "/" + t.relation.table.String() + "/"
 	}
 	t.limits = sql.Text("limits.sql", nil)
@@ -224,13 +224,13 @@ func (t *Table) Describe() []any { return t.mapping.describe() }
 // In a table whose order may be NULL, rows without an order value come after all others, and each first page of a tail
 // begins at the very beginning.
 func (t *Table) Ordinal() bool {
-	return orderTypes[t.mapping.order.oid] != "" && t.mapping.order.NotNull
+	return orderTypes[t.mapping.order.OID] != "" && t.mapping.order.NotNull
 }
 
 // Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to
 // time.
 func (t *Table) Timed() bool {
-	return t.mapping.order.oid == pgtype.TimestampOID || t.mapping.order.oid == pgtype.TimestamptzOID
+	return t.mapping.order.OID == pgtype.TimestampOID || t.mapping.order.OID == pgtype.TimestamptzOID
 }
 
 // Extra returns the SQL expressions for the additional texts that each row carries, in the order of [Config.Extra].
@@ -255,9 +255,9 @@ func (t *Table) KeepsAttempts() bool { return t.mapping.attempt != nil }
 // maxAttempt is the largest number that the attempt column holds.
 func (t *Table) maxAttempt() int64 {
 	switch c := t.mapping.attempt; {
-	case c != nil && c.oid == pgtype.Int2OID:
+	case c != nil && c.OID == pgtype.Int2OID:
 		return math.MaxInt16
-	case c != nil && c.oid == pgtype.Int4OID:
+	case c != nil && c.OID == pgtype.Int4OID:
 		return math.MaxInt32
 	}
 	return math.MaxInt64

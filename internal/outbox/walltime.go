@@ -21,7 +21,7 @@ func (e *examination) wallTime(ctx context.Context, conn *pgx.Conn) error {
 		most   = 14 * time.Hour // the difference of a zone to UTC
 	)
 	m := e.mapping
-	if m.inserted == nil || m.inserted.oid != pgtype.TimestampOID || !m.pendingIndex {
+	if m.inserted == nil || m.inserted.OID != pgtype.TimestampOID || !m.pendingIndex {
 		return nil
 	}
 	var seconds float64

@@ -71,7 +71,7 @@ func (t *Table) accepts(ctx context.Context, conn *pgx.Conn, refusal bool, colum
 	}
 	err := p.results.Close()
 	// A rule or a policy lets the statement pass and do nothing. A partitioned table may have no partitions yet.
-	nothing := t.relation.kind == "r" &&
+	nothing := t.relation.Kind == "r" &&
 		(!strings.Contains(plan, "pg_backend_pid") || strings.Contains(plan, " Filter: false\n"))
 	switch e := server(err); {
 	case err == nil && nothing && !refusal:
@@ -99,14 +99,14 @@ func (t *Table) unwritable(e *pgconn.PgError, refusal bool) *SetupError {
 	problem.Err = e
 	switch {
 	case e.Code == insufficientPrivilege:
-		problem.Check, problem.Remedy = checkRights, grantRemedy(t.relation.role)
+		problem.Check, problem.Remedy = checkRights, grantRemedy(t.relation.Role)
 	case e.Routine == "CheckCmdReplicaIdentity":
 		problem.Remedy = "give the table a primary key, or a replica identity that covers the publication's row filter " +
 			"(alter table " +
 			t.relation.table.Quoted() + " replica identity full), or leave the table out of the publication"
 	default:
 		problem.Remedy = "change what the message names; `explain` of the same statement as role " +
-			sql.Quote(t.relation.role) + " shows when it is right"
+			sql.Quote(t.relation.Role) + " shows when it is right"
 	}
 	return problem
 }
