@@ -22,14 +22,14 @@ type asks struct {
 // uuid, a number or citext, and took twice the space for keys of 60 bytes. The expression is of the key's text: citext
 // and nondeterministic collations call keys equal that brokers do not.
 func (m *mapping) keyHash() string {
-	id := m.id.Name + "::text"
-	if !m.id.NotNull {
+	id := m.ID.Name + "::text"
+	if !m.ID.NotNull {
 		id = "coalesce(" + id + ", '')"
 	}
-	if m.key == noKey {
+	if m.Key == noKey {
 		return "hashtextextended(" + id + ", 0)"
 	}
-	return "hashtextextended(coalesce(" + m.key + `::text collate "C", ` + id + "), 0)"
+	return "hashtextextended(coalesce(" + m.Key + `::text collate "C", ` + id + "), 0)"
 }
 
 // prepareAsks renders the statements.
@@ -51,11 +51,11 @@ func (t *Table) prepareAsks() {
 	const asked = `"asked keys"`
 	within := fmt.Sprintf("%s >= %s.hash and %[1]s <= %[2]s.hash", d["hash"], asked)
 	if t.Ordinal() {
-		typ := orderTypes[m.order.OID]
+		typ := orderTypes[m.Order.OID]
 		keys = keys.with("lows", ", $5::"+typ+"[]", "low", ", low",
 			"from_lows", fmt.Sprintf(" and %s >= ($5::%s[])[array_position($2::bigint[], %s)]", d["order"], typ, d["hash"]))
 		within += fmt.Sprintf(" and %s >= %s.low", d["order"], asked)
-		if m.rank == nil {
+		if !m.Rank.Has() {
 			within = fmt.Sprintf("(%s, %s) >= (%s.hash, %[3]s.low) and %[1]s <= %[3]s.hash", d["hash"], d["order"], asked)
 		}
 	}
@@ -72,8 +72,8 @@ func (t *Table) prepareAsks() {
 		t.dueTail, t.dueKeys = t.tailStatements(due, m.duePosition()), keys.with("from_lows", "").text("keys_pass.sql")
 	}
 	t.prepareSweeps(d, place)
-	if m.failed != nil {
-		failed := d.with("failed_at", m.failed.Name, "range", "")
+	if m.Failed.Has() {
+		failed := d.with("failed_at", m.Failed.Name, "range", "")
 		after := failed.with("range", fmt.Sprintf(" and (%s, %s) > ($3, $4)", failed["failed_at"], d["id"]))
 		t.blocked, t.blockedAfter = failed.text("blocked.sql"), after.text("blocked.sql")
 		t.blockedKeys = failed.text("blocked_keys.sql")
@@ -88,22 +88,22 @@ type position []struct {
 
 // position is table order.
 func (m *mapping) position() (p position) {
-	if m.rank != nil {
+	if m.Rank.Has() {
 		p = append(p, position{{rank(m), "::bigint", func(p *Position) []byte { return []byte(p.rank) }}}...)
 	}
-	if m.order != m.id {
-		p = append(p, position{{m.order.Name, "", (*Position).orderValue}}...)
+	if m.Order != m.ID {
+		p = append(p, position{{m.Order.Name, "", (*Position).orderValue}}...)
 	}
-	return append(p, position{{m.id.Name, "", func(p *Position) []byte { return []byte(p.id) }}}...)
+	return append(p, position{{m.ID.Name, "", func(p *Position) []byte { return []byte(p.id) }}}...)
 }
 
 // duePosition is the order of rows that are read by the time at which they are due.
 func (m *mapping) duePosition() position {
 	p := m.position()
-	if m.order != m.id && !m.order.NotNull {
+	if m.Order != m.ID && !m.Order.NotNull {
 		p = slices.Delete(p, len(p)-2, len(p)-1)
 	}
-	return append(position{{m.available.Name, "", func(p *Position) []byte { return []byte(p.due) }}}, p...)
+	return append(position{{m.Available.Name, "", func(p *Position) []byte { return []byte(p.due) }}}, p...)
 }
 
 // orderValue is nil for a row without an order value: nothing comes after it for certain.
@@ -155,16 +155,16 @@ func (t *Table) tailStatements(d description, place position) (all tails) {
 	certain := t.certain(fmt.Sprintf("$%d::pg_snapshot", next))
 	next++
 	if t.Delays() {
-		available := m.available.Name
+		available := m.Available.Name
 		certain += fmt.Sprintf(" and (%s is null or %[1]s <= $%d)", available, next)
 		next++
 	}
 	missed := fmt.Sprintf(" and (%s or not (%s))", after, certain)
 	all[tailSeen] = d.with("after", after, "range", missed).text("tail.sql")
-	if t.Ordinal() && m.rank == nil {
-		bound := fmt.Sprintf("$%d::%s", next, orderTypes[m.order.OID])
+	if t.Ordinal() && !m.Rank.Has() {
+		bound := fmt.Sprintf("$%d::%s", next, orderTypes[m.Order.OID])
 		if t.Timed() {
-			bound = "least(" + bound + ", " + now(m.order) + " - interval '" + lateInterval + "')"
+			bound = "least(" + bound + ", " + now(m.Order) + " - interval '" + lateInterval + "')"
 		}
 		all[tailLow] = d.with("after", after, "range", " and "+d["order"]+" >= "+bound+missed).text("tail.sql")
 	}
@@ -176,10 +176,10 @@ func (t *Table) tailStatements(d description, place position) (all tails) {
 func (t *Table) certain(seen string) string {
 	ended := fmt.Sprintf("age(xmin) > (select max(age(x::xid)) from (select pg_snapshot_xmax(%[1]s) as x union all "+
 		"select r from pg_snapshot_xip(%[1]s) r where pg_visible_in_snapshot(r, pg_current_snapshot())) ended)", seen)
-	if t.mapping.txid == nil {
+	if !t.mapping.Txid.Has() {
 		return ended
 	}
-	txid := t.mapping.txid.Name
+	txid := t.mapping.Txid.Name
 	return fmt.Sprintf("case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then "+
 		"pg_visible_in_snapshot(%[1]s, %[2]s) else %[3]s end", txid, seen, ended)
 }
@@ -189,7 +189,7 @@ func (t *Table) prepareSweeps(d description, place position) {
 	m := t.mapping
 	b := bounds{most: fmt.Sprint(shortText)}
 	swept := []string{
-		d["hash"], "(" + m.key + ") is null", d["shard"], m.writer, d["id"], d["order"], m.rankOrNull(),
+		d["hash"], "(" + m.Key + ") is null", d["shard"], m.writer, d["id"], d["order"], m.rankOrNull(),
 		m.identityOrNull(), b.text(m.topicText, m.texts[m.topicText]),
 	}
 	// A sweep looks into all partitions: it finds what no other read can find.

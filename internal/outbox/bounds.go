@@ -64,9 +64,9 @@ func cut(value []byte, most int64) bool { return int64(len(value)) >= min(most, 
 // small. Nearly every value is, and finding that out twice costs less than converting the value. Otherwise the second
 // column holds either JSON that had to be written as text to be measured, or the size of a value that is left out: a
 // sizeMark and a number.
-func (b bounds) value(c *Column) string {
+func (b bounds) value(c Column) string {
 	switch {
-	case c == nil || b.whole && isJSON(c):
+	case !c.Has() || b.whole && isJSON(c):
 		return "null::text"
 	case c.OID == pgtype.JSONBOID:
 		return fmt.Sprintf("case when not (%s) then %s end", doubtful(c), c.Name)
@@ -75,9 +75,9 @@ func (b bounds) value(c *Column) string {
 	}
 }
 
-func (b bounds) rest(c *Column) string {
+func (b bounds) rest(c Column) string {
 	switch {
-	case c == nil:
+	case !c.Has():
 		return "null::text"
 	case b.whole && isJSON(c):
 		return b.measured(c)
@@ -91,12 +91,12 @@ func (b bounds) rest(c *Column) string {
 
 // doubtful is the condition for a jsonb whose text may be long. The condition is not true for NULL, nor is the
 // condition for large values.
-func doubtful(c *Column) string {
+func doubtful(c Column) string {
 	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]d or pg_column_compression(%[1]s) is not null", c.Name, mostJSONB)
 }
 
 // large is the condition for a value that does not come with its page.
-func (b bounds) large(c *Column) string {
+func (b bounds) large(c Column) string {
 	if !isJSON(c) {
 		return fmt.Sprintf("octet_length(%s) > %s", c.Name, b.most)
 	}
@@ -110,14 +110,14 @@ func (b bounds) large(c *Column) string {
 }
 
 // measured is JSON, written as text once, or the length of that text.
-func (b bounds) measured(c *Column) string {
+func (b bounds) measured(c Column) string {
 	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select %s "+
 		"as v offset 0) written)",
 		b.most, sizeMark, written(c))
 }
 
 // size is the approximate size of a large value.
-func (b bounds) size(c *Column) string {
+func (b bounds) size(c Column) string {
 	if !isJSON(c) {
 		return fmt.Sprintf("'%c' || octet_length(%s)", sizeMark, c.Name)
 	}
@@ -160,11 +160,11 @@ func (t *Table) missing(values [][]byte, most int64) (size int64, long bool) {
 	return size + int64(len(values[atPayload])+len(values[atHeaders])), long
 }
 
-func isJSON(c *Column) bool { return c.OID == pgtype.JSONOID || c.OID == pgtype.JSONBOID }
+func isJSON(c Column) bool { return c.OID == pgtype.JSONOID || c.OID == pgtype.JSONBOID }
 
 // written is JSON as text. The functions are specific to the column's type: if the type has changed to one that is
 // written differently, the statement fails, and the table is opened again. A cast to text would accept any type.
-func written(c *Column) string {
+func written(c Column) string {
 	if c.OID == pgtype.JSONOID {
 		return "json_out(" + c.Name + ")::text"
 	}

@@ -19,7 +19,7 @@ type relation struct {
 	catalogued
 	table   sql.Table // with its schema
 	cluster string    // the system identifier of the server, empty if this role may not read it
-	columns map[string]*Column
+	columns map[string]Column
 	parts   *partitions // nil unless there are many by time
 	seed    maphash.Seed
 	normal  map[string][]string // conditions to their parts in normal form; see [relation.normalise]
@@ -41,14 +41,14 @@ type catalogued struct {
 	Database   string        // the database's oid
 	Encoding   string        // the database's
 	Deadlock   time.Duration // how long a session waits for a lock before the server looks for a deadlock
-	Columns    []*Column     // in their order
+	Columns    []Column      // in their order
 	Indexes    []*index
 	Doorbell   doorbell
 	Partitions partitioned // the table's own
 }
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
-	r := &relation{table: name, columns: map[string]*Column{}, seed: maphash.MakeSeed()}
+	r := &relation{table: name, columns: map[string]Column{}, seed: maphash.MakeSeed()}
 	var schema *string
 	if name.Schema != "" {
 		schema = &name.Schema

@@ -77,10 +77,10 @@ func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
 		return nil, err
 	}
 	tally, looks := Tally{}, t.looks(takers)
-	if t.PendingIndexed() && t.mapping.available == nil {
+	if t.PendingIndexed() && !t.mapping.Available.Has() {
 		tally[Scheduled] = &Tallied{}
 	}
-	if t.mapping.failed == nil {
+	if !t.mapping.Failed.Has() {
 		tally[Failed] = &Tallied{}
 	}
 	if len(looks) == 0 {
@@ -129,7 +129,7 @@ type look struct {
 
 // looks returns the walks that count rows. Those that can take long come last: the states before them are then known.
 func (t *Table) looks(takers Takers) (looks []look) {
-	m, d := t.mapping, t.description.with("retried", "false", "due_at", "null::timestamptz", "topic", t.mapping.topic.Name)
+	m, d := t.mapping, t.description.with("retried", "false", "due_at", "null::timestamptz", "topic", t.mapping.Topic.Name)
 	add := func(state State, where, ordering, taker string, more ...string) {
 		if takers.Divided { // the filter would not bound the walk
 			where = strings.TrimSuffix(where, d["filtered"])
@@ -142,10 +142,10 @@ func (t *Table) looks(takers Takers) (looks []look) {
 	pending, byTime := t.PendingIndexed(), d["ordering"]
 	if pending {
 		var more []string
-		if m.lastError != nil {
-			more = append(more, "retried", m.lastError.Name+" is not null")
+		if m.LastError.Has() {
+			more = append(more, "retried", m.LastError.Name+" is not null")
 		}
-		if m.since() != nil {
+		if m.since().Has() {
 			more = append(more, "due_at", m.dueAt(Column.zoned))
 		}
 		add(Due, d["due"], d["ordering"], takers.SQL, more...)
@@ -156,12 +156,12 @@ func (t *Table) looks(takers Takers) (looks []look) {
 	}
 	if t.FailedIndexed() {
 		taker := takers.SQL
-		if m.relayed != nil { // a discarded row that was kept has both times
-			taker = fmt.Sprintf("case when %s is null then %s else %d end", m.relayed.Name, taker, NotCounted)
+		if m.Relayed.Has() { // a discarded row that was kept has both times
+			taker = fmt.Sprintf("case when %s is null then %s else %d end", m.Relayed.Name, taker, NotCounted)
 		}
-		add(Failed, m.failed.Name+" is not null"+d["filtered"], "", taker)
+		add(Failed, m.Failed.Name+" is not null"+d["filtered"], "", taker)
 	}
-	if pending && m.available != nil {
+	if pending && m.Available.Has() {
 		add(Scheduled, d["scheduled"], byTime, takers.SQL)
 	}
 	return looks
@@ -179,7 +179,7 @@ func (t *Table) bounded() bool {
 }
 
 // FailedIndexed reports whether an index makes it cheap to count failed rows.
-func (t *Table) FailedIndexed() bool { return t.mapping.failed != nil && t.mapping.failedIndex }
+func (t *Table) FailedIndexed() bool { return t.mapping.Failed.Has() && t.mapping.failedIndex }
 
 // textForm returns parameters in the text form of the protocol.
 func textForm(values []any) (parameters [][]byte, err error) {

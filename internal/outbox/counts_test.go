@@ -19,8 +19,8 @@ type Counts struct {
 func (t *Table) Count(ctx context.Context) (Counts, error) {
 	const mine, others = 0, 1
 	takers := Takers{SQL: strconv.Itoa(mine)}
-	if t.view.Columns == nil && t.mapping.filter != pattern.Always && !t.bounded() {
-		takers.SQL = fmt.Sprintf("case when %s then %d else %d end", t.mapping.filter, mine, others)
+	if t.view.Columns == nil && t.mapping.Taken != pattern.Always && !t.bounded() {
+		takers.SQL = fmt.Sprintf("case when %s then %d else %d end", t.mapping.Taken, mine, others)
 		takers.Divided = true
 	}
 	tally, err := t.Tally(ctx, takers)

@@ -67,7 +67,7 @@ type IDForm struct {
 
 // IDForm reports how the dedup ids of the table's rows are made.
 func (t *Table) IDForm() IDForm {
-	f := IDForm{UUID: t.prefix == "", Timed: t.mapping.inserted != nil, Example: t.prefix + "1"}
+	f := IDForm{UUID: t.prefix == "", Timed: t.mapping.Inserted.Has(), Example: t.prefix + "1"}
 	f.Cluster = strings.Contains(strings.SplitN(t.prefix, "/", 2)[0], ".")
 	switch {
 	case f.UUID:

@@ -14,7 +14,7 @@ const (
 
 // clean makes a text fit for the last_error column.
 func (t *Table) clean(text string) string {
-	return Storable(text, t.relation.Encoding, columnOf(t.mapping.lastError).Width)
+	return Storable(text, t.relation.Encoding, t.mapping.LastError.Width)
 }
 
 // Storable makes a text fit for a column of a database in the given encoding: valid UTF-8 without NUL, cut to the

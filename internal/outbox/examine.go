@@ -58,7 +58,7 @@ func Examine(
 func (t *Table) findLacks() (all []Lack) {
 	e := t.examination()
 	e.columns()
-	if t.mapping.key != noKey {
+	if t.mapping.Key != noKey {
 		e.ordered()
 	}
 	e.indexes()
@@ -169,7 +169,7 @@ func (e *examination) columns() {
 	var parts []string
 	for _, r := range m.roles() {
 		switch c := *r.column; {
-		case c == nil:
+		case !c.Has():
 		case c.Plain == r.name:
 			parts = append(parts, r.name+" "+c.Type)
 		default:
@@ -179,7 +179,7 @@ func (e *examination) columns() {
 	e.found.Well(checkColumns, e.subject, strings.Join(parts, ", ")+"; key: "+m.keySource)
 	e.add(checkColumns, finding.WarnIf(len(m.ignored) > 0, "not used, since the type does not fit the name: "+
 		strings.Join(m.ignored, ", "), "rename the column, or map another one with "+setting))
-	e.add(checkColumns, finding.WarnIf(m.key == noKey && e.config.Key.Kind != rowkey.None,
+	e.add(checkColumns, finding.WarnIf(m.Key == noKey && e.config.Key.Kind != rowkey.None,
 		"no row has an ordering key, so rows are relayed without any order", "name the column of the ordering key with "+
 			setting+"=key:NAME, or another source with "+e.config.Names.Of("Key")+"; none there means that rows have no key"))
 	names, without := e.absent()
@@ -214,7 +214,7 @@ func (e *examination) absent() (names, without []string) {
 			"attempt":    "tries are counted in memory only, and begin again after a restart",
 			"last_error": "why a row was refused is only in the log, and waits begin again after a restart",
 			"updated_at": "waits between tries begin again after a restart",
-		}[r.name]; cost != "" && *r.column == nil {
+		}[r.name]; cost != "" && !r.column.Has() {
 			names, without = append(names, r.name), append(without, cost)
 		}
 	}
@@ -224,7 +224,7 @@ func (e *examination) absent() (names, without []string) {
 // txid reports the consequences if no column holds the transaction that inserted a row and several destinations write
 // into the row.
 func (e *examination) txid() {
-	e.add(checkColumns, finding.WarnIf(e.config.shared() && e.mapping.txid == nil,
+	e.add(checkColumns, finding.WarnIf(e.config.shared() && !e.mapping.Txid.Has(),
 		"there is no txid, the transaction that inserted a row: while one destination marks rows before another has read "+
 			"them, they look to it as if they had been committed late, and wait", "alter table "+e.quoted+" add column txid "+
 			"xid8 not null default pg_current_xact_id();"))
@@ -234,7 +234,7 @@ const checkOrder = "order"
 
 // ordered examines whether the type of the order is one that grows with time.
 func (e *examination) ordered() {
-	c := e.mapping.order
+	c := e.mapping.Order
 	add := "add a column that grows with time (seq bigint generated always as identity), or name one with " +
 		e.config.Names.Of("Columns") + "=order:NAME"
 	e.add(checkOrder, finding.OKIf(!c.NotNull, fmt.Sprintf("%s may be NULL: rows without it come after all others, and "+
@@ -253,7 +253,7 @@ func (e *examination) ordered() {
 
 // sequence examines whether numbers that give the order are handed out in the order of time.
 func (e *examination) sequence(ctx context.Context, conn *pgx.Conn) error {
-	c, cache := e.mapping.order, int64(1)
+	c, cache := e.mapping.Order, int64(1)
 	if !slices.Contains(intTypes, c.OID) {
 		return nil
 	}

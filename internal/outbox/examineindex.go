@@ -19,8 +19,8 @@ func (e *examination) indexes() {
 	if m.apart {
 		without = "each try of a row that has no key and was refused or held"
 	}
-	e.add(checkIndex, finding.WarnIf(!m.idIndex, "no index by "+m.id.Plain+": "+without+" reads the whole table",
-		e.createIndex(m.id.Name, "")))
+	e.add(checkIndex, finding.WarnIf(!m.IDIndexed, "no index by "+m.ID.Plain+": "+without+" reads the whole table",
+		e.createIndex(m.ID.Name, "")))
 	if !own {
 		e.failedIndex()
 		e.byKey()
@@ -32,23 +32,23 @@ func (e *examination) byKey() {
 	m := e.mapping
 	const cost = "while rows are refused, or a topic is missing, each round of retries passes over all pending rows"
 	columns := m.keyHash()
-	if m.rank != nil {
+	if m.Rank.Has() {
 		columns += ", " + rank(m)
 	}
-	create := e.createIndex(columns+", "+m.order.Name, e.where())
+	create := e.createIndex(columns+", "+m.Order.Name, e.where())
 	e.add(checkIndex,
 		finding.OKIf(m.keyIndex, "pending rows of a key are found by an index"),
 		finding.WarnIf(m.keyVaries, "no index of pending rows by key is possible, since the text of the key's type depends "+
 			"on settings: "+cost, "keep the key in a column of type text, or in jsonb in place of json"),
 		// A row that waits and has no key keeps no others back.
-		finding.OKIf(m.key == noKey, "no index of pending rows by what stands for their key: "+cost+": "+create),
+		finding.OKIf(m.Key == noKey, "no index of pending rows by what stands for their key: "+cost+": "+create),
 		finding.WarnIf(true, "no index of pending rows by key: "+cost, create))
 }
 
 // where is the condition for an index of pending rows, with others. It is empty if all rows are pending.
 func (e *examination) where(more ...string) string {
 	where, _ := e.mapping.pending()
-	for _, condition := range append([]string{e.mapping.filter}, more...) {
+	for _, condition := range append([]string{e.mapping.Taken}, more...) {
 		where = pattern.And(where, condition)
 	}
 	if where == pattern.Always {
@@ -63,39 +63,39 @@ func (e *examination) pendingIndex() {
 	order := m.placeOrdering()
 	where := e.where()
 	if m.dueIndex {
-		where = e.where(m.available.Name + " is null")
+		where = e.where(m.Available.Name + " is null")
 	}
 	byRank := order
-	if m.rank != nil {
+	if m.Rank.Has() {
 		byRank = rank(m) + ", " + order
 	}
 	create := e.createIndex(order, where)
 	e.add(checkIndex,
-		finding.WarnIf(m.rank != nil && !m.rankIndex,
+		finding.WarnIf(m.Rank.Has() && !m.rankIndex,
 			"no index of pending rows by priority: each poll reads and sorts all that is pending", e.createIndex(byRank, where)),
-		finding.WarnIf(m.rank != nil && !m.orderIndex, "no index of pending rows in table order, only by priority: while "+
+		finding.WarnIf(m.Rank.Has() && !m.orderIndex, "no index of pending rows in table order, only by priority: while "+
 			"rows with larger priorities come all the time, the others wait for as long", create),
-		finding.WarnIf(m.rank == nil && !m.orderIndex, "no index of pending rows in their order: each poll reads the "+
+		finding.WarnIf(!m.Rank.Has() && !m.orderIndex, "no index of pending rows in their order: each poll reads the "+
 			"table, so polls are made less often, and pending_rows and oldest_pending_age_seconds are left out", create),
 		finding.WarnIf(e.view.Columns != nil && !m.filtered, "the index of pending rows also holds those that the "+
 			"destination never takes, for ever: each read steps over all of them, and pending_rows and "+
 			"oldest_pending_age_seconds are left out", create),
-		finding.WarnIf(m.rank == nil && m.relayedFirst && m.failedToo, "the index of pending rows holds failed ones too: "+
+		finding.WarnIf(!m.Rank.Has() && m.relayedFirst && m.failedToo, "the index of pending rows holds failed ones too: "+
 			"while many rows have failed, each poll steps over all of them", create),
 		finding.OKIf(true, "pending rows are read in order from an index"))
-	if m.available == nil {
+	if !m.Available.Has() {
 		return
 	}
-	name, quoted := m.available.Plain, m.available.Name
+	name, quoted := m.Available.Plain, m.Available.Name
 	e.add(checkIndex,
 		finding.WarnIf(!m.dueIndex, "no index of due times: rows with "+name+" are looked for among all that are scheduled "+
 			"for later, and relayed half a second late, or many seconds while hundreds of thousands are",
 			e.createIndex(quoted+", "+byRank, e.where(quoted+" is not null"))),
-		finding.OKIf(!m.available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no order"),
+		finding.OKIf(!m.Available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no order"),
 		finding.WarnIf(true, name+" is never null: every row is read by that time, and rows of one key keep no order",
 			"let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.quoted+" alter "+quoted+
 				" drop not null, alter "+quoted+" drop default;"))
-	e.add(checkIndex, finding.WarnIf(!m.available.NotNull && !m.undelayed, "no index of the pending rows without "+name+
+	e.add(checkIndex, finding.WarnIf(!m.Available.NotNull && !m.undelayed, "no index of the pending rows without "+name+
 		" in their order: reads of these step over every row that is scheduled for later",
 		e.createIndex(byRank, e.where(quoted+" is null"))))
 }
@@ -103,19 +103,19 @@ func (e *examination) pendingIndex() {
 // failedIndex reports the cost if there is no index of the failed rows.
 func (e *examination) failedIndex() {
 	m := e.mapping
-	if m.failed == nil {
+	if !m.Failed.Has() {
 		return
 	}
-	failed := m.failed.Name
+	failed := m.Failed.Name
 	e.add(checkIndex,
 		finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking for failed "+
-			"rows reads the table", e.createIndex(failed+", "+m.id.Name, failed+" is not null")),
+			"rows reads the table", e.createIndex(failed+", "+m.ID.Name, failed+" is not null")),
 		finding.OKIf(true, "failed rows are read in order from an index"))
 }
 
 // unique reports the consequences if two rows may have the same id.
 func (e *examination) unique() {
-	id := e.mapping.id
+	id := e.mapping.ID
 	beside, ok := e.relation.uniqueWith(id)
 	if ok && beside == nil {
 		return

@@ -22,7 +22,7 @@ func (f Filter) Takes(topic string) bool {
 // condition expresses Takes in SQL. It uses constants only, like the predicate of an index. It leaves out earlier
 // destinations that take no topic of this one, so that it stays the same when such a destination is added, changed or
 // moved.
-func (f Filter) condition(topic *Column) string {
+func (f Filter) condition(topic Column) string {
 	text := pattern.Text(topic.Name)
 	condition := pattern.SQL(text, f.Topics)
 	for _, before := range f.Before {

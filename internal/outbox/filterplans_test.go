@@ -121,7 +121,7 @@ func TestIndexOfAFilter(t *testing.T) {
 				Before: [][]string{{"most*", "a", "b"}, {"*", "!o*"}},
 			}
 			table := open(t, s, Config{})
-			s.Exec(t, "create index only_these on outbox_messages (id) where relayed_at is null and "+f.condition(table.mapping.topic))
+			s.Exec(t, "create index only_these on outbox_messages (id) where relayed_at is null and "+f.condition(table.mapping.Topic))
 			// The same patterns in another order are the same filter.
 			f = Filter{Topics: []string{`!x\`, "other", `o_rd'er\*`, "!*.internal"}, Before: [][]string{{"b", "a", "most*"}, {"!o*", "*"}}}
 			values := strings.NewReplacer("$1", "100", "$2", "null", "$3", "65536")

@@ -37,7 +37,7 @@ func (t *Table) Groups() (groups []Group) {
 		}
 		g := Group{Column: v.GroupColumn()}
 		g.Names, g.Mapping = t.members(views, g.Column)
-		if len(views) == 1 && v.Columns == nil && m.filter == pattern.Always {
+		if len(views) == 1 && v.Columns == nil && m.Taken == pattern.Always {
 			g.Earlier = m.mapping()
 		}
 		groups = append(groups, g)
@@ -60,20 +60,20 @@ func (t *Table) members(views []View, group string) (names []string, mapping str
 // mapping describes how a row's shard and its place in the order are found.
 func (m *mapping) mapping() string {
 	priority := "none"
-	if m.rank != nil {
+	if m.Rank.Has() {
 		priority = rank(m)
 	}
-	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), m.order.Name, m.id.Name,
+	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), m.Order.Name, m.ID.Name,
 		priority)
 }
 
 // taking describes the rows that a destination takes, and where it keeps their state.
 func (m *mapping) taking(v View) string {
 	var columns []string
-	for _, c := range []*Column{m.relayed, m.attempt, m.failed, m.lastError, m.updated} {
-		if c != nil {
+	for _, c := range []Column{m.Relayed, m.Attempt, m.Failed, m.LastError, m.Updated} {
+		if c.Has() {
 			columns = append(columns, c.Plain)
 		}
 	}
-	return fmt.Sprintf("%s: %s, columns %q, rows %s", v.Name, m.mapping(), columns, m.filter)
+	return fmt.Sprintf("%s: %s, columns %q, rows %s", v.Name, m.mapping(), columns, m.Taken)
 }

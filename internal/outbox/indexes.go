@@ -47,7 +47,7 @@ func (i *index) startsWith(expression string) bool {
 // uniqueWith returns the columns that are unique together with an id, none if the id alone is unique across all
 // partitions. ok is false if no index says so, or if a value of such a column has several text forms. An index says
 // nothing about tables that inherit from an ordinary table.
-func (r *relation) uniqueWith(id *Column) (beside []*Column, ok bool) {
+func (r *relation) uniqueWith(id Column) (beside []Column, ok bool) {
 	if r.Children && r.Kind != "p" {
 		return nil, false
 	}
@@ -55,10 +55,10 @@ func (r *relation) uniqueWith(id *Column) (beside []*Column, ok bool) {
 		if !i.Unique || !i.usableFor() || !slices.Contains(i.Columns, id.Plain) {
 			continue
 		}
-		fits, others := true, []*Column(nil)
+		fits, others := true, []Column(nil)
 		for _, name := range i.Columns {
 			c := r.columns[name]
-			if fits = fits && c != nil && c.NotNull && (c == id || slices.Contains(plainTypes, c.OID)); c != id {
+			if fits = fits && c.Has() && c.NotNull && (c == id || slices.Contains(plainTypes, c.OID)); c != id {
 				others = append(others, c)
 			}
 		}
@@ -72,7 +72,7 @@ func (r *relation) uniqueWith(id *Column) (beside []*Column, ok bool) {
 // served says which reads an index makes cheap.
 type served struct {
 	pendingIndex, failedIndex bool
-	idIndex                   bool // all rows by id
+	IDIndexed                 bool // all rows by id
 	keyIndex                  bool // pending rows by [mapping.keyHash]
 	rankIndex                 bool // pending rows by priority
 	orderIndex                bool // pending rows in table order, whatever their priority
@@ -91,14 +91,14 @@ type served struct {
 // chooseIndexes finds the reads that an index makes cheap.
 func (m *mapping) chooseIndexes(r *relation) {
 	_, pending := m.pending()
-	taken := r.normal[m.filter]
+	taken := r.normal[m.Taken]
 	pending = slices.Concat(pending, taken)
-	filtered := func(i *index) bool { return m.filter == pattern.Always || i.holds(taken...) }
-	if m.available != nil {
-		timed, untimed := m.available.Name+" is not null", m.available.Name+" is null"
+	filtered := func(i *index) bool { return m.Taken == pattern.Always || i.holds(taken...) }
+	if m.Available.Has() {
+		timed, untimed := m.Available.Name+" is not null", m.Available.Name+" is null"
 		for _, i := range r.Indexes {
-			if alone := m.relayed == nil || m.delete || i.holds(m.relayed.Name+" is null"); alone &&
-				i.starts(m.available.Plain) && i.usableFor(append(pending, timed)...) {
+			if alone := !m.Relayed.Has() || m.delete || i.holds(m.Relayed.Name+" is null"); alone &&
+				i.starts(m.Available.Plain) && i.usableFor(append(pending, timed)...) {
 				m.dueIndex, m.dueFiltered = true, m.dueFiltered || filtered(i)
 			}
 			m.undelayed = m.undelayed || i.holds(untimed) && i.usableFor(append(pending, untimed)...)
@@ -108,33 +108,33 @@ func (m *mapping) chooseIndexes(r *relation) {
 		}
 	}
 	orderFirst := false
-	m.filtered, m.failedToo = m.filter == pattern.Always, m.failed != nil
+	m.filtered, m.failedToo = m.Taken == pattern.Always, m.Failed.Has()
 	for _, i := range r.Indexes {
-		m.idIndex = m.idIndex || i.starts(m.id.Plain) && i.usableFor()
+		m.IDIndexed = m.IDIndexed || i.starts(m.ID.Plain) && i.usableFor()
 		if !i.usableFor(pending...) {
-			m.failedIndex = m.failedIndex || m.failed != nil && i.usableFor(m.failed.Name+" is not null")
+			m.failedIndex = m.failedIndex || m.Failed.Has() && i.usableFor(m.Failed.Name+" is not null")
 			continue
 		}
 		partial := m.partial(i)
-		alone := partial || m.relayed == nil
-		m.rankIndex = m.rankIndex || alone && m.rank != nil && i.startsWith(rank(m))
+		alone := partial || !m.Relayed.Has()
+		m.rankIndex = m.rankIndex || alone && m.Rank.Has() && i.startsWith(rank(m))
 		m.keyIndex = m.keyIndex || alone && i.startsWith(m.keyHash())
 		switch {
-		case m.failed != nil && i.starts(m.failed.Plain) && !partial:
+		case m.Failed.Has() && i.starts(m.Failed.Plain) && !partial:
 			m.failedIndex = true
-		case alone && i.starts(m.order.Plain):
+		case alone && i.starts(m.Order.Plain):
 			m.pendingIndex, orderFirst = true, true
 			m.filtered = m.filtered || filtered(i)
-		case m.relayed != nil && i.starts(m.relayed.Plain, m.order.Plain):
+		case m.Relayed.Has() && i.starts(m.Relayed.Plain, m.Order.Plain):
 			m.pendingIndex, m.relayedFirst = true, true
 			m.failedToo = m.failedToo && len(i.conjuncts) == 0
-		case m.relayed != nil && (partial || i.starts(m.relayed.Plain)):
+		case m.Relayed.Has() && (partial || i.starts(m.Relayed.Plain)):
 			m.pendingIndex = true
 			m.filtered = m.filtered || filtered(i)
 		}
 	}
 	m.orderIndex = orderFirst || m.relayedFirst
-	m.inOrder = m.orderIndex && m.rank == nil
+	m.inOrder = m.orderIndex && !m.Rank.Has()
 	m.followed = m.inOrder || m.rankIndex
 	m.relayedFirst = m.relayedFirst && !orderFirst
 }
@@ -145,5 +145,5 @@ func (m *mapping) partial(i *index) bool {
 	if m.origin == nil {
 		return len(i.conjuncts) > 0
 	}
-	return i.holds(m.relayed.Name + " is null")
+	return i.holds(m.Relayed.Name + " is null")
 }

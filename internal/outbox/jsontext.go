@@ -14,7 +14,7 @@ import (
 // at the insert. Extracting anything from such a document fails the statement, wherever the escapes are, and one row
 // would stop every read. So the SQL replaces such escapes by a question mark before it extracts. The key of such a row
 // is then the same in each replica. The message's payload and headers stay unchanged.
-func jsonText(c *Column, place string) string {
+func jsonText(c Column, place string) string {
 	name := c.Name
 	plain := name + " " + place
 	if c.OID != pgtype.JSONOID {

@@ -34,7 +34,7 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 	}
 	parameters := [][]byte{number(int64(q.Rows)), array(pgtype.Int8OID, hashes), nil, array(pgtype.Int4OID, most)}
 	if t.Ordinal() && !q.Due {
-		parameters = append(parameters, array(t.mapping.order.OID, lows))
+		parameters = append(parameters, array(t.mapping.Order.OID, lows))
 	}
 	a, err := t.ask(ctx, l, statement, parameters, q.Most)
 	page := KeysPage{Keys: make([]KeyRows, n), Visible: a.visible, Wants: a.wants}

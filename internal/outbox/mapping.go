@@ -11,15 +11,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// mapping says which column of the table plays which part. A part that the table lacks is nil.
+// mapping says which column of the table plays which part. A part that the table lacks is the zero Column.
 type mapping struct {
-	id, topic, payload, headers         *Column
-	attempt, relayed, failed, lastError *Column
-	inserted, updated, available, rank  *Column
-	txid                                *Column
-	order                               *Column
+	ID, Topic, Payload, Headers         Column
+	Attempt, Relayed, Failed, LastError Column
+	Inserted, Updated, Available, Rank  Column
+	Txid                                Column
+	Order                               Column
+	Taken                               string          // the SQL condition for the rows that the view takes, in any state
 	origin                              *upstream       // destination whose rows these are, or nil
-	key, topicText                      string          // SQL expressions of type text
+	Key, topicText                      string          // SQL expressions of type text
 	keySource                           string          // what the key is, for display
 	extra                               []string        // SQL expressions of type text
 	placed                              []placed        // columns that are sent as headers
@@ -27,13 +28,12 @@ type mapping struct {
 	texts                               map[string]bool // the expressions above that are a column of type text or varchar
 	indistinct                          map[string]bool // expressions in extra that samples neither distinguish nor report
 	ignored                             []string        // columns with a name of the relay's whose type does not fit
-	filter                              string          // the SQL condition for the rows that the view takes, in any state
 	served
 	delete bool
-	writer string    // an SQL expression: the transaction that inserted a row, or wrote it last
-	place  string    // an SQL expression: the row's physical place, null if it cannot be used to find the row
-	apart  bool      // ids are not known to be unique, so rows are distinguished by beside as well
-	beside []*Column // columns that distinguish rows; if there are none, rows are distinguished by their places
+	writer string   // an SQL expression: the transaction that inserted a row, or wrote it last
+	place  string   // an SQL expression: the row's physical place, null if it cannot be used to find the row
+	apart  bool     // ids are not known to be unique, so rows are distinguished by beside as well
+	beside []Column // columns that distinguish rows; if there are none, rows are distinguished by their places
 	shards int
 }
 
@@ -55,7 +55,7 @@ var (
 // A role is what a column may be for the relay.
 type role struct {
 	name     string
-	column   **Column
+	column   *Column
 	types    []uint32 // those that fit; nil for any, or for an order, which is found otherwise
 	required bool
 }
@@ -63,20 +63,20 @@ type role struct {
 // roles are all roles.
 func (m *mapping) roles() []role {
 	return []role{
-		{"id", &m.id, idTypes, true},
-		{"topic", &m.topic, nil, true},
-		{"payload", &m.payload, payloadTypes, true},
-		{"headers", &m.headers, jsonTypes, false},
-		{"order", &m.order, nil, false},
-		{"relayed_at", &m.relayed, timeTypes, false}, // required unless rows are deleted
-		{"attempt", &m.attempt, intTypes, false},
-		{"failed_at", &m.failed, timeTypes, false},
-		{"last_error", &m.lastError, textTypes, false},
-		{"inserted_at", &m.inserted, timeTypes, false},
-		{"updated_at", &m.updated, timeTypes, false},
-		{"available_at", &m.available, timeTypes, false},
-		{"priority", &m.rank, intTypes, false},
-		{"txid", &m.txid, txidTypes, false},
+		{"id", &m.ID, idTypes, true},
+		{"topic", &m.Topic, nil, true},
+		{"payload", &m.Payload, payloadTypes, true},
+		{"headers", &m.Headers, jsonTypes, false},
+		{"order", &m.Order, nil, false},
+		{"relayed_at", &m.Relayed, timeTypes, false}, // required unless rows are deleted
+		{"attempt", &m.Attempt, intTypes, false},
+		{"failed_at", &m.Failed, timeTypes, false},
+		{"last_error", &m.LastError, textTypes, false},
+		{"inserted_at", &m.Inserted, timeTypes, false},
+		{"updated_at", &m.Updated, timeTypes, false},
+		{"available_at", &m.Available, timeTypes, false},
+		{"priority", &m.Rank, intTypes, false},
+		{"txid", &m.Txid, txidTypes, false},
 	}
 }
 
@@ -93,7 +93,7 @@ const rowWriter = "xmin"
 // inserter is the expression for the transaction that inserted a row, taken from the column that holds it. When
 // another destination writes into the row later, xmin changes, which must not make the row look like a late commit. A
 // number that has not been assigned yet comes from another server, for example in rows that were restored from a dump.
-func inserter(txid *Column) string {
+func inserter(txid Column) string {
 	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s "+
 		"end)",
 		txid.Name, rowWriter)
@@ -117,14 +117,14 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 			*r.column = p.column(r, required)
 		}
 	}
-	if m.txid != nil {
-		m.writer = inserter(m.txid)
+	if m.Txid.Has() {
+		m.writer = inserter(m.Txid)
 	}
-	m.order = p.order()
+	m.Order = p.order()
 	p.key(config.Key)
 	p.fromOrigin(config)
-	if m.topic != nil {
-		m.topicText = p.text(m.topic)
+	if m.Topic.Has() {
+		m.topicText = p.text(m.Topic)
 	}
 	p.extra(config.Extra, config.Headers)
 	p.place(config.Headers)
@@ -140,12 +140,12 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if len(p.problems) > 0 {
 		return nil, p.problems
 	}
-	if beside, ok := r.uniqueWith(m.id); !ok || beside != nil {
+	if beside, ok := r.uniqueWith(m.ID); !ok || beside != nil {
 		m.apart, m.beside = true, beside
 	}
 	if m.apart && m.beside == nil && view.written(config) {
 		return nil, []*SetupError{problem(checkTable,
-			"let a unique index hold "+m.id.Plain+", alone or with others, and all of its columns be not null; or keep the "+
+			"let a unique index hold "+m.ID.Plain+", alone or with others, and all of its columns be not null; or keep the "+
 				"destination's state in the columns of the table",
 			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark of "+
 				"another destination would move a row, which would then be published again here",
@@ -154,12 +154,12 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if m.apart && m.beside == nil {
 		m.place = noPlace // the place is in the identity
 	}
-	m.filter = config.takes(view, m.topic)
+	m.Taken = config.takes(view, m.Topic)
 	m.chooseIndexes(r)
-	if !config.Looks && view.BlockFailed && m.failed != nil && m.key != noKey && !m.failedIndex {
+	if !config.Looks && view.BlockFailed && m.Failed.Has() && m.Key != noKey && !m.failedIndex {
 		return nil, []*SetupError{problem(checkTable,
 			fmt.Sprintf("create one (create index concurrently on %s (%s, %s) where %s is not null), or remove %s",
-				p.table(), m.failed.Name, m.id.Name, m.failed.Name, view.Names.Of("BlockFailed")),
+				p.table(), m.Failed.Name, m.ID.Name, m.Failed.Name, view.Names.Of("BlockFailed")),
 			"%s reads the failed rows every second, but table %s has no index on them", view.Names.Of("BlockFailed"), p.table())}
 	}
 	return m, nil
@@ -168,7 +168,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 // sampled returns the columns of a sample, named for a subquery, then what is selected from the subquery and what it
 // is grouped by.
 func (m *mapping) sampled() (columns, selected, groups string) {
-	columns = m.topic.Name + "::text as topic, " + columnOf(m.inserted).Or("null::timestamptz") + " as inserted"
+	columns = m.Topic.Name + "::text as topic, " + m.Inserted.Or("null::timestamptz") + " as inserted"
 	selected, groups = "topic, min(inserted), max(inserted)", "topic"
 	for i, expression := range m.extra {
 		if m.indistinct[expression] {
@@ -189,7 +189,7 @@ func (m *mapping) sampled() (columns, selected, groups string) {
 // is the SQL that has to stand before "identity = any ($1)" for the rows to be found quickly. prefix stands before
 // each column.
 func (m *mapping) identity(prefix, idType string) (expression, typ, here string) {
-	id := prefix + m.id.Name
+	id := prefix + m.ID.Name
 	var parts []string
 	if m.apart && m.beside == nil {
 		parts = []string{prefix + "ctid::text", prefix + "tableoid::text"}
@@ -198,7 +198,7 @@ func (m *mapping) identity(prefix, idType string) (expression, typ, here string)
 		parts = append(parts, word(prefix, c))
 	}
 	if m.origin != nil {
-		parts = append(parts, word(prefix, m.order))
+		parts = append(parts, word(prefix, m.Order))
 	}
 	if parts == nil {
 		return id, idType, ""
@@ -216,7 +216,7 @@ func (m *mapping) identity(prefix, idType string) (expression, typ, here string)
 func (m *mapping) compound() bool { return m.apart || m.origin != nil }
 
 // word is a column's value as text without a blank.
-func word(prefix string, c *Column) string {
+func word(prefix string, c Column) string {
 	return "translate(" + prefix + c.Name + "::text, ' ', '_')"
 }
 
@@ -225,14 +225,14 @@ func (m *mapping) shard() string {
 	if m.shards == 1 {
 		return "0"
 	}
-	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.key, m.id.Name, m.shards)
+	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.Key, m.ID.Name, m.shards)
 }
 
 // pending is the condition for rows that are neither relayed nor failed and, if there is an origin, have failed or
 // been relayed there, with its parts in the form of [conjuncts].
 func (m *mapping) pending() (condition string, parts []string) {
 	if m.origin != nil {
-		parts = append(parts, m.order.Name+" is not null")
+		parts = append(parts, m.Order.Name+" is not null")
 	}
 	for _, name := range m.nulls() {
 		parts = append(parts, name+" is null")
@@ -242,12 +242,12 @@ func (m *mapping) pending() (condition string, parts []string) {
 
 // nulls returns the columns that are null in pending rows.
 func (m *mapping) nulls() (names []string) {
-	columns := []*Column{m.relayed, m.failed}
+	columns := []Column{m.Relayed, m.Failed}
 	if m.origin != nil {
 		columns = append(columns, m.origin.without)
 	}
 	for _, c := range columns {
-		if c != nil {
+		if c.Has() {
 			names = append(names, c.Name)
 		}
 	}
@@ -258,12 +258,12 @@ func (m *mapping) nulls() (names []string) {
 // index allows it.
 func (m *mapping) pendingByID() string {
 	condition, parts := m.pending()
-	if !m.idIndex || len(parts) == 0 {
+	if !m.IDIndexed || len(parts) == 0 {
 		return condition
 	}
 	conditions := []string{isNull(m.nulls()...)}
 	if m.origin != nil {
-		conditions = append(conditions, "num_nonnulls("+m.order.Name+") = 1")
+		conditions = append(conditions, "num_nonnulls("+m.Order.Name+") = 1")
 	}
 	return strings.Join(conditions, " and ")
 }
@@ -272,7 +272,7 @@ func (m *mapping) pendingByID() string {
 func (m *mapping) describe() (found []any) {
 	for _, r := range m.roles() {
 		text := "none"
-		if c := *r.column; c != nil {
+		if c := *r.column; c.Has() {
 			if text = c.Plain + " " + c.Type; r.name == "order" && !c.NotNull {
 				text += ", may be NULL"
 			}

@@ -169,10 +169,10 @@ func TestDomains(t *testing.T) {
 		create table outbox_messages (id uuid primary key, seq place, topic shorter, payload jsonb, headers text, relayed_at timestamptz,
 			last_error shorter)`, pgx.QueryExecModeSimpleProtocol)
 	table := open(t, s, Config{})
-	if c := table.mapping.lastError; c == nil || c.Width != 12 {
+	if c := table.mapping.LastError; !c.Has() || c.Width != 12 {
 		t.Errorf("last_error: %+v", c)
 	}
-	if c := table.mapping.order; c.Plain != "seq" || c.OID != pgtype.Int8OID || !c.NotNull {
+	if c := table.mapping.Order; c.Plain != "seq" || c.OID != pgtype.Int8OID || !c.NotNull {
 		t.Errorf("order: %+v", c)
 	}
 	// Headers of a type that does not fit would be left out unseen.

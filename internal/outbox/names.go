@@ -11,12 +11,9 @@ import (
 // Names are the parts of statements about a view's rows: its columns, and SQL conditions on its rows. They are for
 // commands that examine and change rows at an operator's request; relaying has statements of its own.
 type Names struct {
-	Table                                       string // quoted, with its schema
-	Encoding                                    string // the database's
-	ID, Order, Topic, Inserted, Available, Txid Column
-	Relayed, Failed, Attempt, LastError         Column
-	Key                                         string // an expression of type text
-	Taken                                       string // rows that the view takes, in any state
+	*mapping
+	Table    string // quoted, with its schema
+	Encoding string // the database's
 	// Came is the condition for those of the view's rows that have failed or been relayed at the origin; empty if rows are
 	// taken as they are inserted.
 	Came string
@@ -27,10 +24,10 @@ type Names struct {
 	// keeps no failures.
 	IsFailed string
 	// Unsent are assignments that empty the columns of a failed row's dead letters.
-	Unsent                 []string
-	IDIndexed, Partitioned bool
-	indexes                []*index
-	parts                  description
+	Unsent      []string
+	Partitioned bool
+	indexes     []*index
+	parts       description
 }
 
 // A Column is a column of the table. The zero Column is a column that the table lacks.
@@ -100,12 +97,8 @@ func (t *Table) Names() Names {
 	m := t.mapping
 	state, _ := m.pending()
 	n := Names{
-		Table: t.Quoted(), Encoding: t.relation.Encoding, ID: *m.id, Order: *m.order, Topic: *m.topic,
-		Inserted: columnOf(m.inserted), Available: columnOf(m.available), Txid: columnOf(m.txid),
-		Relayed: columnOf(m.relayed), Failed: columnOf(m.failed), Attempt: columnOf(m.attempt),
-		LastError: columnOf(m.lastError),
-		Key:       m.key, Taken: m.filter, Pending: state, IsFailed: m.isFailed(),
-		IDIndexed: m.idIndex, Partitioned: t.relation.Kind == "p", indexes: t.relation.Indexes,
+		mapping: m, Table: t.Quoted(), Encoding: t.relation.Encoding, Pending: state, IsFailed: m.isFailed(),
+		Partitioned: t.relation.Kind == "p", indexes: t.relation.Indexes,
 	}
 	for _, l := range t.letters() {
 		if l.column.Writable {
@@ -114,7 +107,7 @@ func (t *Table) Names() Names {
 	}
 	if m.origin != nil {
 		n.Came = n.Order.Name + " is not null"
-		if c := m.origin.without; c != nil {
+		if c := m.origin.without; c.Has() {
 			n.Came += " and " + c.Name + " is null"
 		}
 	}
@@ -128,7 +121,7 @@ func (t *Table) Names() Names {
 		"inserted_at", n.Inserted.Time(), "relayed_at", n.Relayed.Name, "relayed_time", n.Relayed.Time(),
 		"failed_at", n.Failed.Name, "failed_time", n.Failed.Time(), "attempt", n.Attempt.Or("null"),
 		"last_error", n.LastError.Or("null"), "due_at", m.dueAt(Column.Time),
-		"payload", m.payload.shown(), "headers", m.headers.shown())
+		"payload", m.Payload.shown(), "headers", m.Headers.shown())
 	return n
 }
 
@@ -136,13 +129,6 @@ func (t *Table) Names() Names {
 // from all others; {here} has to stand before "{identity} = any ($1)" so that the rows are found quickly, and is empty
 // if ids are unique.
 func (n Names) Text(file string, pairs ...string) string { return n.parts.text(file, pairs...) }
-
-func columnOf(c *Column) Column {
-	if c == nil {
-		return Column{}
-	}
-	return *c
-}
 
 // IDType is the type of the elements of an array of ids.
 func (n Names) IDType() string { return n.parts["id_type"] }
@@ -155,11 +141,11 @@ func (n Names) HereOf(query string) string {
 // dueAt is the time since which a row could be relayed, a timestamptz in one of the forms of a column; null if the
 // table does not hold it.
 func (m *mapping) dueAt(form func(Column) string) string {
-	since := form(columnOf(m.since()))
-	if m.available == nil {
+	since := form(m.since())
+	if !m.Available.Has() {
 		return since
 	}
-	return "greatest(" + since + ", " + form(*m.available) + ")"
+	return "greatest(" + since + ", " + form(m.Available) + ")"
 }
 
 // Ordered is the condition that a row keeps the order of its key, to be added to others. A row with available_at keeps
@@ -183,9 +169,4 @@ func (n Names) Scheduled() string {
 func (c Column) Now() string { return c.At("now()") }
 
 // shown is a column as text for display.
-func (c *Column) shown() string {
-	if c == nil {
-		return "null::text"
-	}
-	return c.Name + "::text"
-}
+func (c Column) shown() string { return c.Or("null") + "::text" }

@@ -22,7 +22,7 @@ import (
 func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config) error {
 	p := parts{relation: r, names: config.Names, named: config.Columns, preferred: config.Preferred}
 	topic, _, _ := p.find("topic")
-	if topic == nil {
+	if !topic.Has() {
 		return nil
 	}
 	r.normal = map[string][]string{}

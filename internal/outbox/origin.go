@@ -14,9 +14,9 @@ import (
 // upstream is what a view knows about another destination whose failed or relayed rows it takes.
 type upstream struct {
 	name               string
-	failed             bool    // the view takes the rows that have failed there
-	without            *Column // a column that is null in the rows that the view takes; nil for none
-	attempt, lastError *Column // the columns about a failure
+	failed             bool   // the view takes the rows that have failed there
+	without            Column // a column that is null in the rows that the view takes, if there is one
+	attempt, lastError Column // the columns about a failure
 }
 
 // fromOrigin makes the rows of a view come from another destination. Their order, and the time since when they are due,
@@ -33,23 +33,22 @@ func (p *parts) fromOrigin(config Config) {
 		return
 	}
 	o := &upstream{name: from.Name, failed: p.view.FailedOf != nil}
-	at := there.relayed
+	at := there.Relayed
 	if o.failed {
-		at, o.attempt, o.lastError = there.failed, there.attempt, there.lastError
-		o.without = there.relayed // set if an operator has discarded the row and kept it
+		at, o.attempt, o.lastError = there.Failed, there.Attempt, there.LastError
+		o.without = there.Relayed // set if an operator has discarded the row and kept it
 	} else {
-		o.without = there.failed
+		o.without = there.Failed
 	}
-	if at == nil {
+	if !at.Has() {
 		p.fail("give it the column, or remove "+p.view.Names.Of("FailedOf"),
 			"destination %s takes what has failed at %s, which has no column failed_at", p.view.Name, from.Name)
 		return
 	}
-	m, due := p.mapping, *at
+	m, due := p.mapping, at
 	due.NotNull = true // in pending rows
-	m.origin, m.order, m.key, m.keySource = o, &due, noKey, noSource
-	m.available, m.rank = nil, nil
-	m.txid, m.writer = nil, rowWriter
+	m.origin, m.Order, m.Key, m.keySource = o, due, noKey, noSource
+	m.Available, m.Rank, m.Txid, m.writer = Column{}, Column{}, Column{}, rowWriter
 	p.describeFailure()
 }
 
@@ -59,17 +58,17 @@ func (p *parts) describeFailure() {
 	if !o.failed {
 		return
 	}
-	utc := p.mapping.order.Name
-	if p.mapping.order.OID == pgtype.TimestamptzOID {
+	utc := p.mapping.Order.Name
+	if p.mapping.Order.OID == pgtype.TimestamptzOID {
 		utc = "(" + utc + " at time zone 'UTC')"
 	}
 	p.placed = append(p.placed, placed{HeaderDestination, strings.TrimSpace(sql.Literal(o.name)) + "::text"},
-		placed{HeaderTopic, p.text(p.topic)})
-	if o.attempt != nil {
+		placed{HeaderTopic, p.text(p.Topic)})
+	if o.attempt.Has() {
 		p.placed = append(p.placed, placed{HeaderAttempt, "coalesce(" + o.attempt.Name + ", 1)::text"})
 	}
 	p.placed = append(p.placed, placed{HeaderFailedAt, fmt.Sprintf(`to_char(%s, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`, utc)})
-	if o.lastError != nil {
+	if o.lastError.Has() {
 		p.placed = append(p.placed, placed{HeaderError, p.text(o.lastError)})
 	}
 }
@@ -122,7 +121,7 @@ func (t *Table) forget(condition string) (assignments []string) {
 
 // A letter is a column of a dead letter, with its value while nothing has been sent.
 type letter struct {
-	column *Column
+	column Column
 	empty  string
 }
 
@@ -133,9 +132,9 @@ func (t *Table) letters() (all []letter) {
 		if len(problems) > 0 {
 			continue // the destination does not run before these problems are solved
 		}
-		for _, l := range []letter{{m.relayed, "null"}, {m.failed, "null"}, {m.lastError, "null"}, {m.attempt, "1"}} {
+		for _, l := range []letter{{m.Relayed, "null"}, {m.Failed, "null"}, {m.LastError, "null"}, {m.Attempt, "1"}} {
 			same := func(other letter) bool { return other.column.Plain == l.column.Plain }
-			if l.column != nil && !slices.ContainsFunc(all, same) {
+			if l.column.Has() && !slices.ContainsFunc(all, same) {
 				all = append(all, l)
 			}
 		}

@@ -17,7 +17,7 @@ func (c *Config) OwnSchema(v View) string { return sql.Destination(c.own(v)) }
 // Condition returns the SQL condition for the rows whose topics a view takes, empty if it takes all.
 func (c *Config) Condition(v View) string {
 	topic := cmp.Or(c.Columns["topic"], c.Preferred["topic"], "topic")
-	if condition := c.takes(v, &Column{Name: sql.Quote(topic)}); condition != pattern.Always {
+	if condition := c.takes(v, Column{Name: sql.Quote(topic)}); condition != pattern.Always {
 		return condition
 	}
 	return ""

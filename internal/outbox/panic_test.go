@@ -14,10 +14,10 @@ import (
 // A row whose decoding panics is invalid, and identified well enough to be refused. All others arrive unchanged.
 func TestPanicWhileARowIsRead(t *testing.T) {
 	t.Parallel()
-	text := &Column{Plain: "c", OID: pgtype.TextOID}
+	text := Column{Plain: "c", OID: pgtype.TextOID}
 	table := Table{
 		relation: &relation{seed: maphash.MakeSeed()},
-		mapping:  &mapping{id: &Column{Plain: "id", OID: pgtype.UUIDOID}, order: text, payload: text},
+		mapping:  &mapping{ID: Column{Plain: "id", OID: pgtype.UUIDOID}, Order: text, Payload: text},
 	}
 	var a arena
 	for i := range 300 {

@@ -8,7 +8,7 @@ import (
 
 // ordinalValue encodes an ordinal in the order column's type.
 func (t *Table) ordinalValue(n int64) []byte {
-	switch t.mapping.order.OID {
+	switch t.mapping.Order.OID {
 	case pgtype.Int2OID:
 		return binary.BigEndian.AppendUint16(nil, uint16(max(min(n, 1<<15-1), -1<<15)))
 	case pgtype.Int4OID:

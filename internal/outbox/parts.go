@@ -43,14 +43,14 @@ func (p *parts) deny(format string, args ...any) {
 
 func (p *parts) table() string { return p.relation.table.String() }
 
-// column returns the column that plays a part, nil if the table has none that fits. Only a column of the view's own can
+// column returns the column that plays a part, the zero Column if the table has none that fits. Only a column of the view's own can
 // play a part in the state that the view keeps in columns of its own.
-func (p *parts) column(r role, required bool) *Column {
+func (p *parts) column(r role, required bool) Column {
 	c, name, mapped := p.find(r.name)
 	table, setting := p.table(), p.setting(r.name)
-	fits := c == nil || r.types == nil || slices.Contains(r.types, c.OID)
+	fits := !c.Has() || r.types == nil || slices.Contains(r.types, c.OID)
 	switch {
-	case c == nil && !mapped && required:
+	case !c.Has() && !mapped && required:
 		remedy := "add it, or name another column with " + setting + "=" + r.name + ":NAME"
 		if r.name == "relayed_at" && !p.own(r.name) {
 			remedy += ", or set " + p.names.Of("Delete") + ", which does not need it"
@@ -67,7 +67,7 @@ func (p *parts) column(r role, required bool) *Column {
 		p.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s", name, table, c.Type, r.name)
 	case !fits:
 		p.ignored = append(p.ignored, name+" ("+c.Type+")")
-		return nil
+		return Column{}
 	}
 	return p.readable(c)
 }
@@ -86,7 +86,7 @@ func (p *parts) setting(part string) string {
 }
 
 // find returns the column that plays a part, and whether the configuration names it.
-func (p *parts) find(part string) (c *Column, name string, mapped bool) {
+func (p *parts) find(part string) (c Column, name string, mapped bool) {
 	names, remedy, whose := p.named, "correct "+p.setting(part), ""
 	if p.own(part) {
 		names, whose = p.view.Columns, " for destination "+p.view.Name
@@ -94,45 +94,45 @@ func (p *parts) find(part string) (c *Column, name string, mapped bool) {
 	}
 	if name, mapped = names[part]; !mapped && !p.own(part) {
 		name = part
-		if other := p.preferred[part]; p.columns[other] != nil {
+		if other := p.preferred[part]; p.columns[other].Has() {
 			name = other
 		}
 	}
-	if c = p.columns[name]; c == nil && mapped {
+	if c = p.columns[name]; !c.Has() && mapped {
 		p.missing(remedy, name, "which %s names as %s%s", p.setting(part), part, whose)
 	}
 	return c, name, mapped
 }
 
-func (p *parts) readable(c *Column) *Column {
-	if c != nil && !c.CanSelect {
+func (p *parts) readable(c Column) Column {
+	if c.Has() && !c.CanSelect {
 		p.deny("role %s may not read column %s of table %s", p.Role, c.Plain, p.table())
 	}
 	return c
 }
 
 // text returns the expression for a column as text, and records whether it is the stored text.
-func (p *parts) text(c *Column) string {
+func (p *parts) text(c Column) string {
 	expression := c.Name + "::text"
 	p.texts[expression] = slices.Contains(textTypes[:2], c.OID)
 	return expression
 }
 
 // order returns the column whose values give the table its order: order or seq, else inserted_at, else the id.
-func (p *parts) order() *Column {
+func (p *parts) order() Column {
 	c, _, mapped := p.find("order")
 	if !mapped {
 		c = p.columns["seq"]
 	}
-	if c != nil && slices.Contains(unordered, c.OID) {
+	if c.Has() && slices.Contains(unordered, c.OID) {
 		if mapped {
 			p.fail("correct "+p.names.Of("Columns"), "column %s of table %s has type %s, which has no useful order", c.Plain,
 				p.table(), c.Type)
 		}
 		p.ignored = append(p.ignored, c.Plain+" ("+c.Type+")")
-		c = nil
+		c = Column{}
 	}
-	return cmp.Or(p.readable(c), p.inserted, p.id)
+	return cmp.Or(p.readable(c), p.Inserted, p.ID)
 }
 
 // The key and the place of every row in a table without them.
@@ -143,20 +143,20 @@ const (
 )
 
 func (p *parts) key(key rowkey.Source) {
-	p.mapping.key, p.keySource = noKey, noSource
+	p.mapping.Key, p.keySource = noKey, noSource
 	setting := p.names.Of("Key")
-	var c *Column
+	var c Column
 	switch key.Kind {
 	case rowkey.Default:
 		c, _, _ = p.find("key")
 		p.readable(c)
 	case rowkey.Column:
-		if c = p.readable(p.columns[key.Name]); c == nil {
+		if c = p.readable(p.columns[key.Name]); !c.Has() {
 			p.missing("correct "+setting, key.Name, "which %s names", setting)
 		}
 	case rowkey.Header:
-		if p.headers != nil {
-			p.mapping.key, p.keyVaries = p.inHeaders(key.Name), p.headers.OID == pgtype.JSONOID
+		if p.Headers.Has() {
+			p.mapping.Key, p.keyVaries = p.inHeaders(key.Name), p.Headers.OID == pgtype.JSONOID
 			p.keySource = "header " + key.Name
 			return
 		}
@@ -164,30 +164,30 @@ func (p *parts) key(key rowkey.Source) {
 			"%s=header:%s requires a headers column of type jsonb or json, and table %s has none", setting, key.Name, p.table())
 	case rowkey.Payload:
 		if p.hasJSON() {
-			p.mapping.key, p.keyVaries = p.inPayload(key.Name), p.payload.OID == pgtype.JSONOID
+			p.mapping.Key, p.keyVaries = p.inPayload(key.Name), p.Payload.OID == pgtype.JSONOID
 			p.keySource = "payload " + key.Name
 			return
 		}
 		p.fail("correct "+setting, "%s=payload:%s requires a payload of type jsonb or json", setting, key.Name)
 	case rowkey.Topic:
-		c = p.topic
+		c = p.Topic
 	case rowkey.None:
 	}
-	if c == nil {
+	if !c.Has() {
 		return
 	}
-	p.mapping.key, p.keySource, p.keyVaries = p.text(c), "column "+c.Plain, slices.Contains(varying, c.OID)
+	p.mapping.Key, p.keySource, p.keyVaries = p.text(c), "column "+c.Plain, slices.Contains(varying, c.OID)
 	if slices.Contains(textTypes[:2], c.OID) && key.Kind != rowkey.Topic {
-		p.mapping.key = c.Name
+		p.mapping.Key = c.Name
 		p.texts[c.Name] = true
 	}
 }
 
 // inHeaders is the expression for a row's own header as text.
-func (p *parts) inHeaders(name string) string { return jsonText(p.headers, "->> "+sql.Literal(name)) }
+func (p *parts) inHeaders(name string) string { return jsonText(p.Headers, "->> "+sql.Literal(name)) }
 
 // hasJSON reports whether the payload has parts that can be addressed.
-func (p *parts) hasJSON() bool { return p.payload != nil && isJSON(p.payload) }
+func (p *parts) hasJSON() bool { return p.Payload.Has() && isJSON(p.Payload) }
 
 // inPayload is the expression for the value at a path of a JSON payload, as text.
 func (p *parts) inPayload(path string) string {
@@ -195,7 +195,7 @@ func (p *parts) inPayload(path string) string {
 	for step := range strings.SplitSeq(path, ".") {
 		steps = append(steps, sql.Literal(step))
 	}
-	return jsonText(p.payload, "#>> array["+strings.Join(steps, ", ")+"]")
+	return jsonText(p.Payload, "#>> array["+strings.Join(steps, ", ")+"]")
 }
 
 // extra finds the additional texts of a row. headers are the columns that are sent as headers.
@@ -207,11 +207,11 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 			expression = p.inPayload(e.Name)
 		case e.Kind == ExtraPayload:
 			p.fail("correct the template", "a template names {payload.%s}, which needs a payload of type jsonb or json", e.Name)
-		case e.Kind == ExtraHeader && p.headers != nil && column != nil:
+		case e.Kind == ExtraHeader && p.Headers.Has() && column.Has():
 			expression = "coalesce(" + p.inHeaders(e.Name) + ", " + p.text(column) + ")"
-		case e.Kind == ExtraHeader && p.headers != nil:
+		case e.Kind == ExtraHeader && p.Headers.Has():
 			expression = p.inHeaders(e.Name)
-		case e.Kind == ExtraHeader && column != nil:
+		case e.Kind == ExtraHeader && column.Has():
 			expression = p.text(column)
 		case e.Kind == ExtraHeader:
 			p.fail("correct the template, or name the column with "+p.names.Of("Columns")+"=headers:NAME",
@@ -220,7 +220,7 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 		case e.Kind == ExtraTime:
 			expression = p.time(e.Name)
 			p.indistinct[expression] = true
-		case p.columns[e.Name] != nil:
+		case p.columns[e.Name].Has():
 			expression = p.text(p.readable(p.columns[e.Name]))
 		default:
 			p.missing("correct the template, or add the column", e.Name, "which a template names as {%s}", e.Name)
@@ -236,7 +236,7 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 // time is the expression for the time in a column, in milliseconds since 1970.
 func (p *parts) time(name string) string {
 	c, setting := p.columns[name], p.names.Of("TimeColumn")
-	if c == nil {
+	if !c.Has() {
 		p.missing("correct "+setting+", or add the column", name, "which %s names", setting)
 		return ""
 	}
@@ -249,11 +249,11 @@ func (p *parts) time(name string) string {
 
 // encoded checks that a payload that encodes bytes is text.
 func (p *parts) encoded() {
-	if p.payload != nil && !slices.Contains(textTypes[:2], p.payload.OID) {
+	if p.Payload.Has() && !slices.Contains(textTypes[:2], p.Payload.OID) {
 		setting := p.view.Names.Of("PayloadEncoding")
 		p.fail("remove "+setting+", or store the payload as text",
 			"%s requires a payload of type text or varchar, and column %s of table %s has type %s",
-			setting, p.payload.Plain, p.table(), p.payload.Type)
+			setting, p.Payload.Plain, p.table(), p.Payload.Type)
 	}
 }
 
@@ -264,7 +264,7 @@ func (p *parts) place(headers map[string]string) {
 	for _, header := range slices.Sorted(maps.Keys(headers)) {
 		name := headers[header]
 		c := p.columns[name]
-		if c == nil {
+		if !c.Has() {
 			setting := p.names.Of("Columns")
 			p.missing("correct "+setting, name, "which %s sends as header %s", setting, header)
 			return
@@ -287,8 +287,8 @@ func (p *parts) dated() {
 				part, "which destination %s needs for rows to fail for their age", p.view.Name)
 		}
 	}
-	need("failed_at", p.failed != nil)
-	need("inserted_at", p.inserted != nil || p.view.origin() != nil)
+	need("failed_at", p.Failed.Has())
+	need("inserted_at", p.Inserted.Has() || p.view.origin() != nil)
 }
 
 // rights checks that the role may read the versions of rows, and write the columns that the relay writes.
@@ -301,11 +301,11 @@ func (p *parts) rights() {
 		if !p.CanDelete {
 			p.deny("role %s may not delete from table %s, as %s requires", p.Role, p.table(), p.names.Of("Delete"))
 		}
-	} else if p.relayed != nil && !p.relayed.Writable {
-		p.deny("role %s may not update column %s of table %s", p.Role, p.relayed.Plain, p.table())
+	} else if p.Relayed.Has() && !p.Relayed.Writable {
+		p.deny("role %s may not update column %s of table %s", p.Role, p.Relayed.Plain, p.table())
 	}
-	for _, c := range []*Column{p.attempt, p.failed, p.lastError, p.updated} {
-		if c != nil && !c.Writable {
+	for _, c := range []Column{p.Attempt, p.Failed, p.LastError, p.Updated} {
+		if c.Has() && !c.Writable {
 			p.deny("role %s may not update column %s of table %s", p.Role, c.Plain, p.table())
 		}
 	}

@@ -107,7 +107,7 @@ func (t *Table) formats() []int16 {
 	} {
 		formats[i] = 1
 	}
-	if t.mapping.payload.OID == pgtype.ByteaOID {
+	if t.mapping.Payload.OID == pgtype.ByteaOID {
 		formats[atPayload] = 1
 	}
 	return formats
@@ -117,11 +117,11 @@ func (t *Table) formats() []int16 {
 // else. JSON in rows that are read whole is sent as text and fails by itself ([written]).
 func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	m := t.mapping
-	for i, c := range map[int]*Column{
-		atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted,
-		atAvailable: m.available,
+	for i, c := range map[int]Column{
+		atID: m.ID, atOrder: m.Order, atPayload: m.Payload, atHeaders: m.Headers, atInserted: m.Inserted,
+		atAvailable: m.Available,
 	} {
-		if c != nil && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.OID {
+		if c.Has() && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.OID {
 			return true
 		}
 	}
@@ -135,7 +135,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	m := t.mapping
 	row.Position.id = a.text(values[atID])
 	row.Position.nulls = values[atOrder] == nil
-	if m.order == m.id {
+	if m.Order == m.ID {
 		row.Position.order = row.Position.id
 	} else {
 		row.Position.order = a.text(values[atOrder])
@@ -196,7 +196,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	if payload := either(values[atPayload], values[atPayloadRest]); payload != nil {
 		message.Payload = a.bytes(payload)
 	}
-	switch m.payload.OID {
+	switch m.Payload.OID {
 	case pgtype.JSONOID, pgtype.JSONBOID:
 		message.Type = "application/json"
 	case pgtype.ByteaOID:
@@ -302,7 +302,7 @@ func (t *Table) idText(value []byte, a *arena) string {
 	if value == nil {
 		return ""
 	}
-	switch t.mapping.id.OID {
+	switch t.mapping.ID.OID {
 	case pgtype.UUIDOID:
 		var text [36]byte
 		hex.Encode(text[:8], value[:4])

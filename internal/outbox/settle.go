@@ -231,16 +231,16 @@ func (t *Table) writeLock() string {
 	if t.mapping.delete {
 		return sql.Text("lock_delete.sql", map[string]string{"table": t.relation.table.Quoted()})
 	}
-	return t.updateLock(t.mapping.relayed)
+	return t.updateLock(t.mapping.Relayed)
 }
 
 // refuseLock is the same for writing refusals.
 func (t *Table) refuseLock() string {
 	m := t.mapping
-	return t.updateLock(cmp.Or(m.attempt, m.failed, m.lastError, m.updated))
+	return t.updateLock(cmp.Or(m.Attempt, m.Failed, m.LastError, m.Updated))
 }
 
-func (t *Table) updateLock(c *Column) string {
+func (t *Table) updateLock(c Column) string {
 	return sql.Text("lock_update.sql", map[string]string{"table": t.relation.table.Quoted(), "column": c.Name})
 }
 

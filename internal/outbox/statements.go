@@ -53,17 +53,17 @@ func (t *Table) idType() string {
 func (t *Table) describe() description {
 	m := t.mapping
 	filtered := ""
-	if m.filter != pattern.Always {
-		filtered = " and " + m.filter
+	if m.Taken != pattern.Always {
+		filtered = " and " + m.Taken
 	}
 	mark := t.relation.partitionMark()
 	pending, _ := m.pending()
 	d := description{
-		"table": t.Quoted(), "partitions": mark, "id": m.id.Name, "id_type": t.idType(), "order": m.order.Name, "key": m.key,
+		"table": t.Quoted(), "partitions": mark, "id": m.ID.Name, "id_type": t.idType(), "order": m.Order.Name, "key": m.Key,
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
-		"ordering": m.ordering(), "ordering_back": m.order.Name + " desc", "nulls_last": "",
+		"ordering": m.ordering(), "ordering_back": m.Order.Name + " desc", "nulls_last": "",
 		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
-		"inserted_at": columnOf(m.inserted).Name, "relayed_at": columnOf(m.relayed).Name, "unmarked": pattern.Always,
+		"inserted_at": m.Inserted.Name, "relayed_at": m.Relayed.Name, "unmarked": pattern.Always,
 		"lock": "update",
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
@@ -71,7 +71,7 @@ func (t *Table) describe() description {
 	d["here"], d["t_here"] = mark+d["here"], mark+d["t_here"]
 	d["sampled"], d["grouped"], d["groups"] = m.sampled()
 	d["arrived_filter"], d["due"] = filtered, mark+pending+filtered
-	if c := m.available; c != nil {
+	if c := m.Available; c.Has() {
 		name, at := c.Name, now(c)
 		d["available"], d["available_now"], d["due_position"] = name, at, m.duePosition().columns()
 		d["arrived_filter"] = " and (" + name + " is null or " + name + " <= " + at + ")" + filtered
@@ -83,17 +83,17 @@ func (t *Table) describe() description {
 			d["due"] = mark + pending + " and " + name + " is null" + filtered
 		}
 	}
-	if m.failed != nil {
+	if m.Failed.Has() {
 		d["failed"] = m.isFailed() + filtered
 	}
-	if !m.order.NotNull {
+	if !m.Order.NotNull {
 		d["nulls_last"] = " nulls last" // an order that the usual indexes do not give
 	}
 	if m.relayedFirst {
-		d["ordering_back"] = m.relayed.Name + " desc, " + d["ordering_back"]
+		d["ordering_back"] = m.Relayed.Name + " desc, " + d["ordering_back"]
 	}
 	if !m.delete {
-		d["unmarked"], d["marks"] = isNull(m.relayed.Name), m.relayed.Name+" = "+now(m.relayed)
+		d["unmarked"], d["marks"] = isNull(m.Relayed.Name), m.Relayed.Name+" = "+now(m.Relayed)
 		d["lock"] = "no key update"
 	}
 	const asRead = " and (%[1]s::xid[] is null or xmin = any (%[1]s))"
@@ -106,38 +106,37 @@ func (t *Table) describe() description {
 // keeps no failures. In a row that was discarded and kept, relayed_at is set, too.
 func (m *mapping) isFailed() string {
 	switch {
-	case m.failed == nil:
+	case !m.Failed.Has():
 		return ""
-	case m.relayed == nil:
-		return m.failed.Name + " is not null"
+	case !m.Relayed.Has():
+		return m.Failed.Name + " is not null"
 	}
-	return m.failed.Name + " is not null and " + m.relayed.Name + " is null"
+	return m.Failed.Name + " is not null and " + m.Relayed.Name + " is null"
 }
 
 // now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold
 // UTC, whatever the session's zone is.
-func now(c *Column) string {
-	if c != nil && c.OID == pgtype.TimestampOID {
+func now(c Column) string {
+	if c.Has() && c.OID == pgtype.TimestampOID {
 		return "(now() at time zone 'UTC')"
 	}
 	return "now()"
 }
 
-// since returns the column with the time since which available rows could be relayed, nil if the table does not hold
-// it.
-func (m *mapping) since() *Column {
+// since returns the column with the time since which available rows could be relayed, if the table holds it.
+func (m *mapping) since() Column {
 	if m.origin != nil {
-		return m.order
+		return m.Order
 	}
-	return m.inserted
+	return m.Inserted
 }
 
 // rank is the expression that sorts larger priorities first. It is ~n, which is -n-1, because -n overflows for the
 // smallest bigint: one such row would make every read fail.
-func rank(m *mapping) string { return "(~coalesce(" + m.rank.Name + ", 0)::bigint)" }
+func rank(m *mapping) string { return "(~coalesce(" + m.Rank.Name + ", 0)::bigint)" }
 
 func (m *mapping) rankOrNull() string {
-	if m.rank == nil {
+	if !m.Rank.Has() {
 		return "null::bigint"
 	}
 	return rank(m)
@@ -165,29 +164,29 @@ func (t *Table) columns(b bounds) string {
 	m := t.mapping
 	bounded := func(expression string) string { return b.text(expression, m.texts[expression]) }
 	waited := "null::bigint"
-	if m.lastError != nil && m.updated != nil {
+	if m.LastError.Has() && m.Updated.Has() {
 		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * "+
 			"1000000)::bigint end",
-			m.lastError.Name, now(m.updated), m.updated.Name)
+			m.LastError.Name, now(m.Updated), m.Updated.Name)
 	}
 	columns := []string{
-		m.id.Name,
-		m.order.Name,
+		m.ID.Name,
+		m.Order.Name,
 		m.rankOrNull(),
 		bounded(m.topicText),
-		b.value(m.payload),
-		b.value(m.headers),
-		bounded(m.key),
-		"coalesce(" + columnOf(m.attempt).Or("1") + ", 1)::bigint",
-		columnOf(m.inserted).Or("null::timestamptz"),
-		columnOf(m.available).Or("null::timestamptz"),
+		b.value(m.Payload),
+		b.value(m.Headers),
+		bounded(m.Key),
+		"coalesce(" + m.Attempt.Or("1") + ", 1)::bigint",
+		m.Inserted.Or("null::timestamptz"),
+		m.Available.Or("null::timestamptz"),
 		waited,
 		m.shard(),
 		m.writer,
 		m.place,
 		m.identityOrNull(),
-		b.rest(m.payload),
-		b.rest(m.headers),
+		b.rest(m.Payload),
+		b.rest(m.Headers),
 	}
 	for _, expression := range m.extra {
 		columns = append(columns, bounded(expression))
@@ -202,20 +201,20 @@ func (t *Table) columns(b bounds) string {
 // of pending rows.
 func (m *mapping) ordering() string {
 	switch {
-	case m.rank != nil:
+	case m.Rank.Has():
 		return rank(m) + ", " + m.placeOrdering()
 	case m.relayedFirst:
-		return m.relayed.Name + ", " + m.placeOrdering() // null in every row read
+		return m.Relayed.Name + ", " + m.placeOrdering() // null in every row read
 	}
 	return m.placeOrdering()
 }
 
 // placeOrdering is table order without the rows' priorities.
 func (m *mapping) placeOrdering() string {
-	if m.order == m.id {
-		return m.id.Name
+	if m.Order == m.ID {
+		return m.ID.Name
 	}
-	return m.order.Name + ", " + m.id.Name
+	return m.Order.Name + ", " + m.ID.Name
 }
 
 // refusal returns the assignments for a refused attempt, and the condition that the row is unchanged since it was read.
@@ -224,25 +223,25 @@ func (t *Table) refusal() (set, unchanged string) {
 	m := t.mapping
 	var assignments []string
 	conditions := []string{"true"}
-	if m.attempt != nil {
-		name := m.attempt.Name
+	if m.Attempt.Has() {
+		name := m.Attempt.Name
 		assignments = append(assignments, name+" = r.next_attempt")
 		conditions = append(conditions, "coalesce(t."+name+", 1) = r.attempt")
 	}
-	if m.lastError != nil {
-		assignments = append(assignments, m.lastError.Name+" = r.error")
+	if m.LastError.Has() {
+		assignments = append(assignments, m.LastError.Name+" = r.error")
 	}
-	if m.updated != nil {
-		assignments = append(assignments, m.updated.Name+" = "+now(m.updated))
+	if m.Updated.Has() {
+		assignments = append(assignments, m.Updated.Name+" = "+now(m.Updated))
 	}
-	if m.failed != nil {
-		name := m.failed.Name
-		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, now(m.failed)))
+	if m.Failed.Has() {
+		name := m.Failed.Name
+		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, now(m.Failed)))
 		assignments = append(assignments, t.forget("r.failed")...)
 		conditions = append(conditions, isNull("t."+name))
 	}
-	if m.relayed != nil {
-		conditions = append(conditions, isNull("t."+m.relayed.Name))
+	if m.Relayed.Has() {
+		conditions = append(conditions, isNull("t."+m.Relayed.Name))
 	}
 	conditions = append(conditions, "(r.version = '0'::xid or t.xmin = r.version)")
 	return strings.Join(assignments, ", "), strings.Join(conditions, " and ")

@@ -180,14 +180,14 @@ func (t *Table) mappings() []*mapping {
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
 	t := &Table{
-		pool: pool, relation: relation, mapping: m, config: config, view: view, idOID: m.id.OID,
+		pool: pool, relation: relation, mapping: m, config: config, view: view, idOID: m.ID.OID,
 		maxRow: config.MaxRow,
 	}
 	if t.maxRow == 0 {
 		t.maxRow = DefaultMaxRow
 	}
 	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
-	if m.id.OID == pgtype.VarcharOID {
+	if m.ID.OID == pgtype.VarcharOID {
 		t.idOID = pgtype.TextOID
 	}
 	t.rowOID = t.idOID
@@ -195,7 +195,7 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config,
 		t.rowOID = pgtype.TextOID
 	}
 	t.source = "/" + relation.origin() + "/" + url.PathEscape(t.relation.table.String())
-	if m.id.OID != pgtype.UUIDOID {
+	if m.ID.OID != pgtype.UUIDOID {
 		t.prefix = relation.origin() + "/" + t.relation.table.String() + "/"
 	}
 	t.limits = sql.Text("limits.sql", nil)
@@ -224,40 +224,40 @@ func (t *Table) Describe() []any { return t.mapping.describe() }
 // In a table whose order may be NULL, rows without an order value come after all others, and each first page of a tail
 // begins at the very beginning.
 func (t *Table) Ordinal() bool {
-	return orderTypes[t.mapping.order.OID] != "" && t.mapping.order.NotNull
+	return orderTypes[t.mapping.Order.OID] != "" && t.mapping.Order.NotNull
 }
 
 // Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to
 // time.
 func (t *Table) Timed() bool {
-	return t.mapping.order.OID == pgtype.TimestampOID || t.mapping.order.OID == pgtype.TimestamptzOID
+	return t.mapping.Order.OID == pgtype.TimestampOID || t.mapping.Order.OID == pgtype.TimestamptzOID
 }
 
 // Extra returns the SQL expressions for the additional texts that each row carries, in the order of [Config.Extra].
 func (t *Table) Extra() []string { return t.mapping.extra }
 
 // Ranked reports whether the table has a priority, so that a new row may come before older ones.
-func (t *Table) Ranked() bool { return t.mapping.rank != nil }
+func (t *Table) Ranked() bool { return t.mapping.Rank.Has() }
 
 // Delays reports whether rows that become due later than they are inserted are found by the reads in table order,
 // because there is no index of due times ([Table.ReadsDue]).
-func (t *Table) Delays() bool { return t.mapping.available != nil && !t.mapping.dueIndex }
+func (t *Table) Delays() bool { return t.mapping.Available.Has() && !t.mapping.dueIndex }
 
 // KeepsFailures reports whether a row can be marked as failed.
-func (t *Table) KeepsFailures() bool { return t.mapping.failed != nil }
+func (t *Table) KeepsFailures() bool { return t.mapping.Failed.Has() }
 
 // KeepsErrors reports whether the table keeps the error for which a row was refused.
-func (t *Table) KeepsErrors() bool { return t.mapping.lastError != nil }
+func (t *Table) KeepsErrors() bool { return t.mapping.LastError.Has() }
 
 // KeepsAttempts reports whether attempts are counted in the table.
-func (t *Table) KeepsAttempts() bool { return t.mapping.attempt != nil }
+func (t *Table) KeepsAttempts() bool { return t.mapping.Attempt.Has() }
 
 // maxAttempt is the largest number that the attempt column holds.
 func (t *Table) maxAttempt() int64 {
-	switch c := t.mapping.attempt; {
-	case c != nil && c.OID == pgtype.Int2OID:
+	switch c := t.mapping.Attempt; {
+	case c.Has() && c.OID == pgtype.Int2OID:
 		return math.MaxInt16
-	case c != nil && c.OID == pgtype.Int4OID:
+	case c.Has() && c.OID == pgtype.Int4OID:
 		return math.MaxInt32
 	}
 	return math.MaxInt64

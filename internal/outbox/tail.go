@@ -18,7 +18,7 @@ func (t *Table) Tail(ctx context.Context, q TailQuery) (TailPage, error) {
 }
 
 // Exact reports whether [Row.Writer] is the top-level transaction that inserted the row.
-func (t *Table) Exact() bool { return t.mapping.txid != nil }
+func (t *Table) Exact() bool { return t.mapping.Txid.Has() }
 
 // Places of the statements of a tail in tails, which depend on what the query names.
 const (
@@ -48,7 +48,7 @@ func (t *Table) tailStatement(q *TailQuery) (string, [][]byte) {
 	if t.Delays() {
 		parameters = append(parameters, number(q.Seen.Now.Sub(epoch).Microseconds()))
 	}
-	if q.Low == nil || !t.Ordinal() || t.mapping.rank != nil || q.Due {
+	if q.Low == nil || !t.Ordinal() || t.mapping.Rank.Has() || q.Due {
 		return statements[tailSeen], parameters
 	}
 	low := *q.Low

@@ -60,7 +60,7 @@ func (v View) bare() View {
 
 // takes is the SQL condition for the rows that a view takes, as far as topics decide it. If the view takes rows that
 // have failed or been relayed in columns that several destinations may share, it takes the origin's rows.
-func (c *Config) takes(v View, topic *Column) string {
+func (c *Config) takes(v View, topic Column) string {
 	condition := v.Filter.condition(topic)
 	if origin := v.origin(); origin != nil && (origin.Columns == nil || c.divided(*origin)) {
 		condition = pattern.And(condition, origin.condition(topic))

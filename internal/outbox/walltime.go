@@ -21,7 +21,7 @@ func (e *examination) wallTime(ctx context.Context, conn *pgx.Conn) error {
 		most   = 14 * time.Hour // the difference of a zone to UTC
 	)
 	m := e.mapping
-	if m.inserted == nil || m.inserted.OID != pgtype.TimestampOID || !m.pendingIndex {
+	if !m.Inserted.Has() || m.Inserted.OID != pgtype.TimestampOID || !m.pendingIndex {
 		return nil
 	}
 	var seconds float64
@@ -39,7 +39,7 @@ func (e *examination) wallTime(ctx context.Context, conn *pgx.Conn) error {
 	e.found.Warn("inserted_at", e.subject, fmt.Sprintf("the last row was written a moment ago, and its %s says %v: it "+
 		"looks like local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows may "+
 		"expire at once",
-		m.inserted.Plain, age.Round(zone)), "make the column timestamptz, or let the application and the default write "+
+		m.Inserted.Plain, age.Round(zone)), "make the column timestamptz, or let the application and the default write "+
 		"UTC: (now() at time zone 'utc')")
 	return nil
 }

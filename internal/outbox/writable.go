@@ -32,11 +32,11 @@ func (t *Table) checkWrites(ctx context.Context, conn *pgx.Conn) (marks, refusal
 			continue
 		}
 		m := view.mapping
-		if marks, err = view.accepts(ctx, conn, false, m.relayed); marks != nil || err != nil {
+		if marks, err = view.accepts(ctx, conn, false, m.Relayed); marks != nil || err != nil {
 			return marks, nil, err
 		}
 		if refusals == nil && view.writesRefusals() {
-			if refusals, err = view.accepts(ctx, conn, true, m.attempt, m.failed, m.lastError, m.updated); err != nil {
+			if refusals, err = view.accepts(ctx, conn, true, m.Attempt, m.Failed, m.LastError, m.Updated); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -46,14 +46,14 @@ func (t *Table) checkWrites(ctx context.Context, conn *pgx.Conn) (marks, refusal
 
 // accepts returns why the server accepts no write of columns, nil if it does, or if a lock or something else that
 // passes was in the way: the statement itself will show it.
-func (t *Table) accepts(ctx context.Context, conn *pgx.Conn, refusal bool, columns ...*Column) (*SetupError, error) {
+func (t *Table) accepts(ctx context.Context, conn *pgx.Conn, refusal bool, columns ...Column) (*SetupError, error) {
 	// A condition that the planner cannot evaluate, so that it looks at each partition, and that no row meets.
 	const never = " where pg_backend_pid() < 0"
 	statement := "explain (costs off) delete from " + t.Quoted() + never
 	if refusal || !t.mapping.delete {
 		var set []string
 		for _, c := range columns {
-			if c != nil {
+			if c.Has() {
 				set = append(set, c.Name+" = null") // a column there would need a policy for reading it, too
 			}
 		}
