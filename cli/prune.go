@@ -51,7 +51,7 @@ not configured.
 			out, errs := cmd.OutOrStdout(), cmd.ErrOrStderr()
 			p := &operate.Prune{
 				Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: chosen,
-				Rest: func() float64 { return pruneRest },
+				Rest: pruneRest,
 			}
 			if !flags.dryRun && !flags.yes {
 				if err := flags.confirmPrune(cmd, p); err != nil {

@@ -1,6 +1,6 @@
 -- Lists the partitions that end before the cutoff, oldest first, with the times that they hold, of a table that is partitioned
--- by ranges of its time of insert.
--- $1 the table, $2 the cutoff. Reads the catalogue only.
+-- by ranges of its time of insert; none if this role may not execute the function that drops partitions.
+-- $1 the table, $2 the cutoff, $3 the function with its arguments. Reads the catalogue only.
 select part::regclass::text, low, high
 from (
   select c.oid as part,
@@ -9,5 +9,5 @@ from (
   from pg_catalog.pg_inherits i
   join pg_catalog.pg_class c on c.oid = i.inhrelid
   where i.inhparent = $1::text::regclass and c.relkind = 'r') parts
-where low is not null and high <= $2
+where low is not null and high <= $2 and has_function_privilege(to_regprocedure($3), 'execute')
 order by high

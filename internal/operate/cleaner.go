@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,8 +15,8 @@ import (
 
 // A Cleaner deletes old rows while replicas relay, in one replica at a time. Its fields are its configuration.
 //
-// It is gentle: it works at most a tenth of the time, and a fiftieth while rows wait to be relayed. It continues during
-// outages, however long, since a table that grows without bound would cause the next one.
+// It is gentle: it works at most a tenth of the time. It continues during outages,
+// however long, since a table that grows without bound would cause the next one.
 type Cleaner struct {
 	Open    func(context.Context) (*Outbox, error)   // opens the table in its present form
 	Connect func(context.Context) (*pgx.Conn, error) // not through a pooler
@@ -26,11 +25,9 @@ type Cleaner struct {
 }
 
 const (
-	cleanRest, cleanRestBusy = 9, 49 // multiples of a transaction's duration
-	cleanEvery               = 10 * time.Minute
-	cleanSoonest             = time.Second
-	// busyAge is how long a row must have been due to count as waiting.
-	busyAge = 2 * time.Second
+	cleanRest    = 9 // length of the pause after a transaction, as a multiple of the transaction's duration
+	cleanEvery   = 10 * time.Minute
+	cleanSoonest = time.Second
 )
 
 // Run deletes old rows again and again until ctx ends.
@@ -85,34 +82,13 @@ func (c *Cleaner) clean(ctx context.Context) error {
 // prune deletes what is old. If the session that holds the lock ends meanwhile, another replica may begin as well: both
 // skip the rows that the other one has locked.
 func (c *Cleaner) prune(ctx context.Context, o *Outbox) error {
-	busy, looked, begun := false, time.Time{}, time.Now()
-	p := &Prune{Outbox: o, OlderThan: c.After}
-	p.Rest = func() float64 {
-		if time.Since(looked) > time.Second {
-			looked, busy = time.Now(), o.busy(ctx)
-		}
-		if busy {
-			return cleanRestBusy
-		}
-		return cleanRest
-	}
-	p.Dropped = func(partition string) {
+	begun := time.Now()
+	p := &Prune{Outbox: o, OlderThan: c.After, Rest: cleanRest, Dropped: func(partition string) {
 		c.Logger.Info("dropped a partition in which every row is done", "partition", partition)
-	}
+	}}
 	deleted, err := p.Run(ctx)
 	if deleted > 0 {
 		c.Logger.Info("deleted old rows", "rows", deleted, "seconds", int(time.Since(begun).Seconds()))
 	}
 	return err
-}
-
-// busy reports whether rows have waited for some time. If this cannot be determined quickly, the database counts as
-// busy.
-func (o *Outbox) busy(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	r, err := o.ReportOf(ctx, Selection{}, time.Second)
-	return err != nil || slices.ContainsFunc(r.Destinations, func(d Destination) bool {
-		return d.OldestAgeSeconds != nil && *d.OldestAgeSeconds > busyAge.Seconds()
-	})
 }

@@ -13,8 +13,8 @@ import (
 
 // partition is a part of the table for a range of insert times.
 type partition struct {
-	name      string
-	low, high time.Time
+	Name      string
+	Low, High time.Time
 }
 
 // drop drops the partitions that ended before the cutoff and whose rows are all done. Partitions of a table without a
@@ -25,34 +25,18 @@ func (p *Prune) drop(ctx context.Context, cutoff time.Time) error {
 		return nil
 	}
 	function := sql.DropPartition(p.Outbox.Views[0].Table.Named())
-	var may bool
-	if err := p.Outbox.Pool.QueryRow(ctx, "select coalesce(has_function_privilege(to_regprocedure($1), 'execute'), "+
-		"false)", function+"(regclass, timestamptz, boolean)").Scan(&may); err != nil {
-		return fmt.Errorf("look for the function that drops partitions: %w", err)
-	}
-	if !may {
-		return nil
-	}
-	rows, err := p.Outbox.Pool.Query(ctx, sql.Text("partitions.sql", nil), n.Table, cutoff)
-	if err != nil {
-		return fmt.Errorf("list partitions: %w", err)
-	}
-	partitions, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (partition, error) {
-		var part partition
-		err := row.Scan(&part.name, &part.low, &part.high)
-		return part, err
-	})
+	rows, _ := p.Outbox.Pool.Query(ctx, sql.Text("partitions.sql", nil), n.Table, cutoff,
+		function+"(regclass, timestamptz, boolean)") // CollectRows returns the error
+	partitions, err := pgx.CollectRows(rows, pgx.RowToStructByPos[partition])
 	if err != nil {
 		return fmt.Errorf("list partitions: %w", err)
 	}
 	for _, part := range partitions {
-		select {
-		case <-ctx.Done(): // the rest is left for the next time
+		if ctx.Err() != nil { // the rest is left for the next time
 			return nil
-		default:
 		}
 		if err := p.dropOne(ctx, n, part, function, cutoff); err != nil {
-			return fmt.Errorf("drop partition %s: %w", part.name, err)
+			return fmt.Errorf("drop partition %s: %w", part.Name, err)
 		}
 	}
 	return nil
@@ -71,7 +55,7 @@ func (p *Prune) dropOne(ctx context.Context, n outbox.Names, part partition, fun
 		"done": p.done(),
 	}
 	err := within(func(tx pgx.Tx) error { // the function knows the destinations that were configured when it was created
-		return tx.QueryRow(ctx, sql.Text("partition_undone.sql", names), part.low, cutoff, part.high).Scan(&undone)
+		return tx.QueryRow(ctx, sql.Text("partition_undone.sql", names), part.Low, cutoff, part.High).Scan(&undone)
 	})
 	if err != nil || undone {
 		return err
@@ -79,12 +63,12 @@ func (p *Prune) dropOne(ctx context.Context, n outbox.Names, part partition, fun
 	dropped := p.DryRun
 	if !dropped {
 		err = within(func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, sql.Text("partition_drop.sql", map[string]string{"function": function}), part.name,
+			return tx.QueryRow(ctx, sql.Text("partition_drop.sql", map[string]string{"function": function}), part.Name,
 				cutoff, p.Failed).Scan(&dropped)
 		})
 	}
 	if dropped && p.Dropped != nil {
-		p.Dropped(part.name)
+		p.Dropped(part.Name)
 	}
 	return err
 }

@@ -17,8 +17,8 @@ type Prune struct {
 	OlderThan time.Duration // how long a row must have been done
 	Failed    bool          // failed rows count as done
 	Selection Selection     // the rows to consider; Since and Until refer to the time of insert
-	// Rest returns the length of the pause after a transaction, as a multiple of the transaction's duration.
-	Rest func() float64
+	// Rest is the length of the pause after a transaction, as a multiple of the transaction's duration.
+	Rest int
 	// Row is called for each deleted row, after its transaction; may be nil.
 	Row func(id string) error
 	// Done is called after each transaction with the number of rows deleted so far; may be nil.

@@ -16,12 +16,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-func gentle() float64 { return 0 }
-
 // prune runs a prune that must succeed and returns how many rows it deleted.
 func prune(t testing.TB, p *Prune) int64 {
 	t.Helper()
-	p.Rest = gentle
 	deleted, err := p.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +107,7 @@ func TestPruneRefuses(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', to_jsonb(repeat(md5(n::text), 50)), now() - interval '1 "+
 		"day' from generate_series(1, 11000) n")
 	o := open(t, s)
-	p := &Prune{Outbox: o, OlderThan: time.Hour, Rest: gentle}
+	p := &Prune{Outbox: o, OlderThan: time.Hour}
 	_, err := p.Run(t.Context())
 	_, statement, told := strings.Cut(fmt.Sprint(err), "again and again is too much for a database: run ")
 	if !told {
@@ -145,7 +142,7 @@ func TestPruneLocked(t *testing.T) {
 			return err
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		p := &Prune{Outbox: o, OlderThan: time.Hour, Rest: gentle, Done: func(deleted int64) {
+		p := &Prune{Outbox: o, OlderThan: time.Hour, Done: func(deleted int64) {
 			if deleted > 20000 {
 				stop()
 			}
@@ -275,7 +272,7 @@ func TestPruneByError(t *testing.T) {
 			t.Errorf("%+v: %d rows", c, n)
 		}
 	}
-	p := &Prune{Outbox: o, Rest: gentle, DryRun: true, Selection: Selection{Destination: "dead", Error: "timed out"}}
+	p := &Prune{Outbox: o, DryRun: true, Selection: Selection{Destination: "dead", Error: "timed out"}}
 	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no column for the last error") {
 		t.Errorf("of a destination without last_error: %v", err)
 	}

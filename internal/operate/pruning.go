@@ -86,7 +86,7 @@ func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
 		if len(ids) > 0 {
 			select {
 			case <-ctx.Done():
-			case <-time.After(time.Duration(s.Rest() * float64(took))):
+			case <-time.After(time.Duration(s.Rest) * took):
 			}
 		}
 	}

@@ -137,7 +137,7 @@ func TestRemovedDestination(t *testing.T) {
 		!strings.Contains(r.Problems[0], "no replica relays audit, whose state the table keeps (audit_at)") {
 		t.Errorf("problems %q (%v)", r.Problems, err)
 	}
-	_, err = (&Prune{Outbox: o, Rest: func() float64 { return 0 }}).Run(t.Context())
+	_, err = (&Prune{Outbox: o}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "not configured here (audit)") {
 		t.Errorf("prune: %v", err)
 	}
@@ -190,7 +190,7 @@ func TestDiscardBesideAStranger(t *testing.T) {
 			if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where dead_at is not null"); n != 1 {
 				t.Error("the row is gone")
 			}
-			if _, err := (&Prune{Outbox: o, Rest: gentle}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.stranger) {
+			if _, err := (&Prune{Outbox: o}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.stranger) {
 				t.Errorf("prune: %v", err)
 			}
 		})
