@@ -234,7 +234,7 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 	for _, p := range c.parts {
 		var end *string
 		if c.change.gently {
-			if end, err = c.end(context.WithoutCancel(ctx), p); err != nil {
+			if end, err = c.end(ctx, p, progress); err != nil && ctx.Err() == nil { // else apply stops
 				return result, err
 			}
 		}
@@ -246,9 +246,6 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 			at := slices.IndexFunc(rows, func(row Chosen) bool { return row.order != nil && *row.order == *end })
 			if at >= 0 {
 				rows, last = rows[:at], append(last, rows[at:]...)
-			}
-			if err := c.ripen(ctx, p, rows, progress); err != nil && ctx.Err() == nil { // else apply stops
-				return err
 			}
 			return apply(p.set, rows)
 		})

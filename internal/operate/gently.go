@@ -13,7 +13,8 @@ import (
 // table many times a second and takes what it finds there at once; what lies before the end it finds in a sweep, and
 // then reads each key from its first row. So a row at the end would overtake those of its key before the end. Therefore
 // the very last row, which is always part of the end, is changed last, when the rows of its key before it have been
-// relayed, and no row is changed that was inserted a moment ago, because the start of the end moves with the inserts.
+// relayed, and none is changed while the last one was inserted a moment ago, because the start of the end moves with the
+// inserts.
 
 const (
 	// young is how long a row may belong to the end of the table: the end begins at a mark that is up to five seconds
@@ -25,33 +26,25 @@ const (
 	aheadEvery = 200 * time.Millisecond
 )
 
-// end returns the order value of the last row of a part, nil if the part is empty.
-func (c *Choice) end(ctx context.Context, p part) (*string, error) {
-	var order *string
+// end returns the order value of the last row of a part, nil if the part is empty. It returns when that row is young no
+// longer, if a replica relays, or early when ctx ends.
+func (c *Choice) end(ctx context.Context, p part, progress Progress) (order *string, err error) {
 	if p.rows == 0 {
 		return nil, nil
 	}
-	row := c.conn.QueryRow(ctx, "fetch last from "+p.cursor)
-	if err := row.Scan(nil, nil, nil, nil, &order, nil, nil, nil); err != nil {
+	var inserted *time.Time
+	row := c.conn.QueryRow(context.WithoutCancel(ctx), "fetch last from "+p.cursor)
+	if err := row.Scan(nil, nil, nil, nil, &order, nil, nil, &inserted); err != nil {
 		return nil, fmt.Errorf("find the last row: %w", err)
 	}
-	return order, nil
-}
-
-// ripen waits until no row of a chunk is young any more. It returns early when ctx ends.
-func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Progress) error {
-	wait, old := time.Duration(0), c.began.Add(time.Since(c.chosen)-young) // by the database's clock
-	for _, row := range rows {
-		if row.inserted != nil {
-			wait = max(wait, row.inserted.Sub(old))
-		}
+	if order == nil || inserted == nil || p.set.names.Key == "null::text" {
+		return order, nil
 	}
-	if wait = min(wait, young); wait <= 0 || p.set.names.Key == "null::text" {
-		return nil
-	}
+	// By the database's clock, which may be behind the times of insert.
+	wait := min(inserted.Sub(c.began.Add(time.Since(c.chosen)-young)), young)
 	// A relay that starts later reads everything from the beginning.
-	if relays, err := c.relays(ctx, p.set); err != nil || !relays {
-		return err
+	if relays, err := c.relays(ctx, p.set); wait <= 0 || err != nil || !relays {
+		return order, err
 	}
 	progress.waits("rows that were inserted within the last %v go when they are older, so that their keys keep the "+
 		"order", young)
@@ -59,7 +52,7 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 	case <-ctx.Done():
 	case <-time.After(wait):
 	}
-	return nil
+	return order, nil
 }
 
 // settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It
