@@ -24,28 +24,20 @@ type line struct {
 	PayloadBase64 []byte     `json:"payloadBase64,omitempty"` // payload that is not UTF-8
 }
 
-// lines returns the lines of all messages that can be printed, and for each message the offset at which its line ends.
-// A message that cannot be printed has the offset 0, and its answer is filled in.
-func lines(messages []publisher.Message, answers []error) (text []byte, ends []int) {
+// lines returns the lines of all messages that can be printed, and the answers for the call once they are written.
+func lines(messages []publisher.Message) (text []byte, answers []error) {
 	var out bytes.Buffer
-	ends = make([]int, len(messages))
+	answers = make([]error, len(messages))
 	stopped := map[string]bool{}
 	for i := range messages {
 		m := &messages[i]
 		if m.Key != nil && stopped[string(m.Key)] {
 			answers[i] = publisher.ErrNotAttempted
-			continue
+		} else if answers[i] = appendLine(&out, m); answers[i] != nil && m.Key != nil {
+			stopped[string(m.Key)] = true
 		}
-		if err := appendLine(&out, m); err != nil {
-			answers[i] = err
-			if m.Key != nil {
-				stopped[string(m.Key)] = true
-			}
-			continue
-		}
-		ends[i] = out.Len()
 	}
-	return out.Bytes(), ends
+	return out.Bytes(), answers
 }
 
 func appendLine(out *bytes.Buffer, m *publisher.Message) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,59 +26,54 @@ func New(w io.Writer) *Publisher {
 	return &Publisher{w: w, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Publish returns when the lines are written. A write cannot be interrupted. If ctx ends during the write, the messages
-// are Ambiguous, and the next call waits until the write is over. After a write that failed or was short, the messages
-// whose lines were written completely are accepted.
+// Publish returns when the lines are written. A write cannot be interrupted. If ctx ends during the write, or the write
+// fails after a part of the text, the messages are Ambiguous. The next call waits until the write is over.
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
-	answers := make([]error, len(messages))
 	if err := p.begin(ctx); err != nil {
-		return fill(answers, err)
+		return slices.Repeat([]error{err}, len(messages))
 	}
-	text, ends := lines(messages, answers)
-	if len(text) == 0 {
-		<-p.turn
-		return answers
-	}
-	written := make(chan result, 1)
+	text, answers := lines(messages)
+	written := make(chan error, 1)
 	go func() {
-		r := p.write(text)
+		err := p.write(text)
 		<-p.turn
-		written <- r
+		written <- err
 	}()
+	var err error
 	select {
-	case r := <-written:
-		if r.err != nil {
-			failed(answers, ends, r.n, publisher.UnavailableError(publisher.ScopeDestination,
-				"write failed", "write to standard output: %w", r.err))
-		}
+	case err = <-written:
 	case <-ctx.Done():
-		failed(answers, ends, 0, publisher.AmbiguousError("write unfinished",
-			"the write to standard output has not ended: %w", ctx.Err()))
+		err = publisher.AmbiguousError("write unfinished", "the write to standard output has not ended: %w", ctx.Err())
 	case <-p.closed:
-		failed(answers, ends, 0, publisher.AmbiguousError("write unfinished",
-			"the publisher was closed before the write to standard output ended"))
+		err = publisher.AmbiguousError("write unfinished",
+			"the publisher was closed before the write to standard output ended")
 	}
-	keepPrefix(messages, answers)
+	if err != nil { // also for messages that cannot be printed, since those before them were not written
+		return slices.Repeat([]error{err}, len(messages))
+	}
 	return answers
 }
 
-// A result is the outcome of a write: the number of bytes of the text that were written, and the error.
-type result struct {
-	n   int
-	err error
-}
-
 // write writes the text, on a new line if the last write ended within a line.
-func (p *Publisher) write(text []byte) result {
-	begin := 0
+func (p *Publisher) write(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
 	if p.torn {
-		text, begin = append([]byte{'\n'}, text...), 1
+		text = append([]byte{'\n'}, text...)
 	}
 	n, err := p.w.Write(text)
 	if n > 0 {
 		p.torn = text[n-1] != '\n'
 	}
-	return result{n - begin, err}
+	switch {
+	case err == nil:
+		return nil
+	case n == 0:
+		return publisher.UnavailableError(publisher.ScopeDestination, "write failed", "write to standard output: %w",
+			err)
+	}
+	return publisher.AmbiguousError("write failed", "write to standard output, after %d bytes: %w", n, err)
 }
 
 // Ping reports whether the publisher is open.
@@ -122,36 +118,4 @@ func (p *Publisher) begin(ctx context.Context) error {
 	case <-ctx.Done():
 		return publisher.ErrNotAttempted
 	}
-}
-
-// failed gives the answer to the messages whose lines end after the first n bytes.
-func failed(answers []error, ends []int, n int, err error) {
-	for i, end := range ends {
-		if end > n {
-			answers[i] = err
-		}
-	}
-}
-
-// keepPrefix replaces a message's own Permanent answer by ErrNotAttempted if an older message of its key was not
-// accepted, because the later message's turn has not come.
-func keepPrefix(messages []publisher.Message, answers []error) {
-	stopped := map[string]bool{}
-	for i := range messages {
-		if messages[i].Key == nil || answers[i] == nil {
-			continue
-		}
-		key := string(messages[i].Key)
-		if stopped[key] && publisher.ClassOf(answers[i]) == publisher.Permanent {
-			answers[i] = publisher.ErrNotAttempted
-		}
-		stopped[key] = true
-	}
-}
-
-func fill(answers []error, err error) []error {
-	for i := range answers {
-		answers[i] = err
-	}
-	return answers
 }
