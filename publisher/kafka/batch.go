@@ -55,7 +55,7 @@ func newProducer(id int64) producer {
 // limit bytes, but at least one. It returns how many it took. The clock gives the records their times.
 func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32,
 	times clock,
-) (_ []byte, count int, oldest int64) {
+) (_ []byte, count int) {
 	if from.id == noProducer {
 		sequence = -1
 	}
@@ -76,7 +76,7 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 	b = append(b, 0, 0, 0, 0) // number of records
 
 	base := times.of(&messages[queue[0]])
-	oldest, latest := base, base
+	latest := base
 	for _, i := range queue {
 		m := &messages[i]
 		at, before := times.of(m), len(b)
@@ -92,14 +92,14 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 			b = b[:before]
 			break
 		}
-		oldest, latest = min(oldest, at), max(latest, at)
+		latest = max(latest, at)
 		count++
 	}
 	be.PutUint32(b[lastDeltaAt:], uint32(count-1))
 	be.PutUint64(b[baseTimeAt:], uint64(base))
 	be.PutUint64(b[maxTimeAt:], uint64(latest))
 	be.PutUint32(b[countAt:], uint32(count))
-	return b, count, oldest
+	return b, count
 }
 
 // seal fills in the sizes and the checksum of an encoded batch.

@@ -82,7 +82,7 @@ func BenchmarkEncode(b *testing.B) {
 	var buffer []byte
 	b.ReportAllocs()
 	for b.Loop() {
-		buffer, _, _ = appendBatch(buffer, messages, queue, maxBatchBytes, producer{id: 7}, 0, clockAt(now))
+		buffer, _ = appendBatch(buffer, messages, queue, maxBatchBytes, producer{id: 7}, 0, clockAt(now))
 		seal(buffer)
 	}
 	b.SetBytes(int64(len(buffer)))
@@ -108,7 +108,7 @@ func BenchmarkCompress(b *testing.B) {
 			size, plain := 0, 0
 			b.ReportAllocs()
 			for b.Loop() {
-				batch, _, _ := appendBatch(p.buffer(), messages, queue, maxBatchBytes, producer{id: 7}, 0, clockAt(now))
+				batch, _ := appendBatch(p.buffer(), messages, queue, maxBatchBytes, producer{id: 7}, 0, clockAt(now))
 				plain = len(batch)
 				batch = p.compress(batch)
 				seal(batch)

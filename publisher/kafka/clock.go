@@ -6,25 +6,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// agedTTL is how long a topic's refusal of old records is remembered. The topic's settings may be changed.
+// agedTTL is how long a partition's refusal of old records is remembered. The topic's settings may be changed.
 const agedTTL = 10 * time.Minute
 
 // A clock gives records their time in milliseconds: the time of the row, or else the time at which it was inserted, if
 // the topic accepts that.
 type clock struct {
-	now      int64
-	earliest int64 // time before which records get the current time instead; 0 if there is none
+	now    int64
+	always bool // records get the current time
 }
 
 // clock returns the clock for the partition's next batch. If sending is true, all records get the current time.
 func (p *partition) clock(now time.Time, sending bool) clock {
-	t := clock{now: now.UnixMilli()}
-	if sending {
-		t.earliest = t.now
-	} else if now.Sub(p.aged) < agedTTL {
-		t.earliest = now.Add(-p.maxAge).UnixMilli()
-	}
-	return t
+	return clock{now.UnixMilli(), sending || now.Sub(p.aged) < agedTTL}
 }
 
 // of returns the time of a record. A time in the future becomes the current time: topics refuse a time too far ahead,
@@ -35,40 +29,25 @@ func (t clock) of(m *publisher.Message) int64 {
 		time = m.Time
 	}
 	at := time.UnixMilli()
-	if time.IsZero() || at > t.now || t.earliest > 0 && at < t.earliest {
+	if t.always || time.IsZero() || at > t.now {
 		return t.now
 	}
 	return max(at, 0)
 }
 
 // retime gives up a batch that was refused because of the time of a record, and reports whether another batch may be
-// tried. The broker does not say how old a record may be. The records in the upper half of the ages therefore get the
-// current time, repeatedly, until the rest is accepted.
+// tried. The broker says neither which record it refuses nor how old a record may be, so that the partition's records
+// get the current time for a while.
 func (j *job) retime() bool {
-	p, now := j.partition, j.call.now
-	age := now.Sub(time.UnixMilli(p.batch.oldest))
-	if age < time.Millisecond {
+	p, config := j.partition, &j.call.publisher.config
+	if p.clock(j.call.now, config.SendingTime).always {
 		return false
 	}
-	if p.maxAge, p.aged = age/2, now; age < time.Second {
-		p.maxAge = 0
-	}
+	p.aged = j.call.now
 	j.drop()
-	if j.call.publisher.cluster.retime(p.topic) {
-		j.call.publisher.config.Logger.Warn("kafka topic refuses records as old as these rows: they are sent with "+
-			"the time of now; see its message.timestamp.before.max.ms", "topic", p.topic, "age", age.Round(time.Second))
+	if _, logged := j.call.publisher.cluster.retimed.LoadOrStore(p.topic, nil); !logged {
+		config.Logger.Warn("kafka topic refuses records as old as these rows: they are sent with the time of now; "+
+			"see its message.timestamp.before.max.ms", "topic", p.topic)
 	}
-	return true
-}
-
-// retime notes that the topic refuses old records, and reports whether that is new.
-func (c *cluster) retime(name string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h := c.states[name]
-	if h == nil || h.retimed {
-		return false
-	}
-	h.retimed = true
 	return true
 }

@@ -82,7 +82,7 @@ func TestCompressionPaysOrIsLeft(t *testing.T) {
 		}
 		p := New(Config{Compression: codec})
 		for payload, want := range map[string]byte{string(noise): 0, string(text(50_000)): byte(code)} {
-			plain, _, _ := appendBatch(nil, []publisher.Message{{ID: "1", Payload: []byte(payload)}}, []int32{0}, maxBatchBytes, producer{id: 7}, 0,
+			plain, _ := appendBatch(nil, []publisher.Message{{ID: "1", Payload: []byte(payload)}}, []int32{0}, maxBatchBytes, producer{id: 7}, 0,
 				clockAt(time.Now()))
 			size := len(plain)
 			packed := p.compress(plain)

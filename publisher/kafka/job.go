@@ -87,7 +87,7 @@ func (j *job) prepare() bool {
 		queue = queue[:j.most]
 	}
 	b := &batch{partition: p, bytes: c.publisher.buffer()}
-	b.bytes, j.sent, b.oldest = appendBatch(b.bytes, c.messages, queue, p.maxBytes(c.now), p.producer, p.sequence,
+	b.bytes, j.sent = appendBatch(b.bytes, c.messages, queue, p.maxBytes(c.now), p.producer, p.sequence,
 		p.clock(c.now, c.publisher.config.SendingTime))
 	b.plain = len(b.bytes)
 	b.bytes = c.publisher.compress(b.bytes)

@@ -41,6 +41,8 @@ type cluster struct {
 	topics   map[string]*topic   // the topics that the cluster serves
 	states   map[string]*history // by topic; outlives metadata
 	searched time.Time           // time of the last search for topics out of use
+
+	retimed sync.Map // topics of which the log says that they refuse old times
 }
 
 // A topic is one answer of the metadata. Only its expiry is changed afterwards, under the cluster's mu.
@@ -60,7 +62,6 @@ type history struct {
 	partitions []*partition
 	count      int       // number of partitions in the last answer
 	learned    time.Time // time of the last answer
-	retimed    bool      // the log says that the topic refuses old times
 	spread     atomic.Uint32
 }
 

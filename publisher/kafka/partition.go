@@ -43,10 +43,9 @@ type partition struct {
 	batch        *batch // batch that is sent or about to be sent, and is not resolved
 	limit        int    // maximum uncompressed bytes of a batch, learned from refusals of larger ones; 0 if none
 	limited      time.Time
-	maxAge       time.Duration // maximum age of records, learned from refusals of older ones
-	aged         time.Time     // time at which maxAge was learned; zero if never
-	laggingUntil time.Time     // time before which the batch, which its replicas do not have yet, is not sent again
-	dead         bool          // the topic was deleted; if it is created again, another partition replaces this one
+	aged         time.Time // last time that an old record was refused; zero if never
+	laggingUntil time.Time // time before which the batch, which its replicas do not have yet, is not sent again
+	dead         bool      // the topic was deleted; if it is created again, another partition replaces this one
 }
 
 // A batch holds encoded messages of one partition.
@@ -55,9 +54,8 @@ type batch struct {
 	bytes     []byte // with a size prefix
 	plain     int    // length of bytes before compression, by which batches are filled
 	count     int32
-	oldest    int64 // time of the oldest record in milliseconds
-	unsure    bool  // the batch was sent, and no answer has ruled out that it is in the log
-	kept      bool  // the batch is in recall
+	unsure    bool // the batch was sent, and no answer has ruled out that it is in the log
+	kept      bool // the batch is in recall
 
 	// The following fields are set while the batch is kept, and guarded by recall.
 
