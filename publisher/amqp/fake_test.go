@@ -42,6 +42,7 @@ type fakeConn struct {
 
 	tags   map[uint16]uint64 // last delivery tag of each open channel
 	closed map[uint16]bool   // channels whose close-ok is awaited
+	left   map[uint16]bool   // channels that the client has closed; guarded by mu
 	deaf   atomic.Bool       // answers nothing any more
 	ended  atomic.Bool       // nothing is read from it any more
 
@@ -70,7 +71,7 @@ func newFake(t *testing.T, listener net.Listener, publish func(*sent)) *fake {
 			if err != nil {
 				return
 			}
-			c := &fakeConn{Conn: conn, fake: f, tags: map[uint16]uint64{}, closed: map[uint16]bool{}}
+			c := &fakeConn{Conn: conn, fake: f, tags: map[uint16]uint64{}, closed: map[uint16]bool{}, left: map[uint16]bool{}}
 			f.mu.Lock()
 			f.conns = append(f.conns, c)
 			f.mu.Unlock()
@@ -202,9 +203,11 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 			break
 		}
 		c.tags[channel] = 0
+		c.leave(channel, false)
 		c.method(channel, 20, 11, []byte{0, 0, 0, 0})
 	case [2]uint16{20, 40}: // channel close
 		delete(c.tags, channel)
+		c.leave(channel, true)
 		c.method(channel, 20, 41, nil)
 	case [2]uint16{20, 41}: // channel close-ok
 		delete(c.closed, channel)
@@ -273,9 +276,19 @@ func (c *fakeConn) block(reason string) { c.method(0, 10, 60, text(reason)) }
 
 func (c *fakeConn) unblock() { c.method(0, 10, 61, nil) }
 
+// leave notes that the client has closed a channel, or opened it.
+func (c *fakeConn) leave(channel uint16, left bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left[channel] = left
+}
+
 func (c *fakeConn) method(channel, class, method uint16, args []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.left[channel] && class == 60 {
+		return // as a broker, which confirms nothing on a channel that the client has closed
+	}
 	payload := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, class), method)
 	c.frame(1, channel, append(payload, args...))
 }
