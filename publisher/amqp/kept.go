@@ -62,7 +62,7 @@ func (o *owed) Release() {
 // none, or if it will not come: the message is then sent again.
 func (b *batch) remembered(i int, to route) bool {
 	m := &b.messages[i]
-	o, state := b.p.kept.Find(to.id(m.ID), m.Payload)
+	o, state := b.p.kept.Find(to.id(m.ID), m)
 	switch state {
 	case kept.None:
 		return false
@@ -72,6 +72,7 @@ func (b *batch) remembered(i int, to route) bool {
 	case kept.Waits:
 		b.answer(i, o.answer)
 	case kept.Answered:
+		b.p.kept.Told(to.id(m.ID))
 		o.channel.collect()
 		if r := o.channel.givenBack(to.id(m.ID)); r != nil || !o.confirm.Acked() {
 			b.refused(o.channel, i, r)
@@ -99,7 +100,7 @@ func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
 		}
 		o := &owed{ch, f.confirm, b.begun, b.patience, ch.conn.accepts.Load(), then}
 		ch.keep(+1)
-		b.p.kept.Keep(to.id(m.ID), m.Payload, o)
+		b.p.kept.Keep(to.id(m.ID), m, o)
 		b.answer(f.message, now)
 	}
 	if b.flights = open; len(open) == 0 {

@@ -201,9 +201,9 @@ func TestBrokerFallsSilent(t *testing.T) {
 			c.deaf.Store(true)
 		}
 		began := time.Now()
-		want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Unavailable)
+		want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 2, "q"))[0], publisher.Unavailable)
 		<-time.After(time.Second) // the pause between two connections
-		messages := numbered(2, 0, "q")
+		messages := numbered(2, 2, "q")
 		answers := p.Publish(within(t, 10*time.Second), messages)
 		want(t, "the message once more", answers[0], publisher.Unavailable)
 		want(t, "another message", answers[1], publisher.Accepted)

@@ -278,14 +278,14 @@ func TestMessagesWithoutKeyStayWithTheirBatch(t *testing.T) {
 	}
 	f.set(func() { f.bend = bendPartition(one.index, fault{code: kafkago.NotEnoughReplicas}) })
 	expect(t, "at once", publish(t, p, lost), down)
-	age(p, maxKept/2, 0)
+	age(one, maxKept/2, 0)
 	expect(t, "later", publish(t, p, lost), down)
 	if n := len(f.log("t", int(other.index))); n != 0 {
 		t.Errorf("%d messages were sent elsewhere", n)
 	}
 	f.set(func() { f.topics["t"][one.index].leader = -1 })
 	eventually(t, func() bool { publish(t, p, lost); return p.cluster.partitionOf(t, "t", int(one.index)) != nil })
-	age(p, 2*maxKept, 0) // brokers may have forgotten the batch
+	age(one, 2*maxKept, 0) // brokers may have forgotten the batch
 	eventually(t, func() bool { return publish(t, p, lost)[0] == ok })
 	expect(t, "the log elsewhere", f.log("t", int(other.index)), "lost")
 }

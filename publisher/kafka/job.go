@@ -9,6 +9,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
 // A job holds what one call has to send to one partition in one wave. It is used while holding the partition's turn.
@@ -52,12 +53,8 @@ const maxStrikes = 3
 // the job is then done.
 func (j *job) prepare() bool {
 	c, p := j.call, j.partition
-	if p.dead {
-		j.fail(publisher.TopologyError(unknownTopic, "topic %q was deleted", p.topic))
-		return false
-	}
 	if p.batch != nil && p.batch.kept {
-		if c.publisher.recall.expired(p.batch, c.now) {
+		if p.batch.expired(c.now) {
 			j.drop()
 		} else if time.Now().Before(p.laggingUntil) {
 			j.fail(p.unavailable("not replicated yet",
@@ -198,9 +195,7 @@ func (j *job) accepted() {
 		j.call.errs[i] = nil
 	}
 	j.next += j.sent
-	if b.kept {
-		j.call.publisher.recall.accept(b, j.call.now)
-	}
+	b.outcome.Store(int32(kept.Answered))
 	p.advance(b.count)
 	p.avoided.Store(0)
 	j.release()
@@ -283,11 +278,10 @@ func (j *job) fail(err error) {
 	}
 	if b != nil && !b.kept {
 		if b.unsure && j.partition.producer.id != noProducer {
-			b.kept = true
 			pooled := b.bytes
 			b.bytes = slices.Clone(pooled) // the batch may stay for long, and the buffer may be much larger
 			c.publisher.recycle(pooled)
-			c.publisher.recall.keep(b, c.messages, j.queue[j.next:j.next+j.sent], c.now)
+			c.publisher.keep(b, c.messages, j.queue[j.next:j.next+j.sent], c.now)
 		} else {
 			j.drop()
 		}
@@ -308,9 +302,7 @@ func (j *job) refuse(i int32, err error) {
 // broker would take other messages for the batch and acknowledge them without appending them.
 func (j *job) drop() {
 	b := j.partition.batch
-	if b.kept {
-		j.call.publisher.recall.forget(func(other *batch) bool { return other == b })
-	}
+	b.outcome.Store(int32(kept.Lost))
 	if b.unsure {
 		j.copied()
 		j.begin()
@@ -342,7 +334,7 @@ func (j *job) copied() {
 func (j *job) release() {
 	b := j.partition.batch
 	j.call.publisher.recycle(b.bytes)
-	b.bytes = nil // the pool owns the bytes now, and recall may hold the batch for long
+	b.bytes = nil // the pool owns the bytes now, and the batch may be kept for long
 	j.partition.batch, j.sent, j.unanswered = nil, 0, nil
 }
 

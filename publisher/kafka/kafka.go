@@ -17,6 +17,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
 // Config says how to reach a cluster. Its fields are not changed after New.
@@ -53,13 +54,13 @@ type Config struct {
 }
 
 // A Publisher sends messages to one cluster. What outlives a call is in three places: the cluster (brokers, topics and
-// their partitions), the producer id, and the recall of batches whose outcome the caller has not learned.
+// their partitions), the producer id, and the table of messages whose outcome the caller has not learned.
 type Publisher struct {
 	config   Config
 	names    setting.Names
 	cluster  *cluster
 	identity *identity
-	recall   recall
+	kept     kept.Table[*batch]
 	life     lifetime
 	calls    sync.Pool // *call
 	// Buffers of batches, as *[]byte. A batch has up to a megabyte, and each call has one for each partition: new ones

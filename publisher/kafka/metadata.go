@@ -35,14 +35,12 @@ type cluster struct {
 	publisher *Publisher
 	log       *slog.Logger
 
-	mu       sync.Mutex          // guards the following fields and the brokers' own
-	brokers  map[string]*broker  // by address; the configured ones stay
-	nodes    map[int32]*broker   // by node id, from the last metadata
-	topics   map[string]*topic   // the topics that the cluster serves
-	states   map[string]*history // by topic; outlives metadata
-	searched time.Time           // time of the last search for topics out of use
-
-	retimed sync.Map // topics of which the log says that they refuse old times
+	mu      sync.Mutex          // guards the following fields and the brokers' own
+	brokers map[string]*broker  // by address; the configured ones stay
+	nodes   map[int32]*broker   // by node id, from the last metadata
+	topics  map[string]*topic   // the topics that the cluster serves
+	states  map[string]*history // by topic; outlives metadata
+	retimed sync.Map            // topics of which the log says that they refuse old times
 }
 
 // A topic is one answer of the metadata. Only its expiry is changed afterwards, under the cluster's mu.
@@ -60,8 +58,7 @@ type topic struct {
 // A history is what is kept of a topic from one answer of the metadata to the next.
 type history struct {
 	partitions []*partition
-	count      int       // number of partitions in the last answer
-	learned    time.Time // time of the last answer
+	count      int // number of partitions in the last answer
 	spread     atomic.Uint32
 }
 
@@ -132,8 +129,18 @@ func (c *cluster) learn(response *metadata.Response) (refused map[string]error) 
 		}
 		c.topics[t.Name] = c.newTopic(t)
 	}
-	c.forgetIdle(time.Now())
 	return refused
+}
+
+// forget removes a deleted topic, and what was kept to be sent to it. A topic of the same name that is created later is
+// another one, and begins with another producer id: a broker that does not know the topic only because it has just
+// started would otherwise take what is sent next for what was sent before.
+func (c *cluster) forget(name string) {
+	for _, p := range c.states[name].partitions {
+		p.dead.Store(true)
+	}
+	c.publisher.identity.retire(c.publisher.identity.known.Load())
+	delete(c.states, name)
 }
 
 // sweepBrokers removes addresses that neither the configuration nor the cluster names any more, and ends connections
@@ -184,7 +191,7 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 		c.log.Warn("kafka topic has another number of partitions: "+
 			"keys move, and the order of each key begins again", "topic", t.Name, "before", h.count, "partitions", now)
 	}
-	h.count, h.learned = now, known.learned
+	h.count = now
 	ttl := metadataTTL
 	if len(known.available) < now {
 		ttl = leaderlessTTL
@@ -192,6 +199,9 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	known.expires = known.learned.Add(ttl)
 	return known
 }
+
+// unknownTopic is the fixed wording for a topic that the cluster does not know.
+const unknownTopic = "unknown topic"
 
 // topicError classifies what the cluster reports for a topic as a whole.
 func topicError(t *metadata.ResponseTopic) error {

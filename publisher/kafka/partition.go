@@ -27,7 +27,7 @@ const maxEpoch = 1<<15 - 1
 //	 no answer, or │  │    sequence lost ────▶ none, epoch + 1, sequence 0
 //	 one that      │  │
 //	 proves nothing▼  │ resend
-//	              unsure ────────────────────▶ kept, its ids in recall, when the call ends;
+//	              unsure ────────────────────▶ kept, with its messages, when the call ends;
 //	                                           a later call resends it first
 type partition struct {
 	topic string
@@ -35,6 +35,9 @@ type partition struct {
 	turn  turn
 
 	avoided atomic.Int64 // time in nanoseconds until which free messages avoid the partition; 0 if it has no trouble
+
+	// The topic was deleted. If it is created again, another partition takes the place of this one.
+	dead atomic.Bool
 
 	// The following fields belong to the holder of the turn.
 
@@ -45,7 +48,6 @@ type partition struct {
 	limited      time.Time
 	aged         time.Time // last time that an old record was refused; zero if never
 	laggingUntil time.Time // time before which the batch, which its replicas do not have yet, is not sent again
-	dead         bool      // the topic was deleted; if it is created again, another partition replaces this one
 }
 
 // A batch holds encoded messages of one partition.
@@ -55,13 +57,13 @@ type batch struct {
 	plain     int    // length of bytes before compression, by which batches are filled
 	count     int32
 	unsure    bool // the batch was sent, and no answer has ruled out that it is in the log
-	kept      bool // the batch is in recall
+	kept      bool // its messages are in the publisher's table of kept messages
 
-	// The following fields are set while the batch is kept, and guarded by recall.
+	// The following fields are set once the batch is kept.
 
-	since    time.Time // time at which the batch was kept
-	given    time.Time // time at which a call last had a message of the batch
-	accepted time.Time
+	since   time.Time    // time at which that was
+	given   atomic.Int64 // time at which a call last had a message of the batch, in Unix nanoseconds
+	outcome atomic.Int32 // kept.State: Answered or Lost once it is known
 }
 
 func newPartition(topic string, index int32) *partition {
@@ -103,7 +105,7 @@ type turn struct {
 }
 
 // take gives the job the turn and reports true, or makes the job wait. A job that has waited arrives in turns of its
-// call once it has the turn. Without a job, take waits for nothing.
+// call once it has the turn.
 func (t *turn) take(j *job) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,9 +113,7 @@ func (t *turn) take(j *job) bool {
 		t.taken = true
 		return true
 	}
-	if j != nil {
-		t.waiting = append(t.waiting, j)
-	}
+	t.waiting = append(t.waiting, j)
 	return false
 }
 

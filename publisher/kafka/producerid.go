@@ -40,8 +40,7 @@ func newIdentity() *identity {
 }
 
 // retire makes the next call request another id. It is called when a partition has used up the epochs of this id, when
-// the id is refused for good, and when a partition that has used it is forgotten: if the partition comes back, it must
-// not begin with sequences that it has used before.
+// the id is refused for good, and when a topic that has used it is forgotten.
 func (i *identity) retire(id int64) {
 	if id != noProducer {
 		i.known.CompareAndSwap(id, unknownProducer)

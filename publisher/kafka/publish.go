@@ -54,9 +54,10 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	if !pooled {
 		c = &call{publisher: p, topics: map[string]*use{}}
 	}
+	p.kept.Sweep()
 	c.reset(messages, errs)
 	c.deadline, _ = ctx.Deadline()
-	c.stop, c.recalls = publisher.StopOf(ctx), p.recall.any()
+	c.stop, c.recalls = publisher.StopOf(ctx), p.kept.Any()
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(p.life.ctx, cancel)() //nolint:contextcheck // Close ends every call
 	defer cancel()
@@ -108,14 +109,6 @@ func (c *call) run(ctx context.Context) {
 	}
 }
 
-// kept returns the batch of an earlier call that holds the message, and whether it is accepted; see recall.find.
-func (c *call) kept(i int32) (b *batch, accepted bool) {
-	if !c.recalls {
-		return nil, false
-	}
-	return c.publisher.recall.find(&c.messages[i], c.now)
-}
-
 // blocked reports whether an earlier message of the key was not accepted.
 func (c *call) blocked(i int32) bool {
 	group := c.keys.First[i]
@@ -159,7 +152,7 @@ func (c *call) settle() {
 		case *err == nil && blocked:
 			*err = publisher.ErrNotAttempted
 		case *err == nil && c.recalls:
-			c.publisher.recall.reported(c.messages[i].ID)
+			c.publisher.kept.Told(keptID(&c.messages[i]))
 		case *err == nil:
 		case group != keyorder.None:
 			c.failed[group] = true

@@ -78,7 +78,7 @@ func (c *call) keepSent(stream string, why error) map[int32]error {
 		answers[at] = answer
 		o := &owed{link: c.link, at: place{c.number, at}, stream: name, until: c.until, answer: answer}
 		c.link.owe(o)
-		c.link.p.kept.Keep(keptID(m), m.Payload, o)
+		c.link.p.kept.Keep(keptID(m), m, o)
 	}
 	return answers
 }
@@ -97,13 +97,14 @@ func keptID(m *publisher.Message) kept.ID { return kept.ID{Topic: m.Topic, ID: m
 // remembered answers a message that an earlier call has sent, if its answer is known or still waited for.
 func (c *call) remembered(i int32) bool {
 	m := &c.messages[i]
-	o, state := c.link.p.kept.Find(keptID(m), m.Payload)
+	o, state := c.link.p.kept.Find(keptID(m), m)
 	switch state {
 	case kept.Waits:
 		c.link.ask(m.Topic, soon) // whether the stream has another leader
 		c.settles(i, o.answer)
 	case kept.Answered:
 		c.settles(i, c.answer(m, *o.got))
+		c.link.p.kept.Told(keptID(m))
 	case kept.Lost:
 		if c.copied == nil {
 			c.copied = map[int32]bool{}

@@ -12,10 +12,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// forgottenAfter is how long it is known that a message was sent whose answer is no longer waited for.
-const forgottenAfter = 10 * time.Minute
+const (
+	// lostFor is how long it is known that a message was sent whose answer is no longer waited for.
+	lostFor = 10 * time.Minute
+	// answeredFor is how long an answer is known that no call asks for. The relay publishes such a message again within
+	// seconds; one that comes much later was sent again on purpose.
+	answeredFor = 2 * time.Minute
+)
 
 // An ID identifies a message. A message to another place is another message.
 type ID struct{ Exchange, Topic, ID string }
@@ -54,56 +61,63 @@ type Table[A Answer] struct {
 
 type message[A Answer] struct {
 	answer   A
-	content  uint64    // hash of the payload
-	released time.Time // zero while the answer is waited for
+	content  uint64    // hash of what consumers see of the message
+	asked    time.Time // time at which a call last had the message
+	released bool      // the answer is no longer waited for
 }
 
 // Keep keeps a message. The table copies id.
-func (t *Table[A]) Keep(id ID, payload []byte, answer A) {
+func (t *Table[A]) Keep(id ID, m *publisher.Message, answer A) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.all == nil {
 		t.all, t.seed = map[ID]*message[A]{}, maphash.MakeSeed()
 	}
 	if earlier := t.all[id]; earlier != nil {
-		earlier.release(time.Now())
+		earlier.release()
 	}
-	t.all[id.clone()] = &message[A]{answer: answer, content: maphash.Bytes(t.seed, payload)}
+	t.all[id.clone()] = &message[A]{answer: answer, content: t.hash(m), asked: time.Now()}
 	t.count.Store(int64(len(t.all)))
 }
 
-// Find returns what is known of a message that is about to be sent. The message stays kept only if it still Waits. A
-// row that was corrected in the table since has another payload, and is another message.
-func (t *Table[A]) Find(id ID, payload []byte) (answer A, state State) {
-	if t.count.Load() == 0 {
+// Any reports whether there are messages in the table.
+func (t *Table[A]) Any() bool { return t.count.Load() > 0 }
+
+// Find returns what is known of a message that is about to be sent. The message stays kept while it Waits, and after it
+// was Answered until Told. A row that was corrected in the table since is another message.
+func (t *Table[A]) Find(id ID, m *publisher.Message) (answer A, state State) {
+	if !t.Any() {
 		return answer, None
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m := t.all[id]
-	if m == nil {
+	known := t.all[id]
+	if known == nil {
 		return answer, None
 	}
-	now := time.Now()
-	state = Lost
-	if m.released.IsZero() {
-		state = m.answer.State(now)
-	}
-	switch same := m.content == maphash.Bytes(t.seed, payload); {
-	case !same:
+	known.asked = time.Now()
+	state = known.state(known.asked)
+	if known.content != t.hash(m) {
 		state = None
-	case state == Waits:
-		return m.answer, Waits
 	}
-	m.release(now)
-	delete(t.all, id)
-	t.count.Store(int64(len(t.all)))
-	return m.answer, state
+	if state == None || state == Lost {
+		t.remove(id, known)
+	}
+	return known.answer, state
+}
+
+// Told forgets a message whose answer the caller has.
+func (t *Table[A]) Told(id ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known := t.all[id]; known != nil {
+		t.remove(id, known)
+	}
 }
 
 // Sweep ends the wait for answers that no call has asked for in time. It looks at them once a second at most.
 func (t *Table[A]) Sweep() {
-	if t.count.Load() == 0 {
+	if !t.Any() {
 		return
 	}
 	t.mu.Lock()
@@ -113,20 +127,49 @@ func (t *Table[A]) Sweep() {
 		return
 	}
 	t.swept = now
-	for id, m := range t.all {
-		switch {
-		case m.released.IsZero() && m.answer.State(now) == Lost:
-			m.release(now)
-		case !m.released.IsZero() && now.Sub(m.released) > forgottenAfter:
-			delete(t.all, id)
+	for id, known := range t.all {
+		switch state, since := known.state(now), now.Sub(known.asked); {
+		case state == Lost && since > lostFor, state == Answered && since > answeredFor:
+			t.remove(id, known)
+		case state == Lost:
+			known.release()
 		}
 	}
+}
+
+// remove forgets a message. t.mu is held.
+func (t *Table[A]) remove(id ID, known *message[A]) {
+	known.release()
+	delete(t.all, id)
 	t.count.Store(int64(len(t.all)))
 }
 
-func (m *message[A]) release(now time.Time) {
-	if m.released.IsZero() {
-		m.released = now
+// hash returns a hash of everything that consumers see of a message except its time.
+func (t *Table[A]) hash(m *publisher.Message) uint64 {
+	var h maphash.Hash
+	h.SetSeed(t.seed)
+	maphash.WriteComparable(&h, struct {
+		noKey, noPayload bool
+		key              int
+	}{m.Key == nil, m.Payload == nil, len(m.Key)})
+	_, _ = h.Write(m.Key)
+	_, _ = h.Write(m.Payload)
+	for i := range m.Headers {
+		maphash.WriteComparable(&h, m.Headers[i])
+	}
+	return h.Sum64()
+}
+
+func (m *message[A]) state(now time.Time) State {
+	if m.released {
+		return Lost
+	}
+	return m.answer.State(now)
+}
+
+func (m *message[A]) release() {
+	if !m.released {
+		m.released = true
 		m.answer.Release()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // An answer is one that a test decides.
@@ -16,34 +18,42 @@ func (a *answer) State(time.Time) State { return a.state }
 func (a *answer) Release()              { a.released++ }
 
 func TestTable(t *testing.T) {
-	id, payload := ID{"ex", "topic", "1"}, []byte("payload")
+	t.Parallel()
+	id, sent := ID{"ex", "topic", "1"}, publisher.Message{Payload: []byte("payload")}
 	for name, test := range map[string]struct {
-		state   State
-		payload string
-		want    State
-		again   State // what the next call finds
+		state State
+		found publisher.Message
+		want  State
 	}{
-		"still waited for":              {Waits, "payload", Waits, Waits},
-		"answered":                      {Answered, "payload", Answered, None},
-		"lost":                          {Lost, "payload", Lost, None},
-		"corrected while waited for":    {Waits, "corrected", None, None},
-		"corrected after it was stored": {Answered, "corrected", None, None},
+		"still waited for":              {Waits, sent, Waits},
+		"answered":                      {Answered, sent, Answered},
+		"lost":                          {Lost, sent, Lost},
+		"corrected while waited for":    {Waits, publisher.Message{Payload: []byte("corrected")}, None},
+		"corrected after it was stored": {Answered, publisher.Message{}, None},
+		"with another key":              {Answered, publisher.Message{Payload: sent.Payload, Key: []byte{}}, None},
+		"with another header": {
+			Answered, publisher.Message{Payload: sent.Payload, Headers: []publisher.Header{{}}}, None,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var table Table[*answer]
 			a := &answer{state: test.state}
-			table.Keep(id, payload, a)
-			if _, state := table.Find(ID{"ex", "other", "1"}, payload); state != None {
+			table.Keep(id, &sent, a)
+			if _, state := table.Find(ID{"ex", "other", "1"}, &sent); state != None {
 				t.Errorf("a message to another topic is %v", state)
 			}
-			if found, state := table.Find(id, []byte(test.payload)); state != test.want || state != None && found != a {
-				t.Errorf("found %v %v, want %v", found, state, test.want)
+			for range 2 {
+				if found, state := table.Find(id, &test.found); state != test.want || state != None && found != a {
+					t.Errorf("found %v %v, want %v", found, state, test.want)
+				}
+				if test.want == None || test.want == Lost {
+					break
+				}
 			}
-			if _, state := table.Find(id, []byte(test.payload)); state != test.again {
-				t.Errorf("found %v again, want %v", state, test.again)
-			}
-			if want := map[bool]int{true: 0, false: 1}[test.again == Waits]; a.released != want {
-				t.Errorf("released %d times, want %d", a.released, want)
+			table.Told(id)
+			if _, state := table.Find(id, &test.found); state != None || table.Any() || a.released != 1 {
+				t.Errorf("found %v once it was told, released %d times", state, a.released)
 			}
 		})
 	}
@@ -54,23 +64,29 @@ func TestSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table Table[*answer]
 		a := &answer{state: Waits}
-		table.Keep(ID{ID: "1"}, nil, a)
-		table.Keep(ID{ID: "2"}, nil, a)
+		var m publisher.Message
+		table.Keep(ID{ID: "1"}, &m, a)
+		table.Keep(ID{ID: "2"}, &m, a)
 		for _, step := range []struct {
 			state    State
 			after    time.Duration
 			released int
-		}{{Waits, time.Second, 0}, {Lost, time.Second, 2}, {Lost, forgottenAfter, 2}} {
+		}{{Waits, time.Second, 0}, {Lost, time.Second, 2}, {Lost, lostFor / 2, 2}} {
 			a.state = step.state
 			time.Sleep(step.after)
 			if table.Sweep(); a.released != step.released {
 				t.Errorf("released %d times, want %d", a.released, step.released)
 			}
 		}
-		if _, state := table.Find(ID{ID: "1"}, nil); state != Lost {
+		if _, state := table.Find(ID{ID: "1"}, &m); state != Lost {
 			t.Errorf("the message is %v, want that it was sent", state)
 		}
-		time.Sleep(forgottenAfter)
+		table.Keep(ID{ID: "3"}, &m, &answer{state: Answered})
+		time.Sleep(answeredFor + time.Second)
+		if table.Sweep(); table.all[ID{ID: "3"}] != nil {
+			t.Error("an answer that nobody asks for is known for ever")
+		}
+		time.Sleep(lostFor)
 		if table.Sweep(); len(table.all) != 0 {
 			t.Errorf("%d messages are never forgotten", len(table.all))
 		}

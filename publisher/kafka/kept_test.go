@@ -9,14 +9,10 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// age makes time pass for the batches that wait for an answer: since they were kept, and since a call last had their
-// messages.
-func age(p *Publisher, kept, given time.Duration) {
-	p.recall.mu.Lock()
-	defer p.recall.mu.Unlock()
-	for _, known := range p.recall.byID {
-		known.batch.since, known.batch.given = time.Now().Add(-kept), time.Now().Add(-given)
-	}
+// age makes time pass for the batch that the partition keeps: since it was kept, and since a call last had its messages.
+func age(p *partition, kept, given time.Duration) {
+	p.batch.since = time.Now().Add(-kept)
+	p.batch.given.Store(time.Now().Add(-given).UnixNano())
 }
 
 // A batch without an answer is sent again while its rows are published again. If no call has published them for a long
@@ -29,8 +25,8 @@ func TestOldUnresolvedBatchIsDropped(t *testing.T) {
 		kept, given time.Duration
 		want        []string
 	}{
-		{"control", recallFor, recallFor / 2, []string{"first", "lost", "other"}},
-		{"nobody gives it", recallFor + time.Second, recallFor + time.Second, []string{"first", "other"}},
+		{"control", idleKept, idleKept / 2, []string{"first", "lost", "other"}},
+		{"nobody gives it", idleKept + time.Second, idleKept + time.Second, []string{"first", "other"}},
 		{"for too long", maxKept + time.Second, 0, []string{"first", "other"}},
 	} {
 		f := newFakeCluster(t, 1)
@@ -40,7 +36,7 @@ func TestOldUnresolvedBatchIsDropped(t *testing.T) {
 		f.set(func() { f.bend = times(2, fault{drop: true}) })
 		lost := rows("t", 0, 1, "lost")
 		expect(t, "lost", publish(t, p, lost), unsure)
-		age(p, test.kept, test.given)
+		age(p.cluster.states["t"].partitions[0], test.kept, test.given)
 		expect(t, test.name, publish(t, p, rows("t", 0, 1, "other")), ok)
 		expect(t, test.name+": log", f.log("t", 0), test.want...)
 		if epoch := p.cluster.states["t"].partitions[0].producer.epoch; (epoch == 1) != (len(test.want) == 2) {
@@ -81,7 +77,7 @@ func TestUnknownTopicIsDefinite(t *testing.T) {
 	f.set(func() { delete(f.topics, "t") })
 	deleted := rows("t", 0, 1, "deleted")
 	expect(t, "without its topic", publish(t, p, deleted), missing)
-	if len(p.recall.byID) != 0 {
+	if p.kept.Any() {
 		t.Error("the batch is kept")
 	}
 	f.topic("t", 0)
@@ -131,37 +127,20 @@ func TestForgottenTopicBeginsNewSequence(t *testing.T) {
 	expect(t, "log", f.log("t", 0), want...)
 }
 
-// Topics that come and go, or are no longer used, leave nothing in memory.
+// Topics that come and go leave nothing in memory.
 func TestTopicsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
 	p := f.open()
-	f.topic("stays", 0)
 	for i := range 100 {
 		name := fmt.Sprint("tenant-", i)
 		f.topic(name, 0, 0)
 		expect(t, name, publish(t, p, rows(name, 0, 2, name)), ok)
 		f.set(func() { delete(f.topics, name) })
-		if i%2 == 0 { // no call asks for the other topics
-			publish(t, p, rows(name, 0, 2, name))
-			publish(t, p, rows(name, 0, 2, name))
-		}
+		publish(t, p, rows(name, 0, 2, name))
+		publish(t, p, rows(name, 0, 2, name))
 	}
-	f.topic("denied", 0)
-	expect(t, "denied", publish(t, p, rows("denied", 0, 1, "denied")), ok)
-	f.set(func() { f.denied = "denied" })
-	if _, err := p.cluster.refresh(t.Context(), []string{"denied"}); err != nil {
-		t.Fatal(err)
-	}
-	c := p.cluster
-	for _, h := range c.states {
-		h.learned = time.Now().Add(-2 * idleTopic)
-	}
-	c.searched = time.Time{}
-	if _, err := p.cluster.refresh(t.Context(), []string{"stays"}); err != nil { // as a call does each minute
-		t.Fatal(err)
-	}
-	if len(c.topics) != 1 || len(c.states) != 1 {
+	if c := p.cluster; len(c.topics)+len(c.states) != 0 {
 		t.Errorf("%d topics and %d states are remembered", len(c.topics), len(c.states))
 	}
 }
@@ -176,10 +155,9 @@ func TestAcceptedBatchLetsGoOfItsBytes(t *testing.T) {
 	messages := rows("t", 0, 1, "large")
 	messages[0].Payload = make([]byte, 5<<20)
 	expect(t, "lost", publish(t, p, messages), unsure)
+	kept := p.cluster.states["t"].partitions[0].batch
 	expect(t, "given again", publish(t, p, messages), ok)
-	for _, known := range p.recall.byID {
-		if b := known.batch; b.bytes != nil {
-			t.Errorf("an accepted batch still refers to %d bytes", cap(b.bytes))
-		}
+	if kept.bytes != nil {
+		t.Errorf("an accepted batch still refers to %d bytes", cap(kept.bytes))
 	}
 }

@@ -1,0 +1,69 @@
+package kafka
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
+)
+
+const (
+	// idleKept is how long a batch without an answer is kept for a call that has its messages. They were deleted, or
+	// another replica has published them, if none has.
+	idleKept = 2 * time.Minute
+	// maxKept is the maximum time for which a batch without an answer is sent again. Brokers forget a producer after a
+	// day (producer.id.expiration.ms), or with the last of its records, and would then append the batch a second time.
+	maxKept = time.Hour
+)
+
+// keep keeps an unresolved batch with its messages. When the caller publishes such messages again, they are answered
+// from their batch and not sent twice.
+func (p *Publisher) keep(b *batch, messages []publisher.Message, queue []int32, now time.Time) {
+	b.kept, b.since = true, now
+	b.given.Store(now.UnixNano())
+	for _, i := range queue {
+		p.kept.Keep(keptID(&messages[i]), &messages[i], b)
+	}
+}
+
+func keptID(m *publisher.Message) kept.ID { return kept.ID{Topic: m.Topic, ID: m.ID} }
+
+// expired reports whether a kept batch must not be sent again.
+func (b *batch) expired(now time.Time) bool {
+	return now.Sub(b.since) > maxKept || now.UnixNano()-b.given.Load() > int64(idleKept)
+}
+
+// State implements [kept.Answer].
+func (b *batch) State(now time.Time) kept.State {
+	if known := kept.State(b.outcome.Load()); known != kept.None {
+		return known
+	}
+	if b.partition.dead.Load() || b.expired(now) {
+		return kept.Lost
+	}
+	return kept.Waits
+}
+
+// Release implements [kept.Answer].
+func (b *batch) Release() {}
+
+// kept returns the batch of an earlier call that holds the message, and whether it is accepted. The batch is nil for
+// nearly all messages.
+func (c *call) kept(i int32) (b *batch, accepted bool) {
+	if !c.recalls {
+		return nil, false
+	}
+	m := &c.messages[i]
+	b, state := c.publisher.kept.Find(keptID(m), m)
+	switch state {
+	case kept.Answered:
+		return b, true
+	case kept.Waits:
+		b.given.Store(c.now.UnixNano())
+		return b, false
+	case kept.Lost:
+		c.copied[i] = !b.partition.dead.Load() // else it went with its topic
+	case kept.None:
+	}
+	return nil, false
+}
