@@ -25,8 +25,8 @@ func (p *program) pruneCommand() *cobra.Command {
 		SuggestFor: []string{"purge", "cleanup", "clean", "delete", "vacuum"},
 		Short:      "Delete rows that every destination has done",
 		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions with pauses
-between them. If the table is partitioned by the time of insert, whole partitions are dropped once every row in them
-is done, by the function that outbox-relay schema --partitioned prints. OUTBOX_PRUNE_AFTER does the same within run.
+between them. OUTBOX_PRUNE_AFTER does the same within run. Whole partitions are dropped by the function that
+outbox-relay schema --partitioned prints.
 
 prune reads along an index on inserted_at or relayed_at. If the table is large and has neither, prune names the
 missing index and deletes nothing. It also deletes nothing while the table has state columns of a destination that is
@@ -77,8 +77,6 @@ not configured.
 			p.Done = bar.show
 			locked := int64(0)
 			p.Locked = func(rows int64) { locked = rows }
-			verb := map[bool]string{false: "dropped", true: "would drop"}[p.DryRun]
-			p.Dropped = func(partition string) { bar.clear(); fmt.Fprintf(errs, "%s partition %s\n", verb, partition) }
 			deleted, err := p.Run(cmd.Context())
 			bar.clear()
 			if refused := rightsError(err, "prune"); refused != nil {
@@ -112,8 +110,7 @@ not configured.
 // confirmPrune counts the rows that would be deleted, and asks for confirmation if there are several.
 func (c *changing) confirmPrune(cmd *cobra.Command, p *operate.Prune) error {
 	counting := *p
-	partitions := 0
-	counting.DryRun, counting.Dropped = true, func(string) { partitions++ }
+	counting.DryRun = true
 	n, err := counting.Run(cmd.Context())
 	if err != nil {
 		return selectionError(err)
@@ -121,11 +118,8 @@ func (c *changing) confirmPrune(cmd *cobra.Command, p *operate.Prune) error {
 	if cmd.Context().Err() != nil {
 		return unfinishedError(errors.New("stopped while the rows were counted; nothing was changed"))
 	}
-	what := rows(n)
-	if partitions > 0 {
-		what += " in whole partitions, of which there are " + fmt.Sprint(partitions) + ", and others"
-	} else if n <= 1 {
+	if n <= 1 {
 		return nil
 	}
-	return c.confirm(cmd.Context(), cmd, "delete", what)
+	return c.confirm(cmd.Context(), cmd, "delete", rows(n))
 }

@@ -34,8 +34,7 @@ For rows that are due later (available_at), --delays adds the column and two ind
 rows that are due at once. They let the relay publish such rows on time, however many are scheduled.
 
 --partitioned instead prints the table with a partition for each day, a function that creates partitions, and one that
-drops partitions in which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a destination gets
-columns of its own.`,
+drops partitions in which every row is done. Print it again when a destination gets columns of its own.`,
 		Example: `  outbox-relay schema --doorbell | psql "$OUTBOX_DATABASE_URL"`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,7 +52,13 @@ columns of its own.`,
 				if err != nil {
 					return err
 				}
-				text = sql.Partitioned(table, c.Table.Columns, undone(settings.Views, c.Table.Column))
+				var own []string
+				for _, v := range settings.Views {
+					if v.Columns != nil {
+						own = append(own, v.Columns["relayed_at"])
+					}
+				}
+				text = sql.Partitioned(table, c.Table.Columns, undone(settings.Views, c.Table.Column), own...)
 			}
 			if destination != "" {
 				if text, err = ownSchema(c, destination, delays, &due); err != nil {

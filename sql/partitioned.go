@@ -8,9 +8,13 @@ import (
 // Partitioned returns the DDL of the recommended table with a partition for each day, and of the functions that create
 // and drop partitions, as a script for the user to apply. columns are other names for some columns, by the relay's
 // names of them. undone is the condition for rows that keep a partition; $1 in it is the cutoff, and $2 says whether
-// failed rows count as done.
-func Partitioned(table Table, columns map[string]string, undone string) string {
+// failed rows count as done. own are the columns with relayed_at of destinations that it knows besides the table's.
+func Partitioned(table Table, columns map[string]string, undone string, own ...string) string {
 	literal := func(text string) string { return strings.TrimSpace(Literal(text)) }
+	var known []string
+	for _, column := range own {
+		known = append(known, literal(column))
+	}
 	names := columnNames(columns)
 	inFormat := strings.NewReplacer("'", "''", "%", "%%").Replace // in a format within a string
 	names["inserted_at_format"] = inFormat(names["inserted_at"])
@@ -20,7 +24,7 @@ func Partitioned(table Table, columns map[string]string, undone string) string {
 		"default":        part(table, "_default").Quoted(),
 		"make":           part(table, "_make_partitions").Quoted(),
 		"make_of":        part(table, "_make_partitions_of").Quoted(),
-		"drop":           DropPartition(table),
+		"drop":           part(table, "_drop_partition").Quoted(),
 		"drop_of":        part(table, "_drop_partition_of").Quoted(),
 		"name_literal":   literal(part(table, "_p20000101").Name[:len(part(table, "_p20000101").Name)-len("20000101")]),
 		"pending_index":  Quote(indexName(table, "_pending_idx")),
@@ -28,13 +32,12 @@ func Partitioned(table Table, columns map[string]string, undone string) string {
 		"failed_index":   Quote(indexName(table, "_failed_idx")),
 		"inserted_index": Quote(indexName(table, "_inserted_idx")),
 		"undone":         inFormat(undone),
+		"known":          strings.Join(known, ", "),
+		"state":          literal(ownComment("%", "relayed_at")),
 	})
 	names["ranked"] = ranked(table, names)
 	return script("partitioned.sql", names)
 }
-
-// DropPartition returns the quoted name of the function that drops a partition of a table.
-func DropPartition(table Table) string { return part(table, "_drop_partition").Quoted() }
 
 // part returns the name of an object that belongs to a table.
 func part(table Table, suffix string) Table {

@@ -2,8 +2,8 @@
 --   insert into {table} ({topic}, {key}, {payload}) values ('order.placed', 'order-17', '{"total": 42}');
 -- Everything else has a default. {order} gives the order; rows with the same key are relayed one after another.
 --
--- A day of which every row is done is dropped at once, which costs next to nothing, where deleting its rows costs as much as inserting
--- them did. `outbox-relay prune` and OUTBOX_PRUNE_AFTER do it with the second function below.
+-- A day of which every row is done is dropped at once, by the second function below. That costs next to nothing, where deleting its rows,
+-- as `outbox-relay prune` does, costs as much as inserting them did.
 create table {table} (
   {id}          uuid not null default gen_random_uuid(),    -- the message id
   {seq}         bigint generated always as identity,
@@ -78,40 +78,55 @@ create function {make}(days integer default 14) returns void
   return {make_of}({table_literal}::regclass, days);
 select {make}();
 
--- Drops a partition that ended before a time if every row of it has been done since before that time, and returns whether it did. It knows
--- the destinations that were configured when it was printed; prune also asks those that were added later. While it checks the rows, other sessions can read the partition and not change it. The drop itself locks the whole table for an instant, and
--- gives up rather than wait for this lock. The function runs with the rights of its owner, so that the role that prunes need not own
--- the table:
---   grant execute on function {drop} to outbox_relay;
-create function {drop_of}(outbox regclass, partition regclass, cutoff timestamptz, failed boolean) returns boolean
+-- Drops the oldest partition that ended so long ago and of which every row has been done for so long, and returns its name; null if there
+-- is none. Run it every hour, as the owner of the table, with failed => true if failed rows count as done:
+--   select {drop}('7 days');
+-- It knows the destinations that were configured when it was printed, and refuses while the table has columns of others: then print it
+-- again. Only a partition that seems to be done is locked, while its rows are checked once more; other sessions can read it meanwhile and not
+-- change it. The drop itself locks the whole table for an instant, and gives up rather than wait for this lock.
+create or replace function {drop_of}(outbox regclass, age interval, failed boolean) returns text
   language plpgsql
   set search_path = pg_catalog, pg_temp
   set timezone = 'UTC'
   set lock_timeout = '200ms'
 as $$
 declare
+  look constant text := 'select exists (select from %s where {undone})';
+  cutoff timestamptz := now() - age;
+  partition text;
+  other name;
   undone boolean;
 begin
-  if not exists (
-    select from pg_class c join pg_inherits i on i.inhrelid = c.oid
-    where c.oid = partition and i.inhparent = outbox
-      and substring(pg_get_expr(c.relpartbound, c.oid) from $re$TO \('([^']*)'\)$re$)::timestamptz <= cutoff) then
-    raise exception '% is not a partition of % that ends before %', partition, outbox, cutoff;
+  select attname into other from pg_attribute
+  where attrelid = outbox and attnum > 0 and not attisdropped and attname <> all (array[{known}]::name[])
+    and col_description(attrelid, attnum) like {state};
+  if found then
+    raise exception 'column % keeps the state of a destination that this function does not know', other
+      using hint = 'Apply the function that outbox-relay schema --partitioned prints now.';
   end if;
-  execute format('lock table %s in share mode', partition);
-  execute format('select exists (select from %s where {undone})', partition) into undone using cutoff, failed;
-  if undone then
-    return false;
-  end if;
-  execute format('drop table %s', partition);
-  return true;
+  for partition in
+    select c.oid::regclass::text
+    from pg_inherits i join pg_class c on c.oid = i.inhrelid,
+      cast(substring(pg_get_expr(c.relpartbound, c.oid) from $re$TO \('([^']*)'\)$re$) as timestamptz) ended
+    where i.inhparent = outbox and c.relkind = 'r' and ended <= cutoff
+    order by ended
+  loop
+    execute format(look, partition) into undone using cutoff, failed;
+    if undone then
+      continue;
+    end if;
+    execute format('lock table %s in share mode', partition);
+    execute format(look, partition) into undone using cutoff, failed;
+    if not undone then
+      execute format('drop table %s', partition);
+      return partition;
+    end if;
+  end loop;
+  return null;
 exception when lock_not_available then
-  return false;
+  return null;
 end
 $$;
-create function {drop}(partition regclass, cutoff timestamptz, failed boolean default false) returns boolean
+create or replace function {drop}(age interval, failed boolean default false) returns text
   language sql
-  security definer
-  set search_path = pg_catalog, pg_temp
-  return {drop_of}({table_literal}::regclass, partition, cutoff, failed);
-revoke all on function {drop}(regclass, timestamptz, boolean) from public;
+  return {drop_of}({table_literal}::regclass, age, failed);

@@ -83,10 +83,7 @@ func (c *Cleaner) clean(ctx context.Context) error {
 // skip the rows that the other one has locked.
 func (c *Cleaner) prune(ctx context.Context, o *Outbox) error {
 	begun := time.Now()
-	p := &Prune{Outbox: o, OlderThan: c.After, Rest: cleanRest, Dropped: func(partition string) {
-		c.Logger.Info("dropped a partition in which every row is done", "partition", partition)
-	}}
-	deleted, err := p.Run(ctx)
+	deleted, err := (&Prune{Outbox: o, OlderThan: c.After, Rest: cleanRest}).Run(ctx)
 	if deleted > 0 {
 		c.Logger.Info("deleted old rows", "rows", deleted, "seconds", int(time.Since(begun).Seconds()))
 	}

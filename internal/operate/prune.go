@@ -26,8 +26,6 @@ type Prune struct {
 	// Locked is called at the end with the number of rows that another session kept locked; may be nil, and then they
 	// are not counted.
 	Locked func(rows int64)
-	// Dropped is called for each partition that was dropped whole; may be nil. Its rows are not counted.
-	Dropped func(partition string)
 	// DryRun deletes nothing, and reports the rows as if it had.
 	DryRun bool
 }
@@ -61,9 +59,6 @@ func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
 	var cutoff time.Time
 	if err := p.Outbox.Pool.QueryRow(ctx, "select now() - $1::interval", p.OlderThan).Scan(&cutoff); err != nil {
 		return 0, fmt.Errorf("prune: %w", err)
-	}
-	if err := p.drop(ctx, cutoff); err != nil {
-		return 0, err
 	}
 	ways, err := p.ways(ctx)
 	if err != nil {

@@ -165,7 +165,7 @@ func TestPruneLocked(t *testing.T) {
 	}
 }
 
-// TestPrunePartitioned drops a partition whose rows are all done, and deletes rows of the others.
+// TestPrunePartitioned drops partitions whose rows are all done, one at a time, and deletes rows of the others.
 func TestPrunePartitioned(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -181,18 +181,30 @@ func TestPrunePartitioned(t *testing.T) {
 		2 then '2024-05-04'::timestamptz end
 		from generate_series(0, 299) n`)
 	s.Exec(t, "update outbox_messages set relayed_at = '2024-05-04' where inserted_at < '2024-05-02'")
-	var dropped []string
-	p := &Prune{Outbox: open(t, s), OlderThan: time.Hour, Dropped: func(name string) { dropped = append(dropped, name) }}
-	if n := prune(t, &Prune{Outbox: p.Outbox, OlderThan: time.Hour, DryRun: true, Dropped: p.Dropped}); n != 298 || len(dropped) != 1 {
-		t.Errorf("a dry run reports %d rows and %v", n, dropped)
+	drop := func(failed bool) string {
+		t.Helper()
+		return pgtest.Value[string](t, s, "select coalesce(outbox_messages_drop_partition('1 hour', $1), '')", failed)
 	}
-	dropped = nil
-	if n := prune(t, p); n != 198 || len(dropped) != 1 || !strings.HasSuffix(dropped[0], "outbox_messages_p20240501") {
-		t.Errorf("%d rows deleted, and dropped %v", n, dropped)
+	// The function knows no destination but the one with the columns of the table.
+	s.Exec(t, "alter table outbox_messages add other timestamptz; "+
+		"comment on column outbox_messages.other is 'outbox-relay destination audit: relayed_at'")
+	var name string
+	if err := s.Pool.QueryRow(t.Context(), "select outbox_messages_drop_partition('1 hour')").Scan(&name); err == nil ||
+		!strings.Contains(err.Error(), "column other keeps the state") {
+		t.Errorf("with the columns of another destination: %v", err)
 	}
-	p.Failed, dropped = true, nil
-	if n := prune(t, p); n != 0 || len(dropped) != 1 || !strings.HasSuffix(dropped[0], "outbox_messages_p20240503") {
-		t.Errorf("also failed ones: %d rows deleted, and dropped %v", n, dropped)
+	s.Exec(t, "alter table outbox_messages drop other")
+	if name := drop(false); !strings.HasSuffix(name, "outbox_messages_p20240501") {
+		t.Errorf("dropped %q", name)
+	}
+	if name := drop(false); name != "" {
+		t.Errorf("dropped %q, of which rows are not done", name)
+	}
+	if n := prune(t, &Prune{Outbox: open(t, s), OlderThan: time.Hour}); n != 198 {
+		t.Errorf("%d rows deleted of the others", n)
+	}
+	if name := drop(true); !strings.HasSuffix(name, "outbox_messages_p20240503") {
+		t.Errorf("also failed ones: dropped %q", name)
 	}
 	s.Exec(t, "select outbox_messages_make_partitions(20)")
 	s.Exec(t, "insert into outbox_messages (topic, payload) values ('new', '{}')")
