@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 const (
@@ -39,7 +37,7 @@ const (
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 	var problems unsettled
 	for tries := 0; ; tries++ {
-		left, err := t.mark(ctx, rows, t.settleHere(), t.settleText(""))
+		left, err := t.mark(ctx, rows, t.settleHere(), t.description.text("settle.sql"))
 		if err != nil || left <= 0 {
 			return errors.Join(err, problems.err(t))
 		}
@@ -58,20 +56,12 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 	}
 }
 
-// settleText returns a statement that marks or deletes rows.
-func (t *Table) settleText(form string) string {
-	if t.mapping.delete {
-		return t.description.text("delete" + form + ".sql")
-	}
-	return t.description.text("mark" + form + ".sql")
-}
-
 // settleHere is the statement that settles rows at the places where they were read, empty if these do not lead to them.
 func (t *Table) settleHere() string {
 	if t.mapping.place == noPlace {
 		return ""
 	}
-	return t.settleText("_here")
+	return t.description.text("settle_here.sql")
 }
 
 // writesRefusals reports whether the table keeps anything about attempts.
@@ -179,7 +169,7 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 		b := batch{limits: limits{lock: freePatience, first: t.writeLock()}}
 		parameter, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
 		b.add(t.description.text("lock.sql", "wait", "skip locked"), parameter)
-		b.add(t.settleText("_free"), parameter, versions)
+		b.add(t.description.text("settle_free.sql"), parameter, versions)
 		b.add(t.description.text("unsettled.sql"), parameter)
 		results, err := t.send(ctx, b)
 		if err != nil {
@@ -223,26 +213,11 @@ func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidde
 	return firsts(rows), slices.DeleteFunc(slices.Clone(locked), func(identity string) bool { return seen[identity] }), nil
 }
 
-// writeLock is a statement that takes the table's lock for marking or deleting rows, and does nothing. It comes first
-// where a statement would take a weaker lock on the table before: a migration that holds a lock for which that
-// statement then waits, and that asks for another one itself, would be ended by the server because of a deadlock, at
-// once. To explain a statement fires no trigger of the table.
-func (t *Table) writeLock() string {
-	if t.mapping.delete {
-		return sql.Text("lock_delete.sql", map[string]string{"table": t.relation.table.Quoted()})
-	}
-	return t.updateLock(t.mapping.Relayed)
-}
-
-// refuseLock is the same for writing refusals.
-func (t *Table) refuseLock() string {
-	m := t.mapping
-	return t.updateLock(cmp.Or(m.Attempt, m.Failed, m.LastError, m.Updated))
-}
-
-func (t *Table) updateLock(c Column) string {
-	return sql.Text("lock_update.sql", map[string]string{"table": t.relation.table.Quoted(), "column": c.Name})
-}
+// writeLock is a statement that takes the table's lock for writing rows, and does nothing. It comes first where a
+// statement would take a weaker lock on the table before: a migration that holds a lock for which that statement then
+// waits, and that asks for another one itself, would be ended by the server because of a deadlock, at once. To explain a
+// statement fires no trigger of the table.
+func (t *Table) writeLock() string { return t.description.text("lock_table.sql") }
 
 func identitiesOf(rows []*Row) []string { return each(rows, (*Row).Identity) }
 
@@ -316,7 +291,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 		return identities, nil, nil
 	}
 	which, asRead, version := array(t.rowOID, identities), array(pgtype.Int8OID, attempts), array(pgtype.XIDOID, versions)
-	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.refuseLock()}, t.description.text("refuse.sql"),
+	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.writeLock()}, t.description.text("refuse.sql"),
 		which, asRead, array(pgtype.Int8OID, next), array(pgtype.TextOID, texts), array(pgtype.BoolOID, failed), version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)

@@ -64,7 +64,7 @@ func (t *Table) describe() description {
 		"ordering": m.ordering(), "ordering_back": m.Order.Name + " desc", "nulls_last": "",
 		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
 		"inserted_at": m.Inserted.Name, "relayed_at": m.Relayed.Name, "unmarked": pattern.Always,
-		"lock": "update",
+		"lock": "update", "write": "delete from " + t.Quoted(),
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
 	d["t_identity"], _, d["t_here"] = m.identity("t.", d["id_type"])
@@ -93,13 +93,19 @@ func (t *Table) describe() description {
 		d["ordering_back"] = m.Relayed.Name + " desc, " + d["ordering_back"]
 	}
 	if !m.delete {
-		d["unmarked"], d["marks"] = isNull(m.Relayed.Name), m.Relayed.Name+" = "+now(m.Relayed)
-		d["lock"] = "no key update"
+		d["unmarked"], d["lock"] = isNull(m.Relayed.Name), "no key update"
+		d["write"] = t.marking(t)
 	}
 	const asRead = " and (%[1]s::xid[] is null or xmin = any (%[1]s))"
 	d["as_read"], d["as_read_here"] = fmt.Sprintf(asRead, "$2"), fmt.Sprintf(asRead, "$3")
 	d["refusal"], d["unchanged"] = t.refusal()
 	return d
+}
+
+// marking marks rows in the columns of some views.
+func (t *Table) marking(views ...*Table) string {
+	marks := each(views, func(v *Table) string { return v.mapping.Relayed.Name + " = " + now(v.mapping.Relayed) })
+	return "update " + t.Quoted() + " set " + strings.Join(marks, ", ")
 }
 
 // isFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table

@@ -2,7 +2,7 @@ package outbox
 
 import (
 	"context"
-	"strings"
+	"slices"
 )
 
 // A Joint marks rows for several destinations at once. This costs the database little more than marking them for one.
@@ -14,17 +14,15 @@ type Joint struct {
 // Together returns a Joint that marks rows in the columns of several views of a table, or nil if a view deletes its
 // rows.
 func Together(views []*Table) *Joint {
-	var marks, columns []string
-	for _, t := range views {
-		if t.mapping.delete {
-			return nil
-		}
-		marks, columns = append(marks, t.description["marks"]), append(columns, t.description["relayed_at"])
+	if slices.ContainsFunc(views, func(t *Table) bool { return t.mapping.delete }) {
+		return nil
 	}
-	d := views[0].description.with("marks", strings.Join(marks, ", "), "unmarked", isNull(columns...))
-	j := &Joint{table: views[0], anywhere: d.text("mark.sql")}
-	if j.table.mapping.place != noPlace {
-		j.here = d.text("mark_here.sql")
+	relayed := each(views, func(t *Table) string { return t.mapping.Relayed.Name })
+	first := views[0]
+	d := first.description.with("write", first.marking(views...), "unmarked", isNull(relayed...))
+	j := &Joint{table: first, anywhere: d.text("settle.sql")}
+	if first.mapping.place != noPlace {
+		j.here = d.text("settle_here.sql")
 	}
 	return j
 }

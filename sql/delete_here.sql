@@ -1,5 +1,0 @@
--- Deletes acknowledged rows in the places where they were read (OUTBOX_SETTLE=delete). Rows that have moved since are
--- left out. $1 the ids, $2 the places, $3 the versions that were read; a place alone may hold another row by now.
--- Locks the rows. Uses no index.
-delete from {table}
-where {partitions}ctid = any ($2::tid[]) and {id} = any ($1::{id_type}[]){as_read_here}

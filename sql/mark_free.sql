@@ -1,8 +1,0 @@
--- Marks the acknowledged rows that no other session keeps locked. It costs more than mark.sql, since it locks first.
--- $1 the identities, $2 the versions that were read, if rows show them. Locks the rows, and waits for none. Uses the
--- primary key, or the places in the identities.
-update {table}
-set {marks}
-where {unmarked} and {here}{identity} = any (array(
-  select {identity} from {table} where {here}{identity} = any ($1::{identity_type}[]) and {unmarked}{as_read}
-  for no key update skip locked))

@@ -1,6 +1,0 @@
--- Marks acknowledged rows in the places where they were read, as mark.sql does. Rows that have moved since are left
--- out. $1 the ids, $2 the places, $3 the versions that were read; a place alone may hold another row by now. Locks the
--- rows. Uses no index.
-update {table}
-set {marks}
-where {partitions}ctid = any ($2::tid[]) and {id} = any ($1::{id_type}[]) and {unmarked}{as_read_here}
