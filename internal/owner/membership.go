@@ -12,30 +12,25 @@ import (
 type kind struct {
 	shards  int
 	mapping uint32 // a hash, of mappingBits
-	earlier bool   // an earlier version of the relay, which did not show how it understands the table
 }
 
 // A membership is what a replica shows to the others: the number of a lock that it holds in shared mode.
 //
-//	bit 30      set; numbers without it are of earlier versions: shards, and unable added
+//	bit 30      set
 //	bit 29      the replica cannot publish
 //	bits 19-28  shards less one
 //	bits 0-18   the hash of the mapping
-//
-// An earlier version takes such a number for another number of shards, and waits until the replicas that show it are
-// gone.
 type membership struct {
 	kind
 	able bool
 }
 
 const (
-	mappingBits  = 19
-	memberBit    = 1 << 30
-	unableBit    = 1 << 29
-	shardsMask   = MaxShards - 1
-	mappingMask  = 1<<mappingBits - 1
-	earlierLimit = 1 << 16 // added to the number of an earlier version's replica that cannot publish
+	mappingBits = 19
+	memberBit   = 1 << 30
+	unableBit   = 1 << 29
+	shardsMask  = MaxShards - 1
+	mappingMask = 1<<mappingBits - 1
 )
 
 // kindOf returns the kind of a replica with this number of shards and this mapping.
@@ -57,23 +52,12 @@ func (m membership) number() int {
 
 // memberOf is the reverse of number.
 func memberOf(number int) membership {
-	if number&memberBit == 0 {
-		m := membership{kind{shards: number, earlier: true}, true}
-		if number > earlierLimit {
-			m.shards, m.able = number-earlierLimit, false
-		}
-		return m
-	}
 	k := kind{shards: number>>mappingBits&shardsMask + 1, mapping: uint32(number & mappingMask)}
 	return membership{k, number&unableBit == 0}
 }
 
 // before reports whether k continues if it is found to own shards beside another kind, which must then release its own.
-// Earlier versions release nothing.
 func (k kind) before(other kind) bool {
-	if k.earlier != other.earlier {
-		return k.earlier
-	}
 	if k.shards != other.shards {
 		return k.shards < other.shards
 	}
@@ -82,17 +66,11 @@ func (k kind) before(other kind) bool {
 
 // why returns the reason why k waits while the other kind relays.
 func (k kind) why(other kind, names setting.Names) string {
-	const waits = "this one waits until they are gone"
-	switch {
-	case k.shards != other.shards:
+	if k.shards != other.shards {
 		return fmt.Sprintf("replicas with %s=%d relay at present; this one has %d and waits until they are gone",
 			names.Of("Shards"), other.shards, k.shards)
-	case other.earlier:
-		return "replicas of an earlier version relay at present, which do not report how they read the table; " + waits
-	default:
-		return fmt.Sprintf("replicas relay at present that have other destinations in the same columns, or other topics for "+
-			"them; or that take the key, the id, the order or the priority of rows from other columns, because of %s, %s or "+
-			"columns that have changed; %s",
-			names.Of("Key"), names.Of("Columns"), waits)
 	}
+	return fmt.Sprintf("replicas relay at present that have other destinations in the same columns, or other topics for "+
+		"them; or that take the key, the id, the order or the priority of rows from other columns, because of %s, %s or "+
+		"columns that have changed; this one waits until they are gone", names.Of("Key"), names.Of("Columns"))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,36 +25,23 @@ func TestMembershipNumbers(t *testing.T) {
 				if got := memberOf(n); got != m {
 					t.Errorf("%+v came back from %d as %+v", m, n, got)
 				}
-				if other, taken := numbers[n]; taken || n <= earlierLimit+MaxShards || n >= 1<<31 {
+				if other, taken := numbers[n]; taken || n <= MaxShards || n >= 1<<31 {
 					t.Errorf("%+v has the number %d, as %+v", m, n, other)
 				}
 				numbers[n] = m
 			}
 		}
 	}
-	for n, want := range map[int]membership{
-		16:                       {kind{shards: 16, earlier: true}, true},
-		MaxShards:                {kind{shards: MaxShards, earlier: true}, true},
-		earlierLimit + 16:        {kind{shards: 16, earlier: true}, false},
-		earlierLimit + MaxShards: {kind{shards: MaxShards, earlier: true}, false},
-	} {
-		if got := memberOf(n); got != want {
-			t.Errorf("%d is %+v, want %+v", n, got, want)
-		}
-	}
 }
 
-// Of two kinds that own shards side by side, exactly one continues; an earlier version takes precedence.
+// Of two kinds that own shards side by side, exactly one continues.
 func TestOneOfTwoKindsGoesOn(t *testing.T) {
 	t.Parallel()
-	kinds := []kind{{shards: 16, earlier: true}, {shards: 32, earlier: true}, kindOf(16, "a"), kindOf(16, "b"), kindOf(8, "a"), kindOf(1, "a")}
+	kinds := []kind{kindOf(16, "a"), kindOf(16, "b"), kindOf(8, "a"), kindOf(1, "a")}
 	for _, a := range kinds {
 		for _, b := range kinds {
 			if a != b && a.before(b) == b.before(a) {
 				t.Errorf("%+v and %+v", a, b)
-			}
-			if a.earlier && !b.earlier && !a.before(b) {
-				t.Errorf("%+v gives way to %+v", a, b)
 			}
 		}
 	}
@@ -80,54 +66,6 @@ func TestDifferentMappings(t *testing.T) {
 	stop()
 	await(t, second, "second takes half", owns(8))
 	await(t, third, "third takes half", owns(8))
-}
-
-// earlier is a replica of the version that showed only its number of shards.
-func earlier(t *testing.T, s *pgtest.Schema, shards int, held ...int) (end func()) {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Exec(t.Context(), "select pg_advisory_lock_shared($1, -$2::integer)", classOf(s.Name), shards); err != nil {
-		t.Fatal(err)
-	}
-	for _, shard := range held {
-		if _, err := conn.Exec(t.Context(), "select pg_advisory_lock($1, $2)", classOf(s.Name), shard); err != nil {
-			t.Fatal(err)
-		}
-	}
-	end = sync.OnceFunc(func() { _ = conn.Close(context.Background()) })
-	t.Cleanup(end)
-	return end
-}
-
-// In a rolling update the replicas of the new version wait until those of the earlier one are gone, even with the same number
-// of shards.
-func TestEarlierVersionGoesOnAlone(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t)
-	end := earlier(t, s, 4, 0, 1, 2, 3)
-	first, _ := start(t, s.URL, s.Name, 4, 5*time.Second, nil)
-	state := await(t, first, "says why it waits", func(s State) bool { return s.Note != "" })
-	if state.Holds() || !strings.Contains(state.Note, "earlier version") {
-		t.Errorf("%+v", state)
-	}
-	end()
-	await(t, first, "takes over", owns(4))
-}
-
-// A replica of an earlier version that takes shards beside an owner, e.g. after a pause at a critical point, does not release
-// them. The owner does.
-func TestOwnerGivesWayToAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t)
-	first, _ := start(t, s.URL, s.Name, 4, 5*time.Second, nil)
-	await(t, first, "owns", owns(4))
-	end := earlier(t, s, 8, 7)
-	await(t, first, "gives everything back", func(s State) bool { return !s.Holds() && s.Note != "" })
-	end()
-	await(t, first, "owns again", owns(4))
 }
 
 // stalling is a connection that waits before one of its writes.

@@ -34,15 +34,15 @@ func TestUpgrade(t *testing.T) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		var commit, kind, together string
-		if _, err := fmt.Sscan(line, &commit, &kind, &together); err != nil {
+		var commit, kind string
+		if _, err := fmt.Sscan(line, &commit, &kind); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
 		t.Run(commit[:7], func(t *testing.T) {
 			t.Parallel()
 			all := brokers(t)
 			b := all[slices.IndexFunc(all, func(b broker) bool { return b.name() == kind })]
-			u := newUpgrade(t, b, commit, together == "share")
+			u := newUpgrade(t, b, commit)
 			u.forward()
 			u.mend()
 			u.back()
@@ -60,7 +60,6 @@ func TestUpgrade(t *testing.T) {
 type upgrade struct {
 	t      *testing.T
 	old    string // the binary of the earlier version
-	shares bool   // replicas of both versions relay at the same time
 	outbox *table
 	env    settings
 	topic  string
@@ -69,7 +68,7 @@ type upgrade struct {
 	news   []*relay
 }
 
-func newUpgrade(t *testing.T, b broker, commit string, shares bool) *upgrade {
+func newUpgrade(t *testing.T, b broker, commit string) *upgrade {
 	t.Helper()
 	built := exec.Command("../../dev/build.sh", commit)
 	var problems strings.Builder
@@ -78,7 +77,7 @@ func newUpgrade(t *testing.T, b broker, commit string, shares bool) *upgrade {
 	if err != nil {
 		t.Fatalf("build %s: %v\n%s", commit, err, problems.String())
 	}
-	u := &upgrade{t: t, old: strings.TrimSpace(string(path)), shares: shares, topic: b.topic(t)}
+	u := &upgrade{t: t, old: strings.TrimSpace(string(path)), topic: b.topic(t)}
 	ddl, err := testkit.Command(u.t.Context(), u.old, nil, "schema").Output()
 	if err != nil {
 		t.Fatalf("schema of the earlier version: %v", err)
@@ -104,7 +103,7 @@ func (u *upgrade) forward() {
 	u.flow()
 
 	u.news = u.start(binary, 1)
-	u.besides(u.olds, u.news[0], "earlier version")
+	u.besides(u.olds, u.news[0])
 	u.flow()
 	u.olds[0].stop()
 	u.news = append(u.news, u.start(binary, 1)...)
@@ -137,7 +136,7 @@ func (u *upgrade) mend() {
 func (u *upgrade) back() {
 	u.t.Helper()
 	u.olds = u.start(u.old, 1)
-	u.besides(u.news, u.olds[0], "OUTBOX_SHARDS")
+	u.besides(u.news, u.olds[0])
 	u.news[0].stop()
 	u.olds = append(u.olds, u.start(u.old, 1)...)
 	u.flow()
@@ -153,7 +152,7 @@ func (u *upgrade) back() {
 func (u *upgrade) crash() {
 	u.t.Helper()
 	u.news = u.start(binary, 1)
-	u.besides(u.olds, u.news[0], "earlier version")
+	u.besides(u.olds, u.news[0])
 	u.write = u.startWriter(u.write.rows)
 	for _, r := range u.olds {
 		u.flow()
@@ -178,23 +177,13 @@ func (u *upgrade) start(program string, n int) []*relay {
 	return all
 }
 
-// besides checks how a new replica takes part beside replicas of the other version.
-func (u *upgrade) besides(there []*relay, come *relay, says string) {
+// besides waits until a new replica has its share beside replicas of the other version.
+func (u *upgrade) besides(there []*relay, come *relay) {
 	u.t.Helper()
-	if u.shares {
-		await(u.t, "all have a share", func() bool {
-			return owned(come) > 0 && !slices.ContainsFunc(there, func(r *relay) bool { return owned(r) == 0 }) &&
-				owned(append(there, come)...) == 16
-		})
-		return
-	}
-	await(u.t, "it stands by, and says why: "+says, func() bool {
-		_, body := come.get("/readyz?verbose")
-		return strings.Contains(body, says) && owned(come) == 0
+	await(u.t, "all have a share", func() bool {
+		return owned(come) > 0 && !slices.ContainsFunc(there, func(r *relay) bool { return owned(r) == 0 }) &&
+			owned(append(there, come)...) == 16
 	})
-	if status, body := come.get("/readyz"); status != 200 {
-		u.t.Errorf("a replica that stands by is not ready, which stops the rolling update: %d %s", status, body)
-	}
 }
 
 // awaitAll waits until some replicas own all shards.
@@ -270,6 +259,7 @@ func TestUpgradeOfDestinations(t *testing.T) {
 	await(t, "the new ones own everything", func() bool { return news[0].owns(8) && news[1].owns(24) })
 	insert()
 	earlier = startBuild(t, before, both)
+	earlier.awaitReady()
 	news[1].stop()
 	await(t, "the rest is owned by the one that is left", func() bool { return news[0].owns(16) })
 	insert()
