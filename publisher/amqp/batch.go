@@ -35,7 +35,7 @@ type batch struct {
 
 	ready   []int    // messages that may be sent now, in order
 	aside   []int    // messages that wait for others on their route
-	alone   []int    // messages that are sent with nothing else on the channel, the largest first
+	alone   []int    // messages that are sent with nothing else on the channel
 	flights []flight // messages sent on the channel and unanswered
 	trial   bool     // the message in flight is alone on purpose
 	urgent  bool     // those to be sent alone go before what is ready, because one of them has closed a channel
@@ -240,7 +240,7 @@ func (b *batch) sendNext(ch *channel) error {
 		switch limit, limited := b.p.routes.limit(to); {
 		case limited && limit == 0, !ch.conn.carries(len(m.Payload)):
 			*from = (*from)[1:]
-			b.goAlone(i)
+			b.alone = append(b.alone, i)
 			return nil
 		case limited && b.flying(to) >= limit:
 			*from = (*from)[1:]

@@ -11,9 +11,8 @@ import (
 
 // A doubt is about a message that was sent and lost its answer, because the broker closed the channel.
 type doubt struct {
-	times    int  // how often that has happened
-	position int  // of the message among those on the channel
-	copied   bool // the broker may have the message
+	times  int  // how often that has happened
+	copied bool // the broker may have the message
 }
 
 // doubt returns the doubt about a message.
@@ -53,10 +52,10 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 		b.convict(i, ch.cause)
 		return nil
 	}
-	for position, f := range b.flights {
+	for _, f := range b.flights {
 		d := b.doubt(f.message)
-		d.times, d.position, d.copied = d.times+1, position, true
-		b.goAlone(f.message)
+		d.times, d.copied = d.times+1, true
+		b.alone = append(b.alone, f.message)
 	}
 	b.flights, b.urgent = b.flights[:0], len(b.alone) > 0
 	return nil
@@ -80,34 +79,18 @@ func (b *batch) disconnected(ctx context.Context, conn *connection) error {
 	return err
 }
 
-// convict answers the message because of which the broker has closed the channel. What was sent after it when it was
-// among others was not read.
+// convict answers the message because of which the broker has closed the channel.
 func (b *batch) convict(i int, cause *amqp091.Error) {
 	to := b.route(i)
 	err := guilty(to.exchange, &b.messages[i], cause)
 	if publisher.ClassOf(err) == publisher.Topology {
 		b.p.routes.begin(to, 0) // its next try closes a channel under nothing else
 	}
-	if found := b.doubts[i]; found != nil {
-		found.copied = false
-		for _, d := range b.doubts {
-			d.copied = d.copied && (d.times != 1 || d.position < found.position)
-		}
+	if d := b.doubts[i]; d != nil {
+		d.copied = false
 	}
 	b.urgent = b.urgent && len(b.alone) > 0
 	b.condemn(i, err)
-}
-
-// goAlone makes a message wait to be sent alone. The largest messages go first: in most cases a size is refused, and if
-// not, the answer applies to all others.
-func (b *batch) goAlone(i int) {
-	at, _ := slices.BinarySearchFunc(b.alone, len(b.messages[i].Payload), func(j, size int) int {
-		if len(b.messages[j].Payload) < size {
-			return 1
-		}
-		return -1 // a message of the same size is inserted after those already there
-	})
-	b.alone = slices.Insert(b.alone, at, i)
 }
 
 // acquit makes messages ready after one that was alone has been accepted: those of its route that are no larger, if

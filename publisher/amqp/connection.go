@@ -174,27 +174,14 @@ func (c *connection) ask(ctx context.Context, question func() error) error {
 	}
 }
 
-// greet finds out, in the background, whether the broker still answers, if there is a channel to ask it on.
+// greet finds out, in the background, whether the broker still answers, as soon as there is a channel to ask it on.
 func (c *connection) greet(ctx context.Context) {
-	if !c.greeting.CompareAndSwap(false, true) {
-		return
+	if c.greeting.CompareAndSwap(false, true) {
+		c.p.running.Go(func() {
+			defer c.greeting.Store(false)
+			_ = c.onChannel(context.WithoutCancel(ctx), hello)
+		})
 	}
-	select {
-	case ch := <-c.pool:
-		if ch != nil {
-			c.p.running.Go(func() {
-				defer c.greeting.Store(false)
-				_ = c.ask(context.WithoutCancel(ctx), func() error {
-					defer c.put(ch, true)
-					return hello(ch.amqp)
-				})
-			})
-			return
-		}
-		c.pool <- nil
-	default:
-	}
-	c.greeting.Store(false)
 }
 
 // hello changes nothing: the channel is in confirm mode already.

@@ -14,8 +14,8 @@ import (
 const renewEvery = 2 * time.Second
 
 // borrow returns the present link, which the caller must release, or the answer for messages that cannot be sent now.
-// It waits for the very first attempt to connect, which it starts. If again is true and there is no link, it asks for
-// an attempt at once and waits until one has ended.
+// It waits for the very first attempt to connect, which it starts. If again is true and there is no link, it waits until
+// another attempt has ended, for which the pause between two attempts is a second at most.
 func (p *Publisher) borrow(ctx context.Context, again bool) (*link, error) {
 	for asked := !again; ; asked = true {
 		p.mu.Lock()
@@ -37,12 +37,6 @@ func (p *Publisher) borrow(ctx context.Context, again bool) (*link, error) {
 				"NATS server %s has not answered yet: %w", p.servers[0].address, context.Cause(ctx))
 		case ctx.Err() != nil:
 			return nil, publisher.ErrNotAttempted
-		}
-		if again {
-			select {
-			case p.hurry <- struct{}{}:
-			default:
-			}
 		}
 		select {
 		case <-tried:
@@ -87,7 +81,10 @@ func (p *Publisher) run(ctx context.Context) {
 			}
 			link = next
 		}
-		p.rest(ctx, backoff.After(err))
+		select {
+		case <-time.After(backoff.After(err)):
+		case <-ctx.Done():
+		}
 	}
 }
 
@@ -132,17 +129,6 @@ func (p *Publisher) report(link *link, down error) {
 	p.link, p.down = link, down
 	close(p.tried)
 	p.tried = make(chan struct{})
-}
-
-// rest waits for the pause, unless a call requests an attempt at once.
-func (p *Publisher) rest(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-p.hurry:
-	case <-ctx.Done():
-	}
 }
 
 // renewed returns a link with the current credentials. It returns nil if the present link has them, or if no other link

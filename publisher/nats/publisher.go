@@ -72,7 +72,6 @@ type Publisher struct {
 	kept    kept.Table[*owed]
 	greeted sync.Map           // addresses of servers that have accepted a connection of this publisher
 	limits  chan limitQuestion // questions to the connecting goroutine
-	hurry   chan struct{}      // holds a request to connect without waiting
 	stopped chan struct{}      // closed when the connecting goroutine has ended
 
 	mu     sync.Mutex
@@ -111,7 +110,7 @@ func New(config Config) (*Publisher, error) {
 	return &Publisher{
 		config: config, names: config.SettingName, servers: servers, logger: logger,
 		connectTimeout: connectTimeout, patience: firstPatience,
-		limits: make(chan limitQuestion), hurry: make(chan struct{}, 1),
+		limits:  make(chan limitQuestion),
 		stopped: make(chan struct{}), tried: make(chan struct{}),
 	}, nil
 }
