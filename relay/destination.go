@@ -119,7 +119,7 @@ func (d *Destination) snapshot() engine.Snapshot {
 func (d *Destination) target(c *Config) engine.Destination {
 	return engine.Destination{
 		Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
-		PublishTimeout: d.PublishTimeout, MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate, Reported: &d.reported,
+		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate, Reported: &d.reported,
 		Prepare: func(r *engine.Row, now time.Time) {
 			if c.TraceRows {
 				r.Ended = rowSpan(c.Tracer, d.Name, r, now)

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
@@ -68,14 +69,10 @@ func (d *Destination) report(details bool, shown func(string) string) *operate.D
 		}
 	}
 	for _, h := range s.Holds {
-		hold := operate.Hold{
-			Reason: h.Reason, What: h.Kind, Topics: append([]string{}, h.Topics...),
-			Error: shown(h.Error()), Since: h.Since.UTC(),
+		if h.Error = shown(h.Error); !details {
+			h.What, _, _ = strings.Cut(h.What, " ") // the kind without the name
 		}
-		if details {
-			hold.What = h.What
-		}
-		p.Holds = append(p.Holds, hold)
+		p.Holds = append(p.Holds, h)
 	}
 	p.Relayed, p.History = d.measured.History.Read(time.Now())
 	return p

@@ -88,15 +88,7 @@ func New(s Setup) *Engine {
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
 	e.holds.init(report.NewTopics(s.Logger))
-	e.tail = tail{
-		ordered: e.ordered && !s.Table.Delays(), exact: s.Table.Exact(), ranked: s.Table.Ranked(), late: lateNumber,
-	}
-	if s.Table.Timed() {
-		e.tail.late = lateTime
-	}
-	if s.Table.ReadsDue() {
-		e.dueTail = tail{due: true, exact: s.Table.Exact()}
-	}
+	e.tail, e.dueTail = tail{table: s.Table}, tail{table: s.Table, due: s.Table.ReadsDue()}
 	return e
 }
 
@@ -241,6 +233,3 @@ func (e *Engine) Busy() bool { return e.publishing > 0 || e.reads.oldest() != 0 
 
 // Unsettled returns, after the stop, the number of rows that were published, or may have been, and are not settled.
 func (e *Engine) Unsettled() int { return len(e.flying) + e.unknown }
-
-// InFlight returns the number of rows in flight.
-func (e *Engine) InFlight() int { return len(e.flying) }

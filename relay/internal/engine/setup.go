@@ -27,7 +27,6 @@ type Destination struct {
 	MaxAttempts            int64
 	BackoffMin, BackoffMax time.Duration
 	MaxAge                 time.Duration
-	PublishTimeout         time.Duration
 	BlockFailed            bool    // a failed row blocks its key
 	Rate                   float64 // rows per second, over all replicas
 	Nowhere                bool    // stands for rows that no destination takes: they are handed to no broker

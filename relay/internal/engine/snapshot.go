@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
 // A Snapshot is the published state of a destination.
@@ -15,9 +16,9 @@ type Snapshot struct {
 	Full              bool  // the stuck rows leave no room for others
 	Why               error // why they cannot be written
 	Held              map[Cause]int64
-	Holds             []Hold // oldest first, at most mostHoldsShown
-	Down              error  // why nothing can be published
-	Note              string // what is held at the destination, if it is not down
+	Holds             []operate.Hold // oldest first, at most mostHoldsShown
+	Down              error          // why nothing can be published
+	Note              string         // what is held at the destination, if it is not down
 }
 
 // Snapshot returns the present state.
@@ -49,31 +50,15 @@ func (e *Engine) heldRows() map[Cause]int64 {
 	return counts
 }
 
-// A Hold is something at the broker that is in trouble.
-type Hold struct {
-	Reason string // a [Cause]
-	Kind   string // kind of what is in trouble: a topic, a partition
-	What   string // the kind with the name
-	Topics []string
-	Since  time.Time
-	err    error
-}
-
-// Error returns the broker's last answer, on one line.
-func (h Hold) Error() string {
-	if h.err == nil {
-		return ""
-	}
-	return errtext.Line(h.err)
-}
-
 // mostHoldsShown is the largest number of holds of a destination that are shown, and of topics of each.
 const mostHoldsShown = 20
 
 // shown returns the oldest holds.
-func (hs *holds) shown() (shown []Hold) {
+func (hs *holds) shown() (shown []operate.Hold) {
 	for h := range hs.oldest() {
-		one := Hold{Reason: h.cause, Kind: h.fate.Kind.String(), What: h.fate.String(), Since: h.since, err: h.err}
+		one := operate.Hold{
+			Reason: h.cause, What: h.fate.String(), Topics: []string{}, Error: errtext.Line(h.err), Since: h.since.UTC(),
+		}
 		for _, t := range h.topics[:min(len(h.topics), mostHoldsShown)] {
 			one.Topics = append(one.Topics, t.Topic)
 		}

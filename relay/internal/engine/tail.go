@@ -13,11 +13,8 @@ import (
 // page if the page brings, or the rule above covers, everything that is visible in its snapshot (first page) or in
 // seen (further pages).
 type tail struct {
-	due     bool // reads rows by their available_at
-	ordered bool // order values are compared, so that there are marks
-	exact   bool // a row's writer is its top-level transaction
-	ranked  bool // new rows may come before older ones, and do not wait until these are read
-	late    time.Duration
+	table Table
+	due   bool // reads rows by their available_at
 
 	seen   *outbox.Visible // of the last first page
 	cursor outbox.Position // zero: before everything
@@ -60,6 +57,14 @@ const (
 	lateTime   = 5 * time.Second
 )
 
+// late returns how long before its transaction's first write an order value may be drawn.
+func (t *tail) late() time.Duration {
+	if t.table.Timed() {
+		return lateTime
+	}
+	return lateNumber
+}
+
 // query returns the next page's query.
 func (t *tail) query(now time.Time, interval time.Duration) *Read {
 	if age := now.Sub(t.renewed); t.due && !t.more && (age > longestRest || t.strays && age > strayPause) {
@@ -70,7 +75,8 @@ func (t *tail) query(now time.Time, interval time.Duration) *Read {
 	if t.due {
 		r.Kind = Due
 	}
-	if t.more && (!t.ranked || now.Sub(t.began) < interval) {
+	// Where new rows may come before older ones, they do not wait until these are read.
+	if t.more && (!t.table.Ranked() || now.Sub(t.began) < interval) {
 		return r
 	}
 	t.began = now
@@ -85,7 +91,7 @@ func (t *tail) query(now time.Time, interval time.Duration) *Read {
 func (t *tail) lowAt(now time.Time) *mark {
 	for i := len(t.marks) - 1; i >= 0; i-- {
 		m := &t.marks[i]
-		if m.number != 0 && now.Sub(m.at) >= t.late && (t.missed == 0 || m.number <= t.missed) {
+		if m.number != 0 && now.Sub(m.at) >= t.late() && (t.missed == 0 || m.number <= t.missed) {
 			return &mark{m.at, m.highest, m.number}
 		}
 	}
@@ -116,7 +122,7 @@ func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
 		ended := t.seen.FirstEnded(&page.Visible)
 		for i := range rows {
 			// An older row of its key may have been committed since, at a place that was passed. A first page follows.
-			if !t.seen.Certain(rows[i].Writer, t.exact, ended) {
+			if !t.seen.Certain(rows[i].Writer, t.table.Exact(), ended) {
 				if t.more, rows = false, rows[:i]; i > 0 {
 					t.cursor = rows[i-1].Position
 				}
@@ -133,12 +139,13 @@ func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
 // advance moves the cursor. A full page moves it back if it ends before: what lies between is read again.
 func (t *tail) advance(p *outbox.TailPage) {
 	t.more = p.Full
+	marks := !t.due && t.table.Ordinal() && !t.table.Ranked() && !t.table.Delays() // order values are compared
 	for i := range p.Rows {
 		r := &p.Rows[i]
 		if r.After || p.Full {
 			t.cursor = r.Position
 		}
-		if t.ordered && (t.highest == nil || *t.highest < r.Position.Ordinal) {
+		if marks && (t.highest == nil || *t.highest < r.Position.Ordinal) {
 			t.highest = new(r.Position.Ordinal)
 		}
 	}
@@ -152,7 +159,7 @@ func (t *tail) mark(began, now time.Time, number uint64) {
 		return
 	}
 	for i := len(t.marks) - 1; i >= 0 && t.marks[i].number == 0; i-- {
-		if began.Sub(t.marks[i].at) >= t.late {
+		if began.Sub(t.marks[i].at) >= t.late() {
 			t.marks[i].number = number
 		}
 	}

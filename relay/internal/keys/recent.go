@@ -4,26 +4,39 @@ package keys
 // Recent is a Bloom filter of at least the last recentMost hashes, and at most twice as many. It never denies any of
 // them, and takes fewer than one in 500 other hashes for one of them.
 type Recent struct {
-	recent, older bloom
-	n             int // number of hashes in recent
+	recent, older []uint64 // bits; nil if there are no hashes
+	n             int      // number of hashes in recent
 }
 
 const (
 	recentMost = 1 << 17
-	recentBits = 16 * recentMost
-	recentEach = 6 // bits for each hash
+	recentBits = 16 * recentMost // a power of two
+	recentEach = 6               // bits for each hash
 )
+
+// places yields the places of a hash's bits: the word, and the bit in it.
+func places(hash uint64, yield func(word, bit uint64) bool) bool {
+	for i, step := 0, hash>>32|1; i < recentEach; i, hash = i+1, hash+step {
+		if !yield(hash%recentBits/64, 1<<(hash%64)) {
+			return false
+		}
+	}
+	return true
+}
 
 // Add adds a hash.
 func (c *Recent) Add(hash uint64) {
 	if c.recent == nil || c.n == recentMost {
-		c.recent, c.older, c.n = make(bloom, recentBits/64), c.recent, 0
+		c.recent, c.older, c.n = make([]uint64, recentBits/64), c.recent, 0
 	}
 	c.n++
-	c.recent.add(hash, recentEach)
+	places(hash, func(word, bit uint64) bool { c.recent[word] |= bit; return true })
 }
 
 // Has reports whether a hash was added recently, or is taken for one that was.
 func (c *Recent) Has(hash uint64) bool {
-	return c.recent.has(hash, recentEach) || c.older.has(hash, recentEach)
+	has := func(bits []uint64) bool {
+		return bits != nil && places(hash, func(word, bit uint64) bool { return bits[word]&bit != 0 })
+	}
+	return has(c.recent) || has(c.older)
 }

@@ -15,8 +15,7 @@ import (
 type History struct {
 	mu        sync.Mutex
 	began     time.Time
-	relayed   int64     // rows since began
-	latest    time.Time // when rows were last relayed
+	relayed   int64 // rows since began
 	intervals [historyLength]interval
 }
 
@@ -55,20 +54,12 @@ func (h *History) add(latencies iter.Seq[time.Duration], at time.Time) {
 	defer h.mu.Unlock()
 	i := h.now(at)
 	for latency := range latencies {
-		h.latest = at
 		i.relayed++
 		h.relayed++
 		if latency != Unknown {
 			i.latencies[latencyBucket(latency)]++
 		}
 	}
-}
-
-// Flows reports whether rows were relayed in the last second.
-func (h *History) Flows(now time.Time) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return now.Sub(h.latest) < time.Second
 }
 
 // fail counts a row that failed.

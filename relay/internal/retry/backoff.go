@@ -33,16 +33,14 @@ func bound(least, most time.Duration, n int64) time.Duration {
 // Pause returns how long to wait after the nth failure in a row of something that costs no attempt: an outage, a
 // missing topic, an unreachable database. The bound is short, so that rows flow within a second of recovery, even with
 // the pause of a publisher that has just failed to connect.
-func Pause(n int) time.Duration { return PauseAmong(0, n) }
-
-// PauseAmong returns the pause of one of several causes that are each tried again by themselves. Each try costs a part
-// of a read and a publish. So the more causes there are, the longer each waits.
-func PauseAmong(causes, n int) time.Duration {
-	most := LongestPause(causes, n)
+func Pause(n int) time.Duration {
+	most := LongestPause(0, n)
 	return most/2 + rand.N(most/2)
 }
 
-// LongestPause returns the bound of PauseAmong. A pause is at least half as long.
+// LongestPause returns the bound of the pause of one of several causes that are each tried again by themselves. A pause
+// is at least half as long. Each try costs a part of a read and a publish: the more causes there are, the longer each
+// waits.
 func LongestPause(causes, n int) time.Duration {
 	longest := min(ShortestHold+time.Duration(causes)*holdShare, longestHold)
 	return bound(max(50*time.Millisecond, longest/16), longest, int64(n))
