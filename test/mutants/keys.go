@@ -99,6 +99,14 @@ var keys = []mutant{
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},
 	{
+		name:   "a key is read on behind a row that a cut page has brought",
+		breaks: "a row that was read goes before a younger row of its key that was read later",
+		file:   "relay/internal/engine/admit.go",
+		old:    "		e.drops(nameOf(row.Hash, row.Delayed), row.Position.Ordinal)\n",
+		new:    "		_ = row\n",
+		pkg:    "./relay/internal/engine", tests: "^TestLateRowBehindTheCutOfAPage$",
+	},
+	{
 		name:   "the queue of a closed key stays",
 		breaks: "of a closed key nothing is queued but what reads of its own bring",
 		file:   "relay/internal/engine/keys.go",
