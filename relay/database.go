@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"math"
+	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,11 +20,13 @@ type database struct {
 	logger  *slog.Logger
 	silent  func() // closes all connections
 	mu      sync.Mutex
-	reads   error
-	writes  map[int]error // last error by set of columns
+	errs    map[int]error // last errors of reads, of writes to a set of columns, and of rehearsals of such writes
 	trouble bool          // trouble has been logged
 	waits   bool          // commits wait for a synchronous standby
 }
+
+// reading is the place of the last read's error; those of writes are numbers of sets of columns.
+const reading = math.MinInt
 
 // errUnconfirmed reports that the server writes and does not confirm it.
 var errUnconfirmed = errors.New("commits wait for a synchronous standby that does not answer: bring it back, or take " +
@@ -65,57 +70,41 @@ func (d *database) unanswered(err error) {
 func (d *database) unwritten(state int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.writes[state] != nil
+	return d.errs[state] != nil
 }
 
 // read records the result of a read.
-func (d *database) read(err error) {
-	if outbox.Transient(err) {
-		err = nil
-	}
-	d.unanswered(err)
-	d.report(func() { d.reads = err })
-}
-
-// wrote records the result of a write to a set of columns. A successful write to another set says nothing about this
-// one.
-func (d *database) wrote(state int, err error) {
-	d.unanswered(err)
-	d.report(func() {
-		delete(d.writes, state)
-		if err != nil && !outbox.Transient(err) {
-			if d.writes == nil {
-				d.writes = map[int]error{}
-			}
-			d.writes[state] = err
-		}
-	})
-}
+func (d *database) read(err error) { d.wrote(reading, err) }
 
 // rehearsed records whether the database would take writes to a set of columns. That says nothing about a write that is
 // tried again.
 func (d *database) rehearsed(state int, err error) { d.wrote(^state, err) }
 
-func (d *database) report(note func()) {
+// wrote records the result of a write to a set of columns. A successful write to another set says nothing about this
+// one.
+func (d *database) wrote(state int, err error) {
+	d.unanswered(err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	note()
-	switch err := d.err(); {
-	case err != nil && !d.trouble:
-		d.logger.Warn("database cannot be used", "error", err)
-	case err == nil && d.trouble:
+	if delete(d.errs, state); err != nil && !outbox.Transient(err) {
+		if d.errs == nil {
+			d.errs = map[int]error{}
+		}
+		d.errs[state] = err
+	}
+	switch now := d.err(); {
+	case now != nil && !d.trouble:
+		d.logger.Warn("database cannot be used", "error", now)
+	case now == nil && d.trouble:
 		d.logger.Info("database is back")
 	}
-	d.trouble = d.err() != nil
+	d.trouble = len(d.errs) > 0
 }
 
 // err returns why the database cannot be used. The caller holds mu.
 func (d *database) err() error {
-	if d.reads != nil {
-		return d.reads
-	}
-	for _, err := range d.writes {
-		return err
+	for _, state := range slices.Sorted(maps.Keys(d.errs)) { // reads come first
+		return d.errs[state]
 	}
 	return nil
 }
@@ -132,5 +121,5 @@ func (d *database) state() error {
 func (d *database) stopped() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reads, d.writes = nil, nil
+	clear(d.errs)
 }
