@@ -35,7 +35,10 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 		row := &r.TailPage.Rows[i]
 		e.drops(nameOf(row.Hash, row.Delayed), row.Position.Ordinal)
 	}
-	if e.stir(fresh, now); whole && !t.more {
+	if fresh > 0 {
+		e.bell.active = now
+	}
+	if whole && !t.more {
 		e.pace(t, r, fresh, dropped, now)
 	}
 	return fresh

@@ -133,7 +133,13 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		for _, r := range rows[1:] {
 			a.land(r)
 		}
-		a.refuses(k, first, err)
+		if k.hold != nil {
+			a.release(k.hold, a.now) // its probe was answered
+		}
+		k.unanswered, k.breaks = 0, time.Time{}
+		k.queue = slices.Concat(rows[:1], k.queue)
+		a.queued++
+		a.refused(k, 1, err, a.fails(first, class))
 		return
 	}
 	fate, named := publisher.FateOf(err, first.Message.Topic)
@@ -195,17 +201,6 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		}
 		a.rest(k, CauseUnavailable, a.now.Add(a.pause(k.tries)))
 	}
-}
-
-// refuses makes a refusal be written. Until then its key is closed.
-func (a *answers) refuses(k *key, r *Row, err error) {
-	if h := k.hold; h != nil {
-		a.release(h, a.now) // its probe was answered
-	}
-	k.unanswered, k.breaks = 0, time.Time{}
-	k.queue = slices.Concat([]*Row{r}, k.queue)
-	a.queued++
-	a.refused(k, 1, err, a.fails(r, publisher.ClassOf(err)))
 }
 
 // goesOn reports whether rows of a key may stay queued.

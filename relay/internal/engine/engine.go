@@ -1,10 +1,12 @@
 package engine
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/keys"
 	"github.com/outbox-relay/outbox-relay/relay/internal/rate"
 	"github.com/outbox-relay/outbox-relay/relay/internal/report"
@@ -26,10 +28,10 @@ type Engine struct {
 	holds         holds
 	blocked       blocked
 	sweep         sweep
-	held          map[Cause]int // keys that rest or wait
-	aged          int           // number of reads that may well bring rows that are too old to be sent
-	vain          int           // keys that were tried in vain since one went on
-	resume        time.Time     // when keys are read again, if very many were
+	held          map[Cause]int64 // keys that rest or wait
+	aged          int             // number of reads that may well bring rows that are too old to be sent
+	vain          int             // keys that were tried in vain since one went on
+	resume        time.Time       // when keys are read again, if very many were
 
 	flying map[string]*Row // rows in flight, by identity
 	bytes  int64
@@ -70,10 +72,8 @@ type Engine struct {
 // New makes an engine that owns nothing.
 func New(s Setup) *Engine {
 	l := &s.Limits
-	number(&l.Keys, mostKeys)
-	number(&l.Waiting, mostWaiting)
-	number(&l.Holds, mostHolds)
-	number(&l.Sweep, sweepPause)
+	l.Keys, l.Waiting = cmp.Or(l.Keys, mostKeys), cmp.Or(l.Waiting, mostWaiting)
+	l.Holds, l.Sweep = cmp.Or(l.Holds, mostHolds), cmp.Or(l.Sweep, sweepPause)
 	l.IdlePoll = max(l.IdlePoll, l.Poll)
 	if s.Jitter == nil {
 		s.Jitter = rand.N[time.Duration]
@@ -83,19 +83,19 @@ func New(s Setup) *Engine {
 		ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.To.BlockFailed && s.Table.KeepsFailures(),
 		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
 		blocked: blocked{by: map[uint64]blocking{}},
-		held:    map[Cause]int{}, flying: map[string]*Row{}, gone: map[string]uint64{}, shards: newShards(s.Shards),
+		held:    map[Cause]int64{}, flying: map[string]*Row{}, gone: map[string]uint64{},
+		shards: shards{
+			flying: make([]int, s.Shards), leaving: map[int]time.Time{}, since: make([]time.Time, s.Shards),
+		},
+		holds: holds{
+			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: retry.Repeats{},
+			passed: map[string]int{}, log: report.NewTopics(s.Logger),
+		},
 		limiter: rate.New(s.To.Rate, s.Shards), failures: report.Failures{Logger: s.Logger},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
-	e.holds.init(report.NewTopics(s.Logger))
 	e.tail, e.dueTail = tail{table: s.Table}, tail{table: s.Table, due: s.Table.ReadsDue()}
 	return e
-}
-
-func number[T int | time.Duration](n *T, otherwise T) {
-	if *n == 0 {
-		*n = otherwise
-	}
 }
 
 // shards are the shards that this replica relays, with the number of rows of each in flight.
@@ -104,10 +104,6 @@ type shards struct {
 	flying  []int
 	leaving map[int]time.Time // since when each of these shards is to be released
 	since   []time.Time       // when this replica acquired each shard
-}
-
-func newShards(total int) shards {
-	return shards{flying: make([]int, total), leaving: map[int]time.Time{}, since: make([]time.Time, total)}
 }
 
 // queried returns the shards for a query, nil for all.

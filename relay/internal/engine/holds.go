@@ -141,8 +141,8 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 // prolong notes that a hold has begun or that a try has failed.
 func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	before := h.cause
-	e.held[before] -= h.live
-	e.held[c] += h.live
+	e.held[before] -= int64(h.live)
+	e.held[c] += int64(h.live)
 	h.cause, h.err, h.gone = c, err, 0
 	h.failures++
 	h.due = now.Add(e.pause(h.failures))
@@ -254,12 +254,5 @@ func (hs *holds) oldest() iter.Seq[*hold] {
 				return
 			}
 		}
-	}
-}
-
-func (hs *holds) init(log report.Topics) {
-	*hs = holds{
-		by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: retry.Repeats{},
-		passed: map[string]int{}, log: log,
 	}
 }

@@ -59,13 +59,6 @@ func (e *Engine) ring() {
 	}
 }
 
-// stir notes that new rows came.
-func (e *Engine) stir(fresh int, now time.Time) {
-	if fresh > 0 {
-		e.bell.active = now
-	}
-}
-
 // pace sets when a tail is read next, after a page with some new rows and others.
 func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	b := &e.bell

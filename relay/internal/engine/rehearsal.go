@@ -15,7 +15,7 @@ func (e *Engine) Rehearses(batch []*Row) bool {
 	if !slices.ContainsFunc(batch, func(r *Row) bool { return !r.Rehearsed }) {
 		return false
 	}
-	return !e.proven || e.held[CauseMark]+e.rejected.rows() > 0 ||
+	return !e.proven || e.held[CauseMark] > 0 || e.rejected.rows() > 0 ||
 		slices.ContainsFunc(batch, func(r *Row) bool { return r.key.unmarkable })
 }
 

@@ -38,10 +38,7 @@ func (e *Engine) Report(last bool, now time.Time) { e.holds.log.Flush(last, now)
 // heldRows counts the rows that are known to wait, by reason: one for each key, and each row whose outcome cannot be
 // written.
 func (e *Engine) heldRows() map[Cause]int64 {
-	counts := map[Cause]int64{}
-	for c, n := range maps.All(e.held) {
-		counts[c] += int64(n)
-	}
+	counts := maps.Clone(e.held)
 	if e.outage.failures > 0 {
 		counts[e.outage.cause()] += int64(e.queued)
 	}
