@@ -50,11 +50,9 @@ var engine = []mutant{
 		pkg: "./relay/internal/settle", tests: "^TestRowIsWrittenForOneDestinationAtATime$",
 	},
 	{
-		name: "trouble of one engine reported to another", breaks: "each engine learns the outcome of its own rows",
+		name: "rows of one engine reported to another", breaks: "each engine learns the outcome of its own rows",
 		file: "relay/internal/settle/order.go",
-		old: "				if effect, has := o.Effects[r.Identity()]; has {\n" +
-			"					result.Effects[r.Identity()] = effect\n				}\n",
-		new: "				result.Effects[r.Identity()] = engine.Unfree\n",
+		old:  "		result.Accepted, result.Refused = p.Accepted, p.Refused\n", new: "",
 		pkg: "./relay/internal/settle", tests: "^TestEnginesLearnOfTheirOwnRows$",
 	},
 	{

@@ -127,19 +127,11 @@ func apart[T any](items []T, goes func(T) bool) (going, staying []T) {
 	return going, staying
 }
 
-// deliver sends each engine its piece of what was written, with the effects on its rows.
+// deliver sends each engine its piece of what was written. All of them read the same effects.
 func (o *order) deliver() {
 	for _, p := range o.pieces {
 		result := o.Outcome
 		result.Accepted, result.Refused = p.Accepted, p.Refused
-		if len(o.pieces) > 1 && len(o.Effects) > 0 {
-			result.Effects = map[string]engine.Effect{}
-			for r := range p.Rows {
-				if effect, has := o.Effects[r.Identity()]; has {
-					result.Effects[r.Identity()] = effect
-				}
-			}
-		}
 		p.from.result <- result
 	}
 }
