@@ -14,8 +14,7 @@ import (
 // publisher is unknown, so a new publisher takes its place.
 type client struct {
 	mu     sync.Mutex
-	fresh  publisher.Publisher // used in place of Destination.Publisher; nil before the first replacement
-	lost   bool                // the publisher in use has been given up or closed, and no other is open
+	inUse  publisher.Publisher // nil after it was given up or closed
 	closed bool
 	panics panics.Places
 }
@@ -25,39 +24,31 @@ type client struct {
 const closeTimeout = 2 * time.Second
 
 // open returns the publisher to use now. It opens a new one if the last was given up.
-func (d *Destination) open() (publisher.Publisher, error) {
+func (d *Destination) open() (_ publisher.Publisher, err error) {
 	c := &d.client
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case !c.lost:
-		return c.inUse(d), nil
-	case c.closed:
+	if c.closed {
 		return nil, publisher.ErrClosed
 	}
-	fresh, err := d.Reopen()
-	if err != nil {
-		return nil, publisher.UnavailableError(publisher.ScopeDestination,
-			"publisher not opened", "open the publisher after a panic: %w", err)
+	if c.inUse == nil {
+		if c.inUse, err = d.Reopen(); err != nil {
+			c.inUse = nil
+			return nil, publisher.UnavailableError(publisher.ScopeDestination,
+				"publisher not opened", "open the publisher after a panic: %w", err)
+		}
 	}
-	c.fresh, c.lost = fresh, false
-	return fresh, nil
-}
-
-// inUse returns the publisher that was opened last. The caller holds mu.
-func (c *client) inUse(d *Destination) publisher.Publisher {
-	if c.fresh == nil {
-		return d.Publisher
-	}
-	return c.fresh
+	return c.inUse, nil
 }
 
 // giveUp closes a publisher that has panicked, unless that has been done. A new one is opened when it is needed.
 func (d *Destination) giveUp(broken publisher.Publisher) {
 	c := &d.client
 	c.mu.Lock()
-	ours := d.Reopen != nil && !c.lost && c.inUse(d) == broken
-	c.lost = c.lost || ours
+	ours := d.Reopen != nil && c.inUse == broken
+	if ours {
+		c.inUse = nil
+	}
 	c.mu.Unlock()
 	if !ours {
 		return
@@ -86,10 +77,10 @@ func (d *Destination) panicked(logger *slog.Logger, consequence string, caught *
 func (d *Destination) Close() error {
 	c := &d.client
 	c.mu.Lock()
-	lost, last := c.lost, c.inUse(d)
-	c.lost, c.closed = true, true
+	last := c.inUse
+	c.inUse, c.closed = nil, true
 	c.mu.Unlock()
-	if lost {
+	if last == nil {
 		return nil
 	}
 	if err := last.Close(); err != nil {

@@ -253,7 +253,7 @@ func TestPingPanics(t *testing.T) {
 		var log logtest.Log
 		broker := &speechless{}
 		broker.panics.Store(true)
-		d := &Destination{Name: "d", Publisher: broker}
+		d := &Destination{Name: "d", client: client{inUse: broker}}
 		r := &Relay{process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}, owner: &owner.Owner{}}
 		ctx, cancel := context.WithCancel(t.Context())
 		go r.probe(ctx, d)

@@ -42,7 +42,7 @@ func TestOutageOfSeveralHostsIsLoggedOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log logtest.Log
 				broker := &hosts{}
-				d := &Destination{Name: "d", Publisher: broker}
+				d := &Destination{Name: "d", client: client{inUse: broker}}
 				r := &Relay{process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}, owner: &owner.Owner{}}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

@@ -77,6 +77,9 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		},
 		pool: pool, plan: plan, setup: errStarting, looks: time.Minute,
 	}
+	for _, d := range c.Destinations {
+		d.client.inUse = d.Publisher
+	}
 	r.joinReplicas()
 	if err := r.gauges(c.Meter); err != nil {
 		return nil, err
