@@ -138,7 +138,7 @@ func (s *pruning) ask(ctx context.Context, limit time.Duration, file, condition 
 	err = within(ctx, s.Outbox.Pool, limits{statement: limit, lock: pruneTime, inOrder: true}, func(tx pgx.Tx) error {
 		// Otherwise its select would lock the table first, and a migration could be a deadlock's victim.
 		if file == "prune_delete.sql" {
-			if _, err := tx.Exec(ctx, n.Text("lock_delete.sql")); err != nil {
+			if _, err := tx.Exec(ctx, n.Text("lock_table.sql", "write", "delete from "+n.Table)); err != nil {
 				return err
 			}
 		}
