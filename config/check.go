@@ -17,15 +17,13 @@ import (
 
 // require records a problem for each missing URL that a command needs.
 func (l *loader) require(needs Needs, c *Config, global *scope, scopes []*scope) {
-	if o := global.origins["DATABASE_URL"]; needs&NeedDatabase != 0 && !o.given {
-		l.add(Problem{
-			Variable: o.variable,
-			Text: "is required; set it to a PostgreSQL URL such as postgres://user:password@host:5432/database, or " +
-				"set " + o.variable + fileSuffix + " to the path of a file that contains it",
-		})
+	if o := global.at("DATABASE_URL"); needs&NeedDatabase != 0 && !o.given {
+		l.add(o.variable, nil, "is required; set it to a PostgreSQL URL such as "+
+			"postgres://user:password@host:5432/database, or set "+o.variable+fileSuffix+" to the path of a file that "+
+			"contains it")
 	}
 	for i, s := range scopes {
-		o := s.origins["PUBLISH_URL"]
+		o := s.at("PUBLISH_URL")
 		if needs&NeedBrokers == 0 || o.given || c.Destinations[i].PublishURL.IsSet() {
 			continue
 		}
@@ -33,14 +31,14 @@ func (l *loader) require(needs Needs, c *Config, global *scope, scopes []*scope)
 		if s.name != "" {
 			others = ", or OUTBOX_PUBLISH_URL for all destinations"
 		}
-		l.add(Problem{Variable: o.variable, Text: "is required" + others + "; " + brokerForms})
+		l.add(o.variable, nil, "is required"+others+"; "+brokerForms)
 	}
 }
 
 // checkConfig checks what the tags cannot express about the relay's own settings.
 func checkConfig(c *Config, s *scope) {
 	for _, key := range []string{"DATABASE_URL", "DATABASE_DIRECT_URL"} {
-		if text := s.origins[key].text; text != "" {
+		if text := s.at(key).text; text != "" {
 			s.badErr(key, CheckDatabase(text))
 		}
 	}
@@ -60,11 +58,9 @@ func checkConfig(c *Config, s *scope) {
 			"content of memory; write 127.0.0.1:6060 or [::1]:6060")
 	}
 	if strings.Contains(c.HTTPConfig, "\n") {
-		s.loader.add(Problem{ // without the value, which may contain passwords
-			Variable: s.origins["HTTP_CONFIG"].variable,
-			Text: "is not the path of a file; set the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, " +
-				"without " + fileSuffix,
-		})
+		s.loader.add(s.at("HTTP_CONFIG").variable, nil, // without the value, which may contain passwords
+			"is not the path of a file; set the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without "+
+				fileSuffix)
 	}
 }
 
@@ -72,7 +68,7 @@ func checkConfig(c *Config, s *scope) {
 func checkColumns(c *Config, s *scope) {
 	table := c.Table
 	s.badIf(table.Columns["key"] != "" && table.Key != "", "COLUMNS",
-		"maps key, which contradicts %s; remove one of them", s.origins["KEY"].variable)
+		"maps key, which contradicts %s; remove one of them", s.at("KEY").variable)
 	for i, ours := range ourColumns {
 		for _, other := range ourColumns[:i] {
 			configured := table.Columns[ours] != "" || table.Columns[other] != ""

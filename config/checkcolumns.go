@@ -21,7 +21,7 @@ func checkStates(c *Config, scopes []*scope) {
 		d := &c.Destinations[i]
 		s.badIf(d.MaxAge > 0 && d.Columns != nil && d.Columns["failed_at"] == "", "MAX_AGE",
 			"requires a column for failed_at, but %s does not name one; add it or remove the setting",
-			s.origins["COLUMNS"].variable)
+			s.at("COLUMNS").variable)
 		if maps.Equal(d.Columns, c.Table.state()) {
 			d.Columns = nil
 		}
@@ -30,7 +30,7 @@ func checkStates(c *Config, scopes []*scope) {
 			"destination alone", column, part)
 		all = append(all, destinations.Destination{
 			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-			Field: func(field string) string { return s.origins[keys[field]].variable },
+			Field: func(field string) string { return s.at(keys[field]).variable },
 		})
 	}
 	deletes := ""

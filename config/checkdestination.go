@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -41,7 +40,7 @@ func checkDestinations(c *Config, scopes []*scope) {
 	}
 	for _, variable := range slices.Sorted(maps.Keys(unused)) {
 		if !used[variable] { // a common setting may apply to only some of the destinations
-			scopes[0].loader.add(Problem{Variable: variable, Text: unused[variable]})
+			scopes[0].loader.add(variable, nil, unused[variable])
 		}
 	}
 }
@@ -50,20 +49,19 @@ func checkDestinations(c *Config, scopes []*scope) {
 // is an error, because it is meant for something: with OUTBOX_TLS_CA and no TLS, a connection would be open that was to
 // be protected.
 func (s *scope) sortUse(d *Destination, unused map[string]string, used map[string]bool) {
-	b, ofURL := d.Broker, s.origins["PUBLISH_URL"].variable
+	b, ofURL := d.Broker, s.at("PUBLISH_URL").variable
 	kinds := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}
 	overTLS := b.TLS || strings.HasPrefix(d.AMQPManagement.value, "https://")
-	for _, setting := range s.settings {
-		o := s.origins[setting.key]
+	for _, o := range s.all {
 		switch {
-		case setting.scheme == "" || !o.given || o.text == "":
-		case setting.scheme == string(b.Protocol), setting.scheme == "tls" && overTLS:
+		case o.scheme == "" || !o.given || o.text == "":
+		case o.scheme == string(b.Protocol), o.scheme == "tls" && overTLS:
 			used[o.variable] = true
-		case setting.scheme == "tls" && b.Scheme != schemeStdout:
+		case o.scheme == "tls" && b.Scheme != schemeStdout:
 			unused[o.variable] = fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting",
 				ofURL, secureSchemes[b.Scheme])
 		default:
-			unused[o.variable] = fmt.Sprintf("is for %s, but %s is not; remove one of them", kinds[setting.scheme],
+			unused[o.variable] = fmt.Sprintf("is for %s, but %s is not; remove one of them", kinds[o.scheme],
 				ofURL)
 		}
 	}
@@ -73,9 +71,8 @@ func (s *scope) sortUse(d *Destination, unused map[string]string, used map[strin
 // use.
 func applyProfile(d *Destination, s *scope) {
 	fallback := func(key string, into *string, value string) {
-		if o := s.origins[key]; !o.given {
+		if o := s.at(key); !o.given {
 			o.text, *into = value, value
-			s.origins[key] = o
 		}
 	}
 	fallback("TOPIC", &d.Topic, profile.Topic(d.Profile))
@@ -85,8 +82,8 @@ func applyProfile(d *Destination, s *scope) {
 		func(r rune) bool { return r <= ' ' || r == '"' || unicode.IsControl(r) }), "CLOUDEVENTS_SOURCE",
 		"is not a URI; write one without spaces, such as /shop/orders or https://shop.example/orders")
 	only := func(key string, given bool, with string) {
-		s.badIf(given && !s.origins[key].inherited && d.Profile != with, key,
-			"has no effect without %s=%s; set that, or remove the setting", s.origins["PROFILE"].variable, with)
+		s.badIf(given && !s.at(key).inherited && d.Profile != with, key,
+			"has no effect without %s=%s; set that, or remove the setting", s.at("PROFILE").variable, with)
 	}
 	only("CLOUDEVENTS_SOURCE", d.CloudEventsSource != "", profile.CloudEvents)
 	only("DEBEZIUM_TOMBSTONES", d.DebeziumTombstones, profile.Debezium)
@@ -101,7 +98,7 @@ func checkPublishing(d *Destination, s *scope) {
 	}
 	_, err := template.Parse(d.Topic)
 	s.badErr("TOPIC", err)
-	if low, high := s.origins["BACKOFF_MIN"], s.origins["BACKOFF_MAX"]; d.BackoffMin > d.BackoffMax && low.given {
+	if low, high := s.at("BACKOFF_MIN"), s.at("BACKOFF_MAX"); d.BackoffMin > d.BackoffMax && low.given {
 		s.bad("BACKOFF_MIN", "is more than %s, which is %s; lower one or raise the other", high.variable, high.text)
 	} else if d.BackoffMin > d.BackoffMax {
 		s.bad("BACKOFF_MAX", "is less than %s, which is %s; raise one or lower the other", low.variable, low.text)
@@ -109,37 +106,15 @@ func checkPublishing(d *Destination, s *scope) {
 	t := d.Kafka.Timestamp
 	s.badIf(t != timestampInsert && t != TimestampNow && d.Kafka.TimestampColumn() == "", "KAFKA_TIMESTAMP",
 		"is not a timestamp of a record; write insert, now or column:NAME")
-	s.badErr("AMQP_MANAGEMENT_URL", checkManagement(d.AMQPManagement.value))
 	_, err = template.Parse(d.AMQPExchange)
 	s.badErr("AMQP_EXCHANGE", err)
 	s.badIf(err == nil && len(d.AMQPExchange) > 255 && !strings.Contains(d.AMQPExchange, "{"), "AMQP_EXCHANGE",
 		"is too long; AMQP names have at most 255 bytes")
 }
 
-// checkManagement checks the URL of RabbitMQ's management interface. The error contains no part of it.
-func checkManagement(text string) error {
-	if text == "" {
-		return nil
-	}
-	u, err := splitURL(text)
-	switch {
-	case errors.Is(err, errNoURL), err == nil && (u.scheme != "http" && u.scheme != "https" || u.query != ""):
-		return errors.New("is not a URL of RabbitMQ's management interface; write http://host:15672 or " +
-			"https://host:15671, with user:password@ before the host unless they are those of the publish URL")
-	case err != nil:
-		return err
-	case strings.Contains(u.hosts, ","):
-		return errors.New("names several hosts; name one, because each node reports the whole cluster")
-	}
-	if _, err := url.Parse(text); err != nil {
-		return errors.New("cannot be parsed; percent-encode special characters in user and password")
-	}
-	return checkHosts(u.hosts)
-}
-
 // checkTLS checks the texts themselves. A common mistake is the path of a file in place of its text.
 func checkTLS(d *Destination, s *scope) {
-	ca, cert, key := s.origins["TLS_CA"], s.origins["TLS_CERT"], s.origins["TLS_KEY"]
+	ca, cert, key := s.at("TLS_CA"), s.at("TLS_CERT"), s.at("TLS_KEY")
 	s.badIf(d.TLS.CA.IsSet() && !x509.NewCertPool().AppendCertsFromPEM([]byte(d.TLS.CA.value)), "TLS_CA",
 		"does not contain a PEM certificate; to name a file, use %s", ca.variable+fileSuffix)
 	switch {

@@ -13,17 +13,17 @@ var extensionPattern = regexp.MustCompile(`^[a-zA-Z]+=[!-~ \t]+$`)
 
 // checkKafkaLogin checks that a mechanism has the credentials that it needs, and that credentials have their mechanism.
 func checkKafkaLogin(d *Destination, s *scope) {
-	own, mechanism := d.Kafka.SASLMechanism, s.origins["KAFKA_SASL_MECHANISM"]
-	user, password := s.origins["KAFKA_SASL_USERNAME"], s.origins["KAFKA_SASL_PASSWORD"]
+	own, mechanism := d.Kafka.SASLMechanism, s.at("KAFKA_SASL_MECHANISM")
+	user, password := s.at("KAFKA_SASL_USERNAME"), s.at("KAFKA_SASL_PASSWORD")
 	// A setting for all destinations may be useless to a destination with its own mechanism.
-	meant := func(o origin) bool { return o.given && (!o.inherited || mechanism.inherited) }
+	meant := func(o *origin) bool { return o.given && (!o.inherited || mechanism.inherited) }
 	tokens := own == MechanismOAuth || own == MechanismIAM
-	for _, o := range []origin{user, password} {
+	for _, o := range []*origin{user, password} {
 		s.badIf(tokens && meant(o), "KAFKA_SASL_MECHANISM", "does not use %s; remove one of them", o.variable)
 	}
-	for _, setting := range s.settings { // those that only one mechanism uses
-		if of := setting.mechanism; of != "" && own != of && !mechanism.broken && meant(s.origins[setting.key]) {
-			s.bad(setting.key, "is for %s; set %s to %s, or remove it", of, mechanism.variable, of)
+	for _, o := range s.all { // those that only one mechanism uses
+		if of := o.mechanism; of != "" && own != of && !mechanism.broken && meant(o) {
+			s.bad(o.key, "is for %s; set %s to %s, or remove it", of, mechanism.variable, of)
 		}
 	}
 	for _, extension := range d.Kafka.OAuthExtensions {
@@ -50,14 +50,14 @@ func checkKafkaLogin(d *Destination, s *scope) {
 // checkToken checks that there is one source of tokens and that it is complete, for the settings of an [OAuth] that
 // begin with prefix. A missing source is reported for another setting.
 func (s *scope) checkToken(prefix, asks string) {
-	of := func(key string) origin { return s.origins[prefix+key] }
+	of := func(key string) *origin { return s.at(prefix + key) }
 	token, endpoint := of("TOKEN"), of("TOKEN_URL")
 	id, secret, assertion := of("CLIENT_ID"), of("CLIENT_SECRET"), of("CLIENT_ASSERTION")
 	switch {
 	case token.given && endpoint.given:
 		s.bad(prefix+"TOKEN", "is a second source of tokens in addition to %s; keep one of them", endpoint.variable)
 	case token.given:
-		for _, other := range []origin{id, secret, assertion, of("SCOPE")} {
+		for _, other := range []*origin{id, secret, assertion, of("SCOPE")} {
 			s.badIf(other.given, prefix+"TOKEN", "does not use %s; remove one of them", other.variable)
 		}
 	case !endpoint.given:
@@ -76,7 +76,7 @@ func (s *scope) checkToken(prefix, asks string) {
 
 // checkAMQPLogin checks that a login with a certificate has one, and that a login with tokens has no password as well.
 func checkAMQPLogin(d *Destination, s *scope) {
-	cert, key, mechanism := s.origins["TLS_CERT"], s.origins["TLS_KEY"], s.origins["AMQP_SASL_MECHANISM"]
+	cert, key, mechanism := s.at("TLS_CERT"), s.at("TLS_KEY"), s.at("AMQP_SASL_MECHANISM")
 	s.badIf(d.AMQPMechanism == "EXTERNAL" && d.Broker.Scheme != "" && (!d.Broker.TLS || !cert.given),
 		"AMQP_SASL_MECHANISM",
 		"requires a client certificate; set %s and %s, usually as files, with an amqps:// URL", cert.variable,
@@ -86,20 +86,20 @@ func checkAMQPLogin(d *Destination, s *scope) {
 		return
 	}
 	s.checkToken("AMQP_OAUTH_", first.key)
-	s.badIf(d.Broker.HasPass && first.inherited == s.origins["PUBLISH_URL"].inherited, "PUBLISH_URL",
+	s.badIf(d.Broker.HasPass && first.inherited == s.at("PUBLISH_URL").inherited, "PUBLISH_URL",
 		"contains a password in addition to %s; keep one of them", first.variable)
 	s.badIf(mechanism.given && d.AMQPMechanism != "PLAIN", "AMQP_SASL_MECHANISM",
 		"does not use %s, which replaces a password; remove one of them", first.variable)
 }
 
 // firstOf returns the first setting of an exclusive group that is given.
-func (s *scope) firstOf(group string) (first origin) {
-	for _, setting := range s.settings {
-		if o := s.origins[setting.key]; setting.exclusive == group && o.given {
+func (s *scope) firstOf(group string) *origin {
+	for _, o := range s.all {
+		if o.exclusive == group && o.given {
 			return o
 		}
 	}
-	return origin{}
+	return &origin{}
 }
 
 // blank reports whether a character is a space or a control character.
@@ -111,9 +111,8 @@ var inboxPrefix = regexp.MustCompile(`^[^\s.*>$][^\s.*>]*(\.[^\s.*>]+)*$`)
 // checkNATS checks the credentials, of which there may be one kind, and the settings of JetStream.
 func checkNATS(d *Destination, s *scope) {
 	credential := s.firstOf("nats")
-	for _, setting := range s.settings {
-		o := s.origins[setting.key]
-		s.badIf(setting.exclusive == "nats" && o.given && o.variable != credential.variable, setting.key,
+	for _, o := range s.all {
+		s.badIf(o.exclusive == "nats" && o.given && o != credential, o.key,
 			"is a second credential in addition to %s; keep one of them", credential.variable)
 	}
 	b := d.Broker
@@ -122,15 +121,15 @@ func checkNATS(d *Destination, s *scope) {
 	}
 	s.badIf(b.HasUser && credential.given, "PUBLISH_URL", "contains a user in addition to %s; keep one of them",
 		credential.variable)
-	first := d.NATS.TLSFirst && !s.origins["NATS_TLS_FIRST"].inherited
+	first := d.NATS.TLSFirst && !s.at("NATS_TLS_FIRST").inherited
 	s.badIf(first && b.WebSocket(), "NATS_TLS_FIRST", "has no effect over WebSocket, where TLS always comes first; "+
 		"remove it")
 	s.badIf(first && !b.WebSocket() && !b.TLS, "NATS_TLS_FIRST", "has no effect without TLS; write %s with %s://",
-		s.origins["PUBLISH_URL"].variable, secureSchemes[b.Scheme])
+		s.at("PUBLISH_URL").variable, secureSchemes[b.Scheme])
 	for _, key := range []string{"NATS_STREAM", "NATS_MSG_ID_PREFIX", "NATS_JS_DOMAIN", "NATS_INBOX_PREFIX"} {
-		o := s.origins[key]
+		o := s.at(key)
 		s.badIf(d.NATS.Mode == NATSCore && o.given && !o.inherited, key,
-			"has no effect while %s is core; remove one of them", s.origins["NATS_MODE"].variable)
+			"has no effect while %s is core; remove one of them", s.at("NATS_MODE").variable)
 	}
 	s.badIf(strings.ContainsAny(d.NATS.Domain, ".*>") || strings.ContainsFunc(d.NATS.Domain, blank), "NATS_JS_DOMAIN",
 		"is not the name of a JetStream domain; it must not contain a space, dot, star or >")

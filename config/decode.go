@@ -54,13 +54,13 @@ func decode(text string, setting Setting, into reflect.Value) error {
 
 // checkBounds compares a value with the tags min, max and oneof.
 func (s Setting) checkBounds(text string, value reflect.Value) error {
-	if len(s.oneOf) > 0 && !slices.Contains(s.oneOf, text) {
-		return fmt.Errorf("is not one of %s", strings.Join(s.oneOf, ", "))
+	if all := s.tag.Get("oneof"); all != "" && !slices.Contains(strings.Split(all, ","), text) {
+		return errors.New("is not one of " + strings.ReplaceAll(all, ",", ", "))
 	}
 	for _, bound := range []struct {
 		text, problem string
 		beyond        int
-	}{{s.min, "must be at least ", -1}, {s.max, "must be at most ", 1}} {
+	}{{s.tag.Get("min"), "must be at least ", -1}, {s.tag.Get("max"), "must be at most ", 1}} {
 		if bound.text == "" {
 			continue
 		}

@@ -44,7 +44,7 @@ type loader struct {
 	env      map[string]string
 	schemes  []string // schemes of publish URLs in addition to the relay's own
 	settings []Setting
-	problems []Problem
+	problems []string
 }
 
 func newLoader(environ, schemes []string) *loader {
@@ -74,16 +74,16 @@ func (l *loader) config(needs Needs) (*Config, error) {
 	l.refuseUnknown(named)
 	if !c.Database.DirectURL.IsSet() {
 		c.Database.DirectURL = c.Database.URL
-		o := global.origins["DATABASE_URL"]
-		o.inherited = true
-		global.origins["DATABASE_DIRECT_URL"] = o
+		direct, o := global.at("DATABASE_DIRECT_URL"), *global.at("DATABASE_URL")
+		o.Setting, o.inherited = direct.Setting, true
+		*direct = o
 	}
 	// A row may always be as large as the bytes in flight, which are chosen to fit into memory.
 	if c.MaxRowBytes == 0 {
 		c.MaxRowBytes = max(64<<20, c.MaxInFlightBytes)
 	}
 	// A poll interval that was set is a promise, also if it is the default.
-	if c.IdlePause = c.PollInterval; !global.origins["POLL_INTERVAL"].given {
+	if c.IdlePause = c.PollInterval; !global.at("POLL_INTERVAL").given {
 		c.IdlePause = time.Second
 	}
 	if err := l.err(); err != nil {
@@ -153,14 +153,21 @@ func (l *loader) setting(key string) Setting {
 // destination are under its prefix and then under OUTBOX_.
 type scope struct {
 	loader   *loader
-	name     string   // name of the destination; empty for the relay's own settings
-	prefixes []string // most specific first
-	settings []Setting
-	origins  map[string]origin // by the setting's key
+	name     string    // name of the destination; empty for the relay's own settings
+	prefixes []string  // most specific first
+	all      []*origin // those of the settings that were looked up, in this order
+}
+
+// at returns the origin of the setting with a key; it is empty if the scope has no such setting.
+func (s *scope) at(key string) *origin {
+	if i := slices.IndexFunc(s.all, func(o *origin) bool { return o.key == key }); i >= 0 {
+		return s.all[i]
+	}
+	return &origin{}
 }
 
 func (l *loader) scope(name string, prefixes ...string) *scope {
-	return &scope{loader: l, name: name, prefixes: prefixes, origins: map[string]origin{}}
+	return &scope{loader: l, name: name, prefixes: prefixes}
 }
 
 // loadAll fills the chosen settings of a [Config] or a [Destination].
@@ -176,8 +183,7 @@ func (s *scope) loadAll(into any, chosen func(Setting) bool) {
 // checks can run without reporting a second problem for the same mistake.
 func (s *scope) load(setting Setting, into reflect.Value) {
 	o := s.find(setting)
-	s.settings = append(s.settings, setting)
-	s.origins[setting.key] = o
+	s.all = append(s.all, o)
 	switch field := into.Addr().Interface().(type) {
 	case *Secret:
 		*field = Secret{value: o.text, path: o.path, shown: setting.redact(o.text)}
@@ -196,7 +202,6 @@ func (s *scope) load(setting Setting, into reflect.Value) {
 	}
 	s.bad(setting.key, "%s", err)
 	o.broken = true
-	s.origins[setting.key] = o
 	if err := decode(setting.Default, setting, into); err != nil {
 		panic("default of " + setting.Name + ": " + err.Error()) // a test decodes every default
 	}
@@ -216,7 +221,7 @@ func hasControl(text string, list bool) bool {
 
 // find looks up a setting under the scope's prefixes. A named destination with a value of its own for any setting of an
 // exclusive group inherits none of the group, because the common ones would contradict it.
-func (s *scope) find(setting Setting) origin {
+func (s *scope) find(setting Setting) *origin {
 	own := func(other Setting) bool {
 		name := s.prefixes[0] + other.key
 		return other.exclusive == setting.exclusive && s.loader.env[name]+s.loader.env[name+fileSuffix] != ""
@@ -231,5 +236,5 @@ func (s *scope) find(setting Setting) origin {
 			return o
 		}
 	}
-	return origin{key: setting.key, variable: s.prefixes[0] + setting.key, text: setting.Default}
+	return &origin{Setting: setting, variable: s.prefixes[0] + setting.key, text: setting.Default}
 }

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// An origin is the text of a setting and where it came from.
+// An origin is a setting with its text and where the text came from.
 type origin struct {
-	key       string // of the setting
+	Setting
 	variable  string // without _FILE
 	text      string
 	path      string // path of the file, if it came from one
@@ -19,16 +19,15 @@ type origin struct {
 
 // lookup finds a setting under one prefix, as a value or as a file. ok is false if it is not set. A file that cannot be
 // read is a problem and counts as set.
-func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
-	o = origin{key: setting.key, variable: prefix + setting.key, given: true}
+func (l *loader) lookup(prefix string, setting Setting) (o *origin, ok bool) {
+	o = &origin{Setting: setting, variable: prefix + setting.key, given: true}
 	text, set := l.env[o.variable]
 	o.text = withoutNewline(text)
-	set = set && (o.text != "" || setting.emptyOK)
+	set = set && (o.text != "" || setting.tag.Get("empty") != "")
 	o.path = l.env[o.variable+fileSuffix]
 	switch {
 	case set && o.path != "":
-		l.add(Problem{Variable: o.variable, Text: "is set twice, also as " + o.variable + fileSuffix +
-			"; remove one of them"})
+		l.add(o.variable, nil, "is set twice, also as "+o.variable+fileSuffix+"; remove one of them")
 		o.broken, o.text, o.path = true, setting.Default, ""
 		return o, true
 	case set, o.path == "":
@@ -40,11 +39,11 @@ func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
 	}
 	var err error
 	if o.text, err = readFile(o.path); err != nil {
-		p := Problem{Variable: o.variable + fileSuffix, Value: &o.path, Text: err.Error()}
+		shown := &o.path
 		if setting.Secret && !mayBePath(o.path) {
-			p.Value = nil
+			shown = nil
 		}
-		l.add(p)
+		l.add(o.variable+fileSuffix, shown, err.Error())
 		o.broken, o.text = true, setting.Default
 	}
 	return o, true
@@ -71,9 +70,8 @@ func (c *Config) Values() []Value { return c.values }
 // values returns the values of a scope.
 func (s *scope) values() (values []Value) {
 	for _, setting := range s.loader.settings {
-		o, found := s.origins[setting.key]
-		// The relay and a named destination have settings with the same key.
-		if !found || setting.named && s.name == "" || !setting.PerDestination && s.name != "" {
+		o := s.at(setting.key)
+		if o.Name != setting.Name { // the relay and a named destination have settings with the same key
 			continue
 		}
 		v := Value{Name: s.prefixes[0] + setting.key, Text: o.text, Source: o.source()}
@@ -86,7 +84,7 @@ func (s *scope) values() (values []Value) {
 }
 
 // source describes where the value came from.
-func (o origin) source() string {
+func (o *origin) source() string {
 	switch {
 	case !o.given:
 		return "default"
@@ -108,7 +106,8 @@ type variables map[string]string
 // that was not given has its most specific name, also with _FILE.
 func (s *scope) variables() variables {
 	names := variables{}
-	for key, o := range s.origins {
+	for _, o := range s.all {
+		key := o.key
 		name, file := s.prefixes[0]+key, s.prefixes[0]+key+fileSuffix
 		switch {
 		case !o.given, o.inherited && s.name == "": // the direct URL is inherited from the other one

@@ -6,45 +6,31 @@ import (
 	"strings"
 )
 
-// An Error lists all problems of the environment. It contains no secret.
-type Error struct{ Problems []Problem }
-
-// A Problem is what is wrong with one variable and what to do about it.
-type Problem struct {
-	Variable string
-	Value    *string // nil if there is no value to show or if it is secret
-	Text     string  // continues the sentence after the variable: "is required; …"
-}
-
-// String returns the problem as one sentence.
-func (p Problem) String() string {
-	if p.Value == nil {
-		return p.Variable + " " + p.Text
-	}
-	const longest = 200
-	value := *p.Value
-	if len(value) > longest {
-		value = value[:longest] + "…"
-	}
-	return fmt.Sprintf("%s=%q %s", p.Variable, value, p.Text)
-}
+// An Error lists all problems of the environment, each as a sentence about one variable that says what to do. It contains
+// no secret.
+type Error struct{ Problems []string }
 
 // Error returns the problems, one on each line.
 func (e *Error) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.String()
+	if len(e.Problems) == 1 {
+		return "configuration: " + e.Problems[0]
 	}
-	if len(lines) == 1 {
-		return "configuration: " + lines[0]
-	}
-	return fmt.Sprintf("configuration: %d problems\n  %s", len(lines), strings.Join(lines, "\n  "))
+	return fmt.Sprintf("configuration: %d problems\n  %s", len(e.Problems), strings.Join(e.Problems, "\n  "))
 }
 
-// add records a problem once: destinations that inherit a setting find the same problems.
-func (l *loader) add(p Problem) {
-	if !slices.ContainsFunc(l.problems, func(q Problem) bool { return q.String() == p.String() }) {
-		l.problems = append(l.problems, p)
+// add records a problem once: destinations that inherit a setting find the same problems. The text continues the
+// sentence after the variable; a value is nil if there is none to show or if it is secret.
+func (l *loader) add(variable string, value *string, text string) {
+	if value != nil {
+		const longest = 200
+		shown := *value
+		if len(shown) > longest {
+			shown = shown[:longest] + "…"
+		}
+		variable += fmt.Sprintf("=%q", shown)
+	}
+	if problem := variable + " " + text; !slices.Contains(l.problems, problem) {
+		l.problems = append(l.problems, problem)
 	}
 }
 
@@ -68,16 +54,16 @@ func (s *scope) badErr(key string, err error) { s.badIf(err != nil, key, "%v", e
 // bad records a problem with the value of a setting. The text must not repeat the value, which is shown with the
 // variable unless it is secret.
 func (s *scope) bad(key, format string, args ...any) {
-	o := s.origins[key]
+	o := s.at(key)
 	if o.broken {
 		return
 	}
-	p := Problem{Variable: o.variable, Text: fmt.Sprintf(format, args...)}
-	if secret := slices.ContainsFunc(s.settings, func(x Setting) bool { return x.key == key && x.Secret }); !secret {
-		p.Value = &o.text
+	text, shown := fmt.Sprintf(format, args...), &o.text
+	if o.Secret {
+		shown = nil
 	}
 	if o.path != "" {
-		p.Text = "(from the file " + o.path + ") " + p.Text
+		text = "(from the file " + o.path + ") " + text
 	}
-	s.loader.add(p)
+	s.loader.add(o.variable, shown, text)
 }

@@ -26,11 +26,7 @@ func problemsOf(t *testing.T, more ...string) []string {
 		}
 		return nil
 	}
-	var lines []string
-	for _, p := range problems.Problems {
-		lines = append(lines, p.String())
-	}
-	return lines
+	return problems.Problems
 }
 
 // Each environment in testdata/problems.txt has one problem, whose text contains no secret.

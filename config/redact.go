@@ -24,12 +24,12 @@ var harmless = map[string]bool{
 
 // redact returns the part of a setting's text that may be shown. In case of doubt it shows nothing.
 func (s Setting) redact(text string) string {
-	switch {
-	case text == "", s.secret == "broker" && text == "stdout:":
+	switch kind := s.tag.Get("secret"); {
+	case text == "", kind == "broker" && text == "stdout:":
 		return text
-	case s.secret == "broker", s.secret == "database" && isDatabaseURL(text):
+	case kind == "broker", kind == "database" && isDatabaseURL(text):
 		return redactURL(text)
-	case s.secret == "database":
+	case kind == "database":
 		return redactDSN(text)
 	default:
 		return redacted

@@ -19,18 +19,15 @@ type Setting struct {
 	// destination.
 	PerDestination bool
 
-	key       string   // Name without its prefix
-	path      []int    // of the field, in [Config] or, with PerDestination, in [Destination]
-	group     string   // name of its [Group]
-	named     bool     // only for a named destination
-	live      bool     // read again from its file while the relay runs
-	emptyOK   bool     // the empty string is a value
-	secret    string   // how to redact: "database", "broker" or "true"
-	min, max  string   // bounds in the setting's own form
-	oneOf     []string // the only allowed values
-	scheme    string   // scheme of the URLs to which the setting applies: kafka, nats, amqp, or tls for those with TLS
-	mechanism string   // the only SASL mechanism that uses it, empty for any
-	exclusive string   // settings of one group are inherited together or not at all
+	key       string            // Name without its prefix
+	path      []int             // of the field, in [Config] or, with PerDestination, in [Destination]
+	group     string            // name of its [Group]
+	named     bool              // only for a named destination
+	live      bool              // read again from its file while the relay runs
+	tag       reflect.StructTag // of the field
+	scheme    string            // scheme of the URLs to which the setting applies: kafka, nats, amqp, or tls for those with TLS
+	mechanism string            // the only SASL mechanism that uses it, empty for any
+	exclusive string            // settings of one group are inherited together or not at all
 }
 
 // A Group is a part of the settings under a heading of its own, in the help text and in docs/settings.md.
@@ -111,7 +108,7 @@ func settingsIn(t reflect.Type, outer Setting, texts map[string]Setting) (list [
 // settingOf reads the tags of a field.
 func settingOf(field reflect.StructField, outer Setting) Setting {
 	tag := field.Tag
-	s := Setting{
+	return Setting{
 		key:            outer.key + tag.Get("envconfig") + tag.Get("prefix"),
 		path:           slices.Concat(outer.path, field.Index),
 		PerDestination: outer.PerDestination,
@@ -120,16 +117,9 @@ func settingOf(field reflect.StructField, outer Setting) Setting {
 		Secret:         tag.Get("secret") != "",
 		named:          tag.Get("only") == "destination",
 		live:           field.Type == reflect.TypeFor[Switch](),
-		emptyOK:        tag.Get("empty") == "true",
-		secret:         tag.Get("secret"),
-		min:            tag.Get("min"),
-		max:            tag.Get("max"),
+		tag:            tag,
 		scheme:         outer.scheme + tag.Get("scheme"),
 		mechanism:      outer.mechanism + tag.Get("mechanism"),
 		exclusive:      outer.exclusive + tag.Get("group"),
 	}
-	if list := tag.Get("oneof"); list != "" {
-		s.oneOf = strings.Split(list, ",")
-	}
-	return s
 }

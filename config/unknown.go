@@ -23,7 +23,7 @@ func (l *loader) refuseUnknown(named []*scope) {
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
 		ours := strings.HasPrefix(name, Prefix) && l.env[name] != "" && !isServiceLink(name)
 		if ours && !known[name] && !known[strings.TrimSuffix(name, fileSuffix)] {
-			l.add(Problem{Variable: name, Text: "is an unknown variable; " + advice(name, known, named)})
+			l.add(name, nil, "is an unknown variable; "+advice(name, known, named))
 		}
 	}
 }
