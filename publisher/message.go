@@ -37,10 +37,6 @@ type Message struct {
 type Address struct {
 	Topic    string // Kafka topic, NATS subject or AMQP routing key
 	Exchange string // AMQP exchange; empty means the publisher's default, and so does any exchange that is not AMQP's
-
-	// Oldest is the time at which the oldest row that waits for this address was inserted, for reports. Zero means
-	// unknown.
-	Oldest time.Time
 }
 
 // A Header is one of the row's own headers. Names and values are UTF-8. A publisher answers [Permanent] for a header

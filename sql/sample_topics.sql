@@ -1,4 +1,4 @@
--- Returns the distinct topics of the first and the last pending rows, with the times of the oldest and the newest row of each
+-- Returns the distinct topics of the first and the last pending rows, with the time of the newest row of each
 -- topic and the columns that templates name.
 -- $1 the number of rows from each end. No locks. Sent only where an index of pending rows exists, of which it reads the ends.
 select {grouped} from (

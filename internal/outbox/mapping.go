@@ -169,7 +169,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 // is grouped by.
 func (m *mapping) sampled() (columns, selected, groups string) {
 	columns = m.Topic.Name + "::text as topic, " + m.Inserted.Or("null::timestamptz") + " as inserted"
-	selected, groups = "topic, min(inserted), max(inserted)", "topic"
+	selected, groups = "topic, max(inserted)", "topic"
 	for i, expression := range m.extra {
 		if m.indistinct[expression] {
 			expression = "null::text"

@@ -12,7 +12,7 @@ const sampleRows = 5000
 // A Sample is a row that represents all rows with the same topic and additional texts.
 type Sample struct {
 	Row
-	Oldest, Newest time.Time // when the first and the last of these rows were inserted; zero if the table does not hold it
+	Newest time.Time // when the last of these rows was inserted; zero if the table does not hold it
 }
 
 // SampleTopics returns one row for each combination of topic and additional texts among the first and the last pending
@@ -34,9 +34,9 @@ func (t *Table) SampleTopics(ctx context.Context) (rows []Sample, ok bool, err e
 			row.Invalid = errNullTopic
 		}
 		if values[1] != nil {
-			row.Oldest, row.Newest = timeOf(values[1]), timeOf(values[2])
+			row.Newest = timeOf(values[1])
 		}
-		t.extras(&row.Row, values[3:], &arena{})
+		t.extras(&row.Row, values[2:], &arena{})
 		rows = append(rows, row)
 	}
 	return rows, true, nil

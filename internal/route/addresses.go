@@ -28,9 +28,8 @@ func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.A
 			}
 			taken = taken || d.Plain()
 			if one := row.Row; d.Address(&one) == nil {
-				addresses[to] = addAddress(addresses[to], publisher.Address{
+				addresses[to] = addNew(addresses[to], publisher.Address{
 					Topic: one.Message.Topic, Exchange: one.Message.Exchange,
-					Oldest: row.Oldest,
 				})
 			}
 		}
@@ -45,21 +44,6 @@ func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.A
 	}
 	slices.Sort(lost)
 	return addresses, lost
-}
-
-// addAddress adds a new address if there is room. An address that exists already gets the time of its oldest row.
-func addAddress(list []publisher.Address, one publisher.Address) []publisher.Address {
-	i := slices.IndexFunc(list, func(a publisher.Address) bool {
-		return a.Topic == one.Topic &&
-			a.Exchange == one.Exchange
-	})
-	switch {
-	case i >= 0 && (list[i].Oldest.IsZero() || !one.Oldest.IsZero() && one.Oldest.Before(list[i].Oldest)):
-		list[i].Oldest = one.Oldest
-	case i < 0 && len(list) < mostAddresses:
-		list = append(list, one)
-	}
-	return list
 }
 
 // addNew adds an element unless it exists already or there is no room.

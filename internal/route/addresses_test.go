@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -25,24 +24,22 @@ func TestAddresses(t *testing.T) {
 		// Takes rows that another destination takes.
 		{Topic: *template("dead"), Columns: map[string]string{"relayed_at": "y"}, FailedOf: "orders"},
 	}
-	row := func(topic, tenant string, nulls uint64, inserted ...int64) outbox.Sample {
-		sample := outbox.Sample{Row: outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls}}
-		for _, at := range inserted {
-			sample.Oldest = time.Unix(at, 0)
+	row := func(topic, tenant string, nulls uint64) outbox.Sample {
+		return outbox.Sample{
+			Row: outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls},
 		}
-		return sample
 	}
 	addresses, lost := Addresses(routes, []outbox.Sample{
-		row("order", "north", 0, 9), row("order", "east", 0), row("order", "north", 0, 7), row("order", "north", 0, 8), row("order", "north", 0),
+		row("order", "north", 0), row("order", "east", 0), row("order", "north", 0),
 		row("order", "", 1), row("audit.b", "", 1), row("audit.a", "", 0),
 		row("nobody's", "", 0), row("nobody's", "x", 0),
 		{Row: outbox.Row{Invalid: errors.New("no topic")}},
 	})
 	for i, want := range [][]publisher.Address{
 		{{Topic: "log.audit.a"}, {Topic: "log.audit.b"}},
-		{{Topic: "order", Exchange: "east"}, {Topic: "order", Exchange: "north", Oldest: time.Unix(7, 0)}},
-		{{Topic: "copy", Oldest: time.Unix(7, 0)}},
-		{{Topic: "dead", Oldest: time.Unix(7, 0)}},
+		{{Topic: "order", Exchange: "east"}, {Topic: "order", Exchange: "north"}},
+		{{Topic: "copy"}},
+		{{Topic: "dead"}},
 	} {
 		if !slices.Equal(addresses[i], want) {
 			t.Errorf("destination %d gets %v, want %v", i, addresses[i], want)

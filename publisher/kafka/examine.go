@@ -25,7 +25,7 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 func (p *Publisher) inspect() inspect.Cluster {
 	return inspect.Cluster{
 		Brokers: p.config.Brokers, Encrypted: p.config.TLS != nil, LogsIn: p.config.SASL != nil,
-		SendingTime: p.config.SendingTime, BatchBytes: maxBatchBytes, LegalTopic: legalTopic,
+		BatchBytes: maxBatchBytes, LegalTopic: legalTopic,
 		Ask: func(ctx context.Context, question protocol.Message) (protocol.Message, error) {
 			answer, err := p.cluster.ask(ctx, question, true)
 			if layout, ok := answer.(*metadata.Response); ok && err == nil {

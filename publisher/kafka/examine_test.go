@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -62,8 +61,7 @@ func TestExamineBroker(t *testing.T) {
 	}
 	want := []string{
 		"ok reach " + address, "warning authentication ", "ok idempotence ", `error topic "a b"`, "error topic " + unknown,
-		"ok topic " + good, "warning replication " + good, "ok unclean_election " + good, "ok message_size " + good, "ok message_time " + good,
-		"ok message_time " + odd,
+		"ok topic " + good, "warning replication " + good, "ok unclean_election " + good, "ok message_size " + good,
 		"ok topic " + odd, "warning topic " + odd, "error replication " + odd, "error unclean_election " + odd, "warning message_size " + odd,
 	}
 	slices.Sort(want)
@@ -94,78 +92,6 @@ func TestExamineReplication(t *testing.T) {
 		list := examine(t, f.open(), publishertest.Addresses("t"))
 		wellFormed(t, list)
 		expect(t, name, findings(list, "replication"), test.want...)
-	}
-}
-
-// The age of the oldest waiting row is compared with the maximum age of records that the topic accepts and keeps.
-func TestExamineTimes(t *testing.T) {
-	t.Parallel()
-	const never = "9223372036854775807"
-	for name, test := range map[string]struct {
-		settings map[string]string
-		age      time.Duration // 0 if nothing waits
-		want     string
-		says     string
-	}{
-		"any age": {
-			map[string]string{"message.timestamp.before.max.ms": never, "message.timestamp.difference.max.ms": never, "retention.ms": "-1"},
-			24 * time.Hour, "ok",
-			"any age",
-		},
-		"within all limits": {
-			map[string]string{"message.timestamp.before.max.ms": "3600000", "retention.ms": "600000"},
-			time.Minute, "ok", "up to an age of 10m0s",
-		},
-		"nothing waits": {
-			map[string]string{"message.timestamp.before.max.ms": "3600000", "retention.ms": "600000"}, 0, "ok", "up to an age of 10m0s",
-		},
-		"compacted": {
-			map[string]string{"message.timestamp.before.max.ms": "3600000", "retention.ms": "600000", "cleanup.policy": "compact"},
-			30 * time.Minute,
-			"ok", "up to an age of 1h0m0s",
-		},
-		"refused": {
-			map[string]string{"message.timestamp.before.max.ms": "3600000", "retention.ms": "600000"},
-			2 * time.Hour, "warning",
-			"1h0m0s, and the oldest row that waits is 2h0m",
-		},
-		"refused, before": {
-			map[string]string{"message.timestamp.before.max.ms": never, "message.timestamp.difference.max.ms": "3600000"},
-			2 * time.Hour, "warning",
-			"get the time of now",
-		},
-		"gone": {
-			map[string]string{"message.timestamp.before.max.ms": never, "retention.ms": "600000"},
-			2 * time.Hour, "warning",
-			"acknowledged and soon gone",
-		},
-		"gone and compacted": {
-			map[string]string{"retention.ms": "600000", "cleanup.policy": "compact,delete"},
-			2 * time.Hour, "warning",
-			"acknowledged and soon gone",
-		},
-		"time of the append": {
-			map[string]string{"message.timestamp.type": "LogAppendTime", "message.timestamp.before.max.ms": "1", "retention.ms": "1"},
-			2 * time.Hour, "ok",
-			"time of their append",
-		},
-	} {
-		f := newFakeCluster(t, 1)
-		f.topic("t", 0)
-		if test.settings["cleanup.policy"] == "" {
-			test.settings["cleanup.policy"] = "delete"
-		}
-		f.settings = test.settings
-		address := publisher.Address{Topic: "t"}
-		if test.age > 0 {
-			address.Oldest = time.Now().Add(-test.age)
-		}
-		list := examine(t, f.open(), []publisher.Address{address})
-		wellFormed(t, list)
-		expect(t, name, findings(list, "message_time"), test.want+" message_time t")
-		if !slices.ContainsFunc(list, func(f finding.Finding) bool { return f.Check == "message_time" && strings.Contains(f.Found, test.says) }) {
-			t.Errorf("%s: nothing says %q: %v", name, test.says, list)
-		}
 	}
 }
 

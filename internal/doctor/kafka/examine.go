@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -30,7 +29,6 @@ const (
 	checkReplication    = "replication"
 	checkElection       = "unclean_election"
 	checkSize           = "message_size"
-	checkTime           = "message_time"
 	checkIdempotence    = "idempotence"
 )
 
@@ -38,14 +36,11 @@ const (
 // [publisher.Examiner].
 func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Names, addresses []publisher.Address,
 ) []finding.Finding {
-	e := &examination{cluster: cluster, oldest: map[string]time.Time{}}
+	e := &examination{cluster: cluster}
 	topics := []string{} // not nil, which would request all topics
 	for _, address := range addresses {
 		if cluster.LegalTopic(address.Topic) {
 			topics = append(topics, address.Topic)
-			if !cluster.SendingTime {
-				e.oldest[address.Topic] = address.Oldest
-			}
 		} else {
 			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic),
 				"Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail",
@@ -74,7 +69,6 @@ func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Na
 // An examination gathers findings.
 type examination struct {
 	cluster inspectkafka.Cluster
-	oldest  map[string]time.Time // the insert time of the first row that waits for each topic
 	finding.List
 }
 

@@ -19,7 +19,6 @@ const resourceTopic = 2
 // Settings of a topic that decide what an acknowledgement guarantees and which rows the topic takes.
 var topicSettings = []string{
 	"min.insync.replicas", "unclean.leader.election.enable", "max.message.bytes", "cleanup.policy",
-	timestampType, timestampBefore, timestampDifference, retention,
 }
 
 // settings examines the topics' settings.
@@ -80,7 +79,6 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 			finding.WarnIf(limit < e.cluster.BatchBytes, found, "raise max.message.bytes, if rows may be larger"),
 			finding.OKIf(true, found))
 	}
-	e.times(t.Name, value)
 	// The broker refuses records without a key in a compacted topic.
 	e.Add(checkTopic, t.Name, finding.WarnIf(strings.Contains(value["cleanup.policy"], "compact"),
 		"is compacted: rows without a key fail, and of each key only the last message is kept",

@@ -11,11 +11,10 @@ import (
 // A Cluster is what a publisher knows of its cluster, with functions to ask the cluster. Errors say what to change,
 // without secrets.
 type Cluster struct {
-	Brokers     []string // the configured addresses
-	Encrypted   bool     // TLS is configured
-	LogsIn      bool     // SASL is configured
-	SendingTime bool     // records carry the time at which they are sent
-	BatchBytes  int      // size of the largest batch that is sent
+	Brokers    []string // the configured addresses
+	Encrypted  bool     // TLS is configured
+	LogsIn     bool     // SASL is configured
+	BatchBytes int      // size of the largest batch that is sent
 
 	// LegalTopic reports whether a topic can have the name.
 	LegalTopic func(name string) bool
