@@ -1,5 +1,5 @@
-// Package renewed keeps what a login needs and what expires, such as a token: it is obtained once, renewed some time before
-// it expires, and replaced when a broker refuses it.
+// Package renewed keeps what a login needs and what expires, such as a token: it is obtained once, renewed some time
+// before it expires, and replaced when a broker refuses it.
 package renewed
 
 import (

@@ -98,7 +98,7 @@ func (ch *channel) keep(n int) {
 	ch.kept += n
 	c.users.Add(n)
 	if ch.kept == 0 && ch.left {
-		c.p.running.Go(func() { _ = ch.amqp.Close() })
+		c.p.life.Go(func() { _ = ch.amqp.Close() })
 	}
 }
 

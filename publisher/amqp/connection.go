@@ -64,7 +64,7 @@ type connection struct {
 func (c *connection) start() {
 	closes := c.amqp.NotifyClose(make(chan *amqp091.Error, 1))
 	blocks := c.amqp.NotifyBlocked(make(chan amqp091.Blocking, 1))
-	c.p.running.Go(func() { c.watch(closes, blocks) })
+	c.p.life.Go(func() { c.watch(closes, blocks) })
 }
 
 // watch follows the connection's state until the connection and all its channels have ended.
@@ -158,7 +158,7 @@ func (c *connection) lost() error {
 func (c *connection) ask(ctx context.Context, question func() error) error {
 	c.socket.asked.CompareAndSwap(0, time.Now().UnixNano())
 	done := make(chan error, 1)
-	c.p.running.Go(func() {
+	c.p.life.Go(func() {
 		err := question()
 		c.socket.asked.Store(0)
 		done <- err
@@ -177,7 +177,7 @@ func (c *connection) ask(ctx context.Context, question func() error) error {
 // greet finds out, in the background, whether the broker still answers, as soon as there is a channel to ask it on.
 func (c *connection) greet(ctx context.Context) {
 	if c.greeting.CompareAndSwap(false, true) {
-		c.p.running.Go(func() {
+		c.p.life.Go(func() {
 			defer c.greeting.Store(false)
 			_ = c.onChannel(context.WithoutCancel(ctx), hello)
 		})

@@ -82,7 +82,7 @@ func (c *connection) quiet() bool {
 func (p *Publisher) open(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(p.life, cancel)() //nolint:contextcheck // Close ends the dial
+	defer context.AfterFunc(p.life.Ctx, cancel)() //nolint:contextcheck // Close ends the dial
 	conn, err := p.dial(ctx)
 	switch {
 	case err == nil:
@@ -90,7 +90,7 @@ func (p *Publisher) open(ctx context.Context) (*connection, error) {
 		p.live.Store(conn)
 		p.failed.Store(nil)
 		return conn, nil
-	case p.life.Err() != nil:
+	case p.life.Over():
 		return nil, publisher.ErrClosed
 	case errors.Is(ctx.Err(), context.Canceled): // ended by the caller: not a failure
 		return nil, publisher.ErrNotAttempted
@@ -122,7 +122,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	errs := make([]any, len(urls))
 	var last error
 	race := connect.Race[*connection]{
-		Again: len(urls), Go: p.running.Go,
+		Again: len(urls), Go: p.life.Go,
 		Open: func(ctx context.Context, host int) (*connection, error) { return p.dialOne(ctx, urls[host], token) },
 		Drop: func(late *connection) { late.close() },
 		Ended: func(host int, err error) {
@@ -183,7 +183,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 		link, err = p.handshake(ctx, raw, uri.Host)
 	}
 	if err == nil {
-		conn.socket = newSocket(link, raw, conn.wake, p.running.Go)
+		conn.socket = newSocket(link, raw, conn.wake, p.life.Go)
 		a.socket = conn.socket
 		config.Dial = func(string, string) (net.Conn, error) { return conn.socket, nil }
 		// Otherwise the library would put its own TLS session above the socket, and each message into a record of its

@@ -26,12 +26,12 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 
 // inspect lends the publisher's connection for an inspection of the broker, and connects first if needed.
 func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
-	if !p.enter() {
+	if !p.life.Enter() {
 		return nil, publisher.ErrClosed
 	}
 	conn, err := p.connect(ctx, true)
 	if err != nil {
-		p.running.Done()
+		p.life.Leave()
 		return nil, err
 	}
 	c := &inspect.Connection{
@@ -40,7 +40,7 @@ func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
 		Channels: mostChannels,
 		Release: func() {
 			conn.users.Add(-1)
-			p.running.Done()
+			p.life.Leave()
 		},
 	}
 	if conn.limited {

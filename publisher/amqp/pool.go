@@ -136,7 +136,7 @@ func (c *connection) put(ch *channel, clean bool) {
 		ch.left = true
 		c.pool <- nil
 	default:
-		c.p.running.Go(func() {
+		c.p.life.Go(func() {
 			_ = ch.amqp.Close()
 			c.pool <- nil // now, because a limit counts channels
 		})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,20 +74,17 @@ type Publisher struct {
 	failed atomic.Pointer[error]      // why the last connection could not be made or was of no use; like live
 	limits atomic.Pointer[limits]     // what is known of the broker's limit of channels; nil for nothing
 
-	life context.Context //nolint:containedctx // ends with Close: it belongs to the publisher, not to a call
-	end  context.CancelFunc
-
+	life   *connect.Lifetime // counts calls, and the background work of connections
 	routes routes
 	kept   kept.Table[*owed]
-
-	mu      sync.Mutex     // no call is counted once Close waits
-	running sync.WaitGroup // counts calls, and the background work of connections
 }
 
 // New returns a publisher that connects when it is first used.
 func New(config Config) *Publisher {
-	p := &Publisher{config: config, names: config.SettingName, log: config.Logger, dialing: make(chan struct{}, 1)}
-	p.life, p.end = context.WithCancel(context.Background())
+	p := &Publisher{
+		config: config, names: config.SettingName, log: config.Logger, dialing: make(chan struct{}, 1),
+		life: connect.NewLifetime(),
+	}
 	if p.config.Dial == nil {
 		p.config.Dial = new(net.Dialer).DialContext
 	}
@@ -105,13 +101,13 @@ func New(config Config) *Publisher {
 // Publish implements [publisher.Publisher].
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	b := p.newBatch(ctx, messages)
-	if !p.enter() {
+	if !p.life.Enter() {
 		for i := range b.answers {
 			b.answers[i] = publisher.ErrClosed
 		}
 		return b.answers
 	}
-	defer p.running.Done()
+	defer p.life.Leave()
 	if len(messages) > 0 {
 		b.end(p.publish(ctx, b))
 	}
@@ -157,10 +153,10 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 
 // Ping implements [publisher.Publisher].
 func (p *Publisher) Ping(ctx context.Context) error {
-	if !p.enter() {
+	if !p.life.Enter() {
 		return publisher.ErrClosed
 	}
-	defer p.running.Done()
+	defer p.life.Leave()
 	p.kept.Sweep()
 	conn, err := p.connect(ctx, true)
 	if errors.Is(err, publisher.ErrNotAttempted) {
@@ -182,11 +178,7 @@ func (p *Publisher) Ping(ctx context.Context) error {
 
 // Close implements [publisher.Publisher].
 func (p *Publisher) Close() error {
-	p.mu.Lock()
-	first := p.life.Err() == nil
-	p.end()
-	p.mu.Unlock()
-	if first {
+	if p.life.End() {
 		p.dialing <- struct{}{}
 		connections := p.retired
 		if live := p.live.Load(); live != nil {
@@ -194,20 +186,9 @@ func (p *Publisher) Close() error {
 		}
 		<-p.dialing
 		for _, conn := range connections {
-			p.running.Go(conn.close)
+			p.life.Go(conn.close)
 		}
-		p.running.Wait()
+		p.life.Wait()
 	}
 	return nil
-}
-
-// enter counts a call, unless the publisher is closed.
-func (p *Publisher) enter() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.life.Err() != nil {
-		return false
-	}
-	p.running.Add(1)
-	return true
 }

@@ -84,7 +84,7 @@ func (p *Publisher) leaves(live *connection) bool {
 // retire ends the connection once no call uses it any more and none of its confirms is kept.
 func (c *connection) retire() {
 	unused := c.users.Retire()
-	c.p.running.Go(func() {
+	c.p.life.Go(func() {
 		select {
 		case <-unused:
 			c.close()

@@ -49,14 +49,14 @@ func (c *connection) renew(outdated bool) {
 	if !c.renewing.CompareAndSwap(false, true) {
 		return
 	}
-	c.p.running.Go(func() {
+	c.p.life.Go(func() {
 		defer c.renewing.Store(false)
 		if !c.renewal.Due() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
 		defer cancel()
-		c.p.running.Go(func() {
+		c.p.life.Go(func() {
 			select {
 			case <-c.ended:
 				cancel()

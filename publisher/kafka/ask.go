@@ -39,12 +39,12 @@ func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protoco
 	defer late.Stop()
 	another := time.NewTicker(hedge)
 	defer another.Stop()
-	life := &c.publisher.life
+	life := c.publisher.life
 	back := make(chan *request, len(brokers))
 	asked, waiting := 0, 0
 	next := func() {
 		b, r := brokers[asked], &request{message: question, deadline: deadline, dial: dial}
-		if !life.start(func() { b.send(life.ctx, r); back <- r }) {
+		if !life.Start(func() { b.send(life.Ctx, r); back <- r }) {
 			return // closed
 		}
 		asked, waiting = asked+1, waiting+1
@@ -74,7 +74,7 @@ func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protoco
 			continue
 		case <-late.C:
 		case <-ctx.Done():
-		case <-life.ctx.Done():
+		case <-life.Ctx.Done():
 		}
 		if failure == nil {
 			silent := c.publisher.attempt(brokers[max(asked-1, 0)].address).Silent()

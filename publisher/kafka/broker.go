@@ -211,7 +211,7 @@ func (b *broker) dial(pause time.Duration) *dial {
 	if d == nil {
 		d = &dial{done: make(chan struct{})}
 		b.dialling = d
-		d.timer = time.AfterFunc(max(pause, 0), func() { b.cluster.publisher.life.start(func() { b.connect(d) }) })
+		d.timer = time.AfterFunc(max(pause, 0), func() { b.cluster.publisher.life.Start(func() { b.connect(d) }) })
 	} else if pause <= 0 && d.begun.IsZero() && d.timer.Stop() {
 		d.timer.Reset(0)
 	}
@@ -225,13 +225,13 @@ func (b *broker) connect(d *dial) {
 	mu.Lock()
 	d.begun = time.Now()
 	mu.Unlock()
-	c, err := p.connect(p.life.ctx, b.address)
+	c, err := p.connect(p.life.Ctx, b.address)
 	mu.Lock()
 	defer mu.Unlock()
 	b.dialling, d.err = nil, err
 	close(d.done)
 	switch {
-	case p.life.ctx.Err() != nil || b.left:
+	case p.life.Over() || b.left:
 		if c != nil {
 			c.close()
 		}

@@ -61,7 +61,7 @@ type Publisher struct {
 	cluster  *cluster
 	identity *identity
 	kept     kept.Table[*batch]
-	life     lifetime
+	life     *connect.Lifetime
 	calls    sync.Pool // *call
 	// Buffers of batches, as *[]byte. A batch has up to a megabyte, and each call has one for each partition: new ones
 	// would be most of what the publisher allocates.
@@ -83,16 +83,15 @@ func New(config Config) *Publisher {
 		config.Logger = slog.Default()
 	}
 	p := &Publisher{
-		config: config, names: config.SettingName, identity: newIdentity(),
+		config: config, names: config.SettingName, identity: newIdentity(), life: connect.NewLifetime(),
 	}
-	p.life.ctx, p.life.end = context.WithCancel(context.Background())
 	p.cluster = newCluster(p)
 	return p
 }
 
 // Ping asks any broker for the cluster's layout. It dials even if a dial has just failed.
 func (p *Publisher) Ping(ctx context.Context) error {
-	if p.life.ctx.Err() != nil {
+	if p.life.Over() {
 		return publisher.ErrClosed
 	}
 	_, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: []string{}}, true)
@@ -105,36 +104,14 @@ func (p *Publisher) Ping(ctx context.Context) error {
 
 // Close ends the connections at once. Calls that are under way return.
 func (p *Publisher) Close() error {
-	p.life.mu.Lock()
-	p.life.end()
-	p.life.mu.Unlock()
-	p.life.running.Wait()
+	p.life.End()
+	p.life.Wait()
 	p.cluster.mu.Lock()
 	defer p.cluster.mu.Unlock()
 	for _, b := range p.cluster.brokers {
 		b.discard(func(*conn) bool { return true })
 	}
 	return nil
-}
-
-// A lifetime is the time from a publisher's New to its Close, which waits for the goroutines that were started in it.
-type lifetime struct {
-	ctx context.Context //nolint:containedctx // ends with Close: it belongs to the publisher, not to a call
-	end context.CancelFunc
-
-	mu      sync.Mutex // start adds no goroutine once Close waits
-	running sync.WaitGroup
-}
-
-// start runs f in a goroutine and reports true, or reports false after Close. f must return soon after ctx has ended.
-func (l *lifetime) start(f func()) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx.Err() != nil {
-		return false
-	}
-	l.running.Go(f)
-	return true
 }
 
 // maxRecycled is the capacity above which a buffer is left to the garbage collector, so that one large row does not

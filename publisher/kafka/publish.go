@@ -43,7 +43,7 @@ type call struct {
 // Publish sends the messages: one batch for each partition, and one request for each broker. See [publisher.Publisher].
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	n := len(messages)
-	if p.life.ctx.Err() != nil {
+	if p.life.Over() {
 		return slices.Repeat([]error{publisher.ErrClosed}, n)
 	}
 	errs := slices.Repeat([]error{publisher.ErrNotAttempted}, n)
@@ -59,7 +59,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	c.deadline, _ = ctx.Deadline()
 	c.stop, c.recalls = publisher.StopOf(ctx), p.kept.Any()
 	ctx, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(p.life.ctx, cancel)() //nolint:contextcheck // Close ends every call
+	defer context.AfterFunc(p.life.Ctx, cancel)() //nolint:contextcheck // Close ends every call
 	defer cancel()
 	c.run(ctx)
 	c.settle()
@@ -165,7 +165,7 @@ func (c *call) settle() {
 
 // unreached returns the answer after a request for metadata or a producer id has failed.
 func (p *Publisher) unreached(err error) error {
-	if p.life.ctx.Err() != nil {
+	if p.life.Over() {
 		return publisher.ErrClosed
 	}
 	return unavailable(err)

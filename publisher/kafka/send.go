@@ -155,7 +155,7 @@ func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
 	r.message = newProduce(r.jobs, replication)
 	c.underway = append(c.underway, r)
 	leader := jobs[0].leader
-	if !c.publisher.life.start(func() { leader.send(ctx, r); c.back <- r }) {
+	if !c.publisher.life.Start(func() { leader.send(ctx, r); c.back <- r }) {
 		c.back <- r
 	}
 }
@@ -225,7 +225,7 @@ func (c *call) leave(why func(*job) error) {
 
 // ended returns the answer for messages that were not sent before the call or the publisher ended.
 func (c *call) ended() error {
-	if c.publisher.life.ctx.Err() != nil {
+	if c.publisher.life.Over() {
 		return publisher.ErrClosed
 	}
 	return publisher.ErrNotAttempted

@@ -14,16 +14,16 @@ import (
 const renewEvery = 2 * time.Second
 
 // borrow returns the present link, which the caller must release, or the answer for messages that cannot be sent now.
-// It waits for the very first attempt to connect, which it starts. If again is true and there is no link, it waits until
-// another attempt has ended, for which the pause between two attempts is a second at most.
+// It waits for the very first attempt to connect, which it starts. If again is true and there is no link, it waits
+// until another attempt has ended, for which the pause between two attempts is a second at most.
 func (p *Publisher) borrow(ctx context.Context, again bool) (*link, error) {
+	p.begun.Do(func() { p.life.Start(p.run) })
 	for asked := !again; ; asked = true {
 		p.mu.Lock()
-		p.start()
-		link, down, closed, tried := p.link, p.down, p.closed, p.tried
+		link, down, tried := p.link, p.down, p.tried
 		p.mu.Unlock()
 		switch {
-		case closed:
+		case p.life.Over():
 			return nil, publisher.ErrClosed
 		case link != nil:
 			if err := link.away(); err != nil || link.users.Use() {
@@ -45,19 +45,9 @@ func (p *Publisher) borrow(ctx context.Context, again bool) (*link, error) {
 	}
 }
 
-// start runs the goroutine that connects, once. p.mu is held.
-func (p *Publisher) start() {
-	if p.cancel != nil || p.closed {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	p.cancel = cancel
-	go p.run(ctx)
-}
-
-// run keeps one link up until ctx ends.
-func (p *Publisher) run(ctx context.Context) {
-	defer close(p.stopped)
+// run keeps one link up until the publisher is closed.
+func (p *Publisher) run() {
+	ctx := p.life.Ctx
 	var replaced sync.WaitGroup
 	defer replaced.Wait()
 	known := p.servers

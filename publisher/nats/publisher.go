@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -72,14 +71,13 @@ type Publisher struct {
 	kept    kept.Table[*owed]
 	greeted sync.Map           // addresses of servers that have accepted a connection of this publisher
 	limits  chan limitQuestion // questions to the connecting goroutine
-	stopped chan struct{}      // closed when the connecting goroutine has ended
+	life    *connect.Lifetime  // of the connecting goroutine
+	begun   sync.Once          // starts the connecting goroutine
 
-	mu     sync.Mutex
-	link   *link         // nil while not connected
-	down   error         // why there is no link; nil before the first attempt has ended
-	tried  chan struct{} // closed and replaced when an attempt to connect has ended
-	closed bool
-	cancel context.CancelFunc // ends the connecting goroutine; nil until it runs
+	mu    sync.Mutex
+	link  *link         // nil while not connected
+	down  error         // why there is no link; nil before the first attempt has ended
+	tried chan struct{} // closed and replaced when an attempt to connect has ended
 
 	// The following fields belong to the connecting goroutine.
 	limit   int64     // what the servers take at most, when they were last asked
@@ -110,8 +108,8 @@ func New(config Config) (*Publisher, error) {
 	return &Publisher{
 		config: config, names: config.SettingName, servers: servers, logger: logger,
 		connectTimeout: connectTimeout, patience: firstPatience,
-		limits:  make(chan limitQuestion),
-		stopped: make(chan struct{}), tried: make(chan struct{}),
+		limits: make(chan limitQuestion),
+		life:   connect.NewLifetime(), tried: make(chan struct{}),
 	}, nil
 }
 
@@ -141,20 +139,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 
 // Close implements [publisher.Publisher].
 func (p *Publisher) Close() error {
-	p.mu.Lock()
-	p.closed = true
-	cancel := p.cancel
-	p.mu.Unlock()
-	if cancel == nil {
-		return nil
-	}
-	cancel()
-	patience := time.NewTimer(time.Second)
-	defer patience.Stop()
-	select {
-	case <-p.stopped:
-		return nil
-	case <-patience.C:
-		return errors.New("close NATS connection: still busy after a second")
-	}
+	p.life.End()
+	p.life.Wait()
+	return nil
 }

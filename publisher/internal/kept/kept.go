@@ -154,6 +154,7 @@ func (t *Table[A]) hash(m *publisher.Message) uint64 {
 	}{m.Key == nil, m.Payload == nil, len(m.Key)})
 	_, _ = h.Write(m.Key)
 	_, _ = h.Write(m.Payload)
+	_, _ = h.Write(m.WireKey)
 	for i := range m.Headers {
 		maphash.WriteComparable(&h, m.Headers[i])
 	}
