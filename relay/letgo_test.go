@@ -113,6 +113,9 @@ func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
 	for _, keys := range []int{1, 100} {
 		t.Run(fmt.Sprint(keys), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
+				first, second, stop := moving(s, s.table)
+				defer stop()
+				s.past(t)
 				n := s.fill(keys, 3, "t")
 				var refused int
 				for i := 0; i < keys; i += 3 {
@@ -120,8 +123,6 @@ func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
 					refused++
 				}
 				s.table.lock(func(id string) bool { return id[len(id)-1] == '1' }) // one row of each key
-				first, second, stop := moving(s, s.table)
-				defer stop()
 				time.Sleep(3 * time.Second)
 				if took := moved(t, first, second, time.Minute); took < s.limits.Patience && keys > 1 || took > s.limits.Patience+3*time.Second {
 					t.Errorf("the shards moved after %v", took)

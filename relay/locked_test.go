@@ -8,6 +8,13 @@ import (
 	"time"
 )
 
+// past relays a row, so that the marks of the rows that follow are not tried before.
+func (s *sim) past(t *testing.T) {
+	t.Helper()
+	s.table.insert(-1, "past-0", "past", "t")
+	s.table.drained(t, time.Minute)
+}
+
 // A row that an application keeps locked delays no other row, before and after the relay has tried to mark it, and is not
 // published again. The refusal of a locked row is also written later.
 func TestLockedRowsHoldUpNobody(t *testing.T) {
@@ -40,6 +47,29 @@ func TestLockedRowsHoldUpNobody(t *testing.T) {
 			t.Errorf("refused once: %+v", r)
 		}
 		checkOrder(t, s.All())
+	})
+}
+
+// Rows that are locked for a moment when a relay starts, by the trials of another destination, are tried again: they are
+// not published if the database would not mark them.
+func TestRowsLockedForAMomentAreTriedAgain(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		n := s.fill(200, 2, "t")
+		s.table.inert = map[string]bool{}
+		for i := range 100 {
+			s.table.inert[fmt.Sprintf("k%d-0", i)] = true
+		}
+		for range 3 {
+			s.table.lock(func(string) bool { return true })
+			stop := s.start()
+			time.Sleep(time.Second)
+			s.table.lock(func(string) bool { return false })
+			time.Sleep(time.Minute)
+			stop()
+			if got := len(s.All()); got != n-200 {
+				t.Errorf("%d deliveries of %d rows that can be marked and are not behind others", got, n-200)
+			}
+		}
 	})
 }
 

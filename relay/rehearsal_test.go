@@ -7,12 +7,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -150,4 +152,54 @@ func TestAnOutageRehearsesNoRowTwice(t *testing.T) {
 	}
 	broker.back.Store(true)
 	b.Await(t, rows)
+}
+
+// Two destinations with columns of their own try the marks of the same rows at the same time, in one process or in two.
+// Each meets the locks of the other's trial, and publishes only what its own trial has shown.
+func TestTrialsOfTheSameRows(t *testing.T) {
+	t.Parallel()
+	for _, apart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("apart=%t", apart), func(t *testing.T) {
+			t.Parallel()
+			const rows, bad = 300, 100
+			s, first, second := pgtest.New(t), publishertest.NewBroker(), publishertest.NewBroker()
+			s.Exec(t, ownTable("primary key"), pgx.QueryExecModeSimpleProtocol)
+			s.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i % ($1::int / $2::int) = 0 then 'bad' else 't' end,
+				'k' || i, to_jsonb(i) from generate_series(1, $1::int) i`, rows, bad)
+			s.Exec(t, trigger("before", "perform pg_sleep(0.002); raise 'not here'").trouble, pgx.QueryExecModeSimpleProtocol)
+			both := func(c *tested) { // a withheld row stays withheld
+				twoOwn(second)(c)
+				c.Destinations[0].BackoffMax, c.Destinations[1].BackoffMax = time.Minute, time.Minute
+			}
+			changes := []func(*tested){both}
+			if apart {
+				only := func(i int) func(*tested) {
+					return func(c *tested) { both(c); c.Destinations = c.Destinations[i : i+1] }
+				}
+				changes = []func(*tested){only(0), only(1)}
+			}
+			for range 3 {
+				var stops []func()
+				var destinations []*Destination
+				for _, change := range changes {
+					r := replica(t, s, first, change)
+					destinations = append(destinations, r.config.Destinations...)
+					stops = append(stops, start(t, r))
+				}
+				eventually(t, "the others are relayed, and the bad rows are withheld by both", func() bool {
+					return allOf(destinations).Held[engine.CauseMark] == 2*bad &&
+						pgtest.Value[int](t, s, "select count(*) from outbox_messages where first_relayed_at is null") == bad &&
+						pgtest.Value[int](t, s, "select count(*) from outbox_messages where second_relayed_at is null") == bad
+				})
+				for _, stop := range stops {
+					stop()
+				}
+			}
+			for i, b := range []*publishertest.Broker{first, second} {
+				if got := len(b.All()); got != rows-bad {
+					t.Errorf("destination %d: %d deliveries of the %d rows that can be marked", i, got, rows-bad)
+				}
+			}
+		})
+	}
 }

@@ -52,7 +52,7 @@ func (t *simTable) SettleFree(ctx context.Context, rows []*outbox.Row) (locked [
 	return locked, t.answer(ctx, trouble, t.mark(free))
 }
 
-// Rehearse refuses the rows that mark would not mark.
+// Rehearse refuses the rows that mark would not mark, and the locked ones.
 func (t *simTable) Rehearse(_ context.Context, rows []*outbox.Row) (refused map[string]error, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,6 +63,8 @@ func (t *simTable) Rehearse(_ context.Context, rows []*outbox.Row) (refused map[
 	for _, id := range idsOf(rows) {
 		if id == t.guarded || t.inert[id] {
 			refused[id] = errSimRejected
+		} else if t.locked[id] {
+			refused[id] = errSimLocked
 		}
 	}
 	return refused, nil

@@ -24,13 +24,13 @@ func TestUncleanStopIsCounted(t *testing.T) {
 	}{
 		"clean":         {func(*testing.T, *pgtest.Schema, *publishertest.Broker) {}, 0},
 		"broker silent": {func(_ *testing.T, _ *pgtest.Schema, b *publishertest.Broker) { b.Hold() }, rows},
-		"table locked": {func(t *testing.T, s *pgtest.Schema, _ *publishertest.Broker) {
+		"rows locked": {func(t *testing.T, s *pgtest.Schema, _ *publishertest.Broker) {
 			tx, err := s.Pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-			if _, err := tx.Exec(t.Context(), "lock table outbox_messages in share mode"); err != nil {
+			if _, err := tx.Exec(t.Context(), "select from outbox_messages for update"); err != nil {
 				t.Fatal(err)
 			}
 		}, rows},

@@ -57,9 +57,14 @@ func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []e
 	if w.most > 0 && w.most < len(rows) {
 		rows = rows[:w.most]
 	}
-	read := make([]*outbox.Row, len(rows))
-	for i, r := range rows {
-		read[i] = r.Row
+	var read []*outbox.Row
+	for _, r := range rows {
+		if !r.Rehearsed {
+			read = append(read, r.Row)
+		}
+	}
+	if len(read) == 0 {
+		return append(w.publish(ctx, relaying, rows), answers[len(rows):]...)
 	}
 	started := time.Now()
 	limited, cancel := context.WithTimeout(ctx, engine.StatementTimeout)
@@ -67,7 +72,7 @@ func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []e
 	cancel()
 	switch took := time.Since(started); {
 	case outbox.Cancelled(err):
-		w.most = max(1, len(rows)/4)
+		w.most = max(1, len(read)/4)
 		return answers
 	case w.most > 0 && took < time.Second/2:
 		w.most = min(2*w.most, 1<<20)

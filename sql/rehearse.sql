@@ -4,8 +4,8 @@
 -- The setting outbox_relay.rows holds the identities as an array of JSON. The setting outbox_relay.refused gets an object of
 -- JSON with the numbers of the rows that are not written, from 1 on: code, message, detail, hint and context of each error,
 -- null if the write has no effect.
--- Locks the rows, and waits for no lock: locked rows count as written. Fires triggers. Uses the primary key, or the places in
--- the identities.
+-- Locks the rows, and waits for no row's lock: a locked row is not written, with the code 55P03. Fires triggers. Uses the
+-- primary key, or the places in the identities.
 do $rehearsal$
 #variable_conflict use_column
 declare
@@ -42,7 +42,7 @@ begin
       end if;
       raise sqlstate 'ORB00'; -- takes the write back, so that the next row does not meet it
     exception
-      when sqlstate 'ORB00' or lock_not_available then null;
+      when sqlstate 'ORB00' then null;
       when others or assert_failure or query_canceled then
         if sqlstate = '57014' and clock_timestamp() > outbox_relay_until then
           raise;

@@ -16,9 +16,10 @@ const rehearsalTime = 2 * time.Second
 
 // Rehearse finds out which rows [Table.Settle] could not settle. It settles them in a transaction that is rolled back,
 // so that also triggers, constraints and row security have their say, and returns why they refuse which rows, by
-// identity. What cannot be found out because of a lock counts as possible. An error that [TimedOut] asks for fewer
-// rows: a trigger may take a second for each. A single row has the time until ctx ends, as its mark has, and is refused
-// if that is not enough. With any other error the server takes no write at present.
+// identity. A row that another session keeps locked, such as the trial of another destination, is among them, with an
+// error that is [Locked]. An error that is [Cancelled] asks for fewer rows: a trigger may take a second for each. A
+// single row has the time until ctx ends, as its mark has, and is refused if that is not enough. With any other error
+// the server takes no write at present. All rows count as possible where the role may not use PL/pgSQL.
 //
 // What triggers do is undone, unless they do it outside of the transaction: numbers are drawn from sequences.
 func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]error, err error) {
@@ -59,7 +60,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 		return nil, fmt.Errorf("rehearse marks: %w", t.explain(err))
 	case Cancelled(err) && len(rows) == 1:
 		return map[string]error{rows[0].Identity(): fmt.Errorf("rehearse marks: %w", err)}, nil
-	case server(err).Code != "" && !Cancelled(err): // a lock, or no PL/pgSQL: errors of rows are caught
+	case server(err).Code == insufficientPrivilege || server(err).Code == undefinedObject: // no PL/pgSQL
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("rehearse marks: %w", err)
@@ -82,7 +83,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 		}
 		err := fmt.Errorf("rehearse marks: %w", t.explain(e))
 		refused[identity] = err
-		if !Rejected(e) && !Cancelled(e) && e.Code != insufficientPrivilege {
+		if !Rejected(e) && !Cancelled(e) && !Locked(e) && e.Code != insufficientPrivilege {
 			general = err
 		}
 	}

@@ -55,6 +55,7 @@ func (t *Table) explain(err error) error {
 const (
 	insufficientPrivilege = "42501"
 	featureNotSupported   = "0A000"
+	undefinedObject       = "42704"
 )
 
 // errAltered reports that a column's type has changed.

@@ -14,6 +14,11 @@ var engine = []mutant{
 		pkg: "./relay", tests: "^TestNothingIsPublishedThatCannotBeMarked$",
 	},
 	{
+		name: "locked rows count as tried", breaks: "no restart publishes a row again because its mark cannot be written",
+		file: "sql/rehearse.sql", old: "when sqlstate 'ORB00' then null;", new: "when sqlstate 'ORB00' or lock_not_available then null;",
+		pkg: "./relay", tests: "^TestTrialsOfTheSameRows$",
+	},
+	{
 		name: "silence taken for a broken connection", breaks: "an outage costs no attempt",
 		file: "relay/internal/engine/answer.go", old: "first.moved) > breaksWithin", new: "first.moved) > breaksApart",
 		pkg: "./relay", tests: "^TestConnectionsThatBreakInAnOutage$",
