@@ -88,3 +88,26 @@ func TestChangedRowIsPublishedAgainAtOnce(t *testing.T) {
 	}
 	s.end(t)
 }
+
+// A writer rings while a look is under way that does not see its row yet. The next look follows at once, although
+// nothing would be read for an hour.
+func TestRingWhileALookIsUnderWay(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.limits.Poll, s.limits.Sweep = 20*ms, time.Hour, 24*time.Hour })
+	p := s.replicas[0]
+	ring := func() {
+		p.e.Hint(false)
+		p.step()
+	}
+	for n := range 25 {
+		s.run(s.at + 4*time.Hour) // so that the tail rests for an hour
+		ring()
+		s.run(s.at + time.Duration(n)*ms)
+		row := s.add("k", "t", nil)
+		ring()
+		if s.run(s.at + time.Second); row.sent == 0 {
+			t.Errorf("a row that came %d ms after the look began was not found within a second", n)
+		}
+	}
+	s.end(t)
+}

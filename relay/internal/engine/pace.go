@@ -52,10 +52,10 @@ func (e *Engine) SetBell(up bool, armed time.Time) { e.bell.up, e.bell.armed = u
 func (e *Engine) Rings() bool { return e.bell.rings }
 
 // ring makes the tails look at once, unless many rows are coming: then a read for each writer would bring only a few
-// of them.
+// of them. A look that is under way may not see the writer's row, so another one follows it.
 func (e *Engine) ring() {
 	if !e.bell.steady {
-		e.tail.poll, e.dueTail.poll = time.Time{}, time.Time{}
+		e.tail.rung, e.dueTail.rung = true, true
 	}
 }
 

@@ -170,7 +170,7 @@ func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
 	if bytes, _ := e.freeBytes(Tail, t.wants); bytes == 0 {
 		return at, false
 	}
-	if t.more {
+	if t.more || t.rung {
 		return at, true
 	}
 	return t.poll, true

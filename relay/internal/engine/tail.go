@@ -21,6 +21,7 @@ type tail struct {
 	more   bool            // the next page goes on from the cursor
 	began  time.Time       // when the last first page was read
 	poll   time.Time       // when the next first page is read
+	rung   bool            // it is read at once
 	look   time.Duration   // what a page takes apart from its rows
 	wants  int64           // bytes of the next row, for which there was no room
 
@@ -79,7 +80,7 @@ func (t *tail) query(now time.Time, interval time.Duration) *Read {
 	if t.more && (!t.table.Ranked() || now.Sub(t.began) < interval) {
 		return r
 	}
-	t.began = now
+	t.began, t.rung = now, false
 	r.first, r.tail.Seen = true, t.seen
 	if t.low = t.lowAt(now); t.low != nil && t.seen != nil {
 		r.tail.Low = &t.low.highest
