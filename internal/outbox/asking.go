@@ -32,12 +32,8 @@ const firstNormal = 3
 
 // asked is the answer to one of the engine's statements.
 type asked struct {
-	visible  Visible
-	rows     []Row
-	full     bool            // a bound was reached
-	gone     map[uint64]bool // hashes of rows that were no longer pending when their contents were read
-	wants    int64           // bytes of the first row, if there was no room for it
-	distance time.Duration
+	TailPage
+	gone map[uint64]bool // hashes of rows that were no longer pending when their contents were read
 }
 
 // ask sends a statement that reads rows. Its third parameter is the bytes of a row that come with the page, and is
@@ -50,7 +46,7 @@ func (t *Table) ask(ctx context.Context, l limits, statement string, parameters 
 			break
 		} // a single row cannot be written as text: each body is read separately
 	}
-	if err == nil && a.wants == 0 {
+	if err == nil && a.Wants == 0 {
 		err = t.contents(ctx, &a)
 	}
 	return a, err
@@ -73,26 +69,26 @@ func (t *Table) askOnce(
 	var server time.Duration
 	took, err := t.stream(ctx, l, statement, parameters, false, func(values [][]byte) {
 		if values[atSnapshot] != nil {
-			a.visible.parse(values)
+			a.Visible.parse(values)
 			server = time.Duration(ordinal(values[atTook])) * time.Microsecond
 			return
 		}
-		if taken++; a.full {
+		if taken++; a.Full {
 			return // the server sends the rest anyway, which is not much
 		}
-		if n := len(a.rows); n == cap(a.rows) { // most pages have a few rows, and one in flight keeps the memory of all
-			a.rows = slices.Grow(a.rows, max(3*n, fewRows))
+		if n := len(a.Rows); n == cap(a.Rows) { // most pages have a few rows, and one in flight keeps the memory of all
+			a.Rows = slices.Grow(a.Rows, max(3*n, fewRows))
 		}
-		a.rows = append(a.rows, Row{})
-		row := &a.rows[len(a.rows)-1]
+		a.Rows = append(a.Rows, Row{})
+		row := &a.Rows[len(a.Rows)-1]
 		t.decodeAsked(row, values, each, &memory)
 		size := int64(row.Message.Size())
 		if row.size > 0 && !t.refuses(row) {
 			size = row.size
 		}
-		if bytes+size > m.Bytes && (len(a.rows) > 1 || size > m.First) {
-			if a.rows, a.full = a.rows[:len(a.rows)-1], true; len(a.rows) == 0 {
-				a.wants = size
+		if bytes+size > m.Bytes && (len(a.Rows) > 1 || size > m.First) {
+			if a.Rows, a.Full = a.Rows[:len(a.Rows)-1], true; len(a.Rows) == 0 {
+				a.Wants = size
 			}
 			return
 		}
@@ -101,10 +97,10 @@ func (t *Table) askOnce(
 	if err != nil {
 		return asked{}, err
 	}
-	for i := range a.rows {
-		a.rows[i].Writer = a.visible.widen(a.rows[i].writer)
+	for i := range a.Rows {
+		a.Rows[i].Writer = a.Visible.widen(a.Rows[i].writer)
 	}
-	a.full, a.distance = a.full || taken == m.Rows, max(took-server, 0)
+	a.Full, a.Distance = a.Full || taken == m.Rows, max(took-server, 0)
 	return a, nil
 }
 
@@ -124,22 +120,22 @@ func (t *Table) decodeAsked(row *Row, values [][]byte, each int64, memory *arena
 // meanwhile.
 func (t *Table) contents(ctx context.Context, a *asked) error {
 	var missing []*Row
-	for i := range a.rows {
-		if a.rows[i].size > 0 {
-			missing = append(missing, &a.rows[i])
+	for i := range a.Rows {
+		if a.Rows[i].size > 0 {
+			missing = append(missing, &a.Rows[i])
 		}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
 	moved := map[*Row]bool{}
-	err := t.readContents(ctx, missing, &a.visible, moved)
+	err := t.readContents(ctx, missing, &a.Visible, moved)
 	for i := 0; unreadable(err) && i < len(missing); i++ {
 		r := missing[i]
 		if r.size == 0 {
 			continue
 		}
-		failed := t.readContents(ctx, []*Row{r}, &a.visible, moved)
+		failed := t.readContents(ctx, []*Row{r}, &a.Visible, moved)
 		if unreadable(failed) {
 			r.refuse(publisher.PermanentError("row unreadable", "the database cannot give the row out: %w", failed))
 		} else if failed != nil {
@@ -149,11 +145,11 @@ func (t *Table) contents(ctx context.Context, a *asked) error {
 	if err != nil && !unreadable(err) {
 		return err
 	}
-	left := a.rows[:0]
-	for i := range a.rows {
-		r := &a.rows[i]
+	left := a.Rows[:0]
+	for i := range a.Rows {
+		r := &a.Rows[i]
 		if moved[r] {
-			a.full = true
+			a.Full = true
 			break
 		}
 		if r.size == 0 {
@@ -165,7 +161,7 @@ func (t *Table) contents(ctx context.Context, a *asked) error {
 		}
 		a.gone[r.Hash] = true
 	}
-	a.rows = left
+	a.Rows = left
 	return nil
 }
 

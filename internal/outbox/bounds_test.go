@@ -50,7 +50,7 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, row := range a.rows {
+				for i, row := range a.Rows {
 					if apart := i == 2 || i == 4; (row.size > 0) != apart || apart && row.size <= mostInPage {
 						t.Errorf("row %d: %d bytes are still to be read", i, row.size)
 					}

@@ -8,7 +8,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -183,15 +182,10 @@ func (t *Table) FailedIndexed() bool { return t.mapping.Failed.Has() && t.mappin
 
 // textForm returns parameters in the text form of the protocol.
 func textForm(values []any) (parameters [][]byte, err error) {
+	types := pgtype.NewMap()
 	for _, value := range values {
-		oid := uint32(pgtype.TextOID)
-		switch value.(type) {
-		case time.Time:
-			oid = pgtype.TimestamptzOID
-		case []string:
-			oid = pgtype.TextArrayOID
-		}
-		text, err := pgtype.NewMap().Encode(oid, pgtype.TextFormatCode, value, []byte{})
+		found, _ := types.TypeForValue(value)
+		text, err := types.Encode(found.OID, pgtype.TextFormatCode, value, []byte{})
 		if err != nil {
 			return nil, fmt.Errorf("encode parameter: %w", err)
 		}

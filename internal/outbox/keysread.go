@@ -37,21 +37,21 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 		parameters = append(parameters, array(t.mapping.Order.OID, lows))
 	}
 	a, err := t.ask(ctx, l, statement, parameters, q.Most)
-	page := KeysPage{Keys: make([]KeyRows, n), Visible: a.visible, Wants: a.wants}
+	page := KeysPage{Keys: make([]KeyRows, n), Visible: a.Visible, Wants: a.Wants}
 	if err != nil {
 		return page, err
 	}
-	for start := 0; start < len(a.rows); {
+	for start := 0; start < len(a.Rows); {
 		end := start + 1
-		for end < len(a.rows) && a.rows[end].Hash == a.rows[start].Hash {
+		for end < len(a.Rows) && a.Rows[end].Hash == a.Rows[start].Hash {
 			end++
 		}
-		page.Keys[of[a.rows[start].Hash]].Rows = a.rows[start:end:end]
+		page.Keys[of[a.Rows[start].Hash]].Rows = a.Rows[start:end:end]
 		start = end
 	}
 	for i := range page.Keys {
 		k := &page.Keys[i]
-		k.All = !a.full && len(k.Rows) < min(q.Asks[i].Limit, q.Rows) && !a.gone[q.Asks[i].Hash]
+		k.All = !a.Full && len(k.Rows) < min(q.Asks[i].Limit, q.Rows) && !a.gone[q.Asks[i].Hash]
 	}
 	if q.Blocked && t.blockedKeys != "" {
 		err = t.markBlocked(ctx, page.Keys, of, array(pgtype.Int8OID, hashes))

@@ -2,16 +2,12 @@ package outbox
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 )
 
-// An End is the end of the table at some time.
-type End struct {
-	empty bool
-	order []byte // nil if there were only rows without an order value
-	due   []byte // if rows with available_at have an index of their own: the time up to which they are due
-}
+// An End is the end of the table at some time: the last order value and, if rows with available_at have an index of
+// their own, the time up to which they are due. The zero End is that of a table without rows that are due.
+type End struct{ values [][]byte }
 
 // End returns the present end of the pending rows that are due.
 func (t *Table) End(ctx context.Context) (End, error) {
@@ -20,30 +16,22 @@ func (t *Table) End(ctx context.Context) (End, error) {
 		return End{}, fmt.Errorf("find the last pending row: %w", err)
 	}
 	if len(rows) == 0 {
-		return End{empty: true}, nil
+		return End{}, nil
 	}
-	end := End{order: rows[0][0]}
-	if t.mapping.dueIndex {
-		end.due = rows[0][1]
-	}
-	return end, nil
+	return End{rows[0]}, nil
 }
 
 // Left counts the pending rows that are due up to end, at most [CountCap].
 func (t *Table) Left(ctx context.Context, end End) (int64, error) {
-	if end.empty {
+	if end.values == nil {
 		return 0, nil
 	}
-	parameters := [][]byte{number(CountCap), end.order}
-	if t.mapping.dueIndex {
-		parameters = append(parameters, end.due)
-	}
 	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.description.text("drain_left"+t.delays()+".sql"),
-		parameters...)
+		append([][]byte{number(CountCap)}, end.values...)...)
 	if err != nil {
 		return 0, fmt.Errorf("count the rows that are left: %w", err)
 	}
-	return int64(binary.BigEndian.Uint64(rows[0][0])), nil
+	return ordinal(rows[0][0]), nil
 }
 
 // delays ends the name of a statement that has two forms. Where there is an index of due times, it has one condition

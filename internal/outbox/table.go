@@ -181,10 +181,7 @@ func (t *Table) mappings() []*mapping {
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
 	t := &Table{
 		pool: pool, relation: relation, mapping: m, config: config, view: view, idOID: m.ID.OID,
-		maxRow: config.MaxRow,
-	}
-	if t.maxRow == 0 {
-		t.maxRow = DefaultMaxRow
+		maxRow: cmp.Or(config.MaxRow, DefaultMaxRow),
 	}
 	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.ID.OID == pgtype.VarcharOID {
@@ -230,7 +227,7 @@ func (t *Table) Ordinal() bool {
 // Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to
 // time.
 func (t *Table) Timed() bool {
-	return t.mapping.Order.OID == pgtype.TimestampOID || t.mapping.Order.OID == pgtype.TimestamptzOID
+	return slices.Contains(timeTypes, t.mapping.Order.OID)
 }
 
 // Extra returns the SQL expressions for the additional texts that each row carries, in the order of [Config.Extra].

@@ -10,11 +10,10 @@ import (
 func (t *Table) Tail(ctx context.Context, q TailQuery) (TailPage, error) {
 	statement, parameters := t.tailStatement(&q)
 	a, err := t.ask(ctx, limits{inOrder: q.Due || t.mapping.followed, generic: true}, statement, parameters, q.Most)
-	page := TailPage{Rows: a.rows, Full: a.full, Visible: a.visible, Distance: a.distance, Wants: a.wants}
 	if err == nil && q.Due {
-		page.Next, err = t.untilNextDue(ctx)
+		a.Next, err = t.untilNextDue(ctx)
 	}
-	return page, err
+	return a.TailPage, err
 }
 
 // Exact reports whether [Row.Writer] is the top-level transaction that inserted the row.
