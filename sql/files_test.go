@@ -1,0 +1,34 @@
+package sql
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Each statement that the program names is in this folder: a name without a file panics, where no test sends it, in the field.
+func TestNamedStatementsExist(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile(`(?:Text|text|script|query)\(.*"([a-z_]+\.sql)"|"([a-z_]+\.sql)"[,:)]`)
+	found := 0
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") ||
+			strings.HasPrefix(path, "../test/") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range named.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if _, err := files.ReadFile(name[1] + name[2]); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+		return err
+	})
+	if err != nil || found < 50 {
+		t.Errorf("%d names of statements, %v", found, err)
+	}
+}
