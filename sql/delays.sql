@@ -12,6 +12,6 @@ create index if not exists {due_index} on {table} ({due_columns})
 -- All other rows, in order: reads of them do not meet the rows that are scheduled for later.
 create index if not exists {undelayed_index} on {table} ({order_columns})
   where {pending} and {available} is null;
-{ranked}
+
 -- The index of all pending rows is then no longer needed, and only makes inserts slower:
 -- drop index {pending_index};

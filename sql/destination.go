@@ -123,13 +123,11 @@ func (o *Own) indexes() string {
 		text = fmt.Sprintf("create index if not exists %s on %s (%s, %s)\n  where %s;\n", index("pending"), table,
 			Quote(o.OriginAt), Quote(o.ID), pending)
 	} else {
-		create := func(what string) string {
-			return literals("create index if not exists " + index(what) + " on " + table + " (")
-		}
 		text = script("destination_index.sql", map[string]string{
 			"oid": literals(table) + "::regclass", "order": literals(o.Order...),
-			"priority": literals(o.Priority), "id": literals(o.ID), "create": create("pending"),
-			"create_ranked": create("priority"), "where": literals(") where " + pending),
+			"priority": literals(o.Priority), "id": literals(o.ID),
+			"create": literals("create index if not exists " + index("pending") + " on " + table + " ("),
+			"where":  literals(") where " + pending),
 		})
 	}
 	if failed != "" {

@@ -3,5 +3,5 @@
 select {order}
 from {table}
 where {due}
-order by {ordering_back}{nulls_last}
+order by {latest}{nulls_last}
 limit 1

@@ -35,7 +35,6 @@ func Partitioned(table Table, columns map[string]string, undone string, own ...s
 		"known":          strings.Join(known, ", "),
 		"state":          literal(ownComment("%", "relayed_at")),
 	})
-	names["ranked"] = ranked(table, names)
 	return script("partitioned.sql", names)
 }
 

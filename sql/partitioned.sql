@@ -27,10 +27,10 @@ create table {default} partition of {table} default;
 
 -- The relay reads pending rows in order, and only these are in this index: it stays as small as the
 -- backlog, however many relayed rows the table keeps. Without it each poll reads the whole table.
-create index {pending_index} on {table} ({order})
+create index {pending_index} on {table} ({rank}{order})
   where {relayed_at} is null and {failed_at} is null;
 
-{ranked}-- Pending rows by their key, or by their id if they have none: a key of which a row was refused, or whose topic is missing, is read
+-- Pending rows by their key, or by their id if they have none: a key of which a row was refused, or whose topic is missing, is read
 -- by itself along this index. Without it each round of retries passes over all pending rows. It holds a hash of eight bytes, so that
 -- long keys cost no more and never make an insert fail. Marks cost nothing more.
 create index {key_index} on {table} (hashtextextended(coalesce({key} collate "C", {id}::text), 0), {rank}{order})

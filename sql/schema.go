@@ -19,19 +19,7 @@ func SchemaNamed(table Table, columns map[string]string) string {
 	names["pending_index"] = Quote(indexName(table, "_pending_idx"))
 	names["key_index"] = Quote(indexName(table, "_key_idx"))
 	names["failed_index"] = Quote(indexName(table, "_failed_idx"))
-	names["ranked"] = ranked(table, names)
 	return script("schema.sql", names)
-}
-
-// ranked returns the DDL of the index by priority, empty if there is none.
-func ranked(table Table, names map[string]string) string {
-	if names["rank"] == "" {
-		return ""
-	}
-	return fmt.Sprintf("-- The same with larger priorities first. Without it each poll reads and sorts all that is "+
-		"pending.\ncreate index %s on %s (%s%s)\n  where %s is null and %s is null;\n\n",
-		Quote(indexName(table, "_priority_idx")), table.Quoted(), names["rank"], names["order"], names["relayed_at"],
-		names["failed_at"])
 }
 
 // columnNames returns the names of the recommended table's columns for its scripts. A name that two columns would have
@@ -63,11 +51,16 @@ func columnNames(columns map[string]string) map[string]string {
 		}
 		used[theirs] = true
 	}
-	names["added"], names["rank"] = added.String(), ""
-	if priority := columns["priority"]; priority != "" {
-		names["rank"] = "(~coalesce(" + Quote(priority) + ", 0)::bigint), "
-	}
+	names["added"], names["rank"] = added.String(), rank(columns["priority"])
 	return names
+}
+
+// rank returns what an index that gives larger priorities first begins with, empty if there is no priority.
+func rank(priority string) string {
+	if priority == "" {
+		return ""
+	}
+	return "(~coalesce(" + Quote(priority) + ", 0)::bigint), "
 }
 
 // Delaying says what rows that become due later need of a table. All names are the table's.
@@ -89,20 +82,8 @@ func Delays(d Delaying) string {
 	if d.Filter != "" {
 		conditions = append(conditions, d.Filter)
 	}
-	order := Quote(d.Order)
-	if d.Priority != "" {
-		order = "(~coalesce(" + Quote(d.Priority) + ", 0)::bigint), " + order
-	}
-	ranked := ""
-	if d.Priority != "" {
-		ranked = fmt.Sprintf("\n-- The same whatever the priority: every eighth read is in this order, so that rows "+
-			"with larger ones do not keep the others waiting.\n"+
-			"create index if not exists %s on %s (%s)\n  where %s and %s is null;\n",
-			Quote(indexName(d.Table, d.Suffix+"_undelayed_order_idx")), d.Table.Quoted(), Quote(d.Order),
-			strings.Join(conditions, " and "), Quote(d.Available))
-	}
+	order := rank(d.Priority) + Quote(d.Order)
 	return script("delays.sql", map[string]string{
-		"ranked":          ranked,
 		"table":           d.Table.Quoted(),
 		"available":       Quote(d.Available),
 		"pending":         strings.Join(conditions, " and "),

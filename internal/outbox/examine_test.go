@@ -55,7 +55,7 @@ func TestExamineIndexes(t *testing.T) {
 		"priority": {recommended() + "alter table outbox_messages add priority int", []string{"no index of pending rows by priority"}},
 		"priority alone": {strings.Replace(strings.Replace(recommended(), "create index",
 			"alter table outbox_messages add priority int;create index", 1), "(seq)\n  where relayed_at",
-			"((~coalesce(priority, 0)::bigint), seq)\n  where relayed_at", 1), []string{"only by priority"}},
+			"((~coalesce(priority, 0)::bigint), seq)\n  where relayed_at", 1), nil},
 		"delays": {
 			recommended() + "alter table outbox_messages add available_at timestamptz",
 			[]string{"no index of due times", "step over every row"},

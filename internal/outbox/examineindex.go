@@ -61,20 +61,17 @@ func (e *examination) where(more ...string) string {
 func (e *examination) pendingIndex() {
 	m := e.mapping
 	order := m.placeOrdering()
+	if m.Rank.Has() {
+		order = rank(m) + ", " + order
+	}
 	where := e.where()
 	if m.dueIndex {
 		where = e.where(m.Available.Name + " is null")
 	}
-	byRank := order
-	if m.Rank.Has() {
-		byRank = rank(m) + ", " + order
-	}
 	create := e.createIndex(order, where)
 	e.add(checkIndex,
 		finding.WarnIf(m.Rank.Has() && !m.rankIndex,
-			"no index of pending rows by priority: each poll reads and sorts all that is pending", e.createIndex(byRank, where)),
-		finding.WarnIf(m.Rank.Has() && !m.orderIndex, "no index of pending rows in table order, only by priority: while "+
-			"rows with larger priorities come all the time, the others wait for as long", create),
+			"no index of pending rows by priority: each poll reads and sorts all that is pending", create),
 		finding.WarnIf(!m.Rank.Has() && !m.orderIndex, "no index of pending rows in their order: each poll reads the "+
 			"table, so polls are made less often, and pending_rows and oldest_pending_age_seconds are left out", create),
 		finding.WarnIf(e.view.Columns != nil && !m.filtered, "the index of pending rows also holds those that the "+
@@ -90,14 +87,14 @@ func (e *examination) pendingIndex() {
 	e.add(checkIndex,
 		finding.WarnIf(!m.dueIndex, "no index of due times: rows with "+name+" are looked for among all that are scheduled "+
 			"for later, and relayed half a second late, or many seconds while hundreds of thousands are",
-			e.createIndex(quoted+", "+byRank, e.where(quoted+" is not null"))),
+			e.createIndex(quoted+", "+order, e.where(quoted+" is not null"))),
 		finding.OKIf(!m.Available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no order"),
 		finding.WarnIf(true, name+" is never null: every row is read by that time, and rows of one key keep no order",
 			"let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.quoted+" alter "+quoted+
 				" drop not null, alter "+quoted+" drop default;"))
 	e.add(checkIndex, finding.WarnIf(!m.Available.NotNull && !m.undelayed, "no index of the pending rows without "+name+
 		" in their order: reads of these step over every row that is scheduled for later",
-		e.createIndex(byRank, e.where(quoted+" is null"))))
+		e.createIndex(order, e.where(quoted+" is null"))))
 }
 
 // failedIndex reports the cost if there is no index of the failed rows.

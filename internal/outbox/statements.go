@@ -61,7 +61,7 @@ func (t *Table) describe() description {
 	d := description{
 		"table": t.Quoted(), "partitions": mark, "id": m.ID.Name, "id_type": t.idType(), "order": m.Order.Name, "key": m.Key,
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
-		"ordering": m.ordering(), "ordering_back": m.Order.Name + " desc", "nulls_last": "",
+		"ordering": m.ordering(), "latest": m.Order.Name + " desc", "nulls_last": "",
 		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
 		"inserted_at": m.Inserted.Name, "relayed_at": m.Relayed.Name, "unmarked": pattern.Always,
 		"lock": "update", "write": "delete from " + t.Quoted(),
@@ -90,7 +90,10 @@ func (t *Table) describe() description {
 		d["nulls_last"] = " nulls last" // an order that the usual indexes do not give
 	}
 	if m.relayedFirst {
-		d["ordering_back"] = m.Relayed.Name + " desc, " + d["ordering_back"]
+		d["latest"] = m.Relayed.Name + " desc, " + d["latest"]
+	}
+	if d["ordering_back"] = d["latest"]; m.Rank.Has() {
+		d["ordering_back"] = rank(m) + " desc, " + d["latest"]
 	}
 	if !m.delete {
 		d["unmarked"], d["lock"] = isNull(m.Relayed.Name), "no key update"
