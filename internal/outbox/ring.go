@@ -21,22 +21,19 @@ const MostRings = 400
 type rings struct {
 	left  float64   // notifications that may still come at once
 	at    time.Time // the time at which left was computed
-	pause time.Duration
 	quiet time.Time // writers need not ring before this time
 }
 
 const (
-	ringsAtOnce  = MostRings / 4 // may come at once
-	quietAtFirst = 250 * time.Millisecond
-	quietAtMost  = 2 * time.Second
+	ringsAtOnce  = MostRings / 4          // may come at once
+	quietAfter   = time.Second            // too many; without the bell a relay finds new rows at its next poll
 	quietForLock = 100 * time.Millisecond // while another session holds the doorbell's lock
 )
 
 // arms reports whether each writer is to ring. The caller holds mu.
 func (l *Listener) arms(now time.Time) bool { return l.wanted && !now.Before(l.rings.quiet) }
 
-// ring records a notification. If there are too many, writers need not ring for a while. The pause is longer the sooner
-// there are too many again.
+// ring records a notification. If there are too many, writers need not ring for a while.
 func (l *Listener) ring(payload string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,11 +45,7 @@ func (l *Listener) ring(payload string) {
 	if r.at = now; r.left >= 0 {
 		return
 	}
-	if now.Sub(l.since) >= time.Second {
-		r.pause = 0
-	}
-	r.pause = min(max(2*r.pause, quietAtFirst), quietAtMost)
-	l.since, r.quiet = time.Time{}, now.Add(r.pause)
+	l.since, r.quiet = time.Time{}, now.Add(quietAfter)
 }
 
 // doorbell takes or releases the lock by which the doorbell's trigger knows that each writer must ring.

@@ -130,8 +130,7 @@ func TestListenerThatEndsIsNotReliedOn(t *testing.T) {
 	}
 }
 
-// If there are many rings, writers need not ring even if the relay wants it. They ring again after a pause, which is longer the
-// sooner there were too many.
+// If there are many rings, writers need not ring even if the relay wants it. They ring again after a pause.
 func TestListenerRestsFromManyRings(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
@@ -147,29 +146,5 @@ func TestListenerRestsFromManyRings(t *testing.T) {
 			t.Errorf("spell %d: disarmed after %d rings", n, came)
 		}
 		eventually(t, "armed again", func() bool { return l.Armed().After(since) && l.held(t) })
-	}
-}
-
-// The pause after too many rings grows while they continue, up to its bound, and starts small again after a time with few
-// rings.
-func TestRings(t *testing.T) {
-	l := &Listener{trusted: true, up: true, wanted: true}
-	now := time.Now()
-	spell := func(d time.Duration) time.Duration {
-		l.since, l.rings.left, l.rings.at = now.Add(-d), 0, time.Now()
-		l.ring("")
-		return l.rings.pause
-	}
-	for n, want := range []time.Duration{quietAtFirst, 2 * quietAtFirst, 4 * quietAtFirst, quietAtMost, quietAtMost} {
-		if pause := spell(time.Millisecond); pause != want {
-			t.Errorf("spell %d: a pause of %v, want %v", n, pause, want)
-		}
-	}
-	if pause := spell(time.Minute); pause != quietAtFirst {
-		t.Errorf("after a minute of few rings: %v", pause)
-	}
-	l.wanted, l.rings.quiet = false, time.Time{}
-	if spell(time.Millisecond); !l.rings.quiet.IsZero() {
-		t.Error("a ring that comes while writers stop to ring begins a pause")
 	}
 }

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"hash/maphash"
 	"math"
@@ -304,14 +303,7 @@ func (t *Table) idText(value []byte, a *arena) string {
 	}
 	switch t.mapping.ID.OID {
 	case pgtype.UUIDOID:
-		var text [36]byte
-		hex.Encode(text[:8], value[:4])
-		hex.Encode(text[9:13], value[4:6])
-		hex.Encode(text[14:18], value[6:8])
-		hex.Encode(text[19:23], value[8:10])
-		hex.Encode(text[24:], value[10:])
-		text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-		return a.text(text[:])
+		return pgtype.UUID{Bytes: [16]byte(value), Valid: true}.String()
 	case pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID:
 		var text [20]byte
 		return a.text(strconv.AppendInt(text[:0], ordinal(value), 10))
