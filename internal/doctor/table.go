@@ -28,13 +28,11 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	if table == nil {
 		return nil, nil
 	}
-	views := d.views(table)
 	var rows []outbox.Sample
 	var failed error
 	cheap := true // an index makes it cheap to look at the topics
-	for _, v := range views {
-		r.add(areaTable, v.Name, d.backlog(ctx, v)...)
-		some, ok, err := v.Table.SampleTopics(ctx)
+	for _, seen := range d.views(table) {
+		some, ok, err := seen.SampleTopics(ctx)
 		rows, cheap, failed = append(rows, some...), cheap && ok, errors.Join(failed, err)
 	}
 	var f finding.List
@@ -52,17 +50,17 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 
 // views returns the table once for all destinations that use its columns, and once for each destination that has its
 // own. Problems of the latter were reported before.
-func (d *Doctor) views(table *outbox.Table) (views []operate.View) {
+func (d *Doctor) views(table *outbox.Table) (views []*outbox.Table) {
 	shared := false
 	for _, v := range d.Outbox.Views {
 		if v.Columns == nil {
 			shared = true
 		} else if seen, err := table.For(v); err == nil {
-			views = append(views, operate.View{View: v, Table: seen})
+			views = append(views, seen)
 		}
 	}
 	if shared || len(views) == 0 {
-		views = append([]operate.View{{Table: table}}, views...)
+		views = append([]*outbox.Table{table}, views...)
 	}
 	return views
 }
@@ -92,45 +90,6 @@ func unreadable(check string, err error) finding.Finding {
 		f.Found, f.Remedy = setup.Problem, setup.Remedy
 	}
 	return f
-}
-
-// backlog examines the rows that wait and those that have failed.
-func (d *Doctor) backlog(ctx context.Context, v operate.View) []finding.Finding {
-	const check = "backlog"
-	table := v.Table
-	o := &operate.Outbox{Pool: d.Pool, Views: []operate.View{v}}
-	r, err := o.ReportOf(ctx, operate.Selection{}, databaseTime)
-	if err != nil {
-		return []finding.Finding{unreadable(check, err)}
-	}
-	var f finding.List
-	rows := r.Destinations[0]
-	if pending := rows.Gauge(outbox.Due); pending != nil {
-		text := "pending rows: " + capped(*pending)
-		var age time.Duration
-		if rows.OldestAgeSeconds != nil && *pending > 0 {
-			age = time.Duration(*rows.OldestAgeSeconds * float64(time.Second)).Round(time.Second)
-			text += fmt.Sprintf(", the first of them for %v", age)
-		}
-		f.Add(check, table.Name(),
-			finding.WarnIf(age > 5*time.Minute, text, "see whether a replica relays (replicas, below), whether the "+
-				"broker takes messages, and in the relay's log what it holds"),
-			finding.OKIf(true, text))
-	}
-	if failed := rows.Gauge(outbox.Failed); failed != nil {
-		f.Add("failed", table.Name(),
-			finding.WarnIf(*failed > 0, "failed rows: "+capped(*failed),
-				"read last_error of the rows with failed_at; when the cause is gone, let them be tried again"),
-			finding.OKIf(true, "no row has failed"))
-	}
-	return f
-}
-
-func capped(n int64) string {
-	if n >= outbox.CountCap {
-		return fmt.Sprintf("more than %d", outbox.CountCap-1)
-	}
-	return fmt.Sprint(n)
 }
 
 // replicas examines which replicas relay at present: the destinations that are configured, and others whose state the

@@ -184,17 +184,3 @@ func TestDoctorServer(t *testing.T) {
 		}
 	}
 }
-
-// TestDoctorBacklog: doctor finds rows that have waited for long, rows that have failed, and a transaction that has been open
-// for long.
-func TestDoctorBacklog(t *testing.T) {
-	t.Parallel()
-	outbox := newTable(t)
-	outbox.insert("orders", 0, 20, 2)
-	outbox.Exec(t, "update outbox_messages set inserted_at = now() - interval '1 hour'; update outbox_messages set failed_at = now() where "+
-		"seq % 2 = 0")
-	d := doctor(t, outbox.env("stdout:"))
-	if d.Errors > 0 || !d.says("warning", "backlog", "pending rows: 10", "1h0m") || !d.says("warning", "failed", "failed rows: 10") {
-		t.Errorf("%+v", d.worse())
-	}
-}
