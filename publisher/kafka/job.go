@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -53,14 +52,8 @@ const maxStrikes = 3
 // the job is then done.
 func (j *job) prepare() bool {
 	c, p := j.call, j.partition
-	if p.batch != nil && p.batch.kept {
-		if p.batch.expired(c.now) {
-			j.drop()
-		} else if time.Now().Before(p.laggingUntil) {
-			j.fail(p.unavailable("not replicated yet",
-				"a replica has stopped following the leader: look at its broker"))
-			return false
-		}
+	if p.batch != nil && p.batch.kept && p.batch.expired(c.now) {
+		j.drop()
 	}
 	if p.batch != nil {
 		return true
@@ -177,8 +170,6 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		// themselves.
 		if !p.batch.kept {
 			j.unanswered = err
-		} else {
-			p.laggingUntil = time.Now().Add(againPause)
 		}
 		v.class = publisher.Unavailable // for messages that were not sent
 		j.fail(j.answer(v, err))

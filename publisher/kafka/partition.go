@@ -41,13 +41,12 @@ type partition struct {
 
 	// The following fields belong to the holder of the turn.
 
-	producer     producer
-	sequence     int32  // number of the next new batch
-	batch        *batch // batch that is sent or about to be sent, and is not resolved
-	limit        int    // maximum uncompressed bytes of a batch, learned from refusals of larger ones; 0 if none
-	limited      time.Time
-	aged         time.Time // last time that an old record was refused; zero if never
-	laggingUntil time.Time // time before which the batch, which its replicas do not have yet, is not sent again
+	producer producer
+	sequence int32  // number of the next new batch
+	batch    *batch // batch that is sent or about to be sent, and is not resolved
+	limit    int    // maximum uncompressed bytes of a batch, learned from refusals of larger ones; 0 if none
+	limited  time.Time
+	aged     time.Time // last time that an old record was refused; zero if never
 }
 
 // A batch holds encoded messages of one partition.

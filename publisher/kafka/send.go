@@ -23,8 +23,6 @@ const (
 	// againReplication is the limit for batches that were sent before. Their replicas have had at least maxReplication
 	// already.
 	againReplication = 100 * time.Millisecond
-	// againPause is how long such a batch is not sent if its replicas have not followed yet.
-	againPause = time.Second
 	// answerSlack is how much longer the publisher waits for an answer. A request that is given up makes no copy, but
 	// its rows wait for the next call.
 	answerSlack = 5 * time.Second
@@ -39,12 +37,10 @@ func (c *call) send(ctx context.Context) {
 	for _, j := range c.jobs {
 		c.admit(j)
 	}
-	tick := time.NewTicker(patience / 4)
-	defer tick.Stop()
 	done := ctx.Done()
 	for {
 		if ctx.Err() != nil { // requests under way notice that themselves, and come back
-			c.leave(func(*job) error { return c.ended() })
+			c.leave()
 			done = nil
 		}
 		c.round(ctx)
@@ -56,8 +52,6 @@ func (c *call) send(ctx context.Context) {
 			c.take(ctx, r)
 		case j := <-c.turns:
 			j.state = ready
-		case <-tick.C: // the leader may have become a suspect in the meantime
-			c.leave(c.refusal)
 		case <-done:
 		}
 	}
@@ -211,14 +205,11 @@ func (c *call) relocate(ctx context.Context) {
 	}
 }
 
-// leave answers for the waiting jobs for which why returns an error.
-func (c *call) leave(why func(*job) error) {
+// leave answers for the jobs that wait for their turn when the call ends.
+func (c *call) leave() {
 	for _, j := range c.jobs {
-		if j.state != waiting {
-			continue
-		}
-		if err := why(j); err != nil && j.partition.turn.leave(j) { // otherwise the job arrives in turns
-			c.refuseAll(j, err)
+		if j.state == waiting && j.partition.turn.leave(j) { // otherwise the job arrives in turns
+			c.refuseAll(j, c.ended())
 		}
 	}
 }
