@@ -36,8 +36,6 @@ type verdict struct {
 	short  string
 	unsure bool // the batch may be in the log although it was refused
 	quota  bool // the cause is a quota of the broker, which covers all partitions that it leads
-
-	examined bool // each record was examined on its own, so single refused records imply nothing about the broker
 }
 
 // Error codes for which kafka-go has no names.
@@ -74,9 +72,7 @@ func classify(code kafkago.Error) verdict {
 	// A record without a key in a compacted topic, or a record that a schema on the broker refuses. The schema may be
 	// at fault, and may be corrected in time.
 	case kafkago.InvalidRecord:
-		v := answer(divide, publisher.Refused, publisher.ScopeMessage, "invalid record")
-		v.examined = true
-		return v
+		return answer(divide, publisher.Refused, publisher.ScopeMessage, "invalid record")
 
 	// The checksum did not survive the transport, an old broker received a keyless record for a compacted topic, or a
 	// policy of the cluster's operator refuses a record.

@@ -54,31 +54,33 @@ func TestPoisonFailsAlone(t *testing.T) {
 	}
 }
 
-// However many records a schema refuses, the others of their partition go on.
+// However many records a schema or a policy refuses, the others of their partition go on.
 func TestManyInvalidRecords(t *testing.T) {
 	t.Parallel()
-	f := newFakeCluster(t, 1)
-	f.topic("t", 0)
-	p := f.open()
-	f.set(func() {
-		f.bend = func(b *fakeBatch) fault {
-			if slices.ContainsFunc(b.ids, func(id string) bool { return id[0] == 'x' }) {
-				return fault{code: kafkago.InvalidRecord}
+	for _, code := range []kafkago.Error{kafkago.InvalidRecord, kafkago.PolicyViolation, kafkago.InvalidMessage} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0)
+		p := f.open()
+		f.set(func() {
+			f.bend = func(b *fakeBatch) fault {
+				if slices.ContainsFunc(b.ids, func(id string) bool { return id[0] == 'x' }) {
+					return fault{code: code}
+				}
+				return fault{}
 			}
-			return fault{}
+		})
+		var ids, logged []string
+		var want []publisher.Class
+		for i := range 100 {
+			ids, want = append(ids, fmt.Sprint("x", i)), append(want, publisher.Refused)
+			if i%10 == 9 {
+				id := fmt.Sprint("valid", i)
+				ids, want, logged = append(ids, id), append(want, ok), append(logged, id)
+			}
 		}
-	})
-	var ids, logged []string
-	var want []publisher.Class
-	for i := range 100 {
-		ids, want = append(ids, fmt.Sprint("x", i)), append(want, publisher.Refused)
-		if i%10 == 9 {
-			id := fmt.Sprint("valid", i)
-			ids, want, logged = append(ids, id), append(want, ok), append(logged, id)
-		}
+		expect(t, code.Title(), publish(t, p, rows("t", 0, 1, ids...)), want...)
+		expect(t, "log", f.log("t", 0), logged...)
 	}
-	expect(t, "answers", publish(t, p, rows("t", 0, 1, ids...)), want...)
-	expect(t, "log", f.log("t", 0), logged...)
 }
 
 // A topic with a smaller limit costs a few extra requests the first time, and none after that.

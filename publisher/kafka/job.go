@@ -216,7 +216,7 @@ func (j *job) divide(v verdict, err error) {
 	}
 	j.refuse(j.queue[j.next], j.answer(v, err))
 	j.next++
-	if v.class == publisher.Permanent || v.examined {
+	if v.class != publisher.Unavailable { // the record itself is refused
 		return
 	}
 	if j.strikes++; j.strikes == maxStrikes {
