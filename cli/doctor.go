@@ -74,11 +74,11 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 		Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
 		Names: settingNames(c, nil),
 	}
-	for i, destination := range c.Destinations {
-		names := settingNames(c, &destination)
+	for i := range c.Destinations {
+		to := &c.Destinations[i]
 		d.Destinations = append(d.Destinations, doctor.Destination{
-			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: names,
-			Deduplicates: destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore,
+			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: settingNames(c, to),
+			Deduplicates: to.Broker.Protocol == publisher.ProtocolNATS && to.NATS.Mode != config.NATSCore,
 		})
 	}
 	return d, a.close, nil

@@ -126,7 +126,8 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 		for i := range r.Destinations {
 			for _, d := range known.Destinations {
 				if d.Name == r.Destinations[i].Name && d.Process != nil {
-					r.Destinations[i].AddProcess(d.Process) // it may have had no time to count the rows that we have counted
+					// The relay may have had no time to count the rows that were counted here.
+					r.Destinations[i].AddProcess(d.Process)
 				}
 			}
 		}

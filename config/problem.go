@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// An Error lists all problems of the environment, each as a sentence about one variable that says what to do. It contains
-// no secret.
+// An Error lists all problems of the environment, each as a sentence about one variable that says what to do. It
+// contains no secret.
 type Error struct{ Problems []string }
 
 // Error returns the problems, one on each line.

@@ -26,8 +26,8 @@ var refusals = map[string][2]string{
 // unreachable is the finding for a connection to the database that cannot be made. variable holds its URL. Which of the
 // causes that a connection can have is at work is in the error's own text.
 func unreachable(variable string, err error) finding.Finding {
-	check, remedy := "reach", "check in URL host and port, at which a PostgreSQL server must answer, and sslmode and its "+
-		"certificates; check that the server runs, the name service, firewalls and network policies"
+	check, remedy := "reach", "check in URL host and port, at which a PostgreSQL server must answer, and sslmode and "+
+		"its certificates; check that the server runs, the name service, firewalls and network policies"
 	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 		remedy = "look at the server's log for the same message"
 		if known, ok := refusals[server.Code]; ok {

@@ -15,8 +15,8 @@ import (
 
 // A Cleaner deletes old rows while replicas relay, in one replica at a time. Its fields are its configuration.
 //
-// It is gentle: it works at most a tenth of the time. It continues during outages, however long, since a table that grows
-// without bound would cause the next one.
+// It is gentle: it works at most a tenth of the time. It continues during outages, however long, since a table that
+// grows without bound would cause the next one.
 type Cleaner struct {
 	Open    func(context.Context) (*Outbox, error)   // opens the table in its present form
 	Connect func(context.Context) (*pgx.Conn, error) // not through a pooler

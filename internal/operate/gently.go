@@ -13,8 +13,8 @@ import (
 // table many times a second and takes what it finds there at once; what lies before the end it finds in a sweep, and
 // then reads each key from its first row. So a row at the end would overtake those of its key before the end. Therefore
 // the very last row, which is always part of the end, is changed last, when the rows of its key before it have been
-// relayed, and none is changed while the last one was inserted a moment ago, because the start of the end moves with the
-// inserts.
+// relayed, and none is changed while the last one was inserted a moment ago, because the start of the end moves with
+// the inserts.
 
 const (
 	// young is how long a row may belong to the end of the table: the end begins at a mark that is up to five seconds

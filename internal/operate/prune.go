@@ -84,7 +84,8 @@ func (p *Prune) ways(ctx context.Context) ([]way, error) {
 		return []way{{n.Inserted, true}}, nil
 	}
 	wanted := n.Inserted
-	for _, s := range p.Outbox.sets() { // the index of a set that takes every row: each row that is done has a time there
+	// The index of a set that takes every row: each row that is done has a time there.
+	for _, s := range p.Outbox.sets() {
 		if !p.Outbox.takesAll(s) || !s.names.Relayed.Has() || p.Outbox.optional(s) && !p.Outbox.allOptional() {
 			continue
 		}

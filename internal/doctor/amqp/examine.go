@@ -23,18 +23,17 @@ import (
 
 // Names of checks, as scripts read them.
 const (
-	checkReach          = inspect.Reach
-	checkAuthentication = inspect.Authentication
-	checkChannels       = "channels"
-	checkVersion        = "version"
-	checkAlarms         = "alarms"
-	checkExchange       = "exchange"
-	checkTopic          = "topic"
-	checkPermission     = "permission"
-	checkDurability     = "durability"
-	checkManagement     = "management"
-	checkReplication    = "replication"
-	checkLimits         = "limits"
+	checkReach       = inspect.Reach
+	checkChannels    = "channels"
+	checkVersion     = "version"
+	checkAlarms      = "alarms"
+	checkExchange    = "exchange"
+	checkTopic       = "topic"
+	checkPermission  = "permission"
+	checkDurability  = "durability"
+	checkManagement  = "management"
+	checkReplication = "replication"
+	checkLimits      = "limits"
 )
 
 // maxShortString is the longest routing key, in bytes.
@@ -134,17 +133,14 @@ func (e *examination) server() {
 		value, _ := e.conn.Properties[name].(string)
 		return value
 	}
-	e.Well(checkReach, e.conn.Address, "answers")
+	e.Well(checkReach, e.conn.Address, fmt.Sprintf("answers; the virtual host is %q", e.conn.Config.Vhost))
 	channels := fmt.Sprintf("the relay may open %d channels on its connection", e.conn.Channels)
 	e.Add(checkChannels, e.conn.Address,
 		finding.WarnIf(e.conn.Limit != "", channels+", so batches take turns: "+e.conn.Limit,
 			"raise the limit of channels to 5 for each replica: rabbitmqctl set_user_limits, or channel_max"),
 		finding.OKIf(true, channels))
-	login := fmt.Sprintf("the login succeeds, into virtual host %q", e.conn.Config.Vhost)
-	e.Add(checkAuthentication, e.conn.Address,
-		finding.OKIf(e.conn.ConnectionState().Version != 0, login+", over TLS"),
-		finding.WarnIf(true, login+", but without TLS its credentials and the messages can be read on the way",
-			"let the broker listen with TLS, and write amqps://"))
+	inspect.Protection(&e.List, e.conn.Address, true, e.conn.ConnectionState().Version != 0,
+		"let the broker listen with TLS, and write amqps://")
 	product, version := text("product"), text("version")
 	var major, minor int
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)

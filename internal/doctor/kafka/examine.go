@@ -22,14 +22,13 @@ import (
 
 // Names of checks, as scripts read them.
 const (
-	checkReach          = inspect.Reach
-	checkAuthentication = inspect.Authentication
-	checkTopic          = "topic"
-	checkPermission     = "permission"
-	checkReplication    = "replication"
-	checkElection       = "unclean_election"
-	checkSize           = "message_size"
-	checkIdempotence    = "idempotence"
+	checkReach       = inspect.Reach
+	checkTopic       = "topic"
+	checkPermission  = "permission"
+	checkReplication = "replication"
+	checkElection    = "unclean_election"
+	checkSize        = "message_size"
+	checkIdempotence = "idempotence"
 )
 
 // Examine examines the brokers, the login, the topics and what their acknowledgements guarantee; see
@@ -87,15 +86,8 @@ func (e *examination) reached(ctx context.Context) {
 		}
 		e.Well(checkReach, address, "answers")
 	}
-	c := e.cluster
-	const tls = "write kafka+tls://, where the cluster has a listener for it"
-	e.Add(checkAuthentication, "",
-		finding.OKIf(c.LogsIn && c.Encrypted, "the login succeeds, over TLS"),
-		finding.OKIf(c.Encrypted, "TLS, without a SASL login"),
-		finding.WarnIf(c.LogsIn, "the login succeeds, but without TLS its credentials or the messages can be read on "+
-			"the way", tls),
-		finding.WarnIf(true, "neither TLS nor a login is configured: anybody on the way can read and change the "+
-			"messages", tls))
+	inspect.Protection(&e.List, "", e.cluster.LogsIn, e.cluster.Encrypted,
+		"write kafka+tls://, where the cluster has a listener for it")
 }
 
 // idempotence examines whether the cluster assigns a producer id.

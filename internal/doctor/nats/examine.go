@@ -14,19 +14,18 @@ import (
 
 // Names of checks, as scripts read them.
 const (
-	checkReach          = inspect.Reach
-	checkAuthentication = inspect.Authentication
-	checkVersion        = "version"
-	checkJetStream      = "jetstream"
-	checkSize           = "message_size"
-	checkTopic          = "topic"
-	checkPermission     = "permission"
-	checkStream         = "stream"
-	checkReplication    = "replication"
-	checkStorage        = "storage"
-	checkLimits         = "limits"
-	checkRetention      = "retention"
-	checkDuplicates     = "duplicate_window"
+	checkReach       = inspect.Reach
+	checkVersion     = "version"
+	checkJetStream   = "jetstream"
+	checkSize        = "message_size"
+	checkTopic       = "topic"
+	checkPermission  = "permission"
+	checkStream      = "stream"
+	checkReplication = "replication"
+	checkStorage     = "storage"
+	checkLimits      = "limits"
+	checkRetention   = "retention"
+	checkDuplicates  = "duplicate_window"
 )
 
 // oldestMinor is the minor version of the oldest 2.x server that the relay supports.
@@ -85,15 +84,8 @@ func (e *examination) server() {
 			"upgrade to 2.10 or newer"),
 		finding.OKIf(true, "NATS server "+version))
 	_, err := nc.TLSConnectionState()
-	secure, login := err == nil, nc.AuthRequired()
-	e.Add(checkAuthentication, address,
-		finding.OKIf(login && secure, "the login succeeds, over TLS"),
-		finding.WarnIf(login, "the login succeeds, but without TLS its credentials or the messages can be read on the "+
-			"way",
-			"turn TLS on in the server, and write nats+tls://"),
-		finding.OKIf(secure, "TLS, and the server asks for no login"),
-		finding.WarnIf(true, "neither TLS nor a login: anybody on the way can read and change the messages",
-			"turn both on in the server, and write nats+tls://"))
+	inspect.Protection(&e.List, address, nc.AuthRequired(), err == nil, "turn TLS and logins on in the server, and write "+
+		"nats+tls://")
 	e.Well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows "+
 		"fail", nc.MaxPayload()))
 }
