@@ -35,8 +35,7 @@ const (
 	countRest    = 20 // least pause after queries, as a multiple of their duration: 5 % of one server process
 	// countAge is when the values of a part are too old to be given. With a hundred sets that take 90 ms each, all are
 	// measured within four minutes; after an hour without a scrape only some are at once.
-	countAge  = 10 * time.Minute
-	sizeEvery = 30 * time.Second
+	countAge = 10 * time.Minute
 )
 
 // Report fills a report with what was measured now or a moment ago. It keeps the report's destinations in their order,
@@ -77,19 +76,16 @@ func (o *Outbox) measurements() (parts []*measurement) {
 			return o.count(ctx, s, Selection{}, r, countTimeout)
 		}})
 	}
-	var size outbox.Size
-	var sized time.Time
-	return append(parts, &measurement{ask: o.reportOwnership}, &measurement{ask: func(ctx context.Context, r *Report,
-	) (err error) {
-		if time.Since(sized) > sizeEvery {
-			if size, err = o.Views[0].Table.Size(ctx); err != nil {
-				return err
-			}
-			sized = time.Now()
-		}
+	return append(parts, &measurement{ask: o.reportOwnership}, &measurement{ask: o.reportSize})
+}
+
+// reportSize adds the size of the table to a report.
+func (o *Outbox) reportSize(ctx context.Context, r *Report) error {
+	size, err := o.Views[0].Table.Size(ctx)
+	if err == nil {
 		r.Size = &size
-		return nil
-	}})
+	}
+	return err
 }
 
 // measure asks for one part after the other, for as long as the limit allows, and begins the next time where it ended.
