@@ -48,7 +48,7 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	// A pooler lends its sessions for one transaction each, with whatever settings they have.
 	database := c.Database
 	database.URL = database.DirectURL
-	pool, closePool, err := openPool(ctx, database, &r)
+	pool, closePool, err := openPool(ctx, database, &r, false)
 	if err != nil {
 		return nil, usageError(err)
 	}

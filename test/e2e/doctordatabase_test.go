@@ -144,8 +144,11 @@ func TestDoctorPooler(t *testing.T) {
 	outbox := newTable(t)
 	table := "OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"
 	env := settings{"OUTBOX_DATABASE_URL=" + endpoint(t, "TEST_PGBOUNCER_URL"), "OUTBOX_PUBLISH_URL=stdout:", table}
-	if d := doctor(t, env); d.Errors != 1 || !d.says("error", "pooler", "OUTBOX_DATABASE_DIRECT_URL", "transaction pooler") {
-		t.Errorf("%+v", d.errors())
+	for range 2 { // the pooler may lend the second one the session of the first
+		if d := doctor(t, env); d.Errors != 1 ||
+			!d.says("error", "pooler", "OUTBOX_DATABASE_DIRECT_URL", "transaction pooler") {
+			t.Errorf("%+v", d.errors())
+		}
 	}
 	if d := doctor(t, append(env, "OUTBOX_DATABASE_DIRECT_URL="+endpoint(t, "TEST_DATABASE_URL"))); d.Errors > 0 || !d.says("ok", "pooler") {
 		t.Errorf("with a way around it: %+v", d.errors())
