@@ -17,7 +17,8 @@ type Own struct {
 	Txid        string
 
 	// For a destination that takes the failed or relayed rows of another one: the other destination's name, its column
-	// with the time of that event, whether the event is the failure, and the column that is null in these rows, or empty.
+	// with the time of that event, whether the event is the failure, and the column that is null in these rows, or
+	// empty.
 	Origin, OriginAt string
 	OriginFailed     bool
 	OriginWithout    string
@@ -40,25 +41,26 @@ func Destination(o Own) string {
 		"name": o.Destination, "table": table, "oid": oid, "relayed": relayed, "txid": Quote(o.Txid),
 		"relayed_name": strings.TrimSpace(Literal(o.Columns[0].Theirs)),
 	}
-	// Rows that count as done were never sent. Their time says so to verify and status, prune waits for nothing, and every
-	// client can read it, which cannot be said of -infinity.
+	// Rows that count as done were never sent. Their time says so to verify and status, prune waits for nothing, and
+	// every client can read it, which cannot be said of -infinity.
 	const never = "'epoch'"
 	const done = " default " + never
 	drop := fmt.Sprintf("alter table %s alter column %s drop default;", table, relayed)
 	switch {
 	case o.Origin == "":
-		names["existing"] = "-- Rows that exist count as done. To include some, empty the column for them afterwards, " +
-			"in small parts:\n" + fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
+		names["existing"] = "-- Rows that exist count as done. To include some, empty the column for them " +
+			"afterwards, in small parts:\n" + fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
 		names["default"], names["rows"] = done, drop
 	case o.OriginFailed:
 		names["existing"] = "-- Rows that have failed at " + o.Origin +
 			" already count as done. To include them, empty the column for them afterwards:\n" +
 			fmt.Sprintf("--   update %s set %s = null where %s is not null;", table, relayed, Quote(o.OriginAt))
 		names["default"] = ""
-		names["rows"] = fmt.Sprintf("update %s set %s = %s where %s is not null;", table, relayed, never, Quote(o.OriginAt))
+		names["rows"] = fmt.Sprintf("update %s set %s = %s where %s is not null;",
+			table, relayed, never, Quote(o.OriginAt))
 	default:
-		names["existing"] = "-- Rows that " + o.Origin + " has relayed already count as done. To include some, empty the " +
-			"column for them afterwards, in small parts:\n" +
+		names["existing"] = "-- Rows that " + o.Origin + " has relayed already count as done. To include some, empty " +
+			"the column for them afterwards, in small parts:\n" +
 			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
 		names["default"] = done
 		names["rows"] = fmt.Sprintf("%s\n    update %s set %s = null where %s is null;", drop, table, relayed,

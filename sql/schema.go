@@ -29,8 +29,8 @@ func columnNames(columns map[string]string) map[string]string {
 	names := map[string]string{"order": "seq"}
 	used := map[string]bool{}
 	for _, ours := range []string{
-		"id", "seq", "topic", "key", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error", "inserted_at",
-		"updated_at", "txid",
+		"id", "seq", "topic", "key", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
+		"inserted_at", "updated_at", "txid",
 	} {
 		names[ours] = ours
 		used[ours] = columns[ours] == "" && (ours != "seq" || columns["order"] == "")
@@ -138,7 +138,8 @@ func Grants(r Rights) string {
 	}
 	text := script("grants.sql", names)
 	if len(columns) > 0 {
-		text += "grant update (" + strings.Join(columns, ", ") + ") on " + names["table"] + " to " + names["role"] + ";\n"
+		text += "grant update (" + strings.Join(columns, ", ") + ") on " + names["table"] +
+			" to " + names["role"] + ";\n"
 	}
 	if r.Txid != "" {
 		names["relation"], names["column"], names["name"] = strings.TrimSpace(Literal(r.Table.Quoted())), Quote(r.Txid),

@@ -62,7 +62,7 @@ type TailQuery struct {
 	After  Position
 	Seen   *Visible
 	Low    *int64 // an ordinal; only where [Table.Ordinal]
-	Due    bool   // rows with available_at whose time has come, in the order of that time; only where ReadsDue. Low is nil
+	Due    bool   // rows with available_at that are due, in the order of that time; only where ReadsDue. Low is nil
 	Shards []int  // nil for all
 	Most
 }

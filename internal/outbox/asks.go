@@ -39,7 +39,8 @@ func (t *Table) prepareAsks() {
 		"nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
 	place := m.position()
 	t.tail = t.tailStatements(d, place)
-	byID := d.with("columns", t.columns(wholeRows), "due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
+	byID := d.with("columns", t.columns(wholeRows),
+		"due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
 	before := "null, null::bigint, null::bigint, null::bigint, true, " + d["hash"] + ", " + d["version"] + ", "
 	t.byID = byID.with("columns", before+byID["columns"]).text("read_ids.sql")
 
@@ -53,10 +54,12 @@ func (t *Table) prepareAsks() {
 	if t.Ordinal() {
 		typ := orderTypes[m.Order.OID]
 		keys = keys.with("lows", ", $5::"+typ+"[]", "low", ", low",
-			"from_lows", fmt.Sprintf(" and %s >= ($5::%s[])[array_position($2::bigint[], %s)]", d["order"], typ, d["hash"]))
+			"from_lows",
+			fmt.Sprintf(" and %s >= ($5::%s[])[array_position($2::bigint[], %s)]", d["order"], typ, d["hash"]))
 		within += fmt.Sprintf(" and %s >= %s.low", d["order"], asked)
 		if !m.Rank.Has() {
-			within = fmt.Sprintf("(%s, %s) >= (%s.hash, %[3]s.low) and %[1]s <= %[3]s.hash", d["hash"], d["order"], asked)
+			const from = "(%s, %s) >= (%s.hash, %[3]s.low) and %[1]s <= %[3]s.hash"
+			within = fmt.Sprintf(from, d["hash"], d["order"], asked)
 		}
 	}
 	t.keys, t.keysPass = keys.with("key_range", within).text("keys.sql"), keys.text("keys_pass.sql")

@@ -21,22 +21,22 @@ type bounds struct {
 }
 
 const (
-	// leastInPage and mostInPage bound how much of a row is read with its page. A thousand rows of leastInPage bytes are
-	// harmless. JSON of mostInPage bytes, expanded and written as text, still fits into memory.
+	// leastInPage and mostInPage bound how much of a row is read with its page. A thousand rows of leastInPage bytes
+	// are harmless. JSON of mostInPage bytes, expanded and written as text, still fits into memory.
 	leastInPage = 16 << 10
 	mostInPage  = 64 << 10
 	// compressed is the factor by which the limit for compressed JSON is lower than for other values that are read with
 	// their page.
 	compressed = 16
-	// mostJSONB is the largest jsonb whose text is sent without being measured. 1e131071 takes a few bytes as jsonb, and
-	// 131,072 as text.
+	// mostJSONB is the largest jsonb whose text is sent without being measured. 1e131071 takes a few bytes as jsonb,
+	// and 131,072 as text.
 	mostJSONB = 2 << 10
 	// usualCompression is the approximate ratio of JSON's size to its compressed size.
 	usualCompression = 4
 	// maxText is the largest number of characters that are read of a topic, a key or a header's column.
 	maxText = 1 << 20
-	// shortText is how many bytes such a text may always have. JSON that is compressed to a fourth of it can be written as
-	// text, whatever it holds.
+	// shortText is how many bytes such a text may always have. JSON that is compressed to a fourth of it can be written
+	// as text, whatever it holds.
 	shortText = 1 << 10
 )
 
@@ -111,8 +111,8 @@ func (b bounds) large(c Column) string {
 
 // measured is JSON, written as text once, or the length of that text.
 func (b bounds) measured(c Column) string {
-	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select %s "+
-		"as v offset 0) written)",
+	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select "+
+		"%s as v offset 0) written)",
 		b.most, sizeMark, written(c))
 }
 

@@ -66,7 +66,7 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 	}
 	r.table.Schema = r.Schema
 	if !r.Usage {
-		return nil, problem(checkRights, grantRemedy(r.Role), "role %s has no right to use schema %s", r.Role, r.table.Schema)
+		return nil, problem(checkRights, grantRemedy(r.Role), "role %s has no right to use schema %s", r.Role, r.Schema)
 	}
 	switch r.Kind {
 	case "v", "m":
@@ -74,7 +74,8 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 			"%s is a view; the relay must read and mark the table itself",
 			name)
 	case "f":
-		return nil, problem(checkTable, "run the relay at the database that holds the table", "%s is a foreign table", name)
+		return nil, problem(checkTable, "run the relay at the database that holds the table",
+			"%s is a foreign table", name)
 	}
 	for _, c := range r.Columns {
 		c.Name = sql.Quote(c.Plain)

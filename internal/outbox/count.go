@@ -110,7 +110,8 @@ func (c *Tallied) add(rows [][][]byte, limit int64) {
 			Rows: ordinal(row[2]), Retrying: ordinal(row[3]),
 		}
 		if row[4] != nil {
-			l.OldestSeen = new(max(math.Float64frombits(binary.BigEndian.Uint64(row[4])), 0)) // a writer's clock may be ahead
+			// A writer's clock may be ahead.
+			l.OldestSeen = new(max(math.Float64frombits(binary.BigEndian.Uint64(row[4])), 0))
 		}
 		looked += l.Rows
 		if l.Taker != NotCounted {
@@ -128,7 +129,8 @@ type look struct {
 
 // looks returns the walks that count rows. Those that can take long come last: the states before them are then known.
 func (t *Table) looks(takers Takers) (looks []look) {
-	m, d := t.mapping, t.description.with("retried", "false", "due_at", "null::timestamptz", "topic", t.mapping.Topic.Name)
+	m := t.mapping
+	d := t.description.with("retried", "false", "due_at", "null::timestamptz", "topic", m.Topic.Name)
 	add := func(state State, where, ordering, taker string, more ...string) {
 		if takers.Divided { // the filter would not bound the walk
 			where = strings.TrimSuffix(where, d["filtered"])

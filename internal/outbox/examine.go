@@ -150,11 +150,11 @@ func (e *examination) storage() {
 	e.found.Well(checkTable, e.subject, fmt.Sprintf("found %s, %s", r.table, kind))
 	const manyByTime, manyOthers = 500, 32
 	e.add(checkTable,
-		finding.WarnIf(r.parts != nil && r.Partitions.Number > manyByTime, fmt.Sprintf("there are %d partitions: a look at all of "+
-			"them, which there is once a minute, takes long", r.Partitions.Number),
+		finding.WarnIf(r.parts != nil && r.Partitions.Number > manyByTime, fmt.Sprintf("there are %d partitions: a "+
+			"look at all of them, which there is once a minute, takes long", r.Partitions.Number),
 			"drop partitions of which every row is done (`outbox-relay prune`)"),
-		finding.WarnIf(r.parts == nil && r.Partitions.Number > manyOthers, fmt.Sprintf("there are %d partitions that are not "+
-			"ranges of a time: each statement opens all of them", r.Partitions.Number),
+		finding.WarnIf(r.parts == nil && r.Partitions.Number > manyOthers, fmt.Sprintf("there are %d partitions that "+
+			"are not ranges of a time: each statement opens all of them", r.Partitions.Number),
 			"partition the table by time, or into fewer parts"))
 	e.add(checkTable, finding.WarnIf(r.Unlogged, "the table is unlogged: after a crash of the server it is empty, and "+
 		"what was not relayed is lost", "alter table "+e.quoted+" set logged;"))
@@ -180,8 +180,9 @@ func (e *examination) columns() {
 	e.add(checkColumns, finding.WarnIf(len(m.ignored) > 0, "not used, since the type does not fit the name: "+
 		strings.Join(m.ignored, ", "), "rename the column, or map another one with "+setting))
 	e.add(checkColumns, finding.WarnIf(m.Key == noKey && e.config.Key.Kind != rowkey.None,
-		"no row has an ordering key, so rows are relayed without any order", "name the column of the ordering key with "+
-			setting+"=key:NAME, or another source with "+e.config.Names.Of("Key")+"; none there means that rows have no key"))
+		"no row has an ordering key, so rows are relayed without any order", "name the column of the ordering key "+
+			"with "+setting+"=key:NAME, or another source with "+e.config.Names.Of("Key")+"; none there means that "+
+			"rows have no key"))
 	names, without := e.absent()
 	for i, name := range names {
 		e.add(checkColumns, finding.WarnIf(!m.delete && e.view.Columns == nil, "there is no "+name+": "+without[i],
@@ -225,9 +226,9 @@ func (e *examination) absent() (names, without []string) {
 // into the row.
 func (e *examination) txid() {
 	e.add(checkColumns, finding.WarnIf(e.config.shared() && !e.mapping.Txid.Has(),
-		"there is no txid, the transaction that inserted a row: while one destination marks rows before another has read "+
-			"them, they look to it as if they had been committed late, and wait", "alter table "+e.quoted+" add column txid "+
-			"xid8 not null default pg_current_xact_id();"))
+		"there is no txid, the transaction that inserted a row: while one destination marks rows before another has "+
+			"read them, they look to it as if they had been committed late, and wait", "alter table "+e.quoted+" add "+
+			"column txid xid8 not null default pg_current_xact_id();"))
 }
 
 const checkOrder = "order"
@@ -237,16 +238,16 @@ func (e *examination) ordered() {
 	c := e.mapping.Order
 	add := "add a column that grows with time (seq bigint generated always as identity), or name one with " +
 		e.config.Names.Of("Columns") + "=order:NAME"
-	e.add(checkOrder, finding.OKIf(!c.NotNull, fmt.Sprintf("%s may be NULL: rows without it come after all others, and "+
-		"each poll begins at the first pending row instead of a recent one; alter table %s alter column %s set not null "+
-		"avoids both",
+	e.add(checkOrder, finding.OKIf(!c.NotNull, fmt.Sprintf("%s may be NULL: rows without it come after all others, "+
+		"and each poll begins at the first pending row instead of a recent one; alter table %s alter column %s set "+
+		"not null avoids both",
 		c.Plain, e.quoted, c.Name)))
 	timed := slices.Contains(timeTypes, c.OID)
 	e.add(checkOrder,
 		finding.OKIf(timed, "rows are taken in the order of "+c.Plain+", then of the id"),
-		finding.WarnIf(!slices.Contains(intTypes, c.OID), "rows are taken in the order of "+c.Plain+" "+c.Type+", which "+
-			"does not grow with time: a key's rows leave in another order than they were written, and rows after those read "+
-			"last wait for the reconciliation scan", add))
+		finding.WarnIf(!slices.Contains(intTypes, c.OID), "rows are taken in the order of "+c.Plain+" "+c.Type+", "+
+			"which does not grow with time: a key's rows leave in another order than they were written, and rows "+
+			"after those read last wait for the reconciliation scan", add))
 	e.add(checkOrder, finding.WarnIf(timed && strings.Contains(c.Type, "(0)"),
 		c.Plain+" holds whole seconds: rows of one key within a second are relayed in the order of their ids", add))
 }
@@ -263,8 +264,8 @@ func (e *examination) sequence(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("read sequence: %w", err)
 	}
 	e.add(checkOrder,
-		finding.WarnIf(cache != 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a later "+
-			"row may get a smaller one: such rows leave in another order than they were written", c.Plain, cache),
+		finding.WarnIf(cache != 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a "+
+			"later row may get a smaller one: such rows leave in another order than they were written", c.Plain, cache),
 			"alter sequence … cache 1 for the sequence of "+e.quoted+"."+c.Name),
 		finding.OKIf(true, "rows are taken in the order of "+c.Plain))
 	return nil
@@ -285,10 +286,10 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 	}
 	counts := fmt.Sprintf("%d dead rows beside %d live ones", dead, live)
 	e.add("vacuum",
-		finding.WarnIf(off != "", "autovacuum is switched off for "+off+": each relayed row leaves a dead one behind, and "+
-			"reads become slower and slower", "alter table "+off+" reset (autovacuum_enabled);"),
-		finding.WarnIf(dead > many && dead > live/2, counts, "end transactions that have been open for long, then vacuum "+
-			e.quoted+"; let autovacuum begin sooner: "+settings+
+		finding.WarnIf(off != "", "autovacuum is switched off for "+off+": each relayed row leaves a dead one behind, "+
+			"and reads become slower and slower", "alter table "+off+" reset (autovacuum_enabled);"),
+		finding.WarnIf(dead > many && dead > live/2, counts, "end transactions that have been open for long, then "+
+			"vacuum "+e.quoted+"; let autovacuum begin sooner: "+settings+
 			" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"),
 		finding.OKIf(true, counts))
 	return nil
@@ -300,8 +301,8 @@ func (e *examination) encoding() {
 	e.add("encoding",
 		finding.WarnIf(encoding == encodingNone, "the database's encoding is "+encoding+": texts are published as the "+
 			"bytes that the application stored, in UTF-8 only if it wrote UTF-8", "move the database to encoding UTF8"),
-		finding.WarnIf(encoding != encodingUTF8, "the database's encoding is "+encoding+": texts are published in UTF-8, "+
-			`and characters that it lacks stand in last_error as \u20ac`,
+		finding.WarnIf(encoding != encodingUTF8, "the database's encoding is "+encoding+": texts are published in "+
+			`UTF-8, and characters that it lacks stand in last_error as \u20ac`,
 			"move the database to encoding UTF8; until then nothing is lost"))
 }
 
@@ -314,11 +315,12 @@ func (e *examination) doorbell(channel string) {
 			"(`outbox-relay schema --doorbell` prints the trigger)"),
 		finding.WarnIf(!d.Enabled, "the doorbell trigger is disabled",
 			"alter table "+e.quoted+" enable trigger outbox_relay_doorbell;"),
-		finding.WarnIf(channel == "", "the doorbell trigger notifies channel "+d.Channel+", but "+listen+" is empty, so no "+
-			"relay listens", "set "+listen+"="+d.Channel+", or drop the trigger"),
-		finding.WarnIf(d.Channel != channel, "the doorbell trigger notifies channel "+d.Channel+", the relay listens on "+
-			channel, "set "+listen+"="+d.Channel+", or "+again),
-		finding.WarnIf(!d.Rings, "the doorbell trigger has been changed so that it does not notify for each insert", again),
+		finding.WarnIf(channel == "", "the doorbell trigger notifies channel "+d.Channel+", but "+listen+" is empty, "+
+			"so no relay listens", "set "+listen+"="+d.Channel+", or drop the trigger"),
+		finding.WarnIf(d.Channel != channel, "the doorbell trigger notifies channel "+d.Channel+", the relay listens "+
+			"on "+channel, "set "+listen+"="+d.Channel+", or "+again),
+		finding.WarnIf(!d.Rings, "the doorbell trigger has been changed so that it does not notify for each insert",
+			again),
 		finding.OKIf(d.Prepares, "a trigger is there and does not ring, since transactions may be prepared here "+
 			"(max_prepared_transactions); a sleeping relay finds rows at its next poll"),
 		finding.OKIf(true, "a trigger wakes a sleeping relay through channel "+channel))

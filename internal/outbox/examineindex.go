@@ -38,8 +38,8 @@ func (e *examination) byKey() {
 	create := e.createIndex(columns+", "+m.Order.Name, e.where())
 	e.add(checkIndex,
 		finding.OKIf(m.keyIndex, "pending rows of a key are found by an index"),
-		finding.WarnIf(m.keyVaries, "no index of pending rows by key is possible, since the text of the key's type depends "+
-			"on settings: "+cost, "keep the key in a column of type text, or in jsonb in place of json"),
+		finding.WarnIf(m.keyVaries, "no index of pending rows by key is possible, since the text of the key's type "+
+			"depends on settings: "+cost, "keep the key in a column of type text, or in jsonb in place of json"),
 		// A row that waits and has no key keeps no others back.
 		finding.OKIf(m.Key == noKey, "no index of pending rows by what stands for their key: "+cost+": "+create),
 		finding.WarnIf(true, "no index of pending rows by key: "+cost, create))
@@ -73,25 +73,27 @@ func (e *examination) pendingIndex() {
 		finding.WarnIf(m.Rank.Has() && !m.rankIndex,
 			"no index of pending rows by priority: each poll reads and sorts all that is pending", create),
 		finding.WarnIf(!m.Rank.Has() && !m.orderIndex, "no index of pending rows in their order: each poll reads the "+
-			"table, so polls are made less often, and pending_rows and oldest_pending_age_seconds are left out", create),
+			"table, so polls are made less often, and pending_rows and oldest_pending_age_seconds are left out",
+			create),
 		finding.WarnIf(e.view.Columns != nil && !m.filtered, "the index of pending rows also holds those that the "+
 			"destination never takes, for ever: each read steps over all of them, and pending_rows and "+
 			"oldest_pending_age_seconds are left out", create),
-		finding.WarnIf(!m.Rank.Has() && m.relayedFirst && m.failedToo, "the index of pending rows holds failed ones too: "+
-			"while many rows have failed, each poll steps over all of them", create),
+		finding.WarnIf(!m.Rank.Has() && m.relayedFirst && m.failedToo, "the index of pending rows holds failed ones "+
+			"too: while many rows have failed, each poll steps over all of them", create),
 		finding.OKIf(true, "pending rows are read in order from an index"))
 	if !m.Available.Has() {
 		return
 	}
 	name, quoted := m.Available.Plain, m.Available.Name
 	e.add(checkIndex,
-		finding.WarnIf(!m.dueIndex, "no index of due times: rows with "+name+" are looked for among all that are scheduled "+
-			"for later, and relayed half a second late, or many seconds while hundreds of thousands are",
+		finding.WarnIf(!m.dueIndex, "no index of due times: rows with "+name+" are looked for among all that are "+
+			"scheduled for later, and relayed half a second late, or many seconds while hundreds of thousands are",
 			e.createIndex(quoted+", "+order, e.where(quoted+" is not null"))),
-		finding.OKIf(!m.Available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no order"),
+		finding.OKIf(!m.Available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no "+
+			"order"),
 		finding.WarnIf(true, name+" is never null: every row is read by that time, and rows of one key keep no order",
-			"let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.quoted+" alter "+quoted+
-				" drop not null, alter "+quoted+" drop default;"))
+			"let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.quoted+" alter "+
+				quoted+" drop not null, alter "+quoted+" drop default;"))
 	e.add(checkIndex, finding.WarnIf(!m.Available.NotNull && !m.undelayed, "no index of the pending rows without "+name+
 		" in their order: reads of these step over every row that is scheduled for later",
 		e.createIndex(order, e.where(quoted+" is null"))))
@@ -105,8 +107,8 @@ func (e *examination) failedIndex() {
 	}
 	failed := m.Failed.Name
 	e.add(checkIndex,
-		finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking for failed "+
-			"rows reads the table", e.createIndex(failed+", "+m.ID.Name, failed+" is not null")),
+		finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking for "+
+			"failed rows reads the table", e.createIndex(failed+", "+m.ID.Name, failed+" is not null")),
 		finding.OKIf(true, "failed rows are read in order from an index"))
 }
 
@@ -122,8 +124,8 @@ func (e *examination) unique() {
 	text := "no unique index holds " + id.Plain + " alone, so two rows may have one id: " + meaning
 	const draw = "let every writer draw ids that are used once in all "
 	e.add("id",
-		finding.WarnIf(e.partitioned(), text, draw+"partitions, uuids for example; an index can only see to it where the "+
-			"table is partitioned by the id"),
+		finding.WarnIf(e.partitioned(), text, draw+"partitions, uuids for example; an index can only see to it where "+
+			"the table is partitioned by the id"),
 		finding.WarnIf(e.relation.Children, text, draw+"these tables, uuids for example; no index can see to it"),
 		finding.WarnIf(!id.NotNull, text, "alter table "+e.quoted+" alter "+id.Name+
 			" set not null, and see to it that a unique index holds this column alone"),

@@ -13,8 +13,8 @@ type Group struct {
 	Column  string   // the column with relayed_at, empty for the columns of the table
 	Names   []string // of the destinations
 	Mapping string   // how a row's shard, its place in the order and its destination are found
-	// Earlier is the part that the first versions of the relay compare, if there is a single destination that takes every
-	// row into the columns of the table. Otherwise it is empty: these versions may understand the destinations
+	// Earlier is the part that the first versions of the relay compare, if there is a single destination that takes
+	// every row into the columns of the table. Otherwise it is empty: these versions may understand the destinations
 	// differently.
 	Earlier string
 }

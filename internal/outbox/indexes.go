@@ -80,9 +80,9 @@ type served struct {
 	inOrder                   bool // pending rows in table order, which is that of the reads
 	relayedFirst              bool // the index of pending rows begins with relayed_at
 	failedToo                 bool // and holds failed rows
-	filtered                  bool // the index of pending rows, in table order, holds no rows that the view does not take
-	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read of
-	// their own.
+	filtered                  bool // the index of pending rows holds no rows that the view does not take
+	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read
+	// of their own.
 	dueIndex    bool
 	dueFiltered bool // the index of due times holds no rows that the view does not take
 	undelayed   bool // pending rows without available_at

@@ -21,7 +21,8 @@ func jsonText(c Column, place string) string {
 		return "(" + plain + ")"
 	}
 	text := name + "::text"
-	allowed := sql.Literal(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`) // a backslash; a whole pair
+	// A backslash; a whole pair.
+	allowed := sql.Literal(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 	denied := sql.Literal(`\\u(0000|[dD][89a-fA-F])`)
 	each := sql.Literal(`((?<!\\)(?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})`)
 	return fmt.Sprintf(`(case when strpos(%[1]s, %[2]s) = 0 then %[3]s `+

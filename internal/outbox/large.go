@@ -13,13 +13,14 @@ func (t *Table) refuses(row *Row) bool {
 		return false
 	case row.long && t.maxRow > maxText:
 		row.refuse(publisher.PermanentError("text too long",
-			"the topic, the key, a header's column or a value that a template names has %d bytes or more: shorten it, or "+
-				"leave it out",
+			"the topic, the key, a header's column or a value that a template names has %d bytes or more: shorten it, "+
+				"or leave it out",
 			maxText))
 		return true
 	}
 	row.refuse(publisher.PermanentError("row too large",
-		"the row takes at least %d bytes, and %s is %d: raise this limit, or store the data elsewhere and send its location",
+		"the row takes at least %d bytes, and %s is %d: raise this limit, or store the data elsewhere and send its "+
+			"location",
 		row.size, t.config.Names.Of("MaxRowBytes"), t.maxRow))
 	return true
 }

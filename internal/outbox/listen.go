@@ -210,7 +210,8 @@ func (l *Listener) pulseTime() time.Duration { return cmp.Or(l.Pulse, listenPuls
 
 // errQueue reports that the doorbell's trigger does not ring, because a full queue of notifications makes commits fail.
 var errQueue = errors.New("the server's queue of notifications is half full or more: a session that listens has a " +
-	"transaction open, so that nothing is removed from the queue; find it in pg_stat_activity by query_start, and end it")
+	"transaction open, so that nothing is removed from the queue; find it in pg_stat_activity by query_start, and " +
+	"end it")
 
 // pulse makes the server answer.
 func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn) error {
@@ -244,8 +245,8 @@ func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
 		notification, err := conn.WaitForNotification(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("a notification to itself did not arrive: if the connection goes through a transaction pooler, "+
-				"set %s to the PostgreSQL server itself, or turn LISTEN off with an empty %s",
+			return fmt.Errorf("a notification to itself did not arrive: if the connection goes through a transaction "+
+				"pooler, set %s to the PostgreSQL server itself, or turn LISTEN off with an empty %s",
 				l.Names.Of("Direct"), l.Names.Of("ListenChannel"))
 		case err != nil:
 			return fmt.Errorf("wait for notification: %w", err)

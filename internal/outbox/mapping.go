@@ -18,15 +18,15 @@ type mapping struct {
 	Inserted, Updated, Available, Rank  Column
 	Txid                                Column
 	Order                               Column
-	Taken                               string          // the SQL condition for the rows that the view takes, in any state
+	Taken                               string          // the SQL condition for the view's rows, in any state
 	origin                              *upstream       // destination whose rows these are, or nil
 	Key, topicText                      string          // SQL expressions of type text
 	keySource                           string          // what the key is, for display
 	extra                               []string        // SQL expressions of type text
 	placed                              []placed        // columns that are sent as headers
 	keyVaries                           bool            // the key's text depends on settings, so no index can hold it
-	texts                               map[string]bool // the expressions above that are a column of type text or varchar
-	indistinct                          map[string]bool // expressions in extra that samples neither distinguish nor report
+	texts                               map[string]bool // expressions above that are columns of type text or varchar
+	indistinct                          map[string]bool // expressions in extra that samples leave out
 	ignored                             []string        // columns with a name of the relay's whose type does not fit
 	served
 	delete bool
@@ -94,8 +94,8 @@ const rowWriter = "xmin"
 // another destination writes into the row later, xmin changes, which must not make the row look like a late commit. A
 // number that has not been assigned yet comes from another server, for example in rows that were restored from a dump.
 func inserter(txid Column) string {
-	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s "+
-		"end)",
+	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else "+
+		"%[2]s end)",
 		txid.Name, rowWriter)
 }
 
@@ -145,10 +145,10 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	}
 	if m.apart && m.beside == nil && view.written(config) {
 		return nil, []*SetupError{problem(checkTable,
-			"let a unique index hold "+m.ID.Plain+", alone or with others, and all of its columns be not null; or keep the "+
-				"destination's state in the columns of the table",
-			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark of "+
-				"another destination would move a row, which would then be published again here",
+			"let a unique index hold "+m.ID.Plain+", alone or with others, and all of its columns be not null; or "+
+				"keep the destination's state in the columns of the table",
+			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark "+
+				"of another destination would move a row, which would then be published again here",
 			view.Name, p.table())}
 	}
 	if m.apart && m.beside == nil {
@@ -160,7 +160,8 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 		return nil, []*SetupError{problem(checkTable,
 			fmt.Sprintf("create one (create index concurrently on %s (%s, %s) where %s is not null), or remove %s",
 				p.table(), m.Failed.Name, m.ID.Name, m.Failed.Name, view.Names.Of("BlockFailed")),
-			"%s reads the failed rows every second, but table %s has no index on them", view.Names.Of("BlockFailed"), p.table())}
+			"%s reads the failed rows every second, but table %s has no index on them",
+			view.Names.Of("BlockFailed"), p.table())}
 	}
 	return m, nil
 }

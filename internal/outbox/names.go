@@ -14,14 +14,14 @@ type Names struct {
 	*mapping
 	Table    string // quoted, with its schema
 	Encoding string // the database's
-	// Came is the condition for those of the view's rows that have failed or been relayed at the origin; empty if rows are
-	// taken as they are inserted.
+	// Came is the condition for those of the view's rows that have failed or been relayed at the origin; empty if rows
+	// are taken as they are inserted.
 	Came string
-	// Pending is the condition for rows that are neither relayed nor failed by the view's state columns, including rows of
-	// other destinations.
+	// Pending is the condition for rows that are neither relayed nor failed by the view's state columns, including rows
+	// of other destinations.
 	Pending string
-	// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table
-	// keeps no failures.
+	// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the
+	// table keeps no failures.
 	IsFailed string
 	// Unsent are assignments that empty the columns of a failed row's dead letters.
 	Unsent      []string
@@ -111,8 +111,8 @@ func (t *Table) Names() Names {
 			n.Came += " and " + c.Name + " is null"
 		}
 	}
-	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or
-	// of the relaying there is not part of the row's identity.
+	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure
+	// or of the relaying there is not part of the row's identity.
 	alone := *m
 	alone.origin = nil
 	identity, typ, here := alone.identity("", t.idType())

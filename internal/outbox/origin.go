@@ -67,7 +67,8 @@ func (p *parts) describeFailure() {
 	if o.attempt.Has() {
 		p.placed = append(p.placed, placed{HeaderAttempt, "coalesce(" + o.attempt.Name + ", 1)::text"})
 	}
-	p.placed = append(p.placed, placed{HeaderFailedAt, fmt.Sprintf(`to_char(%s, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`, utc)})
+	failedAt := "to_char(" + utc + `, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+	p.placed = append(p.placed, placed{HeaderFailedAt, failedAt})
 	if o.lastError.Has() {
 		p.placed = append(p.placed, placed{HeaderError, p.text(o.lastError)})
 	}
@@ -113,8 +114,8 @@ func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []pu
 func (t *Table) forget(condition string) (assignments []string) {
 	for _, l := range t.letters() {
 		name := l.column.Name
-		assignments = append(assignments, fmt.Sprintf("%s = case when %s then %s else t.%s end", name, condition, l.empty,
-			name))
+		assignments = append(assignments,
+			fmt.Sprintf("%s = case when %s then %s else t.%[1]s end", name, condition, l.empty))
 	}
 	return assignments
 }

@@ -14,8 +14,8 @@ import (
 
 // Each statement opens every partition that it might have to look at, with all of its indexes. With a year of days that
 // takes twenty times as long as the statement itself. So the statements of a table that is partitioned by time name a
-// range of its partitions: from the first to the last of those that hold pending rows and of those of the present hours,
-// where new rows go.
+// range of its partitions: from the first to the last of those that hold pending rows and of those of the present
+// hours, where new rows go.
 //
 // Rows that are inserted outside that range are found at the next look at the catalogue ([Table.Current]), which then
 // reports that the table has changed: everything is read from the beginning again, with their partition.

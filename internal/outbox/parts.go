@@ -43,8 +43,8 @@ func (p *parts) deny(format string, args ...any) {
 
 func (p *parts) table() string { return p.relation.table.String() }
 
-// column returns the column that plays a part, the zero Column if the table has none that fits. Only a column of the view's own can
-// play a part in the state that the view keeps in columns of its own.
+// column returns the column that plays a part, the zero Column if the table has none that fits. Only a column of the
+// view's own can play a part in the state that the view keeps in columns of its own.
 func (p *parts) column(r role, required bool) Column {
 	c, name, mapped := p.find(r.name)
 	table, setting := p.table(), p.setting(r.name)
@@ -62,9 +62,11 @@ func (p *parts) column(r role, required bool) Column {
 	case !fits && (required || mapped):
 		remedy := "correct " + setting
 		if required {
-			remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to " + typeNames[r.name]
+			remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to " +
+				typeNames[r.name]
 		}
-		p.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s", name, table, c.Type, r.name)
+		p.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s",
+			name, table, c.Type, r.name)
 	case !fits:
 		p.ignored = append(p.ignored, name+" ("+c.Type+")")
 		return Column{}
@@ -126,8 +128,8 @@ func (p *parts) order() Column {
 	}
 	if c.Has() && slices.Contains(unordered, c.OID) {
 		if mapped {
-			p.fail("correct "+p.names.Of("Columns"), "column %s of table %s has type %s, which has no useful order", c.Plain,
-				p.table(), c.Type)
+			p.fail("correct "+p.names.Of("Columns"), "column %s of table %s has type %s, which has no useful order",
+				c.Plain, p.table(), c.Type)
 		}
 		p.ignored = append(p.ignored, c.Plain+" ("+c.Type+")")
 		c = Column{}
@@ -161,7 +163,8 @@ func (p *parts) key(key rowkey.Source) {
 			return
 		}
 		p.fail("correct "+setting+", or name the column with "+p.names.Of("Columns")+"=headers:NAME",
-			"%s=header:%s requires a headers column of type jsonb or json, and table %s has none", setting, key.Name, p.table())
+			"%s=header:%s requires a headers column of type jsonb or json, and table %s has none",
+			setting, key.Name, p.table())
 	case rowkey.Payload:
 		if p.hasJSON() {
 			p.mapping.Key, p.keyVaries = p.inPayload(key.Name), p.Payload.OID == pgtype.JSONOID
@@ -206,7 +209,8 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 		case e.Kind == ExtraPayload && p.hasJSON():
 			expression = p.inPayload(e.Name)
 		case e.Kind == ExtraPayload:
-			p.fail("correct the template", "a template names {payload.%s}, which needs a payload of type jsonb or json", e.Name)
+			p.fail("correct the template",
+				"a template names {payload.%s}, which needs a payload of type jsonb or json", e.Name)
 		case e.Kind == ExtraHeader && p.Headers.Has() && column.Has():
 			expression = "coalesce(" + p.inHeaders(e.Name) + ", " + p.text(column) + ")"
 		case e.Kind == ExtraHeader && p.Headers.Has():
@@ -215,7 +219,8 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 			expression = p.text(column)
 		case e.Kind == ExtraHeader:
 			p.fail("correct the template, or name the column with "+p.names.Of("Columns")+"=headers:NAME",
-				"a template names {header.%s}, which needs a headers column of type jsonb or json, and table %s has none",
+				"a template names {header.%s}, which needs a headers column of type jsonb or json, and table %s has "+
+					"none",
 				e.Name, p.table())
 		case e.Kind == ExtraTime:
 			expression = p.time(e.Name)
@@ -241,7 +246,8 @@ func (p *parts) time(name string) string {
 		return ""
 	}
 	if !slices.Contains(timeTypes, c.OID) {
-		p.fail("correct "+setting, "column %s of table %s has type %s, which is not a timestamp", name, p.table(), c.Type)
+		p.fail("correct "+setting, "column %s of table %s has type %s, which is not a timestamp",
+			name, p.table(), c.Type)
 	}
 	const form = "case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end"
 	return fmt.Sprintf(form, p.readable(c).Name)
@@ -271,8 +277,9 @@ func (p *parts) place(headers map[string]string) {
 		}
 		p.readable(c)
 		expression := p.text(c)
-		if c.OID == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // the header is in seconds
-			expression = fmt.Sprintf("case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end", c.Name)
+		if c.OID == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // it is in seconds
+			const form = "case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end"
+			expression = fmt.Sprintf(form, c.Name)
 		}
 		p.placed = append(p.placed, placed{header, expression})
 	}
@@ -283,8 +290,9 @@ func (p *parts) place(headers map[string]string) {
 func (p *parts) dated() {
 	need := func(part string, found bool) {
 		if !found {
-			p.missing("add the column, name the one that serves in "+p.setting(part)+", or remove "+p.view.Names.Of("MaxAge"),
-				part, "which destination %s needs for rows to fail for their age", p.view.Name)
+			remedy := "add the column, name the one that serves in " + p.setting(part)
+			p.missing(remedy+", or remove "+p.view.Names.Of("MaxAge"), part,
+				"which destination %s needs for rows to fail for their age", p.view.Name)
 		}
 	}
 	need("failed_at", p.Failed.Has())

@@ -37,12 +37,12 @@ type limits struct {
 	first string
 
 	// inOrder makes the planner follow an index in its order. With statistics that were gathered while few rows were
-	// pending, it would otherwise fetch and sort the whole backlog for each page, which took 100 times as long at 150,000
-	// rows.
+	// pending, it would otherwise fetch and sort the whole backlog for each page, which took 100 times as long at
+	// 150,000 rows.
 	inOrder bool
 
-	// generic makes the planner plan a statement once for each connection, whatever its parameters. With inOrder nothing
-	// in the plan depends on them, and planning is three quarters of what a poll costs.
+	// generic makes the planner plan a statement once for each connection, whatever its parameters. With inOrder
+	// nothing in the plan depends on them, and planning is three quarters of what a poll costs.
 	generic bool
 }
 

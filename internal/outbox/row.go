@@ -27,20 +27,21 @@ type Row struct {
 	Position Position
 	Shard    int
 	Attempt  int64     // the number of the next attempt; NULL reads as 1
-	Due      time.Time // when it was inserted, or became available if that was later; zero if the table does not hold it
+	Due      time.Time // when it was inserted, or became available if that was later; zero if unknown
 	// Retried says that an attempt was refused before, and Waited how long ago by the database's clock. Waited is
 	// negative, and means nothing, if that clock has been set back since or the application has written a later time.
 	Retried bool
 	Waited  time.Duration
-	// Delayed says that the row has available_at and is read when that time has come ([TailQuery.Due]), by that time and
-	// not in table order. The row keeps no order.
+	// Delayed says that the row has available_at and is read when that time has come ([TailQuery.Due]), by that time
+	// and not in table order. The row keeps no order.
 	Delayed bool
-	// Timed says that the row has available_at, whichever read brings it. It keeps no order, so it is never out of order.
+	// Timed says that the row has available_at, whichever read brings it. It keeps no order, so it is never out of
+	// order.
 	Timed bool
 	// Hash names the key, or a row without one: see [Ask].
 	Hash uint64
-	// Writer is the number of the top-level transaction that inserted the row ([Table.Exact]), or of whatever transaction
-	// or savepoint wrote this version of it.
+	// Writer is the number of the top-level transaction that inserted the row ([Table.Exact]), or of whatever
+	// transaction or savepoint wrote this version of it.
 	Writer uint64
 	// After says that the row comes after the query's position ([TailQuery.After]).
 	After bool
@@ -157,12 +158,13 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}
 	defer func() {
 		if value := recover(); value != nil {
-			row.refuse(publisher.PermanentError("panic", "the row cannot be made into a message: %w", panics.Caught(value)))
+			caught := panics.Caught(value)
+			row.refuse(publisher.PermanentError("panic", "the row cannot be made into a message: %w", caught))
 		}
 	}()
 	message.ID = t.idText(values[atID], a)
 	message.Source = t.source
-	if values[atTopic] == nil && (m.origin == nil || !m.origin.failed) { // the missing topic may be why the row has failed
+	if values[atTopic] == nil && (m.origin == nil || !m.origin.failed) { // a row may have failed for want of it
 		row.Invalid = errNullTopic
 	}
 	if values[atID] == nil {

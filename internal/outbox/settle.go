@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// mostRereads is how often changed rows are read again. Each of several destinations that mark a row at the same time
-	// makes another version of it.
+	// mostRereads is how often changed rows are read again. Each of several destinations that mark a row at the same
+	// time makes another version of it.
 	mostRereads = 64
 
 	// lockPatience is how long a settling statement waits for a lock of another session.
 	lockPatience = 500 * time.Millisecond
 
-	// freePatience is the same for a statement that skips locked rows. It can still meet locks in a trigger or a foreign
-	// key, and many statements may meet them before the rows in question are known.
+	// freePatience is the same for a statement that skips locked rows. It can still meet locks in a trigger or a
+	// foreign key, and many statements may meet them before the rows in question are known.
 	freePatience = 50 * time.Millisecond
 )
 
@@ -41,8 +41,8 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 		if err != nil || left <= 0 {
 			return errors.Join(err, problems.err(t))
 		}
-		// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost, or they
-		// have changed, or nothing was done.
+		// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost,
+		// or they have changed, or nothing was done.
 		pending, err := t.query(ctx, limits{lock: lockPatience}, t.description.text("unsettled.sql"),
 			array(t.rowOID, identitiesOf(rows)))
 		if err != nil {
@@ -210,13 +210,14 @@ func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidde
 		return nil, nil, err
 	}
 	seen := set(firsts(rows)) // no longer locked
-	return firsts(rows), slices.DeleteFunc(slices.Clone(locked), func(identity string) bool { return seen[identity] }), nil
+	hidden = slices.DeleteFunc(slices.Clone(locked), func(identity string) bool { return seen[identity] })
+	return firsts(rows), hidden, nil
 }
 
 // writeLock is a statement that takes the table's lock for writing rows, and does nothing. It comes first where a
 // statement would take a weaker lock on the table before: a migration that holds a lock for which that statement then
-// waits, and that asks for another one itself, would be ended by the server because of a deadlock, at once. To explain a
-// statement fires no trigger of the table.
+// waits, and that asks for another one itself, would be ended by the server because of a deadlock, at once. To explain
+// a statement fires no trigger of the table.
 func (t *Table) writeLock() string { return t.description.text("lock_table.sql") }
 
 func identitiesOf(rows []*Row) []string { return each(rows, (*Row).Identity) }
@@ -290,9 +291,11 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	if !t.writesRefusals() {
 		return identities, nil, nil
 	}
-	which, asRead, version := array(t.rowOID, identities), array(pgtype.Int8OID, attempts), array(pgtype.XIDOID, versions)
+	which, asRead := array(t.rowOID, identities), array(pgtype.Int8OID, attempts)
+	version := array(pgtype.XIDOID, versions)
 	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.writeLock()}, t.description.text("refuse.sql"),
-		which, asRead, array(pgtype.Int8OID, next), array(pgtype.TextOID, texts), array(pgtype.BoolOID, failed), version)
+		which, asRead, array(pgtype.Int8OID, next), array(pgtype.TextOID, texts), array(pgtype.BoolOID, failed),
+		version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}
@@ -305,9 +308,11 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	}
 	locked, pointless, err := t.hidden(ctx, locked)
 	if err == nil && len(written)+len(locked)+len(pointless) < n {
-		rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"), which, asRead, version)
+		rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"),
+			which, asRead, version)
 		if err == nil {
-			done := set(slices.Concat(written, locked, pointless)) // in a table that keeps nothing else, every row is unchanged
+			// In a table that keeps nothing else, every row is unchanged.
+			done := set(slices.Concat(written, locked, pointless))
 			others := slices.DeleteFunc(firsts(rows), func(identity string) bool { return done[identity] })
 			pointless = append(pointless, others...)
 		}
@@ -332,13 +337,13 @@ func (t *Table) noEffect(identities []string) error {
 	}
 	e := &NoEffectError{Identities: identities}
 	e.Check = checkRights
-	e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: a BEFORE trigger that returns NULL, a rule, "+
-		"or row security keeps role %s from it", t.relation.Role)
+	e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: a BEFORE trigger that returns NULL, a "+
+		"rule, or row security keeps role %s from it", t.relation.Role)
 	e.Remedy = "change the trigger or the rule, or give the role a policy for updates of all rows, or the attribute " +
 		"bypassrls"
 	if t.relation.Policies {
-		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, and "+
-			"lets it see rows that it may not write", t.relation.Role)
+		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, "+
+			"and lets it see rows that it may not write", t.relation.Role)
 		e.Remedy = "give the role a policy for updates of all rows (for deletes with " + t.config.Names.Of("Delete") +
 			"), or the attribute bypassrls"
 	}

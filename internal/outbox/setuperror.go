@@ -117,8 +117,8 @@ func Rejected(err error) bool {
 	case "08", "25", "40", "53", "55", "57", "58", "XX": // temporary, or the server's own
 		return false
 	}
-	// Any other error that a function raises is about the row for which it was called. So is a rule that a refusal cannot
-	// pass.
+	// Any other error that a function raises is about the row for which it was called. So is a rule that a refusal
+	// cannot pass.
 	return within(e) || checked(e) || e.Code == featureNotSupported && e.Routine == "RewriteQuery"
 }
 

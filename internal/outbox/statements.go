@@ -59,7 +59,8 @@ func (t *Table) describe() description {
 	mark := t.relation.partitionMark()
 	pending, _ := m.pending()
 	d := description{
-		"table": t.Quoted(), "partitions": mark, "id": m.ID.Name, "id_type": t.idType(), "order": m.Order.Name, "key": m.Key,
+		"table": t.Quoted(), "partitions": mark, "id": m.ID.Name, "id_type": t.idType(), "order": m.Order.Name,
+		"key":     m.Key,
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "latest": m.Order.Name + " desc", "nulls_last": "",
 		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
@@ -174,8 +175,8 @@ func (t *Table) columns(b bounds) string {
 	bounded := func(expression string) string { return b.text(expression, m.texts[expression]) }
 	waited := "null::bigint"
 	if m.LastError.Has() && m.Updated.Has() {
-		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * "+
-			"1000000)::bigint end",
+		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) "+
+			"* 1000000)::bigint end",
 			m.LastError.Name, now(m.Updated), m.Updated.Name)
 	}
 	columns := []string{

@@ -55,8 +55,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 			return nil
 		}
 		if t.relation.ReadOnly { // before publishing anything that could not be marked
-			return problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a "+
-				"service that has set it for want of space takes it away itself when there is some",
+			return problem(checkRights, "take away default_transaction_read_only from the role, the database or the "+
+				"URL; a service that has set it for want of space takes it away itself when there is some",
 				"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.Role)
 		}
 		marks, refusals, err := t.checkWrites(ctx, conn)

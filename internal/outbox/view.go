@@ -25,13 +25,14 @@ type View struct {
 	FailedOf, RelayedOf *View
 	// BlockFailed says that a failed row blocks its key. The keys of failed rows must then be found by an index.
 	BlockFailed bool
-	// Expires says that rows may fail because of their age. The table then needs failed_at, and inserted_at to determine
-	// the age.
+	// Expires says that rows may fail because of their age. The table then needs failed_at, and inserted_at to
+	// determine the age.
 	Expires bool
 	// Encoded says that the payload is text that encodes bytes, so its column must have a text type.
 	Encoded bool
-	// Extra are the indexes of those of [Config.Extra] of which the destination's messages are made; nil stands for all of
-	// them. What is in the way of the others does not keep the destination from the table, and their texts are then NULL.
+	// Extra are the indexes of those of [Config.Extra] of which the destination's messages are made; nil stands for all
+	// of them. What is in the way of the others does not keep the destination from the table, and their texts are then
+	// NULL.
 	Extra []int
 	// Names are the user's names of the fields of the destination's configuration.
 	Names setting.Names

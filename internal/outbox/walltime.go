@@ -33,13 +33,14 @@ func (e *examination) wallTime(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("look at the time of insert: %w", err)
 	}
 	age := time.Duration(math.Min(seconds, most.Seconds()*2) * float64(time.Second))
-	if rest := age - age.Round(zone); written > lately || age < zone-nearly || age > most+nearly || rest.Abs() > nearly {
+	rest := age - age.Round(zone)
+	if written > lately || age < zone-nearly || age > most+nearly || rest.Abs() > nearly {
 		return nil
 	}
 	e.found.Warn("inserted_at", e.subject, fmt.Sprintf("the last row was written a moment ago, and its %s says %v: it "+
-		"looks like local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows may "+
-		"expire at once",
-		m.Inserted.Plain, age.Round(zone)), "make the column timestamptz, or let the application and the default write "+
-		"UTC: (now() at time zone 'utc')")
+		"looks like local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows "+
+		"may expire at once",
+		m.Inserted.Plain, age.Round(zone)), "make the column timestamptz, or let the application and the default "+
+		"write UTC: (now() at time zone 'utc')")
 	return nil
 }

@@ -101,8 +101,8 @@ func (t *Table) unwritable(e *pgconn.PgError, refusal bool) *SetupError {
 	case e.Code == insufficientPrivilege:
 		problem.Check, problem.Remedy = checkRights, grantRemedy(t.relation.Role)
 	case e.Routine == "CheckCmdReplicaIdentity":
-		problem.Remedy = "give the table a primary key, or a replica identity that covers the publication's row filter " +
-			"(alter table " +
+		problem.Remedy = "give the table a primary key, or a replica identity that covers the publication's row " +
+			"filter (alter table " +
 			t.relation.table.Quoted() + " replica identity full), or leave the table out of the publication"
 	default:
 		problem.Remedy = "change what the message names; `explain` of the same statement as role " +

@@ -15,8 +15,8 @@ type Group struct {
 	// Mapping is how a row's shard, its place in the order and its destination are found. Replicas with another mapping
 	// never own shards of the group beside this one.
 	Mapping string
-	// Earlier is the mapping in the form in which versions without groups show it, empty if a replica of this group alone
-	// must not relay beside them.
+	// Earlier is the mapping in the form in which versions without groups show it, empty if a replica of this group
+	// alone must not relay beside them.
 	Earlier string
 	// Unable returns why this replica cannot publish at present, nil if it can. While another replica can publish, this
 	// one takes no shards, and releases its own when that has lasted for three times the time to live. Unable must not

@@ -70,7 +70,7 @@ func (k kind) why(other kind, names setting.Names) string {
 		return fmt.Sprintf("replicas with %s=%d relay at present; this one has %d and waits until they are gone",
 			names.Of("Shards"), other.shards, k.shards)
 	}
-	return fmt.Sprintf("replicas relay at present that have other destinations in the same columns, or other topics for "+
-		"them; or that take the key, the id, the order or the priority of rows from other columns, because of %s, %s or "+
-		"columns that have changed; this one waits until they are gone", names.Of("Key"), names.Of("Columns"))
+	return fmt.Sprintf("replicas relay at present that have other destinations in the same columns, or other topics "+
+		"for them; or that take the key, the id, the order or the priority of rows from other columns, because of %s, "+
+		"%s or columns that have changed; this one waits until they are gone", names.Of("Key"), names.Of("Columns"))
 }

@@ -38,8 +38,8 @@ type Owner struct {
 	Shards  int           // the number of shards into which rows are divided, the same in every replica
 	TTL     time.Duration // how long a silent owner keeps its locks
 	Logger  *slog.Logger
-	// Silent is called when the control connection is given up because nothing answered on it in time: other connections
-	// to the server may be useless too. It must not block; may be nil.
+	// Silent is called when the control connection is given up because nothing answered on it in time: other
+	// connections to the server may be useless too. It must not block; may be nil.
 	Silent func()
 	// Witness learns of each session, so that other connections can check that they reach the same server; may be nil.
 	Witness *Witness

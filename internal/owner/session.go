@@ -156,8 +156,8 @@ func (s *session) wait(ctx context.Context, pause time.Duration) error {
 // replica. It returns how long to wait before the next look.
 func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	if s.refuted() {
-		return 0, fmt.Errorf("%w: all hosts of %s and %s must lead to the same primary", ErrElsewhere, s.Names.Of("Pool"),
-			s.Names.Of("Direct"))
+		return 0, fmt.Errorf("%w: all hosts of %s and %s must lead to the same primary",
+			ErrElsewhere, s.Names.Of("Pool"), s.Names.Of("Direct"))
 	}
 	if err := s.give(ctx); err != nil {
 		return 0, err

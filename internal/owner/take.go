@@ -107,7 +107,8 @@ func (s *session) give(ctx context.Context) error {
 		if err := s.release(ctx, p, shards); err != nil {
 			return err
 		}
-		// The engines may have reported them again meanwhile. That must not release them if this replica takes them again.
+		// The engines may have reported them again meanwhile. That must not release them if this replica takes them
+		// again.
 		s.update(func() {
 			p.state.Leaving, p.left = p.state.Leaving.Without(shards), p.left.Without(shards)
 		})
@@ -135,7 +136,8 @@ func (s *session) leave(ctx context.Context) error {
 	s.update(func() {
 		for _, p := range s.parts {
 			c, n := p.memberships(p.able)
-			for i := range slices.Backward(c) { // without the first one, this replica would look like one of an earlier version
+			// Without the first one, this replica would look like one of an earlier version.
+			for i := range slices.Backward(c) {
 				classes, objects = append(classes, c[i]), append(objects, -n[i])
 			}
 			held = held || p.state.Holds()

@@ -35,7 +35,8 @@ func (w *Witness) Check(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	}
 	var found bool
-	if err := conn.QueryRow(ctx, sql.Text("owner_sign.sql", nil), pgx.QueryExecModeExec, sign).Scan(&found); err != nil {
+	err := conn.QueryRow(ctx, sql.Text("owner_sign.sql", nil), pgx.QueryExecModeExec, sign).Scan(&found)
+	if err != nil {
 		return fmt.Errorf("look for the owner's lock: %w", err)
 	}
 	if !found {
