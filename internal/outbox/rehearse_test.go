@@ -42,7 +42,8 @@ func TestRehearse(t *testing.T) {
 			s.Exec(t, "delete from outbox_messages where id = 5") // is settled already
 			for range 2 {
 				refused, err := table.Rehearse(t.Context(), rows)
-				if err != nil || len(refused) != 1 || refused[rows[1].Identity()] == nil {
+				no, locked := refused[rows[1].Identity()], refused[rows[3].Identity()]
+				if err != nil || len(refused) != 2 || !Rejected(no) || !Locked(locked) {
 					t.Errorf("refused: %v, %v", refused, err)
 				}
 			}
