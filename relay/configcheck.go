@@ -120,8 +120,8 @@ func (c *Config) checkTogether(p *problems) {
 	field := func(i int, name string) string { return fmt.Sprintf("Destinations[%d].%s", i, name) }
 	var all []destinations.Destination
 	for i, d := range c.Destinations {
-		if j := slices.IndexFunc(c.Destinations, func(other *Destination) bool { return other.Name == d.Name }); j < i &&
-			d.Name != "" {
+		sameName := func(other *Destination) bool { return other.Name == d.Name }
+		if j := slices.IndexFunc(c.Destinations, sameName); j < i && d.Name != "" {
 			p.add(field(i, "Name"), "is also the name of Destinations[%d]", j)
 		}
 		if d.Columns != nil && d.Columns["relayed_at"] == "" {

@@ -56,8 +56,9 @@ func (d *database) confirm(waits bool) {
 }
 
 // unanswered closes all connections if an error says that the server has not answered in time. Each statement has a
-// limit at the server that ends a little before the relay's own, so such a connection is lost, and others that have been
-// idle for as long are probably lost, too. Nothing may have been sent: the pool asks a connection that was idle first.
+// limit at the server that ends a little before the relay's own, so such a connection is lost, and others that have
+// been idle for as long are probably lost, too. Nothing may have been sent: the pool asks a connection that was idle
+// first.
 func (d *database) unanswered(err error) {
 	_, connects := errors.AsType[*pgconn.ConnectError](err)
 	if errors.Is(err, context.DeadlineExceeded) && !connects && d.silent != nil {

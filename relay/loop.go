@@ -173,7 +173,8 @@ func (l *loop) waitsForLocked(ctx context.Context) bool {
 	if n == 0 {
 		return false
 	}
-	if cause := context.Cause(ctx); l.outdated == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
+	cause := context.Cause(ctx)
+	if l.outdated == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
 		return true
 	}
 	l.config.Logger.Warn("the ownership has ended, or the table has changed; "+
@@ -235,7 +236,8 @@ func (l *loop) written(o engine.Outcome) {
 	l.settling -= o.Number()
 	if o.Err != nil {
 		if outbox.Outdated(o.Err) {
-			l.config.Logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
+			l.config.Logger.Error("rows cannot be written as the table is now: "+
+				"it is opened again, and they are published again",
 				"destination", l.to.Name, "rows", o.Number(), "error", o.Err)
 		}
 		l.outdated, l.abandoned = o.Err, true
@@ -268,7 +270,8 @@ func (l *loop) observe(now time.Time) {
 	}
 	if s.Full != l.to.snapshot().Full {
 		if s.Full {
-			l.config.Logger.Error("no more rows are read: as many as may be in flight are published and cannot be written",
+			l.config.Logger.Error("no more rows are read: "+
+				"as many as may be in flight are published and cannot be written",
 				"destination", l.to.Name, "rows", s.Stuck, "error", s.Why)
 		} else {
 			l.config.Logger.Info("rows are read again", "destination", l.to.Name)

@@ -102,7 +102,8 @@ func (e *Engine) hasKey(name uint64) {
 // and every other key would wait for its calls. A long queue is enough: each row in it keeps the whole page in memory
 // with which it came, of which it may be the tenth row.
 func (e *Engine) isHot(k *key) bool {
-	return len(k.queue) >= hotQueue || k.flying >= max(1, e.Limits.Rows/4) || k.bytes >= e.Limits.Bytes/4 && k.flying > 0
+	return len(k.queue) >= hotQueue || k.flying >= max(1, e.Limits.Rows/4) ||
+		k.bytes >= e.Limits.Bytes/4 && k.flying > 0
 }
 
 // hotQueue is how many rows a key may have queued. With 256, and a tenth of the rows on one key, the relay took 62 to

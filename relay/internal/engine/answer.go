@@ -190,8 +190,8 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		a.hold(k, fate, err, a.now)
 	case a.isCulprit(k, err):
 		k.unanswered, k.breaks = 0, time.Time{}
-		a.refused(k, 1, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err),
-			a.fails(first, publisher.Refused))
+		why := publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err)
+		a.refused(k, 1, why, a.fails(first, publisher.Refused))
 	default:
 		if h != nil {
 			a.prolong(h, h.cause, err, a.now)

@@ -39,8 +39,8 @@ type key struct {
 	tried bool   // what is queued was read by itself, and no row of it was accepted yet
 	rows  int    // number of rows that the next read brings
 
-	// Reads go on where the last one has ended: last is the ordinal of its last row, and seen what the first of them saw,
-	// which began at the key's beginning. So does the next one if seen is nil.
+	// Reads go on where the last one has ended: last is the ordinal of its last row, and seen what the first of them
+	// saw, which began at the key's beginning. So does the next one if seen is nil.
 	seen    *outbox.Visible
 	last    int64
 	missed  bool  // a row of it was dropped since that first read began

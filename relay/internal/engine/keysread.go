@@ -12,9 +12,9 @@ import (
 //
 // A key with many rows takes many reads. Like pages of the tail they go on where the last one has ended, and are taken
 // up to the first row that the first one may not have seen: an older row may have been committed since, at a place that
-// was passed. Then the key is read from its beginning again. If each read began there, it would bring all rows in flight
-// again: for a key with a tenth of 300,000 rows, the relay took twice its memory. It would also go over the entries of
-// relayed rows that no vacuum has removed: 200,000 rows took 2.1 s of PostgreSQL instead of 0.4.
+// was passed. Then the key is read from its beginning again. If each read began there, it would bring all rows in
+// flight again: for a key with a tenth of 300,000 rows, the relay took twice its memory. It would also go over the
+// entries of relayed rows that no vacuum has removed: 200,000 rows took 2.1 s of PostgreSQL instead of 0.4.
 //
 // Why nothing gets lost between the two: what the read's snapshot sees is queued. What it does not see is committed
 // later, and the tail's next first page, which begins after this, sees it.
@@ -104,7 +104,8 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 			continue
 		}
 		page := r.KeysPage.Keys[i]
-		if page.Blocked || e.blocked.has(k.hash()) { // what the list says holds until the next list: no row may stay queued
+		if page.Blocked || e.blocked.has(k.hash()) {
+			// What the list says holds until the next list: no row may stay queued.
 			e.block(k.hash(), k.shard)
 			continue
 		}
@@ -120,8 +121,8 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 	seen, goesOn := k.seen, k.seen != nil
 	if len(page.Rows) == 0 && !page.All || goesOn && k.isLate() {
 		// The other keys have taken all of the read's room, which says nothing about this one, or an older row has come
-		// meanwhile, so that the key is read from its beginning. It is asked for again as it was, before those that have
-		// become due since, with few rows, and goes on trying its hold.
+		// meanwhile, so that the key is read from its beginning. It is asked for again as it was, before those that
+		// have become due since, with few rows, and goes on trying its hold.
 		e.again(k, k.until)
 		return 0
 	}

@@ -63,9 +63,9 @@ func (e *Engine) ring() {
 func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	b := &e.bell
 	// On a busy machine one look takes a hundred times as long as the one before. With a rest by that time alone, or by
-	// one that grows by a half from look to look, rows of a calm flow waited for 10 to 150 ms. By an eighth, it stays near
-	// what a look takes when nothing is in its way, and a table whose looks became dear is looked at less often after some
-	// dozens of them.
+	// one that grows by a half from look to look, rows of a calm flow waited for 10 to 150 ms. By an eighth, it stays
+	// near what a look takes when nothing is in its way, and a table whose looks became dear is looked at less often
+	// after some dozens of them.
 	look := now.Sub(r.began) - r.TailPage.Distance - time.Duration(fresh+dropped)*rowShare
 	look = max(min(look, t.look+t.look/8), shortestLook)
 	t.look = look

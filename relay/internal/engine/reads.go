@@ -224,11 +224,12 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 		}
 	}
 	s.under[slot(r.Kind)] = nil
-	// A read that has failed rests as long as it took, five seconds at most, since its connection may have been lost, and
-	// asks for a quarter of the bytes the next time: a backlog of large rows over a slow link would otherwise be read for
-	// ever until the statement's time is over. A read that was fast doubles them again.
+	// A read that has failed rests as long as it took, five seconds at most, since its connection may have been lost,
+	// and asks for a quarter of the bytes the next time: a backlog of large rows over a slow link would otherwise be
+	// read for ever until the statement's time is over. A read that was fast doubles them again.
 	if err != nil {
-		if s.rests[r.Kind] = now.Add(min(took, longestFailedRest)); r.Kind == Sweep { // the flow of rows waits for it, and does not need it
+		s.rests[r.Kind] = now.Add(min(took, longestFailedRest))
+		if r.Kind == Sweep { // the flow of rows waits for it, and does not need it
 			s.rests[Sweep] = now.Add(RestShare * took)
 		}
 		*most = max(*most/4, 1)

@@ -8,10 +8,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Rehearses reports whether the marks of a batch that is handed over are to be rehearsed before it is published. Rows that
-// the database does not mark would be published again after each restart, and by the next owner of their shards. So the
-// rows that the last owner may have left are rehearsed, and all rows while the database refuses to mark one. Each is
-// rehearsed once: those that try a broker in an outage, ten twice a second, would leave dead rows all the time.
+// Rehearses reports whether the marks of a batch that is handed over are to be rehearsed before it is published. Rows
+// that the database does not mark would be published again after each restart, and by the next owner of their shards.
+// So the rows that the last owner may have left are rehearsed, and all rows while the database refuses to mark one.
+// Each is rehearsed once: those that try a broker in an outage, ten twice a second, would leave dead rows all the time.
 func (e *Engine) Rehearses(batch []*Row) bool {
 	if !slices.ContainsFunc(batch, func(r *Row) bool { return !r.Rehearsed }) {
 		return false
@@ -20,8 +20,8 @@ func (e *Engine) Rehearses(batch []*Row) bool {
 		slices.ContainsFunc(batch, func(r *Row) bool { return r.key.unmarkable })
 }
 
-// pastLeft reports whether everything is marked that the last owner of the shards may have left published and not marked.
-// These rows come first in the table, and are at most as many as may be in flight.
+// pastLeft reports whether everything is marked that the last owner of the shards may have left published and not
+// marked. These rows come first in the table, and are at most as many as may be in flight.
 func (e *Engine) pastLeft() bool {
 	return e.marked >= e.Limits.Rows || e.queued+e.publishing == 0 && !e.tail.more && !e.dueTail.more
 }
@@ -49,7 +49,8 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 		why, pause = errLocked, min(pause, e.pause(k.tries))
 	case now.Sub(e.unmarked) > time.Minute:
 		e.unmarked = now
-		e.Logger.Error("rows are not published, since the table would not take their marks; their keys wait, and they are tried again",
+		e.Logger.Error("rows are not published, since the table would not take their marks; "+
+			"their keys wait, and they are tried again",
 			"id", r.Message.ID, "topic", r.Message.Topic, "error", why)
 	}
 	e.unmarkable = why

@@ -9,13 +9,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// A Row is in flight: from its read until its outcome is known to be written. Only the engine touches it, except that it
-// is a worker's while it is on the wire.
+// A Row is in flight: from its read until its outcome is known to be written. Only the engine touches it, except that
+// it is a worker's while it is on the wire.
 type Row struct {
 	*outbox.Row
 	Size  int64
 	Try   int64                             // number of the next attempt
-	Ended func(failed error, now time.Time) // called when the row is marked or has failed; nil if there is nothing to call
+	Ended func(failed error, now time.Time) // called when the row is marked or has failed, unless it is nil
 	// Rehearsed is set by a worker: as far as the database could tell, it would mark the row.
 	Rehearsed bool
 
@@ -81,7 +81,8 @@ func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
 	if k.refused > 0 && !e.Table.KeepsAttempts() && k.blamed == stampOf(r.Identity(), row.topic) {
 		row.Try += k.refused
 	}
-	if r.Retried && (r.Waited >= 0 || k.refused == 0) { // else the clock was set back, and the key has waited by this one
+	// Else the clock was set back, and the key has waited by this one.
+	if r.Retried && (r.Waited >= 0 || k.refused == 0) {
 		row.after = now.Add(retry.Backoff(e.To.BackoffMin, e.To.BackoffMax, r.Message.ID, row.Try) - max(0, r.Waited))
 	}
 	e.To.Prepare(row, now)

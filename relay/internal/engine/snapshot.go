@@ -25,7 +25,8 @@ type Snapshot struct {
 func (e *Engine) Snapshot() Snapshot {
 	s := Snapshot{
 		InFlight: len(e.flying), Blocked: len(e.resting) + len(e.waits.by) + len(e.blocked.by),
-		Held: e.heldRows(), Holds: e.holds.shown(), Note: e.holds.note(), Stuck: e.stuck(), Why: e.why(), Down: e.Down(),
+		Held: e.heldRows(), Holds: e.holds.shown(), Note: e.holds.note(),
+		Stuck: e.stuck(), Why: e.why(), Down: e.Down(),
 	}
 	s.Full = (len(e.flying) >= e.Limits.Rows || e.bytes >= e.Limits.Bytes) && s.Stuck >= len(e.flying)
 	return s
@@ -54,7 +55,8 @@ const mostHoldsShown = 20
 func (hs *holds) shown() (shown []operate.Hold) {
 	for h := range hs.oldest() {
 		one := operate.Hold{
-			Reason: h.cause, What: h.fate.String(), Topics: []string{}, Error: errtext.Line(h.err), Since: h.since.UTC(),
+			Reason: h.cause, What: h.fate.String(), Topics: []string{},
+			Error: errtext.Line(h.err), Since: h.since.UTC(),
 		}
 		for _, t := range h.topics[:min(len(h.topics), mostHoldsShown)] {
 			one.Topics = append(one.Topics, t.Topic)

@@ -113,7 +113,8 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	}
 	locked := o.apart(Unfree)
 	if e.locked.keep(locked, errLocked, now.Add(lockedPause)) {
-		e.Logger.Warn("rows are locked by another session; they are tried again until they are free", "rows", e.locked.rows())
+		e.Logger.Warn("rows are locked by another session; they are tried again until they are free",
+			"rows", e.locked.rows())
 	}
 	if locked.Number() > 0 {
 		e.careful = now.Add(carefulFor)
@@ -258,7 +259,8 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 	if spent && written && (r.Try == to.MaxAttempts || k.refused == 1) { // log it once
 		e.failures.Failed(&r.Message, r.Try, x.Err, false, now)
 	} else if !x.Failed {
-		e.failures.Refused(&r.Message, r.Try, x.Err, k.refused > 1 || e.Table.KeepsErrors() && e.Table.KeepsFailures(), now)
+		known := k.refused > 1 || e.Table.KeepsErrors() && e.Table.KeepsFailures()
+		e.failures.Refused(&r.Message, r.Try, x.Err, known, now)
 	}
 	switch {
 	case !e.shards.active.Has(k.shard): // it was closed only until the refusal was written
@@ -266,7 +268,8 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 	case x.Failed && written && e.blocks && !k.keyless: // until an operator retries or discards the row
 		e.reopen(k)
 		e.block(k.hash(), k.shard)
-	case x.Failed && written && k.keyless && k.reads == 0 && !k.missed: // nothing is left of it: no other row has its id
+	// Nothing is left of it: no other row has its id.
+	case x.Failed && written && k.keyless && k.reads == 0 && !k.missed:
 		e.reopen(k)
 	// The row has failed, or is not as it was read: another session has relayed, failed or changed it. The key goes on
 	// with what is first now.

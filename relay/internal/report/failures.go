@@ -35,7 +35,8 @@ func (f *Failures) Failed(m *publisher.Message, attempt int64, err error, writte
 	if written {
 		f.Logger.Warn("row failed", args(m, attempt, err)...)
 	} else {
-		f.Logger.Warn("row would fail, and the table has no failed_at to say so: its key waits", args(m, attempt, err)...)
+		f.Logger.Warn("row would fail, and the table has no failed_at to say so: its key waits",
+			args(m, attempt, err)...)
 	}
 }
 
@@ -82,7 +83,8 @@ func (f *Failures) Flush(now time.Time) {
 // End ends the window.
 func (f *Failures) End() {
 	if f.more > 0 {
-		f.Logger.Warn("more rows failed than are logged one by one; the table has their errors in last_error", "rows", f.more)
+		f.Logger.Warn("more rows failed than are logged one by one; the table has their errors in last_error",
+			"rows", f.more)
 	}
 	f.logged, f.more = 0, 0
 }

@@ -21,7 +21,7 @@ const (
 	repeatLeast  = 250 * time.Millisecond // already multiplied by two before the first probe
 	RepeatMost   = time.Minute
 	repeatForget = 5 * time.Minute // after the last failure
-	mostRepeats  = 20_000          // topics; beyond this, topics without a failure for long are forgotten, or any others
+	mostRepeats  = 20_000          // topics; beyond this, those without a failure for long are forgotten, or others
 )
 
 // Pause returns how long the topic is left alone after a failure, with jitter: twice as long as after the previous

@@ -28,8 +28,8 @@ func Together(ctx context.Context, views []Table, rows []*outbox.Row) (all bool,
 }
 
 const (
-	// Marks for several destinations at once that took longJoin are followed by a period without any, which is apartShare
-	// times as long: a trigger on the columns of one destination, perhaps, would slow down the others.
+	// Marks for several destinations at once that took longJoin are followed by a period without any, which is
+	// apartShare times as long: a trigger on the columns of one destination, perhaps, would slow down the others.
 	longJoin   = 500 * time.Millisecond
 	apartShare = 20
 )

@@ -11,7 +11,7 @@ import (
 // order is an outcome that is being written, for the rows of one or several engines.
 type order struct {
 	engine.Outcome
-	states   []int // numbers of the sets of columns that are written; several where rows are marked in all of them at once
+	states   []int // numbers of the sets of columns; several where rows are marked in all of them at once
 	pieces   []piece
 	waits    int  // statements that met a lock through a trigger or a foreign key
 	released bool // it is overdue, or written

@@ -24,9 +24,9 @@ type Table interface {
 // own. What several destinations have to write to the same columns goes into the same statements. No row is in two
 // orders at a time, since destinations that keep its state in columns of their own would wait for each other's locks.
 //
-// While an order is under way, what comes is gathered, and the next one begins when it has ended. One at a time was busy
-// for 94 % of the time while processors were free, so a second one begins when there are twice as many rows as a batch
-// has: small statements cost more for each row.
+// While an order is under way, what comes is gathered, and the next one begins when it has ended. One at a time was
+// busy for 94 % of the time while processors were free, so a second one begins when there are twice as many rows as a
+// batch has: small statements cost more for each row.
 type Settlement struct {
 	batch int
 	limit time.Duration              // time limit of one statement

@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// write writes an order, and notes in it what could not be written. It keeps trying: rows that a broker has accepted are
-// remembered for as long as it takes, and are not published again.
+// write writes an order, and notes in it what could not be written. It keeps trying: rows that a broker has accepted
+// are remembered for as long as it takes, and are not published again.
 func (s *Settlement) write(ctx context.Context, o *order) error {
 	o.Effects = map[string]engine.Effect{}
 	if err := s.settle(ctx, o); err != nil {
