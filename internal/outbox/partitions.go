@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -20,8 +21,13 @@ import (
 // Rows that are inserted outside that range are found at the next look at the catalogue ([Table.Current]), which then
 // reports that the table has changed: everything is read from the beginning again, with their partition.
 
-// manyPartitions is the number of partitions from which statements name some of them.
-const manyPartitions = 8
+const (
+	// manyPartitions is the number of partitions from which statements name some of them.
+	manyPartitions = 8
+
+	// rangePatience is how long [Open] looks for pending rows in each partition, which takes long without an index.
+	rangePatience = 5 * time.Second
+)
 
 // partitioned is what the catalogue says about the partitions of a table.
 type partitioned struct {

@@ -75,8 +75,12 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		return nil, problems[0]
 	case err != nil:
 		return nil, err
+	case config.Looks: // a command sends each statement once
+		return t, nil
 	}
-	if _, err := t.followPartitions(ctx, t.relation); server(err).Code == "" && err != nil {
+	limited, cancel := context.WithTimeout(ctx, rangePatience)
+	defer cancel()
+	if _, err := t.followPartitions(limited, t.relation); server(err).Code == "" && err != nil {
 		return nil, err
 	} // if the server has no answer in time, statements look at all partitions
 	return t, nil
