@@ -18,6 +18,9 @@ func newLogger(w io.Writer, c *config.Config) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(printable.JSON(w), options))
 }
 
+// longestError bounds an error in the log, in characters: a trigger may put a whole row into its message.
+const longestError = 2000
+
 // plain keeps an error on one line, as logs require, also where nothing parses the log, and writes durations as 5m5s,
 // which slog's JSON would give in nanoseconds.
 func plain(_ []string, a slog.Attr) slog.Attr {
@@ -25,7 +28,7 @@ func plain(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue(a.Value.Duration().String())
 	}
 	if err, ok := a.Value.Any().(error); ok && a.Value.Kind() == slog.KindAny {
-		a.Value = slog.StringValue(errtext.Line(err))
+		a.Value = slog.StringValue(printable.Cut(errtext.Line(err), longestError))
 	}
 	return a
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,10 +20,11 @@ func (s *sim) past(t *testing.T) {
 // published again. The refusal of a locked row is also written later.
 func TestLockedRowsHoldUpNobody(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		n := s.fill(20, 500, "t")
+		stop := s.start()
+		s.past(t)
+		n := 1 + s.fill(20, 500, "t")
 		s.Refuse("k1-7", 1)
 		s.table.lock(func(id string) bool { return id == "k0-3" || id == "k1-7" || id == "k2-0" })
-		stop := s.start()
 		started := time.Now()
 		later := 500 - 7 // later rows of the key whose refusal cannot be written
 		for len(s.table.pending()) > 2+later {
@@ -50,37 +52,42 @@ func TestLockedRowsHoldUpNobody(t *testing.T) {
 	})
 }
 
-// Rows that are locked for a moment when a relay starts, by the trials of another destination, are tried again: they are
-// not published if the database would not mark them.
-func TestRowsLockedForAMomentAreTriedAgain(t *testing.T) {
+// A row that is locked when a relay starts is not published until it is free, however often the relay is started, and
+// not then if the database would not mark it. Only its key waits.
+func TestRowsLockedAtTheStart(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		n := s.fill(200, 2, "t")
-		s.table.inert = map[string]bool{}
-		for i := range 100 {
-			s.table.inert[fmt.Sprintf("k%d-0", i)] = true
-		}
+		n := s.fill(20, 50, "t")
+		s.table.inert = map[string]bool{"k1-7": true}
+		s.table.lock(func(id string) bool { return strings.HasSuffix(id, "-7") && !strings.HasPrefix(id, "k0-") })
+		waiting := 19 * (50 - 7)
 		for range 3 {
-			s.table.lock(func(string) bool { return true })
 			stop := s.start()
-			time.Sleep(time.Second)
-			s.table.lock(func(string) bool { return false })
 			time.Sleep(time.Minute)
 			stop()
-			if got := len(s.All()); got != n-200 {
-				t.Errorf("%d deliveries of %d rows that can be marked and are not behind others", got, n-200)
+			if got := len(s.All()); got != n-waiting {
+				t.Errorf("%d deliveries of %d rows that are not locked, nor behind one that is", got, n-waiting)
 			}
 		}
+		s.table.lock(func(string) bool { return false })
+		stop := s.start()
+		time.Sleep(time.Minute)
+		stop()
+		if got := len(s.All()); got != n-43 {
+			t.Errorf("%d deliveries of %d rows that can be marked", got, n-43)
+		}
+		checkOrder(t, s.All())
 	})
 }
 
 // A clean stop waits for locked rows as long as it is allowed to. Otherwise they would be published twice.
 func TestStopWaitsForLockedRows(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
+		stop := s.start()
+		s.past(t)
 		for i := range 10 {
 			s.table.insert(int64(i), fmt.Sprintf("k-%d", i), "k", "t")
 		}
 		s.table.lock(func(id string) bool { return id == "k-5" })
-		stop := s.start()
 		for len(s.table.pending()) > 1 {
 			time.Sleep(time.Millisecond)
 		}
@@ -98,9 +105,10 @@ func TestLockedRowsThatLeaveNoRoom(t *testing.T) {
 		var log bytes.Buffer
 		s.log = &log
 		s.limits.Rows = 10
+		stop := s.start()
+		s.past(t)
 		s.fill(20, 5, "t")
 		s.table.lock(func(string) bool { return true })
-		stop := s.start()
 		time.Sleep(time.Minute)
 		s.table.lock(func(string) bool { return false })
 		s.table.drained(t, time.Minute)

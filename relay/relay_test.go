@@ -278,7 +278,11 @@ func TestMarksGoOnBesideALockedRow(t *testing.T) {
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	const rows = 5000
-	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i`,
+	start(t, replica(t, s, b, nil))
+	s.Exec(t, "insert into outbox_messages (topic, key, payload) values ('t', 'first', '1')")
+	b.Await(t, 1)
+	b.Hold()
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(2, $1::int) i`,
 		rows)
 	tx, err := s.Pool.Begin(t.Context())
 	if err != nil {
@@ -288,7 +292,7 @@ func TestMarksGoOnBesideALockedRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	started := time.Now()
-	start(t, replica(t, s, b, nil))
+	b.Release()
 	relayed := func() int {
 		return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is not null")
 	}

@@ -19,20 +19,25 @@ func TestUncleanStopIsCounted(t *testing.T) {
 	t.Parallel()
 	const rows = 300
 	for name, test := range map[string]struct {
-		hinder func(*testing.T, *pgtest.Schema, *publishertest.Broker)
-		left   int
+		meanwhile func(*testing.T, *pgtest.Schema, *publishertest.Broker) // while the broker has the rows
+		left      int
 	}{
-		"clean":         {func(*testing.T, *pgtest.Schema, *publishertest.Broker) {}, 0},
-		"broker silent": {func(_ *testing.T, _ *pgtest.Schema, b *publishertest.Broker) { b.Hold() }, rows},
-		"rows locked": {func(t *testing.T, s *pgtest.Schema, _ *publishertest.Broker) {
+		"clean": {func(t *testing.T, _ *pgtest.Schema, b *publishertest.Broker) {
+			b.Release()
+			b.Await(t, rows)
+		}, 0},
+		"broker silent": {func(*testing.T, *pgtest.Schema, *publishertest.Broker) {}, rows},
+		"table locked": {func(t *testing.T, s *pgtest.Schema, b *publishertest.Broker) {
 			tx, err := s.Pool.Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-			if _, err := tx.Exec(t.Context(), "select from outbox_messages for update"); err != nil {
+			if _, err := tx.Exec(t.Context(), "lock table outbox_messages in share mode"); err != nil {
 				t.Fatal(err)
 			}
+			b.Release()
+			b.Await(t, rows)
 		}, rows},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +47,7 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			s.Exec(t,
 				`insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '{}', now(), now() from generate_series(1, $1)`,
 				rows)
-			test.hinder(t, s, b)
+			b.Hold()
 			var log logtest.Log
 			r := replica(t, s, b, func(c *tested) {
 				c.BatchSize, c.StopTimeout, c.Logger = rows, time.Second, slog.New(slog.NewTextHandler(&log, nil))
@@ -50,11 +55,8 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- r.Run(ctx) }()
-			if name == "broker silent" {
-				b.AwaitHeld(t, 2)
-			} else {
-				b.Await(t, rows)
-			}
+			b.AwaitHeld(t, 2)
+			test.meanwhile(t, s, b)
 			cancel()
 			err := <-ended
 			left := 0

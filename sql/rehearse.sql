@@ -2,8 +2,8 @@
 -- afterwards. All of them are written at once; those that this leaves as they are, or all if it fails, are then written one
 -- by one. PL/pgSQL catches what the server says, so that the server logs no error.
 -- The setting outbox_relay.rows holds the identities as an array of JSON. The setting outbox_relay.refused gets an object of
--- JSON with the numbers of the rows that are not written, from 1 on: code, message, detail, hint and context of each error,
--- null if the write has no effect.
+-- JSON with the numbers of the rows that are not written, from 1 on: the beginnings of code, message, detail, hint and
+-- context of each error, which a trigger may fill with the whole row; null if the write has no effect.
 -- Locks the rows, and waits for no row's lock: a locked row is not written, with the code 55P03. Fires triggers. Uses the
 -- primary key, or the places in the identities.
 do $rehearsal$
@@ -50,8 +50,10 @@ begin
         get stacked diagnostics outbox_relay_code = returned_sqlstate, outbox_relay_message = message_text,
           outbox_relay_detail = pg_exception_detail, outbox_relay_hint = pg_exception_hint,
           outbox_relay_context = pg_exception_context;
-        outbox_relay_refused := outbox_relay_refused || jsonb_build_object(n, jsonb_build_array(
-          outbox_relay_code, outbox_relay_message, outbox_relay_detail, outbox_relay_hint, outbox_relay_context));
+        outbox_relay_refused := outbox_relay_refused || jsonb_build_object(n, jsonb_build_array(outbox_relay_code,
+          left(outbox_relay_message, 500), left(outbox_relay_detail, 500), left(outbox_relay_hint, 500),
+          case when cardinality(string_to_array(outbox_relay_context, E'\n')) > 2 -- the last two lines are of this block itself
+            then left(split_part(outbox_relay_context, E'\n', 1), 500) else '' end));
     end;
   end loop;
   perform set_config('outbox_relay.refused', outbox_relay_refused::text, true);

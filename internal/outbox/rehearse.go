@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// rehearsalTime is how long a rehearsal of several rows may take.
-const rehearsalTime = 2 * time.Second
+// RehearsalTime is how long a rehearsal of several rows may take.
+const RehearsalTime = 2 * time.Second
 
 // Rehearse finds out which rows [Table.Settle] could not settle. It settles them in a transaction that is rolled back,
 // so that also triggers, constraints and row security have their say, and returns why they refuse which rows, by
@@ -32,7 +32,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	if t.relation.parts != nil {
 		statement = strings.ReplaceAll(statement, partitionMark, t.partitionCondition())
 	}
-	limit := rehearsalTime
+	limit := RehearsalTime
 	if deadline, ok := ctx.Deadline(); ok && len(rows) == 1 {
 		limit = time.Until(deadline) * 9 / 10
 	}
@@ -78,9 +78,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 			continue
 		}
 		e := &pgconn.PgError{Severity: "ERROR", Code: texts[0], Message: texts[1], Detail: texts[2], Hint: texts[3]}
-		if lines := strings.Split(texts[4], "\n"); len(lines) > ownContext {
-			e.Where = lines[0]
-		}
+		e.Where = texts[4]
 		err := fmt.Errorf("rehearse marks: %w", t.explain(e))
 		refused[identity] = err
 		if !Rejected(e) && !Cancelled(e) && !Locked(e) && e.Code != insufficientPrivilege {
@@ -92,10 +90,6 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	}
 	return refused, nil
 }
-
-// ownContext is the number of lines by which PL/pgSQL names a statement of the rehearsal itself, in the context of an
-// error: the statement, which is on one line, and its place.
-const ownContext = 2
 
 // rehearsal returns the statement of [Table.Rehearse], and the one that says for which rows it is.
 func (t *Table) rehearsal() (statement, which string) {

@@ -34,28 +34,26 @@ func UnmarkableError(why error) error {
 type unmarkableError struct{ error }
 
 // withhold makes a key wait whose first row is not published. The row stays pending in the table, so that any number of
-// them may wait. Most locks are gone in a moment, such as those of another destination that tries the same rows. A row
-// that stays locked, by a transaction of the application, is published after all: its key need not wait for its mark.
+// them may wait. A row that another session keeps locked waits until it is free, since its mark would wait as well. Most
+// locks are gone in a moment, such as those of another destination that tries the same rows.
 func (e *Engine) withhold(k *key, why error, now time.Time) {
-	r, pause := k.queue[0], min(rejectedPause, e.To.BackoffMax)
+	pause, locked := min(rejectedPause, e.To.BackoffMax), outbox.Locked(why)
 	e.vain++
 	k.tries++
 	k.unmarkable = true
-	switch locked := outbox.Locked(why); {
-	case locked && k.tries > lockedTries:
-		r.Rehearsed = true
-		return
-	case locked:
+	if locked {
 		why, pause = errLocked, min(pause, e.pause(k.tries))
-	case now.Sub(e.unmarked) > time.Minute:
+	}
+	e.unmarkable = why
+	if now.Sub(e.unmarked) > time.Minute && (!locked || k.tries > lockedTries) {
+		r := k.queue[0]
 		e.unmarked = now
 		e.Logger.Error("rows are not published, since the table would not take their marks; "+
 			"their keys wait, and they are tried again",
 			"id", r.Message.ID, "topic", r.Message.Topic, "error", why)
 	}
-	e.unmarkable = why
 	e.rest(k, CauseMark, now.Add(pause))
 }
 
-// lockedTries is how often a row is tried that another session keeps locked: for two seconds or more.
+// lockedTries is how often a locked row is tried before that is logged, in two seconds or more.
 const lockedTries = 8
