@@ -24,6 +24,9 @@ type identity struct {
 
 const (
 	unknownProducer = -2
+	// A broker that has just started answers GROUP_LOAD_IN_PROGRESS for up to a tenth of a second.
+	producerIDPause = 10 * time.Millisecond
+	producerIDTries = 25
 	// refusalTTL is the time after which a cluster that refuses idempotence is asked again, since rights may be
 	// granted.
 	refusalTTL = time.Minute
@@ -84,27 +87,39 @@ func (i *identity) current() (id int64, fresh bool) {
 	return id, id != unknownProducer && (id != noProducer || time.Now().UnixNano() < i.again.Load())
 }
 
-// askProducerID asks the cluster for an id. If the id is noProducer, refusal is the reason. A broker that has just
-// started, or has used up its block of ids, has none for a tenth of a second: the next call asks again.
+// askProducerID asks until the broker has an id to give. A broker that has just started, or has used up its block of
+// ids, has none for some tens of milliseconds. If the id is noProducer, refusal is the reason.
 func (p *Publisher) askProducerID(ctx context.Context) (id int64, refusal, err error) {
-	m, err := p.cluster.ask(ctx, &initproducerid.Request{
-		TransactionTimeoutMs: math.MaxInt32, ProducerID: -1, ProducerEpoch: -1,
-	}, false)
-	if errors.Is(err, kafkago.UnsupportedVersion) {
-		return noProducer, err, nil
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	response := m.(*initproducerid.Response)
-	switch code := kafkago.Error(response.ErrorCode); code {
-	case 0:
-		return response.ProducerID, nil, nil
-	case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed,
-		kafkago.UnsupportedVersion, kafkago.InvalidRequest:
-		// Brokers before 3.0 ask for IDEMPOTENT_WRITE on the cluster (KIP-679).
-		return noProducer, code, nil
-	default:
-		return 0, nil, fmt.Errorf("ask for a producer id: %w", code)
+	tick := time.NewTicker(producerIDPause)
+	defer tick.Stop()
+	for tries := 1; ; tries++ {
+		m, err := p.cluster.ask(ctx, &initproducerid.Request{
+			TransactionTimeoutMs: math.MaxInt32, ProducerID: -1,
+			ProducerEpoch: -1,
+		}, false)
+		if errors.Is(err, kafkago.UnsupportedVersion) {
+			return noProducer, err, nil
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		response := m.(*initproducerid.Response)
+		switch code := kafkago.Error(response.ErrorCode); code {
+		case 0:
+			return response.ProducerID, nil, nil
+		case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed,
+			kafkago.UnsupportedVersion, kafkago.InvalidRequest:
+			// Brokers before 3.0 ask for IDEMPOTENT_WRITE on the cluster (KIP-679).
+			return noProducer, code, nil
+		default:
+			if code != kafkago.GroupLoadInProgress || tries == producerIDTries {
+				return 0, nil, fmt.Errorf("ask for a producer id: %w", code)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return 0, nil, ctx.Err()
+		}
 	}
 }
