@@ -26,7 +26,7 @@ func (c *crowdedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 }
 
 // However many destinations have the same columns, two statements write, each the results of several destinations.
-func TestSettlersAreTheProcesss(t *testing.T) {
+func TestDestinationsShareStatements(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		const destinations, rows = 5, 200
 		s.destinations = nil
