@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -127,6 +128,12 @@ func installed(t testing.TB, service, program string) string {
 	return ""
 }
 
+// firstPort and givenPorts make freePorts give no port twice: nothing may listen yet on one that another test was given.
+var (
+	firstPort  = rand.Int64N(10000)
+	givenPorts atomic.Int64
+)
+
 // freePorts returns ports of the loopback interface on which nothing listens. No outgoing connection takes them while a
 // server that uses them is down, because Linux uses ports from 32768 on for these.
 func freePorts(t testing.TB, n int) []int {
@@ -136,12 +143,12 @@ func freePorts(t testing.TB, n int) []int {
 		if tries > 1000 {
 			t.Fatal("no free ports")
 		}
-		port := 10000 + rand.N(10000)
+		port := int(10000 + (firstPort+givenPorts.Add(1))%10000)
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue
 		}
-		defer listener.Close() // only when all ports are found, so that they differ
+		_ = listener.Close()
 		ports = append(ports, port)
 	}
 	return ports
