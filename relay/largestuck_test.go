@@ -39,19 +39,20 @@ func TestLargeRowBesideRowsThatCannotBeWritten(t *testing.T) {
 				relayed := func() int {
 					return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is not null")
 				}
-				if unwritable { // from now on: what is refused from the start is not published
-					start(t, r)
-					eventually(t, "a row is marked", func() bool { return relayed() == 1 })
+				start(t, r)
+				eventually(t, "a row is marked", func() bool { return relayed() == 1 })
+				if unwritable { // from now on: what is refused from the start is not published, nor what is locked
 					s.Exec(t,
 						`create function no() returns trigger language plpgsql as $$ begin raise exception using errcode = 'check_violation'; end $$`)
 					s.Exec(t, `create trigger no before update on outbox_messages for each row when (old.topic = 'stuck') execute function no()`)
 					insert()
 				} else {
+					b.Hold()
 					insert()
 					if _, err := tx.Exec(t.Context(), "select from outbox_messages where topic = 'stuck' for update"); err != nil {
 						t.Fatal(err)
 					}
-					start(t, r)
+					b.Release()
 				}
 				t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // before the schema is dropped
 				eventually(t, "rows cannot be written", func() bool { return allOf(r.config.Destinations).Stuck == stuck })

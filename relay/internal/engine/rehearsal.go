@@ -37,7 +37,7 @@ type unmarkableError struct{ error }
 // them may wait. A row that another session keeps locked waits until it is free, since its mark would wait as well. Most
 // locks are gone in a moment, such as those of another destination that tries the same rows.
 func (e *Engine) withhold(k *key, why error, now time.Time) {
-	pause, locked := min(rejectedPause, e.To.BackoffMax), outbox.Locked(why)
+	r, pause, locked := k.queue[0], min(rejectedPause, e.To.BackoffMax), outbox.Locked(why)
 	e.vain++
 	k.tries++
 	k.unmarkable = true
@@ -45,15 +45,21 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 		why, pause = errLocked, min(pause, e.pause(k.tries))
 	}
 	e.unmarkable = why
-	if now.Sub(e.unmarked) > time.Minute && (!locked || k.tries > lockedTries) {
-		r := k.queue[0]
+	switch {
+	case now.Sub(e.unmarked) <= time.Minute, locked && k.tries <= lockedTries:
+	case locked:
 		e.unmarked = now
-		e.Logger.Error("rows are not published, since the table would not take their marks; "+
-			"their keys wait, and they are tried again",
+		e.Logger.Warn(lockedRows, "id", r.Message.ID, "topic", r.Message.Topic)
+	default:
+		e.unmarked = now
+		e.Logger.Error("rows are not published, since the table would not take their marks; their keys wait, and they are tried again",
 			"id", r.Message.ID, "topic", r.Message.Topic, "error", why)
 	}
 	e.rest(k, CauseMark, now.Add(pause))
 }
 
-// lockedTries is how often a locked row is tried before that is logged, in two seconds or more.
-const lockedTries = 8
+const (
+	lockedRows = "rows are locked by another session; they are tried again until they are free"
+	// lockedTries is how often a locked row is tried before that is logged, in two seconds or more.
+	lockedTries = 8
+)

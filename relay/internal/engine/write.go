@@ -113,8 +113,7 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	}
 	locked := o.apart(Unfree)
 	if e.locked.keep(locked, errLocked, now.Add(lockedPause)) {
-		e.Logger.Warn("rows are locked by another session; they are tried again until they are free",
-			"rows", e.locked.rows())
+		e.Logger.Warn(lockedRows, "rows", e.locked.rows())
 	}
 	if locked.Number() > 0 {
 		e.careful = now.Add(carefulFor)
