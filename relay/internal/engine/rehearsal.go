@@ -49,7 +49,7 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 	case now.Sub(e.unmarked) <= time.Minute, locked && k.tries <= lockedTries:
 	case locked:
 		e.unmarked = now
-		e.Logger.Warn(lockedRows, "id", r.Message.ID, "topic", r.Message.Topic)
+		e.warnOfLocks("id", r.Message.ID, "topic", r.Message.Topic)
 	default:
 		e.unmarked = now
 		e.Logger.Error("rows are not published, since the table would not take their marks; their keys wait, and they are tried again",
@@ -58,8 +58,9 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 	e.rest(k, CauseMark, now.Add(pause))
 }
 
-const (
-	lockedRows = "rows are locked by another session; they are tried again until they are free"
-	// lockedTries is how often a locked row is tried before that is logged, in two seconds or more.
-	lockedTries = 8
-)
+// lockedTries is how often a locked row is tried before that is logged, in two seconds or more.
+const lockedTries = 8
+
+func (e *Engine) warnOfLocks(args ...any) {
+	e.Logger.Warn("rows are locked by another session; they are tried again until they are free", args...)
+}

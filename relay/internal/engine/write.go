@@ -113,7 +113,7 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	}
 	locked := o.apart(Unfree)
 	if e.locked.keep(locked, errLocked, now.Add(lockedPause)) {
-		e.Logger.Warn(lockedRows, "rows", e.locked.rows())
+		e.warnOfLocks("rows", e.locked.rows())
 	}
 	if locked.Number() > 0 {
 		e.careful = now.Add(carefulFor)
