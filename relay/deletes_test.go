@@ -20,7 +20,6 @@ func TestDeletesNothingThatOthersWaitFor(t *testing.T) {
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	deletes := func(c *tested) { c.Delete = true }
 	r := replica(t, s, b, deletes)
-	r.looks = 10 * time.Millisecond
 	start(t, r)
 	rows := func() int { return pgtest.Value[int](t, s, "select count(*) from outbox_messages") }
 	s.Exec(t, insertKeyed, 5)

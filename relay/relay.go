@@ -77,6 +77,9 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		},
 		pool: pool, plan: plan, setup: errStarting, looks: time.Minute,
 	}
+	if c.Delete { // rows would be lost to a destination whose columns are added
+		r.looks = 3 * time.Second
+	}
 	for _, d := range c.Destinations {
 		d.client.inUse = d.Publisher
 	}
