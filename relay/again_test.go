@@ -12,6 +12,7 @@ import (
 // The replica gains a shard while a catch-up scan brings the rows of keys, and there is no room for a read. Nothing is committed late, and
 // all keys keep their order.
 func TestKeysKeepTheirOrderWhenAShardIsGainedDuringAScan(t *testing.T) {
+	t.Parallel()
 	for spare := range simShards {
 		simulate(t, func(t *testing.T, s *sim) {
 			ordinal := int64(0)
@@ -49,6 +50,7 @@ func TestKeysKeepTheirOrderWhenAShardIsGainedDuringAScan(t *testing.T) {
 // A row is on the wire when an older row of its key is seen that a long transaction has committed. Then the replica gains another shard,
 // so that the tail scan begins again, and the broker has not attempted the row. The older row goes first.
 func TestOlderRowGoesFirstWhenAShardIsGained(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		ordinal := int64(0)
 		next := func() int64 { ordinal++; return ordinal }
@@ -84,6 +86,7 @@ func TestOlderRowGoesFirstWhenAShardIsGained(t *testing.T) {
 // still there; another destination has marked the row and those after it meanwhile, so that they look new. Then the broker answers that it
 // has not attempted the row. The key's younger row, which was not marked, does not go before it.
 func TestRowOnTheWireThatWasChangedIsNotOvertaken(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.limits.Batch = 10
 		s.Remove("gone")

@@ -11,6 +11,7 @@ import (
 
 // When a topic is available again, all rows that waited for it continue at once and not key by key.
 func TestTopicThatIsBackReleasesItsKeys(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(300, 2, "t")
 		s.limits.Rows = 1000
@@ -30,6 +31,7 @@ func TestTopicThatIsBackReleasesItsKeys(t *testing.T) {
 
 // Where the table does not count attempts, the attempts of a key's head are not counted against the later rows of the key.
 func TestRefusalsAreTheHeadsAlone(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.keepsAttempts = false
 		for i := range 3 {
@@ -52,6 +54,7 @@ func TestRefusalsAreTheHeadsAlone(t *testing.T) {
 
 // A backoff that began before a restart ends at the same time as it would have without the restart.
 func TestBackoffOutlivesARestart(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.destinations[0].BackoffMin, s.destinations[0].BackoffMax = time.Hour, time.Hour
 		s.Refuse("k-0", 1)
@@ -76,6 +79,7 @@ func TestBackoffOutlivesARestart(t *testing.T) {
 // When the owner's trust in its locks ends, the calls on the wire are abandoned at that moment and not at the publish
 // timeout.
 func TestTrustEndsCalls(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		until := time.Now().Add(time.Second)
 		s.owner.trusted = func() time.Time { return until }
@@ -95,6 +99,7 @@ func TestTrustEndsCalls(t *testing.T) {
 
 // A row that cannot be marked as failed holds its key, and is tried no more often than the longest backoff allows.
 func TestRowThatCannotFailHoldsItsKey(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.keepsFailures = false
 		s.fill(5, 10, "t")
@@ -116,6 +121,7 @@ func TestRowThatCannotFailHoldsItsKey(t *testing.T) {
 
 // As long as no row at all gets an answer, no row is blamed.
 func TestSilentBrokerSpendsNothing(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(5, 4, "t")
 		s.destinations[0].PublishTimeout = 100 * time.Millisecond
@@ -140,6 +146,7 @@ func TestSilentBrokerSpendsNothing(t *testing.T) {
 // More keys wait than are remembered: the rows of other keys flow, and the rows of the missing topic follow in order once it
 // exists.
 func TestMoreBlockedKeysThanRemembered(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.limits.Keys = 10
 		n := s.fill(500, 4, "missing")

@@ -24,6 +24,7 @@ func (c *countedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 
 // Many rows that cannot be marked leave the remaining room to other rows, are tried at a bounded cost, and are reported once.
 func TestManyRowsThatCannotBeMarked(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		var log bytes.Buffer
 		s.log = &log

@@ -14,6 +14,7 @@ import (
 // However many keys are blocked by answers, the number of keys remembered is bounded. The other keys are passed over, and
 // follow in order.
 func TestBlockedKeysAreBounded(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]error{
 		"refused":     publisher.RefusedError("no", "no"),
 		"no leader":   publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"),

@@ -20,6 +20,7 @@ func newDelayed(s *sim) {
 // Rows that become due at any time are relayed at that time, beside others that are due at once and many that are scheduled
 // for later. Reads in table order do not return the scheduled rows.
 func TestRowsAreRelayedWhenTheyBecomeDue(t *testing.T) {
+	t.Parallel()
 	for _, every := range []time.Duration{time.Second, 10 * time.Millisecond, time.Millisecond} {
 		t.Run(fmt.Sprint(every), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -64,6 +65,7 @@ func TestRowsAreRelayedWhenTheyBecomeDue(t *testing.T) {
 // An idle owner sleeps until the next row becomes due, and notices rows that are inserted in the meantime and become due
 // earlier.
 func TestIdleOwnerSleepsUntilARowBecomesDue(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		newDelayed(s)
 		s.doorbell, s.interval = newSimBell(), 0
@@ -91,6 +93,7 @@ func TestIdleOwnerSleepsUntilARowBecomesDue(t *testing.T) {
 // Rows with available_at wait only for themselves. A row that is refused, or whose topic is held, delays no other row of its
 // key. All of them are published when the trouble is over.
 func TestDelayedRowsWaitForThemselvesAlone(t *testing.T) {
+	t.Parallel()
 	for _, rows := range []int64{1, 100, 3000} {
 		t.Run(fmt.Sprint(rows), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {

@@ -75,6 +75,7 @@ func duplicateOf(stream string) error {
 
 // A stream that drops rows that nobody has sent is reported once, and each row is counted and marked.
 func TestDuplicateOfWhatWasNeverSent(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 100, 10_000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -104,6 +105,7 @@ func TestDuplicateOfWhatWasNeverSent(t *testing.T) {
 // These are the duplicates that message ids are for: a publish without an answer, the previous owner's rows, a row sent again
 // on purpose.
 func TestDuplicateOfWhatWasSent(t *testing.T) {
+	t.Parallel()
 	t.Run("without an answer", func(t *testing.T) {
 		simulate(t, func(t *testing.T, s *sim) {
 			c := count(s)
@@ -177,6 +179,7 @@ func TestDuplicateOfWhatWasSent(t *testing.T) {
 
 // A column of times that are hours ahead of the clock gives no information about when its rows were inserted.
 func TestDuplicateWithAWrongTime(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		c := count(s)
 		for i, inserted := range []time.Time{{}, time.Now().Add(8 * time.Hour)} {

@@ -35,6 +35,7 @@ func (b *notedBell) Arm(rings bool) { b.armed.Store(rings) }
 
 // While a destination is paused, writers ring for the others. If all are paused, no writer rings.
 func TestWritersRingBesideAPausedDestination(t *testing.T) {
+	t.Parallel()
 	for paused, want := range []bool{true, true, false} {
 		simulate(t, func(t *testing.T, s *sim) {
 			b := &notedBell{}
@@ -148,6 +149,7 @@ func TestIdleOwnerLosesItsDoorbell(t *testing.T) {
 
 // Without a doorbell, or with a poll interval that was set explicitly, nothing changes.
 func TestIdleOwnerPollsWithoutADoorbell(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*sim){
 		"without a doorbell":          func(s *sim) { s.doorbell, s.interval = deaf{}, 0 },
 		"with an interval of its own": func(s *sim) { s.doorbell, s.interval = newSimBell(), defaultPoll },
@@ -168,6 +170,7 @@ func TestIdleOwnerPollsWithoutADoorbell(t *testing.T) {
 
 // While rows flow, rests follow what looks cost the database. They do not follow a machine that is busy for a moment.
 func TestRestsFollowTheCostOfLooks(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.setTook(200 * time.Microsecond)
 		stop := s.start()

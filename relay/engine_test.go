@@ -53,6 +53,7 @@ func (s *sim) fill(keys, each int, topic string) int {
 }
 
 func TestDrainsInOrder(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(50, 60, "t")
 		stop := s.start()
@@ -72,6 +73,7 @@ func TestDrainsInOrder(t *testing.T) {
 }
 
 func TestRefusedRowWaitsAndFails(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(10, 20, "t")
 		s.Refuse("k3-5", 100)
@@ -94,6 +96,7 @@ func TestRefusedRowWaitsAndFails(t *testing.T) {
 
 // A key whose head is refused does not delay the other keys.
 func TestRefusedRowStopsOnlyItsKey(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(10, 100, "t")
 		s.Refuse("k0-0", 4)
@@ -112,6 +115,7 @@ func TestRefusedRowStopsOnlyItsKey(t *testing.T) {
 }
 
 func TestPermanentFailsAtOnce(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(5, 10, "t")
 		s.Poison("k2-3")
@@ -126,6 +130,7 @@ func TestPermanentFailsAtOnce(t *testing.T) {
 }
 
 func TestOutageSpendsNothing(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(20, 50, "t")
 		s.Down()
@@ -150,6 +155,7 @@ func TestOutageSpendsNothing(t *testing.T) {
 }
 
 func TestMissingTopicHoldsItsRows(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		for i := range 300 {
 			topic := []string{"there", "missing"}[i%2]
@@ -181,6 +187,7 @@ func TestMissingTopicHoldsItsRows(t *testing.T) {
 // A row whose answer is lost is published again with the same id. A row that breaks the connection each time is found
 // and fails alone.
 func TestUnknownOutcomes(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(20, 20, "t")
 		s.LoseAnswer("k1-1", 1)
@@ -211,6 +218,7 @@ func TestUnknownOutcomes(t *testing.T) {
 }
 
 func TestCleanStopLeavesNothingInBetween(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(30, 100, "t")
 		s.Delay(20 * time.Millisecond)
@@ -228,6 +236,7 @@ func TestCleanStopLeavesNothingInBetween(t *testing.T) {
 
 // While the database is away between publish and settle, the relay remembers which rows were accepted.
 func TestSettleSurvivesTheDatabase(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(10, 100, "t")
 		s.Hold()
@@ -246,6 +255,7 @@ func TestSettleSurvivesTheDatabase(t *testing.T) {
 }
 
 func TestUntrustedOwnerPublishesNothing(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		until := time.Now().Add(time.Second)
 		s.owner.trusted = func() time.Time { return until }
@@ -263,6 +273,7 @@ func TestUntrustedOwnerPublishesNothing(t *testing.T) {
 
 // The bounds on rows in flight hold while the broker is slow.
 func TestBoundInFlight(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(100, 50, "t")
 		s.limits = engine.Limits{Batch: 10, Rows: 37, Bytes: 1 << 20}
@@ -283,6 +294,7 @@ func TestBoundInFlight(t *testing.T) {
 
 // Destinations do not wait for one another, not even within a key.
 func TestKeyOverTwoDestinations(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		other := publishertest.NewBroker()
 		s.destinations = []*Destination{s.destination("orders", s.Broker, "order.*"), s.destination("audit", other, "audit.*"), nowhere()}

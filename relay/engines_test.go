@@ -14,6 +14,7 @@ import (
 // While a destination keeps shards that are to be released, because it still waits for an answer, the other destinations
 // continue to relay their rows of these shards. They let go of the shards as soon as that destination has.
 func TestSlowDestinationKeepsShardsAlone(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		slow := publishertest.NewBroker()
 		s.destinations = []*Destination{s.destination("slow", slow, "slow"), s.destination("quick", s.Broker)}
@@ -45,6 +46,7 @@ func TestSlowDestinationKeepsShardsAlone(t *testing.T) {
 
 // A destination that takes no rows, or that is down, uses neither memory nor reading time of another one.
 func TestDestinationsShareTheLimits(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		down := publishertest.NewBroker()
 		s.destinations = []*Destination{s.destination("down", down, "down"), s.destination("up", s.Broker)}
@@ -81,6 +83,7 @@ func (s *sim) refuseBeside(rows int) {
 
 // While a destination with a rate rests because it refuses everything, its loop sleeps.
 func TestRestOfADestinationWithARate(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		const rows = 4_000
 		s.refuseBeside(rows)
@@ -103,6 +106,7 @@ func TestRestOfADestinationWithARate(t *testing.T) {
 
 // Nothing that a turn has started goes on when it has ended: the race detector would find it beside what makes the next turn.
 func TestNothingIsLeftOfATurn(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(_ *testing.T, s *sim) {
 		link := &session{simTable: s.table, cut: new(atomic.Bool)}
 		link.open()

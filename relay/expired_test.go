@@ -19,6 +19,7 @@ func (s *sim) expires(age time.Duration) {
 // or many, with rows without a key, and whatever the two clocks show. No expired row is passed to the unavailable broker, and
 // none spends an attempt before it fails.
 func TestOldRowsExpire(t *testing.T) {
+	t.Parallel()
 	for _, keys := range []int{0, 1, 100} {
 		for _, ahead := range []time.Duration{0, -time.Hour, time.Hour} {
 			t.Run(fmt.Sprint(keys, " keys, clock ahead ", ahead), func(t *testing.T) {
@@ -66,6 +67,7 @@ func TestOldRowsExpire(t *testing.T) {
 
 // A backlog of rows that are all too old fails as fast as it is read: nothing else wakes the loop meanwhile.
 func TestBacklogExpiresAsItIsRead(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		const old = 200
 		s.expires(time.Minute)
@@ -85,6 +87,7 @@ func TestBacklogExpiresAsItIsRead(t *testing.T) {
 // A row that is too old fails without a publish, and does not wait for the rate. It is not behind younger rows, of which one may be
 // published.
 func TestOldRowsDoNotWaitForTheRate(t *testing.T) {
+	t.Parallel()
 	for keys, young := range map[int]int{1: 0, 5000: 3} {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -127,6 +130,7 @@ func (s *sim) disordered() (wrong []string) {
 // A row that waits for its next attempt, or for its topic, fails when it expires, and its key continues. Where failed rows
 // block their keys, one row fails and the later rows of the key wait.
 func TestRowsThatWaitExpire(t *testing.T) {
+	t.Parallel()
 	for _, block := range []bool{false, true} {
 		t.Run(fmt.Sprint("block ", block), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -171,6 +175,7 @@ func TestRowsThatWaitExpire(t *testing.T) {
 
 // Younger rows are published, even when they are read together with rows that are too old.
 func TestYoungRowsOfAKeyGoOn(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.expires(time.Minute)
 		for i := range 100 {
@@ -190,6 +195,7 @@ func TestYoungRowsOfAKeyGoOn(t *testing.T) {
 
 // Where failed rows block their keys, one row of a key fails at a time, however many of its queued rows are too old.
 func TestOneRowOfAKeyExpiresAtATime(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.expires(time.Minute)
 		s.destinations[0].BlockFailed = true

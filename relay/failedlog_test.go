@@ -12,6 +12,7 @@ import (
 
 // Each row that fails is logged with its id and error. Ten thousand of them produce twenty lines a minute and their number.
 func TestFailedRowsAreLogged(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ rows, lines, summed int }{
 		"one": {1, 1, 0}, "twenty": {20, 20, 0}, "a hundred": {100, 20, 80}, "ten thousand": {10_000, 20, 9_980},
 	} {
@@ -48,6 +49,7 @@ func TestFailedRowsAreLogged(t *testing.T) {
 // A refusal that will be tried again is recorded in the table. Where the table cannot record it, the log reports it, once for
 // each row.
 func TestRefusalsAreLoggedWhereTheTableCannotKeepThem(t *testing.T) {
+	t.Parallel()
 	for name, forgets := range map[string]bool{"kept": false, "forgotten": true} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {

@@ -12,6 +12,7 @@ import (
 // If the failure could not be written because the row has changed, the row goes first again. If the write takes long, the queued
 // rows of the key take no room from others.
 func TestFailureThatIsNotWritten(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.limits.Rows, s.limits.Batch = 40, 10
 		s.Answer("k-0", publisher.PermanentError("no", "no"))

@@ -29,6 +29,7 @@ func relayedOf(s *sim, key string) []string {
 // With OUTBOX_ON_FAILED=block a key waits for its failed row, whatever made it fail, until the row is retried or discarded.
 // The same holds at another replica. The other keys flow.
 func TestFailedRowBlocksItsKey(t *testing.T) {
+	t.Parallel()
 	for name, bad := range map[string]func(*sim){
 		"refused too often": func(s *sim) { s.Refuse("k2-3", 5) },
 		"refused for good":  func(s *sim) { s.Answer("k2-3", publisher.PermanentError("no", "no")) },
@@ -73,6 +74,7 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 
 // A retried row after which nothing waits is also found soon, although it precedes the recent rows.
 func TestRetriedRowIsFoundSoon(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
 		s.fill(5, 10, "t")
@@ -86,6 +88,7 @@ func TestRetriedRowIsFoundSoon(t *testing.T) {
 
 // A hint makes the relay look at the failed rows at once.
 func TestHintFreesKeysAtOnce(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
 		s.fill(1, 10, "t")
@@ -100,6 +103,7 @@ func TestHintFreesKeysAtOnce(t *testing.T) {
 
 // A failed row blocks its key at the destination that is configured so, and at no other.
 func TestFailedRowBlocksItsKeyAtItsDestination(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		audit := s.destination("audit", s.Broker, "audit")
 		audit.BlockFailed = true
@@ -125,6 +129,7 @@ func TestFailedRowBlocksItsKeyAtItsDestination(t *testing.T) {
 
 // No row of a shard is taken before the shard's failed rows are known, however many pages of them there are.
 func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
 		const keys = 2007 // more than two pages of failed rows
@@ -151,6 +156,7 @@ func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
 // the more the more rows failed long ago, and the regular read of all failed rows comes to its end beside it: a key
 // that is retried meanwhile goes on.
 func TestManyFailedRowsAreNotReadForEachPage(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		const failed = 5000
 		s.destinations[0].BlockFailed = true
@@ -196,6 +202,7 @@ func (c *countedFailed) Blocked(ctx context.Context, q outbox.BlockedQuery) (out
 // A failed row that is retried while a page of pending rows waits for another read of the failed rows is missing from both
 // results. The younger rows of its key in that page do not precede it.
 func TestRetryWhileAPageWaits(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(_ *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
 		s.fill(2, 10, "t")
@@ -208,6 +215,7 @@ func TestRetryWhileAPageWaits(t *testing.T) {
 // A failed row is retried while the tail scan is on its way to younger rows of its key and has met none of them. The tail scan starts
 // again and meets the retried row first.
 func TestRetryDuringATailScan(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(_ *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
 		s.limits = engine.Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}

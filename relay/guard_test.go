@@ -18,6 +18,7 @@ func newRanked(s *sim) {
 
 // Most of the rows that are relayed are those with large priorities.
 func TestLargePrioritiesGoFirst(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		newRanked(s)
 		for n := range int64(1000) {
@@ -42,6 +43,7 @@ func TestLargePrioritiesGoFirst(t *testing.T) {
 // Rows of a key with the same priority keep their order, whichever read takes them, and also when rows of the key are refused
 // or held.
 func TestEqualPrioritiesKeepTheirOrder(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		newRanked(s)
 		s.interval = 10 * time.Millisecond
@@ -97,6 +99,7 @@ func overtaken(s *sim, first []publisher.Message) (wrong int) {
 
 // A row that breaks each connection is also found where an older row of its key, with a smaller priority, waits for it.
 func TestCulpritOfALargePriorityIsFoundOut(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		newRanked(s)
 		s.table.insertRanked(1, "old", "k", "t", 0)
@@ -119,6 +122,7 @@ func TestCulpritOfALargePriorityIsFoundOut(t *testing.T) {
 
 // A row with a larger priority that is inserted during a long tail scan does not wait for its end.
 func TestLargerPriorityDuringALongTailScan(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		newRanked(s)
 		const rows = 1000
@@ -141,6 +145,7 @@ func TestLargerPriorityDuringALongTailScan(t *testing.T) {
 // A row that is committed during a long tail scan, at a place that the tail scan has passed, precedes a younger row of its key with the
 // same priority that was inserted after this commit. The same holds when held rows fill the first pages.
 func TestLateCommitDuringATailScanByPriority(t *testing.T) {
+	t.Parallel()
 	const rows = 1000
 	for _, held := range []int64{0, 300} {
 		{

@@ -14,6 +14,7 @@ import (
 // Where each tail scan begins at the very beginning, rows that wait there are not read again each time: other rows do not wait for
 // that. When the trouble is over, they flow at once.
 func TestRowsThatWaitAreNotReadAtEachPoll(t *testing.T) {
+	t.Parallel()
 	for name, shape := range map[string]func(*simTable){
 		"larger priorities first":     func(s *simTable) { s.ranked = true },
 		"an order that does not grow": func(s *simTable) { s.ordinal = false },
@@ -52,6 +53,7 @@ func TestRowsThatWaitAreNotReadAtEachPoll(t *testing.T) {
 
 // The read that is to bring the rows of keys that waited fails once. A row that is inserted then must not go before them.
 func TestReadThatBringsRowsThatWaitedFails(t *testing.T) {
+	t.Parallel()
 	for name, shape := range map[string]func(*simTable){
 		"ranked": func(s *simTable) { s.ranked = true }, "no ordinal": func(s *simTable) { s.ordinal = false },
 	} {
@@ -104,6 +106,7 @@ func (p *slowly) Publish(ctx context.Context, messages []publisher.Message) []er
 // While the head of one key tries a topic and has no answer yet, the answer to another row says that each further try may leave a copy.
 // All keys go on when the topic is back.
 func TestKeyGoesOnAfterItsHeadTriedBesideAnother(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.limits.Batch = 1
 		quiet := publisher.UnavailableError(publisher.ScopeTopic, "no answer", "no answer")

@@ -35,6 +35,7 @@ func (l slowLink) Publish(ctx context.Context, messages []publisher.Message) []e
 // Publishing the rows of a hot key one by one may take much longer than the publish timeout. None is published twice because
 // of this, and a stop waits for the answer to at most one of them.
 func TestHotKeyAtASlowBroker(t *testing.T) {
+	t.Parallel()
 	const rows, roundTrip = 60, 700 * time.Millisecond
 	begin := func(s *sim) (stop func()) {
 		to := s.destination("default", s.Broker)

@@ -142,6 +142,7 @@ func TestRowLargerThanTheLimitGoesAlone(t *testing.T) {
 
 // A read that cannot end within its time is made smaller until it can.
 func TestReadsOverASlowLineEnd(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.limits = engine.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		s.table.bytesPerSecond = 64 << 10

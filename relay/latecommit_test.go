@@ -13,6 +13,7 @@ import (
 // A row that commits a little late is relayed at the next read although younger rows have already been relayed. A row that
 // commits very late is found by the reconciliation scan.
 func TestLateCommits(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(5, 10, "t")
 		stop := s.start()
@@ -34,6 +35,7 @@ func TestLateCommits(t *testing.T) {
 // A row of a transaction that was open for longer than recent reads reach back stays before the younger row of its key,
 // whether or not the key waits for something.
 func TestLongTransactions(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]time.Duration{
 		"a moment": time.Second, "a while": outbox.Late + time.Second, "minutes": 3 * time.Minute,
 	} {
@@ -75,6 +77,7 @@ func TestLongTransactions(t *testing.T) {
 // A row that is changed during a tail scan looks as if it were new. The younger rows of its key do not precede it, whether the
 // tail scan meets them later or they are relayed together with rows that are really new.
 func TestRowsChangedDuringATailScan(t *testing.T) {
+	t.Parallel()
 	for name, changed := range map[string][]int64{"one": {250}, "the last ones": {399, 400}, "many": {120, 121, 122, 250, 251, 399}} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -108,6 +111,7 @@ func TestRowsChangedDuringATailScan(t *testing.T) {
 
 // Rows that were read are not read again while they are in flight or wait for their topic.
 func TestRowsAreReadOnce(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.Remove("missing")
 		stop := s.start()
@@ -135,6 +139,7 @@ func TestRowsAreReadOnce(t *testing.T) {
 // may be running and may already have inserted a row. The mark that is made at the same time does not count as safe when it
 // ends.
 func TestTransactionsAfterTheSnapshot(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ held, open time.Duration }{
 		"a moment": {time.Second, time.Second}, "a while": {1500 * time.Millisecond, outbox.Late + 3*time.Second},
 		"a while, nothing else ends": {outbox.Late + 3*time.Second, 0},
@@ -177,6 +182,7 @@ func TestTransactionsAfterTheSnapshot(t *testing.T) {
 // A transaction that was open for a long time keeps its order also when it ends in the middle of a read. Such a read returns
 // rows that no earlier snapshot contains. The same holds with savepoints.
 func TestLongTransactionEndsDuringARead(t *testing.T) {
+	t.Parallel()
 	for name, savepoints := range map[string]bool{"plain": false, "savepoints": true} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -214,6 +220,7 @@ func TestLongTransactionEndsDuringARead(t *testing.T) {
 // A transaction commits two rows of a key late, and another session changes the first of them during the tail scan that brings both. A
 // younger row that was sent before is refused meanwhile. The second row does not go before the first.
 func TestLateRowsOfOneTransaction(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.limits.Batch = 10
 		x := s.table.begin()

@@ -77,6 +77,7 @@ func moved(t *testing.T, first, second *simOwner, limit time.Duration) time.Dura
 // Rows that the database refuses to mark do not keep their shards. The next owner takes the shards over at once, publishes
 // those rows once, and relays all other rows.
 func TestShardsLeaveUnmarkableRows(t *testing.T) {
+	t.Parallel()
 	for _, rows := range []int{1, 100} {
 		t.Run(fmt.Sprint(rows), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -110,6 +111,7 @@ func TestShardsLeaveUnmarkableRows(t *testing.T) {
 
 // Rows that an application keeps locked, accepted and refused ones, keep their shards for a limited time.
 func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
+	t.Parallel()
 	for _, keys := range []int{1, 100} {
 		t.Run(fmt.Sprint(keys), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -146,6 +148,7 @@ func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
 // A shard that comes back and is released again waits for the full time again: the time does not run while this replica owns
 // the shard.
 func TestPatienceBeginsAgain(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		first, second, stop := moving(s, s.table)
 		defer stop()

@@ -12,6 +12,7 @@ import (
 // A rate holds from the first second on, for one row a minute as for thousands a second. Retries and order are the same as
 // without a rate. Rows that wait for the rate are not held, and memory holds hardly more rows than are sent soon.
 func TestRate(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		rate float64 // rows a second
 		rows int
@@ -57,6 +58,7 @@ func TestRate(t *testing.T) {
 
 // Replicas keep a rate together, whatever the distribution of shards, and also while shards change hands.
 func TestRateOfAllReplicas(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		const rate = 100
 		s.destinations[0].Rate = rate
@@ -90,6 +92,7 @@ func TestRateOfAllReplicas(t *testing.T) {
 
 // A destination with a rate delays no other, and an outage does not use up its rate.
 func TestRateIsItsOwn(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		slow := publishertest.NewBroker()
 		s.destinations = []*Destination{s.destination("slow", slow, "slow"), s.destination("quick", s.Broker)}

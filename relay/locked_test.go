@@ -19,6 +19,7 @@ func (s *sim) past(t *testing.T) {
 // A row that an application keeps locked delays no other row, before and after the relay has tried to mark it, and is not
 // published again. The refusal of a locked row is also written later.
 func TestLockedRowsHoldUpNobody(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		stop := s.start()
 		s.past(t)
@@ -55,6 +56,7 @@ func TestLockedRowsHoldUpNobody(t *testing.T) {
 // A row that is locked when a relay starts is not published until it is free, however often the relay is started, and
 // not then if the database would not mark it. Only its key waits.
 func TestRowsLockedAtTheStart(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(20, 50, "t")
 		s.table.inert = map[string]bool{"k1-7": true}
@@ -81,6 +83,7 @@ func TestRowsLockedAtTheStart(t *testing.T) {
 
 // A clean stop waits for locked rows as long as it is allowed to. Otherwise they would be published twice.
 func TestStopWaitsForLockedRows(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		stop := s.start()
 		s.past(t)
@@ -101,6 +104,7 @@ func TestStopWaitsForLockedRows(t *testing.T) {
 
 // Locked rows that leave no room for others are reported once, with the reason.
 func TestLockedRowsThatLeaveNoRoom(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		var log bytes.Buffer
 		s.log = &log

@@ -14,6 +14,7 @@ import (
 
 // Heads of many keys that are due at about the same time are read together, with one look for late rows.
 func TestHeadsOfManyKeysAreReadTogether(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		const topics = 100
 		for i := range int64(topics) {
@@ -174,6 +175,7 @@ func flowBeside(t *testing.T, keys int, byKey bool, answer func(*publisher.Messa
 
 // A topic that is back is tried soon beside very many keys that are refused, also where one row is sent at a time.
 func TestTopicIsTriedBesideRefusedKeys(t *testing.T) {
+	t.Parallel()
 	for name, one := range map[string]func(*sim){
 		"a row in a second": func(s *sim) { s.destinations[0].Rate = 1 },
 		"a row in a batch":  func(s *sim) { s.limits.Batch = 1 },

@@ -87,6 +87,7 @@ func (t *otherwise) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.
 
 // Without the guard, schedules show that replicas of different kinds own shards at the same time.
 func TestShardMovesShowReplicasThatDisagree(t *testing.T) {
+	t.Parallel()
 	const runs = 20
 	seen := 0
 	for seed := range uint64(runs) {

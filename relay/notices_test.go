@@ -13,6 +13,7 @@ import (
 
 // The log has a bounded number of lines, however many topics are held and come back, and reports how many there were.
 func TestManyTopicsAreLoggedInFewLines(t *testing.T) {
+	t.Parallel()
 	topics := 10_000
 	if raceDetector {
 		topics /= 10

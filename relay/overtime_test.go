@@ -60,6 +60,7 @@ func (s *slowTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.Swee
 // A read that exceeds its time lets other reads go first. It takes a small share of the time, however long it would need, and
 // rows continue to flow.
 func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
+	t.Parallel()
 	for name, slow := range map[string]engine.Kind{"sweeps": engine.Sweep, "reads of keys": engine.Keys} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -101,6 +102,7 @@ func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 
 // A read that needs more time than it is allowed at first is given more, until it ends.
 func TestLongReadsEnd(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		needs  time.Duration
 		slow   engine.Kind

@@ -25,6 +25,7 @@ import (
 
 // A profile that panics fails the rows for which it panics, one or many, and no others.
 func TestProfilePanics(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ rows, every int }{{200, 200}, {10_000, 100}, {300, 1}} {
 		t.Run(fmt.Sprintf("each %dth of %d", test.every, test.rows), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -130,6 +131,7 @@ func (p *panickingPublisher) Close() error {
 // A publisher that panics when it sees one of many messages is opened again each time, until that message is known. Its row
 // fails, and all other rows are delivered in order.
 func TestPublisherPanicsOnOneMessage(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		var log logtest.Log
 		s.log = &log
@@ -176,6 +178,7 @@ func TestPublisherPanicsOnOneMessage(t *testing.T) {
 // A row whose publish panics fails, too, while no other row flows that could show that the broker is not at fault: a panic is
 // no answer of a broker's. The later rows of its key are delivered.
 func TestPublisherPanicsOnTheOnlyRow(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		for i, id := range []string{"poison", "next", "last"} {
 			s.table.insert(int64(1+i), id, "key", "t")
@@ -200,6 +203,7 @@ func TestPublisherPanicsOnTheOnlyRow(t *testing.T) {
 // A publisher that panics on every message holds its destination and costs the rows no attempts, also while no other
 // publisher can be opened.
 func TestPublisherAlwaysPanics(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		var log logtest.Log
 		s.log = &log
@@ -249,6 +253,7 @@ func (s *speechless) Ping(context.Context) error {
 
 // A panic in a ping is an outage, which ends.
 func TestPingPanics(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log logtest.Log
 		broker := &speechless{}

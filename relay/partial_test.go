@@ -14,6 +14,7 @@ import (
 
 // Rows of one partition that wait for a leader are reported once, not key by key, and not while a leader is only moving.
 func TestPartOfATopicThatIsHeldIsLogged(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		leaderless := publisher.WithFate(
 			publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition 3 has no leader", "t"),
@@ -59,6 +60,7 @@ func TestPartOfATopicThatIsHeldIsLogged(t *testing.T) {
 
 // A topic that is held for another reason than at first is reported again.
 func TestAnotherReasonIsLogged(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.Answer("a", publisher.TopologyError("no stream", "no stream"),
 			publisher.UnavailableError(publisher.ScopeTopic, "no leader", "no leader"),
@@ -77,6 +79,7 @@ func TestAnotherReasonIsLogged(t *testing.T) {
 
 // A partition whose leader is back may hold thousands of keys. When the key that tries it succeeds, the others continue too.
 func TestKeysOfAPartitionGoOnTogether(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		const keys = 2000
 		s.limits = engine.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}

@@ -18,6 +18,7 @@ import (
 // and read again later, so that rows that were deleted in the meantime are not sent. Other destinations continue, and the
 // shards of the paused one can be released.
 func TestPausedDestination(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		paused := publishertest.NewBroker()
 		s.destinations = []*Destination{s.destination("paused", paused, "p"), s.destination("other", s.Broker)}

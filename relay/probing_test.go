@@ -8,6 +8,7 @@ import (
 
 // Rows that wait through an outage are not passed to the publisher again and again.
 func TestOutageCountsFewMessages(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(200, 10, "t")
 		s.Down()

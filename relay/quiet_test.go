@@ -11,6 +11,7 @@ import (
 
 // Whatever the relay waits for, its loop sleeps in the meantime.
 func TestLoopSleepsWhileItWaits(t *testing.T) {
+	t.Parallel()
 	for name, trouble := range map[string]func(*sim) (end func()){
 		"nothing to do": func(*sim) func() { return func() {} },
 		"broker down":   func(s *sim) func() { s.fill(30, 20, "t"); s.Down(); return func() {} },
@@ -54,6 +55,7 @@ func TestLoopSleepsWhileItWaits(t *testing.T) {
 
 // An owner that loses its trust while its destination is held waits for both without turning its loop.
 func TestLoopSleepsWithoutTrustInAnOutage(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		until := time.Now().Add(2 * time.Second)
 		s.owner.trusted = func() time.Time { return until }
@@ -72,6 +74,7 @@ func TestLoopSleepsWithoutTrustInAnOutage(t *testing.T) {
 
 // A key with more rows accepted and not yet settled than one read returns is not read repeatedly.
 func TestUnsettledRowsAreNotReadOverAndOver(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.limits = engine.Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}
 		s.Refuse("k-0", 1)

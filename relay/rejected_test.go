@@ -8,6 +8,7 @@ import (
 // A row that the database refuses to mark, because of a trigger or a constraint, is not published again and stops no other
 // row.
 func TestRowThatCannotBeMarked(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.insert(0, "first-0", "first", "t")
 		stop := s.start()
@@ -30,6 +31,7 @@ func TestRowThatCannotBeMarked(t *testing.T) {
 
 // A refusal that the database does not store keeps its key waiting, and no other key.
 func TestRefusalThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(20, 50, "t")
 		s.table.guard("k3-5")

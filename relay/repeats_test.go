@@ -31,6 +31,7 @@ func (s *sim) tries(ids []string) int {
 // One queue rejects while others accept. The copies of any number of rows and keys are bounded by a backoff that doubles up
 // to a minute, no row is blamed, each attempt is counted, and the other rows flow.
 func TestRepeatedTriesGrowRare(t *testing.T) {
+	t.Parallel()
 	for _, keys := range []int{1, 100, 1000} {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {

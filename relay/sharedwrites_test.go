@@ -27,6 +27,7 @@ func (c *crowdedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 
 // However many destinations have the same columns, two statements write, each the results of several destinations.
 func TestDestinationsShareStatements(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		const destinations, rows = 5, 200
 		s.destinations = nil

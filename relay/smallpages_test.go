@@ -12,6 +12,7 @@ import (
 // take a few reads each, although each row that fails makes its key wait for another catch-up scan, and although the rows of one
 // key begin where those of the other end.
 func TestRowsThatWaitedFlowInSmallPages(t *testing.T) {
+	t.Parallel()
 	for name, index := range map[string]bool{"no index by key": false, "an index by key": true} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -47,6 +48,7 @@ func TestRowsThatWaitedFlowInSmallPages(t *testing.T) {
 // When a topic comes back, the rows without a key that waited for it take a read each, although there are many rows of another
 // topic that is missing between them, also if a key waits for the same scan.
 func TestRowsWithoutAKeyFlowInSmallPages(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ index, waits bool }{
 		"no index by key": {false, true}, "an index by key": {true, true}, "no key": {false, false},
 	} {

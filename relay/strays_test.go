@@ -12,6 +12,7 @@ const reconcileEvery = 5 * time.Second // as in package feed
 // When the values of the order column start again from the beginning, rows are soon read at once again, and not only by the
 // reconciliation scan.
 func TestOrderBeginsAgain(t *testing.T) {
+	t.Parallel()
 	for name, ordinals := range map[string]struct{ before, after int64 }{
 		"sequence reset":    {1_000_000, 1},
 		"one far too large": {1 << 60, 2000},
@@ -52,6 +53,7 @@ func TestOrderBeginsAgain(t *testing.T) {
 
 // A row with the largest order value there is ('infinity') waits behind a refused row of its key. It goes when that one is done.
 func TestRowWithTheLargestOrderValue(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		stop := s.start()
 		defer stop()

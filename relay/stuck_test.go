@@ -105,6 +105,7 @@ func insertOthers(t *testing.T, w *workTable, from, ticks int) work {
 // A key with very many rows after a refused head costs the other keys nothing: neither statements nor reads of their rows nor
 // time, while it is stuck and when it is free again.
 func TestStuckKeyCostsOthersNothing(t *testing.T) {
+	t.Parallel()
 	rows := 150_000
 	if raceDetector {
 		rows /= 50

@@ -21,6 +21,7 @@ func (s *sim) insertTied(second int64) {
 // One transaction inserts two rows of a key, and all its rows have the same order value, as with now(). The second one has to wait. The
 // first goes at once, and before the second.
 func TestRowsOfATransactionKeepTheirOrder(t *testing.T) {
+	t.Parallel()
 	for _, second := range []int64{8, 7} {
 		simulate(t, func(t *testing.T, s *sim) {
 			defer s.start()()
@@ -40,6 +41,7 @@ func TestRowsOfATransactionKeepTheirOrder(t *testing.T) {
 
 // The head of the second row's key comes to try the hold. The first row goes before it all the same.
 func TestFirstRowOfATransactionGoesBeforeTheHeadThatTries(t *testing.T) {
+	t.Parallel()
 	for _, second := range []int64{8, 7} {
 		simulate(t, func(t *testing.T, s *sim) {
 			defer s.start()()

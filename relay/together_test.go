@@ -13,6 +13,7 @@ import (
 // Rows that two destinations have accepted are marked by one statement. A row that this statement does not mark, because one
 // destination's mark exists already, still gets the other's mark.
 func TestMarksOfTwoDestinations(t *testing.T) {
+	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		m, err := measure.New(noop.Meter{})
 		if err != nil {

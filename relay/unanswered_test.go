@@ -15,6 +15,7 @@ import (
 // A row that breaks the connection each time is found and refused. This also holds where there are several destinations
 // and no room to remember the waiting keys. The rows of its topic that wait for it continue.
 func TestRowThatBreaksConnectionsIsFoundAmongDestinations(t *testing.T) {
+	t.Parallel()
 	for _, room := range []int{5, 0} {
 		t.Run(fmt.Sprint("room for ", room, " keys"), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -50,6 +51,7 @@ func TestRowThatBreaksConnectionsIsFoundAmongDestinations(t *testing.T) {
 // More rows than there is room for are tried in vain, and their tries are counted in memory only: by keys that break
 // the connection, or in a table that has no column for attempts. Each of them fails in the end, while other rows flow.
 func TestMoreCountedTriesThanRoom(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*sim, string){
 		"without an answer": func(s *sim, id string) { s.Crash(id) },
 		"without attempts":  func(s *sim, id string) { s.table.keepsAttempts = false; s.Refuse(id, 1000) },
@@ -103,6 +105,7 @@ func (p *reconnecting) Publish(ctx context.Context, messages []publisher.Message
 // A row that breaks the connection each time fails in the end, too, while no other row flows that could show that the
 // broker is not at fault: as the only row, and as the first of its key. The rows behind it are delivered.
 func TestRowThatBreaksConnectionsAlone(t *testing.T) {
+	t.Parallel()
 	for _, rows := range []int{1, 100} {
 		t.Run(fmt.Sprint(rows, " rows of its key"), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -148,6 +151,7 @@ func (p *cut) Publish(ctx context.Context, messages []publisher.Message) []error
 // of several keys; a broker that is silent, also behind a proxy that gives up before the publish timeout; one that
 // cannot be reached between two tries.
 func TestConnectionsThatBreakInAnOutage(t *testing.T) {
+	t.Parallel()
 	const rows = 100
 	insert := func(s *sim, n int) {
 		for i := range n {
