@@ -74,7 +74,7 @@ func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []e
 	case outbox.Cancelled(err):
 		w.most = max(1, len(read)/4)
 		return answers
-	case w.most > 0 && took < outbox.RehearsalTime/2: // twice as many end in time, too
+	case w.most > 0 && took < outbox.RehearsalTime/3: // twice as many end in time, too
 		w.most = min(2*w.most, 1<<20)
 	}
 	if w.loop.database.rehearsed(w.loop.state, err); err != nil {
