@@ -24,6 +24,16 @@ func TestLoggedErrorsAreOneLine(t *testing.T) {
 	}
 }
 
+// An error is cut: a trigger of the table may put a whole row into its message.
+func TestLoggedErrorsAreBounded(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	newLogger(&log, &config.Config{LogFormat: "json"}).Info("m", "error", errors.New(strings.Repeat("x", 100_000)))
+	if n := log.Len(); n > longestError+200 {
+		t.Errorf("a line of %d bytes", n)
+	}
+}
+
 // A duration is written with its units, whatever the format.
 func TestLoggedDurations(t *testing.T) {
 	t.Parallel()

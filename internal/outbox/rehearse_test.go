@@ -2,19 +2,22 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A rehearsal changes nothing, waits for no lock, and tells the rows that cannot be settled from the others, each for itself: a
-// row that can be settled only without another one can be settled. If a slow trigger takes too long, fewer rows are asked for,
-// and a single one that takes too long cannot be settled.
+// A rehearsal changes nothing, waits for no row's lock, and tells the rows that cannot be settled and the locked ones from
+// the others, each for itself: a row that can be settled only without another one can be settled. If a slow trigger takes
+// too long, fewer rows are asked for, and a single one that takes too long cannot be settled.
 func TestRehearse(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
@@ -60,6 +63,27 @@ func TestRehearse(t *testing.T) {
 				t.Errorf("a row with a slow trigger: %v, %v", refused, err)
 			}
 		})
+	}
+}
+
+// Of what a trigger says of a row, the beginning is enough: it may quote the whole row.
+func TestRehearseCutsWhatTriggersSay(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, recommended())
+	s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin
+		raise 'no %', repeat('x', 100000) using detail = repeat('y', 100000), hint = repeat('z', 100000); end $$`)
+	s.Exec(t, `create trigger no before update on outbox_messages for each row execute function no()`)
+	s.Exec(t, "insert into outbox_messages (topic, payload) values ('t', '1')")
+	table := open(t, s, Config{})
+	page := tail(t, table, TailQuery{}).Rows
+	refused, err := table.Rehearse(t.Context(), []*Row{&page[0]})
+	why, ok := errors.AsType[*pgconn.PgError](refused[page[0].Identity()])
+	if !ok || !strings.HasPrefix(why.Message, "no xxx") {
+		t.Fatalf("refused: %v, %v", refused, err)
+	}
+	if n := len(why.Message) + len(why.Detail) + len(why.Hint) + len(why.Where); n > 2000 {
+		t.Errorf("%d bytes", n)
 	}
 }
 
