@@ -282,8 +282,8 @@ func TestMarksGoOnBesideALockedRow(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (topic, key, payload) values ('t', 'first', '1')")
 	b.Await(t, 1)
 	b.Hold()
-	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(2, $1::int) i`,
-		rows)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload)
+		select 't', 'k' || i % 50, to_jsonb(i) from generate_series(2, $1::int) i`, rows)
 	tx, err := s.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

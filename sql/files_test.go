@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Each statement that the program names is in this folder: a name without a file panics, where no test sends it, in the field.
+// Each statement that the program names is in this folder: a name without a file panics, in the field where no test
+// sends it.
 func TestNamedStatementsExist(t *testing.T) {
 	t.Parallel()
 	named := regexp.MustCompile(`(?:Text|text|script|query)\(.*"([a-z_]+\.sql)"|"([a-z_]+\.sql)"[,:)]`)

@@ -61,8 +61,8 @@ func TestGroupsHaveOwnersOfTheirOwn(t *testing.T) {
 	await(t, b["audit_at"], "takes over", owns(16))
 }
 
-// A replica owns the same shards of each group as far as it can, so that it can mark the rows for both at once. Replicas
-// that take the shards of one that stops may take turns in another order for each group. That happens seldom.
+// A replica owns the same shards of each group as far as it can, so that it can mark the rows for both at once.
+// Replicas that take the shards of one that stops may take turns in another order for each group. That happens seldom.
 func TestShardsOfGroupsGoTogether(t *testing.T) {
 	t.Parallel()
 	var together []int

@@ -128,7 +128,8 @@ func installed(t testing.TB, service, program string) string {
 	return ""
 }
 
-// firstPort and givenPorts make freePorts give no port twice: nothing may listen yet on one that another test was given.
+// firstPort and givenPorts make freePorts give no port twice: nothing may listen yet on one that another test was
+// given.
 var (
 	firstPort  = rand.Int64N(10000)
 	givenPorts atomic.Int64

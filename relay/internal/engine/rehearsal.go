@@ -34,8 +34,8 @@ func UnmarkableError(why error) error {
 type unmarkableError struct{ error }
 
 // withhold makes a key wait whose first row is not published. The row stays pending in the table, so that any number of
-// them may wait. A row that another session keeps locked waits until it is free, since its mark would wait as well. Most
-// locks are gone in a moment, such as those of another destination that tries the same rows.
+// them may wait. A row that another session keeps locked waits until it is free, since its mark would wait as well.
+// Most locks are gone in a moment, such as those of another destination that tries the same rows.
 func (e *Engine) withhold(k *key, why error, now time.Time) {
 	r, pause, locked := k.queue[0], min(rejectedPause, e.To.BackoffMax), outbox.Locked(why)
 	e.vain++
@@ -52,7 +52,8 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 		e.warnOfLocks("id", r.Message.ID, "topic", r.Message.Topic)
 	default:
 		e.unmarked = now
-		e.Logger.Error("rows are not published, since the table would not take their marks; their keys wait, and they are tried again",
+		e.Logger.Error("rows are not published, since the table would not take their marks; "+
+			"their keys wait, and they are tried again",
 			"id", r.Message.ID, "topic", r.Message.Topic, "error", why)
 	}
 	e.rest(k, CauseMark, now.Add(pause))
