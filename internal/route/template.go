@@ -55,11 +55,6 @@ func ParseTemplate(text string, extra []outbox.Extra) (Template, []outbox.Extra,
 	return t, extra, nil
 }
 
-// Fixed reports whether the template gives the same text for every row.
-func (t Template) Fixed() bool {
-	return len(t.parts) == 1 && t.parts[0].Kind == template.Text
-}
-
 // Text returns the template's text for a row that still has its own topic.
 func (t Template) Text(row *outbox.Row) (string, error) {
 	if t.parts == nil {
