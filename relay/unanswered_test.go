@@ -152,7 +152,7 @@ func (p *cut) Publish(ctx context.Context, messages []publisher.Message) []error
 // cannot be reached between two tries.
 func TestConnectionsThatBreakInAnOutage(t *testing.T) {
 	t.Parallel()
-	const rows = 100
+	const rows = 30
 	insert := func(s *sim, n int) {
 		for i := range n {
 			s.table.insert(int64(i), fmt.Sprint("row-", i), fmt.Sprint("k", i), "t")
@@ -197,6 +197,7 @@ func TestConnectionsThatBreakInAnOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
+				s.interval = time.Second // half an hour of polls costs the race detector seconds
 				s.destinations[0].Publisher = &cut{Publisher: s.destinations[0].Publisher, after: 2 * time.Second}
 				defer s.start()()
 				outage(s)
