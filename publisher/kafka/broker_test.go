@@ -93,7 +93,7 @@ func TestSequenceWraps(t *testing.T) {
 		if _, err := p.cluster.refresh(t.Context(), []string{topic}); err != nil {
 			t.Fatal(err)
 		}
-		partition := p.cluster.states[topic].partitions[0]
+		partition := p.cluster.topics[topic].partitions[0]
 		partition.sequence = start
 		for part := range slices.Chunk(messages, 10) {
 			expectAccepted(t, p, part)
@@ -132,7 +132,7 @@ func TestNewEpochOnBroker(t *testing.T) {
 	p := h.open(t, publishertest.NewNetwork())
 	messages := benchMessages(topic)[:30]
 	expectAccepted(t, p, messages[:10])
-	partition := p.cluster.states[topic].partitions[0]
+	partition := p.cluster.topics[topic].partitions[0]
 	partition.sequence += 5 // a gap
 	expectAccepted(t, p, messages[10:20])
 	expectAccepted(t, p, messages[20:])
@@ -166,7 +166,7 @@ func TestTopicWithSmallLimit(t *testing.T) {
 	if n := len(h.received(t, topic, 997)); n != 997 {
 		t.Errorf("the topic holds %d messages of 997", n)
 	}
-	if epoch := p.cluster.states[topic].partitions[0].producer.epoch; epoch != 0 {
+	if epoch := p.cluster.topics[topic].partitions[0].producer.epoch; epoch != 0 {
 		t.Errorf("refused batches cost %d epochs", epoch)
 	}
 }

@@ -164,7 +164,7 @@ func TestNewEpochOfSuspect(t *testing.T) {
 	asked, over := silentBrokers(f, 1)
 	expect(t, "in the silence", publish(t, p, slices.Concat(rows("t", 0, 2, "c"), rows("t", 1, 2, "forgotten"))), ok, unsure)
 	<-asked
-	age(p.cluster.states["t"].partitions[1], 0, idleKept+time.Second)
+	age(p.cluster.topics["t"].partitions[1], 0, idleKept+time.Second)
 	f.set(func() { f.bend = nil })
 	eventually(t, func() bool { return answered(t, p, rows("t", 1, 2, "d"))[0] == nil })
 	f.set(func() {

@@ -39,7 +39,7 @@ func (c *cluster) forFree(t *topic, now time.Time) int32 {
 	if n > 0 {
 		return t.available[turn%n]
 	}
-	return int32(turn % uint32(len(t.partitions)))
+	return int32(turn % uint32(len(t.leaders)))
 }
 
 // takes reports whether free messages may be sent to the partition, as far as is known. The cluster's mu is held.

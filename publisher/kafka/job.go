@@ -239,7 +239,6 @@ func (j *job) missed(ctx context.Context, r *request) {
 		j.fail(c.ended())
 	case r.ending == refused:
 		j.fail(r.err)
-		c.doubt(j)
 	case r.ending == unheard:
 		if r.suspected {
 			// The silence is known to be the broker's fault: messages with repeatedly unknown outcomes would become

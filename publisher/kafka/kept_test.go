@@ -36,10 +36,10 @@ func TestOldUnresolvedBatchIsDropped(t *testing.T) {
 		f.set(func() { f.bend = times(2, fault{drop: true}) })
 		lost := rows("t", 0, 1, "lost")
 		expect(t, "lost", publish(t, p, lost), unsure)
-		age(p.cluster.states["t"].partitions[0], test.kept, test.given)
+		age(p.cluster.topics["t"].partitions[0], test.kept, test.given)
 		expect(t, test.name, publish(t, p, rows("t", 0, 1, "other")), ok)
 		expect(t, test.name+": log", f.log("t", 0), test.want...)
-		if epoch := p.cluster.states["t"].partitions[0].producer.epoch; (epoch == 1) != (len(test.want) == 2) {
+		if epoch := p.cluster.topics["t"].partitions[0].producer.epoch; (epoch == 1) != (len(test.want) == 2) {
 			t.Errorf("%s: epoch %d", test.name, epoch)
 		}
 		if test.given == 0 {
@@ -140,8 +140,8 @@ func TestTopicsAreForgotten(t *testing.T) {
 		publish(t, p, rows(name, 0, 2, name))
 		publish(t, p, rows(name, 0, 2, name))
 	}
-	if c := p.cluster; len(c.topics)+len(c.states) != 0 {
-		t.Errorf("%d topics and %d states are remembered", len(c.topics), len(c.states))
+	if c := p.cluster; len(c.topics) != 0 {
+		t.Errorf("%d topics are remembered", len(c.topics))
 	}
 }
 
@@ -155,7 +155,7 @@ func TestAcceptedBatchLetsGoOfItsBytes(t *testing.T) {
 	messages := rows("t", 0, 1, "large")
 	messages[0].Payload = make([]byte, 5<<20)
 	expect(t, "lost", publish(t, p, messages), unsure)
-	kept := p.cluster.states["t"].partitions[0].batch
+	kept := p.cluster.topics["t"].partitions[0].batch
 	expect(t, "given again", publish(t, p, messages), ok)
 	if kept.bytes != nil {
 		t.Errorf("an accepted batch still refers to %d bytes", cap(kept.bytes))

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -20,14 +21,11 @@ const (
 	// metadataTTL is how soon new partitions of a topic are noticed if nothing fails. Everything else that changes,
 	// such as a leader, is noticed by the answers of the brokers.
 	metadataTTL = time.Minute
-	// leaderlessTTL is the time after which a topic that has a partition without a leader is asked for again. An
-	// election takes some tens of milliseconds.
-	leaderlessTTL = 50 * time.Millisecond
+	// troubleTTL is the time after which a topic is asked for again because a partition has no leader, or because its
+	// leader does not answer. An election takes some tens of milliseconds, but the cluster decides when it begins.
+	troubleTTL = 100 * time.Millisecond
 	// doubtTTL is the time after which a topic is asked for again because a message names a partition that it lacks.
 	doubtTTL = time.Second
-	// movingTTL is the time after which a topic is asked for again because a partition's leader is a suspect. The
-	// cluster decides when another broker becomes the leader.
-	movingTTL = 250 * time.Millisecond
 )
 
 // cluster holds what is known of the brokers and of the topics in use.
@@ -35,38 +33,30 @@ type cluster struct {
 	publisher *Publisher
 	log       *slog.Logger
 
-	mu      sync.Mutex          // guards the following fields and the brokers' own
-	brokers map[string]*broker  // by address; the configured ones stay
-	nodes   map[int32]*broker   // by node id, from the last metadata
-	topics  map[string]*topic   // the topics that the cluster serves
-	states  map[string]*history // by topic; outlives metadata
-	retimed sync.Map            // topics of which the log says that they refuse old times
+	mu      sync.Mutex         // guards the following fields and the brokers' own
+	brokers map[string]*broker // by address; the configured ones stay
+	nodes   map[int32]*broker  // by node id, from the last metadata
+	topics  map[string]*topic  // topics that have partitions, from the last metadata for each
+	retimed sync.Map           // topics of which the log says that they refuse old times
 }
 
-// A topic is one answer of the metadata. Only its expiry is changed afterwards, under the cluster's mu.
+// A topic is one answer of the metadata. The next answer takes over its partitions.
 type topic struct {
 	name       string
-	leaders    []*broker // by partition; nil if there is none
-	indexes    []int     // numbers of the partitions
-	available  []int32   // partitions that have a leader
-	partitions []*partition
-	learned    time.Time
-	expires    time.Time
+	err        error          // why the cluster does not serve the topic; the answer for its messages
+	leaders    []*broker      // by partition; nil if there is none
+	indexes    []int          // numbers of the partitions
+	available  []int32        // partitions that have a leader
+	learned    time.Time      // zero if it must be asked for again; guarded by the cluster's mu
 	spread     *atomic.Uint32 // number of calls so far: free messages go to one partition per call
-}
-
-// A history is what is kept of a topic from one answer of the metadata to the next.
-type history struct {
-	partitions []*partition
-	count      int // number of partitions in the last answer
-	spread     atomic.Uint32
+	partitions []*partition   // may be more than leaders, since a broker that has just started may not know all
 }
 
 // newCluster returns a cluster that knows the configured addresses.
 func newCluster(p *Publisher) *cluster {
 	c := &cluster{
 		publisher: p, log: p.config.Logger, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
-		topics: map[string]*topic{}, states: map[string]*history{},
+		topics: map[string]*topic{},
 	}
 	for _, address := range p.config.Brokers {
 		c.brokers[address] = &broker{cluster: c, address: address}
@@ -80,22 +70,18 @@ func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known = c.topics[name]
-	return known, known != nil && now.Before(known.expires)
-}
-
-// doubt makes the next call ask for the topic again and reports true, provided that the topic was learned at least ttl
-// ago.
-func (t *topic) doubt(ttl time.Duration, now time.Time) bool {
-	doubted := now.Sub(t.learned) >= ttl
-	if doubted {
-		t.expires = now
+	if known == nil || known.err != nil {
+		return known, false
 	}
-	return doubted
+	ttl := metadataTTL
+	if slices.ContainsFunc(known.leaders, func(b *broker) bool { return b == nil || b.isAway() }) {
+		ttl = troubleTTL
+	}
+	return known, now.Sub(known.learned) < ttl
 }
 
-// refresh asks the cluster for the topics by name. An error concerns all of them. Topics that the cluster does not
-// serve have an error of their own in refused.
-func (c *cluster) refresh(ctx context.Context, names []string) (refused map[string]error, err error) {
+// refresh asks the cluster for the topics by name.
+func (c *cluster) refresh(ctx context.Context, names []string) (map[string]*topic, error) {
 	m, err := c.ask(ctx, &metadata.Request{TopicNames: names}, false)
 	if err != nil {
 		return nil, err
@@ -103,11 +89,11 @@ func (c *cluster) refresh(ctx context.Context, names []string) (refused map[stri
 	return c.learn(m.(*metadata.Response)), nil
 }
 
-// learn stores an answer. The answer names all brokers of the cluster, but only the topics that were asked for.
-func (c *cluster) learn(response *metadata.Response) (refused map[string]error) {
+// learn stores an answer and returns its topics. The answer names all brokers of the cluster, but only the topics that
+// were asked for.
+func (c *cluster) learn(response *metadata.Response) map[string]*topic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	refused = map[string]error{}
 	clear(c.nodes)
 	for _, b := range response.Brokers {
 		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
@@ -117,30 +103,15 @@ func (c *cluster) learn(response *metadata.Response) (refused map[string]error) 
 		c.nodes[b.NodeID] = c.brokers[address]
 	}
 	c.sweepBrokers()
+	learned := map[string]*topic{}
 	for i := range response.Topics {
-		t := &response.Topics[i]
-		if err := topicError(t); err != nil {
-			refused[t.Name] = err
-			delete(c.topics, t.Name)
-			if kafkago.Error(t.ErrorCode) == kafkago.UnknownTopicOrPartition && c.states[t.Name] != nil {
-				c.forget(t.Name)
-			}
-			continue
+		t := c.newTopic(&response.Topics[i])
+		learned[t.name] = t
+		if delete(c.topics, t.name); len(t.partitions) > 0 {
+			c.topics[t.name] = t
 		}
-		c.topics[t.Name] = c.newTopic(t)
 	}
-	return refused
-}
-
-// forget removes a deleted topic, and what was kept to be sent to it. A topic of the same name that is created later is
-// another one, and begins with another producer id: a broker that does not know the topic only because it has just
-// started would otherwise take what is sent next for what was sent before.
-func (c *cluster) forget(name string) {
-	for _, p := range c.states[name].partitions {
-		p.dead.Store(true)
-	}
-	c.publisher.identity.retire(c.publisher.identity.known.Load())
-	delete(c.states, name)
+	return learned
 }
 
 // sweepBrokers removes addresses that neither the configuration nor the cluster names any more, and ends connections
@@ -157,29 +128,41 @@ func (c *cluster) sweepBrokers() {
 
 // names reports whether the cluster itself names the broker.
 func (c *cluster) names(b *broker) bool {
-	for _, node := range c.nodes {
-		if node == b {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(c.nodes)), b)
 }
 
-// newTopic builds a topic from an answer and what was known before. Partitions are kept even if the topic has fewer of
-// them now, since a broker that has just started may not know all.
+// newTopic builds a topic from an answer and what was known before.
 func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
+	known := &topic{name: t.Name, err: topicError(t), learned: time.Now(), spread: new(atomic.Uint32)}
+	before := c.topics[t.Name]
+	if before != nil && kafkago.Error(t.ErrorCode) == kafkago.UnknownTopicOrPartition {
+		// The topic was deleted, and with it what was kept to be sent to it. A topic of the same name that is created
+		// later is another one, and begins with another producer id: a broker that does not know the topic only because
+		// it has just started would otherwise take what is sent next for what was sent before.
+		for _, p := range before.partitions {
+			p.dead.Store(true)
+		}
+		c.publisher.identity.retire(c.publisher.identity.known.Load())
+		return known
+	}
+	if before != nil {
+		known.partitions, known.spread, known.leaders = before.partitions, before.spread, before.leaders
+	}
+	if known.err != nil {
+		return known
+	}
 	slices.SortFunc(t.Partitions, func(a, b metadata.ResponsePartition) int {
 		return int(a.PartitionIndex - b.PartitionIndex)
 	})
-	h, now := c.states[t.Name], len(t.Partitions)
-	if h == nil {
-		h = &history{count: now}
-		c.states[t.Name] = h
+	for len(known.partitions) < len(t.Partitions) {
+		known.partitions = append(known.partitions, newPartition(t.Name, int32(len(known.partitions))))
 	}
-	for len(h.partitions) < now {
-		h.partitions = append(h.partitions, newPartition(t.Name, int32(len(h.partitions))))
+	if n := len(known.leaders); n != 0 && n != len(t.Partitions) {
+		c.log.Warn("kafka topic has another number of partitions: "+
+			"keys move, and the order of each key begins again", "topic", t.Name, "before", n,
+			"partitions", len(t.Partitions))
 	}
-	known := &topic{name: t.Name, partitions: h.partitions[:now], learned: time.Now(), spread: &h.spread}
+	known.leaders = nil
 	for i := range t.Partitions {
 		leader := c.nodes[t.Partitions[i].LeaderID]
 		known.leaders, known.indexes = append(known.leaders, leader), append(known.indexes, i)
@@ -187,16 +170,6 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 			known.available = append(known.available, int32(i))
 		}
 	}
-	if h.count != now {
-		c.log.Warn("kafka topic has another number of partitions: "+
-			"keys move, and the order of each key begins again", "topic", t.Name, "before", h.count, "partitions", now)
-	}
-	h.count = now
-	ttl := metadataTTL
-	if len(known.available) < now {
-		ttl = leaderlessTTL
-	}
-	known.expires = known.learned.Add(ttl)
 	return known
 }
 

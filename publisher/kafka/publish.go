@@ -94,15 +94,6 @@ func (c *call) run(ctx context.Context) {
 		return
 	}
 	c.routeAll()
-	if c.count == 0 {
-		return
-	}
-	id, err := c.publisher.producerID(ctx)
-	if err != nil {
-		c.failAll(ctx, err)
-		return
-	}
-	c.producer = id
 	for wave := range c.count {
 		c.gather(wave)
 		c.send(ctx)
@@ -122,19 +113,6 @@ func (c *call) fail(i int32, err error) {
 		c.failed[group] = true
 	}
 	c.troubled = true
-}
-
-// failAll answers every message that has a partition and is the first of its key.
-func (c *call) failAll(ctx context.Context, err error) {
-	if over(ctx) {
-		return
-	}
-	err = c.publisher.unreached(err)
-	for i := range c.messages {
-		if c.route[i].partition != nil && c.route[i].err == nil && !c.blocked(int32(i)) {
-			c.fail(int32(i), err)
-		}
-	}
 }
 
 // settle gives the answers of routing, and enforces the prefix rule. A message that cannot be sent is answered only if

@@ -169,7 +169,7 @@ func TestLastEpochTakesNewProducerID(t *testing.T) {
 	f.topic("t", 0)
 	p := f.open()
 	expect(t, "first", publish(t, p, rows("t", 0, 1, "a")), ok)
-	p.cluster.states["t"].partitions[0].producer.epoch = 1<<15 - 1
+	p.cluster.topics["t"].partitions[0].producer.epoch = 1<<15 - 1
 	f.set(func() {
 		f.topics["t"][0].producers[1].epoch = 1<<15 - 1
 		f.topics["t"][0].producers[1].last = nil

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -9,10 +10,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
-// A use is one topic in a call. A topic that cannot be used has an error, which is the answer for its messages.
+// A use is one topic in a call.
 type use struct {
-	topic  *topic
-	err    error
+	*topic
 	sticky int32 // partition for free messages in this call
 }
 
@@ -42,23 +42,31 @@ func (c *call) findTopics(ctx context.Context) bool {
 		c.topics[name] = &use{topic: known}
 	}
 	if len(names) > 0 {
-		refused, err := cluster.refresh(ctx, names)
+		learned, err := cluster.refresh(ctx, names)
 		if err != nil && over(ctx) {
 			return false
 		}
 		for _, name := range names {
-			u := c.topics[name]
-			if known, _ := cluster.cached(name, c.now); known != nil {
-				u.topic = known // perhaps outdated, but sending will show that
-			} else if err != nil {
-				u.err = c.publisher.unreached(err)
-			} else if u.err = refused[name]; u.err == nil {
-				u.err = publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
-					"topic %q: the broker left it out of its answer", name)
+			switch u := c.topics[name]; {
+			case learned[name] != nil:
+				u.topic = learned[name]
+			case err == nil:
+				u.topic = &topic{err: publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
+					"topic %q: the broker left it out of its answer", name)}
+			case u.topic == nil: // otherwise it is perhaps outdated, but sending will show that
+				u.topic = &topic{err: c.publisher.unreached(err)}
 			}
 		}
 	}
+	id, err := c.publisher.producerID(ctx)
+	if err != nil && over(ctx) {
+		return false
+	}
+	c.producer = id
 	for _, u := range c.topics {
+		if err != nil && u.err == nil {
+			u.topic = &topic{err: c.publisher.unreached(err)}
+		}
 		if u.err == nil {
 			u.sticky = cluster.forFree(u.topic, c.now)
 		}
@@ -117,7 +125,7 @@ func (c *call) target(i int32) target {
 		return target{err: err}
 	}
 	b, accepted := c.kept(i)
-	switch count := len(u.topic.partitions); {
+	switch count := len(u.leaders); {
 	case accepted:
 		return target{}
 	case b != nil && int(b.partition.index) < count:
@@ -126,11 +134,11 @@ func (c *call) target(i int32) target {
 		return target{err: c.beyond(u.topic, at)}
 	case given:
 	case m.Key != nil:
-		at = int32(c.publisher.config.Partitioner.Balance(kafkago.Message{Key: m.Key}, u.topic.indexes...))
+		at = int32(c.publisher.config.Partitioner.Balance(kafkago.Message{Key: m.Key}, u.indexes...))
 	default:
 		at = u.sticky
 	}
-	to := target{partition: u.topic.partitions[at], leader: u.topic.leaders[at]}
+	to := target{partition: u.partitions[at], leader: u.leaders[at]}
 	if to.leader == nil {
 		to.err = c.answers(to.partition, to.partition.unavailable("no leader", "it has no leader"))(i)
 	}
@@ -138,19 +146,17 @@ func (c *call) target(i int32) target {
 }
 
 // beyond returns the answer for a message that names a partition that the topic does not have. The topic may have grown
-// since it was asked for, and may still grow.
+// since it was asked for, so that the next call asks again.
 func (c *call) beyond(t *topic, partition int32) error {
-	c.publisher.cluster.mu.Lock()
-	doubted := t.doubt(doubtTTL, c.now)
-	c.publisher.cluster.mu.Unlock()
-	if doubted {
-		return publisher.UnavailableError(publisher.ScopeMessage, "no such partition",
-			"topic %q had no partition %d a while ago",
-			t.name, partition)
+	cluster := c.publisher.cluster
+	cluster.mu.Lock()
+	defer cluster.mu.Unlock()
+	if c.now.Sub(t.learned) >= doubtTTL {
+		t.learned = time.Time{}
 	}
 	return publisher.RefusedError("no such partition",
 		"topic %q has %d partitions, but the header %q names partition %d: correct the row, or add partitions",
-		t.name, len(t.partitions), c.publisher.config.PartitionHeader, partition)
+		t.name, len(t.leaders), c.publisher.config.PartitionHeader, partition)
 }
 
 // gather builds the jobs of one wave. Messages whose key has failed in an earlier wave are left out.

@@ -58,11 +58,10 @@ func (c *call) send(ctx context.Context) {
 }
 
 // admit takes the turn of a job's partition, or makes the job wait for it. If nothing would be sent to its leader, the
-// job is answered at once, and the cluster is asked again for the leader of the partition.
+// job is answered at once.
 func (c *call) admit(j *job) {
 	if err := c.refusal(j); err != nil {
 		c.refuseAll(j, err)
-		c.doubt(j)
 	} else if j.state = waiting; j.partition.turn.take(j) {
 		j.state = ready
 	}
@@ -74,17 +73,6 @@ func (c *call) refusal(j *job) error {
 	cluster.mu.Lock()
 	defer cluster.mu.Unlock()
 	return j.leader.refusal(c.deadline, time.Now())
-}
-
-// doubt makes the next call ask the cluster for the leader of the job's partition, if the current leader is a suspect
-// and does not only request a pause.
-func (c *call) doubt(j *job) {
-	cluster := c.publisher.cluster
-	cluster.mu.Lock()
-	defer cluster.mu.Unlock()
-	if known := cluster.topics[j.partition.topic]; known != nil && j.leader.silences > 0 {
-		known.doubt(movingTTL, c.now)
-	}
 }
 
 // round sends the batches of the jobs that are ready, those of a leader together. After a full request, the next one to
@@ -179,24 +167,23 @@ func (c *call) relocate(ctx context.Context) {
 			names = append(names, j.partition.topic)
 		}
 	}
-	refused, err := c.publisher.cluster.refresh(ctx, names)
+	learned, err := c.publisher.cluster.refresh(ctx, names)
 	for _, j := range c.jobs {
 		if j.state != moved {
 			continue
 		}
 		j.state = ready
-		name, index := j.partition.topic, int(j.partition.index)
-		known, _ := c.publisher.cluster.cached(name, c.now)
+		known, index := learned[j.partition.topic], int(j.partition.index)
 		switch {
 		case ctx.Err() != nil:
 			j.fail(c.ended())
 		case err != nil:
 			j.fail(unavailable(err))
-		case refused[name] != nil:
-			if j.partition.batch != nil && publisher.ShortOf(refused[name]) == unknownTopic {
+		case known != nil && known.err != nil:
+			if j.partition.batch != nil && j.partition.dead.Load() {
 				j.drop() // it went with the topic
 			}
-			j.fail(refused[name])
+			j.fail(known.err)
 		case known == nil || index >= len(known.leaders) || known.leaders[index] == nil:
 			j.fail(j.partition.unavailable("no leader", "it has no leader"))
 		default:
