@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,79 +10,98 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
-const (
-	// askTimeout bounds small requests for metadata or a producer id. A broker needs some milliseconds for them, and
-	// longer in the first moments after its start.
-	askTimeout = 3 * time.Second
-	// hedge is how long a broker may take to answer a question before another broker is asked as well.
-	hedge = 250 * time.Millisecond
-)
+// askTimeout bounds small requests for metadata or a producer id. A broker needs some milliseconds for them, and longer
+// in the first moments after its start.
+const askTimeout = 3 * time.Second
 
 // ask puts a question to any broker. It begins with the connected ones and goes on to further ones until an answer
-// comes. See [request] for dial.
-func (c *cluster) ask(ctx context.Context, question protocol.Message, dial bool) (protocol.Message, error) {
-	return c.askOf(ctx, c.candidates(), question, dial)
+// comes. See [broker.connection] for insist.
+func (c *cluster) ask(ctx context.Context, question protocol.Message, insist bool) (protocol.Message, error) {
+	return c.askOf(ctx, c.candidates(), question, insist)
 }
 
 // askOf puts a question to the brokers in turn. Each one is asked when the previous ones have failed or take long. The
 // first answer counts, and later ones are ignored.
-func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protocol.Message, dial bool) (
+func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protocol.Message, insist bool) (
 	protocol.Message, error,
 ) {
-	deadline, _ := ctx.Deadline()
+	life := c.publisher.life
+	if !life.Enter() {
+		return nil, publisher.ErrClosed
+	}
+	defer life.Leave()
 	limit := dialTimeout + askTimeout
-	if !deadline.IsZero() {
+	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(deadline)-2*least) // leaves time to return the failure
 	}
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	another := time.NewTicker(hedge)
-	defer another.Stop()
-	life := c.publisher.life
-	back := make(chan *request, len(brokers))
-	asked, waiting := 0, 0
-	next := func() {
-		b, r := brokers[asked], &request{message: question, deadline: deadline, dial: dial}
-		if !life.Start(func() { b.send(life.Ctx, r); back <- r }) {
-			return // closed
-		}
-		asked, waiting = asked+1, waiting+1
-		late.Reset(limit)
-		another.Reset(hedge)
-	}
-	next()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	defer context.AfterFunc(life.Ctx, cancel)() //nolint:contextcheck // Close ends every question
 	var failure error
-	for {
-		more := asked < len(brokers) && !over(ctx)
-		select {
-		case r := <-back:
-			if r.ending == replied {
-				return r.response, nil
+	race := connect.Race[protocol.Message]{
+		Go: life.Go, Drop: func(protocol.Message) {},
+		Open: func(ctx context.Context, i int) (protocol.Message, error) {
+			return brokers[i].ask(ctx, question, insist)
+		},
+		Ended: func(i int, err error) {
+			if failure == nil || ctx.Err() == nil {
+				failure = err
 			}
-			failure = r.err
-			if waiting--; more {
-				next()
-			} else if waiting == 0 {
-				return nil, failure
+			if errors.Is(failure, context.DeadlineExceeded) || errors.Is(failure, context.Canceled) {
+				silent := c.publisher.attempt(brokers[i].address).Silent()
+				silent.Cause = ctx.Err()
+				failure = silent
 			}
-			continue
-		case <-another.C:
-			if more {
-				next()
-			}
-			continue
-		case <-late.C:
-		case <-ctx.Done():
-		case <-life.Ctx.Done():
-		}
-		if failure == nil {
-			silent := c.publisher.attempt(brokers[max(asked-1, 0)].address).Silent()
-			silent.Cause = ctx.Err()
-			failure = silent
-		}
+		},
+	}
+	for i := range brokers {
+		race.Turns = append(race.Turns, i)
+	}
+	answer, _, answered := race.Run(ctx)
+	if !answered {
 		return nil, failure
+	}
+	return answer, nil
+}
+
+// ask puts a question to the broker. If a connection has died while it was idle, the question is sent again on another
+// one.
+func (b *broker) ask(ctx context.Context, question protocol.Message, insist bool) (protocol.Message, error) {
+	b.cluster.mu.Lock()
+	defer b.cluster.mu.Unlock()
+	for {
+		c, err := b.connection(ctx, insist)
+		if err != nil {
+			return nil, err
+		}
+		if _, known := c.versions[question.ApiKey()]; !known {
+			b.put(c)
+			return nil, fmt.Errorf("%s: %w", question.ApiKey(), kafkago.UnsupportedVersion)
+		}
+		sent := time.Now()
+		b.cluster.mu.Unlock()
+		answer, err := c.roundTrip(ctx, question, askTimeout)
+		b.cluster.mu.Lock()
+		if err == nil {
+			b.put(c)
+			return answer, nil
+		}
+		switch b.spoiled(c, sent); {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case network.TimedOut(err):
+			return nil, b.mute()
+		case !c.reused && b.cluster.publisher.config.SASL == nil && network.Ended(err):
+			return nil, b.cluster.publisher.explain(b.address, stepRequest, err)
+		case !c.reused:
+			return nil, err
+		}
 	}
 }
 
@@ -94,21 +114,14 @@ func (c *cluster) candidates() []*broker {
 	ranks, brokers := make(map[*broker]int, len(c.brokers)), make([]*broker, 0, len(c.brokers))
 	for _, b := range c.brokers {
 		brokers = append(brokers, b)
-		unanswered := slices.ContainsFunc(b.busy, func(r *request) bool {
-			return r.jobs == nil && time.Since(r.sent) > hedge
-		})
 		switch {
-		case b.isAway() || b.failed != nil || unanswered:
+		case b.isAway() || b.failed != nil:
 			ranks[b] = 2
-		case len(b.idle)+len(b.busy) == 0:
+		case len(b.idle) == 0:
 			ranks[b] = 1
 		}
 	}
 	rand.Shuffle(len(brokers), func(i, j int) { brokers[i], brokers[j] = brokers[j], brokers[i] })
 	slices.SortStableFunc(brokers, func(a, b *broker) int { return ranks[a] - ranks[b] })
 	return brokers
-}
-
-func unsupported(question protocol.Message) error {
-	return fmt.Errorf("%s: %w", question.ApiKey(), kafkago.UnsupportedVersion)
 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/produce"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // A broker is one address of the cluster: its connections, and what is known of its condition; see the package comment.
@@ -20,9 +20,8 @@ type broker struct {
 	left    bool // neither the configuration nor the cluster names the address any more
 
 	// Connections. One is enough while there is one call at a time; each further request that finds none idle dials.
-	idle     []*conn    // connections without a request, the most recently used last
-	busy     []*request // requests that are sent and not answered
-	dialling *dial      // dial under way or about to begin; nil if there is none
+	idle     []*conn // connections without a request, the most recently used last
+	dialling *dial   // dial under way or about to begin; nil if there is none
 	backoff  connect.Backoff
 	retry    time.Time // earliest time of the next dial after a failed one
 	failed   error     // why no request waits for a connection; nil if it may wait for the dial
@@ -45,27 +44,21 @@ type broker struct {
 // A dial makes one connection. It is not bound to the request that has caused it: the request may be given up, and the
 // connection serves the next one.
 type dial struct {
-	timer *time.Timer   // begins it
-	begun time.Time     // zero before that
-	done  chan struct{} // closed when it has ended
-	err   error
+	timer  *time.Timer // begins it
+	begins time.Time
+	done   chan struct{} // closed when it has ended
+	err    error
 }
 
 // send performs a request and sets its outcome. It returns when the request is over, and soon after ctx has ended.
 func (b *broker) send(ctx context.Context, r *request) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	r.posted = time.Now()
-	for {
-		c := b.acquire(ctx, cancel, r)
-		if c == nil {
-			return
-		}
-		stop := context.AfterFunc(ctx, c.abort)
-		r.response, r.err = c.roundTrip(r.message)
-		if !b.landed(ctx, r, c, stop()) {
-			return
-		}
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	if c := b.acquire(ctx, giveUp, r); c != nil {
+		var m protocol.Message
+		m, r.err = c.roundTrip(ctx, r.message, r.limit)
+		r.response, _ = m.(*produce.Response)
+		b.landed(r, c)
 	}
 }
 
@@ -74,7 +67,7 @@ func (b *broker) send(ctx context.Context, r *request) {
 func (b *broker) acquire(ctx context.Context, giveUp func(), r *request) *conn {
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
-	for r.jobs != nil { // a pause concerns batches only
+	for {
 		now := time.Now()
 		if err := b.refusal(r.deadline, now); err != nil {
 			return b.end(r, refused, err)
@@ -86,55 +79,50 @@ func (b *broker) acquire(ctx context.Context, giveUp func(), r *request) *conn {
 			return b.end(r, withdrawn, ctx.Err())
 		}
 	}
-	if r.jobs != nil && b.silences > 0 {
+	if b.silences > 0 {
 		b.asking = r
 	}
-	for {
-		if ctx.Err() != nil {
-			return b.end(r, withdrawn, ctx.Err())
-		}
-		if b.left {
-			return b.end(r, unreached, b.failure("broker left", "the cluster does not name it any more",
-				"look at its log if it should be there"))
-		}
-		now := time.Now()
-		switch c := b.take(now); {
-		case c != nil:
-			if r.jobs == nil && !c.understands(r.message) {
-				b.idle = append(b.idle, c)
-				return b.end(r, refused, unsupported(r.message))
-			}
-			b.allow(r, now, giveUp)
-			_ = c.net.SetDeadline(now.Add(r.limit)) // the round trip shows an error
-			b.busy = append(b.busy, r)
-			return c
-		case b.failed != nil && !r.dial:
-			b.dial(b.retry.Sub(now)) // so that the broker is known to be back when the rows are tried again
-			return b.end(r, unreached, b.failed)
-		}
-		if d := b.awaitDial(ctx, r); d.err != nil && r.dial && d.begun.After(r.posted) {
-			return b.end(r, unreached, d.err)
-		}
+	c, err := b.connection(ctx, false)
+	switch {
+	case err == nil:
+		b.allow(ctx, r, giveUp)
+		return c
+	case ctx.Err() != nil:
+		return b.end(r, withdrawn, err)
+	default:
+		return b.end(r, unreached, err)
 	}
 }
 
-// awaitDial waits for the dial under way, for as long as is acceptable while other brokers answer. A dial that takes
-// longer goes on, and the requests that come in the meantime do not wait for it.
-func (b *broker) awaitDial(ctx context.Context, r *request) *dial {
-	d := b.dial(0)
-	late := r.posted.Add(r.within(patience, r.posted))
-	next := late
-	if now := time.Now(); !now.Before(late) {
-		next = now.Add(patience / 4)
+// connection returns an idle connection. If there is none, it waits for a dial. If the broker is away, it begins a dial
+// in the background, and waits for it only if insist is true. A dial that takes long while there are other brokers goes
+// on, and the requests that come in the meantime do not wait for it. The cluster's mu is held.
+func (b *broker) connection(ctx context.Context, insist bool) (*conn, error) {
+	for {
+		now := time.Now()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case b.left:
+			return nil, b.failure("broker left", "the cluster does not name it any more",
+				"look at its log if it should be there")
+		}
+		if c := b.take(now); c != nil {
+			return c, nil
+		}
+		if d := b.dialling; d != nil && b.failed == nil && len(b.cluster.nodes) > 1 && now.Sub(d.begins) >= patience {
+			b.failed = b.failure("no answer", "it has not accepted the connection yet",
+				"check that it runs, and the network")
+		}
+		if b.failed != nil && !insist {
+			b.dial(b.retry.Sub(now)) // so that the broker is known to be back when the rows are tried again
+			return nil, b.failed
+		}
+		d := b.dial(0)
+		if b.await(ctx, d.done, now.Add(patience/4)); d.err != nil {
+			return nil, d.err
+		}
 	}
-	b.await(ctx, d.done, next)
-	switch now := time.Now(); {
-	case b.dialling != d || b.failed != nil || r.jobs == nil:
-	case ctx.Err() != nil && now.Sub(r.posted) >= patience/4, !now.Before(late) && b.cluster.othersAnswer(b, r.since):
-		b.failed = b.failure("no answer", "it has not accepted the connection yet",
-			"check that it runs, and the network")
-	}
-	return d
 }
 
 // await waits, without the lock, until done is closed, a time has come, or ctx has ended.
@@ -150,49 +138,40 @@ func (b *broker) await(ctx context.Context, done <-chan struct{}, until time.Tim
 	}
 }
 
-// landed notes the outcome of a round trip; whole is false if the connection may have been aborted. landed reports true
-// for a question to be sent again, because its connection may have died while it was idle.
-func (b *broker) landed(ctx context.Context, r *request, c *conn, whole bool) (again bool) {
+// landed notes the outcome of a round trip.
+func (b *broker) landed(r *request, c *conn) {
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
 	now := time.Now()
-	b.busy = slices.DeleteFunc(b.busy, func(other *request) bool { return other == r })
-	if r.late != nil {
-		r.late.Stop()
-	}
-	if r.err == nil {
-		if response, ok := r.response.(*produce.Response); ok {
-			b.answered(r, now)
-			b.throttle(c, time.Duration(response.ThrottleTimeMs)*time.Millisecond, now)
-		}
-		if c.used, c.reused = now, true; whole && !b.left {
-			b.idle = append(b.idle, c)
-		} else {
-			c.close()
-		}
+	r.late.Stop()
+	switch {
+	case r.err == nil:
+		b.answered(r, now)
+		b.throttle(c, time.Duration(r.response.ThrottleTimeMs)*time.Millisecond, now)
+		b.put(c)
 		b.end(r, replied, nil)
-		return false
-	}
-	c.close()
-	// Idle connections that were last used before the request was sent may have failed together with this one, as may
-	// the broker.
-	b.discard(func(c *conn) bool { return !c.used.After(r.sent) })
-	switch timedOut := network.TimedOut(r.err); {
-	case r.jobs != nil && b.unheard(r, now):
+	case b.spoiled(c, r.sent) && b.unheard(r, now):
 		b.end(r, unheard, r.err)
-		return false
-	case r.jobs != nil || ctx.Err() != nil:
-	case timedOut && now.Sub(r.sent) >= askTimeout:
-		r.err = b.mute()
-		b.unreachable(r.err)
-		b.dial(0)
-	case c.reused && !timedOut:
-		return true
-	case b.cluster.publisher.config.SASL == nil && network.Ended(r.err):
-		r.err = b.cluster.publisher.explain(b.address, stepRequest, r.err)
+	default:
+		b.end(r, lost, r.err)
 	}
-	b.end(r, lost, r.err)
-	return false
+}
+
+// put takes back a connection on which an answer has come.
+func (b *broker) put(c *conn) {
+	if c.used, c.reused = time.Now(), true; b.left {
+		c.close()
+	} else {
+		b.idle = append(b.idle, c)
+	}
+}
+
+// spoiled closes a connection whose request has failed, and the idle ones that were last used before the request was
+// sent: they may have failed together with this one, as may the broker. It returns true.
+func (b *broker) spoiled(c *conn, sent time.Time) bool {
+	c.close()
+	b.discard(func(c *conn) bool { return !c.used.After(sent) })
+	return true
 }
 
 // end sets the outcome of a request. It returns nil.
@@ -207,12 +186,13 @@ func (b *broker) end(r *request, how ending, err error) *conn {
 // dial returns the dial under way, which begins after the pause at the latest. There is one at a time: the first
 // connection shows whether the broker is there.
 func (b *broker) dial(pause time.Duration) *dial {
-	d := b.dialling
+	d, begins := b.dialling, time.Now().Add(max(pause, 0))
 	if d == nil {
-		d = &dial{done: make(chan struct{})}
+		d = &dial{begins: begins, done: make(chan struct{})}
 		b.dialling = d
 		d.timer = time.AfterFunc(max(pause, 0), func() { b.cluster.publisher.life.Start(func() { b.connect(d) }) })
-	} else if pause <= 0 && d.begun.IsZero() && d.timer.Stop() {
+	} else if pause <= 0 && d.timer.Stop() {
+		d.begins = begins
 		d.timer.Reset(0)
 	}
 	return d
@@ -222,9 +202,6 @@ func (b *broker) dial(pause time.Duration) *dial {
 // caller reports that the whole cluster is unreachable.
 func (b *broker) connect(d *dial) {
 	p, mu := b.cluster.publisher, &b.cluster.mu
-	mu.Lock()
-	d.begun = time.Now()
-	mu.Unlock()
 	c, err := p.connect(p.life.Ctx, b.address)
 	mu.Lock()
 	defer mu.Unlock()

@@ -116,20 +116,21 @@ func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step,
 	return stepRequest, nil
 }
 
-// roundTrip sends a request and waits for its response.
-func (c *conn) roundTrip(m protocol.Message) (response protocol.Message, err error) {
+// roundTrip sends a request and waits for its response, until the limit or the end of ctx.
+func (c *conn) roundTrip(ctx context.Context, m protocol.Message, limit time.Duration) (
+	response protocol.Message, err error,
+) {
+	_ = c.net.SetDeadline(time.Now().Add(limit)) // the round trip shows an error
+	stop := context.AfterFunc(ctx, c.abort)
 	defer func() {
 		if value := recover(); value != nil { // the library decodes what a broker has sent
 			err = panics.Caught(value)
 		}
+		if !stop() {
+			c.expires = time.Now() // the deadline may change at any moment
+		}
 	}()
 	return c.protocol.RoundTrip(m)
-}
-
-// understands reports whether the broker knows requests of this kind.
-func (c *conn) understands(m protocol.Message) bool {
-	_, known := c.versions[m.ApiKey()]
-	return known
 }
 
 // close ends the connection without a TLS alert: the write of the alert would wait for a broker that reads nothing.

@@ -9,28 +9,26 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
-// A request is something to send to a broker, and later its outcome. The caller fills in the first part and reads the
-// last one when broker.send has returned; everything between belongs to the broker.
+// A request carries batches to a broker, and later their outcome. The caller fills in the first part and reads the last
+// one when broker.send has returned; everything between belongs to the broker.
 type request struct {
 	message  protocol.Message
-	jobs     []*job        // whose batches it carries; none for a question, which is small and harmless to ask twice
+	jobs     []*job        // whose batches it carries
 	size     int           // total size of the batches
 	since    time.Time     // start of its call: if other brokers have answered since, the call must not wait for long
 	deadline time.Time     // deadline of the caller; zero if there is none
 	limit    time.Duration // time limit for an answer
 	// not given up before the limit, because the broker would not recognise the batches if they were sent again
 	patient bool
-	dial    bool // dial even if a dial has just failed, and wait for the result
 
-	posted    time.Time     // time at which send was called
 	sent      time.Time     // time at which it was written to a connection
 	wait      time.Duration // time that the answer may take before it is late
 	late      *time.Timer   // checks whether other brokers answer, so that this request is given up
 	suspected bool          // the broker was a suspect when the request was sent
 
 	ending   ending
-	response protocol.Message // response, if replied
-	err      error            // error, if not replied; for refused and unreached, detailed enough to be an answer
+	response *produce.Response // response, if replied
+	err      error             // error, if not replied; for refused and unreached, detailed enough to be an answer
 }
 
 // An ending is the outcome of a request. What matters most is whether the broker may have its batches: after replied,

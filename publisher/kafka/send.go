@@ -9,7 +9,6 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/produce"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -150,7 +149,7 @@ func (c *call) take(ctx context.Context, r *request) {
 		j.state = ready
 		if r.ending != replied {
 			j.missed(ctx, r)
-		} else if answer := answerFor(r.response.(*produce.Response), j.partition); answer != nil {
+		} else if answer := answerFor(r.response, j.partition); answer != nil {
 			j.answered(kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
 		} else {
 			j.missed(ctx, &request{ending: lost, err: errors.New("the broker left the partition out of its answer")})

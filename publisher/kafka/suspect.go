@@ -1,7 +1,7 @@
 package kafka
 
 import (
-	"slices"
+	"context"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
@@ -32,30 +32,26 @@ func promptly(size int) time.Duration {
 	return patience + time.Duration(size)*time.Second/slowest
 }
 
-// allow sets how long to wait for the answer to a request that is sent now. When
-// the answer is late, giveUp is called as soon as other brokers have answered.
-func (b *broker) allow(r *request, now time.Time, giveUp func()) {
-	if r.sent = now; r.jobs == nil {
-		r.limit = askTimeout
-		return
-	}
-	r.suspected = b.silences > 0
-	r.wait = r.within(promptly(r.size)<<min(max(b.silences-1, 0), 4), now)
+// allow sets how long to wait for the answer to a request that is sent now. When the answer is late, giveUp is called as
+// soon as other brokers have answered.
+func (b *broker) allow(ctx context.Context, r *request, giveUp func()) {
+	r.sent, r.suspected = time.Now(), b.silences > 0
+	r.wait = r.within(promptly(r.size)<<min(max(b.silences-1, 0), 4), r.sent)
 	switch {
 	case r.patient:
 		r.wait = r.limit
 	case r.suspected && !b.cluster.allAway():
 		r.limit = r.wait
 	}
-	r.late = time.AfterFunc(r.wait, func() { b.impatient(r, giveUp) })
+	r.late = time.AfterFunc(r.wait, func() { b.impatient(ctx, r, giveUp) })
 }
 
 // impatient gives up a request whose answer is late if other brokers have answered, or else looks again later.
-func (b *broker) impatient(r *request, giveUp func()) {
+func (b *broker) impatient(ctx context.Context, r *request, giveUp func()) {
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
 	switch {
-	case !slices.Contains(b.busy, r):
+	case ctx.Err() != nil: // over
 	case b.cluster.othersAnswer(b, r.since):
 		giveUp()
 	default:

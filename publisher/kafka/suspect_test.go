@@ -36,7 +36,7 @@ func awaitConnection(t *testing.T, p *Publisher, from int32) {
 		p.cluster.mu.Lock()
 		defer p.cluster.mu.Unlock()
 		for id, b := range p.cluster.nodes {
-			if id >= from && (len(b.idle)+len(b.busy) == 0 || b.failed != nil) {
+			if id >= from && (len(b.idle) == 0 || b.failed != nil) {
 				return false
 			}
 		}
