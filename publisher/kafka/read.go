@@ -10,8 +10,6 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/fetch"
-	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -23,14 +21,12 @@ const (
 	// strayRecords is how many consecutive records must be too late before the rest is assumed to be too late as well.
 	// One record is not enough, because writers may give records any time.
 	strayRecords = 1000
-	// firstOffset and endOffset stand for times in questions for offsets.
-	firstOffset = -2
-	endOffset   = -1
 )
 
 var _ publisher.Reader = (*Publisher)(nil)
 
-// Read implements [publisher.Reader]. Records are found by their times.
+// Read implements [publisher.Reader]. Records are found by their times. It reads with kafka-go's own client, whose
+// answers do not have to be fast.
 func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.Time, do func(*publisher.Stored)) (
 	map[string]publisher.Held, error,
 ) {
@@ -38,178 +34,162 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	response := answer.(*metadata.Response)
-	p.cluster.learn(response)
+	transport := &kafkago.Transport{Dial: p.config.Dial, ClientID: p.config.ClientID, MetadataTopics: topics}
+	defer transport.CloseIdleConnections()
+	if p.config.TLS != nil {
+		if transport.TLS, err = p.config.TLS(); err != nil {
+			return nil, err
+		}
+	}
+	if p.config.SASL != nil {
+		if transport.SASL, err = p.config.SASL(); err != nil {
+			return nil, err
+		}
+	}
+	r := &reader{
+		client: &kafkago.Client{Addr: kafkago.TCP(p.config.Brokers...), Transport: transport},
+		from:   from, until: until, do: do,
+	}
 	held := map[string]publisher.Held{}
-	var present []string
-	for i := range response.Topics {
-		t := &response.Topics[i]
+	for _, t := range answer.(*metadata.Response).Topics {
 		switch code := kafkago.Error(t.ErrorCode); code {
 		case 0:
-			present = append(present, t.Name)
+			if held[t.Name], err = r.topic(ctx, &t); err != nil {
+				return nil, fmt.Errorf("read topic %s: %w", t.Name, err)
+			}
 		case kafkago.UnknownTopicOrPartition, kafkago.InvalidTopic:
 			held[t.Name] = publisher.Held{Absent: true}
 		default:
 			return nil, fmt.Errorf("topic %s: %w: grant this client DESCRIBE and READ on it", t.Name, code)
 		}
 	}
-	policies, err := p.cluster.settings(ctx, present, "cleanup.policy")
+	return held, nil
+}
+
+// A reader reads the records of a time from one topic after the other.
+type reader struct {
+	client      *kafkago.Client
+	from, until time.Time
+	do          func(*publisher.Stored)
+}
+
+// topic reads a topic. If its settings may not be read, it counts as not compacted.
+func (r *reader) topic(ctx context.Context, t *metadata.ResponseTopic) (held publisher.Held, err error) {
+	settings, err := r.client.DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{
+		Resources: []kafkago.DescribeConfigRequestResource{{
+			ResourceType: kafkago.ResourceTypeTopic, ResourceName: t.Name, ConfigNames: []string{"cleanup.policy"},
+		}},
+	})
 	if err != nil {
-		return nil, unavailable(err)
+		return held, err
 	}
-	for _, name := range present {
-		h := publisher.Held{}
-		// A topic whose settings this client may not read counts as not compacted.
-		if strings.Contains(policies[name], "compact") {
-			h.Lossy = "the topic is compacted: of each key only the last message is kept"
-		}
-		known, _ := p.cluster.cached(name, time.Now())
-		if known == nil {
-			return nil, fmt.Errorf("topic %s is not served: look at the brokers' logs", name)
-		}
-		for i, leader := range known.leaders {
-			if leader == nil {
-				return nil, fmt.Errorf("partition %d of topic %s has no leader: bring back the brokers that hold it",
-					i, name)
-			}
-			r := &partitionReader{broker: leader, topic: name, partition: int32(i)}
-			removed, err := r.read(ctx, from, until, do)
-			if err != nil {
-				return nil, fmt.Errorf("read partition %d of topic %s: %w", i, name, err)
-			}
-			if removed.After(h.Since) {
-				h.Since = removed
+	for _, resource := range settings.Resources {
+		for _, entry := range resource.ConfigEntries {
+			if entry.ConfigName == "cleanup.policy" && strings.Contains(entry.ConfigValue, "compact") {
+				held.Lossy = "the topic is compacted: of each key only the last message is kept"
 			}
 		}
-		held[name] = h
+	}
+	question := []kafkago.OffsetRequest{}
+	for i := range t.Partitions {
+		at := int(t.Partitions[i].PartitionIndex)
+		if t.Partitions[i].LeaderID < 0 {
+			return held, fmt.Errorf("partition %d has no leader: bring back the brokers that hold it", at)
+		}
+		question = append(question, kafkago.FirstOffsetOf(at), kafkago.LastOffsetOf(at))
+		if !r.from.IsZero() {
+			question = append(question, kafkago.TimeOffsetOf(at, r.from))
+		}
+	}
+	answer, err := r.client.ListOffsets(ctx, &kafkago.ListOffsetsRequest{
+		Topics: map[string][]kafkago.OffsetRequest{t.Name: question},
+	})
+	if err != nil {
+		return held, err
+	}
+	for _, p := range answer.Topics[t.Name] {
+		removed, err := r.partition(ctx, t.Name, &p)
+		if err != nil {
+			return held, fmt.Errorf("partition %d: %w", p.Partition, err)
+		}
+		if removed.After(held.Since) {
+			held.Since = removed
+		}
 	}
 	return held, nil
 }
 
-// A partitionReader reads one partition from its leader.
-type partitionReader struct {
-	broker    *broker
-	topic     string
-	partition int32
-}
-
-// read calls do for the records and returns the time of the first remaining record if any have been removed. That time
-// is far in the future if no record remains.
-func (r *partitionReader) read(ctx context.Context, from, until time.Time,
-	do func(*publisher.Stored),
-) (removed time.Time, err error) {
-	first, err := r.offset(ctx, firstOffset)
-	if err != nil {
-		return removed, err
+// partition calls do for the records and returns the time of the first remaining record if any have been removed. That
+// time is far in the future if no record remains.
+func (r *reader) partition(ctx context.Context, topic string, p *kafkago.PartitionOffsets) (
+	removed time.Time, err error,
+) {
+	if p.Error != nil {
+		return removed, p.Error
 	}
-	end, err := r.offset(ctx, endOffset)
-	if err != nil {
-		return removed, err
-	}
-	if first > 0 {
+	if p.FirstOffset > 0 {
 		removed = time.Now().AddDate(1, 0, 0)
-		err := r.records(ctx, first, end, func(record *protocol.Record) bool { removed = record.Time; return false })
+		err := r.records(ctx, topic, p, p.FirstOffset, func(record *kafkago.Record) bool {
+			removed = record.Time
+			return false
+		})
 		if err != nil {
 			return removed, err
 		}
 	}
-	at := first
-	if !from.IsZero() {
-		if at, err = r.offset(ctx, from.UnixMilli()); err != nil {
-			return removed, err
-		}
-		if at < 0 { // all records are older
+	at := p.FirstOffset
+	for offset := range p.Offsets { // the one for the time
+		if at = offset; at < 0 { // all records are older
 			return removed, nil
 		}
 	}
-	place, later := fmt.Sprintf("%s/%d", r.topic, r.partition), 0
-	err = r.records(ctx, at, end, func(record *protocol.Record) bool {
-		if later++; until.IsZero() || !record.Time.After(until) {
+	place, later := fmt.Sprintf("%s/%d", topic, p.Partition), 0
+	return removed, r.records(ctx, topic, p, at, func(record *kafkago.Record) bool {
+		if later++; r.until.IsZero() || !record.Time.After(r.until) {
 			later = 0
 		}
-		stored := publisher.Stored{Topic: r.topic, Place: place, Position: uint64(record.Offset)}
+		stored := publisher.Stored{Topic: topic, Place: place, Position: uint64(record.Offset)}
 		if record.Key != nil {
 			stored.Key, _ = protocol.ReadAll(record.Key) // it is in memory
 		}
 		for _, h := range record.Headers {
 			stored.Headers = append(stored.Headers, publisher.Header{Name: h.Key, Value: string(h.Value)})
 		}
-		do(&stored)
+		r.do(&stored)
 		return later < strayRecords
 	})
-	return removed, err
 }
 
-// offset returns the first offset whose record is not older than a time, given in milliseconds since 1970. It returns
-// -1 if there is none.
-func (r *partitionReader) offset(ctx context.Context, at int64) (int64, error) {
-	m, err := r.ask(ctx, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{
-		Topic:      r.topic,
-		Partitions: []listoffsets.RequestPartition{{Partition: r.partition, CurrentLeaderEpoch: -1, Timestamp: at}},
-	}}})
-	if err != nil {
-		return 0, err
-	}
-	topics := m.(*listoffsets.Response).Topics
-	if len(topics) != 1 || len(topics[0].Partitions) != 1 {
-		return 0, errors.New("ask for an offset: the broker's answer is empty")
-	}
-	answer := topics[0].Partitions[0]
-	if answer.ErrorCode != 0 {
-		return 0, fmt.Errorf("ask for an offset: %w", kafkago.Error(answer.ErrorCode))
-	}
-	return answer.Offset, nil
-}
-
-// records calls a function for the records in a range of offsets, until the function returns false.
-func (r *partitionReader) records(ctx context.Context, at, end int64, do func(*protocol.Record) bool) error {
-	for more := true; more && at < end; {
-		m, err := r.ask(ctx, &fetch.Request{
-			ReplicaID: -1, MaxWaitTime: 500, MinBytes: 1, MaxBytes: readBytes,
-			SessionID: -1, SessionEpoch: -1, Topics: []fetch.RequestTopic{{
-				Topic: r.topic,
-				Partitions: []fetch.RequestPartition{{
-					Partition: r.partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1,
-					PartitionMaxBytes: readBytes,
-				}},
-			}},
+// records calls a function for the records from an offset to the partition's end, until the function returns false.
+func (r *reader) records(ctx context.Context, topic string, p *kafkago.PartitionOffsets, at int64,
+	do func(*kafkago.Record) bool,
+) error {
+	for at < p.LastOffset {
+		answer, err := r.client.Fetch(ctx, &kafkago.FetchRequest{
+			Topic: topic, Partition: p.Partition, Offset: at, MinBytes: 1, MaxBytes: readBytes,
+			MaxWait: time.Second / 2,
 		})
+		if err == nil {
+			err = answer.Error
+		}
 		if err != nil {
 			return err
 		}
-		response := m.(*fetch.Response)
-		if len(response.Topics) != 1 || len(response.Topics[0].Partitions) != 1 {
-			return fmt.Errorf("fetch records: %w", kafkago.Error(response.ErrorCode))
-		}
-		answer := &response.Topics[0].Partitions[0]
-		if code := kafkago.Error(answer.ErrorCode); code != 0 {
-			return fmt.Errorf("fetch records: %w", code)
-		}
-		next := at
-		for records := answer.RecordSet.Records; records != nil; {
-			record, err := records.ReadRecord()
+		next := at + 1 // without a record, this is the end of a transaction or a remnant of compaction
+		for {
+			record, err := answer.Records.ReadRecord()
 			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
 				return fmt.Errorf("decode records: %w", err)
 			}
-			if more && record.Offset >= at && record.Offset < end {
-				more = do(record)
+			if record.Offset >= at && record.Offset < p.LastOffset && !do(record) {
+				return nil
 			}
 			next = max(next, record.Offset+1)
-			for _, b := range []protocol.Bytes{record.Key, record.Value} {
-				if b != nil {
-					_ = b.Close() // memory only
-				}
-			}
 		}
-		// Without a record, the entry at this offset is the end of a transaction or a remnant of compaction.
-		at = max(next, at+1)
+		at = next
 	}
 	return nil
-}
-
-func (r *partitionReader) ask(ctx context.Context, question protocol.Message) (protocol.Message, error) {
-	return r.broker.cluster.askOf(ctx, []*broker{r.broker}, question, true)
 }
