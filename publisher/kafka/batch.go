@@ -33,32 +33,12 @@ const (
 	recordsAt    = 65
 )
 
-// A producer makes a batch recognisable to the broker: a batch with the same producer, epoch and sequence is appended
-// to a partition once.
-type producer struct {
-	id    int64 // noProducer if not idempotent
-	epoch int16
-}
-
-// noProducer is the producer id of batches that the broker does not deduplicate. Their epoch and sequence are also -1.
-const noProducer = -1
-
-func newProducer(id int64) producer {
-	if id == noProducer {
-		return producer{id: noProducer, epoch: -1}
-	}
-	return producer{id: id}
-}
-
 // appendBatch appends one uncompressed record batch (format version 2) after a size prefix, as a produce request holds
 // it. The batch still has to be sealed. It takes the messages named by queue, in order, until the batch would exceed
 // limit bytes, but at least one. It returns how many it took. The clock gives the records their times.
 func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32,
 	times clock,
 ) (_ []byte, count int) {
-	if from.id == noProducer {
-		sequence = -1
-	}
 	be := binary.BigEndian
 	b = append(b[:0], 0, 0, 0, 0)      // size of everything that follows
 	b = be.AppendUint64(b, 0)          // base offset, assigned by the broker

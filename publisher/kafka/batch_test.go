@@ -83,13 +83,13 @@ func TestAppendBatchStopsAtItsLimit(t *testing.T) {
 		queue[i] = int32(i)
 	}
 	for _, limit := range []int{1, 1000, 5000, 50_000, 1 << 20} {
-		b, n := appendBatch(nil, messages, queue, limit, producer{id: noProducer}, 0, clockAt(time.Now()))
+		b, n := appendBatch(nil, messages, queue, limit, producer{}, 0, clockAt(time.Now()))
 		seal(b)
 		if n > 1 && len(b) > limit {
 			t.Errorf("%d messages take %d bytes, more than %d", n, len(b), limit)
 		}
 		if n < len(messages) {
-			if more, _ := appendBatch(nil, messages[:n+1], queue[:n+1], 1<<20, producer{id: noProducer}, 0,
+			if more, _ := appendBatch(nil, messages[:n+1], queue[:n+1], 1<<20, producer{}, 0,
 				clockAt(time.Now())); len(more) <= limit {
 				t.Errorf("limit %d: only %d messages were taken, one more would fit", limit, n)
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -104,23 +103,6 @@ func TestSequenceWraps(t *testing.T) {
 		if n := len(h.received(t, topic, 40)); n != 40 {
 			t.Errorf("the topic holds %d messages of 40", n)
 		}
-	}
-}
-
-// Without a producer id, the batches are as simple as those of any other client.
-func TestWithoutIdempotenceOnBroker(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t)
-	topic := h.topic(t, 2)
-	p := h.open(t, publishertest.NewNetwork())
-	p.identity.again.Store(math.MaxInt64)
-	p.identity.known.Store(noProducer)
-	messages := benchMessages(topic)[:30]
-	for part := range slices.Chunk(messages, 10) {
-		expectAccepted(t, p, part)
-	}
-	if n := len(h.received(t, topic, 30)); n != 30 {
-		t.Errorf("the topic holds %d messages of 30", n)
 	}
 }
 

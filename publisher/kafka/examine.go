@@ -45,9 +45,9 @@ func (p *Publisher) inspect() inspect.Cluster {
 			}
 			return reached
 		},
-		Idempotent: func(ctx context.Context) (bool, error) {
-			id, err := p.producerID(ctx)
-			return id != noProducer, err
+		Idempotent: func(ctx context.Context) error {
+			_, err := p.producerID(ctx)
+			return err
 		},
 	}
 }

@@ -103,8 +103,8 @@ func TestExamineTopic(t *testing.T) {
 	f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
 	list := examine(t, f.open(), publishertest.Addresses("t"))
 	wellFormed(t, list)
-	expect(t, "findings", findings(list, "topic", "permission", "idempotence"), "error permission t", "error topic t",
-		"warning idempotence ")
+	expect(t, "findings", findings(list, "topic", "permission", "idempotence"), "error idempotence ", "error permission t",
+		"error topic t")
 }
 
 func TestExamineWithoutBroker(t *testing.T) {

@@ -135,29 +135,27 @@ func (f *fakeCluster) append(b *fakeBatch) kafkago.Error {
 	if p.leader != b.broker {
 		return kafkago.NotLeaderForPartition
 	}
-	if b.producer != noProducer {
-		producer := p.producers[b.producer]
-		if producer == nil {
-			producer = &fakeProducer{epoch: b.epoch, next: b.sequence}
-			p.producers[b.producer] = producer
-		}
-		switch {
-		case b.epoch < producer.epoch:
-			return kafkago.InvalidProducerEpoch
-		case b.epoch > producer.epoch:
-			if b.sequence != 0 {
-				return kafkago.OutOfOrderSequenceNumber
-			}
-			*producer = fakeProducer{epoch: b.epoch}
-		case producer.has(b):
-			return 0
-		case b.sequence != producer.next:
+	producer := p.producers[b.producer]
+	if producer == nil {
+		producer = &fakeProducer{epoch: b.epoch, next: b.sequence}
+		p.producers[b.producer] = producer
+	}
+	switch {
+	case b.epoch < producer.epoch:
+		return kafkago.InvalidProducerEpoch
+	case b.epoch > producer.epoch:
+		if b.sequence != 0 {
 			return kafkago.OutOfOrderSequenceNumber
 		}
-		producer.next = int32((int64(b.sequence) + int64(len(b.ids))) & maxSequence)
-		producer.last = append(producer.last, sequences{b.sequence, len(b.ids)})
-		producer.last = producer.last[max(len(producer.last)-5, 0):]
+		*producer = fakeProducer{epoch: b.epoch}
+	case producer.has(b):
+		return 0
+	case b.sequence != producer.next:
+		return kafkago.OutOfOrderSequenceNumber
 	}
+	producer.next = int32((int64(b.sequence) + int64(len(b.ids))) & maxSequence)
+	producer.last = append(producer.last, sequences{b.sequence, len(b.ids)})
+	producer.last = producer.last[max(len(producer.last)-5, 0):]
 	p.ids, p.times, p.records = append(p.ids, b.ids...), append(p.times, b.times...), append(p.records, b.records...)
 	return 0
 }

@@ -59,18 +59,18 @@ func (j *job) prepare() bool {
 		return true
 	}
 	j.compact()
-	switch id := p.producer.id; {
+	switch {
 	case j.next == len(j.queue):
 		j.finish()
 		return false
 	case c.stop.Closed():
 		j.fail(publisher.ErrNotAttempted)
 		return false
-	case id == unknownProducer && c.publisher.identity.known.Load() != c.producer:
+	case p.producer.id == unknownProducer && c.publisher.producer.Load() != c.producer:
 		j.fail(p.unavailable("sequence refused", "the producer id is not used any more"))
 		return false
-	case id == unknownProducer, id == noProducer && c.producer != noProducer: // idempotence has been allowed since
-		p.producer = newProducer(c.producer)
+	case p.producer.id == unknownProducer:
+		p.producer = producer{id: c.producer}
 	}
 	queue := j.queue[j.next:]
 	if j.most > 0 && j.most < len(queue) {
@@ -146,7 +146,7 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		if j.drop(); !unsure {
 			j.begin()
 		}
-		if p.producer.id == noProducer || j.renewed {
+		if j.renewed {
 			j.retire()
 			j.fail(j.answer(v, err))
 			return
@@ -161,9 +161,7 @@ func (j *job) answered(code kafkago.Error, detail string) {
 			j.fail(j.answer(v, err))
 			return
 		}
-		if j.again, j.state = true, moved; p.producer.id == noProducer {
-			j.copied() // the broker would not recognise the batch
-		}
+		j.again, j.state = true, moved
 	case keep:
 		// The batch is in the leader's log, and nobody knows whether it will be in that of the next leader. The second
 		// time, the replicas are known to be at fault: messages with repeatedly unknown outcomes would become suspect
@@ -230,8 +228,8 @@ func (j *job) divide(v verdict, err error) {
 // it comes again, and if it was not, another broker may be the leader by now: the batch is sent again at once, the
 // first time. After a request that was given up, nothing more is sent for the job in this call.
 func (j *job) missed(ctx context.Context, r *request) {
-	c, sent := j.call, r.ending == lost || r.ending == unheard
-	if sent {
+	c := j.call
+	if r.ending == lost || r.ending == unheard {
 		j.partition.batch.unsure, j.unanswered = true, r.err
 	}
 	switch {
@@ -246,7 +244,7 @@ func (j *job) missed(ctx context.Context, r *request) {
 			j.unanswered = nil
 		}
 		j.fail(j.leader.quiet(c.publisher.cluster.unreachable()))
-	case j.again || sent && j.partition.producer.id == noProducer:
+	case j.again:
 		j.fail(j.leader.unavailable(c.publisher.cluster.unreachable(), shortOf(r.err), "%w", r.err))
 	default:
 		j.again, j.state = true, moved
@@ -267,7 +265,7 @@ func (j *job) fail(err error) {
 		}
 	}
 	if b != nil && !b.kept {
-		if b.unsure && j.partition.producer.id != noProducer {
+		if b.unsure {
 			pooled := b.bytes
 			b.bytes = slices.Clone(pooled) // the batch may stay for long, and the buffer may be much larger
 			c.publisher.recycle(pooled)
@@ -302,14 +300,14 @@ func (j *job) drop() {
 
 // begin makes the partition's next batch the first of a new epoch.
 func (j *job) begin() {
-	if j.partition.producer.id != noProducer && !j.partition.begin() {
+	if !j.partition.begin() {
 		j.retire()
 	}
 }
 
 // retire makes the partition begin with another producer id in the next call.
 func (j *job) retire() {
-	j.call.publisher.identity.retire(j.partition.producer.id)
+	j.call.publisher.retire(j.partition.producer.id)
 	j.partition.producer.id = unknownProducer
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -59,7 +60,7 @@ type Publisher struct {
 	config   Config
 	names    setting.Names
 	cluster  *cluster
-	identity *identity
+	producer atomic.Int64 // id of all new partitions; unknownProducer if there is none
 	kept     kept.Table[*batch]
 	life     *connect.Lifetime
 	calls    sync.Pool // *call
@@ -82,9 +83,8 @@ func New(config Config) *Publisher {
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
-	p := &Publisher{
-		config: config, names: config.SettingName, identity: newIdentity(), life: connect.NewLifetime(),
-	}
+	p := &Publisher{config: config, names: config.SettingName, life: connect.NewLifetime()}
+	p.producer.Store(unknownProducer)
 	p.cluster = newCluster(p)
 	return p
 }

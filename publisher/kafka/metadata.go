@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"net"
@@ -142,7 +143,7 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 		for _, p := range before.partitions {
 			p.dead.Store(true)
 		}
-		c.publisher.identity.retire(c.publisher.identity.known.Load())
+		c.publisher.retire(c.publisher.producer.Load())
 		return known
 	}
 	if before != nil {
@@ -234,5 +235,8 @@ func (c *cluster) othersAnswer(except *broker, since time.Time) bool {
 
 // unavailable returns the answer if no broker could be asked.
 func unavailable(err error) error {
+	if _, ok := errors.AsType[*publisher.Error](err); ok {
+		return err
+	}
 	return publisher.UnavailableError(publisher.ScopeDestination, shortOf(err), "%w", err)
 }

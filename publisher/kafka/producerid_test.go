@@ -1,9 +1,6 @@
 package kafka
 
 import (
-	"bytes"
-	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -39,62 +36,32 @@ func TestProducerIDsRunShort(t *testing.T) {
 	expect(t, "log", f.log("t", 0), "a")
 }
 
+// Nothing is sent without a producer id, which could make copies. Rights that are granted while the relay runs take
+// effect without a restart.
 func TestWithoutIdempotence(t *testing.T) {
-	t.Parallel()
-	f := newFakeCluster(t, 1)
-	f.topic("t", 0, 0)
-	f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
-	var log bytes.Buffer
-	p := f.open(func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-	producers := map[int64]bool{}
-	f.set(func() { f.bend = func(b *fakeBatch) fault { producers[b.producer] = true; return fault{} } })
-	for i := range 3 {
-		expect(t, "call", publish(t, p, rows("t", 0, 2, fmt.Sprint(i))), ok)
-	}
-	f.set(func() { f.bend = once(fault{drop: true, append: true}) })
-	messages := rows("t", 0, 2, "a")
-	expect(t, "a lost answer", publish(t, p, messages), unsure)
-	expect(t, "given again", publish(t, p, messages), ok)
-	expect(t, "log", f.log("t", 0), "0", "1", "2", "a", "a")
-	if len(producers) != 1 || !producers[noProducer] {
-		t.Errorf("producer ids on the wire: %v", producers)
-	}
-	if n := strings.Count(log.String(), "idempotent"); n != 1 {
-		t.Errorf("%d lines in the log:\n%s", n, log.String())
-	}
-}
-
-// Rights that are granted while the relay runs take effect without a restart, from one batch to the next.
-func TestIdempotenceIsAllowedLater(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
 	f.topic("t", 0)
 	f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
-	var log bytes.Buffer
-	p := f.open(func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
-	expect(t, "refused", publish(t, p, rows("t", 0, 1, "a", "b")), ok, ok)
-	p.identity.again.Store(0) // the time has come
-	expect(t, "refused again", publish(t, p, rows("t", 0, 1, "c")), ok)
-	f.set(func() { f.identities = nil })
-	p.identity.again.Store(0)
-	expect(t, "granted", publish(t, p, rows("t", 0, 1, "d")), ok)
-	f.set(func() { f.bend = once(fault{drop: true, append: true}) })
-	expect(t, "a lost answer", publish(t, p, rows("t", 0, 1, "e")), ok)
-	expect(t, "log", f.log("t", 0), "a", "b", "c", "d", "e")
-	if strings.Count(log.String(), "refuses idempotent") != 1 || strings.Count(log.String(), "allows idempotent") != 1 {
-		t.Errorf("the log says:\n%s", log.String())
+	p := f.open()
+	messages := rows("t", 0, 1, "a", "b")
+	for _, err := range answersOf(t, p, messages) {
+		if publisher.ClassOf(err) != down || publisher.ScopeOf(err) != publisher.ScopeDestination ||
+			!strings.Contains(err.Error(), "WriteDataIdempotently") {
+			t.Errorf("refused: %v", err)
+		}
 	}
+	f.set(func() { f.identities = nil })
+	expect(t, "granted", publish(t, p, messages), ok, ok)
+	expect(t, "log", f.log("t", 0), "a", "b")
 }
 
-// A server that does not know the request at all is treated like one that refuses it.
+// The same holds for a server that does not know the request at all.
 func TestIdempotenceIsUnknown(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
 	f.topic("t", 0)
 	f.unknown = protocol.InitProducerId
-	p := f.open()
-	expect(t, "answers", publish(t, p, rows("t", 0, 1, "a", "b")), ok, ok)
-	if p.identity.known.Load() != noProducer {
-		t.Error("an id is in use")
-	}
+	expect(t, "answers", publish(t, f.open(), rows("t", 0, 1, "a")), down)
+	expect(t, "log", f.log("t", 0))
 }

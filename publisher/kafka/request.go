@@ -18,8 +18,6 @@ type request struct {
 	since    time.Time     // start of its call: if other brokers have answered since, the call must not wait for long
 	deadline time.Time     // deadline of the caller; zero if there is none
 	limit    time.Duration // time limit for an answer
-	// not given up before the limit, because the broker would not recognise the batches if they were sent again
-	patient bool
 
 	sent      time.Time     // time at which it was written to a connection
 	wait      time.Duration // time that the answer may take before it is late

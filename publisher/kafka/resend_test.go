@@ -178,7 +178,7 @@ func TestLastEpochTakesNewProducerID(t *testing.T) {
 	})
 	messages := rows("t", 0, 1, "b")
 	expect(t, "no epochs left", publish(t, p, messages), down)
-	if p.identity.known.Load() != unknownProducer {
+	if p.producer.Load() != unknownProducer {
 		t.Error("the spent producer id is still in use")
 	}
 	expect(t, "with a new id", publish(t, p, messages), ok)
@@ -244,7 +244,6 @@ func TestCopiesAreTold(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		bend   func(*fakeBatch) fault
-		simple bool // the cluster refuses idempotent producing
 		copies bool
 	}{
 		"an unknown error": {bend: once(fault{code: kafkago.Unknown, append: true}), copies: true},
@@ -253,16 +252,12 @@ func TestCopiesAreTold(t *testing.T) {
 		"a lost answer, then a lost sequence": {
 			bend: inTurn(fault{drop: true, append: true}, fault{code: kafkago.UnknownProducerId}), copies: true,
 		},
-		"a moved leader":                          {bend: once(fault{code: kafkago.NotLeaderForPartition, append: true})},
-		"a moved leader, without idempotence":     {bend: once(fault{code: kafkago.NotLeaderForPartition, append: true}), simple: true, copies: true},
+		"a moved leader": {bend: once(fault{code: kafkago.NotLeaderForPartition, append: true})},
 		"replicas are missing, and then they are": {bend: once(fault{code: kafkago.NotEnoughReplicas})},
 	} {
 		f := newFakeCluster(t, 1)
 		f.topic("t", 0)
 		p := f.open()
-		if test.simple {
-			f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
-		}
 		expect(t, "first", publish(t, p, rows("t", 0, 1, "first")), ok)
 		f.set(func() { f.bend = test.bend })
 		for i, err := range answersOf(t, p, rows("t", 0, 1, "a", "b")) {

@@ -110,7 +110,7 @@ func (c *call) round(ctx context.Context) {
 // post sends a request with the batches of jobs that have the same leader: either those that an earlier call has sent,
 // or new ones, as far as they fit.
 func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
-	r := &request{since: c.now, deadline: c.deadline, patient: c.producer == noProducer, ending: withdrawn}
+	r := &request{since: c.now, deadline: c.deadline, ending: withdrawn}
 	for _, j := range jobs {
 		if j.state != ready || r.size > maxRequestBytes || resent && !j.resends() {
 			continue
@@ -127,9 +127,6 @@ func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
 	}
 	replication := max(within(ctx, maxReplication), time.Millisecond)
 	r.limit = replication + answerSlack
-	if r.patient && !c.deadline.IsZero() {
-		r.limit = max(r.limit, time.Until(c.deadline))
-	}
 	if resent {
 		replication = min(replication, againReplication)
 	}

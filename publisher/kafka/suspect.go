@@ -37,10 +37,7 @@ func promptly(size int) time.Duration {
 func (b *broker) allow(ctx context.Context, r *request, giveUp func()) {
 	r.sent, r.suspected = time.Now(), b.silences > 0
 	r.wait = r.within(promptly(r.size)<<min(max(b.silences-1, 0), 4), r.sent)
-	switch {
-	case r.patient:
-		r.wait = r.limit
-	case r.suspected && !b.cluster.allAway():
+	if r.suspected && !b.cluster.allAway() {
 		r.limit = r.wait
 	}
 	r.late = time.AfterFunc(r.wait, func() { b.impatient(ctx, r, giveUp) })

@@ -92,12 +92,11 @@ func (e *examination) reached(ctx context.Context) {
 
 // idempotence examines whether the cluster assigns a producer id.
 func (e *examination) idempotence(ctx context.Context) {
-	idempotent, err := e.cluster.Idempotent(ctx)
+	err := e.cluster.Idempotent(ctx)
 	e.Add(checkIdempotence, "",
-		finding.WarnIf(err != nil, "asking for a producer id failed: "+errtext.Line(err), "look at the brokers' logs"),
-		finding.OKIf(idempotent, "a batch that is sent again is appended once"),
-		finding.WarnIf(true, "the cluster refuses idempotent producing, so after a lost answer messages may be "+
-			"appended twice", "grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics"))
+		finding.OKIf(err == nil, "a batch that is sent again is appended once"),
+		finding.FailIf(true, "the cluster gives no producer id: "+errtext.Line(err), "grant WRITE on the topics, or "+
+			"IDEMPOTENT_WRITE on the cluster, or look at the brokers' logs"))
 }
 
 // operationWrite is the bit of WRITE in a set of allowed operations; operationsUnknown is the set of a broker that

@@ -23,6 +23,7 @@ type Cluster struct {
 	// Reach asks each broker that the cluster names for a sign of life. It returns, by address, why a broker does not
 	// answer.
 	Reach func(ctx context.Context) map[string]error
-	// Idempotent reports whether a batch that the publisher sends again is appended only once.
-	Idempotent func(ctx context.Context) (bool, error)
+	// Idempotent returns why the cluster does not give the publisher a producer id, by which a batch that is sent again
+	// is appended only once.
+	Idempotent func(ctx context.Context) error
 }
