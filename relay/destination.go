@@ -16,7 +16,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
-	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
 
 // A Destination is a broker with the rules for the rows that go there. It belongs to one Relay, which fills in the
@@ -96,7 +95,6 @@ type Destination struct {
 	profile  profile.Profile // applies the wire format; nil for plain
 	paused   atomic.Bool     // the last result of Paused
 	client   client
-	reported report.Outage
 	measured *measure.Destination
 	pinged   atomic.Pointer[error]           // the result of the last ping; nil before the first
 	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
@@ -119,7 +117,7 @@ func (d *Destination) snapshot() engine.Snapshot {
 func (d *Destination) target(c *Config) engine.Destination {
 	return engine.Destination{
 		Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
-		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate, Reported: &d.reported,
+		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate,
 		Prepare: func(r *engine.Row, now time.Time) {
 			if c.TraceRows {
 				r.Ended = rowSpan(c.Tracer, d.Name, r, now)

@@ -35,8 +35,8 @@ func TestFailedRowsAreLogged(t *testing.T) {
 					t.Errorf("%d lines, want %d:\n%s", got, test.lines, said)
 				}
 				if got, want := strings.Count(said, "more rows failed"), min(1, test.summed); got != want ||
-					want == 1 && !strings.Contains(said, fmt.Sprintf("rows=%d", test.summed)) {
-					t.Errorf("%d lines for the others, want %d with rows=%d", got, want, test.summed)
+					want == 1 && !strings.Contains(said, fmt.Sprintf("others=%d", test.summed)) {
+					t.Errorf("%d lines for the others, want %d with others=%d", got, want, test.summed)
 				}
 				if !strings.Contains(said, "is too large") || strings.Contains(said, "secret") {
 					t.Error("the error is missing, or a key is there")

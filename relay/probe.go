@@ -8,7 +8,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
 
 const (
@@ -69,12 +68,9 @@ func (r *Relay) probed(d *Destination, err error) {
 	}
 	switch {
 	case err == nil && before != nil:
-		d.reported.Over()
 		r.config.Logger.Info("destination can be reached", "destination", d.Name)
-	case err != nil && (before == nil || errors.Is(before, errNotProbed) || !report.Same(before, err)):
-		if !d.reported.Logged(err) {
-			r.config.Logger.Warn("destination cannot be reached", "destination", d.Name, "error", err)
-		}
+	case err != nil && (before == nil || errors.Is(before, errNotProbed)):
+		r.config.Logger.Warn("destination cannot be reached", "destination", d.Name, "error", err)
 	}
 }
 

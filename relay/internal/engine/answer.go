@@ -42,7 +42,7 @@ func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	e.Measure.UnexpectedDuplicates(a.unexpected)
 	switch {
 	case a.alive:
-		e.up(e.To.Reported)
+		e.up()
 	case a.down != nil:
 		e.down(a.down, now)
 	case a.counts[publisher.NotAttempted] == len(batch):
@@ -258,11 +258,11 @@ func (a *answers) duplicate(r *Row, d *publisher.Duplicate) {
 		return
 	}
 	a.unexpected++
-	if !a.To.Reported.Duplicates(d.Stream) {
-		return
+	if a.told["stream "+d.Stream].IsZero() { // once for each, and not again after a minute
+		a.told["stream "+d.Stream] = a.now
+		a.Logger.Warn("rows that were never sent are dropped by their broker as duplicates and count as relayed",
+			"stream", d.Stream, "error", d)
 	}
-	a.Logger.Warn("rows that were never sent are dropped by their broker as duplicates and count as relayed",
-		"stream", d.Stream, "error", d)
 }
 
 // newHere reports whether the row was inserted after this replica acquired its shard, judged by its insertion time. A

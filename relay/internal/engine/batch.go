@@ -5,7 +5,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
@@ -171,7 +170,6 @@ func (e *Engine) expire(k *key, now time.Time) {
 	}
 	err := publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, e.To.MaxAge)
 	e.refused(k, n, err, true)
-	e.aged = agedReads
 }
 
 // expireFirst makes rows fail that are too old, of the keys that are listed first. They wait neither for the rate nor
@@ -198,15 +196,14 @@ func (e *Engine) down(err error, now time.Time) {
 	o.failures++
 	most := retry.LongestPause(0, o.failures)
 	o.until = now.Add(most/2 + e.Jitter(most/2))
-	if o.failures == 1 && !e.To.Reported.Logged(err) {
+	if o.failures == 1 {
 		e.Logger.Warn("destination is held", "reason", o.cause(), "error", err)
 	}
 }
 
 // up notes that the broker works.
-func (e *Engine) up(reported *report.Outage) {
+func (e *Engine) up() {
 	if e.outage.failures > 0 {
-		reported.Over()
 		e.Logger.Info("destination is back")
 	}
 	e.outage = outage{}
@@ -219,7 +216,6 @@ func (e *Engine) idleOutage(now time.Time) {
 	left := len(e.flying) + e.closed + len(e.waits.by)
 	if o.failures > 0 && !o.probing && !now.Before(o.until) && left == 0 {
 		e.outage = outage{}
-		e.To.Reported.Over()
 		e.Logger.Info("outage ended: no rows are left to try the destination with")
 	}
 }

@@ -29,7 +29,6 @@ type Engine struct {
 	blocked       blocked
 	sweep         sweep
 	held          map[Cause]int64 // keys that rest or wait
-	aged          int             // number of reads that may well bring rows that are too old to be sent
 	vain          int             // keys that were tried in vain since one went on
 	resume        time.Time       // when keys are read again, if very many were
 
@@ -52,17 +51,16 @@ type Engine struct {
 	refuse           []Refusal
 	locked, rejected unwritten
 	careful          time.Time // until when marks do not wait for locks
-	unwritable       time.Time // when the log last said that refusals cannot be written
 	unmarkable       error     // why the database would not mark the last row that was not published for that reason
-	unmarked         time.Time // when the log last said so
 	proven           bool      // the database marks what is read now; see Rehearses
 	marked           int       // rows marked before that
 	stopping         bool
 	unknown          int // rows dropped by the stop that may have been published
 
-	failures report.Failures
-	order    order
-	bell     bell
+	rows, topics report.Lines         // the log's lines about single rows, and about topics that are held
+	told         map[string]time.Time // when the log last had a message of its own; see tell
+	order        order
+	bell         bell
 
 	// By sentHash: rows whose outcome is unknown may leave memory before they are published again, and an operator may
 	// want rows to be sent again that were accepted.
@@ -88,10 +86,16 @@ func New(s Setup) *Engine {
 			flying: make([]int, s.Shards), leaving: map[int]time.Time{}, since: make([]time.Time, s.Shards),
 		},
 		holds: holds{
-			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: retry.Repeats{},
-			passed: map[string]int{}, log: report.NewTopics(s.Logger),
+			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: map[publisher.Fate]repeated{},
+			passed: map[string]int{},
 		},
-		limiter: rate.New(s.To.Rate, s.Shards), failures: report.Failures{Logger: s.Logger},
+		limiter: rate.New(s.To.Rate, s.Shards),
+		rows: report.Lines{
+			Logger: s.Logger,
+			More:   "more rows failed than are logged one by one; the table has their errors in last_error",
+		},
+		told:   map[string]time.Time{},
+		topics: report.Lines{Logger: s.Logger, More: "more topics are held, or go on, than are logged one by one"},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
 	e.tail, e.dueTail = tail{table: s.Table}, tail{table: s.Table, due: s.Table.ReadsDue()}
@@ -208,7 +212,6 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 // Stop drops everything that is not on the wire. What is being written goes on.
 func (e *Engine) Stop() {
 	e.stopping = true
-	e.failures.End()
 	for _, k := range e.keys {
 		for _, r := range k.queue {
 			if k.unanswered > 0 {

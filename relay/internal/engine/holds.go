@@ -1,13 +1,12 @@
 package engine
 
 import (
-	"iter"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
@@ -51,7 +50,7 @@ type hold struct {
 	since    time.Time
 	due      time.Time // of the next try
 	place    int       // among the holds that wait for it, -1 while a key tries
-	logged   []string  // reasons that were logged, in short
+	logged   Cause     // the last that was logged
 	repeats  bool      // each try may leave a copy
 }
 
@@ -62,11 +61,10 @@ func (h *hold) Place() *int     { return &h.place }
 type holds struct {
 	by      map[publisher.Fate]*hold
 	topics  map[publisher.Address]*hold
-	begun   []*hold // oldest first, with some that have ended
+	begun   []*hold // oldest first
 	due     retry.Alarms[*hold]
-	repeats retry.Repeats
+	repeats map[publisher.Fate]repeated
 	passed  map[string]int // number of holds for which rows of a topic wait that have no key
-	log     report.Topics
 }
 
 // classCause returns the cause for which rows with such an answer are held.
@@ -147,35 +145,28 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	h.failures++
 	h.due = now.Add(e.pause(h.failures))
 	if h.repeats = publisher.Repeats(err); h.repeats {
-		h.due = later(h.due, now.Add(e.holds.repeats.Pause(h.fate, now)))
+		h.due = later(h.due, now.Add(e.repeatPause(h.fate, now)))
 	}
 	e.holds.due.Set(h)
-	e.announce(h, before != c, now)
-}
-
-// announce logs that a hold has begun, or has another reason. Part of a topic has to be held for a moment before:
-// leaders move in less time.
-func (e *Engine) announce(h *hold, other bool, now time.Time) {
-	short, news := publisher.ShortOf(h.err), h.failures == 1 || other
-	if len(h.topics) == 0 {
-		news = now.Sub(h.since) >= partialAfter && !slices.Contains(h.logged, short)
+	// Part of a topic has to be held for a moment before the log says so: leaders move in less time.
+	if part := len(h.topics) == 0; h.logged != c && (!part || now.Sub(h.since) >= partialAfter) {
+		h.logged = c
+		message := "topic is held"
+		if part {
+			message = "rows of a topic are held"
+		}
+		e.topics.Log(slog.LevelWarn, now, message, "topic", h.name(), "reason", c, "error", err)
 	}
-	if !news {
-		return
-	}
-	h.logged = append(h.logged, short)
-	e.holds.report(h, h.cause, now)
 }
 
 const partialAfter = 2 * time.Second
 
-// report logs a change of a hold; with the reason "" its end.
-func (hs *holds) report(h *hold, reason Cause, now time.Time) {
-	change, what := report.Change{Part: len(h.topics) == 0, Reason: reason}, h.fate.String()
-	if !change.Part {
-		what = h.topics[0].Topic
+// name returns what is held, for the log.
+func (h *hold) name() string {
+	if len(h.topics) > 0 {
+		return h.topics[0].Topic
 	}
-	hs.log.Add(change, what, h.err, now)
+	return h.fate.String()
 }
 
 // try makes a key try each hold whose time has come. If nothing was left of the last keys that did, more and more are
@@ -227,7 +218,10 @@ func (e *Engine) release(h *hold, now time.Time) {
 		}
 	}
 	e.holds.due.Cancel(h)
-	e.holds.repeats.Relent(h.fate)
+	if r, known := e.holds.repeats[h.fate]; known { // the next pause is not longer than the last
+		r.level--
+		e.holds.repeats[h.fate] = r
+	}
 	e.waits.freed = append(e.waits.freed, h)
 	for _, topic := range h.passed {
 		if e.holds.passed[topic]--; e.holds.passed[topic] == 0 {
@@ -238,21 +232,43 @@ func (e *Engine) release(h *hold, now time.Time) {
 	if h.late { // the sweep does not go over the rows that are read by their available_at
 		e.rereadDue()
 	}
-	if len(h.logged) > 0 {
-		e.holds.report(h, "", now)
+	switch {
+	case h.logged == "":
+	case len(h.topics) == 0:
+		e.topics.Log(slog.LevelInfo, now, "rows of a topic are held no longer", "topic", h.name())
+	default:
+		e.topics.Log(slog.LevelInfo, now, "topic is back", "topic", h.name())
 	}
-	if hs := &e.holds; len(hs.begun) > 2*len(hs.by)+mostHoldsShown {
-		hs.begun = slices.DeleteFunc(hs.begun, func(h *hold) bool { return hs.by[h.fate] != h })
-	}
+	e.holds.begun = slices.DeleteFunc(e.holds.begun, func(other *hold) bool { return other == h })
 }
 
-// oldest returns the holds that have not ended, oldest first.
-func (hs *holds) oldest() iter.Seq[*hold] {
-	return func(yield func(*hold) bool) {
-		for _, h := range hs.begun {
-			if hs.by[h.fate] == h && !yield(h) {
-				return
-			}
+// repeated is a topic where a try that fails may leave a copy of its row: it leads to several queues, and only some of
+// them reject the row. How rare the tries have become is remembered for longer than a hold lasts: a hold ends with each
+// row that is accepted, and a queue that is full and slowly read takes a row now and then.
+type repeated struct {
+	level int // number of times the pause has grown by a factor of two
+	last  time.Time
+}
+
+const (
+	repeatLeast  = 250 * time.Millisecond // already multiplied by two before the first try
+	repeatMost   = time.Minute
+	repeatForget = 5 * time.Minute // after the last failure
+	mostRepeated = 20_000          // topics; beyond this, all are forgotten
+)
+
+// repeatPause returns how long a topic is left alone after a try that may have left a copy: twice as long as after the
+// one before.
+func (e *Engine) repeatPause(f publisher.Fate, now time.Time) time.Duration {
+	r := e.holds.repeats[f]
+	if now.Sub(r.last) > repeatForget {
+		r.level = 0
+		if len(e.holds.repeats) >= mostRepeated {
+			clear(e.holds.repeats)
 		}
 	}
+	r = repeated{level: min(max(r.level, 0)+1, 16), last: now}
+	e.holds.repeats[f] = r
+	most := retry.Doubled(repeatLeast, repeatMost, int64(r.level))
+	return most/2 + e.Jitter(most/2)
 }

@@ -257,9 +257,7 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 	default:
 		fresh = e.taken(r, now)
 	}
-	if e.forget(); fresh > 0 {
-		e.aged = max(0, e.aged-1)
-	}
+	e.forget()
 	return fresh
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"log/slog"
 	"slices"
 	"time"
 
@@ -46,13 +47,11 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 	}
 	e.unmarkable = why
 	switch {
-	case now.Sub(e.unmarked) <= time.Minute, locked && k.tries <= lockedTries:
+	case locked && k.tries <= lockedTries:
 	case locked:
-		e.unmarked = now
-		e.warnOfLocks("id", r.Message.ID, "topic", r.Message.Topic)
+		e.warnOfLocks(now, "id", r.Message.ID, "topic", r.Message.Topic)
 	default:
-		e.unmarked = now
-		e.Logger.Error("rows are not published, since the table would not take their marks; "+
+		e.tell(slog.LevelError, now, "rows are not published, since the table would not take their marks; "+
 			"their keys wait, and they are tried again",
 			"id", r.Message.ID, "topic", r.Message.Topic, "error", why)
 	}
@@ -62,6 +61,6 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 // lockedTries is how often a locked row is tried before that is logged, in two seconds or more.
 const lockedTries = 8
 
-func (e *Engine) warnOfLocks(args ...any) {
-	e.Logger.Warn("rows are locked by another session; they are tried again until they are free", args...)
+func (e *Engine) warnOfLocks(now time.Time, args ...any) {
+	e.tell(slog.LevelWarn, now, "rows are locked by another session; they are tried again until they are free", args...)
 }

@@ -16,20 +16,8 @@ func (e *Engine) freeRows(kept int) int {
 			asked += r.rows
 		}
 	}
-	return min(e.Limits.Rows-len(e.flying)-kept, e.ahead(e.limiter.Ahead())-e.queued) - asked
+	return min(e.Limits.Rows-len(e.flying)-kept, e.limiter.Ahead()-e.queued) - asked
 }
-
-// ahead returns how many rows may be read before they can be sent, if the rate allows n. Rows that fail because of
-// their age do not wait for the rate, and those of the next reads may be as old.
-func (e *Engine) ahead(n int) int {
-	if e.aged > 0 {
-		return max(n, e.Limits.Batch)
-	}
-	return n
-}
-
-// agedReads is for how many reads rows are expected to be too old after one was.
-const agedReads = 16
 
 // freeBytes returns how much may be read at once, and how large the first row may be; 0 if nothing may be read. There
 // is room for two reads at a time: one of keys takes a quarter at most, and one of a tail leaves as much. A row that
@@ -77,5 +65,5 @@ func (e *Engine) tailRows() int { return e.freeRows((e.Limits.Rows - e.stuck()) 
 // least returns how many rows of room make a page worthwhile. Each page costs a statement, and begins at the low
 // watermark again: pages of a few rows would read the rows in flight over and over.
 func (e *Engine) least() int {
-	return max(1, min(e.Limits.Batch, e.ahead(e.limiter.Furthest())/2, (e.Limits.Rows-e.stuck())*3/8))
+	return max(1, min(e.Limits.Batch, e.limiter.Furthest()/2, (e.Limits.Rows-e.stuck())*3/8))
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
-	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
 
 // Setup is what an engine is made from.
@@ -31,8 +30,7 @@ type Destination struct {
 	Rate                   float64 // rows per second, over all replicas
 	Nowhere                bool    // stands for rows that no destination takes: they are handed to no broker
 
-	Prepare  func(*Row, time.Time) // gives the message of a row its form
-	Reported *report.Outage        // what has been logged of the broker
+	Prepare func(*Row, time.Time) // gives the message of a row its form
 }
 
 // Table is what an engine knows of its table.

@@ -10,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
-	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
 
 // A sim is one schedule in simulated time: a table with its writers, a broker, and the replicas that relay the one to
@@ -160,7 +159,7 @@ func (s *sim) setup() Setup {
 	return Setup{
 		To: Destination{
 			MaxAttempts: simAttempts, BackoffMin: 20 * ms, BackoffMax: time.Second, BlockFailed: s.block,
-			Prepare: func(*Row, time.Time) {}, Reported: &report.Outage{},
+			Prepare: func(*Row, time.Time) {},
 		},
 		Limits: s.limits, Workers: 2, Shards: simShards, Table: s.table, Measure: m.Destination("sim"), Logger: slog.New(slog.DiscardHandler), Jitter: s.upto,
 	}

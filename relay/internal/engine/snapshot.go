@@ -32,9 +32,12 @@ func (e *Engine) Snapshot() Snapshot {
 	return s
 }
 
-// Report logs which topics are held, or go on, of those that are logged together. last says that there is no later
+// Report logs how many rows and topics had no line of their own in the last minute. last says that there is no later
 // report.
-func (e *Engine) Report(last bool, now time.Time) { e.holds.log.Flush(last, now) }
+func (e *Engine) Report(last bool, now time.Time) {
+	e.rows.Flush(last, now)
+	e.topics.Flush(last, now)
+}
 
 // heldRows counts the rows that are known to wait, by reason: one for each key, and each row whose outcome cannot be
 // written.
@@ -53,7 +56,7 @@ const mostHoldsShown = 20
 
 // shown returns the oldest holds.
 func (hs *holds) shown() (shown []operate.Hold) {
-	for h := range hs.oldest() {
+	for _, h := range hs.begun[:min(len(hs.begun), mostHoldsShown)] {
 		one := operate.Hold{
 			Reason: h.cause, What: h.fate.String(), Topics: []string{},
 			Error: errtext.Line(h.err), Since: h.since.UTC(),
@@ -61,9 +64,7 @@ func (hs *holds) shown() (shown []operate.Hold) {
 		for _, t := range h.topics[:min(len(h.topics), mostHoldsShown)] {
 			one.Topics = append(one.Topics, t.Topic)
 		}
-		if shown = append(shown, one); len(shown) == mostHoldsShown {
-			break
-		}
+		shown = append(shown, one)
 	}
 	return shown
 }
@@ -71,8 +72,8 @@ func (hs *holds) shown() (shown []operate.Hold) {
 // note describes what is held: the oldest hold with its reason, and the number of others.
 func (hs *holds) note() string {
 	var logged []*hold
-	for h := range hs.oldest() {
-		if len(h.logged) > 0 {
+	for _, h := range hs.begun {
+		if h.logged != "" {
 			logged = append(logged, h)
 		}
 	}

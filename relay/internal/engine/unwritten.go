@@ -15,7 +15,6 @@ type unwritten struct {
 	bytes    int64     // of all of these rows
 	most     int       // rows that are tried at once; 0 for all
 	due      time.Time // when they are tried again
-	logged   int       // rows that the log has reported; 0 once it has said that all are written
 	why      error     // the database's last answer
 }
 
@@ -53,11 +52,10 @@ func (u *unwritten) retry(now time.Time) (o Outcome, ok bool) {
 // retrying reports whether rows that could not be written are being tried again.
 func (e *Engine) retrying() bool { return e.locked.trying+e.rejected.trying > 0 }
 
-// keep keeps rows that could not be written, and reports whether the log is to say so. They do not postpone the next
-// try of those that are already kept.
-func (u *unwritten) keep(o Outcome, why error, due time.Time) (news bool) {
+// keep keeps rows that could not be written. They do not postpone the next try of those that are already kept.
+func (u *unwritten) keep(o Outcome, why error, due time.Time) {
 	if o.Number() == 0 {
-		return false
+		return
 	}
 	if !u.any() {
 		u.due = due
@@ -66,11 +64,7 @@ func (u *unwritten) keep(o Outcome, why error, due time.Time) (news bool) {
 		u.bytes += r.Size
 	}
 	u.accepted, u.refused = append(u.accepted, o.Accepted...), append(u.refused, o.Refused...)
-	if u.why = why; u.rows() < max(1, 2*u.logged) {
-		return false
-	}
-	u.logged = u.rows()
-	return true
+	u.why = why
 }
 
 // letGo forgets the rows of a leaving shard that the database did not mark, and once it is late also those that

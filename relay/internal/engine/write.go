@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"iter"
+	"log/slog"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
@@ -80,7 +83,6 @@ func (e *Engine) refused(k *key, n int, err error, failed bool) {
 
 // Writes calls to with what is to be written now. What could not be written before is tried separately.
 func (e *Engine) Writes(now time.Time, to func(Outcome)) {
-	e.failures.Flush(now)
 	if !e.retrying() {
 		o, ok := e.locked.retry(now)
 		o.Careful = true
@@ -112,16 +114,14 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 		}
 	}
 	locked := o.apart(Unfree)
-	if e.locked.keep(locked, errLocked, now.Add(lockedPause)) {
-		e.warnOfLocks("rows", e.locked.rows())
-	}
-	if locked.Number() > 0 {
+	if e.locked.keep(locked, errLocked, now.Add(lockedPause)); locked.Number() > 0 {
+		e.warnOfLocks(now, "rows", e.locked.rows())
 		e.careful = now.Add(carefulFor)
 	}
 	rejected := Outcome{}
 	o.Accepted, rejected.Accepted = o.split(Unwritable)
-	if e.rejected.keep(rejected, o.Why, now.Add(rejectedPause)) && len(rejected.Accepted) > 0 {
-		e.Logger.Error("rows are published and cannot be marked, since the table does not take the change; "+
+	if e.rejected.keep(rejected, o.Why, now.Add(rejectedPause)); len(rejected.Accepted) > 0 {
+		e.tell(slog.LevelError, now, "rows are published and cannot be marked, since the table does not take the change; "+
 			"they are kept in memory and tried again, and a restart publishes them again",
 			"rows", e.rejected.rows(), "id", rejected.Accepted[0].Message.ID,
 			"topic", rejected.Accepted[0].Message.Topic, "error", o.Why)
@@ -131,15 +131,6 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 		u.most, u.due = rejectedBatch, now.Add(rejectedPause)
 	case again && of == u:
 		u.most, u.due = 2*u.most, now // the rows that were tried are marked, and the next ones follow
-	}
-	switch over := again && of.logged > 0 && of.rows() == 0; {
-	case over && of == &e.locked:
-		e.Logger.Info("rows that were locked are written now")
-	case over:
-		e.Logger.Info("rows that could not be marked are marked now")
-	}
-	if of.rows() == 0 {
-		of.logged = 0
 	}
 	changed := Outcome{}
 	o.Accepted, changed.Accepted = o.split(Rewritten)
@@ -230,7 +221,7 @@ func (e *Engine) refusedWritten(o *Outcome, now time.Time) {
 		}
 		if x.Failed && effect == Written {
 			e.Measure.Failed(failure(x.Err), now)
-			e.failures.Failed(&x.Row.Message, x.Row.Try, x.Err, true, now)
+			e.logRow("row failed", x, now)
 			x.Row.finish(x.Err, now)
 		}
 		if k := x.Row.key; k.state == writing {
@@ -240,9 +231,8 @@ func (e *Engine) refusedWritten(o *Outcome, now time.Time) {
 		}
 		e.idle(x.Row.key)
 	}
-	if bad > 0 && now.Sub(e.unwritable) > time.Minute {
-		e.unwritable = now
-		e.Logger.Error("refused rows cannot be written, since the table does not take the change; "+
+	if bad > 0 {
+		e.tell(slog.LevelError, now, "refused rows cannot be written, since the table does not take the change; "+
 			"their keys wait, and they are tried again", "rows", bad, "error", o.Why)
 	}
 }
@@ -256,10 +246,11 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 	}
 	k.refused++
 	if spent && written && (r.Try == to.MaxAttempts || k.refused == 1) { // log it once
-		e.failures.Failed(&r.Message, r.Try, x.Err, false, now)
+		e.logRow("row would fail, and the table has no failed_at to say so: its key waits", x, now)
+	} else if !x.Failed && k.refused == 1 && !(e.Table.KeepsErrors() && e.Table.KeepsFailures()) {
+		e.logRow("row refused, and the table has no last_error or failed_at to say so: it is tried again", x, now)
 	} else if !x.Failed {
-		known := k.refused > 1 || e.Table.KeepsErrors() && e.Table.KeepsFailures()
-		e.failures.Refused(&r.Message, r.Try, x.Err, known, now)
+		e.Logger.Debug("row refused, and tried again", "id", r.Message.ID, "attempt", r.Try, "error", x.Err)
 	}
 	switch {
 	case !e.shards.active.Has(k.shard): // it was closed only until the refusal was written
@@ -279,6 +270,22 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 		e.rest(k, CauseFailed, now.Add(to.BackoffMax))
 	default:
 		e.rest(k, CauseRetry, now.Add(retry.Backoff(to.BackoffMin, to.BackoffMax, r.Message.ID, r.Try+1)))
+	}
+}
+
+// logRow logs what became of a row. It may be long before anyone looks at the table.
+func (e *Engine) logRow(message string, x Refusal, now time.Time) {
+	const most, mostError = 200, 2 << 10 // bytes of a name and of an error in a line
+	m := &x.Row.Message
+	e.rows.Log(slog.LevelWarn, now, message, "topic", report.Cut(m.Topic, most), "id", report.Cut(m.ID, most),
+		"attempt", x.Row.Try, "error", report.Cut(x.Err.Error(), mostError))
+}
+
+// tell writes a message to the log, once a minute at most.
+func (e *Engine) tell(level slog.Level, now time.Time, message string, args ...any) {
+	if last, told := e.told[message]; !told || now.Sub(last) > time.Minute {
+		e.told[message] = now
+		e.Logger.Log(context.Background(), level, message, args...)
 	}
 }
 

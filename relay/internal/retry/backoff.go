@@ -19,11 +19,11 @@ func Backoff(least, most time.Duration, id string, attempt int64) time.Duration 
 	x *= 0xd6e8feb86659fd93
 	x ^= x >> 32
 	part := float64(x>>11) / (1 << 53)
-	return time.Duration(part * float64(bound(least, most, attempt-2)))
+	return time.Duration(part * float64(Doubled(least, most, attempt-2)))
 }
 
-// bound multiplies least by two n times, up to most.
-func bound(least, most time.Duration, n int64) time.Duration {
+// Doubled multiplies least by two n times, up to most.
+func Doubled(least, most time.Duration, n int64) time.Duration {
 	for ; n > 0 && least < most; n-- {
 		least *= 2
 	}
@@ -43,7 +43,7 @@ func Pause(n int) time.Duration {
 // waits.
 func LongestPause(causes, n int) time.Duration {
 	longest := min(ShortestHold+time.Duration(causes)*holdShare, longestHold)
-	return bound(max(50*time.Millisecond, longest/16), longest, int64(n))
+	return Doubled(max(50*time.Millisecond, longest/16), longest, int64(n))
 }
 
 const (

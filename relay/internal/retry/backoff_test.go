@@ -13,7 +13,7 @@ func TestBackoff(t *testing.T) {
 		id := string(rune('a'+i%26)) + time.Duration(i).String()
 		for attempt := range int64(12) {
 			d := Backoff(least, most, id, attempt)
-			if limit := bound(least, most, attempt-2); d < 0 || d > limit {
+			if limit := Doubled(least, most, attempt-2); d < 0 || d > limit {
 				t.Fatalf("backoff before try %d is %v, limit %v", attempt, d, limit)
 			}
 			if again := Backoff(least, most, id, attempt); again != d {
