@@ -30,8 +30,10 @@ type loop struct {
 
 	// Touched only by the loop.
 	engine    *engine.Engine
-	reads     reads
-	lanes     []lane
+	results   chan *engine.Read
+	patience  map[engine.Kind]time.Duration // see limitOf
+	failures  int                           // reads that failed in a row
+	workers   []*worker
 	answers   chan answered
 	settled   chan engine.Outcome
 	settling  int    // number of rows whose outcome is being written
@@ -39,12 +41,6 @@ type loop struct {
 	outdated  error  // why the loop ends by itself
 	abandoned bool   // nothing can be written any more
 	observed  time.Time
-}
-
-// lane is a worker's, of one call at a time.
-type lane struct {
-	batches chan handed
-	since   time.Time // when its call began; zero while it is idle
 }
 
 // tableView is what the relay needs of an outbox table as one destination sees it. [outbox.Table] implements it, and so
@@ -70,7 +66,8 @@ func newLoop(es *engines, p part, limits engine.Limits) *loop {
 	}
 	l := &loop{
 		engines: es, part: p, hints: make(chan string, 1),
-		answers: make(chan answered), settled: make(chan engine.Outcome, 2), reads: newReads(),
+		answers: make(chan answered), settled: make(chan engine.Outcome, 2),
+		results: make(chan *engine.Read, 2), patience: map[engine.Kind]time.Duration{},
 	}
 	l.writer = es.settlement.NewWriter(p.state, p.to.measured, l.settled)
 	l.engine = engine.New(engine.Setup{
@@ -86,15 +83,14 @@ func newLoop(es *engines, p part, limits engine.Limits) *loop {
 // will be published again.
 func (l *loop) run(ctx, work context.Context, ending func()) (left int, err error) {
 	var group sync.WaitGroup
-	for i := range l.workers + engine.TryLanes {
-		w := &worker{loop: l, lane: i}
-		batches := make(chan handed)
-		group.Go(func() { w.run(work, ctx, batches, l.answers) })
-		l.lanes = append(l.lanes, lane{batches: batches})
+	for i := range l.engines.workers + engine.TryLanes {
+		w := &worker{loop: l, lane: i, batches: make(chan handed)}
+		group.Go(func() { w.run(work, ctx) })
+		l.workers = append(l.workers, w)
 	}
 	err = l.turn(ctx, ending)
-	for _, lane := range l.lanes {
-		close(lane.batches)
+	for _, w := range l.workers {
+		close(w.batches)
 	}
 	group.Wait()
 	l.publish(engine.Snapshot{})
@@ -136,11 +132,11 @@ func (l *loop) turn(ctx context.Context, ending func()) error {
 		case <-done:
 			done = nil
 		case <-moved:
-		case r := <-l.reads.results:
-			l.taken(r)
+		case r := <-l.results:
+			l.taken(ctx, r)
 		case a := <-l.answers:
 			l.to.measured.Stage(measure.StagePublish, a.took)
-			l.lanes[a.lane].since = time.Time{}
+			a.by.since = time.Time{}
 			l.engine.Answers(a.rows, a.errs, time.Now()) //nolint:contextcheck // counters need no context
 		case o := <-l.settled:
 			l.written(o)
@@ -198,8 +194,8 @@ const slowAfter = 500 * time.Millisecond
 
 // isSlow reports whether the destination keeps rows waiting.
 func (l *loop) isSlow(now time.Time) bool {
-	for _, lane := range l.lanes {
-		if !lane.since.IsZero() && now.Sub(lane.since) > slowAfter {
+	for _, w := range l.workers {
+		if !w.since.IsZero() && now.Sub(w.since) > slowAfter {
 			return true
 		}
 	}
@@ -214,13 +210,13 @@ func (l *loop) hand(now time.Time) {
 	if !l.mayPublish(now) {
 		return
 	}
-	for i := range l.lanes {
-		if !l.lanes[i].since.IsZero() {
+	for _, w := range l.workers {
+		if !w.since.IsZero() {
 			continue
 		}
-		if batch := l.engine.Batch(i, now); len(batch) > 0 {
-			l.lanes[i].since = now
-			l.lanes[i].batches <- handed{batch, l.engine.Rehearses(batch) || l.database.unwritten(l.state)}
+		if batch := l.engine.Batch(w.lane, now); len(batch) > 0 {
+			w.since = now
+			w.batches <- handed{batch, l.engine.Rehearses(batch) || l.database.unwritten(l.state)}
 		}
 	}
 }

@@ -19,6 +19,8 @@ import (
 type worker struct {
 	loop     *loop // only the parts that never change are used
 	lane     int
+	batches  chan handed
+	since    time.Time // when its call began, zero while it is idle; touched only by the loop
 	messages []publisher.Message
 	most     int // rows of a rehearsal; 0: all of a batch
 }
@@ -31,7 +33,7 @@ type handed struct {
 
 // answered is a batch with its answers.
 type answered struct {
-	lane int
+	by   *worker
 	rows []*engine.Row
 	errs []error
 	took time.Duration
@@ -39,14 +41,14 @@ type answered struct {
 
 // run publishes the batches until there are no more. ctx ends only when the relay may wait no longer. Nothing is sent
 // after relaying has ended.
-func (w *worker) run(ctx, relaying context.Context, batches <-chan handed, answers chan<- answered) {
-	for batch := range batches {
+func (w *worker) run(ctx, relaying context.Context) {
+	for batch := range w.batches {
 		started := time.Now()
 		publish := w.publish
 		if batch.rehearsed {
 			publish = w.rehearse
 		}
-		answers <- answered{w.lane, batch.rows, publish(ctx, relaying, batch.rows), time.Since(started)}
+		w.loop.answers <- answered{w, batch.rows, publish(ctx, relaying, batch.rows), time.Since(started)}
 	}
 }
 

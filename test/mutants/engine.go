@@ -73,12 +73,12 @@ var engine = []mutant{
 	},
 	{
 		name: "the whole rate for each replica", breaks: "a rate is divided among the replicas",
-		file: "relay/internal/rate/limiter.go", old: "l.rate * float64(shards) / float64(l.shards)", new: "l.rate",
+		file: "relay/internal/engine/limiter.go", old: "l.rate * float64(shards) / float64(l.shards)", new: "l.rate",
 		pkg: "./relay", tests: "^TestRateOfAllReplicas$",
 	},
 	{
 		name: "a clock that is read twice empties the bucket", breaks: "a rate of a row a second or less publishes rows",
-		file: "relay/internal/rate/limiter.go", old: "	if now.Before(l.filled) {\n", new: "	if false {\n",
-		pkg: "./relay/internal/rate", tests: "^TestClocksOfCallers$",
+		file: "relay/internal/engine/limiter.go", old: "	if now.Before(l.filled) {\n", new: "	if false {\n",
+		pkg: "./relay/internal/engine", tests: "^TestClocksOfCallers$",
 	},
 }

@@ -35,7 +35,7 @@ func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	}
 	// The rate is what the broker gets. What it has not taken does not count, or an outage would use the rate up.
 	spared := a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]
-	e.limiter.Spend(-spared)
+	e.limiter.spend(-spared)
 	if !e.To.Nowhere {
 		e.Measure.Published(len(batch), a.counts)
 	}
@@ -82,7 +82,7 @@ func (a *answers) key(rows []*Row, errs []error) {
 			n = i
 		}
 		if class == publisher.Ambiguous {
-			a.sentUnknown.Add(sentHash(r))
+			a.sentUnknown.add(sentHash(r))
 		}
 	}
 	if publisher.ClassOf(errs[0]) == publisher.Accepted && k.hold != nil {
@@ -114,7 +114,7 @@ func (a *answers) accept(r *Row, err error) {
 	k := r.key
 	k.tries, k.unanswered, k.breaks, k.unmarkable = 0, 0, time.Time{}, false
 	a.accepted++
-	a.sentAccepted.Add(sentHash(r))
+	a.sentAccepted.add(sentHash(r))
 	r.moved = a.now
 	a.settle = append(a.settle, r)
 	if a.ordered && !k.keyless && !r.Timed && a.order.accept(k.hash(), r.Position.Ordinal) {
@@ -254,7 +254,7 @@ func (a *answers) othersUnanswered(k *key) bool {
 // shares its id with another message, and the broker has dropped it. Such a row is marked anyway, since it would be
 // dropped each time, but the log reports it.
 func (a *answers) duplicate(r *Row, d *publisher.Duplicate) {
-	if hash := sentHash(r); a.sentUnknown.Has(hash) || a.sentAccepted.Has(hash) || !a.newHere(r) {
+	if hash := sentHash(r); a.sentUnknown.has(hash) || a.sentAccepted.has(hash) || !a.newHere(r) {
 		return
 	}
 	a.unexpected++

@@ -63,7 +63,7 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 	if o.probing || now.Before(o.until) {
 		return nil
 	}
-	most, keys, bytes := e.limiter.Rows(e.Limits.Batch, now), len(*list), e.Limits.Bytes/2
+	most, keys, bytes := e.limiter.sendable(e.Limits.Batch, now), len(*list), e.Limits.Bytes/2
 	if o.failures > 0 {
 		keys = min(keys, probeKeys)
 	}
@@ -97,7 +97,7 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 	if len(batch) > 0 {
 		e.publishing++
 		o.probing = o.failures > 0
-		e.limiter.Spend(len(batch))
+		e.limiter.spend(len(batch))
 	}
 	return batch
 }

@@ -38,8 +38,8 @@ func (h *byHand) reads(kind Kind) {
 	if r == nil || r.Kind != kind {
 		h.t.Fatalf("no read of kind %d: %+v", kind, r)
 	}
-	_ = r.Do(h.t.Context(), h.table)
-	h.Taken(r, nil, h.now())
+	r.Do(h.t.Context(), h.table)
+	h.Taken(r, h.now())
 }
 
 // relays publishes and marks what is queued, and returns the ids.

@@ -7,10 +7,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/keys"
-	"github.com/outbox-relay/outbox-relay/relay/internal/rate"
-	"github.com/outbox-relay/outbox-relay/relay/internal/report"
-	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // Engine is the state of one destination. One goroutine uses it, so it has no locks; what it knows of other goroutines
@@ -22,7 +18,7 @@ type Engine struct {
 
 	tail, dueTail tail
 	keys          map[uint64]*key // by name; those that are not known are open
-	resting       retry.Alarms[*key]
+	resting       alarms[*key]
 	closed        int // keys that are read by themselves
 	waits         waits
 	holds         holds
@@ -44,8 +40,8 @@ type Engine struct {
 	ready      [2][]*key // have rows to publish: keys that are likely to go; keys that were not accepted the last time
 	publishing int       // calls under way
 	outage     outage
-	limiter    *rate.Limiter // nil if there is no rate
-	accepted   uint64        // number of accepted rows
+	limiter    limiter
+	accepted   uint64 // number of accepted rows
 
 	settle           []*Row // accepted rows, to be marked
 	refuse           []Refusal
@@ -57,14 +53,14 @@ type Engine struct {
 	stopping         bool
 	unknown          int // rows dropped by the stop that may have been published
 
-	rows, topics report.Lines         // the log's lines about single rows, and about topics that are held
+	rows, topics lines                // the log's lines about single rows, and about topics that are held
 	told         map[string]time.Time // when the log last had a message of its own; see tell
 	order        order
 	bell         bell
 
 	// By sentHash: rows whose outcome is unknown may leave memory before they are published again, and an operator may
 	// want rows to be sent again that were accepted.
-	sentUnknown, sentAccepted keys.Recent
+	sentUnknown, sentAccepted recent
 }
 
 // New makes an engine that owns nothing.
@@ -89,13 +85,13 @@ func New(s Setup) *Engine {
 			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: map[publisher.Fate]repeated{},
 			passed: map[string]int{},
 		},
-		limiter: rate.New(s.To.Rate, s.Shards),
-		rows: report.Lines{
-			Logger: s.Logger,
-			More:   "more rows failed than are logged one by one; the table has their errors in last_error",
+		limiter: limiter{rate: s.To.Rate, shards: s.Shards, tokens: 1},
+		rows: lines{
+			logger: s.Logger,
+			more:   "more rows failed than are logged one by one; the table has their errors in last_error",
 		},
 		told:   map[string]time.Time{},
-		topics: report.Lines{Logger: s.Logger, More: "more topics are held, or go on, than are logged one by one"},
+		topics: lines{logger: s.Logger, more: "more topics are held, or go on, than are logged one by one"},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
 	e.tail, e.dueTail = tail{table: s.Table}, tail{table: s.Table, due: s.Table.ReadsDue()}
@@ -135,7 +131,7 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 		e.begins()
 	}
 	if lost != gained {
-		e.limiter.Own(active.Len(), now)
+		e.limiter.own(active.Len(), now)
 	}
 	// A shard that was to leave may stay after all: another replica has gone. Its patience begins again the next time.
 	for shard := range e.shards.leaving {
@@ -202,9 +198,9 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 	if len(e.waits.room.keys) > 0 && e.closed < e.room(true) {
 		earlier(e.waits.room.due)
 	}
-	waits := e.outage.until.After(now) || e.limiter != nil
+	waits := e.outage.until.After(now) || e.limiter.rate > 0
 	if publish && !e.outage.probing && waits && len(e.ready[0])+len(e.ready[1]) > 0 {
-		earlier(later(e.outage.until, e.limiter.Next(now)))
+		earlier(later(e.outage.until, e.limiter.next(now)))
 	}
 	return at
 }

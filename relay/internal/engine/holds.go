@@ -54,7 +54,7 @@ type hold struct {
 	repeats  bool      // each try may leave a copy
 }
 
-// When and Place make a hold wait for its next try; see [retry.Alarms].
+// When and Place make a hold wait for its next try; see [alarms].
 func (h *hold) When() time.Time { return h.due }
 func (h *hold) Place() *int     { return &h.place }
 
@@ -62,7 +62,7 @@ type holds struct {
 	by      map[publisher.Fate]*hold
 	topics  map[publisher.Address]*hold
 	begun   []*hold // oldest first
-	due     retry.Alarms[*hold]
+	due     alarms[*hold]
 	repeats map[publisher.Fate]repeated
 	passed  map[string]int // number of holds for which rows of a topic wait that have no key
 }
@@ -155,7 +155,7 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 		if part {
 			message = "rows of a topic are held"
 		}
-		e.topics.Log(slog.LevelWarn, now, message, "topic", h.name(), "reason", c, "error", err)
+		e.topics.log(slog.LevelWarn, now, message, "topic", h.name(), "reason", c, "error", err)
 	}
 }
 
@@ -235,9 +235,9 @@ func (e *Engine) release(h *hold, now time.Time) {
 	switch {
 	case h.logged == "":
 	case len(h.topics) == 0:
-		e.topics.Log(slog.LevelInfo, now, "rows of a topic are held no longer", "topic", h.name())
+		e.topics.log(slog.LevelInfo, now, "rows of a topic are held no longer", "topic", h.name())
 	default:
-		e.topics.Log(slog.LevelInfo, now, "topic is back", "topic", h.name())
+		e.topics.log(slog.LevelInfo, now, "topic is back", "topic", h.name())
 	}
 	e.holds.begun = slices.DeleteFunc(e.holds.begun, func(other *hold) bool { return other == h })
 }

@@ -77,7 +77,7 @@ func (e *Engine) keyOf(hash uint64, due, keyless bool, shard int) *key {
 // hash returns the hash by which the table finds the key's rows.
 func (k *key) hash() uint64 { return nameOf(k.name, k.due) }
 
-// When and Place make a key rest; see [retry.Alarms].
+// When and Place make a key rest; see [alarms].
 func (k *key) When() time.Time { return k.until }
 func (k *key) Place() *int     { return &k.place }
 

@@ -95,7 +95,7 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 		if e.keys[k.name] != k || k.state != reading || k.reads != r.number {
 			continue // its shard was lost
 		}
-		if r.err != nil {
+		if r.Err != nil {
 			e.again(k, now.Add(e.pause(k.tries)))
 			continue
 		}

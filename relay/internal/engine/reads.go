@@ -44,7 +44,8 @@ type Read struct {
 	KeysPage    outbox.KeysPage
 	SweepPage   outbox.SweepPage
 	BlockedPage outbox.BlockedPage
-	err         error
+	Err         error         // why it has failed
+	Took        time.Duration // time of the statement
 }
 
 // A Reader makes reads. [outbox.Table] is one.
@@ -56,18 +57,19 @@ type Reader interface {
 }
 
 // Do makes the read. Any goroutine may call it; the engine does not look at the read until it is given back.
-func (r *Read) Do(ctx context.Context, from Reader) (err error) {
+func (r *Read) Do(ctx context.Context, from Reader) {
+	began := time.Now()
+	defer func() { r.Took = time.Since(began) }()
 	switch r.Kind {
 	case Keys:
-		r.KeysPage, err = from.Keys(ctx, r.keys)
+		r.KeysPage, r.Err = from.Keys(ctx, r.keys)
 	case Sweep:
-		r.SweepPage, err = from.Sweep(ctx, r.sweep)
+		r.SweepPage, r.Err = from.Sweep(ctx, r.sweep)
 	case Failed:
-		r.BlockedPage, err = from.Blocked(ctx, r.blocked)
+		r.BlockedPage, r.Err = from.Blocked(ctx, r.blocked)
 	default:
-		r.TailPage, err = from.Tail(ctx, r.tail)
+		r.TailPage, r.Err = from.Tail(ctx, r.tail)
 	}
-	return err
 }
 
 // Wants returns the size of the first row if there was no room for it, so that nothing was read.
@@ -108,7 +110,7 @@ func (e *Engine) Next(now time.Time) *Read {
 	if e.stopping {
 		return nil
 	}
-	e.limiter.Fill(now)
+	e.limiter.fill(now)
 	e.try(now)
 	e.promote(now)
 	e.idleOutage(now)
@@ -213,11 +215,10 @@ func (e *Engine) begin(r *Read, now time.Time) *Read {
 	return r
 }
 
-// Taken takes the result of a read, or the error of one that has failed. It returns how many rows were new.
-func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
+// Taken takes the result of a read. It returns how many rows were new.
+func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	s, took := &e.reads, now.Sub(r.began)
 	most := &s.most[slot(r.Kind)]
-	r.err = err
 	for _, at := range []time.Time{r.TailPage.Visible.Now, r.KeysPage.Visible.Now} {
 		if !at.IsZero() {
 			e.clock = clock{at, now}
@@ -227,7 +228,7 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 	// A read that has failed rests as long as it took, five seconds at most, since its connection may have been lost,
 	// and asks for a quarter of the bytes the next time: a backlog of large rows over a slow link would otherwise be
 	// read for ever until the statement's time is over. A read that was fast doubles them again.
-	if err != nil {
+	if r.Err != nil {
 		s.rests[r.Kind] = now.Add(min(took, longestFailedRest))
 		if r.Kind == Sweep { // the flow of rows waits for it, and does not need it
 			s.rests[Sweep] = now.Add(RestShare * took)
@@ -247,7 +248,7 @@ func (e *Engine) Taken(r *Read, err error, now time.Time) (fresh int) {
 		if !e.stopping {
 			fresh = e.took(r, now)
 		}
-	case err != nil, stale:
+	case r.Err != nil, stale:
 	case r.Kind == Failed:
 		s.rests[Failed] = now.Add(took)
 		e.listed(r, now)

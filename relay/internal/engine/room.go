@@ -16,7 +16,7 @@ func (e *Engine) freeRows(kept int) int {
 			asked += r.rows
 		}
 	}
-	return min(e.Limits.Rows-len(e.flying)-kept, e.limiter.Ahead()-e.queued) - asked
+	return min(e.Limits.Rows-len(e.flying)-kept, e.limiter.ahead(e.limiter.tokens)-e.queued) - asked
 }
 
 // freeBytes returns how much may be read at once, and how large the first row may be; 0 if nothing may be read. There
@@ -65,5 +65,5 @@ func (e *Engine) tailRows() int { return e.freeRows((e.Limits.Rows - e.stuck()) 
 // least returns how many rows of room make a page worthwhile. Each page costs a statement, and begins at the low
 // watermark again: pages of a few rows would read the rows in flight over and over.
 func (e *Engine) least() int {
-	return max(1, min(e.Limits.Batch, e.limiter.Furthest()/2, (e.Limits.Rows-e.stuck())*3/8))
+	return max(1, min(e.Limits.Batch, e.limiter.ahead(e.limiter.most())/2, (e.Limits.Rows-e.stuck())*3/8))
 }

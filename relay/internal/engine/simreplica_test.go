@@ -185,7 +185,7 @@ func (p *simReplica) read(r *Read) {
 		if p.dead {
 			return
 		}
-		_ = r.Do(context.Background(), p.table)
+		r.Do(context.Background(), p.table)
 		took := p.upto(p.took) + time.Duration(p.table.visited)*2*time.Microsecond
 		if fails != nil {
 			took += p.upto(3 * time.Second)
@@ -198,7 +198,8 @@ func (p *simReplica) read(r *Read) {
 			if p.dead {
 				return
 			}
-			p.e.Taken(r, fails, p.now())
+			r.Err = fails
+			p.e.Taken(r, p.now())
 			for id := range p.e.flying {
 				if row := p.table.byID[id]; row.seen == 0 {
 					row.seen = p.at

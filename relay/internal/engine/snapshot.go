@@ -35,8 +35,8 @@ func (e *Engine) Snapshot() Snapshot {
 // Report logs how many rows and topics had no line of their own in the last minute. last says that there is no later
 // report.
 func (e *Engine) Report(last bool, now time.Time) {
-	e.rows.Flush(last, now)
-	e.topics.Flush(last, now)
+	e.rows.flush(last, now)
+	e.topics.flush(last, now)
 }
 
 // heldRows counts the rows that are known to wait, by reason: one for each key, and each row whose outcome cannot be

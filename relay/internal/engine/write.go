@@ -9,7 +9,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
-	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
@@ -277,8 +276,8 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 func (e *Engine) logRow(message string, x Refusal, now time.Time) {
 	const most, mostError = 200, 2 << 10 // bytes of a name and of an error in a line
 	m := &x.Row.Message
-	e.rows.Log(slog.LevelWarn, now, message, "topic", report.Cut(m.Topic, most), "id", report.Cut(m.ID, most),
-		"attempt", x.Row.Try, "error", report.Cut(x.Err.Error(), mostError))
+	e.rows.log(slog.LevelWarn, now, message, "topic", cut(m.Topic, most), "id", cut(m.ID, most),
+		"attempt", x.Row.Try, "error", cut(x.Err.Error(), mostError))
 }
 
 // tell writes a message to the log, once a minute at most.

@@ -1,4 +1,4 @@
-package report
+package engine
 
 import (
 	"bytes"
@@ -13,13 +13,13 @@ func TestManyChangesTakeFewLines(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	now := time.Now()
-	l := Lines{Logger: slog.New(slog.NewTextHandler(&log, nil)), More: "more"}
+	l := lines{logger: slog.New(slog.NewTextHandler(&log, nil)), more: "more"}
 	expect := func(topics, lines int, text string) {
 		t.Helper()
 		for range topics {
-			l.Log(slog.LevelWarn, now, "topic is held")
+			l.log(slog.LevelWarn, now, "topic is held")
 		}
-		l.Flush(false, now)
+		l.flush(false, now)
 		if got := log.String(); strings.Count(got, "\n") != lines || !strings.Contains(got, text) {
 			t.Errorf("the log is\n%s, want %d lines with %q", got, lines, text)
 		}
@@ -30,7 +30,7 @@ func TestManyChangesTakeFewLines(t *testing.T) {
 	now = now.Add(time.Minute)
 	expect(0, 1, "msg=more others=9981")
 	expect(30, 20, "topic is held")
-	l.Flush(true, now)
+	l.flush(true, now)
 	if got := log.String(); !strings.Contains(got, "others=10") {
 		t.Errorf("the log is %s", got)
 	}

@@ -1,4 +1,4 @@
-package rate
+package engine
 
 import (
 	"testing"
@@ -8,34 +8,34 @@ import (
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := New(100, 16)
-	l.Own(16, now)
-	if got := l.Rows(1000, now); got != 0 {
+	l := limiter{rate: 100, shards: 16, tokens: 1}
+	l.own(16, now)
+	if got := l.sendable(1000, now); got != 0 {
 		t.Errorf("%d rows at once, although none but the first is due", got)
 	}
 	now = now.Add(time.Hour)
-	if got := l.Rows(1000, now); got != 100 {
+	if got := l.sendable(1000, now); got != 100 {
 		t.Errorf("%d rows after a long rest, not those of a second", got)
 	}
-	l.Spend(100)
-	if next := l.Next(now).Sub(now); next < gather || next > 2*gather {
+	l.spend(100)
+	if next := l.next(now).Sub(now); next < gather || next > 2*gather {
 		t.Errorf("the next ones after %v", next)
 	}
-	l.Spend(-40) // these rows did not reach the broker
-	if got := l.Rows(1000, now); got != 40 {
+	l.spend(-40) // these rows did not reach the broker
+	if got := l.sendable(1000, now); got != 40 {
 		t.Errorf("%d rows are returned, not 40", got)
 	}
-	l.Own(8, now)
+	l.own(8, now)
 	now = now.Add(time.Hour)
-	if got := l.Rows(1000, now); got != 50 {
+	if got := l.sendable(1000, now); got != 50 {
 		t.Errorf("%d rows with half of the shards", got)
 	}
-	l.Own(0, now)
-	l.Spend(1)
-	if next := l.Next(now); next.Before(now.Add(time.Minute)) {
+	l.own(0, now)
+	l.spend(1)
+	if next := l.next(now); next.Before(now.Add(time.Minute)) {
 		t.Error("rows without a shard")
 	}
-	if New(0, 16).Rows(7, now) != 7 {
+	if unlimited := (limiter{}); unlimited.sendable(7, now) != 7 {
 		t.Error("a destination without a rate has one")
 	}
 }
@@ -43,17 +43,17 @@ func TestLimiter(t *testing.T) {
 // TestClocksOfCallers: a limiter whose callers read the clock one after the other, and ask with the earlier time last, sends all the same.
 func TestClocksOfCallers(t *testing.T) {
 	t.Parallel()
-	l, now := New(1, 2), time.Unix(1000, 0)
-	l.Own(2, now)
+	l, now := limiter{rate: 1, shards: 2, tokens: 1}, time.Unix(1000, 0)
+	l.own(2, now)
 	for range 3 {
 		now = now.Add(time.Second)
-		l.Next(now.Add(time.Microsecond))
-		if got := l.Rows(10, now); got != 1 {
+		l.next(now.Add(time.Microsecond))
+		if got := l.sendable(10, now); got != 1 {
 			t.Fatalf("%d rows may be sent, not 1", got)
 		}
-		l.Spend(1)
+		l.spend(1)
 	}
-	if got := l.Rows(10, now.Add(time.Second/2)); got != 0 {
+	if got := l.sendable(10, now.Add(time.Second/2)); got != 0 {
 		t.Errorf("%d rows may be sent half a second later", got)
 	}
 }

@@ -1,4 +1,4 @@
-package keys
+package engine
 
 import (
 	"hash/maphash"
@@ -8,21 +8,21 @@ import (
 // However many hashes were added before, the last ones are known, and hardly any others.
 func TestRecentHashesAreKnown(t *testing.T) {
 	t.Parallel()
-	var c Recent
+	var c recent
 	seed := maphash.MakeSeed()
 	hash := func(i int) uint64 { return maphash.Comparable(seed, i) }
 	const rounds = 5
 	for i := range rounds * recentMost {
-		c.Add(hash(i))
+		c.add(hash(i))
 	}
 	for i := range recentMost {
-		if !c.Has(hash((rounds-1)*recentMost + i)) {
+		if !c.has(hash((rounds-1)*recentMost + i)) {
 			t.Fatalf("number %d of the last ones is forgotten", i)
 		}
 	}
 	strangers := 0
 	for i := range recentMost {
-		if c.Has(hash(-1 - i)) {
+		if c.has(hash(-1 - i)) {
 			strangers++
 		}
 	}
