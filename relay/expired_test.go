@@ -102,7 +102,7 @@ func TestOldRowsDoNotWaitForTheRate(t *testing.T) {
 					s.table.insert(old+i, fmt.Sprintf("r%05d", old+i), "young", "t")
 				}
 				defer s.start()()
-				time.Sleep(20 * time.Second)
+				time.Sleep(time.Minute - time.Second)
 				if n := len(s.table.failedRows()); n != old {
 					t.Errorf("%d of %d rows have failed", n, old)
 				}

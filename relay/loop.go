@@ -223,18 +223,18 @@ func (l *loop) hand(now time.Time) {
 
 // write makes the settlement write what became of rows.
 func (l *loop) write(o engine.Outcome) {
-	l.settling += o.Number()
+	l.settling += len(o.Rows)
 	l.writer.Write(o)
 }
 
 // written takes what the settlement has written. An error means that they never will.
 func (l *loop) written(o engine.Outcome) {
-	l.settling -= o.Number()
+	l.settling -= len(o.Rows)
 	if o.Err != nil {
 		if outbox.Outdated(o.Err) {
 			l.config.Logger.Error("rows cannot be written as the table is now: "+
 				"it is opened again, and they are published again",
-				"destination", l.to.Name, "rows", o.Number(), "error", o.Err)
+				"destination", l.to.Name, "rows", len(o.Rows), "error", o.Err)
 		}
 		l.outdated, l.abandoned = o.Err, true
 		return

@@ -47,7 +47,7 @@ func (l *loop) taken(ctx context.Context, r *engine.Read) {
 	if !interrupted {
 		l.database.read(r.Err)
 	}
-	l.to.measured.Stage(measure.StageFetch, r.Took) //nolint:contextcheck // a counter needs no context
+	l.to.measured.Stage(measure.StageFetch, r.Took)
 	l.engine.SetBell(l.doorbell.Up(), l.doorbell.Armed())
 	fresh := l.engine.Taken(r, now)
 	switch {

@@ -36,14 +36,14 @@ func TestMarksOfTwoDestinations(t *testing.T) {
 			results := make(chan engine.Outcome, 4)
 			views := []settle.Table{&simView{tableView: tables[0]}, &simView{tableView: tables[1]}}
 			settlement := settle.New(10, views, simTogether, func(int, error) {})
-			settlement.NewWriter(0, to, results).Write(engine.Outcome{Accepted: rowsNamed(first...)})
-			settlement.NewWriter(1, to, results).Write(engine.Outcome{Accepted: rowsNamed(second...)})
+			settlement.NewWriter(0, to, results).Write(engine.Outcome{Rows: rowsNamed(first...)})
+			settlement.NewWriter(1, to, results).Write(engine.Outcome{Rows: rowsNamed(second...)})
 			settlement.Start(t.Context())
 			settlement.Close()
 			close(results)
 			learnt := 0
 			for o := range results {
-				learnt += o.Number()
+				learnt += len(o.Rows)
 			}
 			if learnt != len(first)+len(second) {
 				t.Errorf("the engines learn of %d rows", learnt)

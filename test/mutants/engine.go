@@ -51,13 +51,13 @@ var engine = []mutant{
 	},
 	{
 		name: "row tried again while it is written", breaks: "two destinations never wait for each other's locks",
-		file: "relay/internal/settle/settlement.go", old: "case free == p.Number() && ", new: "case ",
+		file: "relay/internal/settle/settlement.go", old: "case free == len(p.Rows) && ", new: "case ",
 		pkg: "./relay/internal/settle", tests: "^TestRowIsWrittenForOneDestinationAtATime$",
 	},
 	{
 		name: "rows of one engine reported to another", breaks: "each engine learns the outcome of its own rows",
 		file: "relay/internal/settle/order.go",
-		old:  "		result.Accepted, result.Refused = p.Accepted, p.Refused\n", new: "",
+		old:  "		result.Rows = p.Rows\n", new: "",
 		pkg: "./relay/internal/settle", tests: "^TestEnginesLearnOfTheirOwnRows$",
 	},
 	{

@@ -116,7 +116,7 @@ func (a *answers) accept(r *Row, err error) {
 	a.accepted++
 	a.sentAccepted.add(sentHash(r))
 	r.moved = a.now
-	a.settle = append(a.settle, r)
+	a.unwritten = append(a.unwritten, r)
 	if a.ordered && !k.keyless && !r.Timed && a.order.accept(k.hash(), r.Position.Ordinal) {
 		a.Measure.OrderViolation()
 	}
@@ -258,8 +258,8 @@ func (a *answers) duplicate(r *Row, d *publisher.Duplicate) {
 		return
 	}
 	a.unexpected++
-	if a.told["stream "+d.Stream].IsZero() { // once for each, and not again after a minute
-		a.told["stream "+d.Stream] = a.now
+	if _, told := a.told[d.Stream]; !told { // once for each
+		a.told[d.Stream] = a.now
 		a.Logger.Warn("rows that were never sent are dropped by their broker as duplicates and count as relayed",
 			"stream", d.Stream, "error", d)
 	}

@@ -43,9 +43,8 @@ type Engine struct {
 	limiter    limiter
 	accepted   uint64 // number of accepted rows
 
-	settle           []*Row // accepted rows, to be marked
-	refuse           []Refusal
-	locked, rejected unwritten
+	unwritten        []*Row // accepted or refused, to be written
+	locked, rejected aside
 	careful          time.Time // until when marks do not wait for locks
 	unmarkable       error     // why the database would not mark the last row that was not published for that reason
 	proven           bool      // the database marks what is read now; see Rehearses
@@ -54,7 +53,7 @@ type Engine struct {
 	unknown          int // rows dropped by the stop that may have been published
 
 	rows, topics lines                // the log's lines about single rows, and about topics that are held
-	told         map[string]time.Time // when the log last had a message of its own; see tell
+	told         map[string]time.Time // when the log last had a message; see isNews
 	order        order
 	bell         bell
 
@@ -86,12 +85,7 @@ func New(s Setup) *Engine {
 			passed: map[string]int{},
 		},
 		limiter: limiter{rate: s.To.Rate, shards: s.Shards, tokens: 1},
-		rows: lines{
-			logger: s.Logger,
-			more:   "more rows failed than are logged one by one; the table has their errors in last_error",
-		},
-		told:   map[string]time.Time{},
-		topics: lines{logger: s.Logger, more: "more topics are held, or go on, than are logged one by one"},
+		told:    map[string]time.Time{},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
 	e.tail, e.dueTail = tail{table: s.Table}, tail{table: s.Table, due: s.Table.ReadsDue()}
@@ -176,9 +170,9 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 			at = t
 		}
 	}
-	for _, u := range []*unwritten{&e.locked, &e.rejected} {
-		if u.any() && !e.retrying() {
-			earlier(u.due)
+	for _, a := range []*aside{&e.locked, &e.rejected} {
+		if len(a.rows) > 0 && !e.retrying() {
+			earlier(a.due)
 		}
 	}
 	if e.stopping {

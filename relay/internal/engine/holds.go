@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -151,23 +150,17 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	// Part of a topic has to be held for a moment before the log says so: leaders move in less time.
 	if part := len(h.topics) == 0; h.logged != c && (!part || now.Sub(h.since) >= partialAfter) {
 		h.logged = c
-		message := "topic is held"
-		if part {
-			message = "rows of a topic are held"
+		switch {
+		case !e.topics.room(now):
+		case part:
+			e.Logger.Warn("rows of a topic are held", "topic", h.fate.String(), "reason", c, "error", err)
+		default:
+			e.Logger.Warn("topic is held", "topic", h.topics[0].Topic, "reason", c, "error", err)
 		}
-		e.topics.log(slog.LevelWarn, now, message, "topic", h.name(), "reason", c, "error", err)
 	}
 }
 
 const partialAfter = 2 * time.Second
-
-// name returns what is held, for the log.
-func (h *hold) name() string {
-	if len(h.topics) > 0 {
-		return h.topics[0].Topic
-	}
-	return h.fate.String()
-}
 
 // try makes a key try each hold whose time has come. If nothing was left of the last keys that did, more and more are
 // read at once: all of them may have been deleted.
@@ -233,11 +226,11 @@ func (e *Engine) release(h *hold, now time.Time) {
 		e.rereadDue()
 	}
 	switch {
-	case h.logged == "":
+	case h.logged == "" || !e.topics.room(now):
 	case len(h.topics) == 0:
-		e.topics.log(slog.LevelInfo, now, "rows of a topic are held no longer", "topic", h.name())
+		e.Logger.Info("rows of a topic are held no longer", "topic", h.fate.String())
 	default:
-		e.topics.log(slog.LevelInfo, now, "topic is back", "topic", h.name())
+		e.Logger.Info("topic is back", "topic", h.topics[0].Topic)
 	}
 	e.holds.begun = slices.DeleteFunc(e.holds.begun, func(other *hold) bool { return other == h })
 }

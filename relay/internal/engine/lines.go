@@ -1,19 +1,12 @@
 package engine
 
-import (
-	"context"
-	"log/slog"
-	"time"
-)
+import "time"
 
-// lines logs at most twenty lines a minute, and then how many more there would have been. An application that keeps
-// writing a bad payload, or that has a topic for each of ten thousand entities, would fill the log otherwise.
+// lines lets twenty lines a minute into the log, and counts what would have been more. An application that keeps writing
+// a bad payload, or that has a topic for each of ten thousand entities, would fill the log otherwise.
 type lines struct {
-	logger *slog.Logger
-	more   string // message of the line for all others
-
 	since  time.Time // when the first line of this minute was written
-	number int       // written since then
+	number int       // lines written since then
 	others int       // not written
 }
 
@@ -22,29 +15,27 @@ const (
 	mostLines = 20
 )
 
-// log writes a line, or counts it if this minute has had its lines.
-func (l *lines) log(level slog.Level, now time.Time, message string, args ...any) {
-	l.flush(false, now)
+// room reports whether one more line may be written, and counts it.
+func (l *lines) room(now time.Time) bool {
 	if l.number == mostLines {
 		l.others++
-		return
+		return false
 	}
 	if l.number == 0 {
 		l.since = now
 	}
 	l.number++
-	l.logger.Log(context.Background(), level, message, args...)
+	return true
 }
 
-// flush ends a minute that is over, or in any case if last is true.
-func (l *lines) flush(last bool, now time.Time) {
+// end ends a minute that is over, or in any case if last is true. It returns the number of lines that were not written.
+func (l *lines) end(last bool, now time.Time) (others int) {
 	if !last && now.Sub(l.since) < linesFor {
-		return
+		return 0
 	}
-	if l.others > 0 {
-		l.logger.Warn(l.more, "others", l.others)
-	}
-	l.number, l.others = 0, 0
+	others = l.others
+	*l = lines{}
+	return others
 }
 
 // cut returns a text, shortened if it is too long for the log.

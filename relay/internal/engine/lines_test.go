@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"bytes"
-	"log/slog"
-	"strings"
 	"testing"
 	"time"
 )
@@ -11,27 +8,30 @@ import (
 // Ten thousand changes at once take twenty lines and their number. The next minute has lines of its own.
 func TestManyChangesTakeFewLines(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
+	var l lines
 	now := time.Now()
-	l := lines{logger: slog.New(slog.NewTextHandler(&log, nil)), more: "more"}
-	expect := func(topics, lines int, text string) {
+	expect := func(changes, want int) {
 		t.Helper()
-		for range topics {
-			l.log(slog.LevelWarn, now, "topic is held")
+		got := 0
+		for range changes {
+			if l.room(now) {
+				got++
+			}
 		}
-		l.flush(false, now)
-		if got := log.String(); strings.Count(got, "\n") != lines || !strings.Contains(got, text) {
-			t.Errorf("the log is\n%s, want %d lines with %q", got, lines, text)
+		if got != want {
+			t.Errorf("%d of %d changes take a line, not %d", got, changes, want)
 		}
-		log.Reset()
 	}
-	expect(1, 1, "topic is held")
-	expect(10_000, 19, "topic is held")
-	now = now.Add(time.Minute)
-	expect(0, 1, "msg=more others=9981")
-	expect(30, 20, "topic is held")
-	l.flush(true, now)
-	if got := log.String(); !strings.Contains(got, "others=10") {
-		t.Errorf("the log is %s", got)
+	expect(1, 1)
+	expect(10_000, 19)
+	if l.end(false, now) != 0 {
+		t.Error("the minute ends too early")
+	}
+	if now = now.Add(time.Minute); l.end(false, now) != 9981 {
+		t.Error("the others are not counted")
+	}
+	expect(30, 20)
+	if l.end(true, now) != 10 {
+		t.Error("the last others are not counted")
 	}
 }

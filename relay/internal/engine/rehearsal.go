@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"log/slog"
 	"slices"
 	"time"
 
@@ -17,7 +16,7 @@ func (e *Engine) Rehearses(batch []*Row) bool {
 	if !slices.ContainsFunc(batch, func(r *Row) bool { return !r.Rehearsed }) {
 		return false
 	}
-	return !e.proven || e.held[CauseMark] > 0 || e.rejected.rows() > 0 ||
+	return !e.proven || e.held[CauseMark] > 0 || e.rejected.number() > 0 ||
 		slices.ContainsFunc(batch, func(r *Row) bool { return r.key.unmarkable })
 }
 
@@ -50,8 +49,8 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 	case locked && k.tries <= lockedTries:
 	case locked:
 		e.warnOfLocks(now, "id", r.Message.ID, "topic", r.Message.Topic)
-	default:
-		e.tell(slog.LevelError, now, "rows are not published, since the table would not take their marks; "+
+	case e.isNews("unmarkable", now):
+		e.Logger.Error("rows are not published, since the table would not take their marks; "+
 			"their keys wait, and they are tried again",
 			"id", r.Message.ID, "topic", r.Message.Topic, "error", why)
 	}
@@ -62,5 +61,7 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 const lockedTries = 8
 
 func (e *Engine) warnOfLocks(now time.Time, args ...any) {
-	e.tell(slog.LevelWarn, now, "rows are locked by another session; they are tried again until they are free", args...)
+	if e.isNews("locked", now) {
+		e.Logger.Warn("rows are locked by another session; they are tried again until they are free", args...)
+	}
 }

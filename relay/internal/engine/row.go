@@ -16,6 +16,9 @@ type Row struct {
 	Size  int64
 	Try   int64                             // number of the next attempt
 	Ended func(failed error, now time.Time) // called when the row is marked or has failed, unless it is nil
+	// Refused is why the row was not accepted, and Failed says that it is not tried again.
+	Refused error
+	Failed  bool
 	// Rehearsed is set by a worker: as far as the database could tell, it would mark the row.
 	Rehearsed bool
 

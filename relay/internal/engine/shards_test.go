@@ -35,7 +35,7 @@ func TestShardComesBackWhileARefusalIsWrittenBesideAnUnwritableMark(t *testing.T
 	s := aimed(func(s *sim) { s.took = ms })
 	p := s.replicas[0]
 	guarded := s.add("k", "t", func(r *simRow) { r.guarded, r.mayRepeat = true, 1 })
-	s.until(t, func() bool { return p.e.rejected.any() })
+	s.until(t, func() bool { return len(p.e.rejected.rows) > 0 })
 	row := s.add("k", "t", func(r *simRow) { r.refuse = 1 })
 	p.settles = true // the settler is busy
 	s.until(t, func() bool { return len(p.todo) > 0 })

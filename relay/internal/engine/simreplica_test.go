@@ -142,11 +142,8 @@ func (p *simReplica) settle(o Outcome) {
 			}
 			t.end(x, true)
 			t.write(&o, x.xid, func(r *simRow) bool { return r.locked && p.locked && p.one(2) })
-			for _, r := range o.Accepted {
-				p.logf("replica %d wrote %s: effect %d", p.name, r.ID(), o.Effects[r.Identity()])
-			}
-			for _, r := range o.Refused {
-				p.logf("replica %d wrote refusal of %s: effect %d, failed %v", p.name, r.Row.ID(), o.Effects[r.Row.Identity()], r.Failed)
+			for _, r := range o.Rows {
+				p.logf("replica %d wrote %s: refused %v, failed %v, effect %d", p.name, r.ID(), r.Refused, r.Failed, o.Effects[r.Identity()])
 			}
 		})
 	})

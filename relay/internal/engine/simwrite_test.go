@@ -28,17 +28,17 @@ func (t *simTable) mark(r *Row, xid uint64) (Effect, bool) {
 }
 
 // refuse writes a refusal, if the row is as it was read.
-func (t *simTable) refuseRow(x Refusal, xid uint64) Effect {
-	row := t.byID[x.Row.ID()]
+func (t *simTable) refuseRow(r *Row, xid uint64) Effect {
+	row := t.byID[r.ID()]
 	switch {
-	case row.status != pending || row.attempt != x.Row.Attempt:
+	case row.status != pending || row.attempt != r.Attempt:
 		return 0
 	case row.guarded:
 		return Unwritable
 	}
 	row.xmin, row.updated = xid, t.at
 	row.version++
-	if row.attempt++; x.Failed {
+	if row.attempt++; r.Failed {
 		row.status = failed
 		t.drop(row)
 		t.failed[row.id] = row
@@ -50,18 +50,13 @@ func (t *simTable) refuseRow(x Refusal, xid uint64) Effect {
 // write writes an outcome in a transaction.
 func (t *simTable) write(o *Outcome, xid uint64, lock func(*simRow) bool) {
 	o.Effects = map[string]Effect{}
-	for _, r := range o.Accepted {
+	for _, r := range o.Rows {
 		if row := t.byID[r.ID()]; row.status == pending && lock(row) {
 			o.Effects[r.Identity()] = Unfree
+		} else if r.Refused != nil {
+			o.Effects[r.Identity()] = t.refuseRow(r, xid)
 		} else if effect, has := t.mark(r, xid); has {
 			o.Effects[r.Identity()] = effect
-		}
-	}
-	for _, x := range o.Refused {
-		if row := t.byID[x.Row.ID()]; row.status == pending && lock(row) {
-			o.Effects[x.Row.Identity()] = Unfree
-		} else {
-			o.Effects[x.Row.Identity()] = t.refuseRow(x, xid)
 		}
 	}
 }

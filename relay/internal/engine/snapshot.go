@@ -35,8 +35,13 @@ func (e *Engine) Snapshot() Snapshot {
 // Report logs how many rows and topics had no line of their own in the last minute. last says that there is no later
 // report.
 func (e *Engine) Report(last bool, now time.Time) {
-	e.rows.flush(last, now)
-	e.topics.flush(last, now)
+	if n := e.rows.end(last, now); n > 0 {
+		e.Logger.Warn("more rows failed than are logged one by one; the table has their errors in last_error",
+			"others", n)
+	}
+	if n := e.topics.end(last, now); n > 0 {
+		e.Logger.Warn("more topics are held, or go on, than are logged one by one", "others", n)
+	}
 }
 
 // heldRows counts the rows that are known to wait, by reason: one for each key, and each row whose outcome cannot be
@@ -98,7 +103,7 @@ func (e *Engine) Leftover() (left string) {
 	for what, n := range map[string]int{
 		"in flight": len(e.flying), "bytes": int(e.bytes), "queued": e.queued, "gone": len(e.gone), "keys": len(e.keys),
 		"waiting": len(e.waits.by),
-		"blocked": len(e.blocked.by), "holds": len(e.holds.by), "to write": len(e.settle) + len(e.refuse) + e.stuck(),
+		"blocked": len(e.blocked.by), "holds": len(e.holds.by), "to write": len(e.unwritten) + e.stuck(),
 		"failures": e.outage.failures, "resting": len(e.resting),
 	} {
 		if n != 0 {

@@ -7,15 +7,14 @@ import (
 	"time"
 )
 
-// unwritten are rows that could not be written. They stay in flight, so that they are not published again.
-type unwritten struct {
-	accepted []*Row
-	refused  []Refusal
-	trying   int       // rows that are being tried again
-	bytes    int64     // of all of these rows
-	most     int       // rows that are tried at once; 0 for all
-	due      time.Time // when they are tried again
-	why      error     // the database's last answer
+// aside are rows that could not be written. They stay in flight, so that they are not published again.
+type aside struct {
+	rows   []*Row
+	trying int       // rows that are being tried again
+	bytes  int64     // of all of these rows
+	most   int       // rows that are tried at once; 0 for all
+	due    time.Time // when they are tried again
+	why    error     // the database's last answer
 }
 
 const (
@@ -31,40 +30,69 @@ const (
 // errLocked is why locked rows cannot be written.
 var errLocked = errors.New("locked by another session")
 
-func (u *unwritten) rows() int { return len(u.accepted) + len(u.refused) + u.trying }
-func (u *unwritten) any() bool { return len(u.accepted)+len(u.refused) > 0 }
+// number counts the rows.
+func (a *aside) number() int { return len(a.rows) + a.trying }
 
-// retry returns the rows to try again now. Refusals go together with the first accepted rows: there are few of them,
-// since each key has one at most.
-func (u *unwritten) retry(now time.Time) (o Outcome, ok bool) {
-	if !u.any() || now.Before(u.due) {
+// retry returns the rows to try again now.
+func (a *aside) retry(now time.Time) (o Outcome, ok bool) {
+	if len(a.rows) == 0 || now.Before(a.due) {
 		return Outcome{}, false
 	}
-	n := len(u.accepted)
-	if u.most > 0 {
-		n = min(n, u.most)
+	n := len(a.rows)
+	if a.most > 0 {
+		n = min(n, a.most)
 	}
-	o = Outcome{Accepted: u.accepted[:n:n], Refused: u.refused, Again: true}
-	u.accepted, u.refused, u.trying = u.accepted[n:], nil, o.Number()
+	o = Outcome{Rows: a.rows[:n:n], Again: true, Careful: a.most == 0}
+	a.rows, a.trying = a.rows[n:], n
 	return o, true
 }
 
 // retrying reports whether rows that could not be written are being tried again.
 func (e *Engine) retrying() bool { return e.locked.trying+e.rejected.trying > 0 }
 
+// setAside keeps the rows of an outcome that another session keeps locked, or that the database did not mark.
+func (e *Engine) setAside(o *Outcome, locked, rejected []*Row, now time.Time) {
+	of := &e.locked
+	if e.rejected.trying > 0 {
+		of = &e.rejected
+	}
+	if o.Again {
+		of.trying = 0
+		for _, r := range o.Rows {
+			of.bytes -= r.Size
+		}
+	}
+	if e.locked.keep(locked, errLocked, now.Add(lockedPause)); len(locked) > 0 {
+		e.warnOfLocks(now, "rows", e.locked.number())
+		e.careful = now.Add(carefulFor)
+	}
+	u := &e.rejected
+	switch u.keep(rejected, o.Why, now.Add(rejectedPause)); {
+	case len(rejected) > 0:
+		u.most, u.due = rejectedBatch, now.Add(rejectedPause)
+		if e.isNews("unmarked", now) {
+			m := &rejected[0].Message
+			e.Logger.Error("rows are published and cannot be marked, since the table does not take the change; "+
+				"they are kept in memory and tried again, and a restart publishes them again",
+				"rows", u.number(), "id", m.ID, "topic", m.Topic, "error", o.Why)
+		}
+	case o.Again && of == u:
+		u.most, u.due = 2*u.most, now // the rows that were tried are marked, and the next ones follow
+	}
+}
+
 // keep keeps rows that could not be written. They do not postpone the next try of those that are already kept.
-func (u *unwritten) keep(o Outcome, why error, due time.Time) {
-	if o.Number() == 0 {
+func (a *aside) keep(rows []*Row, why error, due time.Time) {
+	if len(rows) == 0 {
 		return
 	}
-	if !u.any() {
-		u.due = due
+	if len(a.rows) == 0 {
+		a.due = due
 	}
-	for r := range o.Rows {
-		u.bytes += r.Size
+	for _, r := range rows {
+		a.bytes += r.Size
 	}
-	u.accepted, u.refused = append(u.accepted, o.Accepted...), append(u.refused, o.Refused...)
-	u.why = why
+	a.rows, a.why = append(a.rows, rows...), why
 }
 
 // letGo forgets the rows of a leaving shard that the database did not mark, and once it is late also those that
@@ -72,34 +100,25 @@ func (u *unwritten) keep(o Outcome, why error, due time.Time) {
 // reads a leaving shard, so a single row must not keep it for ever.
 func (e *Engine) letGo(shard int, late bool) {
 	n := 0
-	var of *unwritten
-	gone := func(r *Row) bool {
-		if r.Shard != shard {
-			return false
+	for _, of := range []*aside{&e.rejected, &e.locked} {
+		if of == &e.locked && !late {
+			continue
 		}
-		n++
-		of.bytes -= r.Size
-		e.land(r)
-		e.idle(r.key)
-		return true
-	}
-	refusal := func(x Refusal) bool { // others of the key may be written now
-		k := x.Row.key
-		if !gone(x.Row) {
-			return false
-		}
-		if k.state == writing {
-			if k.writes--; k.writes == 0 {
-				e.reopen(k)
+		of.rows = slices.DeleteFunc(of.rows, func(r *Row) bool {
+			if r.Shard != shard {
+				return false
 			}
-		}
-		return true
-	}
-	for _, of = range []*unwritten{&e.rejected, &e.locked} {
-		if of == &e.rejected || late {
-			of.accepted = slices.DeleteFunc(of.accepted, gone)
-			of.refused = slices.DeleteFunc(of.refused, refusal)
-		}
+			n++
+			of.bytes -= r.Size
+			e.land(r)
+			e.idle(r.key)
+			if k := r.key; r.Refused != nil && k.state == writing { // other refusals of the key may be written now
+				if k.writes--; k.writes == 0 {
+					e.reopen(k)
+				}
+			}
+			return true
+		})
 	}
 	if n > 0 {
 		e.Logger.Warn(
@@ -110,20 +129,20 @@ func (e *Engine) letGo(shard int, late bool) {
 }
 
 // stuck returns how many rows in flight can be neither written nor published.
-func (e *Engine) stuck() int { return e.locked.rows() + e.rejected.rows() }
+func (e *Engine) stuck() int { return e.locked.number() + e.rejected.number() }
 
 // WaitsFor counts the rows that are not written because another session keeps them locked.
-func (e *Engine) WaitsFor() int { return len(e.locked.accepted) + len(e.locked.refused) }
+func (e *Engine) WaitsFor() int { return len(e.locked.rows) }
 
 // why returns why rows in flight cannot be written.
 func (e *Engine) why() error {
-	if e.rejected.rows() > 0 {
+	if e.rejected.number() > 0 {
 		return e.rejected.why
 	}
 	if e.held[CauseMark] > 0 {
 		return e.unmarkable
 	}
-	if e.locked.rows() > 0 {
+	if e.locked.number() > 0 {
 		return cmp.Or(e.locked.why, errLocked)
 	}
 	return nil

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"iter"
-	"log/slog"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -17,19 +15,11 @@ import (
 // and a read would bring it again. What cannot be written stays in flight for ever, if need be (see unwritten), since
 // it was published; only a shard that has to leave lets go of it.
 
-// A Refusal is a row that was not accepted and is tried again later, or has failed.
-type Refusal struct {
-	Row    *Row
-	Err    error
-	Failed bool
-}
-
 // An Outcome is what is to be written for some rows, and the result of writing it.
 type Outcome struct {
-	Accepted []*Row
-	Refused  []Refusal
-	Again    bool // the rows could not be written before
-	Careful  bool // do not wait for rows that another session keeps locked
+	Rows    []*Row // accepted, to be marked, or refused
+	Again   bool   // the rows could not be written before
+	Careful bool   // do not wait for rows that another session keeps locked
 
 	Effects map[string]Effect // by the rows' identities; see [Effect]
 	Why     error             // the database's last answer for an unwritable row
@@ -48,31 +38,14 @@ const (
 	Rewritten                    // somebody has changed the row since it was read, so that it is not marked
 )
 
-// Number counts the rows, including those with an effect.
-func (o *Outcome) Number() int { return len(o.Accepted) + len(o.Refused) }
-
-// Rows yields them.
-func (o *Outcome) Rows(yield func(*Row) bool) {
-	for _, r := range o.Accepted {
-		if !yield(r) {
-			return
-		}
-	}
-	for _, x := range o.Refused {
-		if !yield(x.Row) {
-			return
-		}
-	}
-}
-
 // refused makes the refusals of a key's first rows be written, and closes it until then.
 func (e *Engine) refused(k *key, n int, err error, failed bool) {
-	rows := k.queue[:n]
+	for _, r := range k.queue[:n] {
+		r.Refused, r.Failed = err, failed
+	}
+	e.unwritten = append(e.unwritten, k.queue[:n]...)
 	k.queue = k.queue[n:]
 	e.queued -= n
-	for _, r := range rows {
-		e.refuse = append(e.refuse, Refusal{Row: r, Err: err, Failed: failed})
-	}
 	read := k.rows
 	if e.shut(k, writing); errors.Is(err, errExpired) { // the next rows may be as old, and go with one statement
 		k.rows = min(8*max(read, n), e.Limits.Batch)
@@ -84,7 +57,6 @@ func (e *Engine) refused(k *key, n int, err error, failed bool) {
 func (e *Engine) Writes(now time.Time, to func(Outcome)) {
 	if !e.retrying() {
 		o, ok := e.locked.retry(now)
-		o.Careful = true
 		if !ok {
 			o, ok = e.rejected.retry(now)
 		}
@@ -92,93 +64,44 @@ func (e *Engine) Writes(now time.Time, to func(Outcome)) {
 			to(o)
 		}
 	}
-	if len(e.settle)+len(e.refuse) > 0 {
-		to(Outcome{Accepted: e.settle, Refused: e.refuse, Careful: now.Before(e.careful)})
-		e.settle, e.refuse = nil, nil
+	if len(e.unwritten) > 0 {
+		to(Outcome{Rows: e.unwritten, Careful: now.Before(e.careful)})
+		e.unwritten = nil
 	}
 }
 
-// Written takes what was written of an outcome.
+// Written takes what was written of an outcome. What could not be written is set aside and stays in flight: it was
+// published, and must not be again. The rest lands.
 func (e *Engine) Written(o Outcome, now time.Time) {
-	// First what was not written is set aside, then the rest lands. Rows that are set aside stay in flight: they were
-	// published, and must not be again.
-	again, of := o.Again, &e.locked
-	if e.rejected.trying > 0 {
-		of = &e.rejected
-	}
-	if again {
-		of.trying = 0
-		for r := range o.Rows {
-			of.bytes -= r.Size
+	var marked, changed, locked, rejected, refused []*Row
+	for _, r := range o.Rows {
+		switch effect := o.Effects[r.Identity()]; {
+		case effect == Unfree:
+			locked = append(locked, r)
+		case r.Refused != nil: // what the table does not take of these waits in the table
+			refused = append(refused, r)
+		case effect == Unwritable:
+			rejected = append(rejected, r)
+		case effect == Rewritten:
+			changed = append(changed, r)
+		default:
+			marked = append(marked, r)
 		}
 	}
-	locked := o.apart(Unfree)
-	if e.locked.keep(locked, errLocked, now.Add(lockedPause)); locked.Number() > 0 {
-		e.warnOfLocks(now, "rows", e.locked.rows())
-		e.careful = now.Add(carefulFor)
-	}
-	rejected := Outcome{}
-	o.Accepted, rejected.Accepted = o.split(Unwritable)
-	if e.rejected.keep(rejected, o.Why, now.Add(rejectedPause)); len(rejected.Accepted) > 0 {
-		e.tell(slog.LevelError, now, "rows are published and cannot be marked, since the table does not take the change; "+
-			"they are kept in memory and tried again, and a restart publishes them again",
-			"rows", e.rejected.rows(), "id", rejected.Accepted[0].Message.ID,
-			"topic", rejected.Accepted[0].Message.Topic, "error", o.Why)
-	}
-	switch u := &e.rejected; {
-	case rejected.Number() > 0:
-		u.most, u.due = rejectedBatch, now.Add(rejectedPause)
-	case again && of == u:
-		u.most, u.due = 2*u.most, now // the rows that were tried are marked, and the next ones follow
-	}
-	changed := Outcome{}
-	o.Accepted, changed.Accepted = o.split(Rewritten)
-	e.marked += len(o.Accepted)
-	e.proven = e.proven || len(o.Accepted) > 0 && e.pastLeft()
-	for _, r := range o.Accepted {
+	e.setAside(&o, locked, rejected, now)
+	e.marked += len(marked)
+	e.proven = e.proven || len(marked) > 0 && e.pastLeft()
+	for _, r := range marked {
 		e.done(r)
 		r.key.refused = 0
 		r.finish(nil, now)
 		e.idle(r.key)
 	}
-	for _, r := range changed.Accepted {
+	for _, r := range changed {
 		e.changed(r, now)
 	}
-	e.Measure.Relayed(latencies(o.Accepted), now)
-	e.refusedWritten(&o, now)
-}
-
-// split divides accepted rows into those without an effect and those with it.
-func (o *Outcome) split(effect Effect) (others, with []*Row) {
-	if len(o.Effects) == 0 {
-		return o.Accepted, nil
-	}
-	for _, r := range o.Accepted {
-		if o.Effects[r.Identity()] == effect {
-			with = append(with, r)
-		} else {
-			others = append(others, r)
-		}
-	}
-	return others, with
-}
-
-// apart takes the rows with an effect out of the outcome.
-func (o *Outcome) apart(effect Effect) (with Outcome) {
-	o.Accepted, with.Accepted = o.split(effect)
-	if len(o.Effects) == 0 {
-		return with
-	}
-	all := o.Refused
-	o.Refused = nil // the settlement has the slice, too
-	for _, x := range all {
-		if o.Effects[x.Row.Identity()] == effect {
-			with.Refused = append(with.Refused, x)
-		} else {
-			o.Refused = append(o.Refused, x)
-		}
-	}
-	return with
+	e.Measure.Relayed(latencies(marked), now)
+	e.refusedWritten(&o, refused, now)
 }
 
 // changed makes a row be published as it is now: somebody has changed it after it was read.
@@ -210,59 +133,68 @@ func latencies(rows []*Row) iter.Seq[time.Duration] {
 
 // refusedWritten goes on with the keys of refusals that were written. Those whose rows had changed since they were
 // read are read again.
-func (e *Engine) refusedWritten(o *Outcome, now time.Time) {
+func (e *Engine) refusedWritten(o *Outcome, rows []*Row, now time.Time) {
 	bad := 0 // number of refusals that cannot be written
-	for _, x := range o.Refused {
-		e.done(x.Row)
-		effect := o.Effects[x.Row.Identity()]
+	for _, r := range rows {
+		e.done(r)
+		effect := o.Effects[r.Identity()]
 		if effect == Unwritable {
 			bad++
 		}
-		if x.Failed && effect == Written {
-			e.Measure.Failed(failure(x.Err), now)
-			e.logRow("row failed", x, now)
-			x.Row.finish(x.Err, now)
+		if r.Failed && effect == Written {
+			e.Measure.Failed(failure(r.Refused), now)
+			if e.rows.room(now) {
+				e.Logger.Warn("row failed", r.logged()...)
+			}
+			r.finish(r.Refused, now)
 		}
-		if k := x.Row.key; k.state == writing {
+		if k := r.key; k.state == writing {
 			if k.writes--; k.writes == 0 {
-				e.goOn(k, x, effect, now)
+				e.goOn(k, r, effect, now)
 			}
 		}
-		e.idle(x.Row.key)
+		e.idle(r.key)
 	}
-	if bad > 0 {
-		e.tell(slog.LevelError, now, "refused rows cannot be written, since the table does not take the change; "+
+	if bad > 0 && e.isNews("refusals", now) {
+		e.Logger.Error("refused rows cannot be written, since the table does not take the change; "+
 			"their keys wait, and they are tried again", "rows", bad, "error", o.Why)
 	}
 }
 
 // goOn goes on with a key after the refusal of its first row.
-func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
-	r, to, written := x.Row, &e.To, effect == Written
-	spent := !x.Failed && (r.Try+1 > to.MaxAttempts || publisher.ClassOf(x.Err) == publisher.Permanent)
+func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
+	to, written := &e.To, effect == Written
+	spent := !r.Failed && (r.Try+1 > to.MaxAttempts || publisher.ClassOf(r.Refused) == publisher.Permanent)
 	if stamp := stampOf(r.Identity(), r.topic); k.blamed != stamp {
 		k.refused, k.blamed = 0, stamp
 	}
 	k.refused++
-	if spent && written && (r.Try == to.MaxAttempts || k.refused == 1) { // log it once
-		e.logRow("row would fail, and the table has no failed_at to say so: its key waits", x, now)
-	} else if !x.Failed && k.refused == 1 && !(e.Table.KeepsErrors() && e.Table.KeepsFailures()) {
-		e.logRow("row refused, and the table has no last_error or failed_at to say so: it is tried again", x, now)
-	} else if !x.Failed {
-		e.Logger.Debug("row refused, and tried again", "id", r.Message.ID, "attempt", r.Try, "error", x.Err)
+	switch known := e.Table.KeepsErrors() && e.Table.KeepsFailures(); {
+	case r.Failed: // has a line already, or is read again
+	case spent && written && (r.Try == to.MaxAttempts || k.refused == 1):
+		if e.rows.room(now) {
+			e.Logger.Warn("row would fail, and the table has no failed_at to say so: its key waits", r.logged()...)
+		}
+	case k.refused == 1 && !known:
+		if e.rows.room(now) {
+			e.Logger.Warn("row refused, and the table has no last_error or failed_at to say so: it is tried again",
+				r.logged()...)
+		}
+	default:
+		e.Logger.Debug("row refused, and tried again", r.logged()...)
 	}
 	switch {
 	case !e.shards.active.Has(k.shard): // it was closed only until the refusal was written
 		e.reopen(k)
-	case x.Failed && written && e.blocks && !k.keyless: // until an operator retries or discards the row
+	case r.Failed && written && e.blocks && !k.keyless: // until an operator retries or discards the row
 		e.reopen(k)
 		e.block(k.hash(), k.shard)
 	// Nothing is left of it: no other row has its id.
-	case x.Failed && written && k.keyless && k.reads == 0 && !k.missed:
+	case r.Failed && written && k.keyless && k.reads == 0 && !k.missed:
 		e.reopen(k)
 	// The row has failed, or is not as it was read: another session has relayed, failed or changed it. The key goes on
 	// with what is first now.
-	case x.Failed && written, !written && effect != Unwritable:
+	case r.Failed && written, !written && effect != Unwritable:
 		k.refused = 0
 		e.restIn(k, causeOrder, now)
 	case spent, effect == Unwritable: // the row would have failed, but the table cannot record it
@@ -272,20 +204,22 @@ func (e *Engine) goOn(k *key, x Refusal, effect Effect, now time.Time) {
 	}
 }
 
-// logRow logs what became of a row. It may be long before anyone looks at the table.
-func (e *Engine) logRow(message string, x Refusal, now time.Time) {
+// logged returns what the log says of a refused row. It may be long before anyone looks at the table.
+func (r *Row) logged() []any {
 	const most, mostError = 200, 2 << 10 // bytes of a name and of an error in a line
-	m := &x.Row.Message
-	e.rows.log(slog.LevelWarn, now, message, "topic", cut(m.Topic, most), "id", cut(m.ID, most),
-		"attempt", x.Row.Try, "error", cut(x.Err.Error(), mostError))
+	return []any{
+		"topic", cut(r.Message.Topic, most), "id", cut(r.Message.ID, most), "attempt", r.Try,
+		"error", cut(r.Refused.Error(), mostError),
+	}
 }
 
-// tell writes a message to the log, once a minute at most.
-func (e *Engine) tell(level slog.Level, now time.Time, message string, args ...any) {
-	if last, told := e.told[message]; !told || now.Sub(last) > time.Minute {
-		e.told[message] = now
-		e.Logger.Log(context.Background(), level, message, args...)
+// isNews reports whether the log has had no message of a kind for a minute.
+func (e *Engine) isNews(kind string, now time.Time) bool {
+	if last, told := e.told[kind]; told && now.Sub(last) <= time.Minute {
+		return false
 	}
+	e.told[kind] = now
+	return true
 }
 
 // failure returns the reason for which a row failed with an error.

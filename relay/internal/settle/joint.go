@@ -46,7 +46,10 @@ func (s *Settlement) jointly(ready []int) {
 			if !joins(p) {
 				continue
 			}
-			for _, r := range p.Accepted {
+			for _, r := range p.Rows {
+				if r.Refused != nil {
+					continue
+				}
 				if first[r.Identity()] == nil {
 					first[r.Identity()] = r.Row
 				}
@@ -64,7 +67,7 @@ func (s *Settlement) jointly(ready []int) {
 		o := &order{}
 		for _, state := range ready {
 			if set&(1<<state) != 0 {
-				s.takeOut(state, joins, func(r *engine.Row) bool { return sets[r.Identity()] == set }, o.add)
+				s.takeOut(state, joins, func(r *engine.Row) bool { return r.Refused == nil && sets[r.Identity()] == set }, o.add)
 			}
 		}
 		s.begin(o)
@@ -81,7 +84,7 @@ func (s *Settlement) together(ctx context.Context, o *order) (all bool) {
 	var rows []*outbox.Row
 	for _, p := range o.pieces {
 		if p.from.state == o.states[0] { // the other pieces have the same rows
-			rows = append(rows, read(p.Accepted)...)
+			rows = append(rows, read(p.Rows)...)
 		}
 	}
 	all = true

@@ -30,14 +30,13 @@ const asideAfter = 2 * time.Second
 
 // add adds a piece to the order.
 func (o *order) add(p piece) {
-	o.Accepted, o.Refused = append(o.Accepted, p.Accepted...), append(o.Refused, p.Refused...)
+	o.Rows = append(o.Rows, p.Rows...)
 	o.Again, o.Careful = o.Again || p.Again, o.Careful || p.Careful
 	if !slices.Contains(o.states, p.from.state) {
 		o.states = append(o.states, p.from.state)
 	}
 	if i := slices.IndexFunc(o.pieces, func(other piece) bool { return other.from == p.from }); i >= 0 {
-		there := &o.pieces[i]
-		there.Accepted, there.Refused = append(there.Accepted, p.Accepted...), append(there.Refused, p.Refused...)
+		o.pieces[i].Rows = append(o.pieces[i].Rows, p.Rows...)
 		return
 	}
 	o.pieces = append(o.pieces, p)
@@ -49,7 +48,7 @@ func (s *Settlement) begin(o *order) {
 		return
 	}
 	if s.taken != nil {
-		for r := range o.Rows {
+		for _, r := range o.Rows {
 			s.taken[r.ID()] = struct{}{}
 		}
 	}
@@ -102,7 +101,7 @@ func (s *Settlement) release(o *order) {
 	if !o.released {
 		o.released = true
 		s.active--
-		for r := range o.Rows {
+		for _, r := range o.Rows {
 			delete(s.taken, r.ID())
 		}
 	}
@@ -115,13 +114,13 @@ func (s *Settlement) has(r *engine.Row) bool {
 	return has
 }
 
-// apart returns the items that go, and the others.
-func apart[T any](items []T, goes func(T) bool) (going, staying []T) {
-	for _, item := range items {
-		if goes(item) {
-			going = append(going, item)
+// apart returns the rows that go, and the others.
+func apart(rows []*engine.Row, goes func(*engine.Row) bool) (going, staying []*engine.Row) {
+	for _, r := range rows {
+		if goes(r) {
+			going = append(going, r)
 		} else {
-			staying = append(staying, item)
+			staying = append(staying, r)
 		}
 	}
 	return going, staying
@@ -131,7 +130,7 @@ func apart[T any](items []T, goes func(T) bool) (going, staying []T) {
 func (o *order) deliver() {
 	for _, p := range o.pieces {
 		result := o.Outcome
-		result.Accepted, result.Refused = p.Accepted, p.Refused
+		result.Rows = p.Rows
 		p.from.result <- result
 	}
 }

@@ -43,7 +43,7 @@ func TestStatementsFollowTheTimeOfARow(t *testing.T) {
 		}
 		write := func(n int) time.Duration {
 			started := time.Now()
-			if err := one.write(t.Context(), &order{states: []int{0}, Outcome: engine.Outcome{Accepted: rows(n)}}); err != nil {
+			if err := one.write(t.Context(), &order{states: []int{0}, Outcome: engine.Outcome{Rows: rows(n)}}); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(started)

@@ -130,7 +130,7 @@ func (s *Settlement) again(state int) (others int) {
 	for i := 0; i < len(c.pieces); i++ {
 		p := c.pieces[i]
 		free := 0
-		for r := range p.Rows {
+		for _, r := range p.Rows {
 			if !s.has(r) {
 				free++
 			}
@@ -138,7 +138,7 @@ func (s *Settlement) again(state int) (others int) {
 		switch {
 		case !p.Again:
 			others += free
-		case free == p.Number() && !c.retrying && c.busy < 2:
+		case free == len(p.Rows) && !c.retrying && c.busy < 2:
 			c.pieces = slices.Delete(c.pieces, i, i+1)
 			i--
 			o := &order{}
@@ -157,14 +157,12 @@ func (s *Settlement) takeOut(state int, which func(*piece) bool, takes func(*eng
 		p := &c.pieces[i]
 		if which(p) {
 			goes, stays := *p, *p
-			goes.Accepted, stays.Accepted = apart(p.Accepted, takes)
-			goes.Refused, stays.Refused = apart(p.Refused, func(x engine.Refusal) bool { return takes(x.Row) })
-			if goes.Number() > 0 {
+			if goes.Rows, stays.Rows = apart(p.Rows, takes); len(goes.Rows) > 0 {
 				to(goes)
 			}
 			p = &stays
 		}
-		if p.Number() > 0 {
+		if len(p.Rows) > 0 {
 			left = append(left, *p)
 		}
 	}

@@ -103,15 +103,17 @@ func TestRowIsWrittenForOneDestinationAtATime(t *testing.T) {
 				t.Fatalf("written at once is %q, want %q", got, want)
 			}
 		}
-		first.Write(engine.Outcome{Accepted: rowsNamed("a", "b")})
+		first.Write(engine.Outcome{Rows: rowsNamed("a", "b")})
 		expect("0 ab")
-		second.Write(engine.Outcome{Accepted: rowsNamed("a", "c"), Refused: []engine.Refusal{{Row: rowsNamed("b")[0], Err: context.Canceled}}})
-		second.Write(engine.Outcome{Accepted: rowsNamed("b"), Again: true})
+		refused := rowsNamed("b")
+		refused[0].Refused = context.Canceled
+		second.Write(engine.Outcome{Rows: append(rowsNamed("a", "c"), refused...)})
+		second.Write(engine.Outcome{Rows: rowsNamed("b"), Again: true})
 		expect("0 ab", "1 c")
 		zero.let <- struct{}{}
 		expect("1 b", "1 c")
 		time.Sleep(asideAfter + time.Millisecond)
-		first.Write(engine.Outcome{Accepted: rowsNamed("b", "c", "d")})
+		first.Write(engine.Outcome{Rows: rowsNamed("b", "c", "d")})
 		expect("0 bcd", "1 b", "1 c")
 		close(zero.let)
 		close(one.let)
@@ -128,14 +130,14 @@ func TestEnginesLearnOfTheirOwnRows(t *testing.T) {
 	s := New(1, make([]Table, 1), nil, nil)
 	one, other := s.NewWriter(0, nil, results[0]), s.NewWriter(0, nil, results[1])
 	o := &order{}
-	o.add(piece{Outcome: engine.Outcome{Accepted: rowsNamed("a", "b")}, from: one})
-	o.add(piece{Outcome: engine.Outcome{Accepted: rowsNamed("c"), Refused: []engine.Refusal{{Row: rowsNamed("d")[0]}}}, from: other})
-	o.add(piece{Outcome: engine.Outcome{Accepted: rowsNamed("e")}, from: one})
+	o.add(piece{Outcome: engine.Outcome{Rows: rowsNamed("a", "b")}, from: one})
+	o.add(piece{Outcome: engine.Outcome{Rows: rowsNamed("c", "d")}, from: other})
+	o.add(piece{Outcome: engine.Outcome{Rows: rowsNamed("e")}, from: one})
 	o.deliver()
 	for i, want := range []string{"a b e", "c d"} {
 		var ids []string
 		o := <-results[i]
-		for r := range o.Rows {
+		for _, r := range o.Rows {
 			ids = append(ids, r.ID())
 		}
 		if got := strings.Join(ids, " "); got != want {

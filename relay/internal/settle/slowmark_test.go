@@ -65,9 +65,9 @@ func TestSlowWritesEnd(t *testing.T) {
 		create trigger slow before update on outbox_messages for each row execute function slow()`, pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 1000) i`)
 	settlement, table, rows := settlementOf(t, s, outbox.Config{}, time.Second)
-	first := order{states: []int{0}, Outcome: engine.Outcome{Accepted: rows[:500]}}
+	first := order{states: []int{0}, Outcome: engine.Outcome{Rows: rows[:600]}}
 	for _, r := range rows[500:600] {
-		first.Refused = append(first.Refused, engine.Refusal{Row: r, Err: context.Canceled})
+		r.Refused = context.Canceled
 	}
 	if err := settlement.write(t.Context(), &first); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestSlowWritesEnd(t *testing.T) {
 	if late == 0 || late > 6 || first.Slow == 0 || slices.Contains(slices.Collect(maps.Values(first.Effects)), engine.Unwritable) {
 		t.Errorf("%d statements took too long, reported %d, effects %v", late, first.Slow, first.Effects)
 	}
-	if err := settlement.write(t.Context(), &order{states: []int{0}, Outcome: engine.Outcome{Accepted: rows[600:]}}); err != nil {
+	if err := settlement.write(t.Context(), &order{states: []int{0}, Outcome: engine.Outcome{Rows: rows[600:]}}); err != nil {
 		t.Fatal(err)
 	}
 	if table.late-late > 2 { // an overloaded machine may be late once or twice
@@ -97,7 +97,7 @@ func TestRowThatIsTooSlow(t *testing.T) {
 		pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 3, to_jsonb(i) from generate_series(1, 8) i`)
 	settlement, _, rows := settlementOf(t, s, outbox.Config{}, time.Second)
-	o := order{states: []int{0}, Outcome: engine.Outcome{Accepted: rows}}
+	o := order{states: []int{0}, Outcome: engine.Outcome{Rows: rows}}
 	if err := settlement.write(t.Context(), &o); err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +143,12 @@ func TestLocksMetIndirectly(t *testing.T) {
 					}
 					left := all
 					for tries := 0; len(left) > want && tries < 20; tries++ { // with many locks, not everything is found at once
-						o := order{states: []int{0}, Outcome: engine.Outcome{Accepted: left}}
+						o := order{states: []int{0}, Outcome: engine.Outcome{Rows: left}}
 						if err := settlement.write(t.Context(), &o); err != nil {
 							t.Fatal(err)
 						}
 						left = nil
-						for _, r := range o.Accepted {
+						for _, r := range o.Rows {
 							if o.Effects[r.Identity()] == engine.Unfree {
 								left = append(left, r)
 							}
@@ -163,7 +163,7 @@ func TestLocksMetIndirectly(t *testing.T) {
 					if err := tx.Rollback(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					o := order{states: []int{0}, Outcome: engine.Outcome{Accepted: left, Careful: true}}
+					o := order{states: []int{0}, Outcome: engine.Outcome{Rows: left, Careful: true}}
 					if err := settlement.write(t.Context(), &o); err != nil || len(o.Effects) > 0 || !settled(rows) {
 						t.Errorf("%d are still locked: %v", len(o.Effects), err)
 					}

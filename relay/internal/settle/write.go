@@ -17,10 +17,11 @@ import (
 // are remembered for as long as it takes, and are not published again.
 func (s *Settlement) write(ctx context.Context, o *order) error {
 	o.Effects = map[string]engine.Effect{}
-	if err := s.settle(ctx, o); err != nil {
+	accepted, refused := apart(o.Rows, func(r *engine.Row) bool { return r.Refused == nil })
+	if err := s.divide(ctx, o, accepted, s.mark); err != nil {
 		return err
 	}
-	if err := s.refuse(ctx, o); err != nil {
+	if err := s.divide(ctx, o, refused, s.refuse); err != nil {
 		return err
 	}
 	for _, effect := range o.Effects {
@@ -29,14 +30,6 @@ func (s *Settlement) write(ctx context.Context, o *order) error {
 		}
 	}
 	return nil
-}
-
-// settle marks rows. It notes the rows that the database does not mark, and those that are locked.
-func (s *Settlement) settle(ctx context.Context, o *order) error {
-	row := func(r *engine.Row) *engine.Row { return r }
-	return divide(ctx, s, o, o.Accepted, row, func(ctx context.Context, rows []*engine.Row) error {
-		return o.ineffective(s.mark(ctx, o, rows))
-	})
 }
 
 // mark marks rows, and notes the rows that another session keeps locked. It waits a moment for such rows, and then does
@@ -64,26 +57,23 @@ func read(rows []*engine.Row) []*outbox.Row {
 	return all
 }
 
-// refuse writes refusals. It notes those that were written, those that cannot be written, and those of locked rows.
-func (s *Settlement) refuse(ctx context.Context, o *order) error {
-	row := func(x engine.Refusal) *engine.Row { return x.Row }
-	return divide(ctx, s, o, o.Refused, row, func(ctx context.Context, refused []engine.Refusal) error {
-		refusals := make([]outbox.Refusal, 0, len(refused))
-		for _, x := range refused {
-			refusals = append(refusals, outbox.Refusal{
-				ID: x.Row.Identity(), Attempt: x.Row.Attempt, Error: x.Err.Error(), Failed: x.Failed, Of: x.Row.Row,
-				Untried: errors.Is(x.Err, outbox.ErrExpired),
-			})
-		}
-		done, locked, err := s.states[o.states[0]].table.Refuse(ctx, refusals)
-		for _, identity := range done {
-			o.Effects[identity] = engine.Written
-		}
-		for _, identity := range locked {
-			o.Effects[identity] = engine.Unfree
-		}
-		return o.ineffective(err)
-	})
+// refuse writes refusals. It notes those that were written, and those of locked rows.
+func (s *Settlement) refuse(ctx context.Context, o *order, rows []*engine.Row) error {
+	refusals := make([]outbox.Refusal, 0, len(rows))
+	for _, r := range rows {
+		refusals = append(refusals, outbox.Refusal{
+			ID: r.Identity(), Attempt: r.Attempt, Error: r.Refused.Error(), Failed: r.Failed, Of: r.Row,
+			Untried: errors.Is(r.Refused, outbox.ErrExpired),
+		})
+	}
+	done, locked, err := s.states[o.states[0]].table.Refuse(ctx, refusals)
+	for _, identity := range done {
+		o.Effects[identity] = engine.Written
+	}
+	for _, identity := range locked {
+		o.Effects[identity] = engine.Unfree
+	}
+	return err
 }
 
 // ineffective notes the rows that a statement was to write and did not write, without an error of the server.
@@ -112,35 +102,34 @@ func (o *order) ineffective(err error) error {
 	return nil
 }
 
-// undivided notes items that need no more dividing after an error: a single item that the database does not accept, or
-// items that are locked. It reports false if the halves are to be tried separately.
-func undivided[T any](o *order, items []T, row func(T) *engine.Row, err error) bool {
+// undivided notes rows that need no more dividing after an error: a single row that the database does not accept, or
+// rows that are locked. It reports false if the halves are to be tried separately.
+func (o *order) undivided(rows []*engine.Row, err error) bool {
 	if outbox.Locked(err) {
-		return lockedWithin(o, items, row)
+		return o.lockedWithin(rows)
 	}
-	if len(items) > 1 {
+	if len(rows) > 1 {
 		return false
 	}
-	o.Why, o.Effects[row(items[0]).Identity()] = err, engine.Unwritable
+	o.Why, o.Effects[rows[0].Identity()] = err, engine.Unwritable
 	return true
 }
 
-// lockedWithin notes items for some of which a trigger or a foreign key meets a lock. It reports false if the halves
-// are to be tried separately. Items of one key stay together, since what rows have in common besides the table is what
-// is locked most often. After a number of statements the rest has to wait as it is. The order differs each time, so
-// that different items wait.
-func lockedWithin[T any](o *order, items []T, row func(T) *engine.Row) bool {
-	keyOf := func(item T) uint64 { return row(item).Hash }
+// lockedWithin notes rows for some of which a trigger or a foreign key meets a lock. It reports false if the halves are
+// to be tried separately. Rows of one key stay together, since what rows have in common besides the table is what is
+// locked most often. After a number of statements the rest has to wait as it is. The order differs each time, so that
+// different rows wait.
+func (o *order) lockedWithin(rows []*engine.Row) bool {
 	if o.waits++; o.waits == 1 {
 		salt := rand.Uint64()
-		slices.SortFunc(items, func(a, b T) int { return cmp.Compare(keyOf(a)^salt, keyOf(b)^salt) })
+		slices.SortFunc(rows, func(a, b *engine.Row) int { return cmp.Compare(a.Hash^salt, b.Hash^salt) })
 	}
-	other := func(item T) bool { return keyOf(item) != keyOf(items[0]) }
-	if o.waits <= mostLockWaits && slices.ContainsFunc(items, other) {
+	other := func(r *engine.Row) bool { return r.Hash != rows[0].Hash }
+	if o.waits <= mostLockWaits && slices.ContainsFunc(rows, other) {
 		return false
 	}
-	for _, item := range items {
-		o.Effects[row(item).Identity()] = engine.Unfree
+	for _, r := range rows {
+		o.Effects[r.Identity()] = engine.Unfree
 	}
 	return true
 }
@@ -149,15 +138,15 @@ func lockedWithin[T any](o *order, items []T, row func(T) *engine.Row) bool {
 // meets.
 const mostLockWaits = 32
 
-// divide writes items in statements that end in time. If some items keep the others from being written, it finds them
-// by halving. row returns the row of an item.
-func divide[T any](ctx context.Context, s *Settlement, o *order, items []T, row func(T) *engine.Row,
-	write func(context.Context, []T) error,
+// divide writes rows in statements that end in time. If some rows keep the others from being written, it finds them by
+// halving.
+func (s *Settlement) divide(ctx context.Context, o *order, rows []*engine.Row,
+	write func(context.Context, *order, []*engine.Row) error,
 ) error {
-	for len(items) > 0 {
-		n := s.size(o, len(items))
-		part := items[:n]
-		err := s.retry(ctx, o, n, func(ctx context.Context) error { return write(ctx, part) })
+	for len(rows) > 0 {
+		n := s.size(o, len(rows))
+		part := rows[:n]
+		err := s.retry(ctx, o, n, func(ctx context.Context) error { return o.ineffective(write(ctx, o, part)) })
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -168,16 +157,16 @@ func divide[T any](ctx context.Context, s *Settlement, o *order, items []T, row 
 			continue
 		case !outbox.Rejected(err) && !outbox.LockedWithin(err) && !outbox.Cancelled(err):
 			return err
-		case undivided(o, part, row, err):
+		case o.undivided(part, err):
 		default:
-			if err := divide(ctx, s, o, part[:n/2], row, write); err != nil {
+			if err := s.divide(ctx, o, part[:n/2], write); err != nil {
 				return err
 			}
-			if err := divide(ctx, s, o, part[n/2:], row, write); err != nil {
+			if err := s.divide(ctx, o, part[n/2:], write); err != nil {
 				return err
 			}
 		}
-		items = items[n:]
+		rows = rows[n:]
 	}
 	return nil
 }
