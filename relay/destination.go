@@ -113,9 +113,10 @@ func (d *Destination) snapshot() engine.Snapshot {
 	return engine.Snapshot{}
 }
 
-// target returns the destination in the form that package engine uses.
-func (d *Destination) target(c *Config) engine.Destination {
-	return engine.Destination{
+// setup returns what an engine of the destination is made from, as far as the destination says it.
+func (d *Destination) setup(c *Config) engine.Setup {
+	return engine.Setup{
+		Shards: c.Shards, Measure: d.measured, Logger: c.Logger.With("destination", d.Name),
 		Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
 		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate,
 		Prepare: func(r *engine.Row, now time.Time) {

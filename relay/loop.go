@@ -47,7 +47,6 @@ type loop struct {
 // does the tests' simulation.
 type tableView interface {
 	engine.Table
-	engine.Reader
 	settle.Table
 	Rehearse(context.Context, []*outbox.Row) (refused map[string]error, err error)
 }
@@ -70,10 +69,9 @@ func newLoop(es *engines, p part, limits engine.Limits) *loop {
 		results: make(chan *engine.Read, 2), patience: map[engine.Kind]time.Duration{},
 	}
 	l.writer = es.settlement.NewWriter(p.state, p.to.measured, l.settled)
-	l.engine = engine.New(engine.Setup{
-		To: p.to.target(es.config), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: p.table,
-		Measure: p.to.measured, Logger: es.config.Logger.With("destination", p.to.Name),
-	})
+	setup := p.to.setup(es.config)
+	setup.Limits, setup.Workers, setup.Table = limits, es.workers, p.table
+	l.engine = engine.New(setup)
 	return l
 }
 

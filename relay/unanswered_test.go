@@ -84,53 +84,6 @@ func TestMoreCountedTriesThanRoom(t *testing.T) {
 	}
 }
 
-// reconnecting is a publisher that waits for a second before it connects again.
-type reconnecting struct {
-	publisher.Publisher
-	until atomic.Int64
-}
-
-func (p *reconnecting) Publish(ctx context.Context, messages []publisher.Message) []error {
-	if time.Now().UnixNano() < p.until.Load() {
-		away := publisher.UnavailableError(publisher.ScopeDestination, "no connection", "the last connection ended")
-		return slices.Repeat([]error{away}, len(messages))
-	}
-	errs := p.Publisher.Publish(ctx, messages)
-	if publisher.ClassOf(errs[0]) == publisher.Ambiguous {
-		p.until.Store(time.Now().Add(time.Second).UnixNano())
-	}
-	return errs
-}
-
-// A row that breaks the connection each time fails in the end, too, while no other row flows that could show that the
-// broker is not at fault: as the only row, and as the first of its key. The rows behind it are delivered.
-func TestRowThatBreaksConnectionsAlone(t *testing.T) {
-	t.Parallel()
-	for _, rows := range []int{1, 100} {
-		t.Run(fmt.Sprint(rows, " rows of its key"), func(t *testing.T) {
-			simulate(t, func(t *testing.T, s *sim) {
-				for i := range rows {
-					s.table.insert(int64(i), fmt.Sprint("k-", i), "k", "t")
-				}
-				s.Crash("k-0")
-				s.destinations[0].Publisher = &reconnecting{Publisher: s.destinations[0].Publisher}
-				defer s.start()()
-				s.table.drained(t, 15*time.Minute)
-				if failed := s.table.failedRows(); len(failed) != 1 || failed[0] != "k-0" {
-					t.Errorf("failed: %q", failed)
-				}
-				if got := len(s.All()); got != rows-1 {
-					t.Errorf("%d rows delivered, want %d", got, rows-1)
-				}
-				time.Sleep(time.Second) // the state is published now and then
-				if down := s.destinations[0].snapshot().Down; down != nil {
-					t.Errorf("the destination is still held: %v", down)
-				}
-			})
-		})
-	}
-}
-
 // cut is a publisher behind a proxy that ends each connection a while after its first message, in front of a broker
 // that is silent.
 type cut struct {

@@ -33,8 +33,7 @@ settlement (engines). Imports point down this list:
     share a statement, too. A row is never in two statements at once.
   - Package engine decides. It owns the rows in flight and the keys in trouble of one destination, and has no I/O, no
     goroutine and no lock. Its own documentation says how it keeps the order of a key, and what a loop owes it.
-  - Packages measure, report, rate, retry and keys count what happens, log it in few lines, limit the rows per second,
-    time retries, and remember large numbers of hashes.
+  - Packages measure and retry count what happens, and time retries.
 
 # How rows come in
 
@@ -108,8 +107,8 @@ A key that waits, for a topic or a partition to come back (a hold), for a failed
   - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and from then on
     nothing is handed to a publisher. Marks may still be written: they are guarded.
   - The outcome of a publish is unknown: the same messages go first when the broker is back. A row that leaves the
-    outcome unknown again and again is tried alone. If other rows are accepted meanwhile, or if it ends each connection
-    for a minute as soon as it is sent, this row is the culprit, and it is refused.
+    outcome unknown again and again is tried alone. If other rows are accepted meanwhile, this row is the culprit, and it
+    is refused.
   - A panic while a row is made into a message: it is that row's error, and the row fails. A panic in a publisher: the
     outcome of what it was given is unknown, as above, and a new publisher takes its place, so that the row that
     causes the panic is found and refused (client). A panic in a goroutine that a publisher started still ends the

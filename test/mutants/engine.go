@@ -19,11 +19,6 @@ var engine = []mutant{
 		pkg: "./relay", tests: "^TestTrialsOfTheSameRows$",
 	},
 	{
-		name: "silence taken for a broken connection", breaks: "an outage costs no attempt",
-		file: "relay/internal/engine/answer.go", old: "first.moved) > breaksWithin", new: "first.moved) > breaksApart",
-		pkg: "./relay", tests: "^TestConnectionsThatBreakInAnOutage$",
-	},
-	{
 		name: "no lease deadline", breaks: "nothing is published after the lease deadline",
 		file: "relay/worker.go", old: "		deadline = trusted\n", new: "		_ = trusted\n",
 		pkg: "./relay", tests: "^TestTrustEndsCalls$",

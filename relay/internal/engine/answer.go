@@ -36,7 +36,7 @@ func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	// The rate is what the broker gets. What it has not taken does not count, or an outage would use the rate up.
 	spared := a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]
 	e.limiter.spend(-spared)
-	if !e.To.Nowhere {
+	if !e.Nowhere {
 		e.Measure.Published(len(batch), a.counts)
 	}
 	e.Measure.UnexpectedDuplicates(a.unexpected)
@@ -112,7 +112,7 @@ func (a *answers) accept(r *Row, err error) {
 		a.duplicate(r, d)
 	}
 	k := r.key
-	k.tries, k.unanswered, k.breaks, k.unmarkable = 0, 0, time.Time{}, false
+	k.tries, k.unanswered, k.unmarkable = 0, 0, false
 	a.accepted++
 	a.sentAccepted.add(sentHash(r))
 	r.moved = a.now
@@ -136,7 +136,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		if k.hold != nil {
 			a.release(k.hold, a.now) // its probe was answered
 		}
-		k.unanswered, k.breaks = 0, time.Time{}
+		k.unanswered = 0
 		k.queue = slices.Concat(rows[:1], k.queue)
 		a.queued++
 		a.refused(k, 1, err, a.fails(first, class))
@@ -147,15 +147,6 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	if class == publisher.Ambiguous {
 		k.unanswered++
 		down = down && !(a.alone && k.unanswered > aloneAfter)
-	}
-	if class == publisher.Ambiguous {
-		if k.breaks.IsZero() || a.now.Sub(k.broke) > breaksApart {
-			k.breaks = a.now
-		}
-		// Silence, to the end of the call or of a proxy's patience.
-		if k.broke = a.now; a.now.Sub(first.moved) > breaksWithin {
-			k.breaks = time.Time{}
-		}
 	}
 	if down {
 		a.down = err
@@ -189,7 +180,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		}
 		a.hold(k, fate, err, a.now)
 	case a.isCulprit(k, err):
-		k.unanswered, k.breaks = 0, time.Time{}
+		k.unanswered = 0
 		why := publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err)
 		a.refused(k, 1, why, a.fails(first, publisher.Refused))
 	default:
@@ -210,33 +201,21 @@ func (e *Engine) goesOn(k *key) bool {
 
 // fails reports whether a refused row has failed for good.
 func (e *Engine) fails(r *Row, class publisher.Class) bool {
-	return e.Table.KeepsFailures() && (class == publisher.Permanent || r.Try+1 > e.To.MaxAttempts)
+	return e.Table.KeepsFailures() && (class == publisher.Permanent || r.Try+1 > e.MaxAttempts)
 }
 
 // refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal.
 const refuseAfter = 6
 
-// breaksFor is how long a row breaks each connection before that counts as a refusal while no other row is published.
-const breaksFor = time.Minute
-
-// breaksWithin is how soon a row ends its connection that breaks it. The broker closes it as it reads the row; a proxy
-// in front of a silent broker waits for seconds.
-const breaksWithin = time.Second
-
-// breaksApart is how long no connection may be made meanwhile. A client pauses before it connects again.
-const breaksApart = 5 * time.Second
-
 // isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the
-// destination are accepted. Without other rows to compare with, it is the culprit if the publisher panics, or if for
-// some time each connection was made and ended as soon as the row was sent: in an outage some could not be made, or
-// would stay silent. In both cases rows of other keys must not have the same trouble.
+// destination are accepted. Without other rows to compare with, it is the culprit if the publisher panics, unless rows
+// of other keys have the same trouble.
 func (a *answers) isCulprit(k *key, err error) bool {
 	if !a.alone || k.unanswered < refuseAfter {
 		return false
 	}
 	_, panicked := errors.AsType[*panics.Error](err)
-	breaks := !k.breaks.IsZero() && a.now.Sub(k.breaks) >= breaksFor
-	return a.accepted > k.accepted || (panicked || breaks) && !a.othersUnanswered(k)
+	return a.accepted > k.accepted || panicked && !a.othersUnanswered(k)
 }
 
 // othersUnanswered reports whether the last publish of another key's first row had no answer.

@@ -156,8 +156,8 @@ func (c *clock) since(t, now time.Time) time.Duration {
 
 // expired reports whether a row is too old to be published. An invalid row fails for being invalid instead.
 func (e *Engine) expired(r *Row, now time.Time) bool {
-	return e.To.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && r.Invalid == nil &&
-		e.clock.since(r.Due, now) > e.To.MaxAge
+	return e.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && r.Invalid == nil &&
+		e.clock.since(r.Due, now) > e.MaxAge
 }
 
 // expire makes the first rows of a key fail that are too old, instead of being published. This needs no broker, so it
@@ -168,14 +168,14 @@ func (e *Engine) expire(k *key, now time.Time) {
 	for n < len(k.queue) && !e.blocks && e.expired(k.queue[n], now) {
 		n++
 	}
-	err := publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, e.To.MaxAge)
+	err := publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, e.MaxAge)
 	e.refused(k, n, err, true)
 }
 
 // expireFirst makes rows fail that are too old, of the keys that are listed first. They wait neither for the rate nor
 // for the end of an outage.
 func (e *Engine) expireFirst(list *[]*key, now time.Time) {
-	for e.To.MaxAge > 0 && len(*list) > 0 {
+	for e.MaxAge > 0 && len(*list) > 0 {
 		k := (*list)[0]
 		if len(k.queue) > 0 && !e.expired(k.queue[0], now) {
 			return

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"maps"
 	"time"
 
@@ -63,7 +64,13 @@ func (e *Engine) readList() *Read {
 		b.on, b.asked, b.at, b.first, b.rows = true, false, outbox.Position{}, e.reads.last+1, 0
 		b.number++
 	}
-	return &Read{Kind: Failed, blocked: outbox.BlockedQuery{After: b.at, Shards: e.shards.queried(), Rows: listRows}}
+	r := &Read{Kind: Failed}
+	q := outbox.BlockedQuery{After: b.at, Shards: e.shards.queried(), Rows: listRows}
+	r.do = func(ctx context.Context, from Table) (err error) {
+		r.BlockedPage, err = from.Blocked(ctx, q)
+		return err
+	}
+	return r
 }
 
 // listed takes a page of the list.
@@ -89,9 +96,10 @@ func (e *Engine) listed(r *Read, now time.Time) {
 	// What the complete list does not have any more was retried or discarded. The key is closed first and read by
 	// itself: its rows have waited, and the tail has passed them long ago.
 	maps.DeleteFunc(b.by, func(key uint64, x blocking) bool {
-		for _, due := range e.kindsOfKeys() {
+		for _, due := range []bool{false, true} { // a failed row blocks the rows of its key whichever tail brings them
 			name := nameOf(key, due)
-			if k := e.keys[name]; x.list < b.number && (k == nil || k.state == open) && !e.waits.has(name) {
+			k := e.keys[name]
+			if (!due || e.dueTail.due) && x.list < b.number && (k == nil || k.state == open) && !e.waits.has(name) {
 				e.rest(e.keyOf(key, due, false, int(x.shard)), causeOrder, now)
 			}
 		}
@@ -99,18 +107,10 @@ func (e *Engine) listed(r *Read, now time.Time) {
 	})
 }
 
-// kindsOfKeys returns the values of key.due: a failed row blocks the rows of its key whichever read brings them.
-func (e *Engine) kindsOfKeys() []bool {
-	if e.dueTail.due {
-		return []bool{false, true}
-	}
-	return []bool{false}
-}
-
 // block closes a key that has a failed row.
 func (e *Engine) block(hash uint64, shard int) {
 	e.blocked.by[hash] = blocking{e.blocked.number, int16(shard)}
-	for _, due := range e.kindsOfKeys() {
+	for _, due := range []bool{false, true} {
 		if k := e.keys[nameOf(hash, due)]; k != nil && k.state != writing && k.state != waiting {
 			e.shut(k, open)
 			e.idle(k)

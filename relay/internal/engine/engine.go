@@ -73,7 +73,7 @@ func New(s Setup) *Engine {
 	}
 	e := &Engine{
 		Setup:   s,
-		ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.To.BlockFailed && s.Table.KeepsFailures(),
+		ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.BlockFailed && s.Table.KeepsFailures(),
 		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
 		blocked: blocked{by: map[uint64]blocking{}},
 		held:    map[Cause]int64{}, flying: map[string]*Row{}, gone: map[string]uint64{},
@@ -84,7 +84,7 @@ func New(s Setup) *Engine {
 			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: map[publisher.Fate]repeated{},
 			passed: map[string]int{},
 		},
-		limiter: limiter{rate: s.To.Rate, shards: s.Shards, tokens: 1},
+		limiter: limiter{rate: s.Rate, shards: s.Shards, tokens: 1},
 		told:    map[string]time.Time{},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}

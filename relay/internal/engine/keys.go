@@ -32,8 +32,6 @@ type key struct {
 	blamed     uint32    // stamp of the row that was refused
 	unanswered int       // publishes of its first row without an answer, in a row
 	accepted   uint64    // number of rows accepted at the destination before the last of these
-	breaks     time.Time // since when its first row has ended each connection; zero if the broker was silent
-	broke      time.Time // when it last did
 
 	reads uint64 // number of the read of its own that is under way
 	tried bool   // what is queued was read by itself, and no row of it was accepted yet

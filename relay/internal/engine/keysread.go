@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -58,9 +59,9 @@ func (e *Engine) readKeys(now time.Time) *Read {
 		defer func() { e.resume = now.Add(time.Duration(len(r.asked)) * time.Second / mostVain) }()
 	}
 	due := e.resting[0].due
-	r.keys = outbox.KeysQuery{Due: due, Blocked: e.blocks}
-	r.bytes, r.keys.First = e.freeBytes(Keys, e.reads.wants)
-	r.keys.Bytes = r.bytes
+	q := outbox.KeysQuery{Due: due, Blocked: e.blocks}
+	r.bytes, q.First = e.freeBytes(Keys, e.reads.wants)
+	q.Bytes = r.bytes
 	var others []*key // whose rows have another index, in order or by available_at: a statement follows one of them
 	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(r.asked) < most && room > 0 {
 		k := e.resting[0]
@@ -77,14 +78,18 @@ func (e *Engine) readKeys(now time.Time) *Read {
 			ask.Limit, k.seen, k.missed = n+k.flying, nil, false
 		}
 		room -= n
-		r.keys.Rows += ask.Limit
+		q.Rows += ask.Limit
 		r.rows += n
-		r.keys.Asks = append(r.keys.Asks, ask)
+		q.Asks = append(q.Asks, ask)
 		r.asked = append(r.asked, k)
 		k.reads = e.reads.last + 1
 	}
 	for _, k := range others {
 		e.again(k, now)
+	}
+	r.do = func(ctx context.Context, from Table) (err error) {
+		r.KeysPage, err = from.Keys(ctx, q)
+		return err
 	}
 	return r
 }

@@ -31,14 +31,12 @@ type Read struct {
 	number uint64
 	began  time.Time
 
-	tail    outbox.TailQuery
-	keys    outbox.KeysQuery
-	sweep   outbox.SweepQuery
-	blocked outbox.BlockedQuery
-	first   bool   // a tail's first page
-	asked   []*key // of keys
-	rows    int    // rows that it may bring, and bytes
-	bytes   int64
+	tail  outbox.TailQuery
+	first bool   // a tail's first page
+	asked []*key // of keys
+	rows  int    // rows that it may bring, and bytes
+	bytes int64
+	do    func(context.Context, Table) error
 
 	TailPage    outbox.TailPage
 	KeysPage    outbox.KeysPage
@@ -48,28 +46,11 @@ type Read struct {
 	Took        time.Duration // time of the statement
 }
 
-// A Reader makes reads. [outbox.Table] is one.
-type Reader interface {
-	Tail(context.Context, outbox.TailQuery) (outbox.TailPage, error)
-	Keys(context.Context, outbox.KeysQuery) (outbox.KeysPage, error)
-	Sweep(context.Context, outbox.SweepQuery) (outbox.SweepPage, error)
-	Blocked(context.Context, outbox.BlockedQuery) (outbox.BlockedPage, error)
-}
-
 // Do makes the read. Any goroutine may call it; the engine does not look at the read until it is given back.
-func (r *Read) Do(ctx context.Context, from Reader) {
+func (r *Read) Do(ctx context.Context, from Table) {
 	began := time.Now()
 	defer func() { r.Took = time.Since(began) }()
-	switch r.Kind {
-	case Keys:
-		r.KeysPage, r.Err = from.Keys(ctx, r.keys)
-	case Sweep:
-		r.SweepPage, r.Err = from.Sweep(ctx, r.sweep)
-	case Failed:
-		r.BlockedPage, r.Err = from.Blocked(ctx, r.blocked)
-	default:
-		r.TailPage, r.Err = from.Tail(ctx, r.tail)
-	}
+	r.Err = r.do(ctx, from)
 }
 
 // Wants returns the size of the first row if there was no room for it, so that nothing was read.
@@ -200,6 +181,10 @@ func (e *Engine) query(kind Kind, now time.Time) *Read {
 	r.bytes, r.tail.First = e.freeBytes(Tail, t.wants)
 	r.rows = min(e.Limits.Batch, e.tailRows())
 	r.tail.Rows, r.tail.Bytes, r.tail.Shards = r.rows, r.bytes, e.shards.queried()
+	r.do = func(ctx context.Context, from Table) (err error) {
+		r.TailPage, err = from.Tail(ctx, r.tail)
+		return err
+	}
 	return r
 }
 

@@ -37,7 +37,7 @@ type unmarkableError struct{ error }
 // them may wait. A row that another session keeps locked waits until it is free, since its mark would wait as well.
 // Most locks are gone in a moment, such as those of another destination that tries the same rows.
 func (e *Engine) withhold(k *key, why error, now time.Time) {
-	r, pause, locked := k.queue[0], min(rejectedPause, e.To.BackoffMax), outbox.Locked(why)
+	r, pause, locked := k.queue[0], min(rejectedPause, e.BackoffMax), outbox.Locked(why)
 	e.vain++
 	k.tries++
 	k.unmarkable = true

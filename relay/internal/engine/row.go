@@ -86,9 +86,9 @@ func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
 	}
 	// Else the clock was set back, and the key has waited by this one.
 	if r.Retried && (r.Waited >= 0 || k.refused == 0) {
-		row.after = now.Add(retry.Backoff(e.To.BackoffMin, e.To.BackoffMax, r.Message.ID, row.Try) - max(0, r.Waited))
+		row.after = now.Add(retry.Backoff(e.BackoffMin, e.BackoffMax, r.Message.ID, row.Try) - max(0, r.Waited))
 	}
-	e.To.Prepare(row, now)
+	e.Prepare(row, now)
 	row.Size = int64(r.Message.Size()) + rowOverhead
 	e.flying[r.Identity()] = row
 	e.bytes += row.Size

@@ -1,15 +1,25 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// Setup is what an engine is made from.
+// Setup is what an engine is made from. A MaxAge or Rate of 0 means no limit.
 type Setup struct {
-	To      Destination
+	MaxAttempts            int64
+	BackoffMin, BackoffMax time.Duration
+	MaxAge                 time.Duration
+	BlockFailed            bool    // a failed row blocks its key
+	Rate                   float64 // rows per second, over all replicas
+	Nowhere                bool    // stands for rows that no destination takes: they are handed to no broker
+
+	Prepare func(*Row, time.Time) // gives the message of a row its form
+
 	Limits  Limits
 	Workers int // number of lanes for rows that are likely to go; see TryLanes
 	Shards  int // total number of shards
@@ -21,20 +31,13 @@ type Setup struct {
 	Jitter func(time.Duration) time.Duration
 }
 
-// Destination is what an engine knows of its destination. A MaxAge or Rate of 0 means no limit.
-type Destination struct {
-	MaxAttempts            int64
-	BackoffMin, BackoffMax time.Duration
-	MaxAge                 time.Duration
-	BlockFailed            bool    // a failed row blocks its key
-	Rate                   float64 // rows per second, over all replicas
-	Nowhere                bool    // stands for rows that no destination takes: they are handed to no broker
-
-	Prepare func(*Row, time.Time) // gives the message of a row its form
-}
-
-// Table is what an engine knows of its table.
+// Table is what an engine knows and asks of its table. [outbox.Table] is one.
 type Table interface {
+	Tail(context.Context, outbox.TailQuery) (outbox.TailPage, error)
+	Keys(context.Context, outbox.KeysQuery) (outbox.KeysPage, error)
+	Sweep(context.Context, outbox.SweepQuery) (outbox.SweepPage, error)
+	Blocked(context.Context, outbox.BlockedQuery) (outbox.BlockedPage, error)
+
 	Ordinal() bool       // order values are numbers or times, so that the engine can compare them
 	Timed() bool         // they are times of transactions' beginnings
 	Ranked() bool        // new rows may come before older ones

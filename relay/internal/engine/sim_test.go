@@ -157,11 +157,9 @@ func (s *sim) setup() Setup {
 		panic(err)
 	}
 	return Setup{
-		To: Destination{
-			MaxAttempts: simAttempts, BackoffMin: 20 * ms, BackoffMax: time.Second, BlockFailed: s.block,
-			Prepare: func(*Row, time.Time) {},
-		},
-		Limits: s.limits, Workers: 2, Shards: simShards, Table: s.table, Measure: m.Destination("sim"), Logger: slog.New(slog.DiscardHandler), Jitter: s.upto,
+		MaxAttempts: simAttempts, BackoffMin: 20 * ms, BackoffMax: time.Second, BlockFailed: s.block,
+		Prepare: func(*Row, time.Time) {},
+		Limits:  s.limits, Workers: 2, Shards: simShards, Table: s.table, Measure: m.Destination("sim"), Logger: slog.New(slog.DiscardHandler), Jitter: s.upto,
 	}
 }
 

@@ -212,7 +212,7 @@ func (p *simReplica) logRead(r *Read) {
 	if p.log == nil {
 		return
 	}
-	p.logf("replica %d reads %d: kind %d, first %v, after %v, low %v, asks %v", p.name, r.number, r.Kind, r.first, r.tail.After, r.tail.Low, r.keys.Asks)
+	p.logf("replica %d reads %d: kind %d, first %v, after %v, low %v, asks %v", p.name, r.number, r.Kind, r.first, r.tail.After, r.tail.Low, len(r.asked))
 	p.logf("    snapshot %v %v %v full %v", r.TailPage.Visible.Oldest, r.TailPage.Visible.Next, r.TailPage.Visible.Running, r.TailPage.Full)
 	for i := range r.TailPage.Rows {
 		p.logf("    %s after %v", r.TailPage.Rows[i].ID(), r.TailPage.Rows[i].After)

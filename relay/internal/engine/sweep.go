@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -58,9 +59,13 @@ func (e *Engine) readSweep() *Read {
 		s.on, s.asked, s.strays, s.at, s.took = true, false, false, outbox.Position{}, 0
 		s.met++
 	}
-	return &Read{Kind: Sweep, sweep: outbox.SweepQuery{
-		After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Rows: sweepRows,
-	}}
+	r := &Read{Kind: Sweep}
+	q := outbox.SweepQuery{After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Rows: sweepRows}
+	r.do = func(ctx context.Context, from Table) (err error) {
+		r.SweepPage, err = from.Sweep(ctx, q)
+		return err
+	}
+	return r
 }
 
 // swept looks at the rows of a page.

@@ -163,15 +163,15 @@ func (e *Engine) refusedWritten(o *Outcome, rows []*Row, now time.Time) {
 
 // goOn goes on with a key after the refusal of its first row.
 func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
-	to, written := &e.To, effect == Written
-	spent := !r.Failed && (r.Try+1 > to.MaxAttempts || publisher.ClassOf(r.Refused) == publisher.Permanent)
+	written := effect == Written
+	spent := !r.Failed && (r.Try+1 > e.MaxAttempts || publisher.ClassOf(r.Refused) == publisher.Permanent)
 	if stamp := stampOf(r.Identity(), r.topic); k.blamed != stamp {
 		k.refused, k.blamed = 0, stamp
 	}
 	k.refused++
 	switch known := e.Table.KeepsErrors() && e.Table.KeepsFailures(); {
 	case r.Failed: // has a line already, or is read again
-	case spent && written && (r.Try == to.MaxAttempts || k.refused == 1):
+	case spent && written && (r.Try == e.MaxAttempts || k.refused == 1):
 		if e.rows.room(now) {
 			e.Logger.Warn("row would fail, and the table has no failed_at to say so: its key waits", r.logged()...)
 		}
@@ -198,9 +198,9 @@ func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
 		k.refused = 0
 		e.restIn(k, causeOrder, now)
 	case spent, effect == Unwritable: // the row would have failed, but the table cannot record it
-		e.rest(k, CauseFailed, now.Add(to.BackoffMax))
+		e.rest(k, CauseFailed, now.Add(e.BackoffMax))
 	default:
-		e.rest(k, CauseRetry, now.Add(retry.Backoff(to.BackoffMin, to.BackoffMax, r.Message.ID, r.Try+1)))
+		e.rest(k, CauseRetry, now.Add(retry.Backoff(e.BackoffMin, e.BackoffMax, r.Message.ID, r.Try+1)))
 	}
 }
 

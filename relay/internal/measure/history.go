@@ -3,7 +3,6 @@ package measure
 import (
 	"iter"
 	"math"
-	"math/bits"
 	"sync"
 	"time"
 
@@ -24,8 +23,8 @@ const (
 	historyLength = 121 // one hour, and the interval that has just begun
 )
 
-// interval is one part of a history. Its latencies are counted in buckets. The width of a bucket is a quarter of the
-// power of two it lies in, in microseconds.
+// interval is one part of a history. Its latencies are counted in buckets, each from a microsecond times a power
+// of the fourth root of two to the next, so that a bucket's width is 19 % of the latencies in it.
 type interval struct {
 	number          int64 // intervals since 1970
 	relayed, failed int64
@@ -93,23 +92,15 @@ func (h *History) Read(at time.Time) (relayed int64, all []operate.Interval) {
 	return h.relayed, all
 }
 
-// latencyBucket returns the bucket of a latency. The first four are of a microsecond each.
+// latencyBucket returns the bucket of a latency.
 func latencyBucket(d time.Duration) int {
-	us := uint64(max(d.Microseconds(), 0))
-	if us < 4 {
-		return int(us)
-	}
-	power := bits.Len64(us) - 1 // at least 2
-	return min(4*(power-1)+int(us>>(power-2)&3), latencyBuckets-1)
+	us := float64(max(d, time.Microsecond)) / float64(time.Microsecond)
+	return min(int(4*math.Log2(us)), latencyBuckets-1)
 }
 
 // latencyFrom returns the latency at which a bucket begins.
 func latencyFrom(bucket int) time.Duration {
-	if bucket < 4 {
-		return time.Duration(bucket) * time.Microsecond
-	}
-	power := bucket/4 + 1
-	return time.Duration(uint64(4+bucket%4)<<(power-2)) * time.Microsecond
+	return time.Duration(math.Exp2(float64(bucket)/4) * float64(time.Microsecond))
 }
 
 // quantile returns the latency in seconds that percent of the rows did not exceed, as the middle of its bucket. It is
