@@ -16,7 +16,6 @@ import (
 // settlement of the process. Destinations that keep their state in the same columns share the ownership of shards, too.
 type engines struct {
 	process
-	parts    []part // what is relayed, one part for each engine
 	together settle.Join
 	limits   engine.Limits // limits of all destinations together
 	workers  int           // per destination
@@ -26,14 +25,6 @@ type engines struct {
 	mu         sync.Mutex
 	all        []*loop
 	changed    chan struct{} // closed and replaced when an engine may have to look at its shards
-}
-
-// part is a destination with its view of the table, and with the ownership that it may share with others.
-type part struct {
-	to        *Destination
-	table     tableView
-	ownership ownership
-	state     int // number of the set of columns that keeps the destination's state, once the engines are made
 }
 
 // ownership knows which shards this replica owns, and until when.
@@ -50,29 +41,33 @@ type doorbell interface {
 	Armed() time.Time // since when each writer rings; zero if writers do not ring
 }
 
-// make makes all engines and does not start them.
+// make makes the engines of all loops and does not start them.
 func (es *engines) make() {
-	es.all, es.changed = nil, make(chan struct{})
+	es.changed = make(chan struct{})
 	var destinations []*Destination
 	states := map[string]int{} // numbers of the sets of columns, by the one for relayed_at, which no two sets share
 	var tables []settle.Table  // one table for each set
-	for i := range es.parts {
-		p := &es.parts[i]
-		number, known := states[p.to.group()]
+	for _, l := range es.all {
+		number, known := states[l.to.group()]
 		if !known {
-			number, tables = len(tables), append(tables, p.table)
-			states[p.to.group()] = number
+			number, tables = len(tables), append(tables, l.table)
+			states[l.to.group()] = number
 		}
-		p.state, destinations = number, append(destinations, p.to)
+		l.state, destinations = number, append(destinations, l.to)
 	}
 	es.settlement = settle.New(es.limits.Batch, tables, es.together, es.database.wrote)
-	for _, p := range es.parts {
-		es.all = append(es.all, newLoop(es, p, shareOf(es.limits, destinations, p.to)))
+	for _, l := range es.all {
+		l.make(shareOf(es.limits, destinations, l.to))
 	}
 }
 
-// turn runs the engines. When one ends by itself, the others end, too.
-func (es *engines) turn(ctx context.Context) (left int, err error) {
+// add adds a loop for a destination with its view of the table, and with the ownership that it may share with others.
+func (es *engines) add(to *Destination, table tableView, o ownership) {
+	es.all = append(es.all, &loop{engines: es, to: to, table: table, ownership: o})
+}
+
+// run runs the loops. When one ends by itself, the others end, too.
+func (es *engines) run(ctx context.Context) (left int, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var watching, running sync.WaitGroup

@@ -19,9 +19,12 @@ import (
 // the process do what takes time, so that reading, publishing and settling overlap.
 type loop struct {
 	*engines
-	part
-	writer *settle.Writer
-	hints  chan string
+	to        *Destination
+	table     tableView
+	ownership ownership
+	state     int // number of the set of columns that keeps the destination's state
+	writer    *settle.Writer
+	hints     chan string
 
 	// Requests from other goroutines, guarded by the engines' mu.
 	left  owner.Set // shards to be released with nothing in flight here
@@ -53,26 +56,23 @@ type tableView interface {
 
 var _ tableView = (*outbox.Table)(nil)
 
-// newLoop makes a loop and does not start it.
-func newLoop(es *engines, p part, limits engine.Limits) *loop {
-	interval := es.config.PollInterval
+// make makes the engine.
+func (l *loop) make(limits engine.Limits) {
+	interval := l.config.PollInterval
 	limits.Poll, limits.IdlePoll = cmp.Or(interval, defaultPoll), cmp.Or(interval, defaultIdle)
-	if p.to.Name == nowhereName {
+	if l.to.Name == nowhereName {
 		limits.Poll = max(limits.Poll, nowhereInterval)
 	}
-	if p.table.Delays() { // no writer rings when a row becomes due
+	if l.table.Delays() { // no writer rings when a row becomes due
 		limits.IdlePoll = min(limits.IdlePoll, limits.Poll)
 	}
-	l := &loop{
-		engines: es, part: p, hints: make(chan string, 1),
-		answers: make(chan answered), settled: make(chan engine.Outcome, 2),
-		results: make(chan *engine.Read, 2), patience: map[engine.Kind]time.Duration{},
-	}
-	l.writer = es.settlement.NewWriter(p.state, p.to.measured, l.settled)
-	setup := p.to.setup(es.config)
-	setup.Limits, setup.Workers, setup.Table = limits, es.workers, p.table
+	l.hints, l.results = make(chan string, 1), make(chan *engine.Read, 2)
+	l.answers, l.settled = make(chan answered), make(chan engine.Outcome, 2)
+	l.patience = map[engine.Kind]time.Duration{}
+	l.writer = l.settlement.NewWriter(l.state, l.to.measured, l.settled)
+	setup := l.to.setup(l.config)
+	setup.Limits, setup.Workers, setup.Table = limits, l.engines.workers, l.table
 	l.engine = engine.New(setup)
-	return l
 }
 
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and until they

@@ -12,8 +12,8 @@ import (
 func TestShardIsReleasedByAllDestinations(t *testing.T) {
 	o, heir := newSimOwner(simShards), newSimOwner(0)
 	es := &engines{changed: make(chan struct{})}
-	fast, slow := &loop{engines: es, part: part{ownership: o}}, &loop{engines: es, part: part{ownership: o}}
-	apart := &loop{engines: es, part: part{ownership: heir}}
+	fast, slow := &loop{engines: es, ownership: o}, &loop{engines: es, ownership: o}
+	apart := &loop{engines: es, ownership: heir}
 	es.all = []*loop{fast, slow, apart}
 	apart.wait(true) // it has shards of its own, and nothing waits for it
 	const shard = 3
@@ -77,7 +77,7 @@ func TestShardIsReportedAsLeftBeforeItIsTakenAgain(t *testing.T) {
 	const shard = 3
 	es := &engines{changed: make(chan struct{})}
 	o := &watchedOwner{simOwner: newSimOwner(simShards), engines: es}
-	e := &loop{engines: es, part: part{ownership: o}}
+	e := &loop{engines: es, ownership: o}
 	es.all = []*loop{e}
 	heir := newSimOwner(0)
 	o.give(shard, heir)

@@ -93,10 +93,10 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 		limits: s.limits, workers: 4, together: simTogether, doorbell: s.doorbell,
 	}
 	open := func() {
-		e.parts = nil
+		e.all = nil
 		for i, d := range s.destinations {
 			view := &simView{columnsOf(table, d), viewsOf(s.destinations)[i].Filter}
-			e.parts = append(e.parts, part{to: d, table: view, ownership: countingOwner{s.owner, &s.turns}})
+			e.add(d, view, countingOwner{s.owner, &s.turns})
 		}
 		e.make()
 	}
@@ -110,7 +110,7 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 	go func() {
 		defer close(ended)
 		for {
-			_, err := e.turn(ctx) // the table shows what it leaves undone
+			_, err := e.run(ctx) // the table shows what it leaves undone
 			link, ok := table.(*session)
 			if !ok || err == nil || ctx.Err() != nil {
 				return

@@ -99,15 +99,15 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 		}
 		for _, g := range groups {
 			if g.Column == r.plan.Views[i].GroupColumn() {
-				e.parts = append(e.parts, part{to: d, table: view, ownership: g})
+				e.add(d, view, g)
 			}
 		}
 	}
-	if len(e.parts) == 0 {
+	if len(e.all) == 0 {
 		return 0, err
 	}
 	e.make()
-	return e.turn(ctx)
+	return e.run(ctx)
 }
 
 // followLimit limits the duration of a look at the catalogue.

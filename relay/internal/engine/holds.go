@@ -142,7 +142,7 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	e.held[c] += int64(h.live)
 	h.cause, h.err, h.gone = c, err, 0
 	h.failures++
-	h.due = now.Add(e.pause(h.failures))
+	h.due = gathered(now.Add(e.pause(h.failures)))
 	if h.repeats = publisher.Repeats(err); h.repeats {
 		h.due = later(h.due, now.Add(e.repeatPause(h.fate, now)))
 	}

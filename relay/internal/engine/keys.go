@@ -26,12 +26,12 @@ type key struct {
 	cause Cause     // of resting
 	hold  *hold     // that the key tries
 
-	tries      int       // tries in vain in a row
-	refused    int64     // of these, refusals
-	unmarkable bool      // its first row was not published, since the database would not mark it
-	blamed     uint32    // stamp of the row that was refused
-	unanswered int       // publishes of its first row without an answer, in a row
-	accepted   uint64    // number of rows accepted at the destination before the last of these
+	tries      int    // tries in vain in a row
+	refused    int64  // of these, refusals
+	unmarkable bool   // its first row was not published, since the database would not mark it
+	blamed     uint32 // stamp of the row that was refused
+	unanswered int    // publishes of its first row without an answer, in a row
+	accepted   uint64 // number of rows accepted at the destination before the last of these
 
 	reads uint64 // number of the read of its own that is under way
 	tried bool   // what is queued was read by itself, and no row of it was accepted yet

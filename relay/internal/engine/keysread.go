@@ -200,9 +200,19 @@ func (e *Engine) further(k *key, at time.Time) {
 // again makes a key rest that keeps its place.
 func (e *Engine) again(k *key, at time.Time) { e.until(k, causeOrder, at) }
 
+// until makes a key rest until a time. Keys that are tried again gather for a moment: a statement for one key costs
+// almost as much as one for a hundred.
 func (e *Engine) until(k *key, c Cause, at time.Time) {
+	if c != causeOrder {
+		at = gathered(at)
+	}
 	e.enter(k, resting)
 	k.until, k.cause = at, c
 	e.held[c]++
 	e.resting.Set(k)
 }
+
+// gathered returns the end of the interval of 30 ms in which a time lies.
+func gathered(at time.Time) time.Time { return at.Truncate(gatherTries).Add(gatherTries) }
+
+const gatherTries = 30 * time.Millisecond

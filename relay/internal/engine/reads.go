@@ -225,9 +225,9 @@ func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	stale := s.stale && r.Kind != Keys || e.stopping
 	switch {
 	case r.Kind == Keys:
-		s.rests[Keys] = now.Add(max(took, r.gathers()))
+		s.rests[Keys] = now.Add(took)
 		if !e.Table.KeyIndexed() {
-			s.rests[Keys] = now.Add(max(unindexedShare*took, r.gathers()))
+			s.rests[Keys] = now.Add(unindexedShare * took)
 		}
 		s.wants = r.KeysPage.Wants
 		if !e.stopping {
@@ -246,20 +246,6 @@ func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	e.forget()
 	return fresh
 }
-
-// gathers returns how long the next read of keys waits for more of them: if all of the keys of this one only try
-// whether they may go on. A statement for one key costs almost as much as one for a hundred, and keys that are refused
-// again are in no hurry.
-func (r *Read) gathers() time.Duration {
-	for _, k := range r.asked {
-		if k.hold == nil && k.tries == 0 && k.refused == 0 {
-			return 0
-		}
-	}
-	return gatherTries
-}
-
-const gatherTries = 30 * time.Millisecond
 
 // unindexedShare is how long reads rest that go over many rows, as a multiple of the time that they took.
 const unindexedShare = 4

@@ -38,7 +38,6 @@ type Settlement struct {
 	states []columns
 	taken  map[string]struct{} // ids of the rows that are being written; nil where only one destination has each row
 	active int                 // orders under way that are not overdue
-	apart  time.Time           // end of a period without marks for several destinations at once
 	group  sync.WaitGroup      // waits for the orders
 }
 
@@ -113,7 +112,7 @@ func (s *Settlement) dispatch() {
 	if s.active > 0 && rows < 2*s.batch {
 		return
 	}
-	if s.join != nil && len(ready) > 1 && !time.Now().Before(s.apart) {
+	if s.join != nil && len(ready) > 1 {
 		s.jointly(ready)
 	}
 	for _, i := range ready {
