@@ -55,17 +55,6 @@ func (d *database) confirm(waits bool) {
 	d.waits = waits
 }
 
-// unanswered closes all connections if an error says that the server has not answered in time. Each statement has a
-// limit at the server that ends a little before the relay's own, so such a connection is lost, and others that have
-// been idle for as long are probably lost, too. Nothing may have been sent: the pool asks a connection that was idle
-// first.
-func (d *database) unanswered(err error) {
-	_, connects := errors.AsType[*pgconn.ConnectError](err)
-	if errors.Is(err, context.DeadlineExceeded) && !connects && d.silent != nil {
-		d.silent()
-	}
-}
-
 // unwritten reports whether the last write to a set of columns has failed. Rows are then published only after the
 // database has shown that it would mark them: what cannot be marked would be published again after a restart.
 func (d *database) unwritten(state int) bool {
@@ -84,7 +73,13 @@ func (d *database) rehearsed(state int, err error) { d.wrote(^state, err) }
 // wrote records the result of a write to a set of columns. A successful write to another set says nothing about this
 // one.
 func (d *database) wrote(state int, err error) {
-	d.unanswered(err)
+	// Each statement has a limit at the server that ends a little before the relay's own. A connection that has not
+	// answered within that is lost, and others that have been idle for as long are probably lost, too. Nothing may have
+	// been sent: the pool asks a connection that was idle first.
+	_, connects := errors.AsType[*pgconn.ConnectError](err)
+	if errors.Is(err, context.DeadlineExceeded) && !connects && d.silent != nil {
+		d.silent()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if delete(d.errs, state); err != nil && !outbox.Transient(err) {

@@ -6,13 +6,10 @@ import (
 )
 
 // alarms are a heap of items by the time at which each has to be looked at. The earliest is at the front.
-type alarms[T timed] []T
-
-// timed is an item of alarms. Its place is -1 while it is not among them.
-type timed interface {
+type alarms[T interface {
 	When() time.Time
-	Place() *int
-}
+	Place() *int // -1 while it is not among them
+}] []T
 
 // Set adds x, or moves it to the place of its present time.
 func (a *alarms[T]) Set(x T) {

@@ -39,7 +39,6 @@ func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	if !e.Nowhere {
 		e.Measure.Published(len(batch), a.counts)
 	}
-	e.Measure.UnexpectedDuplicates(a.unexpected)
 	switch {
 	case a.alive:
 		e.up()
@@ -64,8 +63,6 @@ type answers struct {
 	alone  bool  // the batch has one row
 	alive  bool  // an answer shows that the broker works
 	down   error // the last answer that says that nothing can be published to the destination
-
-	unexpected int // duplicates among rows that had not been sent before
 }
 
 // key takes the answers for a key's rows: some of the first were accepted. The others go back to the front of its
@@ -236,7 +233,7 @@ func (a *answers) duplicate(r *Row, d *publisher.Duplicate) {
 	if hash := sentHash(r); a.sentUnknown.has(hash) || a.sentAccepted.has(hash) || !a.newHere(r) {
 		return
 	}
-	a.unexpected++
+	a.Measure.UnexpectedDuplicate()
 	if _, told := a.told[d.Stream]; !told { // once for each
 		a.told[d.Stream] = a.now
 		a.Logger.Warn("rows that were never sent are dropped by their broker as duplicates and count as relayed",

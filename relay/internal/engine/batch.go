@@ -139,25 +139,13 @@ func permanent(err error) error {
 // errExpired is wrapped by the error of a row that failed because it was too old to be published.
 var errExpired = outbox.ErrExpired
 
-// clock estimates the database's clock from the last read, since the times of rows are taken from that clock. The
-// estimate is never ahead.
-type clock struct {
-	database time.Time // time in the database; zero if nothing is known
-	at       time.Time // when it was that time there, by the monotonic clock
-}
-
-// since returns how long ago a time of the database was, or 0 if the database's time is not known.
-func (c *clock) since(t, now time.Time) time.Duration {
-	if c.database.IsZero() {
-		return 0
-	}
-	return c.database.Add(now.Sub(c.at)).Sub(t)
-}
-
-// expired reports whether a row is too old to be published. An invalid row fails for being invalid instead.
+// expired reports whether a row is too old to be published, by the database's clock, from which the times of rows are
+// taken. It is estimated from the last read, and the estimate is never ahead. An invalid row fails for being invalid
+// instead.
 func (e *Engine) expired(r *Row, now time.Time) bool {
-	return e.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && r.Invalid == nil &&
-		e.clock.since(r.Due, now) > e.MaxAge
+	there := e.clock.Add(now.Sub(e.clocked))
+	return e.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && r.Invalid == nil && !e.clock.IsZero() &&
+		there.Sub(r.Due) > e.MaxAge
 }
 
 // expire makes the first rows of a key fail that are too old, instead of being published. This needs no broker, so it

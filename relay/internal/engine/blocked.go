@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"maps"
 	"time"
 
@@ -65,11 +64,9 @@ func (e *Engine) readList() *Read {
 		b.number++
 	}
 	r := &Read{Kind: Failed}
-	q := outbox.BlockedQuery{After: b.at, Shards: e.shards.queried(), Rows: listRows}
-	r.do = func(ctx context.Context, from Table) (err error) {
-		r.BlockedPage, err = from.Blocked(ctx, q)
-		return err
-	}
+	r.do = fetch(&r.BlockedPage, Table.Blocked, outbox.BlockedQuery{
+		After: b.at, Shards: e.shards.queried(), Rows: listRows,
+	})
 	return r
 }
 

@@ -28,14 +28,15 @@ type Engine struct {
 	vain          int             // keys that were tried in vain since one went on
 	resume        time.Time       // when keys are read again, if very many were
 
-	flying map[string]*Row // rows in flight, by identity
-	bytes  int64
-	queued int               // rows that wait in the queues of their keys
-	gone   map[string]uint64 // rows that were settled during reads: the number of the last read then
-	forgot uint64            // number of the read up to which gone was cleared
-	shards shards
-	reads  reads
-	clock  clock
+	flying  map[string]*Row // rows in flight, by identity
+	bytes   int64
+	queued  int               // rows that wait in the queues of their keys
+	gone    map[string]uint64 // rows that were settled during reads: the number of the last read then
+	forgot  uint64            // number of the read up to which gone was cleared
+	shards  shards
+	reads   reads
+	clock   time.Time // of the database at the last read; zero if nothing is known
+	clocked time.Time // when it was that time there, by the monotonic clock
 
 	ready      [2][]*key // have rows to publish: keys that are likely to go; keys that were not accepted the last time
 	publishing int       // calls under way

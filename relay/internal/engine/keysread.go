@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -87,10 +86,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	for _, k := range others {
 		e.again(k, now)
 	}
-	r.do = func(ctx context.Context, from Table) (err error) {
-		r.KeysPage, err = from.Keys(ctx, q)
-		return err
-	}
+	r.do = fetch(&r.KeysPage, Table.Keys, q)
 	return r
 }
 

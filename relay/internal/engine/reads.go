@@ -53,6 +53,16 @@ func (r *Read) Do(ctx context.Context, from Table) {
 	r.Err = r.do(ctx, from)
 }
 
+// fetch returns a function that asks a table for a page.
+func fetch[Page, Query any](to *Page, ask func(Table, context.Context, Query) (Page, error), q Query) (
+	do func(context.Context, Table) error,
+) {
+	return func(ctx context.Context, from Table) (err error) {
+		*to, err = ask(from, ctx, q)
+		return err
+	}
+}
+
 // Wants returns the size of the first row if there was no room for it, so that nothing was read.
 func (r *Read) Wants() int64 { return max(r.TailPage.Wants, r.KeysPage.Wants) }
 
@@ -181,10 +191,7 @@ func (e *Engine) query(kind Kind, now time.Time) *Read {
 	r.bytes, r.tail.First = e.freeBytes(Tail, t.wants)
 	r.rows = min(e.Limits.Batch, e.tailRows())
 	r.tail.Rows, r.tail.Bytes, r.tail.Shards = r.rows, r.bytes, e.shards.queried()
-	r.do = func(ctx context.Context, from Table) (err error) {
-		r.TailPage, err = from.Tail(ctx, r.tail)
-		return err
-	}
+	r.do = fetch(&r.TailPage, Table.Tail, r.tail)
 	return r
 }
 
@@ -206,7 +213,7 @@ func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	most := &s.most[slot(r.Kind)]
 	for _, at := range []time.Time{r.TailPage.Visible.Now, r.KeysPage.Visible.Now} {
 		if !at.IsZero() {
-			e.clock = clock{at, now}
+			e.clock, e.clocked = at, now
 		}
 	}
 	s.under[slot(r.Kind)] = nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
@@ -74,29 +75,22 @@ func (hs *holds) shown() (shown []operate.Hold) {
 	return shown
 }
 
-// note describes what is held: the oldest hold with its reason, and the number of others.
+// note describes what is held: the oldest hold that was logged, with its reason, and the number of others.
 func (hs *holds) note() string {
-	var logged []*hold
-	for _, h := range hs.begun {
-		if h.logged != "" {
-			logged = append(logged, h)
-		}
-	}
-	if len(logged) == 0 {
+	i := slices.IndexFunc(hs.begun, func(h *hold) bool { return h.logged != "" })
+	if i < 0 {
 		return ""
 	}
-	more, h := "", logged[0]
-	if n := len(logged); n > 1 {
-		more = fmt.Sprintf(" (and %d others)", n-1)
+	h, more := hs.begun[i], ""
+	if n := len(hs.begun) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d others)", n)
 	}
+	what := h.fate.String()
 	if len(h.topics) > 0 {
-		return fmt.Sprintf("rows of topic %q are held%s: %v", h.topics[0].Topic, more, h.err)
+		what = fmt.Sprintf("topic %q", h.topics[0].Topic)
 	}
-	return fmt.Sprintf("rows of %s are held%s: %v", h.fate, more, h.err)
+	return fmt.Sprintf("rows of %s are held%s: %v", what, more, h.err)
 }
-
-// Remembered returns how many keys are read by themselves, and how many holds there are.
-func (e *Engine) Remembered() (keys, holds int) { return e.closed, len(e.holds.by) }
 
 // Leftover describes what is remembered, for tests: after everything is done it is empty.
 func (e *Engine) Leftover() (left string) {

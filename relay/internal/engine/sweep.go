@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -60,11 +59,9 @@ func (e *Engine) readSweep() *Read {
 		s.met++
 	}
 	r := &Read{Kind: Sweep}
-	q := outbox.SweepQuery{After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Rows: sweepRows}
-	r.do = func(ctx context.Context, from Table) (err error) {
-		r.SweepPage, err = from.Sweep(ctx, q)
-		return err
-	}
+	r.do = fetch(&r.SweepPage, Table.Sweep, outbox.SweepQuery{
+		After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Rows: sweepRows,
+	})
 	return r
 }
 

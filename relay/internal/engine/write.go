@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"iter"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -91,7 +90,13 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	e.setAside(&o, locked, rejected, now)
 	e.marked += len(marked)
 	e.proven = e.proven || len(marked) > 0 && e.pastLeft()
+	latencies := make([]time.Duration, 0, len(marked)) // from when rows were due to when they were accepted
 	for _, r := range marked {
+		latency := measure.Unknown
+		if !r.Due.IsZero() {
+			latency = r.moved.Sub(r.Due)
+		}
+		latencies = append(latencies, latency)
 		e.done(r)
 		r.key.refused = 0
 		r.finish(nil, now)
@@ -100,7 +105,7 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	for _, r := range changed {
 		e.changed(r, now)
 	}
-	e.Measure.Relayed(latencies(marked), now)
+	e.Measure.Relayed(latencies, now)
 	e.refusedWritten(&o, refused, now)
 }
 
@@ -114,21 +119,6 @@ func (e *Engine) changed(r *Row, now time.Time) {
 	}
 	e.sweep.asked = true // it may have another key now
 	e.idle(k)
-}
-
-// latencies returns the times from when rows were due to when they were accepted.
-func latencies(rows []*Row) iter.Seq[time.Duration] {
-	return func(yield func(time.Duration) bool) {
-		for _, r := range rows {
-			latency := measure.Unknown
-			if !r.Due.IsZero() {
-				latency = r.moved.Sub(r.Due)
-			}
-			if !yield(latency) {
-				return
-			}
-		}
-	}
 }
 
 // refusedWritten goes on with the keys of refusals that were written. Those whose rows had changed since they were

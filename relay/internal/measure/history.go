@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"iter"
 	"math"
 	"sync"
 	"time"
@@ -48,11 +47,11 @@ func (h *History) now(at time.Time) *interval {
 const Unknown time.Duration = math.MinInt64
 
 // add counts rows that were relayed, by their latencies.
-func (h *History) add(latencies iter.Seq[time.Duration], at time.Time) {
+func (h *History) add(latencies []time.Duration, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i := h.now(at)
-	for latency := range latencies {
+	for _, latency := range latencies {
 		i.relayed++
 		h.relayed++
 		if latency != Unknown {

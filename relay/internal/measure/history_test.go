@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -30,8 +29,8 @@ func TestLatencyBuckets(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(0, 1_000_000*int64(historyEvery)).Add(5 * time.Second)
-	rows := func(n int, latency time.Duration) iter.Seq[time.Duration] {
-		return slices.Values(slices.Repeat([]time.Duration{latency}, n))
+	rows := func(n int, latency time.Duration) []time.Duration {
+		return slices.Repeat([]time.Duration{latency}, n)
 	}
 	h := &History{began: start}
 	h.add(rows(98, 10*time.Millisecond), start)

@@ -5,7 +5,6 @@ package measure
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -155,14 +154,14 @@ func (d *Destination) Published(rows int, counts map[publisher.Class]int) {
 func (m *Metrics) Republish() { m.republished.Add(context.Background(), 1) }
 
 // Relayed counts rows that were marked, by their latencies. The latency of a row whose time is not known is [Unknown].
-func (d *Destination) Relayed(latencies iter.Seq[time.Duration], now time.Time) {
-	ctx, here, n := context.Background(), d.Labelled(), int64(0)
-	for latency := range latencies {
-		if n++; latency != Unknown {
+func (d *Destination) Relayed(latencies []time.Duration, now time.Time) {
+	ctx, here := context.Background(), d.Labelled()
+	for _, latency := range latencies {
+		if latency != Unknown {
 			d.latency.Record(ctx, latency.Seconds(), here)
 		}
 	}
-	d.relayedRows.Add(ctx, n, here)
+	d.relayedRows.Add(ctx, int64(len(latencies)), here)
 	d.History.add(latencies, now)
 }
 
@@ -175,12 +174,8 @@ func (d *Destination) Failed(reason string, now time.Time) {
 // OrderViolation counts a row that was committed after a younger row of its key had been relayed.
 func (m *Metrics) OrderViolation() { m.violations.Add(context.Background(), 1) }
 
-// UnexpectedDuplicates counts rows that the broker dropped as duplicates although they were never sent.
-func (d *Destination) UnexpectedDuplicates(n int) {
-	if n > 0 {
-		d.duplicates.Add(context.Background(), int64(n), d.Labelled())
-	}
-}
+// UnexpectedDuplicate counts a row that the broker dropped as a duplicate although it was never sent.
+func (d *Destination) UnexpectedDuplicate() { d.duplicates.Add(context.Background(), 1, d.Labelled()) }
 
 // TookOver counts shards that this replica became the owner of.
 func (m *Metrics) TookOver(shards int) { m.takeovers.Add(context.Background(), int64(shards)) }
