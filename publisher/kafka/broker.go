@@ -17,7 +17,6 @@ import (
 type broker struct {
 	cluster *cluster
 	address string
-	left    bool // neither the configuration nor the cluster names the address any more
 
 	// Connections. One is enough while there is one call at a time; each further request that finds none idle dials.
 	idle     []*conn // connections without a request, the most recently used last
@@ -38,7 +37,7 @@ type broker struct {
 	// What the log says last. A state is logged when it begins and when it ends, however often it is met.
 	away      bool      // the broker cannot be reached
 	silent    bool      // the broker does not answer
-	overQuota time.Time // last time that a long pause was requested; zero once that state is over
+	overQuota time.Time // last time that a long pause was requested
 }
 
 // A dial makes one connection. It is not bound to the request that has caused it: the request may be given up, and the
@@ -69,29 +68,25 @@ func (b *broker) acquire(ctx context.Context, giveUp func(), r *request) *conn {
 	defer b.cluster.mu.Unlock()
 	for {
 		now := time.Now()
-		if err := b.refusal(r.deadline, now); err != nil {
+		if err := b.refusal(ctx, now); err != nil {
 			return b.end(r, refused, err)
 		}
 		if !now.Before(b.paused) {
 			break
 		}
 		if b.await(ctx, nil, b.paused); ctx.Err() != nil {
-			return b.end(r, withdrawn, ctx.Err())
+			return b.end(r, refused, ctx.Err())
 		}
 	}
 	if b.silences > 0 {
 		b.asking = r
 	}
 	c, err := b.connection(ctx, false)
-	switch {
-	case err == nil:
-		b.allow(ctx, r, giveUp)
-		return c
-	case ctx.Err() != nil:
-		return b.end(r, withdrawn, err)
-	default:
-		return b.end(r, unreached, err)
+	if err != nil {
+		return b.end(r, unreached, b.unavailable(shortOf(err), "%w", err))
 	}
+	b.allow(ctx, r, giveUp)
+	return c
 }
 
 // connection returns an idle connection. If there is none, it waits for a dial. If the broker is away, it begins a dial
@@ -100,12 +95,8 @@ func (b *broker) acquire(ctx context.Context, giveUp func(), r *request) *conn {
 func (b *broker) connection(ctx context.Context, insist bool) (*conn, error) {
 	for {
 		now := time.Now()
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return nil, ctx.Err()
-		case b.left:
-			return nil, b.failure("broker left", "the cluster does not name it any more",
-				"look at its log if it should be there")
 		}
 		if c := b.take(now); c != nil {
 			return c, nil
@@ -151,19 +142,16 @@ func (b *broker) landed(r *request, c *conn) {
 		b.put(c)
 		b.end(r, replied, nil)
 	case b.spoiled(c, r.sent) && b.unheard(r, now):
-		b.end(r, unheard, r.err)
+		b.end(r, unheard, b.quiet())
 	default:
-		b.end(r, lost, r.err)
+		b.end(r, lost, b.unavailable(shortOf(r.err), "%w", r.err))
 	}
 }
 
 // put takes back a connection on which an answer has come.
 func (b *broker) put(c *conn) {
-	if c.used, c.reused = time.Now(), true; b.left {
-		c.close()
-	} else {
-		b.idle = append(b.idle, c)
-	}
+	c.used, c.reused = time.Now(), true
+	b.idle = append(b.idle, c)
 }
 
 // spoiled closes a connection whose request has failed, and the idle ones that were last used before the request was
@@ -208,7 +196,7 @@ func (b *broker) connect(d *dial) {
 	b.dialling, d.err = nil, err
 	close(d.done)
 	switch {
-	case p.life.Over() || b.left:
+	case p.life.Over():
 		if c != nil {
 			c.close()
 		}

@@ -1,9 +1,13 @@
 package kafka
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -63,7 +67,7 @@ func (p *Publisher) connect(ctx context.Context, address string) (_ *conn, err e
 		}
 		c.net = tls.Client(dialled, config)
 	}
-	c.protocol = protocol.NewConn(&firstAnswer{Conn: c.net}, p.config.ClientID)
+	c.protocol = protocol.NewConn(c.net, p.config.ClientID)
 	stop := context.AfterFunc(ctx, c.abort)
 	at, err := c.prepare(ctx, p, address)
 	if !stop() && err == nil {
@@ -85,13 +89,9 @@ func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step,
 			return stepTLS, err
 		}
 	}
-	m, err := c.protocol.RoundTrip(&apiversions.Request{})
+	response, err := c.askVersions(p.config.ClientID)
 	if err != nil {
 		return stepVersions, fmt.Errorf("ask for API versions: %w", err)
-	}
-	response := m.(*apiversions.Response)
-	if response.ErrorCode != 0 {
-		return stepVersions, fmt.Errorf("ask for API versions: %w", kafkago.Error(response.ErrorCode))
 	}
 	c.versions = make(map[protocol.ApiKey]int16, len(response.ApiKeys))
 	for _, k := range response.ApiKeys {
@@ -114,6 +114,41 @@ func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step,
 		c.expires = time.Now().Add(lifetime * 8 / 10)
 	}
 	return stepRequest, nil
+}
+
+// errNotKafka reports that something other than Kafka answers at the broker's address.
+var errNotKafka = errors.New("the first answer is none of Kafka's")
+
+// maxVersions bounds the first answer, which lists the versions of several dozen requests.
+const maxVersions = 1 << 20
+
+// askVersions sends the first request. It checks the size of the answer before kafka-go reads it: kafka-go would take
+// the text of another protocol for an array of hundreds of millions of elements, and decode it for minutes without
+// regard to any deadline.
+func (c *conn) askVersions(clientID string) (*apiversions.Response, error) {
+	if err := protocol.WriteRequest(c.net, 0, 0, clientID, &apiversions.Request{}); err != nil {
+		return nil, err
+	}
+	var size [4]byte
+	_, err := io.ReadFull(c.net, size[:])
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, fmt.Errorf("%w: %w", errNotKafka, err)
+	case err != nil:
+		return nil, err
+	case binary.BigEndian.Uint32(size[:]) > maxVersions:
+		return nil, errNotKafka
+	}
+	answer := io.MultiReader(bytes.NewReader(size[:]), c.net)
+	_, m, err := protocol.ReadResponse(answer, protocol.ApiVersions, 0)
+	if err != nil {
+		return nil, err
+	}
+	response := m.(*apiversions.Response)
+	if response.ErrorCode != 0 {
+		return nil, kafkago.Error(response.ErrorCode)
+	}
+	return response, nil
 }
 
 // roundTrip sends a request and waits for its response, until the limit or the end of ctx.

@@ -17,10 +17,10 @@ func partitionFate(topic string, index int32) publisher.Fate {
 	return publisher.Fate{Kind: publisher.FatePartition, Name: topic + "/" + strconv.Itoa(int(index))}
 }
 
-// unavailable returns the answer for messages that cannot be sent to this broker now. Unless the broker is alone, other
-// brokers lead other partitions.
-func (b *broker) unavailable(alone bool, short, format string, args ...any) error {
-	if alone {
+// unavailable returns the answer for messages that this broker does not take now. Unless all brokers are away, others
+// lead other partitions. The cluster's mu is held.
+func (b *broker) unavailable(short, format string, args ...any) error {
+	if b.cluster.allAway() {
 		return publisher.UnavailableError(publisher.ScopeDestination, short, format, args...)
 	}
 	return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, short, format, args...), b.fate())
@@ -48,8 +48,8 @@ func (j *job) answer(v verdict, err error) error {
 }
 
 // ambiguous returns the answer for messages that were sent without an answer, if the other messages of the job are
-// answered with err. It names the scope and fate of err. If err says only that the call has ended, it names the leader,
-// provided that other brokers have answered since.
+// answered with err. It is Unavailable if they were sent in an earlier call as well. It names the scope and fate of err.
+// If err says only that the call has ended, it names the leader, provided that other brokers have answered since.
 func (j *job) ambiguous(err error) error {
 	if j.unanswered == nil {
 		return err
@@ -58,6 +58,10 @@ func (j *job) ambiguous(err error) error {
 		Class: publisher.Ambiguous, Short: "no answer",
 		Err: fmt.Errorf("sent to topic %q partition %d without an answer: %w", j.partition.topic, j.partition.index,
 			j.unanswered),
+	}
+	if j.partition.batch.kept {
+		// The broker recognises it. Messages with repeatedly unknown outcomes would become suspect themselves.
+		answer.Class = publisher.Unavailable
 	}
 	if e, ok := errors.AsType[*publisher.Error](err); ok && e.Class != publisher.NotAttempted {
 		answer.Scope, answer.Fate = e.Scope, e.Fate

@@ -163,12 +163,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		}
 		j.again, j.state = true, moved
 	case keep:
-		// The batch is in the leader's log, and nobody knows whether it will be in that of the next leader. The second
-		// time, the replicas are known to be at fault: messages with repeatedly unknown outcomes would become suspect
-		// themselves.
-		if !p.batch.kept {
-			j.unanswered = err
-		}
+		// The batch is in the leader's log, and nobody knows whether it will be in that of the next leader.
+		j.unanswered = err
 		v.class = publisher.Unavailable // for messages that were not sent
 		j.fail(j.answer(v, err))
 	default:
@@ -228,24 +224,14 @@ func (j *job) divide(v verdict, err error) {
 // it comes again, and if it was not, another broker may be the leader by now: the batch is sent again at once, the
 // first time. After a request that was given up, nothing more is sent for the job in this call.
 func (j *job) missed(ctx context.Context, r *request) {
-	c := j.call
 	if r.ending == lost || r.ending == unheard {
 		j.partition.batch.unsure, j.unanswered = true, r.err
 	}
 	switch {
-	case ctx.Err() != nil || r.ending == withdrawn || r.ending == lost && over(ctx):
-		j.fail(c.ended())
-	case r.ending == refused:
+	case ctx.Err() != nil || r.ending == lost && over(ctx):
+		j.fail(j.call.ended())
+	case r.ending == refused || r.ending == unheard || j.again:
 		j.fail(r.err)
-	case r.ending == unheard:
-		if r.suspected {
-			// The silence is known to be the broker's fault: messages with repeatedly unknown outcomes would become
-			// suspect themselves.
-			j.unanswered = nil
-		}
-		j.fail(j.leader.quiet(c.publisher.cluster.unreachable()))
-	case j.again:
-		j.fail(j.leader.unavailable(c.publisher.cluster.unreachable(), shortOf(r.err), "%w", r.err))
 	default:
 		j.again, j.state = true, moved
 	}
@@ -330,6 +316,6 @@ func (j *job) release() {
 func (j *job) finish() {
 	if j.state != finished {
 		j.state = finished
-		j.partition.turn.release()
+		<-j.partition.turn
 	}
 }

@@ -120,10 +120,11 @@ func (c *cluster) learn(response *metadata.Response) map[string]*topic {
 func (c *cluster) sweepBrokers() {
 	now := time.Now()
 	for address, b := range c.brokers {
-		if b.left = !slices.Contains(c.publisher.config.Brokers, address) && !c.names(b); b.left {
+		left := !slices.Contains(c.publisher.config.Brokers, address) && !c.names(b)
+		if left {
 			delete(c.brokers, address)
 		}
-		b.discard(func(c *conn) bool { return b.left || c.stale(now) })
+		b.discard(func(c *conn) bool { return left || c.stale(now) })
 	}
 }
 
@@ -179,7 +180,7 @@ const unknownTopic = "unknown topic"
 
 // topicError classifies what the cluster reports for a topic as a whole.
 func topicError(t *metadata.ResponseTopic) error {
-	code := kafkago.Error(t.ErrorCode)
+	code, unknown := kafkago.Error(t.ErrorCode), len(t.Partitions) == 0
 	switch {
 	case code == kafkago.UnknownTopicOrPartition:
 		return publisher.TopologyError(unknownTopic,
@@ -193,27 +194,17 @@ func topicError(t *metadata.ResponseTopic) error {
 		return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q: %w", t.Name, code)
 	}
 	for i := range t.Partitions {
-		if t.Partitions[i].PartitionIndex < 0 || int(t.Partitions[i].PartitionIndex) >= len(t.Partitions) {
-			// Keys are distributed by the number of partitions. Using only some of the partitions would break the
-			// order.
-			return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
-				"topic %q: the cluster does not know all partitions yet", t.Name)
-		}
+		// Keys are distributed by the number of partitions. Using only some of the partitions would break the order.
+		unknown = unknown || t.Partitions[i].PartitionIndex < 0 || int(t.Partitions[i].PartitionIndex) >= len(t.Partitions)
 	}
-	if len(t.Partitions) == 0 {
-		return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q has no partitions yet",
-			t.Name)
+	if unknown {
+		return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
+			"topic %q: the cluster does not know all partitions yet", t.Name)
 	}
 	return nil
 }
 
-// unreachable reports whether no broker of the cluster can be reached and answers, as far as is known.
-func (c *cluster) unreachable() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.allAway()
-}
-
+// allAway reports whether no broker of the cluster can be reached and answers, as far as is known. c.mu is held.
 func (c *cluster) allAway() bool {
 	for _, b := range c.nodes {
 		if !b.isAway() {

@@ -1,8 +1,6 @@
 package kafka
 
 import (
-	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -32,7 +30,7 @@ const maxEpoch = 1<<15 - 1
 type partition struct {
 	topic string
 	index int32
-	turn  turn
+	turn  chan struct{} // holds a token while a job uses the partition; jobs get it in the order in which they ask
 
 	avoided atomic.Int64 // time in nanoseconds until which free messages avoid the partition; 0 if it has no trouble
 
@@ -66,7 +64,7 @@ type batch struct {
 }
 
 func newPartition(topic string, index int32) *partition {
-	return &partition{topic: topic, index: index, producer: producer{id: unknownProducer}}
+	return &partition{topic: topic, index: index, turn: make(chan struct{}, 1), producer: producer{id: unknownProducer}}
 }
 
 // maxBytes returns the size up to which batches are filled. A topic's limit may be raised, so a limit learned from a
@@ -93,47 +91,4 @@ func (p *partition) begin() bool {
 	}
 	p.producer.epoch++
 	return true
-}
-
-// A turn is the right to use a partition. Jobs get it in the order in which they ask. A job that waits for its turn
-// does not hold up its call: the other jobs of the call go on.
-type turn struct {
-	mu      sync.Mutex
-	taken   bool
-	waiting []*job
-}
-
-// take gives the job the turn and reports true, or makes the job wait. A job that has waited arrives in turns of its
-// call once it has the turn.
-func (t *turn) take(j *job) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.taken {
-		t.taken = true
-		return true
-	}
-	t.waiting = append(t.waiting, j)
-	return false
-}
-
-// release gives the turn to the next job, whose call learns of it as an event.
-func (t *turn) release() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.taken = len(t.waiting) > 0; t.taken {
-		next := t.waiting[0]
-		t.waiting = slices.Delete(t.waiting, 0, 1)
-		next.call.turns <- next // the channel has room for each job of the call
-	}
-}
-
-// leave ends the waiting of a job. It reports false if the job has got the turn in the meantime.
-func (t *turn) leave(j *job) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := slices.Index(t.waiting, j)
-	if at >= 0 {
-		t.waiting = slices.Delete(t.waiting, at, at+1)
-	}
-	return at >= 0
 }

@@ -16,7 +16,6 @@ type call struct {
 	messages  []publisher.Message
 	errs      []error
 	now       time.Time
-	deadline  time.Time      // zero if there is none
 	stop      publisher.Stop // nothing more is sent after it is closed
 	producer  int64
 	keys      keyorder.Order
@@ -36,6 +35,7 @@ type call struct {
 	// The present wave.
 	jobs     []*job
 	turns    chan *job     // waiting jobs that have got their turn
+	left     chan *job     // waiting jobs that have not got it before the end of the call
 	underway []*request    // requests under way
 	back     chan *request // requests that have come back
 }
@@ -56,7 +56,6 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	}
 	p.kept.Sweep()
 	c.reset(messages, errs)
-	c.deadline, _ = ctx.Deadline()
 	c.stop, c.recalls = publisher.StopOf(ctx), p.kept.Any()
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(p.life.Ctx, cancel)() //nolint:contextcheck // Close ends every call

@@ -12,21 +12,19 @@ import (
 // A request carries batches to a broker, and later their outcome. The caller fills in the first part and reads the last
 // one when broker.send has returned; everything between belongs to the broker.
 type request struct {
-	message  protocol.Message
-	jobs     []*job        // whose batches it carries
-	size     int           // total size of the batches
-	since    time.Time     // start of its call: if other brokers have answered since, the call must not wait for long
-	deadline time.Time     // deadline of the caller; zero if there is none
-	limit    time.Duration // time limit for an answer
+	message protocol.Message
+	jobs    []*job        // whose batches it carries
+	size    int           // total size of the batches
+	since   time.Time     // start of its call: if other brokers have answered since, the call must not wait for long
+	limit   time.Duration // time limit for an answer
 
-	sent      time.Time     // time at which it was written to a connection
-	wait      time.Duration // time that the answer may take before it is late
-	late      *time.Timer   // checks whether other brokers answer, so that this request is given up
-	suspected bool          // the broker was a suspect when the request was sent
+	sent time.Time     // time at which it was written to a connection
+	wait time.Duration // time that the answer may take before it is late
+	late *time.Timer   // checks whether other brokers answer, so that this request is given up
 
 	ending   ending
 	response *produce.Response // response, if replied
-	err      error             // error, if not replied; for refused and unreached, detailed enough to be an answer
+	err      error             // the answer for its messages, if not replied
 }
 
 // An ending is the outcome of a request. What matters most is whether the broker may have its batches: after replied,
@@ -38,23 +36,13 @@ const (
 	replied ending = iota
 	// unreached: not sent, because there is no connection.
 	unreached
-	// refused: not sent, because the broker is a suspect or requests a pause.
+	// refused: not sent, because the broker is a suspect or requests a pause, or the caller no longer waits.
 	refused
-	// withdrawn: not sent, because the caller no longer waits for it.
-	withdrawn
 	// lost: sent, perhaps in part, and then the connection ended or the caller no longer waited for the answer.
 	lost
 	// unheard: sent, and given up because no answer came.
 	unheard
 )
-
-// within returns the duration, or half of the time that the deadline leaves if that is shorter.
-func (r *request) within(d time.Duration, now time.Time) time.Duration {
-	if r.deadline.IsZero() {
-		return d
-	}
-	return min(d, r.deadline.Sub(now)/2)
-}
 
 // newProduce builds the message with the jobs' batches. The jobs are sorted by topic. The message refers to the bytes
 // of the batches, which nobody changes or recycles before the request has come back.

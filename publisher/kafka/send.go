@@ -3,7 +3,6 @@ package kafka
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -31,17 +30,12 @@ const (
 // another call waits for its turn while the others go on. The call handles events as they come: turns, requests that
 // have come back, and its own end.
 func (c *call) send(ctx context.Context) {
-	c.turns, c.back = make(chan *job, len(c.jobs)), make(chan *request, len(c.jobs))
+	c.turns, c.left, c.back = make(chan *job, len(c.jobs)), make(chan *job, len(c.jobs)), make(chan *request, len(c.jobs))
 	c.underway = c.underway[:0]
 	for _, j := range c.jobs {
-		c.admit(j)
+		c.admit(ctx, j)
 	}
-	done := ctx.Done()
-	for {
-		if ctx.Err() != nil { // requests under way notice that themselves, and come back
-			c.leave()
-			done = nil
-		}
+	for { // when ctx ends, requests under way and waiting jobs notice that themselves, and come back
 		c.round(ctx)
 		if len(c.underway) == 0 && !slices.ContainsFunc(c.jobs, func(j *job) bool { return j.state == waiting }) {
 			return
@@ -51,27 +45,44 @@ func (c *call) send(ctx context.Context) {
 			c.take(ctx, r)
 		case j := <-c.turns:
 			j.state = ready
-		case <-done:
+		case j := <-c.left:
+			c.refuseAll(j, c.ended())
 		}
 	}
 }
 
-// admit takes the turn of a job's partition, or makes the job wait for it. If nothing would be sent to its leader, the
-// job is answered at once.
-func (c *call) admit(j *job) {
-	if err := c.refusal(j); err != nil {
+// admit takes the turn of a job's partition, or makes the job wait for it until ctx ends. If nothing would be sent to its
+// leader, the job is answered at once.
+func (c *call) admit(ctx context.Context, j *job) {
+	if err := c.refusal(ctx, j); err != nil {
 		c.refuseAll(j, err)
-	} else if j.state = waiting; j.partition.turn.take(j) {
+		return
+	}
+	select {
+	case j.partition.turn <- struct{}{}:
 		j.state = ready
+		return
+	default:
+		j.state = waiting
+	}
+	if !c.publisher.life.Start(func() {
+		select {
+		case j.partition.turn <- struct{}{}:
+			c.turns <- j
+		case <-ctx.Done():
+			c.left <- j
+		}
+	}) {
+		c.left <- j
 	}
 }
 
 // refusal returns the answer for a job to whose leader nothing would be sent now.
-func (c *call) refusal(j *job) error {
+func (c *call) refusal(ctx context.Context, j *job) error {
 	cluster := c.publisher.cluster
 	cluster.mu.Lock()
 	defer cluster.mu.Unlock()
-	return j.leader.refusal(c.deadline, time.Now())
+	return j.leader.refusal(ctx, time.Now())
 }
 
 // round sends the batches of the jobs that are ready, those of a leader together. After a full request, the next one to
@@ -110,7 +121,7 @@ func (c *call) round(ctx context.Context) {
 // post sends a request with the batches of jobs that have the same leader: either those that an earlier call has sent,
 // or new ones, as far as they fit.
 func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
-	r := &request{since: c.now, deadline: c.deadline, ending: withdrawn}
+	r := &request{since: c.now, ending: refused, err: publisher.ErrClosed}
 	for _, j := range jobs {
 		if j.state != ready || r.size > maxRequestBytes || resent && !j.resends() {
 			continue
@@ -149,7 +160,10 @@ func (c *call) take(ctx context.Context, r *request) {
 		} else if answer := answerFor(r.response, j.partition); answer != nil {
 			j.answered(kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
 		} else {
-			j.missed(ctx, &request{ending: lost, err: errors.New("the broker left the partition out of its answer")})
+			j.missed(ctx, &request{
+				ending: lost,
+				err:    j.partition.unavailable("no answer", "the broker left the partition out of its answer"),
+			})
 		}
 	}
 }
@@ -184,15 +198,6 @@ func (c *call) relocate(ctx context.Context) {
 			j.fail(j.partition.unavailable("no leader", "it has no leader"))
 		default:
 			j.leader = known.leaders[index]
-		}
-	}
-}
-
-// leave answers for the jobs that wait for their turn when the call ends.
-func (c *call) leave() {
-	for _, j := range c.jobs {
-		if j.state == waiting && j.partition.turn.leave(j) { // otherwise the job arrives in turns
-			c.refuseAll(j, c.ended())
 		}
 	}
 }

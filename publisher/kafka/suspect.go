@@ -22,7 +22,7 @@ const (
 	// maxThrottle is how long a request waits for the end of a quota's pause. Longer pauses are answered as
 	// unavailable, so that the rows of the other brokers do not wait for them.
 	maxThrottle = 500 * time.Millisecond
-	// quotaQuiet is how long no such pause must be requested before the quota counts as kept again.
+	// quotaQuiet is how long no such pause must be requested before the next one is logged.
 	quotaQuiet = time.Minute
 )
 
@@ -35,9 +35,9 @@ func promptly(size int) time.Duration {
 // allow sets how long to wait for the answer to a request that is sent now. When the answer is late, giveUp is called as
 // soon as other brokers have answered.
 func (b *broker) allow(ctx context.Context, r *request, giveUp func()) {
-	r.sent, r.suspected = time.Now(), b.silences > 0
-	r.wait = r.within(promptly(r.size)<<min(max(b.silences-1, 0), 4), r.sent)
-	if r.suspected && !b.cluster.allAway() {
+	r.sent = time.Now()
+	r.wait = within(ctx, promptly(r.size)<<min(max(b.silences-1, 0), 4))
+	if b.silences > 0 && !b.cluster.allAway() {
 		r.limit = r.wait
 	}
 	r.late = time.AfterFunc(r.wait, func() { b.impatient(ctx, r, giveUp) })
@@ -58,29 +58,24 @@ func (b *broker) impatient(ctx context.Context, r *request, giveUp func()) {
 
 // refusal returns the answer for batches that must not be sent to the broker now, or nil. A pause that would outlast
 // half of the caller's time is too long as well: the answer would come too late to be told.
-func (b *broker) refusal(deadline, now time.Time) error {
-	limit := maxThrottle
-	if !deadline.IsZero() {
-		limit = min(limit, deadline.Sub(now)/2)
-	}
-	if pause := b.paused.Sub(now); pause > 0 && pause > limit {
-		return b.unavailable(false, "throttled", "broker %s asks for a pause of %s: the client's quota is used up",
+func (b *broker) refusal(ctx context.Context, now time.Time) error {
+	if pause := b.paused.Sub(now); pause > 0 && pause > within(ctx, maxThrottle) {
+		return b.unavailable("throttled", "broker %s asks for a pause of %s: the client's quota is used up",
 			b.address, pause.Round(time.Millisecond))
 	}
 	asked := b.asking != nil
 	if b.silences == 0 || !asked && !now.Before(b.until) {
 		return nil
 	}
-	alone := b.cluster.allAway() // no other broker's calls are delayed then
-	if !asked && alone {
+	if !asked && b.cluster.allAway() { // no other broker's calls are delayed then
 		return nil
 	}
-	return b.quiet(alone)
+	return b.quiet()
 }
 
-// quiet returns the answer for batches that are not sent to a suspect. alone means that no other broker is there.
-func (b *broker) quiet(alone bool) error {
-	return b.unavailable(alone, "no answer",
+// quiet returns the answer for batches that a suspect does not answer, or that are not sent to it.
+func (b *broker) quiet() error {
+	return b.unavailable("no answer",
 		"kafka broker %s takes requests and does not answer them: look at its log and its disks", b.address)
 }
 
@@ -141,15 +136,12 @@ func (b *broker) throttle(c *conn, pause time.Duration, now time.Time) {
 		b.paused = now.Add(pause)
 		c.muted = b.paused
 	}
-	switch logged := !b.overQuota.IsZero(); {
-	case pause > maxThrottle:
-		b.overQuota = now
-		if !logged {
-			b.cluster.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address,
-				"pause", pause.Round(time.Millisecond))
-		}
-	case logged && now.Sub(b.overQuota) > quotaQuiet:
-		b.overQuota = time.Time{}
-		b.cluster.log.Info("kafka broker does not throttle this client any more", "broker", b.address)
+	if pause <= maxThrottle {
+		return
 	}
+	if now.Sub(b.overQuota) > quotaQuiet {
+		b.cluster.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address,
+			"pause", pause.Round(time.Millisecond))
+	}
+	b.overQuota = now
 }
