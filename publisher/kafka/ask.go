@@ -64,10 +64,13 @@ func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protoco
 		race.Turns = append(race.Turns, i)
 	}
 	answer, _, answered := race.Run(ctx)
-	if !answered {
-		return nil, failure
+	switch {
+	case answered:
+		return answer, nil
+	case life.Over():
+		return nil, publisher.ErrClosed
 	}
-	return answer, nil
+	return nil, failure
 }
 
 // ask puts a question to the broker. If a connection has died while it was idle, the question is sent again on another
@@ -97,10 +100,8 @@ func (b *broker) ask(ctx context.Context, question protocol.Message, insist bool
 			return nil, ctx.Err()
 		case network.TimedOut(err):
 			return nil, b.mute()
-		case !c.reused && b.cluster.publisher.config.SASL == nil && network.Ended(err):
-			return nil, b.cluster.publisher.explain(b.address, stepRequest, err)
 		case !c.reused:
-			return nil, err
+			return nil, b.cluster.publisher.explain(b.address, stepRequest, err)
 		}
 	}
 }

@@ -95,37 +95,21 @@ func seal(b []byte) {
 func appendBody(b []byte, m *publisher.Message) []byte {
 	b = appendNullable(b, m.RecordKey())
 	b = appendNullable(b, m.Payload)
-	contentType := ownContentType(m)
-	b = binary.AppendVarint(b, int64(headerCount(m, contentType)))
+	own := make([]string, 0, 4) // names and values of the headers that are not the row's
 	if !m.Bare {
-		b = appendString(appendString(b, publisher.HeaderMessageID), m.ID)
+		own = append(own, publisher.HeaderMessageID, m.ID)
+		if _, given := m.Header(publisher.HeaderContentType); !given && m.Type != "" {
+			own = append(own, publisher.HeaderContentType, m.Type)
+		}
 	}
-	if contentType != "" {
-		b = appendString(appendString(b, publisher.HeaderContentType), contentType)
+	b = binary.AppendVarint(b, int64(len(own)/2+len(m.Headers)))
+	for _, text := range own {
+		b = appendString(b, text)
 	}
 	for i := range m.Headers {
 		b = appendString(appendString(b, m.Headers[i].Name), m.Headers[i].Value)
 	}
 	return b
-}
-
-// ownContentType returns the content type to add: none for a bare message, and none if the row's headers have one.
-func ownContentType(m *publisher.Message) string {
-	if _, ok := m.Header(publisher.HeaderContentType); ok || m.Bare {
-		return ""
-	}
-	return m.Type
-}
-
-func headerCount(m *publisher.Message, contentType string) int {
-	count := len(m.Headers)
-	if !m.Bare {
-		count++ // the message id
-	}
-	if contentType != "" {
-		count++
-	}
-	return count
 }
 
 // appendString appends a text after its length.

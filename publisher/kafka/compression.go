@@ -1,6 +1,10 @@
 package kafka
 
-import "github.com/segmentio/kafka-go/compress"
+import (
+	"bytes"
+
+	"github.com/segmentio/kafka-go/compress"
+)
 
 // compress returns the encoded batch with its records compressed as configured, or the batch itself if compression does
 // not make it smaller. It takes ownership of b. The result still has to be sealed.
@@ -9,24 +13,17 @@ func (p *Publisher) compress(b []byte) []byte {
 	if codec == nil {
 		return b
 	}
-	packed := &appender{append(p.buffer(), b[:recordsAt]...)}
-	w := codec.NewWriter(packed)
+	buffer := bytes.NewBuffer(append(p.buffer(), b[:recordsAt]...))
+	w := codec.NewWriter(buffer)
 	_, err := w.Write(b[recordsAt:])
-	if failed := w.Close(); err != nil || failed != nil || len(packed.bytes) >= len(b) {
-		p.recycle(packed.bytes)
+	failed, packed := w.Close(), buffer.Bytes()
+	if err != nil || failed != nil || len(packed) >= len(b) {
+		p.recycle(packed)
 		return b
 	}
-	packed.bytes[attributesAt+1] |= byte(codec.Code())
+	packed[attributesAt+1] |= byte(codec.Code())
 	p.recycle(b)
-	return packed.bytes
-}
-
-// An appender is an io.Writer that appends to a slice.
-type appender struct{ bytes []byte }
-
-func (a *appender) Write(b []byte) (int, error) {
-	a.bytes = append(a.bytes, b...)
-	return len(b), nil
+	return packed
 }
 
 // Compression returns the codec with the given name: none, gzip, snappy, lz4 or zstd.

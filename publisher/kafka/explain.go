@@ -92,17 +92,16 @@ func (p *Publisher) explain(address string, at step, err error) error {
 		return login("it refuses the login", "check the credentials in "+p.names.Of("SASL.Credentials"))
 	case network.RefusedTLS(err):
 		return a.Refused(err)
-	case network.Ended(err) && at == stepRequest:
+	case network.Ended(err) && at == stepRequest && p.config.SASL == nil:
 		return absent("connection ended", "it ended the connection at the first request",
 			"if it wants SASL, give "+p.names.Of("SASL.Mechanism"))
-	case network.Ended(err) && at == stepVersions && p.config.TLS == nil:
-		return absent("connection ended", "it ended the connection at once",
-			"if it wants TLS write kafka+tls://; else check that the port is Kafka's, and the broker's "+
-				"max.connections and max.connections.per.ip")
 	case network.Ended(err) && at == stepVersions:
-		return absent("connection ended", "it ended the connection at once",
-			"if it wants a client certificate give "+p.names.Of("TLS.Certificates")+"; else check that the port is "+
-				"Kafka's, and the broker's max.connections and max.connections.per.ip")
+		wants := "TLS write kafka+tls://"
+		if p.config.TLS != nil {
+			wants = "a client certificate give " + p.names.Of("TLS.Certificates")
+		}
+		return absent("connection ended", "it ended the connection at once", "if it wants "+wants+
+			"; else check that the port is Kafka's, and the broker's max.connections and max.connections.per.ip")
 	default:
 		return absent("broker unreachable", "it cannot be used",
 			"check that it runs, its address, and the network, TLS and SASL settings")

@@ -30,20 +30,15 @@ func (c *call) free(i int32) bool {
 func (c *cluster) forFree(t *topic, now time.Time) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	turn, n := t.spread.Add(1)-1, uint32(len(t.available))
-	for i := range n {
-		if at := t.available[(turn+i)%n]; t.takes(at, now) {
-			return at
-		}
+	at := slices.DeleteFunc(slices.Clone(t.indexes), func(i int) bool { return !t.takes(i, now) })
+	if len(at) == 0 {
+		at = t.indexes
 	}
-	if n > 0 {
-		return t.available[turn%n]
-	}
-	return int32(turn % uint32(len(t.leaders)))
+	return int32(at[int(t.spread.Add(1)-1)%len(at)])
 }
 
 // takes reports whether free messages may be sent to the partition, as far as is known. The cluster's mu is held.
-func (t *topic) takes(index int32, now time.Time) bool {
+func (t *topic) takes(index int, now time.Time) bool {
 	leader := t.leaders[index]
 	return leader != nil && t.partitions[index].avoided.Load() <= now.UnixNano() && leader.takes(now)
 }
@@ -72,7 +67,7 @@ func (c *call) answers(p *partition, err error) func(i int32) error {
 	cluster.mu.Lock()
 	defer cluster.mu.Unlock()
 	if t := cluster.topics[p.topic]; t != nil {
-		if slices.ContainsFunc(t.available, func(at int32) bool { return t.takes(at, c.now) }) {
+		if slices.ContainsFunc(t.indexes, func(at int) bool { return t.takes(at, c.now) }) {
 			free.Scope, free.Fate = publisher.ScopeMessage, publisher.Fate{}
 		}
 	}

@@ -144,7 +144,7 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		// The epoch is the client's own choice: the broker accepts the next one with sequence 0, without being asked
 		// for it. If the batch may be in the log, drop has begun it already.
 		if j.drop(); !unsure {
-			j.begin()
+			p.begin()
 		}
 		if j.renewed {
 			j.retire()
@@ -279,16 +279,9 @@ func (j *job) drop() {
 	b.outcome.Store(int32(kept.Lost))
 	if b.unsure {
 		j.copied()
-		j.begin()
+		j.partition.begin()
 	}
 	j.release()
-}
-
-// begin makes the partition's next batch the first of a new epoch.
-func (j *job) begin() {
-	if !j.partition.begin() {
-		j.retire()
-	}
 }
 
 // retire makes the partition begin with another producer id in the next call.

@@ -47,7 +47,6 @@ type topic struct {
 	err        error          // why the cluster does not serve the topic; the answer for its messages
 	leaders    []*broker      // by partition; nil if there is none
 	indexes    []int          // numbers of the partitions
-	available  []int32        // partitions that have a leader
 	learned    time.Time      // zero if it must be asked for again; guarded by the cluster's mu
 	spread     *atomic.Uint32 // number of calls so far: free messages go to one partition per call
 	partitions []*partition   // may be more than leaders, since a broker that has just started may not know all
@@ -166,11 +165,7 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	}
 	known.leaders = nil
 	for i := range t.Partitions {
-		leader := c.nodes[t.Partitions[i].LeaderID]
-		known.leaders, known.indexes = append(known.leaders, leader), append(known.indexes, i)
-		if leader != nil {
-			known.available = append(known.available, int32(i))
-		}
+		known.leaders, known.indexes = append(known.leaders, c.nodes[t.Partitions[i].LeaderID]), append(known.indexes, i)
 	}
 	return known
 }

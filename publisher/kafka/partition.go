@@ -9,9 +9,6 @@ import (
 // would follow in an int32.)
 const maxSequence = 1<<31 - 1
 
-// maxEpoch is the last epoch of a producer id.
-const maxEpoch = 1<<15 - 1
-
 // A partition is the sending side of one partition of a topic: the right to send, the position of the sequence, and the
 // batch with an unknown outcome. It lives until its topic is deleted or has not been used for a long time.
 //
@@ -82,13 +79,9 @@ func (p *partition) advance(count int32) {
 }
 
 // begin makes the next batch the first of a new sequence, with a new epoch of the producer id. The broker accepts the
-// new epoch without further requests, and rejects what may still arrive from the old one. begin reports false if the id
-// has no epochs left.
-func (p *partition) begin() bool {
+// new epoch without further requests, and rejects what may still arrive from the old one. After the last epoch of an id
+// come negative ones, which the broker rejects, so that the partition takes another id.
+func (p *partition) begin() {
 	p.sequence = 0
-	if p.producer.epoch == maxEpoch {
-		return false
-	}
 	p.producer.epoch++
-	return true
 }

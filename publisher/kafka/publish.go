@@ -139,11 +139,3 @@ func (c *call) settle() {
 		}
 	}
 }
-
-// unreached returns the answer after a request for metadata or a producer id has failed.
-func (p *Publisher) unreached(err error) error {
-	if p.life.Over() {
-		return publisher.ErrClosed
-	}
-	return unavailable(err)
-}

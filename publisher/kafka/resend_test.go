@@ -172,9 +172,7 @@ func TestLastEpochTakesNewProducerID(t *testing.T) {
 	p.cluster.topics["t"].partitions[0].producer.epoch = 1<<15 - 1
 	f.set(func() {
 		f.topics["t"][0].producers[1].epoch = 1<<15 - 1
-		f.topics["t"][0].producers[1].last = nil
 		f.bend = once(fault{code: kafkago.UnknownProducerId})
-		delete(f.topics["t"][0].producers, 1)
 	})
 	messages := rows("t", 0, 1, "b")
 	expect(t, "no epochs left", publish(t, p, messages), down)

@@ -54,7 +54,7 @@ func (c *call) findTopics(ctx context.Context) bool {
 				u.topic = &topic{err: publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
 					"topic %q: the broker left it out of its answer", name)}
 			case u.topic == nil: // otherwise it is perhaps outdated, but sending will show that
-				u.topic = &topic{err: c.publisher.unreached(err)}
+				u.topic = &topic{err: unavailable(err)}
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func (c *call) findTopics(ctx context.Context) bool {
 	c.producer = id
 	for _, u := range c.topics {
 		if err != nil && u.err == nil {
-			u.topic = &topic{err: c.publisher.unreached(err)}
+			u.topic = &topic{err: unavailable(err)}
 		}
 		if u.err == nil {
 			u.sticky = cluster.forFree(u.topic, c.now)
