@@ -3,32 +3,31 @@ package stdout
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 // A Publisher writes one line of JSON for each message.
 type Publisher struct {
-	w      io.Writer
-	turn   chan struct{} // holds a token while a write is under way
-	torn   bool          // the last line is incomplete; guarded by turn
-	closed chan struct{}
-	end    sync.Once
+	w    io.Writer
+	turn chan struct{} // holds a token while a write is under way
+	life *connect.Lifetime
 }
 
 // New returns a publisher that writes to w, with one Write for each call of Publish. It does not close w.
 func New(w io.Writer) *Publisher {
-	return &Publisher{w: w, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &Publisher{w: w, turn: make(chan struct{}, 1), life: connect.NewLifetime()}
 }
 
 // Publish returns when the lines are written. A write cannot be interrupted. If ctx ends during the write, or the write
 // fails after a part of the text, the messages are Ambiguous. The next call waits until the write is over.
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.life.Ctx, cancel)() //nolint:contextcheck // Close ends every call
 	if err := p.begin(ctx); err != nil {
 		return slices.Repeat([]error{err}, len(messages))
 	}
@@ -44,9 +43,6 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	case err = <-written:
 	case <-ctx.Done():
 		err = publisher.AmbiguousError("write unfinished", "the write to standard output has not ended: %w", ctx.Err())
-	case <-p.closed:
-		err = publisher.AmbiguousError("write unfinished",
-			"the publisher was closed before the write to standard output ended")
 	}
 	if err != nil { // also for messages that cannot be printed, since those before them were not written
 		return slices.Repeat([]error{err}, len(messages))
@@ -54,18 +50,12 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	return answers
 }
 
-// write writes the text, on a new line if the last write ended within a line.
+// write writes the text.
 func (p *Publisher) write(text []byte) error {
 	if len(text) == 0 {
 		return nil
 	}
-	if p.torn {
-		text = append([]byte{'\n'}, text...)
-	}
 	n, err := p.w.Write(text)
-	if n > 0 {
-		p.torn = text[n-1] != '\n'
-	}
 	switch {
 	case err == nil:
 		return nil
@@ -78,44 +68,29 @@ func (p *Publisher) write(text []byte) error {
 
 // Ping reports whether the publisher is open.
 func (p *Publisher) Ping(context.Context) error {
-	select {
-	case <-p.closed:
+	if p.life.Over() {
 		return publisher.ErrClosed
-	default:
-		return nil
 	}
+	return nil
 }
 
-// Close waits up to a second for a write that is under way. It returns an error if the write has not ended by then.
+// Close makes calls that are under way return. A write that has not ended by then goes on.
 func (p *Publisher) Close() error {
-	p.end.Do(func() { close(p.closed) })
-	patience := time.NewTimer(time.Second)
-	defer patience.Stop()
-	select {
-	case p.turn <- struct{}{}:
-		<-p.turn
-		return nil
-	case <-patience.C:
-		return errors.New("close: a write to standard output is still under way")
-	}
+	p.life.End()
+	return nil
 }
 
 // begin takes the turn, or returns the answer for every message.
 func (p *Publisher) begin(ctx context.Context) error {
-	select {
-	case <-p.closed:
+	if p.life.Over() {
 		return publisher.ErrClosed
-	default:
 	}
-	if ctx.Err() != nil || publisher.StopOf(ctx).Closed() {
-		return publisher.ErrNotAttempted
+	if ctx.Err() == nil && !publisher.StopOf(ctx).Closed() {
+		select {
+		case p.turn <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+		}
 	}
-	select {
-	case p.turn <- struct{}{}:
-		return nil
-	case <-p.closed:
-		return publisher.ErrClosed
-	case <-ctx.Done():
-		return publisher.ErrNotAttempted
-	}
+	return publisher.ErrNotAttempted
 }
