@@ -26,8 +26,8 @@ type guard struct {
 	read    time.Time
 	problem string // the problem that was logged last
 
-	hashing sync.Mutex            // allows one comparison at a time: each takes a core for a tenth of a second
-	passed  map[[32]byte]struct{} // digests of credentials that were compared and are correct
+	hashing sync.Mutex // allows one comparison at a time: each takes a core for a tenth of a second
+	passed  sync.Map   // digests of credentials that were compared and are correct: one for each user and hash
 }
 
 // rereadEvery is how old the guard's knowledge of its file may be.
@@ -116,10 +116,7 @@ func (g *guard) knows(c *webConfig, r *http.Request) bool {
 		hash = nobody
 	}
 	digest := sha256.Sum256([]byte(user + "\x00" + hash + "\x00" + password))
-	g.mu.Lock()
-	_, passed := g.passed[digest]
-	g.mu.Unlock()
-	if passed {
+	if _, passed := g.passed.Load(digest); passed {
 		return true
 	}
 	g.hashing.Lock()
@@ -128,16 +125,8 @@ func (g *guard) knows(c *webConfig, r *http.Request) bool {
 	if err != nil || !known {
 		return false
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.passed) >= mostPassed || g.passed == nil {
-		g.passed = map[[32]byte]struct{}{}
-	}
-	g.passed[digest] = struct{}{}
+	g.passed.Store(digest, nil)
 	return true
 }
 
-const (
-	bearer     = "Bearer "
-	mostPassed = 100
-)
+const bearer = "Bearer "

@@ -24,16 +24,16 @@ func (s *Server) handler(g *guard) http.Handler {
 		mux.Handle("GET /metrics", g.protect(s.Metrics))
 	}
 	if s.Status != nil {
-		mux.Handle("GET /status", g.protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.status(w, r, g)
-		})))
+		mux.Handle("GET /status", g.protect(s.status(g)))
 		mux.Handle("GET /{$}", g.protect(showPage()))
 	}
 	if s.Doorbell != nil {
-		mux.HandleFunc("POST /doorbell", s.ring)
+		// The doorbell is for the application in the same pod. Other callers have no need for it, and could only cause
+		// useless reads of the database.
+		mux.HandleFunc("POST /doorbell", forHere("the doorbell answers", http.HandlerFunc(s.ring)))
 	}
 	if s.Pprof {
-		mux.Handle("/debug/pprof/", profiles())
+		mux.Handle("/debug/pprof/", forHere("profiles are for", profiles()))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin") // no page of another origin embeds an answer
@@ -85,22 +85,34 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 	answer(w, status, text.String())
 }
 
-// ring is for the application in the same pod. Other callers have no need for it, and could only cause useless reads of
-// the database.
-func (s *Server) ring(w http.ResponseWriter, r *http.Request) {
-	if !fromHere(r) {
-		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface, not through a "+
-			"proxy and not from a page in a browser\n")
-		return
-	}
+func (s *Server) ring(w http.ResponseWriter, _ *http.Request) {
 	s.Doorbell()
 	answer(w, http.StatusAccepted, "")
 }
 
+// answer sends a text that no cache may keep.
 func answer(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
+	head(w, "text/plain; charset=utf-8", "no-store")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, text) // the client may be gone
+}
+
+func head(w http.ResponseWriter, contentType, cache string) http.Header {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Cache-Control", cache)
+	h.Set("X-Content-Type-Options", "nosniff")
+	return h
+}
+
+// forHere serves callers on this host only.
+func forHere(what string, next http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !fromHere(r) {
+			answer(w, http.StatusForbidden, what+" only callers on the loopback interface, not through a proxy and "+
+				"not from a page in a browser\n")
+			return
+		}
+		next.ServeHTTP(w, r)
+	}
 }

@@ -35,27 +35,23 @@ func pagePolicy() string {
 func showPage() http.HandlerFunc {
 	policy := pagePolicy()
 	return func(w http.ResponseWriter, _ *http.Request) {
-		h := w.Header()
-		h.Set("Content-Type", "text/html; charset=utf-8")
+		h := head(w, "text/html; charset=utf-8", "no-cache")
 		h.Set("Content-Security-Policy", policy)
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cache-Control", "no-cache")
-		h.Set("X-Content-Type-Options", "nosniff")
 		_, _ = w.Write(page) // the client may be gone
 	}
 }
 
 // status answers with the report. It includes hosts and roles for callers that may know them.
-func (s *Server) status(w http.ResponseWriter, r *http.Request, g *guard) {
-	report, err := json.Marshal(s.Status(r.Context(), g.trusts(r)))
-	if err != nil {
-		answer(w, http.StatusInternalServerError, "the report cannot be written\n")
-		return
+func (s *Server) status(g *guard) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		report, err := json.Marshal(s.Status(r.Context(), g.trusts(r)))
+		if err != nil {
+			answer(w, http.StatusInternalServerError, "the report cannot be written\n")
+			return
+		}
+		head(w, "application/json", "no-store")
+		_, _ = printable.JSON(w).Write(append(report, '\n'))
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	_, _ = printable.JSON(w).Write(append(report, '\n'))
 }

@@ -40,35 +40,47 @@ func (s *tlsSection) config(folder string) (*tls.Config, error) {
 	if cmp.Or(s.Cert, s.Key, s.ClientCA, s.ClientAuth) == "" {
 		return nil, nil
 	}
-	r := sectionReader{folder: folder}
-	cert, key := r.pem("cert_file", s.Cert), r.pem("key_file", s.Key)
+	at := func(path string) string {
+		if filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(folder, path)
+	}
+	minVersion, knownMin := tlsVersions[cmp.Or(s.MinVersion, "TLS12")]
+	maxVersion, knownMax := tlsVersions[cmp.Or(s.MaxVersion, "TLS13")]
+	auth, knownAuth := clientAuth[cmp.Or(s.ClientAuth, "NoClientCert")]
+	switch {
+	case s.Cert == "":
+		return nil, errors.New("missing cert_file")
+	case s.Key == "":
+		return nil, errors.New("missing key_file")
+	case !knownMin || !knownMax:
+		return nil, fmt.Errorf("min_version and max_version: unknown value among %q and %q", s.MinVersion, s.MaxVersion)
+	case !knownAuth:
+		return nil, fmt.Errorf("client_auth_type: unknown value %q", s.ClientAuth)
+	case s.ClientCA != "" && auth == tls.NoClientCert:
+		return nil, errors.New("client_ca_file is given without client_auth_type")
+	}
+	pair, err := tls.LoadX509KeyPair(at(s.Cert), at(s.Key))
+	if err != nil {
+		return nil, fmt.Errorf("cert_file and key_file: %w", err)
+	}
 	c := &tls.Config{
-		MinVersion: choose(&r, "min_version", cmp.Or(s.MinVersion, "TLS12"), tlsVersions),
-		MaxVersion: choose(&r, "max_version", cmp.Or(s.MaxVersion, "TLS13"), tlsVersions),
-		ClientAuth: choose(&r, "client_auth_type", cmp.Or(s.ClientAuth, "NoClientCert"), clientAuth),
+		MinVersion: minVersion, MaxVersion: maxVersion, ClientAuth: auth, Certificates: []tls.Certificate{pair},
 		NextProtos: []string{"h2", "http/1.1"},
 	}
 	if s.ClientCA != "" {
-		c.ClientCAs = x509.NewCertPool()
-		ca := r.pem("client_ca_file", s.ClientCA)
-		switch {
-		case c.ClientAuth == tls.NoClientCert:
-			r.note(errors.New("client_ca_file is given without client_auth_type"))
-		case !c.ClientCAs.AppendCertsFromPEM(ca):
-			r.note(errors.New("client_ca_file holds no PEM certificate"))
+		text, err := os.ReadFile(at(s.ClientCA))
+		if c.ClientCAs = x509.NewCertPool(); err == nil && !c.ClientCAs.AppendCertsFromPEM(text) {
+			err = errors.New("holds no PEM certificate")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("client_ca_file: %w", err)
 		}
 	}
 	if s.ClientSANs != nil {
 		c.VerifyConnection = s.allowed // unlike VerifyPeerCertificate, it is also called for resumed sessions
 	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("cert_file and key_file: %w", err)
-	}
-	c.Certificates = []tls.Certificate{pair}
 	return c, nil
 }
 
@@ -89,37 +101,4 @@ func (s *tlsSection) allowed(state tls.ConnectionState) error {
 		return errors.New("the client certificate has none of the names in client_allowed_sans")
 	}
 	return nil
-}
-
-// A sectionReader reads the values of a section. It keeps the first error.
-type sectionReader struct {
-	folder string
-	err    error
-}
-
-func (r *sectionReader) note(err error) { r.err = cmp.Or(r.err, err) }
-
-// pem returns the content of a file.
-func (r *sectionReader) pem(name, path string) []byte {
-	if path == "" {
-		r.note(errors.New("missing " + name))
-		return nil
-	}
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(r.folder, path)
-	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		r.note(fmt.Errorf("%s: %w", name, err))
-	}
-	return content
-}
-
-// choose returns the value that a name stands for.
-func choose[T any](r *sectionReader, setting, name string, values map[string]T) T {
-	value, known := values[name]
-	if !known {
-		r.note(fmt.Errorf("%s: unknown value %q", setting, name))
-	}
-	return value
 }
