@@ -11,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/renewed"
 )
 
 // taskEndpoint is where ECS provides the credentials of a task's role.
@@ -53,12 +55,12 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	if token != "" {
 		request.Header.Set("Authorization", token)
 	}
-	return obtain(c.Local, request, json.Unmarshal, remedies{
-		away: fmt.Sprintf("the AWS agent for container credentials at %s cannot be reached: check that it runs on the "+
+	return obtain(c.Local, request, json.Unmarshal, renewed.Remedies{
+		Away: fmt.Sprintf("the AWS agent for container credentials at %s cannot be reached: check that it runs on the "+
 			"node, and network policies", parsed.Host),
-		refused: fmt.Sprintf("the AWS agent for container credentials at %s refuses: associate a role with the pod's "+
+		Refused: fmt.Sprintf("the AWS agent for container credentials at %s refuses: associate a role with the pod's "+
 			"service account or the task", parsed.Host),
-		foreign: fmt.Sprintf("what answers at %s gives no AWS credentials: check AWS_CONTAINER_CREDENTIALS_FULL_URI",
+		Foreign: fmt.Sprintf("what answers at %s gives no AWS credentials: check AWS_CONTAINER_CREDENTIALS_FULL_URI",
 			parsed.Host),
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,7 +36,9 @@ func (r Request) Presign(c Credentials) url.Values {
 	for name, values := range r.Query {
 		query[name] = values
 	}
-	request := strings.Join([]string{"GET", "/", canonical(query), "host:" + r.Host, "", "host", hexHash("")}, "\n")
+	// Encode sorts by name before it encodes, which is the order of the signature for names in ASCII.
+	parameters := strings.ReplaceAll(query.Encode(), "+", "%20")
+	request := strings.Join([]string{"GET", "/", parameters, "host:" + r.Host, "", "host", hexHash("")}, "\n")
 	key := []byte("AWS4" + c.Secret)
 	for _, part := range scope {
 		key = keyedHash(key, part)
@@ -45,17 +46,6 @@ func (r Request) Presign(c Credentials) url.Values {
 	signed := strings.Join([]string{algorithm, at, strings.Join(scope, "/"), hexHash(request)}, "\n")
 	query.Set("X-Amz-Signature", hex.EncodeToString(keyedHash(key, signed)))
 	return query
-}
-
-// canonical returns the encoded parameters in the order of their names, with a blank as %20.
-func canonical(query url.Values) string {
-	parameters := strings.Split(strings.ReplaceAll(query.Encode(), "+", "%20"), "&")
-	slices.SortStableFunc(parameters, func(a, b string) int {
-		nameA, _, _ := strings.Cut(a, "=")
-		nameB, _, _ := strings.Cut(b, "=")
-		return strings.Compare(nameA, nameB)
-	})
-	return strings.Join(parameters, "&")
 }
 
 func hexHash(text string) string {

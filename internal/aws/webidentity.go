@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"os"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/renewed"
 )
 
 // webIdentity exchanges the token that the cluster writes into a file for temporary credentials of a role
@@ -40,12 +42,12 @@ func (c *Chain) webIdentity(ctx context.Context, region string) (found Credentia
 		return found, false, errors.New("AWS_ENDPOINT_URL_STS is not a URL: correct it, or remove it")
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	return obtain(c.Client, request, xml.Unmarshal, remedies{
-		away: fmt.Sprintf("the AWS security token service at %s cannot be reached: check the network, or set "+
+	return obtain(c.Client, request, xml.Unmarshal, renewed.Remedies{
+		Away: fmt.Sprintf("the AWS security token service at %s cannot be reached: check the network, or set "+
 			"AWS_ENDPOINT_URL_STS to its VPC endpoint", request.URL.Host),
-		refused: fmt.Sprintf("the AWS security token service at %s refuses role %s: check AWS_ROLE_ARN, the trust "+
+		Refused: fmt.Sprintf("the AWS security token service at %s refuses role %s: check AWS_ROLE_ARN, the trust "+
 			"policy of the role and the token's audience", request.URL.Host, role),
-		foreign: fmt.Sprintf("what answers at %s is not an AWS security token service: check AWS_ENDPOINT_URL_STS",
+		Foreign: fmt.Sprintf("what answers at %s is not an AWS security token service: check AWS_ENDPOINT_URL_STS",
 			request.URL.Host),
 	})
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -46,9 +44,6 @@ func (Client) GoString() string { return "oauth.Client{[redacted]}" }
 
 // assertionType is the type of signed JWTs (RFC 7523, section 2.2).
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-
-// maxAnswer bounds how much of a token endpoint's answer is read, in bytes.
-const maxAnswer = 1 << 20
 
 // unknownLife is the assumed lifetime of a token whose endpoint does not report one.
 const unknownLife = time.Minute
@@ -99,32 +94,20 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 	if client.Assertion == "" {
 		request.SetBasicAuth(url.QueryEscape(client.ID), url.QueryEscape(client.Secret))
 	}
-	through := e.HTTP
-	if through == nil {
-		through = http.DefaultClient
-	}
-	response, err := through.Do(request)
-	if err != nil {
-		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // without the URL, which may contain parameters
-		}
-		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network: %w",
-			request.URL.Host, e.Settings, err)
-	}
-	defer func() { _ = response.Body.Close() }()
 	var answer struct {
 		Token string  `json:"access_token"`
 		Life  float64 `json:"expires_in"` // in seconds
 		Error string  `json:"error"`
 	}
-	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer)
-	switch {
-	case response.StatusCode != http.StatusOK:
-		return "", 0, fmt.Errorf("the token endpoint %s refuses: check %sCLIENT_ID, _SCOPE and %s: %s %.60q",
-			request.URL.Host, e.Settings, proof, response.Status, answer.Error)
-	case err != nil || answer.Token == "":
-		return "", 0, fmt.Errorf("what answers at %s is not a token endpoint: check %sTOKEN_URL", request.URL.Host,
-			e.Settings)
+	use := func() (string, bool) { return answer.Error, answer.Token != "" }
+	host := request.URL.Host
+	err = renewed.Fetch(cmp.Or(e.HTTP, http.DefaultClient), request, json.Unmarshal, &answer, use, renewed.Remedies{
+		Away:    fmt.Sprintf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network", host, e.Settings),
+		Refused: fmt.Sprintf("the token endpoint %s refuses: check %sCLIENT_ID, _SCOPE and %s", host, e.Settings, proof),
+		Foreign: fmt.Sprintf("what answers at %s is not a token endpoint: check %sTOKEN_URL", host, e.Settings),
+	})
+	if err != nil {
+		return "", 0, err
 	}
 	if answer.Life <= 0 {
 		return answer.Token, unknownLife, nil

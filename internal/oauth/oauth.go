@@ -4,14 +4,11 @@ package oauth
 
 import "context"
 
-// Given returns tokens that a function reads, for example from a file. Only the broker knows whether they are valid.
-func Given(read func() (string, error)) Tokens { return Tokens{read: read} }
-
-// Tokens are read at each use.
-type Tokens struct{ read func() (string, error) }
+// Given returns the present token, for example from a file. Only the broker knows whether it is valid.
+type Given func() (string, error)
 
 // Token returns the present token.
-func (t Tokens) Token(context.Context) (string, error) { return t.read() }
+func (g Given) Token(context.Context) (string, error) { return g() }
 
 // Refused does nothing: the next token is read in the same way.
-func (Tokens) Refused(string) {}
+func (Given) Refused(string) {}
