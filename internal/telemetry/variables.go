@@ -3,7 +3,6 @@ package telemetry
 import (
 	"log/slog"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 )
@@ -44,7 +43,7 @@ func checkVariables(environ []string, logger *slog.Logger) {
 		}
 		switch {
 		case slices.Contains(followedOfExporter, ofExporter), slices.Contains(followed, name):
-			if remedy := unreadable(name, ofExporter, value); remedy != "" {
+			if remedy := unreadable(name, value); remedy != "" {
 				logger.Warn("a variable of OpenTelemetry cannot be read", "variable", variable, "remedy", remedy)
 			}
 		case !slices.Contains(satisfied[name], value):
@@ -57,24 +56,17 @@ func checkVariables(environ []string, logger *slog.Logger) {
 	}
 }
 
-// unreadable returns how to write a value that the SDK cannot read. It returns an empty string for any other value.
-func unreadable(name, ofExporter, value string) (remedy string) {
+// unreadable returns how to write a list or an address that the SDK cannot read. It returns an empty string for any
+// other value.
+func unreadable(name, value string) (remedy string) {
 	switch {
-	case ofExporter == "HEADERS":
+	case strings.HasSuffix(name, "HEADERS") || name == "RESOURCE_ATTRIBUTES":
 		if !arePairs(value) {
 			return "write name=value,name=value, with special characters of values percent-encoded"
 		}
-	case name == "RESOURCE_ATTRIBUTES":
-		if !arePairs(value) {
-			return "write key=value,key=value, with special characters of values percent-encoded"
-		}
-	case ofExporter == "ENDPOINT":
+	case strings.HasSuffix(name, "ENDPOINT"):
 		if u, err := url.Parse(value); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			return "write http://host:4318 or https://host:4318"
-		}
-	case ofExporter == "CERTIFICATE", ofExporter == "CLIENT_CERTIFICATE", ofExporter == "CLIENT_KEY":
-		if _, err := os.Stat(value); err != nil {
-			return "write the path of a PEM file"
 		}
 	}
 	return ""
