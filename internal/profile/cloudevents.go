@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -192,24 +193,14 @@ func legalAttribute(value string) bool {
 // percentEncode encodes a header value as the NATS binding requires: space, double quote, percent, and everything that
 // is not printable ASCII, byte by byte.
 func percentEncode(value string) string {
-	const digits = "0123456789ABCDEF"
-	plain := func(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }
-	extra := 0
+	var encoded strings.Builder
+	encoded.Grow(len(value))
 	for i := range len(value) {
-		if !plain(value[i]) {
-			extra += 2
-		}
-	}
-	if extra == 0 {
-		return value
-	}
-	encoded := make([]byte, 0, len(value)+extra)
-	for i := range len(value) {
-		if c := value[i]; plain(c) {
-			encoded = append(encoded, c)
+		if c := value[i]; c > ' ' && c <= '~' && c != '"' && c != '%' {
+			encoded.WriteByte(c)
 		} else {
-			encoded = append(encoded, '%', digits[c>>4], digits[c&15])
+			fmt.Fprintf(&encoded, "%%%02X", c)
 		}
 	}
-	return string(encoded)
+	return encoded.String()
 }
