@@ -242,15 +242,16 @@ image: ## the container image, outbox-relay:VERSION
 
 .PHONY: release
 release: bin/helm bin/release ## binaries, images of two architectures, chart, bills of materials and checksums, into dist/: VERSION=0.1.0
-	@bin/release build --checkout . --out $(DIST) --version '$(VERSION)' --commit '$(COMMIT)' --source '$(SOURCE)' --time "$$(git log -1 --format=%cI)"
+	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE='$(SOURCE)' DIST='$(DIST)' dev/release/release.sh
 
 .PHONY: release-notes
-release-notes: bin/release ## print what CHANGELOG.md says of a version: VERSION=0.1.0
-	@bin/release notes --checkout . --version '$(VERSION)'
+release-notes: ## print what CHANGELOG.md says of a version: VERSION=0.1.0
+	@awk -v version="$$(sed 's/^v//; s/-.*//' <<<'$(VERSION)')" '/^## /{ on = $$2 == version; found += on; next } on; END { exit !found }' CHANGELOG.md
 
 .PHONY: release-push
 release-push: bin/helm bin/release ## push what make release has made: VERSION=0.1.0 IMAGE=registry/name CHARTS=registry/folder
-	@bin/release push --checkout . --out $(DIST) --version '$(VERSION)' --image '$(IMAGE)' --charts '$(CHARTS)'
+	@bin/release push --out $(DIST) --version '$(VERSION)' --image '$(IMAGE)'
+	@bin/helm push '$(DIST)/outbox-relay-$(VERSION:v%=%).tgz' 'oci://$(CHARTS)' $(if $(filter localhost% 127.%,$(CHARTS)),--plain-http)
 
 .PHONY: release-test
 release-test: bin/helm bin/helm3 ## run the steps of the release workflow in two copies, with a registry of its own, and compare all files

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"encoding/pem"
 	"fmt"
@@ -19,18 +20,27 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
+const (
+	linux       = "linux"
+	imageFolder = "image"   // an OCI image layout
+	digests     = "digests" // name=digest of the image and its parts, one per line
+)
+
+// architectures are those for which there are images.
+var architectures = []string{"amd64", "arm64"}
+
 // writeImage writes an OCI image layout with an image for each architecture, and the digests of all. It is the image of the
 // Dockerfile: from scratch, certificates and the binary. The certificates come from a Go module, so that no other image is
 // needed.
-func (r *Release) writeImage(binaries map[string]string) error {
-	certificates, err := layer([]file{{"etc/ssl/certs/ca-certificates.crt", 0o644, roots()}}, r.Time)
+func (r *Release) writeImage(binaries string) error {
+	certificates, err := layer("etc/ssl/certs/ca-certificates.crt", 0o644, roots(), r.Time)
 	if err != nil {
 		return err
 	}
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	var lines strings.Builder
 	for _, architecture := range architectures {
-		image, err := r.image(architecture, binaries[architecture], certificates)
+		image, err := r.image(architecture, binaryOf(binaries, architecture), certificates)
 		if err != nil {
 			return err
 		}
@@ -65,13 +75,18 @@ func (r *Release) writeImage(binaries map[string]string) error {
 	return nil
 }
 
+// binaryOf returns where release.sh puts the binary for an architecture.
+func binaryOf(folder, architecture string) string {
+	return filepath.Join(folder, linux+"-"+architecture, "outbox-relay")
+}
+
 // image returns the image for an architecture.
 func (r *Release) image(architecture, binary string, certificates v1.Layer) (v1.Image, error) {
 	body, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, fmt.Errorf("read the binary: %w", err)
 	}
-	program, err := layer([]file{{"outbox-relay", 0o755, body}}, r.Time)
+	program, err := layer("outbox-relay", 0o755, body, r.Time)
 	if err != nil {
 		return nil, err
 	}
@@ -125,10 +140,20 @@ func (r *Release) labels() map[string]string {
 	return labels
 }
 
-func layer(files []file, at time.Time) (v1.Layer, error) {
-	packed := pack(files, at)
-	made, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed)), nil },
-		tarball.WithMediaType(types.OCILayer))
+// layer returns a layer of one file, with its folders, all owned by root.
+func layer(name string, mode int64, body []byte, at time.Time) (v1.Layer, error) {
+	var packed bytes.Buffer
+	writer := tar.NewWriter(&packed) // memory never fails
+	for i, c := range name {
+		if c == '/' {
+			_ = writer.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name[:i+1], Mode: 0o755, ModTime: at})
+		}
+	}
+	_ = writer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(body)), ModTime: at})
+	_, _ = writer.Write(body)
+	_ = writer.Close()
+	opener := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed.Bytes())), nil }
+	made, err := tarball.LayerFromOpener(opener, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, fmt.Errorf("make a layer: %w", err)
 	}

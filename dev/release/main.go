@@ -1,27 +1,23 @@
-// Command release makes the files of a release, and pushes its image and chart. Two builds from the same commit with the same
-// Go, helm and modules give files that are equal byte for byte.
+// Command release makes what release.sh cannot with a shell: the image without Docker, and a binary's bill of materials.
 //
-//	release build --version 0.1.0 --commit abc --time 2026-01-02T03:04:05Z --out dist
-//	release push --version 0.1.0 --out dist --image REGISTRY/NAME --charts REGISTRY/FOLDER
-//	release notes --version 0.1.0
+//	release bill --version 0.1.0 --time 2026-01-02T03:04:05Z --binary FILE --out FILE
+//	release image --version 0.1.0 --commit abc --time 2026-01-02T03:04:05Z --binaries FOLDER --out FOLDER
+//	release push --version 0.1.0 --out FOLDER --image REGISTRY/NAME
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"time"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:], os.Stdout)
+	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -29,41 +25,45 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
-	if len(args) == 0 {
-		return errors.New("say build, push or notes")
-	}
-	flags := flag.NewFlagSet("release", flag.ContinueOnError)
-	checkout := flags.String("checkout", ".", "the repository")
+// A Release is one version of the program.
+type Release struct {
+	Version string // without a v, as image tags and charts require
+	Commit  string
+	Source  string    // address of the repository, or empty
+	Time    time.Time // time of the commit, and of every file in the result
+	Out     string    // folder of the image
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	var r Release
+	flags := flag.NewFlagSet("release bill|image|push", flag.ContinueOnError)
 	version := flags.String("version", "", "such as 0.1.0; a v before it is dropped")
-	dist := flags.String("out", "dist", "folder of the files")
-	commit := flags.String("commit", "unknown", "what is built")
-	at := flags.String("time", "", "when that was committed: the time of all files")
-	source := flags.String("source", "", "address of the repository, for the image's labels")
+	flags.StringVar(&r.Out, "out", "", "where to write to")
+	flags.StringVar(&r.Commit, "commit", "unknown", "what is built")
+	flags.StringVar(&r.Source, "source", "", "address of the repository, for the image's labels")
+	at := flags.String("time", time.Time{}.Format(time.RFC3339), "when that was committed: the time of all files")
+	binary := flags.String("binary", "", "the binary whose modules to list")
+	binaries := flags.String("binaries", "", "folder with linux-ARCHITECTURE/outbox-relay for each architecture")
 	image := flags.String("image", "", "where to push the image to, without a tag")
-	charts := flags.String("charts", "", "in which folder of a registry to push the chart")
-	if err := flags.Parse(args[1:]); err != nil {
+	command := ""
+	if len(args) > 0 {
+		command, args = args[0], args[1:]
+	}
+	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("read the flags: %w", err)
 	}
-	r := Release{Version: strings.TrimPrefix(*version, "v"), Commit: *commit, Source: *source, Log: out}
-	var err error
-	if r.Checkout, err = filepath.Abs(*checkout); err != nil {
-		return fmt.Errorf("find the repository: %w", err)
+	r.Version = strings.TrimPrefix(*version, "v")
+	if r.Time, err = time.Parse(time.RFC3339, *at); err != nil {
+		return fmt.Errorf("read --time: %w", err)
 	}
-	if r.Out, err = filepath.Abs(*dist); err != nil {
-		return fmt.Errorf("find the folder: %w", err)
-	}
-	switch args[0] {
-	case "build":
-		if r.Time, err = time.Parse(time.RFC3339, *at); err != nil {
-			return fmt.Errorf("read --time: %w", err)
-		}
-		return r.Build(ctx)
+	switch command {
+	case "bill":
+		return r.writeBill(*binary, r.Out)
+	case "image":
+		return r.writeImage(*binaries)
 	case "push":
-		return r.Push(ctx, *image, *charts)
-	case "notes":
-		return r.Notes(out)
+		return r.Push(ctx, *image)
 	default:
-		return fmt.Errorf("%s is none of build, push and notes", args[0])
+		return fmt.Errorf("%q is none of bill, image and push", command)
 	}
 }

@@ -49,9 +49,9 @@ func TestRelease(t *testing.T) {
 	if one != two || len(strings.Split(one, "\n")) < 6 {
 		t.Errorf("the files of two releases differ:\n%s\n%s", one, two)
 	}
-	shell(t, filepath.Join(first, "dist"), nil, "sha256sum --check --strict "+sums)
+	shell(t, filepath.Join(first, "dist"), nil, "sha256sum --check --strict SHA256SUMS")
 	for _, architecture := range architectures {
-		for _, system := range systems {
+		for _, system := range []string{linux, "darwin"} {
 			name := filepath.Join(first, "dist", "outbox-relay_"+version+"_"+system+"_"+architecture)
 			folder := t.TempDir()
 			shell(t, folder, nil, "tar --extract --file "+name+".tar.gz")
