@@ -9,10 +9,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// Checks that every broker has.
+// Names of checks that several brokers have, as scripts read them.
 const (
 	Reach          = "reach"
 	Authentication = "authentication"
+	Version        = "version"
+	Topic          = "topic"
+	Permission     = "permission"
+	Replication    = "replication"
+	Limits         = "limits"
+	Size           = "message_size"
 )
 
 // Unusable is the finding for a broker that cannot be used. Errors of the relay's own publishers explain themselves.

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -28,8 +27,8 @@ type Management struct {
 	Address string // host:port, for display
 }
 
-// Timeout is how long one request may take.
-const Timeout = 4 * time.Second
+// timeout is how long one request may take.
+const timeout = 4 * time.Second
 
 // NewManagement returns the interface at a URL, which must not be printed. If the URL has no user and password, those
 // of the broker's login are used. The error contains neither.
@@ -44,7 +43,7 @@ func NewManagement(text string, login amqp091.URI, settings *tls.Config) (*Manag
 	}
 	base.User = nil
 	m.client = &http.Client{
-		Timeout:   Timeout,
+		Timeout:   timeout,
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: settings},
 		// No other host must receive the password.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -60,9 +59,6 @@ func (m *Management) Name() string {
 	return m.user.Username()
 }
 
-// ErrAbsent reports that an object does not exist.
-var ErrAbsent = errors.New("does not exist")
-
 // A Refusal reports that the user may not see something.
 type Refusal struct{ reason string }
 
@@ -72,7 +68,7 @@ func (r *Refusal) Error() string { return r.reason }
 const largestAnswer = 64 << 20
 
 // Get reads the object at a path of the API; the path's elements may contain any characters. columns, if not empty,
-// are the requested fields. The error is ErrAbsent, a [Refusal] or a network error.
+// are the requested fields. The error may be a [Refusal].
 func (m *Management) Get(ctx context.Context, into any, columns string, path ...string) error {
 	at := strings.TrimSuffix(m.base.String(), "/") + "/api"
 	for _, element := range path {
@@ -94,23 +90,19 @@ func (m *Management) Get(ctx context.Context, into any, columns string, path ...
 		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err // without the address, which the caller adds
 		}
-		return stable(err)
+		return err
 	}
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, largestAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(response.Body, largestAnswer))
 	switch {
 	case err != nil:
-		return stable(err)
+		return err
 	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
 		var answer struct{ Reason string }
 		_ = json.Unmarshal(body, &answer) // the status has the same meaning
 		return &Refusal{fmt.Sprintf("%.200s", cmp.Or(answer.Reason, response.Status))}
-	case response.StatusCode == http.StatusNotFound:
-		return ErrAbsent
 	case response.StatusCode != http.StatusOK:
 		return fmt.Errorf("it answers %s", response.Status)
-	case len(body) > largestAnswer:
-		return fmt.Errorf("its answer is longer than %d MiB", largestAnswer>>20)
 	case json.Unmarshal(body, into) != nil:
 		return errors.New("its answer is not that of RabbitMQ's management interface")
 	}
@@ -131,11 +123,3 @@ func (o *Options) UnmarshalJSON(text []byte) error {
 
 // Close closes idle connections.
 func (m *Management) Close() { m.client.CloseIdleConnections() }
-
-// stable returns the part of a network error that does not change from one attempt to the next.
-func stable(err error) error {
-	if operation, ok := errors.AsType[*net.OpError](err); ok {
-		return operation.Err
-	}
-	return err
-}

@@ -21,19 +21,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// Names of checks, as scripts read them.
+// Names of checks besides those in package inspect, as scripts read them.
 const (
-	checkReach       = inspect.Reach
-	checkChannels    = "channels"
-	checkVersion     = "version"
-	checkAlarms      = "alarms"
-	checkExchange    = "exchange"
-	checkTopic       = "topic"
-	checkPermission  = "permission"
-	checkDurability  = "durability"
-	checkManagement  = "management"
-	checkReplication = "replication"
-	checkLimits      = "limits"
+	checkChannels   = "channels"
+	checkAlarms     = "alarms"
+	checkExchange   = "exchange"
+	checkDurability = "durability"
+	checkManagement = "management"
 )
 
 // maxShortString is the longest routing key, in bytes.
@@ -133,7 +127,7 @@ func (e *examination) server() {
 		value, _ := e.conn.Properties[name].(string)
 		return value
 	}
-	e.Well(checkReach, e.conn.Address, fmt.Sprintf("answers; the virtual host is %q", e.conn.Config.Vhost))
+	e.Well(inspect.Reach, e.conn.Address, fmt.Sprintf("answers; the virtual host is %q", e.conn.Config.Vhost))
 	channels := fmt.Sprintf("the relay may open %d channels on its connection", e.conn.Channels)
 	e.Add(checkChannels, e.conn.Address,
 		finding.WarnIf(e.conn.Limit != "", channels+", so batches take turns: "+e.conn.Limit,
@@ -145,7 +139,7 @@ func (e *examination) server() {
 	var major, minor int
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
 	const use = "use RabbitMQ 3.10 or newer"
-	e.Add(checkVersion, e.conn.Address,
+	e.Add(inspect.Version, e.conn.Address,
 		finding.WarnIf(product != "RabbitMQ" || err != nil, fmt.Sprintf("it calls itself %.40q, version %.40q, which "+
 			"the relay is not tested with", product, version), use),
 		finding.WarnIf(major < 3 || major == 3 && minor < 10,
@@ -229,15 +223,15 @@ func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 func (e *examination) route(ctx context.Context, to route) bool {
 	subject := e.subject(to)
 	if len(to.topic) > maxShortString {
-		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic),
+		e.Fail(inspect.Topic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic),
 			maxShortString), "correct the rows' topic, or "+e.names.Of("Topic"))
 		return false
 	}
-	if to.exchange == "" && !e.queue(ctx, to.topic, subject) {
+	if to.exchange == "" && !e.queueExists(ctx, to.topic, subject) {
 		return false
 	}
 	err := e.rehearse(ctx, to.exchange, to.topic)
-	e.Add(checkPermission, subject,
+	e.Add(inspect.Permission, subject,
 		finding.OKIf(err == nil, "this user may publish to it"),
 		finding.FailIf(code(err) == amqp091.AccessRefused, "this user may not publish to it",
 			"grant the right to write to the exchange, and for the routing key if topic permissions are used"),
@@ -246,14 +240,14 @@ func (e *examination) route(ctx context.Context, to route) bool {
 	return true
 }
 
-// queue looks for the queue that a routing key of the default exchange names.
-func (e *examination) queue(ctx context.Context, name, subject string) bool {
+// queueExists looks for the queue that a routing key of the default exchange names.
+func (e *examination) queueExists(ctx context.Context, name, subject string) bool {
 	var found amqp091.Queue
 	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) (err error) {
 		found, err = ch.QueueDeclarePassive(name, true, false, false, false, nil)
 		return err
 	})
-	e.Add(checkTopic, subject,
+	e.Add(inspect.Topic, subject,
 		finding.OKIf(err == nil, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages,
 			found.Consumers)),
 		finding.FailIf(code(err) == amqp091.NotFound, "there is no queue of this name, so its rows "+

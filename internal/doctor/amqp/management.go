@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -46,43 +46,37 @@ func (e *examination) askManagement(ctx context.Context) bool {
 // mostQueues is how many queues are described: one exchange may have thousands.
 const mostQueues = 100
 
-// queues describes the exchanges, the queues that are bound to them, and the given ones.
+// queues describes the exchanges, the queues that are bound to them, and the given ones of the default exchange.
 func (e *examination) queues(ctx context.Context, exchanges, names []string) {
-	// queues by what leads to them: an exchange, or a routing key of the default exchange
-	bound := map[string][]string{}
-	for _, name := range names {
-		bound[e.subject(route{"", name})] = []string{name}
-	}
-	for _, exchange := range exchanges {
-		bound[exchange] = e.exchange(ctx, exchange)
-		names = append(names, bound[exchange]...)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	e.Add(checkDurability, "", finding.WarnIf(len(names) > mostQueues,
-		fmt.Sprintf("only the first %d of %d queues were looked at", mostQueues, len(names)),
-		"look at the others with rabbitmqctl list_queues name type durable"))
-	known := map[string]*queueInfo{}
-	for _, name := range names[:min(len(names), mostQueues)] {
-		q := &queueInfo{}
-		if err := e.management.Get(ctx, q, queueColumns, "queues", e.management.Vhost, name); err != nil {
-			e.unseen(checkDurability, fmt.Sprintf("queue %.100q", name), err)
-			continue
-		}
-		known[name] = q
-		e.describe(q)
-	}
-	for _, from := range slices.Sorted(maps.Keys(bound)) {
-		queues := bound[from]
+	lasts := map[string]bool{} // the queues that were looked at
+	left := 0
+	// examine examines the queues to which an exchange, or a routing key of the default exchange, leads.
+	examine := func(from string, queues []string) {
 		lasting := len(queues) == 0
 		for _, name := range queues {
-			q := known[name]
-			lasting = lasting || q == nil || q.lasts() // one that was not looked at may last
+			last, seen := lasts[name]
+			switch {
+			case seen:
+			case len(lasts) == mostQueues:
+				left, last = left+1, true // one that was not looked at may last
+			default:
+				last = e.queue(ctx, name)
+				lasts[name] = last
+			}
+			lasting = lasting || last
 		}
 		e.Add(checkDurability, from, finding.FailIf(!lasting,
 			"none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be "+
 				"lost", "bind a durable queue for it"))
 	}
+	for _, exchange := range exchanges {
+		examine(exchange, e.exchange(ctx, exchange))
+	}
+	for _, name := range names {
+		examine(e.subject(route{"", name}), []string{name})
+	}
+	e.Add(checkDurability, "", finding.WarnIf(left > 0, fmt.Sprintf("only the first %d queues were looked at, %d were "+
+		"not", mostQueues, left), "look at the others with rabbitmqctl list_queues name type durable"))
 }
 
 // exchange examines an exchange, and returns the queues that are bound to it.
@@ -134,7 +128,7 @@ func (e *examination) exchange(ctx context.Context, name string) (queues []strin
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	const later = "; RabbitMQ decides which of them a routing key reaches, and rows that reach none are "
-	e.Add(checkTopic, name,
+	e.Add(inspect.Topic, name,
 		finding.FailIf(len(bindings) == 0 && !alternate && found.Policy == "",
 			"nothing is bound to this exchange, so its rows are "+e.withoutRoute(), "bind a queue for them"),
 		finding.OKIf(true, text+later+e.withoutRoute()))
@@ -143,10 +137,6 @@ func (e *examination) exchange(ctx context.Context, name string) (queues []strin
 
 // unseen reports what could not be examined.
 func (e *examination) unseen(check, subject string, err error) {
-	_, refused := errors.AsType[*rabbitmq.Refusal](err)
-	e.Add(check, subject,
-		finding.WarnIf(refused, "the management interface does not show it: "+errtext.Line(err),
-			"give its user access to the vhost: rabbitmqctl set_permissions"),
-		finding.WarnIf(true, "the management interface does not report it: "+errtext.Line(err),
-			"ask again; look at the broker's log"))
+	e.Warn(check, subject, "the management interface does not show it: "+errtext.Line(err),
+		"give its user access to the vhost (rabbitmqctl set_permissions), or look at the broker's log")
 }

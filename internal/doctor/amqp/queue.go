@@ -1,11 +1,13 @@
 package amqp
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -39,12 +41,15 @@ func (q *queueInfo) option(name string) (any, bool) {
 	return value, ok
 }
 
-// lasts reports whether the queue and its messages survive a restart of the broker.
-func (q *queueInfo) lasts() bool { return q.Durable && !q.Exclusive }
-
-// describe reports what an acknowledgement by this queue guarantees.
-func (e *examination) describe(q *queueInfo) {
-	subject := fmt.Sprintf("queue %.100q", q.Name)
+// queue reports what an acknowledgement by a queue guarantees, and whether the queue and its messages survive a restart
+// of the broker, as far as that is known.
+func (e *examination) queue(ctx context.Context, name string) (lasts bool) {
+	subject := fmt.Sprintf("queue %.100q", name)
+	q := &queueInfo{}
+	if err := e.management.Get(ctx, q, queueColumns, "queues", e.management.Vhost, name); err != nil {
+		e.unseen(checkDurability, subject, err)
+		return true
+	}
 	// The relay publishes persistent messages, which only a durable queue keeps. These are warnings, because another
 	// queue of the same route may keep the message; if none does, the route itself has an error.
 	e.Add(checkDurability, subject,
@@ -60,17 +65,8 @@ func (e *examination) describe(q *queueInfo) {
 		"it is deleted with what it holds when nobody has used it for "+milliseconds(expires),
 		"take away expires from its arguments or policy"))
 	e.replication(q, subject)
-	if q.Type == amqp091.QueueTypeStream { // a stream keeps what was read, and drops messages by age and size by design
-		age, aged := q.option("max-age")
-		bytes, limited := q.option("max-length-bytes")
-		e.Add(checkLimits, subject,
-			finding.OKIf(limited, fmt.Sprintf("drops its oldest messages when it holds %.0f bytes", bytes)),
-			finding.OKIf(aged, fmt.Sprintf("drops messages that are older than %v", age)),
-			finding.WarnIf(true, "it has neither max-age nor max-length-bytes: a stream keeps what was read, so it "+
-				"grows until the disk is full", "set one of them in its arguments or by a policy"))
-		return
-	}
 	e.limits(q, subject)
+	return q.Durable && !q.Exclusive
 }
 
 // replication examines on how many nodes the queue's messages are. Members are known only of quorum queues and streams,
@@ -78,22 +74,17 @@ func (e *examination) describe(q *queueInfo) {
 func (e *examination) replication(q *queueInfo, subject string) {
 	const grow = "add members: rabbitmq-queues add_member, for a stream rabbitmq-streams add_replica"
 	const quorum = "declare a quorum queue in its place (x-queue-type quorum)"
-	const back = "bring back the nodes that hold it"
 	members, online := len(q.Members), len(q.Online)
-	_, mirrored := q.option("ha-mode")
-	classic := q.Type == amqp091.QueueTypeClassic
-	replicated := q.Type == amqp091.QueueTypeQuorum || q.Type == amqp091.QueueTypeStream
 	some := fmt.Sprintf("of its %d members %d are there", members, online)
-	e.Add(checkReplication, subject, finding.WarnIf(online < members && 2*online > members, some, back))
-	e.Add(checkReplication, subject,
-		finding.WarnIf(classic && mirrored, "it is a classic queue with mirrors, which RabbitMQ 4 no longer has",
-			quorum),
-		finding.WarnIf(classic, "it is a classic queue, on one node: what it holds is lost with that node's disk, and "+
-			"rows are held while the node is away", quorum),
-		finding.WarnIf(!replicated, fmt.Sprintf("it is of type %.100q, which the relay is not tested with", q.Type),
-			"declare a quorum queue (x-queue-type quorum)"),
+	if online < members {
+		e.Add(inspect.Replication, subject,
+			finding.WarnIf(2*online > members, some, "bring back the nodes that hold it"),
+			finding.FailIf(true, some+": it takes no message, and its rows are held", "bring back the nodes that hold it"))
+	}
+	e.Add(inspect.Replication, subject,
+		finding.WarnIf(q.Type == amqp091.QueueTypeClassic, "it is a classic queue, on one node: what it holds is lost "+
+			"with that node's disk, and rows are held while the node is away", quorum),
 		finding.OKIf(members == 0, "it is a "+q.Type+" queue"), // how many it has is not known yet
-		finding.FailIf(2*online <= members, some+": it takes no message, and its rows are held", back),
 		finding.WarnIf(members == 1, fmt.Sprintf("it is a %s queue with one member: what it holds is lost with that "+
 			"node's disk", q.Type), grow),
 		finding.WarnIf(members == 2, fmt.Sprintf("it is a %s queue with 2 members: it takes no message while either "+
@@ -102,37 +93,41 @@ func (e *examination) replication(q *queueInfo, subject string) {
 }
 
 // limits examines what happens to messages when the queue is full, and when nobody consumes them. RabbitMQ confirms a
-// message that it drops later, so only reject-publish keeps an acknowledged row from being lost.
+// message that it drops later, so only reject-publish keeps an acknowledged row from being lost. A stream keeps what was
+// read, and drops messages by age and size by design.
 func (e *examination) limits(q *queueInfo, subject string) {
-	e.Add(checkLimits, subject, finding.WarnIf(q.Policy == nil,
+	if q.Type == amqp091.QueueTypeStream {
+		_, aged := q.option("max-age")
+		_, limited := q.option("max-length-bytes")
+		e.Add(inspect.Limits, subject, finding.WarnIf(!aged && !limited, "it has neither max-age nor max-length-bytes: a "+
+			"stream keeps what was read, so it grows until the disk is full", "set one of them in its arguments or by "+
+			"a policy"), finding.OKIf(true, "drops its oldest messages by age or size"))
+		return
+	}
+	e.Add(inspect.Limits, subject, finding.WarnIf(q.Policy == nil,
 		"its policies are not reported: it is some seconds old, or the management interface collects no statistics",
 		"ask again, or see with rabbitmqctl list_queues name effective_policy_definition"))
 	_, deadLetters := q.option("dead-letter-exchange")
-	full := ""
-	if limit, ok := q.option("max-length"); ok {
-		full = fmt.Sprintf("it is full with %v messages", limit)
-	} else if limit, ok := q.option("max-length-bytes"); ok {
-		full = fmt.Sprintf("it is full with %.0f bytes", limit)
+	messages, counted := q.option("max-length")
+	bytes, weighed := q.option("max-length-bytes")
+	full := fmt.Sprintf("it is full with %v messages", messages)
+	if !counted {
+		full = fmt.Sprintf("it is full with %.0f bytes", bytes)
 	}
-	overflow, _ := q.option("overflow")
-	if full != "" {
-		e.Add(checkLimits, subject,
+	if overflow, _ := q.option("overflow"); counted || weighed {
+		e.Add(inspect.Limits, subject,
 			finding.OKIf(overflow == "reject-publish", full+", and takes no more then: rows wait"),
-			finding.WarnIf(overflow == "reject-publish-dlx",
-				full+", and then each try of a row puts the message into the dead-letter exchange, and refuses it", "set overflow "+
-					"to reject-publish, which only holds rows"),
+			finding.WarnIf(overflow == "reject-publish-dlx", full+", and then each try of a row puts the message into "+
+				"the dead-letter exchange, and refuses it", "set overflow to reject-publish, which only holds rows"),
 			finding.OKIf(deadLetters, full+", and then the oldest goes to the dead-letter exchange"),
 			finding.WarnIf(true, full+", and then each new message drops the oldest one, confirmed or not, read or "+
 				"not (overflow drop-head)", "set overflow to reject-publish, which holds rows instead, or raise the "+
 				"limit"))
 	}
-	if ttl, ok := q.option("message-ttl"); ok {
-		old := "messages that nobody has consumed for " + milliseconds(ttl)
-		e.Add(checkLimits, subject,
-			finding.OKIf(deadLetters, old+" go to the dead-letter exchange"),
-			finding.WarnIf(true, old+" are thrown away (message-ttl)",
-				"take away message-ttl from its arguments or policy, or add a dead-letter-exchange"))
-	}
+	ttl, old := q.option("message-ttl")
+	e.Add(inspect.Limits, subject, finding.WarnIf(old && !deadLetters, "messages that nobody has consumed for "+
+		milliseconds(ttl)+" are thrown away (message-ttl)", "take away message-ttl from its arguments or policy, or "+
+		"add a dead-letter-exchange"))
 }
 
 // milliseconds formats a number of milliseconds as a duration.

@@ -20,14 +20,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// Names of checks, as scripts read them.
+// Names of checks besides those in package inspect, as scripts read them.
 const (
-	checkReach       = inspect.Reach
-	checkTopic       = "topic"
-	checkPermission  = "permission"
-	checkReplication = "replication"
 	checkElection    = "unclean_election"
-	checkSize        = "message_size"
 	checkIdempotence = "idempotence"
 )
 
@@ -41,7 +36,7 @@ func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Na
 		if cluster.LegalTopic(address.Topic) {
 			topics = append(topics, address.Topic)
 		} else {
-			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic),
+			e.Fail(inspect.Topic, fmt.Sprintf("%.100q", address.Topic),
 				"Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail",
 				"correct the rows' topic, or "+names.Of("Topic"))
 		}
@@ -84,7 +79,7 @@ func (e *examination) reached(ctx context.Context) {
 			e.unreachable(address, err)
 			continue
 		}
-		e.Well(checkReach, address, "answers")
+		e.Well(inspect.Reach, address, "answers")
 	}
 	inspect.Protection(&e.List, "", e.cluster.LogsIn, e.cluster.Encrypted,
 		"write kafka+tls://, where the cluster has a listener for it")
@@ -110,18 +105,18 @@ const (
 func (e *examination) topic(t *metadata.ResponseTopic) bool {
 	code := kafkago.Error(t.ErrorCode)
 	before := len(e.List)
-	e.Add(checkTopic, t.Name, finding.FailIf(code == kafkago.UnknownTopicOrPartition,
+	e.Add(inspect.Topic, t.Name, finding.FailIf(code == kafkago.UnknownTopicOrPartition,
 		"does not exist, or this client may not see it, so its rows are held", "create it, or grant DESCRIBE and "+
 			"WRITE on it"))
-	e.Add(checkPermission, t.Name, finding.FailIf(code == kafkago.TopicAuthorizationFailed,
+	e.Add(inspect.Permission, t.Name, finding.FailIf(code == kafkago.TopicAuthorizationFailed,
 		"this client may not see it, so its rows are held", "grant DESCRIBE and WRITE on it"))
 	if code != 0 {
-		e.Add(checkTopic, t.Name, finding.FailIf(len(e.List) == before, code.Error(), "look at the brokers' logs"))
+		e.Add(inspect.Topic, t.Name, finding.FailIf(len(e.List) == before, code.Error(), "look at the brokers' logs"))
 		return false
 	}
 	// Answers of old brokers lack the field, which then is 0.
 	allowed := t.TopicAuthorizedOperations
-	e.Add(checkPermission, t.Name, finding.FailIf(allowed != 0 && allowed != operationsUnknown &&
+	e.Add(inspect.Permission, t.Name, finding.FailIf(allowed != 0 && allowed != operationsUnknown &&
 		allowed&operationWrite == 0, "this client may not write to it, so its rows are held", "grant WRITE on it"))
 	leaderless := 0
 	for i := range t.Partitions {
@@ -129,7 +124,7 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 			leaderless++
 		}
 	}
-	e.Add(checkTopic, t.Name,
+	e.Add(inspect.Topic, t.Name,
 		finding.FailIf(leaderless > 0, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held",
 			leaderless, len(t.Partitions)), "bring back the brokers that hold them"),
 		finding.OKIf(true, fmt.Sprintf("exists, with %d partitions", len(t.Partitions))))

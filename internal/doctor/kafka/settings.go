@@ -10,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
+	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
@@ -34,7 +35,7 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 	}
 	answer, err := e.cluster.Ask(ctx, request)
 	if err != nil {
-		e.Warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(),
+		e.Warn(inspect.Replication, "", "the topics' settings cannot be read: "+err.Error(),
 			"grant DESCRIBE_CONFIGS on them")
 		return
 	}
@@ -51,7 +52,7 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 				reason = kafkago.Error(r.ErrorCode).Error()
 			}
 			e.replicas(t, 0)
-			e.Warn(checkReplication, t.Name, "its settings cannot be read, and so not what an acknowledgement is "+
+			e.Warn(inspect.Replication, t.Name, "its settings cannot be read, and so not what an acknowledgement is "+
 				"worth: "+reason, "grant DESCRIBE_CONFIGS on it")
 			continue
 		}
@@ -75,12 +76,12 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 		finding.OKIf(true, "only replicas in sync become leader"))
 	if limit, err := strconv.Atoi(value["max.message.bytes"]); err == nil {
 		found := fmt.Sprintf("takes batches of up to %d bytes; a row above that fails", limit)
-		e.Add(checkSize, t.Name,
+		e.Add(inspect.Size, t.Name,
 			finding.WarnIf(limit < e.cluster.BatchBytes, found, "raise max.message.bytes, if rows may be larger"),
 			finding.OKIf(true, found))
 	}
 	// The broker refuses records without a key in a compacted topic.
-	e.Add(checkTopic, t.Name, finding.WarnIf(strings.Contains(value["cleanup.policy"], "compact"),
+	e.Add(inspect.Topic, t.Name, finding.WarnIf(strings.Contains(value["cleanup.policy"], "compact"),
 		"is compacted: rows without a key fail, and of each key only the last message is kept",
 		"give each row a key, or set cleanup.policy to delete"))
 }
@@ -104,7 +105,7 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 	}
 	// Kafka acknowledges from memory and leaves the disk to the operating system, so only other brokers protect a
 	// message.
-	e.Add(checkReplication, t.Name,
+	e.Add(inspect.Replication, t.Name,
 		finding.FailIf(insync > fewest, found+": it takes no message at all",
 			"lower min.insync.replicas, or add replicas"),
 		finding.WarnIf(fewest == 1, found+": an acknowledged message is lost with that broker's disk",
@@ -114,7 +115,7 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 		finding.WarnIf(insync == fewest, found+": it takes no message while any of them is away",
 			"lower min.insync.replicas, or add a replica"),
 		finding.OKIf(true, found))
-	e.Add(checkReplication, t.Name, finding.WarnIf(behind > 0,
+	e.Add(inspect.Replication, t.Name, finding.WarnIf(behind > 0,
 		fmt.Sprintf("%d of its %d partitions have replicas out of sync", behind, len(t.Partitions)),
 		"look after the brokers that are away or slow"))
 }

@@ -12,20 +12,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// Names of checks, as scripts read them.
+// Names of checks besides those in package inspect, as scripts read them.
 const (
-	checkReach       = inspect.Reach
-	checkVersion     = "version"
-	checkJetStream   = "jetstream"
-	checkSize        = "message_size"
-	checkTopic       = "topic"
-	checkPermission  = "permission"
-	checkStream      = "stream"
-	checkReplication = "replication"
-	checkStorage     = "storage"
-	checkLimits      = "limits"
-	checkRetention   = "retention"
-	checkDuplicates  = "duplicate_window"
+	checkJetStream  = "jetstream"
+	checkStream     = "stream"
+	checkStorage    = "storage"
+	checkRetention  = "retention"
+	checkDuplicates = "duplicate_window"
 )
 
 // oldestMinor is the minor version of the oldest 2.x server that the relay supports.
@@ -55,7 +48,7 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectnats.Co
 	var subjects []string
 	for _, address := range addresses {
 		if err := link.CheckSubject(address.Topic); err != nil {
-			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), err.Error()+", so its rows fail",
+			e.Fail(inspect.Topic, fmt.Sprintf("%.100q", address.Topic), err.Error()+", so its rows fail",
 				"correct the rows' topic, or "+names.Of("Topic"))
 		} else if !link.Core {
 			subjects = append(subjects, address.Topic)
@@ -75,10 +68,10 @@ type examination struct {
 // server examines what the connection itself shows.
 func (e *examination) server() {
 	nc, address := e.link, e.link.Address
-	e.Well(checkReach, address, "answers")
+	e.Well(inspect.Reach, address, "answers")
 	version := nc.ConnectedServerVersion()
 	major, minor, known := parseVersion(version)
-	e.Add(checkVersion, address,
+	e.Add(inspect.Version, address,
 		finding.WarnIf(known && (major < 2 || major == 2 && minor < oldestMinor),
 			"the server's version is "+version+", which is older than the relay is meant for",
 			"upgrade to 2.10 or newer"),
@@ -86,7 +79,7 @@ func (e *examination) server() {
 	_, err := nc.TLSConnectionState()
 	inspect.Protection(&e.List, address, nc.AuthRequired(), err == nil, "turn TLS and logins on in the server, and write "+
 		"nats+tls://")
-	e.Well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows "+
+	e.Well(inspect.Size, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows "+
 		"fail", nc.MaxPayload()))
 }
 
@@ -103,7 +96,7 @@ func (e *examination) account(ctx context.Context) bool {
 			"server's log")
 		return false
 	case denied:
-		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked "+
+		e.Warn(inspect.Permission, "", "the user may not ask for the account's JetStream limits, so they were not looked "+
 			"at", "grant publish on "+e.infoSubject())
 		return true
 	case without:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
@@ -71,7 +72,7 @@ func (e *examination) ask(ctx context.Context, api string, question []byte, answ
 	case err != nil:
 		e.Fail(check, subject, err.Error(), log)
 	case denied:
-		e.Warn(checkPermission, subject, "the user may not ask "+unseen, "grant publish on "+e.namesSubject()+" "+
+		e.Warn(inspect.Permission, subject, "the user may not ask "+unseen, "grant publish on "+e.namesSubject()+" "+
 			"and "+e.streamSubject(">"))
 	case json.Unmarshal(m.Data, answer) != nil || json.Unmarshal(m.Data, &refused) != nil:
 		e.Fail(check, subject, "what answers for JetStream is not JetStream",
@@ -91,7 +92,7 @@ func (e *examination) topics(ctx context.Context, subjects []string) {
 	for _, subject := range subjects {
 		var answer struct{ Streams []string }
 		question, _ := json.Marshal(map[string]string{"subject": subject}) // strings can always be encoded
-		if e.ask(ctx, e.namesSubject(), question, &answer, checkTopic, subject, "which stream takes the subject, so "+
+		if e.ask(ctx, e.namesSubject(), question, &answer, inspect.Topic, subject, "which stream takes the subject, so "+
 			"it was not looked at") {
 			streams[subject] = strings.Join(answer.Streams[:min(1, len(answer.Streams))], "")
 			listed = listed || streams[subject] != ""
@@ -105,7 +106,7 @@ func (e *examination) topics(ctx context.Context, subjects []string) {
 		if !known {
 			continue
 		}
-		e.Add(checkTopic, subject,
+		e.Add(inspect.Topic, subject,
 			finding.WarnIf(name == "" && mapped, "no stream lists the subject, so its rows are held, unless the "+
 				"account maps or imports it under another name, which JetStream does not report",
 				"create a stream, or add the subject to one; if the account maps it, see in the relay's "+
@@ -153,7 +154,7 @@ func (e *examination) stream(ctx context.Context, name string) {
 			behind++
 		}
 	}
-	e.Add(checkReplication, c.Name,
+	e.Add(inspect.Replication, c.Name,
 		finding.FailIf(s.Cluster.Name != "" && s.Cluster.Leader == "", "it has no leader: most of its servers are "+
 			"away, and its rows are held", "start the servers that hold it"),
 		finding.WarnIf(c.Replicas < 2, "it has one replica: what is acknowledged is lost with its server's disk",
@@ -194,13 +195,13 @@ func (e *examination) stream(ctx context.Context, name string) {
 func (e *examination) limits(s *streamInfo) {
 	c := &s.Config
 	limited := c.MaxMsgs > 0 || c.MaxBytes > 0 || c.PerSubject > 0
-	e.Add(checkLimits, c.Name,
+	e.Add(inspect.Limits, c.Name,
 		finding.OKIf(limited && c.Discard != "new", "drops its oldest messages at its limits, read or not (discard "+
 			"old)"),
 		finding.OKIf(limited, "holds rows when it is full (discard new)"),
 		finding.OKIf(true, "has no limit of messages or bytes"))
 	if c.MaxMsgSize > 0 {
-		e.Well(checkSize, c.Name, fmt.Sprintf("takes messages of up to %d bytes with headers; larger rows fail",
+		e.Well(inspect.Size, c.Name, fmt.Sprintf("takes messages of up to %d bytes with headers; larger rows fail",
 			c.MaxMsgSize))
 	}
 }
