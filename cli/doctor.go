@@ -79,7 +79,7 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 		to := &c.Destinations[i]
 		d.Destinations = append(d.Destinations, doctor.Destination{
 			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: settingNames(c, to),
-			Deduplicates: to.Broker.Protocol == publisher.ProtocolNATS && to.NATS.Mode != config.NATSCore,
+			Deduplicates: to.Broker.Protocol == publisher.ProtocolNATS,
 		})
 	}
 	return d, a.close, nil

@@ -19,7 +19,7 @@ func newNATS(d *config.Destination, names setting.Names, secure func() (*tls.Con
 	c := nats.Config{
 		Servers: natsServers(d.Broker), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
 		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix,
-		Core: d.NATS.Mode == config.NATSCore, Name: clientName, SettingName: names, Logger: logger,
+		Name: clientName, SettingName: names, Logger: logger,
 		Timeout: d.PublishTimeout,
 	}
 	if d.Broker.TLS {

@@ -40,7 +40,7 @@ a row is marked as relayed again, and nothing is stored.
 // mayDeduplicate reports whether a destination publishes to JetStream, or may do so according to the settings.
 func mayDeduplicate(c *config.Config) bool {
 	for _, d := range c.Destinations {
-		if d.Broker.Scheme == "" || d.Broker.Protocol == publisher.ProtocolNATS && d.NATS.Mode != config.NATSCore {
+		if d.Broker.Scheme == "" || d.Broker.Protocol == publisher.ProtocolNATS {
 			return true
 		}
 	}

@@ -29,7 +29,6 @@ var settingKeys = map[string]string{
 	"InboxPrefix":      "NATS_INBOX_PREFIX",
 	"Domain":           "NATS_JS_DOMAIN",
 	"Stream":           "NATS_STREAM",
-	"Core":             "NATS_MODE=core",
 	// amqp.Config
 	"URL":        "PUBLISH_URL",
 	"Mechanism":  "AMQP_SASL_MECHANISM",

@@ -177,8 +177,6 @@ func cannotRead(d config.Destination) string {
 	switch to := d.Broker.Protocol; {
 	case to == publisher.ProtocolAMQP:
 		return "RabbitMQ does not let anybody look at a queue without taking its messages away"
-	case to == publisher.ProtocolNATS && d.NATS.Mode == config.NATSCore:
-		return "without JetStream nothing is stored"
 	case to != publisher.ProtocolKafka && to != publisher.ProtocolNATS:
 		return "nothing that was written there can be read"
 	default:

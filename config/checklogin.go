@@ -126,11 +126,6 @@ func checkNATS(d *Destination, s *scope) {
 		"remove it")
 	s.badIf(first && !b.WebSocket() && !b.TLS, "NATS_TLS_FIRST", "has no effect without TLS; write %s with %s://",
 		s.at("PUBLISH_URL").variable, secureSchemes[b.Scheme])
-	for _, key := range []string{"NATS_STREAM", "NATS_MSG_ID_PREFIX", "NATS_JS_DOMAIN", "NATS_INBOX_PREFIX"} {
-		o := s.at(key)
-		s.badIf(d.NATS.Mode == NATSCore && o.given && !o.inherited, key,
-			"has no effect while %s is core; remove one of them", s.at("NATS_MODE").variable)
-	}
 	s.badIf(strings.ContainsAny(d.NATS.Domain, ".*>") || strings.ContainsFunc(d.NATS.Domain, blank), "NATS_JS_DOMAIN",
 		"is not the name of a JetStream domain; it must not contain a space, dot, star or >")
 	prefix := d.NATS.InboxPrefix

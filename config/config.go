@@ -147,9 +147,6 @@ const HeaderTypesJSON = "json"
 // OnFailedBlock is a value of [Destination.OnFailed].
 const OnFailedBlock = "block"
 
-// NATSCore is the value of [NATS.Mode] without JetStream.
-const NATSCore = "core"
-
 // TLS holds PEM text for the connection to a broker with TLS. Empty means the system's roots and no client certificate.
 type TLS struct {
 	CA         Secret `envconfig:"TLS_CA" unset:"the system's" secret:"true" scheme:"tls"`
@@ -218,7 +215,6 @@ const (
 // NATS says how to publish to a NATS server, and holds at most one kind of credentials for it.
 type NATS struct {
 	Stream string `envconfig:"NATS_STREAM" unset:"whichever takes the subject" scheme:"nats"`
-	Mode   string `envconfig:"NATS_MODE" default:"jetstream" oneof:"jetstream,core" scheme:"nats"`
 	// MsgIDPrefix is empty unless it was given.
 	MsgIDPrefix string `envconfig:"NATS_MSG_ID_PREFIX" unset:"CLUSTER.DATABASE" scheme:"nats"`
 	Domain      string `envconfig:"NATS_JS_DOMAIN" unset:"the server's" scheme:"nats"`

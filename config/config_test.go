@@ -65,7 +65,6 @@ func TestDefaults(t *testing.T) {
 			PublishTimeout: 10 * time.Second,
 			OnFailed:       "continue",
 			Kafka:          Kafka{Compression: "none", Partitioner: "murmur2", Timestamp: "insert"},
-			NATS:           NATS{Mode: "jetstream"},
 			Broker:         Broker{Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"k1:9092", "k2:9092"}},
 		}},
 		BatchSize:        1000,

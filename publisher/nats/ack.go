@@ -25,9 +25,6 @@ type apiError struct {
 
 // readAck reads an answer. ok is false if the answer is not from a stream or a server.
 func readAck(m *nats.Msg) (a ack, ok bool) {
-	if m == nil {
-		return ack{}, true
-	}
 	if len(m.Data) == 0 {
 		unheard := m.Header.Get("Status") == "503"
 		return ack{unheard: unheard}, unheard

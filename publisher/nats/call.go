@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -45,14 +44,13 @@ type call struct {
 	wire   wire
 	good   string // last subject that was found legal
 	reply  []byte
-	asking *atomic.Bool // without JetStream: the server is being asked whether it has read what was sent
 }
 
 // An arrival is an answer to a message of a call.
 type arrival struct {
 	number  uint64
 	message int32
-	answer  *nats.Msg // nil without JetStream
+	answer  *nats.Msg
 }
 
 // A state says what is known of a message.
@@ -193,12 +191,9 @@ func (c *call) send(i int32, m *publisher.Message) error {
 	}
 }
 
-// address returns the reply subject for a message of the call, and "" without JetStream. The call's number
-// distinguishes late answers, for example if two streams of different accounts acknowledge one message.
+// address returns the reply subject for a message of the call. The call's number distinguishes late answers, for example
+// if two streams of different accounts acknowledge one message.
 func (c *call) address(i int32) string {
-	if c.link.p.config.Core {
-		return ""
-	}
 	c.reply = append(c.reply[:0], c.link.inbox...)
 	c.reply = strconv.AppendUint(c.reply, c.number, 36)
 	c.reply = append(c.reply, '-')

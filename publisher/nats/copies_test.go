@@ -141,28 +141,23 @@ func relay(t *testing.T, p *nats.Publisher, messages []publisher.Message) {
 	}
 }
 
-// However slow the way to the server is, each message goes once, with JetStream and without it.
+// However slow the way to the server is, each message goes once.
 func TestSlowNetworkMakesNoCopies(t *testing.T) {
 	t.Parallel()
 	for _, by := range []time.Duration{400 * time.Millisecond, time.Second, 1900 * time.Millisecond} {
-		for _, mode := range []string{"core", "stream"} {
-			t.Run(fmt.Sprintf("%s, %v", mode, by), func(t *testing.T) {
-				t.Parallel()
-				topic := harness{}.Unknown(t)
-				url := services.Endpoint(t, "TEST_NATS_URL")
-				if mode == "stream" {
-					stream(t, broker(t), jetstream.StreamConfig{Subjects: []string{topic}, Duplicates: 100 * time.Millisecond})
-				}
-				count := tap(t, url, topic)
-				var later atomic.Int64
-				p := open(t, nats.Config{Core: mode == "core", Dial: slow(&later)})
-				persist(t, p)
-				later.Store(int64(by))
-				all := hotRows(topic, 30, 15)
-				relay(t, p, all)
-				count.once(t, all)
-			})
-		}
+		t.Run(by.String(), func(t *testing.T) {
+			t.Parallel()
+			topic := harness{}.Unknown(t)
+			stream(t, broker(t), jetstream.StreamConfig{Subjects: []string{topic}, Duplicates: 100 * time.Millisecond})
+			count := tap(t, services.Endpoint(t, "TEST_NATS_URL"), topic)
+			var later atomic.Int64
+			p := open(t, nats.Config{Dial: slow(&later)})
+			persist(t, p)
+			later.Store(int64(by))
+			all := hotRows(topic, 30, 15)
+			relay(t, p, all)
+			count.once(t, all)
+		})
 	}
 }
 
@@ -205,20 +200,15 @@ func inShortCalls(t *testing.T, p *nats.Publisher, messages []publisher.Message)
 // A call may end before the time of its messages does, when the replica's ownership must be renewed. The next calls wait on.
 func TestShortCallsMakeNoCopies(t *testing.T) {
 	t.Parallel()
-	for _, core := range []bool{false, true} {
-		t.Run(fmt.Sprintf("core %t", core), func(t *testing.T) {
-			t.Parallel()
-			server := startServer(t, t.TempDir(), "")
-			createStream(t, "nats://"+server.address)
-			count := tap(t, "nats://"+server.address, "a.b")
-			p := open(t, nats.Config{Servers: []string{server.address}, Timeout: time.Minute, Core: core})
-			accepts(t, p, "a.c")
-			server.freeze(t, 4*time.Second)
-			all := hotRows("a.b", 20, 20)
-			inShortCalls(t, p, all)
-			count.once(t, all)
-		})
-	}
+	server := startServer(t, t.TempDir(), "")
+	createStream(t, "nats://"+server.address)
+	count := tap(t, "nats://"+server.address, "a.b")
+	p := open(t, nats.Config{Servers: []string{server.address}, Timeout: time.Minute})
+	accepts(t, p, "a.c")
+	server.freeze(t, 4*time.Second)
+	all := hotRows("a.b", 20, 20)
+	inShortCalls(t, p, all)
+	count.once(t, all)
 }
 
 // A message that is sent shortly before the end of a call has as much time as one that is sent at its beginning.

@@ -1,7 +1,7 @@
 // Package nats publishes to NATS JetStream.
 //
-// A message counts as accepted once its stream has acknowledged it (PubAck). A plain NATS publish is never enough,
-// except in core mode. All messages carry Nats-Msg-Id, so that a message sent again within the stream's duplicate
+// A message counts as accepted once its stream has acknowledged it (PubAck). A plain NATS publish is never enough.
+// All messages carry Nats-Msg-Id, so that a message sent again within the stream's duplicate
 // window is stored once, and the stream's answer "duplicate" is an acceptance.
 //
 // The server answers each message separately: it may refuse one and store the next. Order per key therefore rests on
@@ -22,9 +22,6 @@
 // A call (see call.go) owns the first four states of its messages. What is kept belongs to the publisher, since a later
 // call may have another connection. The message is sent again only on the way from kept to head; its answer is then
 // [publisher.Republished].
-//
-// Without JetStream the same states apply. The answer to a ping, which follows the messages, stands for an
-// acknowledgement of each of them, and the messages of a key to one subject do not wait for each other.
 //
 // # A connection
 //

@@ -24,7 +24,7 @@ func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
 		return nil, err
 	}
 	return &inspect.Connection{
-		Conn: link.nc, Address: link.server.address, API: p.api(), Stream: p.config.Stream, Core: p.config.Core,
+		Conn: link.nc, Address: link.server.address, API: p.api(), Stream: p.config.Stream,
 		CheckSubject: func(subject string) error { return checkSubject(subject, link.inboxes) },
 		Request:      link.request,
 		CheckAccount: link.checkAccount,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -26,7 +25,6 @@ const window = 1000
 // sent the same messages by one short call after the other.
 func (c *call) publish(ctx context.Context, messages []publisher.Message, errs []error) {
 	c.begin(messages, errs)
-	c.asking = new(atomic.Bool)
 	c.stop, c.until = publisher.StopOf(ctx), time.Now().Add(c.link.p.config.Timeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.After(c.until) {
 		c.until = deadline
@@ -57,7 +55,6 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 		case c.stop.Closed():
 			return nil, publisher.ErrNotAttempted
 		}
-		c.confirm(ctx)
 		select {
 		case a := <-c.acks:
 			c.take(a)
@@ -98,7 +95,6 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 		switch {
 		case err == nil:
 			c.sends(i)
-			c.follow(i)
 		case errors.Is(err, errGone):
 			return nil, true
 		default:
@@ -113,9 +109,6 @@ func (c *call) take(arrived arrival) {
 	i := arrived.message
 	if arrived.number != c.number || int(i) >= len(c.state) {
 		return
-	}
-	if arrived.answer == nil && len(c.warned) > 0 {
-		c.deny() // before the message counts as accepted
 	}
 	if c.state[i] != sent {
 		c.link.late(arrived) // the message may have been kept meanwhile
@@ -176,10 +169,6 @@ func (c *call) silence(subject string, why error) error {
 	answer := &publisher.Error{
 		Class: publisher.Ambiguous, Short: "no acknowledgement", Err: c.unanswered(why),
 	}
-	if c.link.p.config.Core {
-		answer.Short = "no answer"
-		return answer
-	}
 	if begun := c.stalls.begun; !begun.IsZero() && !c.link.conn.quietSince(begun) {
 		if answer.Scope = publisher.ScopeTopic; !c.stranger {
 			answer.Fate = c.link.streams.find(subject).fate()
@@ -190,11 +179,7 @@ func (c *call) silence(subject string, why error) error {
 
 // unanswered returns the reason why messages that were sent have no acknowledgement.
 func (c *call) unanswered(why error) error {
-	switch {
-	case c.link.p.config.Core:
-		return fmt.Errorf("sent to NATS server %s, which has not confirmed that it read it: %w", c.link.server.address,
-			why)
-	case c.stranger:
+	if c.stranger {
 		return fmt.Errorf("sent, but what answered on the subject is not JetStream: "+
 			"is a service subscribed to it? (%w)", why)
 	}

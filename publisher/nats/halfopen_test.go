@@ -72,18 +72,14 @@ func TestForgottenConnection(t *testing.T) {
 		}
 	}
 	ping := func(ctx context.Context, p *nats.Publisher) error { return p.Ping(ctx) }
-	for name, test := range map[string]struct {
-		core bool
-		call func(context.Context, *nats.Publisher) error
-	}{
-		"one row": {false, publish(1)}, "many rows": {false, publish(1000)}, "ping": {false, ping},
-		"one row, core": {true, publish(1)}, "ping, core": {true, ping},
+	for name, do := range map[string]func(context.Context, *nats.Publisher) error{
+		"one row": publish(1), "many rows": publish(1000), "ping": ping,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var f firewall
-			p := open(t, nats.Config{Dial: f.dial, Core: test.core})
-			if err := test.call(timely(t), p); err != nil {
+			p := open(t, nats.Config{Dial: f.dial})
+			if err := do(timely(t), p); err != nil {
 				t.Fatal(err)
 			}
 			f.forget()
@@ -92,7 +88,7 @@ func TestForgottenConnection(t *testing.T) {
 			forgotten, calls := time.Now(), 0
 			for ctx := timely(t); ; calls++ {
 				call, cancel := context.WithTimeout(ctx, publishTimeout)
-				err := test.call(call, p)
+				err := do(call, p)
 				cancel()
 				if err == nil {
 					break

@@ -66,13 +66,9 @@ func (c *call) keepSent(stream string, why error) map[int32]error {
 			continue
 		}
 		answer := publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement", "%w", why)
-		switch {
-		case c.link.p.config.Core:
-			answer = publisher.UnavailableError(publisher.ScopeDestination, "no answer",
-				"NATS server %s has not confirmed yet that it read the message", c.link.server.address)
-		case took[name]:
+		if took[name] {
 			answer = publisher.UnavailableError(publisher.ScopeMessage, "no acknowledgement", "%w", why)
-		default:
+		} else {
 			answer = publisher.WithFate(answer, c.link.streams.find(m.Topic).fate())
 		}
 		answers[at] = answer

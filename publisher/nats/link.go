@@ -34,7 +34,6 @@ type link struct {
 	closed  chan struct{} // closed when, in addition, all answers that came over it are with their calls
 	users   connect.Users // calls, and answers for which no call waits
 	streams streams
-	told    atomic.Pointer[error]   // the server's last error that was passed to the calls
 	blind   atomic.Bool             // the account's information may not be requested
 	silence atomic.Pointer[silence] // nil while the server answers, as far as is known
 
@@ -48,11 +47,9 @@ type link struct {
 // listen subscribes to the answers and passes them on until the connection ends.
 func (l *link) listen() error {
 	acks := make(chan *nats.Msg, queued)
-	if !l.p.config.Core {
-		if _, err := l.nc.ChanSubscribe(l.inbox+"*", acks); err != nil {
-			close(l.closed)
-			return err
-		}
+	if _, err := l.nc.ChanSubscribe(l.inbox+"*", acks); err != nil {
+		close(l.closed)
+		return err
 	}
 	go func() {
 		defer close(l.closed)
@@ -121,7 +118,6 @@ func (l *link) give(c *call) {
 // failed handles the errors that the server reports for the connection as a whole. A publish that is not permitted is
 // one of them, and gets no other answer.
 func (l *link) failed(err error) {
-	defer l.told.Store(&err)
 	subject, ok := violated(err)
 	if !ok {
 		return

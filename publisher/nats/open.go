@@ -43,7 +43,6 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		doubted: make(chan struct{}, 1), ended: make(chan struct{}), closed: make(chan struct{}),
 		calls: map[uint64]*call{}, owed: map[place]*owed{},
 	}
-	l.streams.blind = p.config.Core
 	l.inbox = l.inboxes + rand.Text()[:12] + "."
 	options.ClosedCB = func(*nats.Conn) { close(l.ended) }
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }

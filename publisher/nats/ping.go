@@ -37,7 +37,7 @@ func (p *Publisher) Ping(ctx context.Context) error {
 
 // roundTrip makes one round trip through JetStream.
 func (l *link) roundTrip(ctx context.Context) error {
-	if l.blind.Load() || l.p.config.Core {
+	if l.blind.Load() {
 		return l.greet(ctx)
 	}
 	m, denied, err := l.request(ctx, l.p.api()+"INFO", nil)

@@ -29,9 +29,6 @@ type Config struct {
 	TLS func() (*tls.Config, error)
 	// TLSFirst starts TLS before the server's greeting, for servers with handshake_first.
 	TLSFirst bool
-	// Core publishes without JetStream. A message counts as accepted once a server has read it. Nothing stores it, and
-	// if nothing is subscribed at that moment, nothing ever receives it.
-	Core bool
 	// Stream, if not empty, is the only stream that may take the messages. A subject that another stream takes is held
 	// as [publisher.Topology].
 	Stream string
@@ -100,10 +97,6 @@ func New(config Config) (*Publisher, error) {
 	logger := config.Logger
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
-	}
-	if config.Core {
-		logger.Info("rows count as relayed when a NATS server has read them: " +
-			"core mode stores nothing, and nobody may be subscribed")
 	}
 	return &Publisher{
 		config: config, names: config.SettingName, servers: servers, logger: logger,

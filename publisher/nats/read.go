@@ -28,9 +28,6 @@ var _ publisher.Reader = (*Publisher)(nil)
 func (p *Publisher) Read(ctx context.Context, subjects []string, from, until time.Time, do func(*publisher.Stored)) (
 	map[string]publisher.Held, error,
 ) {
-	if p.config.Core {
-		return nil, errors.New("nothing is stored without JetStream, so there is nothing to read")
-	}
 	link, err := p.borrow(ctx, true)
 	if err != nil {
 		return nil, err

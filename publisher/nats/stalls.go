@@ -53,7 +53,7 @@ func (c *call) look(now time.Time) {
 		s.asked = now
 	}
 	for name, since := range c.silent(now) {
-		if answers && !c.link.p.config.Core && now.Sub(since) >= c.link.p.patience {
+		if answers && now.Sub(since) >= c.link.p.patience {
 			c.giveUp(name, answerTime+now.Sub(since).Round(10*time.Millisecond))
 		}
 	}

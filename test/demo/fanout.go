@@ -24,15 +24,14 @@ const mostOrder = shop.LargePayload / 2
 
 // A copyOf is one destination of the scene fanout, with a state of its own.
 type copyOf struct {
-	name       string
-	what       string // description for people
-	kind       string // kind of broker
-	settings   map[string]string
-	most       int                   // largest message in bytes that its broker accepts
-	wants      func(ledger.Row) bool // nil for every row
-	bestEffort bool                  // missing rows are not a fault
-	ordered    bool                  // the order of each key is kept
-	repeats    bool                  // it is away for a time, and then rows may be delivered twice, within the guarantee's bound
+	name     string
+	what     string // description for people
+	kind     string // kind of broker
+	settings map[string]string
+	most     int                   // largest message in bytes that its broker accepts
+	wants    func(ledger.Row) bool // nil for every row
+	ordered  bool                  // the order of each key is kept
+	repeats  bool                  // it is away for a time, and then rows may be delivered twice, within the guarantee's bound
 
 	broker broker.Broker
 	ledger *ledger.Ledger
@@ -64,9 +63,9 @@ func copies(brokers string) []*copyOf {
 			settings: map[string]string{"COLUMNS": stateColumns("audit", "relayed_at", "attempt", "failed_at", "last_error", "updated_at")},
 		},
 		{
-			name: "notice", what: "notices of orders relayed", kind: broker.Core, bestEffort: true,
+			name: "notice", what: "notices of orders relayed", kind: "nats",
 			wants:    func(r ledger.Row) bool { return !r.Large },
-			settings: map[string]string{"COLUMNS": stateColumns("notice", "relayed_at"), "RELAYED_OF": "orders", "NATS_MODE": "core"},
+			settings: map[string]string{"COLUMNS": stateColumns("notice", "relayed_at"), "RELAYED_OF": "orders"},
 		},
 		{
 			name: "dead", what: "dead letters of orders", kind: "nats", wants: func(r ledger.Row) bool { return r.Large },
@@ -311,9 +310,6 @@ func (f *fanout) judge(ctx context.Context) (right bool, err error) {
 // faults describes what is wrong with a destination.
 func (f *fanout) faults(c *copyOf, s state) (wrong []string) {
 	found := maps.Clone(c.ledger.Check())
-	if c.bestEffort {
-		delete(found, ledger.Missing)
-	}
 	if !c.ordered {
 		delete(found, ledger.Reordered)
 	}

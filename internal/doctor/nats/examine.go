@@ -39,10 +39,7 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectnats.Co
 	defer link.Release()
 	e.link = link
 	e.server()
-	if link.Core {
-		e.Warn(checkJetStream, "", names.Of("Core")+" is set: a row counts as relayed when a server has read it, "+
-			"nothing stores it", "publish to JetStream, unless rows may be lost")
-	} else if !e.account(ctx) {
+	if !e.account(ctx) {
 		return e.List
 	}
 	var subjects []string
@@ -50,7 +47,7 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectnats.Co
 		if err := link.CheckSubject(address.Topic); err != nil {
 			e.Fail(inspect.Topic, fmt.Sprintf("%.100q", address.Topic), err.Error()+", so its rows fail",
 				"correct the rows' topic, or "+names.Of("Topic"))
-		} else if !link.Core {
+		} else {
 			subjects = append(subjects, address.Topic)
 		}
 	}

@@ -14,7 +14,6 @@ type Connection struct {
 	Address string // address of the server: host:port
 	API     string // prefix of the subjects at which JetStream answers requests
 	Stream  string // the only stream that may take messages; "" for any
-	Core    bool   // without JetStream
 
 	// CheckSubject returns why no message can be sent to the subject, nil if one can.
 	CheckSubject func(subject string) error

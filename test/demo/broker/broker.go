@@ -33,9 +33,6 @@ type Broker interface {
 // Kinds are the kinds of brokers that Open supports.
 var Kinds = []string{"nats", "kafka", "rabbitmq"}
 
-// Core is a NATS server without JetStream, for messages that nothing keeps.
-const Core = "core"
-
 // A Topic describes a topic to be made in a broker.
 type Topic struct {
 	Name string
@@ -48,8 +45,6 @@ func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func
 	switch kind {
 	case "nats":
 		return openNATS(ctx, topic, dir)
-	case Core:
-		return openCore(ctx, topic.Name)
 	case "kafka":
 		url := getenv("TEST_KAFKA_URL")
 		address, found := strings.CutPrefix(url, "kafka://")
