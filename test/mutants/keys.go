@@ -158,7 +158,7 @@ var keys = []mutant{
 		name:   "a failed row does not block",
 		breaks: "OUTBOX_ON_FAILED=block",
 		file:   "relay/internal/engine/blocked.go",
-		old:    "	e.blocked.by[hash] = blocking{e.blocked.number, int16(shard)}\n",
+		old:    "	e.blocked.by[hash] = int16(shard)\n",
 		new:    "",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},

@@ -118,7 +118,7 @@ func (e *Engine) begins() {
 	}
 	e.tail.again()
 	e.dueTail.again()
-	e.blocked.gained, e.blocked.on = e.reads.last, false // what is read again may have failed rows that are not known
+	e.blocked.gained, e.blocked.next = e.reads.last, nil // what is read again may have failed rows that are not known
 	e.reads.stale = e.reads.under[slot(Tail)] != nil
 }
 

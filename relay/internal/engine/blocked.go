@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -12,22 +11,15 @@ import (
 // sessions retry and discard failed rows. Reads of keys say themselves whether a key has a failed row. Only hashes are
 // kept.
 type blocked struct {
-	by     map[uint64]blocking
+	by     map[uint64]int16 // their shards
+	next   map[uint64]int16 // those of the present list, and those that were blocked since it began; nil between lists
 	at     outbox.Position
-	on     bool
-	number uint32    // of the present list, or the last one
 	asked  bool      // as soon as possible
 	first  uint64    // number of the first read of the present list
 	began  uint64    // the same of the last complete list
 	gained uint64    // number of the last read before shards were gained
 	rows   int       // rows of the present list, or the last one
 	ended  time.Time // end of the last list
-}
-
-// A blocking is a failed row's key.
-type blocking struct {
-	list  uint32 // the last list that has the key
-	shard int16
 }
 
 func (b *blocked) has(key uint64) bool { _, has := b.by[key]; return has }
@@ -50,7 +42,7 @@ func (e *Engine) listDue() (at time.Time, ok bool) {
 	switch {
 	case !e.blocks:
 		return at, false
-	case b.on || b.asked || !b.ready():
+	case b.next != nil || b.asked || !b.ready():
 		return at, true
 	}
 	return b.ended.Add(listPause + min(time.Duration(b.rows)*perFailed, time.Minute)), true
@@ -59,9 +51,8 @@ func (e *Engine) listDue() (at time.Time, ok bool) {
 // readList returns the read of the next page.
 func (e *Engine) readList() *Read {
 	b := &e.blocked
-	if !b.on {
-		b.on, b.asked, b.at, b.first, b.rows = true, false, outbox.Position{}, e.reads.last+1, 0
-		b.number++
+	if b.next == nil {
+		b.next, b.asked, b.at, b.first, b.rows = map[uint64]int16{}, false, outbox.Position{}, e.reads.last+1, 0
 	}
 	r := &Read{Kind: Failed}
 	r.do = fetch(&r.BlockedPage, Table.Blocked, outbox.BlockedQuery{
@@ -89,24 +80,26 @@ func (e *Engine) listed(r *Read, now time.Time) {
 	if page.Full {
 		return
 	}
-	b.on, b.began, b.ended = false, b.first, now
+	was := b.by
+	b.by, b.next, b.began, b.ended = b.next, nil, b.first, now
 	// What the complete list does not have any more was retried or discarded. The key is closed first and read by
 	// itself: its rows have waited, and the tail has passed them long ago.
-	maps.DeleteFunc(b.by, func(key uint64, x blocking) bool {
+	for key, shard := range was {
 		for _, due := range []bool{false, true} { // a failed row blocks the rows of its key whichever tail brings them
-			name := nameOf(key, due)
-			k := e.keys[name]
-			if (!due || e.dueTail.due) && x.list < b.number && (k == nil || k.state == open) && !e.waits.has(name) {
-				e.rest(e.keyOf(key, due, false, int(x.shard)), causeOrder, now)
+			k, name := e.keys[nameOf(key, due)], nameOf(key, due)
+			if (!due || e.dueTail.due) && !b.has(key) && (k == nil || k.state == open) && !e.waits.has(name) {
+				e.rest(e.keyOf(key, due, false, int(shard)), causeOrder, now)
 			}
 		}
-		return x.list < b.number
-	})
+	}
 }
 
 // block closes a key that has a failed row.
 func (e *Engine) block(hash uint64, shard int) {
-	e.blocked.by[hash] = blocking{e.blocked.number, int16(shard)}
+	e.blocked.by[hash] = int16(shard)
+	if e.blocked.next != nil {
+		e.blocked.next[hash] = int16(shard)
+	}
 	for _, due := range []bool{false, true} {
 		if k := e.keys[nameOf(hash, due)]; k != nil && k.state != writing && k.state != waiting {
 			e.shut(k, open)

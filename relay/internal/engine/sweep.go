@@ -74,7 +74,11 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 		if w, waits := e.waits.by[row.Hash]; waits && w.met != s.met {
 			w.met = s.met
 			e.waits.by[row.Hash] = w
-			e.meets(row, &w, now)
+			// If the first row of a key is not the row that was stopped, or has another topic by now, somebody has changed
+			// the rows of the key, which is tried.
+			if w.hold != e.waits.room && w.stamp != 0 && w.stamp != stampOf(row.Identity, row.Topic) {
+				e.resumes(row.Hash, now)
+			}
 		}
 		if e.isMissed(row, r.number) {
 			// A row that was committed a moment ago is met as well, and has nothing wrong: it is above the low
@@ -91,14 +95,6 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 	}
 	if !r.SweepPage.Full {
 		s.on, s.ended = false, now
-	}
-}
-
-// meets looks at the first row of a key that waits for a hold. If it is not the row that was stopped, or has another
-// topic by now, somebody has changed the rows of the key, which is tried.
-func (e *Engine) meets(row *outbox.SweptRow, w *waiter, now time.Time) {
-	if w.hold != e.waits.room && w.stamp != 0 && w.stamp != stampOf(row.Identity, row.Topic) {
-		e.resumes(row.Hash, now)
 	}
 }
 

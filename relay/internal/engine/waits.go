@@ -144,7 +144,9 @@ func (e *Engine) resumeSome(h *hold, n, closed int, now time.Time) (left int) {
 
 // lose forgets the keys of shards that are not relayed any more. If the shards come back, the keys are met again.
 func (e *Engine) lose(lost owner.Set) {
-	maps.DeleteFunc(e.blocked.by, func(_ uint64, b blocking) bool { return lost.Has(int(b.shard)) })
+	for _, blocked := range []map[uint64]int16{e.blocked.by, e.blocked.next} {
+		maps.DeleteFunc(blocked, func(_ uint64, shard int16) bool { return lost.Has(int(shard)) })
+	}
 	for key, w := range e.waits.by {
 		if lost.Has(int(w.shard)) && e.keys[key] == nil {
 			e.forgo(key)
