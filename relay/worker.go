@@ -52,8 +52,8 @@ func (w *worker) run(ctx, relaying context.Context) {
 	}
 }
 
-// rehearse publishes the rows that the database would mark, as far as it can tell within a second or two. The rest of the
-// batch comes again. If it takes no writes at present, none is published.
+// rehearse publishes the rows that the database would mark, as far as it can tell within a second or two. The rest of
+// the batch comes again. If it takes no writes at present, none is published.
 func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []error {
 	answers := slices.Repeat([]error{publisher.ErrNotAttempted}, len(rows))
 	if w.most > 0 && w.most < len(rows) {

@@ -82,8 +82,9 @@ func New(s Setup) *Engine {
 			flying: make([]int, s.Shards), leaving: map[int]time.Time{}, since: make([]time.Time, s.Shards),
 		},
 		holds: holds{
-			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{}, repeats: map[publisher.Fate]repeated{},
-			passed: map[string]int{},
+			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{},
+			repeats: map[publisher.Fate]repeated{},
+			passed:  map[string]int{},
 		},
 		limiter: limiter{rate: s.Rate, shards: s.Shards, tokens: 1},
 		told:    map[string]time.Time{},

@@ -74,8 +74,8 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 		if w, waits := e.waits.by[row.Hash]; waits && w.met != s.met {
 			w.met = s.met
 			e.waits.by[row.Hash] = w
-			// If the first row of a key is not the row that was stopped, or has another topic by now, somebody has changed
-			// the rows of the key, which is tried.
+			// If the first row of a key is not the row that was stopped, or has another topic by now, somebody has
+			// changed the rows of the key, which is tried.
 			if w.hold != e.waits.room && w.stamp != 0 && w.stamp != stampOf(row.Identity, row.Topic) {
 				e.resumes(row.Hash, now)
 			}

@@ -60,7 +60,8 @@ func (s *Settlement) jointly(ready []int) {
 		o := &order{}
 		for _, state := range ready {
 			if set&(1<<state) != 0 {
-				s.takeOut(state, joins, func(r *engine.Row) bool { return r.Refused == nil && sets[r.Identity()] == set }, o.add)
+				takes := func(r *engine.Row) bool { return r.Refused == nil && sets[r.Identity()] == set }
+				s.takeOut(state, joins, takes, o.add)
 			}
 		}
 		s.begin(o)
