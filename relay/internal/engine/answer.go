@@ -191,7 +191,8 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	}
 }
 
-// goesOn reports whether rows of a key may stay queued.
+// goesOn reports whether rows of a key may stay queued. Queued rows of a shard that was lost would be published beside
+// those of its next owner, and rows of a key that was closed meanwhile would come before older ones.
 func (e *Engine) goesOn(k *key) bool {
 	return e.shards.active.Has(k.shard) && (k.state == open || k.state == draining) && !e.blocked.has(k.hash())
 }
@@ -201,7 +202,8 @@ func (e *Engine) fails(r *Row, class publisher.Class) bool {
 	return e.Table.KeepsFailures() && (class == publisher.Permanent || r.Try+1 > e.MaxAttempts)
 }
 
-// refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal.
+// refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal. With a timeout
+// of ten seconds that takes more than a minute at a silent broker, and a few seconds where the connection ends.
 const refuseAfter = 6
 
 // isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the

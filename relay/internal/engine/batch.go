@@ -103,7 +103,8 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 }
 
 // prefix returns how many of a key's rows may be published now. If its first row may not, the key is closed, or the
-// row fails.
+// row fails. A row behind the first one that may not go only ends the prefix: when it is the first one itself, it is
+// looked at again, and most of what spoke against it may be over by then.
 func (e *Engine) prefix(k *key, most int, bytes int64, now time.Time) int {
 	for i, r := range k.queue {
 		h := e.holds.topics[addressOf(r)]

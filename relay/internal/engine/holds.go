@@ -33,7 +33,12 @@ var Causes = []Cause{
 }
 
 // A hold is a circuit breaker for something at the broker that is in trouble. Keys whose first row meets it wait. One
-// of them tries it now and then, with growing pauses.
+// of them tries it now and then, with pauses that grow to half a second, and to 15 s while very many things are in
+// trouble at once: each try is a read and a publish that other rows do not get.
+//
+// A hold ends with the first row that is accepted or refused, for the broker has taken it up. If no key is left to try
+// it, it ends too: the next row that meets the trouble begins another one. Only what a hold has logged outlives it, and
+// for a queue that gets a copy with each try, how rare the tries have become.
 type hold struct {
 	fate     publisher.Fate
 	cause    Cause
@@ -102,7 +107,8 @@ func (hs *holds) passOver(h *hold, topic string) {
 func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	c := classCause(publisher.ClassOf(err))
 	// A hold concerns everything that shares the fate, so that ten thousand keys of a missing topic cost one try and
-	// not ten thousand.
+	// not ten thousand. Beyond the number of holds that are remembered, each key is tried by itself, with pauses that
+	// grow with the number of keys that rest.
 	h := e.holds.by[f]
 	part := f.Kind == publisher.FatePartition || f.Kind == publisher.FateBroker
 	// A row without a key may go to another partition the next time.

@@ -37,8 +37,8 @@ const (
 	shortRest = 2 * time.Millisecond
 
 	// mostAsked is how many keys one statement reads. Along the index by key one takes 5.5 µs and four buffers, so
-	// that 500 are read in about 3 ms. Without the index they cost one pass over the pending rows, as one key does: 14 ms
-	// for 100,000 rows.
+	// that 500 are read in about 3 ms. Without the index they cost one pass over the pending rows, as one key does:
+	// 14 ms for 100,000 rows.
 	mostAsked = 500
 
 	// mostVain is how many keys are tried a second after so many tries in vain that no key went on meanwhile. Each try

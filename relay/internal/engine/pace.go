@@ -59,7 +59,10 @@ func (e *Engine) ring() {
 	}
 }
 
-// pace sets when a tail is read next, after a page with some new rows and others.
+// pace sets when a tail is read next, after a page with some new rows and others. Three things speak for a rest, and
+// the longest wins: the pause of an idle owner, doubled from a millisecond to the poll interval, or a second where
+// writers ring; a multiple of the time that the look has taken, so that a table that is dear to look at is looked at
+// less; and a moment for each row that came in vain.
 func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	b := &e.bell
 	// On a busy machine one look takes a hundred times as long as the one before. With a rest by that time alone, or by

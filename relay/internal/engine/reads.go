@@ -207,7 +207,8 @@ func (e *Engine) begin(r *Read, now time.Time) *Read {
 	return r
 }
 
-// Taken takes the result of a read. It returns how many rows were new.
+// Taken takes the result of a read. It returns how many rows were new. Each kind then rests in proportion to what the
+// read took: the sweep and reads without an index four times as long, so that they cost a fifth of a processor at most.
 func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	s, took := &e.reads, now.Sub(r.began)
 	most := &s.most[slot(r.Kind)]

@@ -6,7 +6,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// A tail reads pending rows in an order and finds what commits late.
+// A tail reads pending rows in an order and finds what commits late. In a calm hour each of its pages is a first page,
+// which begins a second or so before the newest row and has nothing new: 50 to 63 µs of PostgreSQL. With a backlog,
+// further pages go on from the cursor to the end, or to the first row in doubt, and a first page follows.
 //
 // Every row at or before the cursor that seen sees has been taken, or was dropped because its key was closed. Writers
 // of a key are serialised: whoever sees a row of a key sees all rows before it. So a younger row may be taken from a

@@ -7,6 +7,15 @@ import (
 	"time"
 )
 
+// Rows that were published and whose outcome cannot be written are set aside here. There are two kinds, since they end
+// in different ways. A locked row is free again once another session's transaction ends, mostly within a second: all of
+// them are tried together, in a statement that skips those that are still locked. A row that the database rejects (a
+// constraint, a trigger, row security) may stay for days, until somebody mends the table, and one of them keeps a whole
+// statement from being written: they are tried in small batches.
+//
+// Neither kind is dropped while the shard is ours. The rows take room, and in the end the reads stop (Snapshot.Full),
+// which the log says at once: publishing on would mean to publish them again after the next restart.
+
 // aside are rows that could not be written. They stay in flight, so that they are not published again.
 type aside struct {
 	rows   []*Row

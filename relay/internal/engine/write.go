@@ -70,7 +70,8 @@ func (e *Engine) Writes(now time.Time, to func(Outcome)) {
 }
 
 // Written takes what was written of an outcome. What could not be written is set aside and stays in flight: it was
-// published, and must not be again. The rest lands.
+// published, and must not be again. The rest lands. A refusal that the table does not take need not be remembered: the
+// row was not published, so its key rests for the longest backoff and the row is tried as it stands in the table.
 func (e *Engine) Written(o Outcome, now time.Time) {
 	var marked, changed, locked, rejected, refused []*Row
 	for _, r := range o.Rows {
@@ -109,7 +110,8 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	e.refusedWritten(&o, refused, now)
 }
 
-// changed makes a row be published as it is now: somebody has changed it after it was read.
+// changed makes a row be published as it is now: somebody has changed it after it was read. Consumers see both
+// versions, with the same id. The mark would otherwise stand for a content, a topic or a key that nobody has received.
 func (e *Engine) changed(r *Row, now time.Time) {
 	k := r.key
 	e.land(r)
