@@ -202,8 +202,8 @@ func (e *Engine) fails(r *Row, class publisher.Class) bool {
 	return e.Table.KeepsFailures() && (class == publisher.Permanent || r.Try+1 > e.MaxAttempts)
 }
 
-// refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal. With a timeout
-// of ten seconds that takes more than a minute at a silent broker, and a few seconds where the connection ends.
+// refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal. With a
+// timeout of ten seconds that takes more than a minute at a silent broker, and a few seconds where the connection ends.
 const refuseAfter = 6
 
 // isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the

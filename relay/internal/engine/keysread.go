@@ -208,7 +208,10 @@ func (e *Engine) until(k *key, c Cause, at time.Time) {
 	e.resting.Set(k)
 }
 
-// gathered returns the end of the interval of 30 ms in which a time lies.
-func gathered(at time.Time) time.Time { return at.Truncate(gatherTries).Add(gatherTries) }
+// gathered returns the end of the interval of 30 ms in which a time lies. Unlike [time.Time.Truncate] it keeps the
+// monotonic clock: nothing rests longer when the machine's clock is set back.
+func gathered(at time.Time) time.Time {
+	return at.Add(gatherTries - time.Duration(at.UnixNano())%gatherTries)
+}
 
 const gatherTries = 30 * time.Millisecond
