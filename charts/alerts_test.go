@@ -14,8 +14,8 @@ import (
 
 const alertsFile = "outbox-relay/files/alerts.yaml"
 
-// alertTests are tests for promtool. The second one evaluates the rules only every half an hour of simulated time, which saves
-// a minute.
+// alertTests are tests for promtool. The second one evaluates the rules only every half an hour of simulated time,
+// which saves a minute.
 var alertTests = []string{"testdata/alerts_test.yaml", "testdata/alertdays_test.yaml"}
 
 // ruleFile is a file of rules for Prometheus.
@@ -84,7 +84,8 @@ func TestAlertsAreComplete(t *testing.T) {
 	}
 	for _, rule := range alerts(t).rules() {
 		if open, all := strings.Count(rule.Expr, `{job!=""`), strings.Count(rule.Expr, "{"); open != all || all == 0 {
-			t.Errorf(`%s%s: %d of %d selectors begin with {job!="", which stands for the relays to watch`, rule.Alert, rule.Record, open, all)
+			t.Errorf(`%s%s: %d of %d selectors begin with {job!="", which stands for the relays to watch`, rule.Alert,
+				rule.Record, open, all)
 		}
 		if rule.Alert == "" {
 			continue
@@ -99,7 +100,8 @@ func TestAlertsAreComplete(t *testing.T) {
 			t.Errorf("%s: runbook_url is %q", rule.Alert, rule.Annotations["runbook_url"])
 		}
 		severity := rule.Labels["severity"]
-		templated := strings.HasPrefix(severity, "{{ with ") && strings.HasSuffix(severity, "}}warning{{ else }}critical{{ end }}")
+		templated := strings.HasPrefix(severity, "{{ with ") &&
+			strings.HasSuffix(severity, "}}warning{{ else }}critical{{ end }}")
 		if !slices.Contains([]string{"critical", "warning"}, severity) && !templated ||
 			rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 			t.Errorf("%s has no severity, summary or description", rule.Alert)
@@ -163,13 +165,16 @@ func TestPrometheusRule(t *testing.T) {
 			if len(all.rules) != 1 {
 				t.Fatalf("%d objects with rules", len(all.rules))
 			}
-			got, want := all.rules[0].Spec.rules(), slices.DeleteFunc(alerts(t).rules(), func(r rule) bool { return r.Alert == "OutboxRelayAbsent" })
+			got, want := all.rules[0].Spec.rules(), slices.DeleteFunc(alerts(t).rules(), func(r rule) bool {
+				return r.Alert == "OutboxRelayAbsent"
+			})
 			if len(got) != len(want) {
 				t.Fatalf("%d rules, want %d", len(got), len(want))
 			}
 			for i := range want {
 				expr := strings.ReplaceAll(want[i].Expr, `job!=""`, matchers)
-				if got[i].Alert != want[i].Alert || got[i].Record != want[i].Record || got[i].Expr != expr || got[i].For != want[i].For {
+				if got[i].Alert != want[i].Alert || got[i].Record != want[i].Record || got[i].Expr != expr ||
+					got[i].For != want[i].For {
 					t.Errorf("%+v\nis not\n%+v", got[i], want[i])
 				}
 				if !maps.Equal(got[i].Annotations, want[i].Annotations) {

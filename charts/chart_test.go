@@ -133,7 +133,8 @@ func TestSidecarVariants(t *testing.T) {
 	t.Parallel()
 	app := exampleApp(t)
 	rendered, err := helm(t, "template", "orders", app, "--set", "outbox-relay.files=null",
-		"--set", "outbox-relay.settings.OUTBOX_DATABASE_URL=postgres://db/orders,outbox-relay.settings.OUTBOX_PUBLISH_URL=nats://nats")
+		"--set", "outbox-relay.settings.OUTBOX_DATABASE_URL=postgres://db/orders,"+
+			"outbox-relay.settings.OUTBOX_PUBLISH_URL=nats://nats")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,8 +216,10 @@ func TestNotes(t *testing.T) {
 		}
 	}
 	// The certificate does not cover the loopback interface.
-	const want = "port-forward deployment/shop-outbox-relay 9630 &\n  curl --insecure 'https://127.0.0.1:9630/readyz?verbose'\n"
-	printed, err := helm(t, "install", "shop", "outbox-relay", "--dry-run=client", "--values", "outbox-relay/ci/minimal-values.yaml",
+	const want = "port-forward deployment/shop-outbox-relay 9630 &\n  curl --insecure " +
+		"'https://127.0.0.1:9630/readyz?verbose'\n"
+	printed, err := helm(t, "install", "shop", "outbox-relay", "--dry-run=client", "--values",
+		"outbox-relay/ci/minimal-values.yaml",
 		"--set", "http.scheme=HTTPS")
 	if err != nil || !strings.Contains(printed, want) {
 		t.Errorf("with TLS: %q (%v)", printed, err)

@@ -9,8 +9,8 @@ import (
 
 const dashboardFile = "outbox-relay/files/dashboard.json"
 
-// Every query of the dashboard asks the chosen data source for the chosen relays. A test with a real Prometheus checks that
-// each query has data (TestAlerts in e2e).
+// Every query of the dashboard asks the chosen data source for the chosen relays. A test with a real Prometheus checks
+// that each query has data (TestAlerts in e2e).
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(dashboardFile)
@@ -50,7 +50,8 @@ func TestDashboard(t *testing.T) {
 		if panel.Type == "row" {
 			continue
 		}
-		if panel.Datasource != chosen || panel.Description == "" || panel.FieldConfig.Defaults.Unit == "" || len(panel.Targets) == 0 {
+		if panel.Datasource != chosen || panel.Description == "" || panel.FieldConfig.Defaults.Unit == "" ||
+			len(panel.Targets) == 0 {
 			t.Errorf("%s lacks the data source, a description, a unit or queries", panel.Title)
 		}
 		for _, target := range panel.Targets {
@@ -65,7 +66,8 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 
-	rendered, err := helm(t, append(append([]string{"template", "shop", "outbox-relay"}, minimal...), "dashboard.enabled=true")...)
+	rendered, err := helm(t,
+		append(append([]string{"template", "shop", "outbox-relay"}, minimal...), "dashboard.enabled=true")...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,10 @@ func TestHelm3(t *testing.T) {
 		t.Fatalf("no scenarios: %v", err)
 	}
 	for _, file := range files {
-		args := []string{"template", "shop", "outbox-relay", "--namespace", "orders", "--values", file, "--kube-version", kubernetes}
+		args := []string{
+			"template", "shop", "outbox-relay", "--namespace", "orders", "--values", file, "--kube-version",
+			kubernetes,
+		}
 		three, err := helmOf(t, "helm3", args...)
 		if err != nil {
 			t.Fatal(err)

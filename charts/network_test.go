@@ -12,13 +12,17 @@ import (
 func TestNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string][]string{
-		"http.port=9630": {"in TCP relay-metrics", "TCP 53", "UDP 53", "TCP 5432", "TCP 4222", "TCP 5671", "TCP 5672", "TCP 9092", "TCP 9093"},
+		"http.port=9630": {
+			"in TCP relay-metrics", "TCP 53", "UDP 53", "TCP 5432", "TCP 4222", "TCP 5671", "TCP 5672",
+			"TCP 9092", "TCP 9093",
+		},
 		"settings.OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318,networkPolicy.broker.ports={4222}": {
 			"in TCP relay-metrics", "TCP 53", "UDP 53",
 			"TCP 5432", "TCP 4222", "TCP 4318",
 		},
 	} {
-		args := append([]string{"template", "shop", "outbox-relay", "--set", "networkPolicy.enabled=true,prune.enabled=true"}, minimal...)
+		args := append([]string{"template", "shop", "outbox-relay", "--set", "networkPolicy.enabled=true,prune.enabled=true"},
+			minimal...)
 		rendered, err := helm(t, append(args, set)...)
 		if err != nil {
 			t.Fatal(err)

@@ -10,9 +10,11 @@ import (
 // The job that deletes old rows has the relay's settings, except for those of prune.files: its role may delete.
 func TestPruneJob(t *testing.T) {
 	t.Parallel()
-	rendered, err := helm(t, "template", "shop", "outbox-relay", "--set", "image.repository=relay,settings.OUTBOX_PUBLISH_URL=nats://nats",
+	rendered, err := helm(t, "template", "shop", "outbox-relay", "--set",
+		"image.repository=relay,settings.OUTBOX_PUBLISH_URL=nats://nats",
 		"--set", "settings.OUTBOX_DATABASE_URL=postgres://relay@db/shop,settings.OUTBOX_TABLE=shop.outbox",
-		"--set", "prune.enabled=true,prune.files.OUTBOX_DATABASE_URL.secret=orders-prune,prune.files.OUTBOX_DATABASE_URL.key=url")
+		"--set", "prune.enabled=true,prune.files.OUTBOX_DATABASE_URL.secret=orders-prune,"+
+			"prune.files.OUTBOX_DATABASE_URL.key=url")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +27,8 @@ func TestPruneJob(t *testing.T) {
 		t.Errorf("the job runs %v, want %v", pod.Containers[0].Args, args)
 	}
 	prune, relay := variables(pod.Containers[0]), variables(all.deployments[0].Spec.Template.Spec.Containers[0])
-	if prune["OUTBOX_DATABASE_URL"] != "" || prune["OUTBOX_DATABASE_URL_FILE"] == "" || prune["OUTBOX_TABLE"] != "shop.outbox" {
+	if prune["OUTBOX_DATABASE_URL"] != "" || prune["OUTBOX_DATABASE_URL_FILE"] == "" ||
+		prune["OUTBOX_TABLE"] != "shop.outbox" {
 		t.Errorf("the job's variables are %v", prune)
 	}
 	if relay["OUTBOX_DATABASE_URL"] == "" || relay["OUTBOX_DATABASE_URL_FILE"] != "" {

@@ -58,7 +58,8 @@ func TestReadmeValues(t *testing.T) {
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	rendered, err := helm(t, "template", "shop", "outbox-relay", "--values", "outbox-relay/ci/minimal-values.yaml", "--values", file)
+	rendered, err := helm(t, "template", "shop", "outbox-relay", "--values", "outbox-relay/ci/minimal-values.yaml",
+		"--values", file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +69,8 @@ func TestReadmeValues(t *testing.T) {
 	}
 }
 
-// The README's samples for an application's chart, and its values for a relay of its own, can be rendered: with the dependency fetched by
-// helm dependency update as the README says, from a package in place of a registry.
+// The README's samples for an application's chart, and its values for a relay of its own, can be rendered: with the
+// dependency fetched by helm dependency update as the README says, from a package in place of a registry.
 func TestReadmeSamples(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("outbox-relay/README.md")
@@ -87,7 +88,8 @@ func TestReadmeSamples(t *testing.T) {
 			"  selector: {matchLabels: {app: orders}}\n  template:\n    metadata: {labels: {app: orders}}\n    spec:\n",
 	}
 	written := 0
-	for _, match := range regexp.MustCompile("(?s)```yaml\n# ([^\\s,]+)[^\n]*\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+	for _, match := range regexp.MustCompile("(?s)```yaml\n# ([^\\s,]+)[^\n]*\n(.*?)```").FindAllStringSubmatch(
+		string(text), -1) {
 		head, known := names[match[1]]
 		if !known {
 			t.Errorf("no test knows the sample of %s", match[1])

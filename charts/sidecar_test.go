@@ -30,7 +30,8 @@ func TestClassicSidecar(t *testing.T) {
 // A separate metrics port keeps the port's name, by which monitors scrape; the probes use the other port.
 func TestMetricsPort(t *testing.T) {
 	t.Parallel()
-	rendered, err := helm(t, append(append([]string{"template", "shop", "outbox-relay"}, minimal...), "http.metricsPort=9631")...)
+	rendered, err := helm(t,
+		append(append([]string{"template", "shop", "outbox-relay"}, minimal...), "http.metricsPort=9631")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +40,12 @@ func TestMetricsPort(t *testing.T) {
 	for _, port := range relay.Ports {
 		ports[port.Name] = port.ContainerPort
 	}
-	if ports["relay-health"] != 9630 || ports["relay-metrics"] != 9631 || variables(relay)["OUTBOX_METRICS_ADDR"] != ":9631" {
+	if ports["relay-health"] != 9630 || ports["relay-metrics"] != 9631 ||
+		variables(relay)["OUTBOX_METRICS_ADDR"] != ":9631" {
 		t.Errorf("ports %v, variables %v", ports, variables(relay))
 	}
-	if health := intstr.FromString("relay-health"); relay.LivenessProbe.HTTPGet.Port != health || relay.ReadinessProbe.HTTPGet.Port != health {
+	if health := intstr.FromString("relay-health"); relay.LivenessProbe.HTTPGet.Port != health ||
+		relay.ReadinessProbe.HTTPGet.Port != health {
 		t.Error("the probes ask the port of the metrics, which has no health")
 	}
 }

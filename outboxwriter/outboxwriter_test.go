@@ -128,7 +128,8 @@ func TestMappedTable(t *testing.T) {
 	}
 }
 
-// A message without a topic is refused before anything is sent. What PostgreSQL refuses is its error, and nothing is left.
+// A message without a topic is refused before anything is sent. What PostgreSQL refuses is its error, and nothing is
+// left.
 func TestRefusedMessages(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

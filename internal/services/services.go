@@ -1,5 +1,5 @@
-// Package services starts separate servers with dev/services.sh, for tests and benchmarks that change their settings, stop them
-// or kill them.
+// Package services starts separate servers with dev/services.sh, for tests and benchmarks that change their settings,
+// stop them or kill them.
 package services
 
 import (
@@ -19,8 +19,8 @@ type Set struct {
 	Settings []string // NAME=value, as dev/services.sh explains them
 }
 
-// Run runs a verb of dev/services.sh for all services or the named ones, and returns the script's output. It blocks until the
-// script ends; for up that means that the services are ready.
+// Run runs a verb of dev/services.sh for all services or the named ones, and returns the script's output. It blocks
+// until the script ends; for up that means that the services are ready.
 func (s *Set) Run(ctx context.Context, verb string, services ...string) (string, error) {
 	script, err := filepath.Abs(filepath.Join(s.Checkout, "dev", "services.sh"))
 	if err != nil {
@@ -28,7 +28,8 @@ func (s *Set) Run(ctx context.Context, verb string, services ...string) (string,
 	}
 	cmd := exec.CommandContext(ctx, script, append([]string{verb}, services...)...)
 	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "TEST_") && !strings.HasPrefix(pair, "SERVICES_DIR=") && !strings.HasPrefix(pair, "SERVICES_PORT_OFFSET=") {
+		if !strings.HasPrefix(pair, "TEST_") && !strings.HasPrefix(pair, "SERVICES_DIR=") &&
+			!strings.HasPrefix(pair, "SERVICES_PORT_OFFSET=") {
 			cmd.Env = append(cmd.Env, pair)
 		}
 	}
@@ -40,7 +41,8 @@ func (s *Set) Run(ctx context.Context, verb string, services ...string) (string,
 	var out, problems strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("dev/services.sh %s %s: %w: %s", verb, strings.Join(services, " "), err, strings.TrimSpace(problems.String()))
+		return "", fmt.Errorf("dev/services.sh %s %s: %w: %s", verb, strings.Join(services, " "), err,
+			strings.TrimSpace(problems.String()))
 	}
 	return out.String(), nil
 }

@@ -23,8 +23,8 @@ func (b broker) create(ctx context.Context, topic string) error {
 	return b.Create(ctx, testkit.Topic{Name: topic, Partitions: partitions, Duplicates: 2 * time.Minute})
 }
 
-// consume calls receive with the body of every message from the first one on, as soon as it is available, until ctx ends.
-// Messages of one key are passed one after the other.
+// consume calls receive with the body of every message from the first one on, as soon as it is available, until ctx
+// ends. Messages of one key are passed one after the other.
 func (b broker) consume(ctx context.Context, topic string, receive func([]byte)) error {
 	return b.Consume(ctx, topic, func(m testkit.Message) { receive(m.Body) })
 }

@@ -112,7 +112,8 @@ func (s *site) flows(ctx context.Context, after time.Time) (since time.Time, err
 	err = testkit.Until(limited, time.Second, func() (bool, error) {
 		var keys int
 		err := s.conn.QueryRow(limited, `select count(*), coalesce(max(relayed), now()) from (
-			select min(relayed_at) from outbox_messages where relayed_at > $1 and key like 'order-%' group by key) k (relayed)`, after).
+			select min(relayed_at) from outbox_messages where relayed_at > $1 and key like 'order-%' group by key) k
+			(relayed)`, after).
 			Scan(&keys, &since)
 		return keys == burdenKeys, err
 	})
@@ -125,7 +126,8 @@ func (s *site) flows(ctx context.Context, after time.Time) (since time.Time, err
 // backlogged writes small rows of the keys that the study watches.
 func backlogged(ctx context.Context, s *site) error {
 	_, err := s.conn.Exec(ctx, `insert into outbox_messages (topic, key, payload)
-		select $2, 'order-' || i % $3::int, jsonb_build_object('n', (900000000 + i)::text) from generate_series(1, $1::int) i`,
+		select $2, 'order-' || i % $3::int, jsonb_build_object('n', (900000000 + i)::text) from generate_series(1, $1::int)
+		i`,
 		s.number, s.topic, burdenKeys)
 	return err
 }

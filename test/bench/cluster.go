@@ -34,8 +34,8 @@ type survived struct {
 	disordered   int
 }
 
-// clusterStudy takes a node of three away from a relay with steady traffic for three topics, each led by another node. The
-// control is the same without the fault.
+// clusterStudy takes a node of three away from a relay with steady traffic for three topics, each led by another node.
+// The control is the same without the fault.
 func clusterStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachKind(func(k kind) error {
 		dir, err := os.MkdirTemp(l.dir, "cluster-")
@@ -63,8 +63,8 @@ func clusterStudy(ctx context.Context, l *lab, r *report) error {
 				if err != nil {
 					return fmt.Errorf("%s: %w", f.Name, err)
 				}
-				fmt.Printf("%s, %s: %.0f rows/s of healthy leaders beside %.0f, leaders moved after %v, then all %.0f beside %.0f\n", k.name, f.Name,
-					found.healthy, control.healthy, found.moved.Round(time.Millisecond), found.all, control.all)
+				fmt.Printf("%s, %s: %.0f rows/s of healthy leaders beside %.0f, leaders moved after %v, then all %.0f "+
+					"beside %.0f\n", k.name, f.Name, found.healthy, control.healthy, found.moved.Round(time.Millisecond), found.all, control.all)
 				with[f.Name], without[f.Name] = append(with[f.Name], found), append(without[f.Name], control)
 			}
 		}
@@ -80,19 +80,29 @@ func clusterStudy(ctx context.Context, l *lab, r *report) error {
 func reportSurvival(r *report, on, fault string, with, without []survived) {
 	healthy := func(s survived) float64 { return s.healthy }
 	all := func(s survived) float64 { return s.all }
-	r.compare(on, fault+": rows/s of healthy leaders, 2 s after", "%.0f", each(with, healthy), each(without, healthy), atLeast(0.8))
-	r.compare(on, fault+": rows/s of all, 1 s after leaders moved", "%.0f", each(with, all), each(without, all), atLeast(0.9))
+	r.compare(on, fault+": rows/s of healthy leaders, 2 s after", "%.0f", each(with, healthy), each(without, healthy),
+		atLeast(0.8))
+	r.compare(on, fault+": rows/s of all, 1 s after leaders moved", "%.0f", each(with, all), each(without, all),
+		atLeast(0.9))
 	r.state(on, fault+": seconds until leaders had moved, longest", "%.1f",
 		largest(each(with, func(s survived) float64 { return s.moved.Seconds() })))
-	r.judge(on, fault+": attempts spent", "%.0f", sum(each(with, func(s survived) float64 { return float64(s.spent) })), atMost(0))
-	r.judge(on, fault+": rows out of order", "%.0f", sum(each(with, func(s survived) float64 { return float64(s.disordered) })), atMost(0))
+	r.judge(on, fault+": attempts spent", "%.0f", sum(each(with, func(s survived) float64 {
+		return float64(s.spent)
+	})), atMost(0))
+	r.judge(on, fault+": rows out of order", "%.0f", sum(each(with, func(s survived) float64 {
+		return float64(s.disordered)
+	})), atMost(0))
 	const inFlight = 4096 // OUTBOX_MAX_IN_FLIGHT
-	r.judge(on, fault+": duplicates, most", "%.0f", largest(each(with, func(s survived) float64 { return float64(s.duplicates) })),
+	r.judge(on, fault+": duplicates, most", "%.0f", largest(each(with, func(s survived) float64 {
+		return float64(s.duplicates)
+	})),
 		atMost(inFlight))
 }
 
 // surviveFault runs a relay while a fault happens and ends.
-func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, f cluster.Fault) (s survived, err error) {
+func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, f cluster.Fault) (
+	s survived, err error,
+) {
 	var topics []string
 	for node := range cluster.Size {
 		topics = append(topics, fmt.Sprintf("bench-%d-%d", time.Now().UnixNano(), node))
@@ -163,11 +173,13 @@ func create(ctx context.Context, c cluster.Cluster, topic string, leader int) er
 	return c.Create(ctx, topic, leader, cluster.Size)
 }
 
-// strike makes the fault happen. It returns when the cluster accepts messages for the healthy topics, and when it accepts
-// messages for the victim's topic again. A healthy topic in Kafka accepts nothing until the lost replica has left the set
-// of those in sync. In Kafka, a node that only clients cannot reach continues to lead the topic, and clients need that very
-// node. In this case strike moves the leader.
-func (l *lab) strike(ctx context.Context, c cluster.Cluster, f cluster.Fault, topics []string) (shrunk, moved time.Time, err error) {
+// strike makes the fault happen. It returns when the cluster accepts messages for the healthy topics, and when it
+// accepts messages for the victim's topic again. A healthy topic in Kafka accepts nothing until the lost replica has
+// left the set of those in sync. In Kafka, a node that only clients cannot reach continues to lead the topic, and
+// clients need that very node. In this case strike moves the leader.
+func (l *lab) strike(ctx context.Context, c cluster.Cluster, f cluster.Fault, topics []string) (
+	shrunk, moved time.Time, err error,
+) {
 	shrunk = time.Now()
 	if f.Happens != nil {
 		if err := f.Happens(c.Nodes()[victim]); err != nil {
@@ -222,8 +234,8 @@ func mend(ctx context.Context, c cluster.Cluster, f cluster.Fault, topics []stri
 	return cluster.AwaitSync(ctx, c, topics...)
 }
 
-// flows waits until rows are relayed at the rate at which they are written: the first rows of a process include the cost of
-// its connections, and the first rows of a cluster the cost of its start.
+// flows waits until rows are relayed at the rate at which they are written: the first rows of a process include the
+// cost of its connections, and the first rows of a cluster the cost of its start.
 func (o *outbox) flows(ctx context.Context, topics []string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -236,14 +248,17 @@ func (o *outbox) flows(ctx context.Context, topics []string) error {
 // relayedWithin returns the number of rows of the topics relayed per second in the window that begins at from.
 func (o *outbox) relayedWithin(ctx context.Context, from time.Time, topics ...string) (perSecond float64, err error) {
 	var n int
-	err = o.conn.QueryRow(ctx, "select count(*) from outbox_messages where topic = any($1) and relayed_at >= $2 and relayed_at < $3", topics,
+	err = o.conn.QueryRow(ctx,
+		"select count(*) from outbox_messages where topic = any($1) and relayed_at >= $2 and relayed_at < $3", topics,
 		from,
 		from.Add(window)).Scan(&n)
 	return float64(n) / window.Seconds(), err
 }
 
 // countArrivals reads all topics and counts messages that are missing, duplicate or out of order.
-func (l *lab) countArrivals(ctx context.Context, name string, c cluster.Cluster, topics []string, written *steady, s *survived) error {
+func (l *lab) countArrivals(ctx context.Context, name string, c cluster.Cluster, topics []string, written *steady,
+	s *survived,
+) error {
 	return on(name, c.Nodes()[0].URL, func(b broker) error {
 		b.Broker = bodies{b.Broker}
 		for i, topic := range topics {
@@ -264,8 +279,8 @@ func (l *lab) countArrivals(ctx context.Context, name string, c cluster.Cluster,
 	})
 }
 
-// bodies is a broker that leaves out messages without a body. These are the messages that tested whether the broker accepts
-// any.
+// bodies is a broker that leaves out messages without a body. These are the messages that tested whether the broker
+// accepts any.
 type bodies struct{ testkit.Broker }
 
 func (b bodies) Consume(ctx context.Context, topic string, receive func(testkit.Message)) error {

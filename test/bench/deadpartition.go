@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// besideDeadPartition measures rows beside those of a topic of which one partition of 12 is dead: its only replica is on a node
-// that was killed. The cluster is Kafka's and the study's own; the healthy topic is on its other nodes.
+// besideDeadPartition measures rows beside those of a topic of which one partition of 12 is dead: its only replica is
+// on a node that was killed. The cluster is Kafka's and the study's own; the healthy topic is on its other nodes.
 func (l *lab) besideDeadPartition(ctx context.Context, r *report) error {
 	dir, err := os.MkdirTemp(l.dir, "cluster-")
 	if err != nil {

@@ -19,7 +19,11 @@ func delayStudy(ctx context.Context, l *lab, r *report) (err error) {
 	variants := []struct {
 		name             string
 		broker, database time.Duration
-	}{{name: "no delay"}, {name: "+1 ms to the broker", broker: time.Millisecond}, {name: "+1 ms to the database", database: time.Millisecond}}
+	}{
+		{name: "no delay"},
+		{name: "+1 ms to the broker", broker: time.Millisecond},
+		{name: "+1 ms to the database", database: time.Millisecond},
+	}
 	return l.eachBroker(func(b broker) error {
 		var drainers []drainer
 		for _, v := range variants {
@@ -52,7 +56,8 @@ func delayStudy(ctx context.Context, l *lab, r *report) (err error) {
 		}
 		rate := func(d drain) float64 { return float64(l.rows) / d.elapsed.Seconds() }
 		for i, v := range variants[1:] {
-			r.compare(b.name, fmt.Sprint("rows/s, ", v.name), "%.0f", each(results[i+1], rate), each(results[0], rate), atLeast(0.8))
+			r.compare(b.name, fmt.Sprint("rows/s, ", v.name), "%.0f", each(results[i+1], rate), each(results[0], rate),
+				atLeast(0.8))
 		}
 		return nil
 	})

@@ -24,8 +24,8 @@ func (d drained) slowest() float64 { return slices.Min(d.rates) }
 // second is a destination in addition to the one called default.
 const second = "audit"
 
-// destinationsStudy compares one destination with two. The two relay the same rows, each in columns of its own, or divide the
-// rows. Then one of the two is in trouble, compared with the same one paused.
+// destinationsStudy compares one destination with two. The two relay the same rows, each in columns of its own, or
+// divide the rows. Then one of the two is in trouble, compared with the same one paused.
 func destinationsStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		if err := l.healthy(ctx, b, r); err != nil {
@@ -41,7 +41,11 @@ func (l *lab) healthy(ctx context.Context, b broker, r *report) error {
 		several bool // two destinations
 		copies  bool // each destination takes each row
 		found   []drained
-	}{{name: "one alone"}, {name: "columns of their own", several: true, copies: true}, {name: "common columns", several: true}}
+	}{
+		{name: "one alone"},
+		{name: "columns of their own", several: true, copies: true},
+		{name: "common columns", several: true},
+	}
 	for round := range l.rounds + 1 {
 		for i := range variants {
 			v := &variants[i]
@@ -52,7 +56,8 @@ func (l *lab) healthy(ctx context.Context, b broker, r *report) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
-			fmt.Printf("%s, %s, round %d: %.0f rows/s, PostgreSQL %.1f µs/row, %.2f updates of a row\n", b.name, v.name, round, d.rates,
+			fmt.Printf("%s, %s, round %d: %.0f rows/s, PostgreSQL %.1f µs/row, %.2f updates of a row\n", b.name, v.name, round,
+				d.rates,
 				l.micros(d), d.updates)
 			if round > 0 { // the broker is warmed up
 				v.found = append(v.found, d)
@@ -63,16 +68,19 @@ func (l *lab) healthy(ctx context.Context, b broker, r *report) error {
 	if copies != nil {
 		for i, name := range []string{"first", "second"} {
 			rate := func(d drained) float64 { return d.rates[i] }
-			r.compare(b.name, "columns of their own: rows/s of the "+name, "%.0f", each(copies, rate), each(alone, drained.slowest), atLeast(0.4))
+			r.compare(b.name, "columns of their own: rows/s of the "+name, "%.0f", each(copies, rate),
+				each(alone, drained.slowest), atLeast(0.4))
 		}
 		if middle(each(alone, l.micros)) > 0 { // the processor time is visible
-			r.compare(b.name, "columns of their own: PostgreSQL µs/row", "%.1f", each(copies, l.micros), each(alone, l.micros), atMost(1.4))
+			r.compare(b.name, "columns of their own: PostgreSQL µs/row", "%.1f", each(copies, l.micros), each(alone, l.micros),
+				atMost(1.4))
 		}
 		updates := func(d drained) float64 { return d.updates }
 		r.contrast(b.name, "columns of their own: updates of a row", "%.2f", each(copies, updates), each(alone, updates))
 	}
 	if parts != nil {
-		r.compare(b.name, "common columns: rows/s together", "%.0f", each(parts, drained.slowest), each(alone, drained.slowest), atLeast(0.9))
+		r.compare(b.name, "common columns: rows/s together", "%.0f", each(parts, drained.slowest),
+			each(alone, drained.slowest), atLeast(0.9))
 	}
 	return nil
 }
@@ -87,8 +95,8 @@ rpad(md5(i::text), 479, 'x')),
 	jsonb_build_object('type', 'order.created', 'trace', md5(i::text))
 from generate_series(1, $1::int) i order by i`
 
-// drainTo fills a table and lets a relay drain it, to one destination or to two, each of which takes all rows or half of
-// them.
+// drainTo fills a table and lets a relay drain it, to one destination or to two, each of which takes all rows or half
+// of them.
 func (l *lab) drainTo(ctx context.Context, b broker, several, copies bool) (d drained, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
@@ -104,7 +112,8 @@ func (l *lab) drainTo(ctx context.Context, b broker, several, copies bool) (d dr
 		defer func() { err = errors.Join(err, removeOther()) }()
 		topics, settings = append(topics, other), two(b.url, b.url)
 		if copies {
-			settings = append(settings, destination("AUDIT", "COLUMNS", ownColumns(second)), destination("AUDIT", "TOPIC", other))
+			settings = append(settings, destination("AUDIT", "COLUMNS", ownColumns(second)),
+				destination("AUDIT", "TOPIC", other))
 			columns = append(columns, second+"_relayed_at")
 			err = table.addDestination(ctx, l, second)
 		} else {
@@ -145,15 +154,17 @@ func (l *lab) drainTo(ctx context.Context, b broker, several, copies bool) (d dr
 	if err := pause(ctx, 1500*time.Millisecond); err != nil { // statistics are reported within a second
 		return d, err
 	}
-	err = table.conn.QueryRow(ctx, "select n_tup_upd::float8 / $1::int from pg_stat_user_tables where relid = 'outbox_messages'::regclass",
+	err = table.conn.QueryRow(ctx,
+		"select n_tup_upd::float8 / $1::int from pg_stat_user_tables where relid = 'outbox_messages'::regclass",
 		l.rows).Scan(&d.updates)
 	return d, err
 }
 
 // awaitMarks waits until every row has a mark in a column, and returns the time since the start.
 func (o *outbox) awaitMarks(ctx context.Context, column string, started time.Time) (took time.Duration, err error) {
-	statement := fmt.Sprintf("select not exists (select from (select 1 from outbox_messages where %s is null and %s is null order by seq "+
-		"desc limit 1) last)",
+	statement := fmt.Sprintf(
+		"select not exists (select from (select 1 from outbox_messages where %s is null and %s is null order by seq "+
+			"desc limit 1) last)",
 		column, strings.Replace(column, "relayed_at", "failed_at", 1))
 	var asked time.Time
 	err = testkit.Until(ctx, 20*time.Millisecond, func() (done bool, err error) {

@@ -37,7 +37,8 @@ var badBrokers = []struct {
 		return address, topic, func() error { return nil }, err
 	}},
 	{name: "frozen", make: func(ctx context.Context, b broker, topic string) (string, string, func() error, error) {
-		silent, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // the kernel accepts connections, and nothing answers
+		// the kernel accepts connections, and nothing answers
+		silent, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return "", "", nil, err
 		}
@@ -79,7 +80,8 @@ func (l *lab) besideTrouble(ctx context.Context, b broker, r *report) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			fmt.Printf("%s, %s, round %d: %.0f rows/s beside %.0f paused, p99 %.1f ms beside %.1f\n", b.name, name, round+1, found.rate,
+			fmt.Printf("%s, %s, round %d: %.0f rows/s beside %.0f paused, p99 %.1f ms beside %.1f\n", b.name, name, round+1,
+				found.rate,
 				control.rate,
 				percentile(found.latency, 99), percentile(control.latency, 99))
 			with, without = append(with, found), append(without, control)
@@ -94,8 +96,8 @@ func (l *lab) besideTrouble(ctx context.Context, b broker, r *report) error {
 	return nil
 }
 
-// fare lets the first of two destinations drain a backlog, and then relay steady traffic for the duration, while the other is
-// in trouble or paused.
+// fare lets the first of two destinations drain a backlog, and then relay steady traffic for the duration, while the
+// other is in trouble or paused.
 func (l *lab) fare(ctx context.Context, b broker, make badBroker, paused bool) (found fared, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
@@ -116,7 +118,8 @@ func (l *lab) fare(ctx context.Context, b broker, make badBroker, paused bool) (
 	if err := table.vacuum(ctx); err != nil {
 		return found, err
 	}
-	settings := append(two(b.url, address), destination("AUDIT", "COLUMNS", ownColumns(second)), destination("AUDIT", "TOPIC", to),
+	settings := append(two(b.url, address), destination("AUDIT", "COLUMNS", ownColumns(second)),
+		destination("AUDIT", "TOPIC", to),
 		destination("AUDIT", "PAUSE", fmt.Sprint(paused)))
 	settings = append(settings, "OUTBOX_DATABASE_URL="+table.url)
 	relay, err := testkit.StartRelay(ctx, l.relay, settings, "") // it may never be ready

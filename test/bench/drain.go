@@ -32,8 +32,8 @@ type drainer struct {
 	check func() error // after each run; may be nil
 }
 
-// drainStudy lets the yardstick and the relay drain the same rows in turns. With a hot key, the yardstick's rows are still
-// spread evenly, because it is the reference.
+// drainStudy lets the yardstick and the relay drain the same rows in turns. With a hot key, the yardstick's rows are
+// still spread evenly, because it is the reference.
 func drainStudy(ctx context.Context, l *lab, r *report) (err error) {
 	binary, err := os.Stat(l.relay)
 	if err != nil {
@@ -52,7 +52,8 @@ func drainStudy(ctx context.Context, l *lab, r *report) (err error) {
 	return l.eachBroker(func(b broker) error {
 		results, err := l.drains(ctx, table, b, []drainer{
 			{name: "yardstick", start: func(ctx context.Context, topic string) (*program, error) {
-				return start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic, "--partitions",
+				return start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic,
+					"--partitions",
 					fmt.Sprint(partitions)))
 			}},
 			{name: "relay", hot: l.hot, start: func(ctx context.Context, _ string) (*program, error) {
@@ -97,12 +98,16 @@ func reportDrain(r *report, on string, rows int, relay, yardstick []drain, hot i
 	figure("PostgreSQL µs/row", "%.1f", micros(func(d drain) time.Duration { return d.database }), manners)
 	figure("WAL B/row", "%.0f", func(d drain) float64 { return float64(d.log) / float64(rows) }, manners)
 	figure("broker µs/row", "%.1f", micros(func(d drain) time.Duration { return d.broker }), nil)
-	r.judge(on, "peak MiB", "%.0f", slices.Max(each(relay, func(d drain) float64 { return float64(d.memory) / mib })), atMost(64))
-	r.judge(on, "ready after ms", "%.0f", middle(each(relay, func(d drain) float64 { return float64(d.ready.Milliseconds()) })), atMost(300))
+	r.judge(on, "peak MiB", "%.0f", slices.Max(each(relay, func(d drain) float64 {
+		return float64(d.memory) / mib
+	})), atMost(64))
+	r.judge(on, "ready after ms", "%.0f", middle(each(relay, func(d drain) float64 {
+		return float64(d.ready.Milliseconds())
+	})), atMost(300))
 }
 
-// drains lets programs drain the table in turns and returns each program's runs. A first run of the first program warms the
-// broker up and is not counted, because a broker that has just started is several times as expensive.
+// drains lets programs drain the table in turns and returns each program's runs. A first run of the first program warms
+// the broker up and is not counted, because a broker that has just started is several times as expensive.
 func (l *lab) drains(ctx context.Context, table *outbox, b broker, drainers []drainer) ([][]drain, error) {
 	results := make([][]drain, len(drainers))
 	for round := range l.rounds + 1 {

@@ -16,15 +16,17 @@ const dueFrom = 500_000_000
 
 const (
 	scheduleForLater = `insert into outbox_messages (topic, key, payload, available_at)
-select $2, 'order-' || i % 1000, '{}', now() + interval '1 day' + i * interval '1 second' from generate_series(1, $1::int) i`
+select $2, 'order-' || i % 1000, '{}', now() + interval '1 day' + i * interval '1 second' from generate_series(1,
+$1::int) i`
 
 	scheduleSoon = `insert into outbox_messages (topic, key, payload, available_at)
-select $2, 'order-' || i % 1000, jsonb_build_object('n', lpad((500000000 + i)::text, 9, '0'), 'data', rpad(md5(i::text), 479, 'x')),
+select $2, 'order-' || i % 1000, jsonb_build_object('n', lpad((500000000 + i)::text, 9, '0'), 'data',
+rpad(md5(i::text), 479, 'x')),
 	$3::timestamptz + i * $4::bigint * interval '1 microsecond' from generate_series(0, $1::int - 1) i`
 )
 
-// dueStudy measures the delay of rows that become due, while many are scheduled for later and others flow. The reference is
-// the same table without the indexes that `schema --delays` prints.
+// dueStudy measures the delay of rows that become due, while many are scheduled for later and others flow. The
+// reference is the same table without the indexes that `schema --delays` prints.
 func dueStudy(ctx context.Context, l *lab, r *report) error {
 	rates := []float64{200, 1000}
 	return l.eachBroker(func(b broker) error {
@@ -37,7 +39,8 @@ func dueStudy(ctx context.Context, l *lab, r *report) error {
 				}
 				slices.Sort(delayed)
 				slices.Sort(others)
-				fmt.Printf("%s, indexes %v, %.0f rows/s: late by p50 %.0f, p99 %.0f, at most %.0f ms; others p99 %.1f ms\n", b.name, indexed, rate,
+				fmt.Printf("%s, indexes %v, %.0f rows/s: late by p50 %.0f, p99 %.0f, at most %.0f ms; others p99 %.1f ms\n", b.name,
+					indexed, rate,
 					percentile(delayed, 50), percentile(delayed, 99), percentile(delayed, 100), percentile(others, 99))
 				late[indexed], flow[indexed] = append(late[indexed], delayed), append(flow[indexed], others)
 			}
@@ -49,8 +52,9 @@ func dueStudy(ctx context.Context, l *lab, r *report) error {
 				percent float64
 				most    float64
 			}{{"p50", 50, 0}, {"p99", 99, 1000}, {"max", 100, 0}} {
-				what, measured, reference := beside+"late by "+line.what+" ms", percentile(late[true][i], line.percent), percentile(late[false][i],
-					line.percent)
+				what, measured, reference := beside+"late by "+line.what+" ms", percentile(late[true][i], line.percent),
+					percentile(late[false][i],
+						line.percent)
 				if line.most > 0 {
 					r.judgeBeside(b.name, what, "%.0f", measured, reference, atMost(line.most))
 				} else {

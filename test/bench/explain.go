@@ -42,8 +42,10 @@ func startExplainer(ctx context.Context, database string) (*explainer, error) {
 		return nil, err
 	}
 	query := u.Query()
-	query.Set("options", "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 -c auto_explain.log_level=notice"+
-		" -c auto_explain.log_format=json -c auto_explain.log_analyze=on -c auto_explain.log_timing=off -c auto_explain.log_buffers=on")
+	query.Set("options",
+		"-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 -c auto_explain.log_level=notice"+
+			" -c auto_explain.log_format=json -c auto_explain.log_analyze=on -c auto_explain.log_timing=off -c "+
+			"auto_explain.log_buffers=on")
 	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // the form that libpq requires
 	e.url = u.String()
 	return e, nil

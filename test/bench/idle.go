@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// idleStudy watches an owner and a standby that have nothing to do, with the doorbell's trigger. The reference for the owner
-// is a process that queries every 50 ms and does nothing else, as an owner without the trigger has to. It shows what this
-// machine, Go and its client library need for that.
+// idleStudy watches an owner and a standby that have nothing to do, with the doorbell's trigger. The reference for the
+// owner is a process that queries every 50 ms and does nothing else, as an owner without the trigger has to. It shows
+// what this machine, Go and its client library need for that.
 func idleStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error { return l.idle(ctx, b, r) })
 }
@@ -71,8 +71,10 @@ func (l *lab) idle(ctx context.Context, b broker, r *report) (err error) {
 		fmt.Println("written:", statement)
 	}
 	perSecond := func(p *proxy) float64 { return float64(p.statements.Load()) / watched.Seconds() }
-	r.judgeBeside(b.name, "owner: % of a core, beside a process that asks every 50 ms", "%.2f", share[0], share[2], atMost(0.4))
-	r.judge(b.name, "owner: writes in a minute, the listener's self-check included", "%.0f", float64(len(working.written())), atMost(1))
+	r.judgeBeside(b.name, "owner: % of a core, beside a process that asks every 50 ms", "%.2f", share[0], share[2],
+		atMost(0.4))
+	r.judge(b.name, "owner: writes in a minute, the listener's self-check included", "%.0f",
+		float64(len(working.written())), atMost(1))
 	r.judge(b.name, "owner: statements/s", "%.1f", perSecond(working), atMost(3))
 	r.state(b.name, "standby: % of a core", "%.2f", share[1])
 	r.judge(b.name, "standby: connections", "%.0f", float64(waiting.open.Load()), atMost(1))

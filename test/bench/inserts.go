@@ -25,8 +25,8 @@ type insertion struct {
 	target   *bound
 }
 
-// insertsStudy lets pgbench insert single rows, without a relay and beside one. Relay and broker share the machine with the
-// database, so the ratio includes their processor time.
+// insertsStudy lets pgbench insert single rows, without a relay and beside one. Relay and broker share the machine with
+// the database, so the ratio includes their processor time.
 func insertsStudy(ctx context.Context, l *lab, r *report) error {
 	pgbench, err := findPgbench()
 	if err != nil {
@@ -56,7 +56,8 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 					if err != nil {
 						return fmt.Errorf("%s: %w", kind.name, err)
 					}
-					fmt.Printf("%s, %d clients, %s, round %d: %.0f transactions/s, %.0f %% relayed meanwhile\n", b.name, clients, kind.name, round+1, rate,
+					fmt.Printf("%s, %d clients, %s, round %d: %.0f transactions/s, %.0f %% relayed meanwhile\n", b.name, clients,
+						kind.name, round+1, rate,
 						100*share)
 					rates[i] = append(rates[i], rate)
 					relayed[i] = append(relayed[i], 100*share)
@@ -72,7 +73,8 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 			}
 			for i, kind := range kinds {
 				if kind.least || kind.doorbell && !kind.missing {
-					r.state(b.name, fmt.Sprintf("%% of the rows relayed when pgbench ended, %d clients, %s", clients, kind.name), "%.0f",
+					r.state(b.name, fmt.Sprintf("%% of the rows relayed when pgbench ended, %d clients, %s", clients, kind.name),
+						"%.0f",
 						middle(relayed[i]))
 				}
 			}
@@ -81,13 +83,14 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 	})
 }
 
-const plainNotify = `create function ring() returns trigger language plpgsql as $$ begin perform pg_notify('outbox_messages', ''); 
+const plainNotify = `create function ring() returns trigger language plpgsql as $$ begin perform
+	pg_notify('outbox_messages', ''); 
 return null; end $$;
 create trigger ring after insert on outbox_messages for each statement execute function ring()`
 
 // insert returns the transactions per second, and the share of their rows that was relayed in the same time.
-func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b broker, kind insertion, clients int) (rate, relayed float64,
-	err error,
+func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b broker, kind insertion, clients int) (
+	rate, relayed float64, err error,
 ) {
 	topic, remove, err := b.topic(ctx)
 	if err != nil {
@@ -117,7 +120,8 @@ func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b broker, k
 		defer relay.Kill() // the rows that it has not relayed do not matter
 	}
 	if kind.least {
-		least, err := start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic, "--poll", "50ms"))
+		least, err := start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic,
+			"--poll", "50ms"))
 		if err != nil {
 			return 0, 0, err
 		}
@@ -137,7 +141,8 @@ insert into outbox_messages (topic, key, payload, headers) values ('%s', 'order-
 	if _, err := table.conn.Exec(ctx, "checkpoint"); err != nil {
 		return 0, 0, err
 	}
-	command := exec.CommandContext(ctx, pgbench, "--no-vacuum", "--file", script, "--client", fmt.Sprint(clients), "--jobs", "2", "--time",
+	command := exec.CommandContext(ctx, pgbench, "--no-vacuum", "--file", script, "--client", fmt.Sprint(clients),
+		"--jobs", "2", "--time",
 		"8", l.database)
 	command.Env = append(os.Environ(), "PGOPTIONS=-c search_path="+table.schema)
 	output, err := command.CombinedOutput()

@@ -94,7 +94,9 @@ func (l *lab) eachKind(do func(kind) error) error {
 }
 
 // prepare makes a topic and an outbox for one run of a study; remove removes both.
-func (l *lab) prepare(ctx context.Context, b broker, doorbell bool) (table *outbox, topic string, remove func() error, err error) {
+func (l *lab) prepare(ctx context.Context, b broker, doorbell bool) (
+	table *outbox, topic string, remove func() error, err error,
+) {
 	topic, removeTopic, err := b.topic(ctx)
 	if err != nil {
 		return nil, "", nil, err

@@ -36,18 +36,25 @@ type load struct {
 	onlyPolled bool
 }
 
-// latencyStudy measures the time from commit to a consumer of the broker, by the clock of this process, which both writes and
-// consumes. All ways to wake the relay take turns.
+// latencyStudy measures the time from commit to a consumer of the broker, by the clock of this process, which both
+// writes and consumes. All ways to wake the relay take turns.
 func latencyStudy(ctx context.Context, l *lab, r *report) error {
 	const writers = 8
 	loads := []load{
-		{name: "1 row/s", traffic: traffic{rows: max(20, l.rows/250), perSecond: 1, writers: 1, keys: l.keys}, p50: 1, p99: 5, polled: 60},
 		{
-			name: "200 rows/s", traffic: traffic{rows: l.rows / 5, perSecond: 200, writers: writers, keys: l.keys / writers * writers}, p50: 1.5,
+			name: "1 row/s", traffic: traffic{rows: max(20, l.rows/250), perSecond: 1, writers: 1, keys: l.keys}, p50: 1, p99: 5,
+			polled: 60,
+		},
+		{
+			name: "200 rows/s", traffic: traffic{
+				rows: l.rows / 5, perSecond: 200, writers: writers,
+				keys: l.keys / writers * writers,
+			}, p50: 1.5,
 			p99: 6, polled: 60,
 		},
 		{
-			name: "1,000 rows/s", traffic: traffic{rows: l.rows, perSecond: 1000, writers: writers, keys: l.keys / writers * writers}, p50: 1,
+			name:    "1,000 rows/s",
+			traffic: traffic{rows: l.rows, perSecond: 1000, writers: writers, keys: l.keys / writers * writers}, p50: 1,
 			p99: 8, polled: 60,
 		},
 		{
@@ -76,7 +83,8 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 					n := name(load, wake)
 					fromReturn[n], fromSent[n] = append(fromReturn[n], returned...), append(fromSent[n], sent...)
 					slices.Sort(returned)
-					fmt.Printf("%s, %s, round %d: p50 %.1f ms, p99 %.1f ms\n", b.name, n, round+1, percentile(returned, 50), percentile(returned, 99))
+					fmt.Printf("%s, %s, round %d: p50 %.1f ms, p99 %.1f ms\n", b.name, n, round+1, percentile(returned, 50),
+						percentile(returned, 99))
 				}
 			}
 		}
@@ -121,7 +129,8 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 	})
 }
 
-// latency returns the times from the return of each commit to the arrival of its row, and the times from sending the commit.
+// latency returns the times from the return of each commit to the arrival of its row, and the times from sending the
+// commit.
 func (l *lab) latency(ctx context.Context, b broker, w wake, t traffic) (returned, sent []time.Duration, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, w.doorbell)
 	if err != nil {

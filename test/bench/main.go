@@ -1,5 +1,5 @@
-// Command bench measures the relay's real binary against real servers, each figure beside its reference in the same run, and
-// prints a table with targets and verdicts. See README.md.
+// Command bench measures the relay's real binary against real servers, each figure beside its reference in the same
+// run, and prints a table with targets and verdicts. See README.md.
 package main
 
 import (
@@ -26,67 +26,96 @@ type study struct {
 var studies = []study{
 	{name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, broker: all, run: drainStudy},
 	{
-		name: "destinations", about: "two destinations, beside one alone; one beside another in trouble", rows: 100_000, rounds: 3,
+		name: "destinations", about: "two destinations, beside one alone; one beside another in trouble", rows: 100_000,
+		rounds: 3,
 		broker: "nats", run: destinationsStudy,
 	},
 	{
-		name: "latency", about: "from the return of COMMIT to a consumer of the broker", rows: 10_000, rounds: 2, broker: "nats",
-		run: latencyStudy,
+		name: "latency", about: "from the return of COMMIT to a consumer of the broker", rows: 10_000, rounds: 2,
+		broker: "nats",
+		run:    latencyStudy,
 	},
-	{name: "replicas", about: "two and four replicas on one table, beside one", rows: 300_000, rounds: 3, broker: "nats", run: replicasStudy},
 	{
-		name: "delay", about: "+1 ms to the broker or the database, beside the undelayed drain", rows: 200_000, rounds: 3, broker: all,
-		run: delayStudy,
+		name: "replicas", about: "two and four replicas on one table, beside one", rows: 300_000, rounds: 3, broker: "nats",
+		run: replicasStudy,
 	},
-	{name: "tls", about: "a full table to a broker with TLS, beside the same without", rows: 200_000, rounds: 3, broker: all, run: tlsStudy},
-	{name: "inserts", about: "what a relay costs an application's inserts, with pgbench", rounds: 3, broker: "nats", run: insertsStudy},
 	{
-		name: "pinned", about: "reads and drain while a transaction stays open, beside a vacuumed table", rows: 300_000, rounds: 2,
+		name: "delay", about: "+1 ms to the broker or the database, beside the undelayed drain", rows: 200_000, rounds: 3,
+		broker: all,
+		run:    delayStudy,
+	},
+	{
+		name: "tls", about: "a full table to a broker with TLS, beside the same without", rows: 200_000, rounds: 3,
+		broker: all, run: tlsStudy,
+	},
+	{
+		name: "inserts", about: "what a relay costs an application's inserts, with pgbench", rounds: 3, broker: "nats",
+		run: insertsStudy,
+	},
+	{
+		name: "pinned", about: "reads and drain while a transaction stays open, beside a vacuumed table", rows: 300_000,
+		rounds: 2,
 		broker: "nats", run: pinnedStudy,
 	},
 	{
-		name: "pending", about: "five million pending rows beside a hundredth of that", rows: 5_000_000, rounds: 1, broker: "nats",
-		run: pendingStudy,
+		name: "pending", about: "five million pending rows beside a hundredth of that", rows: 5_000_000, rounds: 1,
+		broker: "nats",
+		run:    pendingStudy,
 	},
 	{
-		name: "operations", about: "status and doctor before a backlog, and prune of a fifth as many rows beside 5,000 rows/s", rows: 5_000_000,
-		rounds: 1, broker: "nats", run: operationsStudy,
+		name:  "operations",
+		about: "status and doctor before a backlog, and prune of a fifth as many rows beside 5,000 rows/s",
+		rows:  5_000_000, rounds: 1, broker: "nats", run: operationsStudy,
 	},
 	{
-		name: "due", about: "rows that become due while a million are scheduled for later and others flow", rows: 1_000_000, rounds: 1,
+		name: "due", about: "rows that become due while a million are scheduled for later and others flow", rows: 1_000_000,
+		rounds: 1,
 		broker: "nats", run: dueStudy,
 	},
-	{name: "partitions", about: "statements on a table by day, beside a table without partitions", rounds: 3, run: partitionsStudy},
+	{
+		name: "partitions", about: "statements on a table by day, beside a table without partitions", rounds: 3,
+		run: partitionsStudy,
+	},
 	{name: "idle", about: "an owner and a standby with nothing to do, for a minute", broker: "nats", run: idleStudy},
 	{
-		name: "takeover", about: "kill -9 of one of two replicas under 1,000 rows/s", rows: 12_000, rounds: 5, broker: "kafka",
-		run: takeoverStudy,
+		name: "takeover", about: "kill -9 of one of two replicas under 1,000 rows/s", rows: 12_000, rounds: 5,
+		broker: "kafka",
+		run:    takeoverStudy,
 	},
 	{
-		name: "burden", about: "kill -9 and start beside 100,000 failed rows, 120,000 keys that wait, a million pending rows", rounds: 1,
+		name: "burden", about: "kill -9 and start beside 100,000 failed rows, 120,000 keys that wait, a million pending rows",
+		rounds: 1,
 		broker: "kafka", run: burdenStudy,
 	},
 	{
-		name: "rolling", about: "rolling restart of three replicas under 5,000 rows/s", rows: 50_000, rounds: 3, broker: "kafka",
-		run: rollingStudy,
+		name: "rolling", about: "rolling restart of three replicas under 5,000 rows/s", rows: 50_000, rounds: 3,
+		broker: "kafka",
+		run:    rollingStudy,
 	},
 	{
-		name: "outage", about: "a broker that is away for 30 s, and the backlog after it", rows: 20_000, rounds: 2, broker: all,
-		run: outageStudy,
+		name: "outage", about: "a broker that is away for 30 s, and the backlog after it", rows: 20_000, rounds: 2,
+		broker: all,
+		run:    outageStudy,
 	},
 	{
-		name: "trouble", about: "rows beside keys and topics in trouble, and what waited after it", rows: 100_000, rounds: 1, broker: all,
-		run: troubleStudy,
+		name: "trouble", about: "rows beside keys and topics in trouble, and what waited after it", rows: 100_000, rounds: 1,
+		broker: all,
+		run:    troubleStudy,
 	},
 	{
-		name: "cluster", about: "one of three nodes killed, frozen or cut off: rows of healthy leaders, and all rows when leaders have moved",
+		name: "cluster", about: "one of three nodes killed, frozen or cut off: rows of healthy leaders, and all rows when " +
+			"leaders have moved",
 		rounds: 1, broker: all, run: clusterStudy,
 	},
 	{
-		name: "memory", about: "resident size with small rows, large rows and rows above the bound", rows: 200_000, broker: all,
-		run: memoryStudy,
+		name: "memory", about: "resident size with small rows, large rows and rows above the bound", rows: 200_000,
+		broker: all,
+		run:    memoryStudy,
 	},
-	{name: "publish", about: "the publishers alone, beside the bare client libraries", rows: 100_000, broker: all, run: publishStudy},
+	{
+		name: "publish", about: "the publishers alone, beside the bare client libraries", rows: 100_000, broker: all,
+		run: publishStudy,
+	},
 }
 
 func main() {
@@ -115,9 +144,11 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.rounds, "rounds", 0, "runs of each variant; 0 means the study's own number")
 	flags.IntVar(&o.keys, "keys", 1000, "ordering keys")
 	flags.IntVar(&o.hot, "hot", 0, "drain: percentage of the rows on one hot key")
-	flags.DurationVar(&o.distance, "distance", 0, "latency: `time` that each round trip of the relay to the database takes longer")
+	flags.DurationVar(&o.distance, "distance", 0,
+		"latency: `time` that each round trip of the relay to the database takes longer")
 	flags.DurationVar(&o.duration, "duration", 20*time.Second, "destinations: steady traffic beside one in trouble")
-	flags.StringVar(&o.only, "only", "", "latency, trouble, destinations, cluster: only the cases of which the name contains this text")
+	flags.StringVar(&o.only, "only", "",
+		"latency, trouble, destinations, cluster: only the cases of which the name contains this text")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "usage: go run . [STUDY] [flags]\n\nSTUDY is all, or one of")
 		for _, s := range studies {

@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// memoryStudy measures the largest resident size of a relay that drains small rows, large rows, and rows larger than its own
-// bound.
+// memoryStudy measures the largest resident size of a relay that drains small rows, large rows, and rows larger than
+// its own bound.
 func memoryStudy(ctx context.Context, l *lab, r *report) error {
 	const bound = 64 // MiB, the default of OUTBOX_MAX_IN_FLIGHT_BYTES
 	// By default, NATS and Kafka accept no more than 1 MiB, including everything around the payload.
@@ -78,6 +78,7 @@ func (l *lab) resident(ctx context.Context, b broker, rows, size int, settings .
 	if err := table.checkRelayed(ctx, b, topic, rows); err != nil {
 		return found, err
 	}
-	fmt.Printf("%s, %d rows of %d B: peak %.0f MiB, %.0f rows in flight at once\n", b.name, rows, size, found.peak, found.inFlight)
+	fmt.Printf("%s, %d rows of %d B: peak %.0f MiB, %.0f rows in flight at once\n", b.name, rows, size, found.peak,
+		found.inFlight)
 	return found, relay.stop()
 }

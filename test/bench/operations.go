@@ -13,7 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// operationsStudy measures what operators do: they look at a large backlog, and delete many old rows while traffic continues.
+// operationsStudy measures what operators do: they look at a large backlog, and delete many old rows while traffic
+// continues.
 func operationsStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		if err := l.look(ctx, b, r); err != nil {
@@ -43,7 +44,10 @@ func (l *lab) look(ctx context.Context, b broker, r *report) (err error) {
 		return err
 	}
 	defer relay.Kill()
-	settings := []string{"OUTBOX_DATABASE_URL=" + table.url, "OUTBOX_PUBLISH_URL=" + b.url, "OUTBOX_HTTP_ADDR=" + relay.Address}
+	settings := []string{
+		"OUTBOX_DATABASE_URL=" + table.url, "OUTBOX_PUBLISH_URL=" + b.url,
+		"OUTBOX_HTTP_ADDR=" + relay.Address,
+	}
 	for _, one := range []struct {
 		what  string
 		times int
@@ -81,8 +85,8 @@ func (l *lab) command(ctx context.Context, settings []string, args ...string) er
 	return nil
 }
 
-// pruneBesideTraffic compares the latency of 5,000 rows a second during a deletion of old rows, a fifth as many as the study
-// has rows, with the latency before it. It also measures how long the deleting statements take.
+// pruneBesideTraffic compares the latency of 5,000 rows a second during a deletion of old rows, a fifth as many as the
+// study has rows, with the latency before it. It also measures how long the deleting statements take.
 func (l *lab) pruneBesideTraffic(ctx context.Context, b broker, r *report) (err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
@@ -149,15 +153,16 @@ func (l *lab) pruneBesideTraffic(ctx context.Context, b broker, r *report) (err 
 	if err != nil {
 		return err
 	}
-	r.compare(b.name, fmt.Sprintf("p99 ms of %d rows/s while %d old rows are deleted, beside before", rate, old), "%.1f", []float64{beside},
+	r.compare(b.name, fmt.Sprintf("p99 ms of %d rows/s while %d old rows are deleted, beside before", rate, old), "%.1f",
+		[]float64{beside},
 		[]float64{alone}, atMost(1.5))
 	r.judge(b.name, "longest statement that deletes, ms (sampled)", "%.0f", statement, atMost(200))
 	r.state(b.name, "deleted rows/s", "%.0f", float64(old)/took.Seconds())
 	return relay.stop()
 }
 
-// longestDelete samples how long statements that delete from the outbox have been running, and returns the longest time in
-// milliseconds.
+// longestDelete samples how long statements that delete from the outbox have been running, and returns the longest time
+// in milliseconds.
 func (o *outbox) longestDelete(ctx context.Context) (longest float64) {
 	conn, err := pgx.Connect(ctx, o.url)
 	if err != nil {
@@ -166,8 +171,10 @@ func (o *outbox) longestDelete(ctx context.Context) (longest float64) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	for pause(ctx, 2*time.Millisecond) == nil {
 		var ms float64
-		if err := conn.QueryRow(ctx, `select coalesce(max(extract(epoch from clock_timestamp() - query_start) * 1000), 0)::float8
-			from pg_stat_activity where state = 'active' and query ilike '%delete from%' and query ilike '%' || $1 || '%' and pid <>
+		if err := conn.QueryRow(ctx, `select coalesce(max(extract(epoch from clock_timestamp() - query_start) * 1000),
+			0)::float8
+			from pg_stat_activity where state = 'active' and query ilike '%delete from%' and query ilike '%' || $1 || '%' and
+			pid <>
 			pg_backend_pid()`, o.schema).Scan(&ms); err == nil {
 			longest = max(longest, ms)
 		}

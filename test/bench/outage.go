@@ -23,8 +23,8 @@ type recovery struct {
 	attempts int           // number of attempts spent
 }
 
-// outageStudy stops a separate broker for 30 s under a relay, while rows are written. A client that opens new connections
-// continuously shows when the broker accepts messages again.
+// outageStudy stops a separate broker for 30 s under a relay, while rows are written. A client that opens new
+// connections continuously shows when the broker accepts messages again.
 func outageStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachKind(func(k kind) (err error) {
 		dir, err := os.MkdirTemp(l.dir, k.name+"-")
@@ -57,7 +57,8 @@ func outageStudy(ctx context.Context, l *lab, r *report) error {
 			usual = append(usual, float64(l.rows)/o.before.Seconds())
 			spent += o.attempts
 		}
-		r.judge(k.name, "rows flow after the broker takes a message, ms, worst round", "%.0f", slices.Max(flowing), atMost(1000))
+		r.judge(k.name, "rows flow after the broker takes a message, ms, worst round", "%.0f", slices.Max(flowing),
+			atMost(1000))
 		r.contrast(k.name, "rows/s of the backlog then, beside the same before", "%.0f", rates, usual)
 		r.judge(k.name, "rows that spent an attempt", "%.0f", float64(spent), atMost(0))
 		return nil
@@ -123,7 +124,8 @@ func (l *lab) outage(ctx context.Context, set *services.Set, name, address strin
 	if err := errors.Join(err, <-started); err != nil {
 		return o, err
 	}
-	err = table.conn.QueryRow(ctx, "select count(*) from outbox_messages where attempt <> 1 or last_error is not null").Scan(&o.attempts)
+	err = table.conn.QueryRow(ctx,
+		"select count(*) from outbox_messages where attempt <> 1 or last_error is not null").Scan(&o.attempts)
 	return o, errors.Join(err, relay.stop())
 }
 

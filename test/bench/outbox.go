@@ -83,7 +83,8 @@ func (o *outbox) addDestination(ctx context.Context, l *lab, name string) error 
 
 // ownColumns is the setting of a destination with columns of its own.
 func ownColumns(name string) string {
-	const columns = "relayed_at:X_relayed_at,attempt:X_attempt,failed_at:X_failed_at,last_error:X_last_error,updated_at:X_updated_at"
+	const columns = "relayed_at:X_relayed_at,attempt:X_attempt,failed_at:X_failed_at,last_error:X_last_error," +
+		"updated_at:X_updated_at"
 	return strings.ReplaceAll(columns, "X", name)
 }
 
@@ -133,26 +134,29 @@ func (o *outbox) fillAndDrain(ctx context.Context, s seed) (time.Duration, error
 	return time.Since(started), err
 }
 
-// empty reports whether no row is pending. It looks from the end of the index, where the last rows to be relayed are. Until
-// these rows are relayed, the query costs the server almost nothing.
+// empty reports whether no row is pending. It looks from the end of the index, where the last rows to be relayed are.
+// Until these rows are relayed, the query costs the server almost nothing.
 func (o *outbox) empty(ctx context.Context) (bool, error) {
 	var empty bool
 	err := o.conn.QueryRow(ctx, `select not exists (select from
-		(select 1 from outbox_messages where relayed_at is null and failed_at is null order by seq desc limit 1) last)`).Scan(&empty)
+		(select 1 from outbox_messages where relayed_at is null and failed_at is null order by seq desc limit 1)
+		last)`).Scan(&empty)
 	return empty, err
 }
 
 // head returns the first pending row, or 0 when there is none.
 func (o *outbox) head(ctx context.Context) (seq int64, err error) {
-	err = o.conn.QueryRow(ctx, "select coalesce((select seq from outbox_messages where relayed_at is null and failed_at is null order by "+
-		"seq limit 1), 0)").Scan(&seq)
+	err = o.conn.QueryRow(ctx,
+		"select coalesce((select seq from outbox_messages where relayed_at is null and failed_at is null order by "+
+			"seq limit 1), 0)").Scan(&seq)
 	return seq, err
 }
 
 // checkRelayed checks that every row is marked and that exactly as many messages have arrived.
 func (o *outbox) checkRelayed(ctx context.Context, b broker, topic string, rows int) error {
 	var marked, arrived int
-	if err := o.conn.QueryRow(ctx, "select count(*) from outbox_messages where relayed_at is not null").Scan(&marked); err != nil {
+	if err := o.conn.QueryRow(ctx,
+		"select count(*) from outbox_messages where relayed_at is not null").Scan(&marked); err != nil {
 		return fmt.Errorf("count marked rows: %w", err)
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)

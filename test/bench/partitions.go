@@ -21,7 +21,8 @@ import (
 // dayCounts are the numbers of daily partitions that are measured beside one table.
 var dayCounts = []int{92, 367}
 
-// statementCost is what a statement takes: processor time of its session, which is 0 where it cannot be seen, and time until the answer.
+// statementCost is what a statement takes: processor time of its session, which is 0 where it cannot be seen, and time
+// until the answer.
 type statementCost struct{ cpu, wall float64 }
 
 // statementNames are the statements in the order in which they are measured.
@@ -29,7 +30,8 @@ var statementNames = []string{
 	"an idle poll", "a page of 1,000 rows", "500 keys", "a mark of 1 row", "marks of 1,000 rows",
 }
 
-// partitionsStudy measures what the statements take on a table with a partition for each day, beside one without partitions.
+// partitionsStudy measures what the statements take on a table with a partition for each day, beside one without
+// partitions.
 func partitionsStudy(ctx context.Context, l *lab, r *report) error {
 	found := map[int][][]statementCost{}
 	for round := range l.rounds {
@@ -53,15 +55,16 @@ func partitionsStudy(ctx context.Context, l *lab, r *report) error {
 			on := fmt.Sprintf("%d days", days)
 			r.compare(on, name+", µs", "%.0f", each(found[days], wall), each(found[0], wall), atMost(1.5))
 			if slices.Min(each(found[0], cpu)) > 0 {
-				r.compare(on, name+", µs of PostgreSQL's processor", "%.0f", each(found[days], cpu), each(found[0], cpu), atMost(1.5))
+				r.compare(on, name+", µs of PostgreSQL's processor", "%.0f", each(found[days], cpu), each(found[0], cpu),
+					atMost(1.5))
 			}
 		}
 	}
 	return nil
 }
 
-// measureStatements measures on a table of some thousand relayed rows that are spread over a number of days; 0 is a table without
-// partitions.
+// measureStatements measures on a table of some thousand relayed rows that are spread over a number of days; 0 is a
+// table without partitions.
 func measureStatements(ctx context.Context, days int) (costs []statementCost, err error) {
 	address, err := endpoint("TEST_DATABASE_URL")
 	if err != nil {
@@ -87,7 +90,8 @@ func measureStatements(ctx context.Context, days int) (costs []statementCost, er
 	ddl := sql.Schema(name)
 	if days > 0 {
 		ddl = sql.Partitioned(name, nil, "false") + fmt.Sprintf(`do $$ begin for i in 1..%d loop execute format(
-			'create table past_%%s partition of outbox_messages for values from (%%L) to (%%L)', i, current_date - i, current_date - i + 1);
+			'create table past_%%s partition of outbox_messages for values from (%%L) to (%%L)', i, current_date - i,
+			current_date - i + 1);
 			end loop; end $$;`, days-15) // the script makes today's and those of the next 14 days
 	}
 	const fill = `insert into outbox_messages (topic, key, payload, inserted_at, relayed_at)
@@ -185,7 +189,10 @@ func measureStatement(pid, times int, do func() error) (c statementCost, err err
 		}
 		walls = append(walls, float64(time.Since(started).Nanoseconds())/1e3)
 	}
-	return statementCost{cpu: float64((sessionCPU(pid) - before).Nanoseconds()) / 1e3 / float64(times), wall: middle(walls)}, nil
+	return statementCost{
+		cpu:  float64((sessionCPU(pid) - before).Nanoseconds()) / 1e3 / float64(times),
+		wall: middle(walls),
+	}, nil
 }
 
 // sessionCPU returns the processor time of a server's process, 0 if it cannot be seen.

@@ -27,7 +27,8 @@ func pendingStudy(ctx context.Context, l *lab, r *report) error {
 				if err != nil {
 					return err
 				}
-				fmt.Printf("%s, %d rows: %d reads, median %.0f buffers and %.1f ms\n", b.name, rows, len(found.reads), middle(buffers(found.reads)),
+				fmt.Printf("%s, %d rows: %d reads, median %.0f buffers and %.1f ms\n", b.name, rows, len(found.reads),
+					middle(buffers(found.reads)),
 					middle(millis(found.reads)))
 				if rows == l.rows {
 					large = append(large, found)
@@ -37,9 +38,13 @@ func pendingStudy(ctx context.Context, l *lab, r *report) error {
 			}
 		}
 		same := atMost(1.25)
-		r.compare(b.name, "buffers of a read, median", "%.0f", each(large, func(f backlog) float64 { return middle(buffers(f.reads)) }),
+		r.compare(b.name, "buffers of a read, median", "%.0f", each(large, func(f backlog) float64 {
+			return middle(buffers(f.reads))
+		}),
 			each(small, func(f backlog) float64 { return middle(buffers(f.reads)) }), same)
-		r.compare(b.name, "ms of a read in the server, median", "%.2f", each(large, func(f backlog) float64 { return middle(millis(f.reads)) }),
+		r.compare(b.name, "ms of a read in the server, median", "%.2f", each(large, func(f backlog) float64 {
+			return middle(millis(f.reads))
+		}),
 			each(small, func(f backlog) float64 { return middle(millis(f.reads)) }), same)
 		memory := func(f backlog) float64 { return float64(f.memory) / mib }
 		r.compare(b.name, "peak MiB", "%.0f", each(large, memory), each(small, memory), same)

@@ -18,8 +18,8 @@ type passing struct {
 	rate  float64
 }
 
-// pinnedStudy relays rows while a transaction is open all the time, so that their dead versions cannot be cleaned up, and
-// measures the cost of the reads. The reference is a table that was vacuumed instead.
+// pinnedStudy relays rows while a transaction is open all the time, so that their dead versions cannot be cleaned up,
+// and measures the cost of the reads. The reference is a table that was vacuumed instead.
 func pinnedStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		var pinned, vacuumed []passing
@@ -36,7 +36,8 @@ func pinnedStudy(ctx context.Context, l *lab, r *report) error {
 				*to = append(*to, found)
 				fmt.Printf("%s, %s, round %d: then %.0f rows/s\n", b.name, name, round+1, found.rate)
 				for i, reads := range found.reads {
-					fmt.Printf("    %d rows/s: %d reads, %.0f buffers and %.2f ms each\n", flows[i], len(reads), middle(buffers(reads)),
+					fmt.Printf("    %d rows/s: %d reads, %.0f buffers and %.2f ms each\n", flows[i], len(reads),
+						middle(buffers(reads)),
 						middle(millis(reads)))
 				}
 			}
@@ -46,7 +47,8 @@ func pinnedStudy(ctx context.Context, l *lab, r *report) error {
 				return func(f passing) float64 { return value(buffers(f.reads[i])) }
 			}
 			at := fmt.Sprintf(" while %d rows/s flow", flow)
-			r.compare(b.name, "buffers of a read, median,"+at, "%.0f", each(pinned, figure(middle)), each(vacuumed, figure(middle)), atMost(2))
+			r.compare(b.name, "buffers of a read, median,"+at, "%.0f", each(pinned, figure(middle)),
+				each(vacuumed, figure(middle)), atMost(2))
 			r.contrast(b.name, "buffers of a read, mean with the reconciliation scans,"+at, "%.0f",
 				each(pinned, figure(mean)), each(vacuumed, figure(mean)))
 		}

@@ -12,8 +12,8 @@ import (
 // tick is the unit of processor time in /proc, the same on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// processorTime returns the processor time that a process and its children have used so far: PostgreSQL forks one child for
-// each connection. Children that have ended are included.
+// processorTime returns the processor time that a process and its children have used so far: PostgreSQL forks one child
+// for each connection. Children that have ended are included.
 func processorTime(pid int) time.Duration {
 	total := ticks(pid, 4)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well formed

@@ -151,8 +151,8 @@ func (p *proxy) delayed(ctx context.Context, server io.Writer, client io.Reader)
 	<-written
 }
 
-// advertised returns a function that copies a Kafka broker's answers and replaces the broker's advertised address with the
-// proxy's.
+// advertised returns a function that copies a Kafka broker's answers and replaces the broker's advertised address with
+// the proxy's.
 func (p *proxy) advertised() (func(io.Writer, io.Reader) (int64, error), error) {
 	pattern := func(address string) ([]byte, error) {
 		host, text, err := net.SplitHostPort(address)

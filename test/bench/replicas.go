@@ -27,7 +27,8 @@ func replicasStudy(ctx context.Context, l *lab, r *report) error {
 			}
 		}
 		for _, replicas := range counts[1:] {
-			r.compare(b.name, fmt.Sprintf("rows/s of %d replicas, beside one", replicas), "%.0f", rates[replicas], rates[1], atLeast(1))
+			r.compare(b.name, fmt.Sprintf("rows/s of %d replicas, beside one", replicas), "%.0f", rates[replicas], rates[1],
+				atLeast(1))
 		}
 		r.judge(b.name, "rows out of order or twice", "%.0f", float64(disordered), atMost(0))
 		return nil
@@ -71,8 +72,8 @@ func (l *lab) share(ctx context.Context, b broker, replicas int) (rate float64, 
 }
 
 // startReplicas starts relays on one table and waits until each holds its share of the shards.
-func (l *lab) startReplicas(ctx context.Context, replicas int, database, broker string, settings ...string) (running []*program,
-	err error,
+func (l *lab) startReplicas(ctx context.Context, replicas int, database, broker string, settings ...string) (
+	running []*program, err error,
 ) {
 	for range replicas {
 		relay, err := l.startRelay(ctx, database, broker, settings...)

@@ -35,8 +35,8 @@ func (b bound) verdict(value float64) string {
 
 const none = "–"
 
-// compare adds a figure whose ratio to a reference has a target. Both are given once for each round. The ratio is the median
-// of the rounds' ratios, since what disturbs one run of a round disturbs the other too.
+// compare adds a figure whose ratio to a reference has a target. Both are given once for each round. The ratio is the
+// median of the rounds' ratios, since what disturbs one run of a round disturbs the other too.
 func (r *report) compare(on, what, format string, measured, references []float64, b bound) {
 	line := beside(on, what, format, measured, references)
 	ratio := middle(ratios(measured, references))
@@ -70,7 +70,8 @@ func (r *report) judge(on, what, format string, value float64, b bound) {
 
 // judgeBeside adds a figure that has a target of its own, and a reference.
 func (r *report) judgeBeside(on, what, format string, value, reference float64, b bound) {
-	r.lines = append(r.lines, append(beside(on, what, format, []float64{value}, []float64{reference}), b.text(format), b.verdict(value)))
+	r.lines = append(r.lines,
+		append(beside(on, what, format, []float64{value}, []float64{reference}), b.text(format), b.verdict(value)))
 }
 
 // state adds a figure without a target.

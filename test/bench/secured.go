@@ -81,8 +81,8 @@ func withTLS(at *url.URL, free, certificate, key string) (setting string) {
 	}
 }
 
-// writeCertificate writes a certificate for 127.0.0.1 and its key to separate files. The certificate's file contains the key
-// too, as Kafka requires.
+// writeCertificate writes a certificate for 127.0.0.1 and its key to separate files. The certificate's file contains
+// the key too, as Kafka requires.
 func writeCertificate(certificate, key string) error {
 	server, _, err := tlsproxy.Configs()
 	if err != nil {

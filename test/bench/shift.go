@@ -63,7 +63,8 @@ func (l *lab) work(ctx context.Context, b broker, s shift) (w worked, err error)
 	writeCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		commits, err := traffic{rows: s.rows, perSecond: s.perSecond, writers: writers, keys: keys}.run(writeCtx, table.url, topic)
+		commits, err := traffic{rows: s.rows, perSecond: s.perSecond, writers: writers, keys: keys}.run(writeCtx, table.url,
+			topic)
 		writing <- written{commits, err}
 	}()
 	if err := arrived.await(ctx, s.rows/5); err != nil {
@@ -71,7 +72,9 @@ func (l *lab) work(ctx context.Context, b broker, s shift) (w worked, err error)
 		<-writing
 		return w, err
 	}
-	if err := s.disturb(ctx, running, func() (*program, error) { return l.startRelay(ctx, table.url, b.url) }); err != nil {
+	if err := s.disturb(ctx, running, func() (*program, error) {
+		return l.startRelay(ctx, table.url, b.url)
+	}); err != nil {
 		stop()
 		<-writing
 		return w, err

@@ -32,7 +32,8 @@ func (l *lab) startSteady(ctx context.Context, database string, topics []string)
 }
 
 const severalTopics = `insert into outbox_messages (topic, key, payload)
-select ($1::text[])[1 + i % cardinality($1)], 'order-' || i % $2::int, jsonb_build_object('n', lpad(i::text, 9, '0'), 'data',
+select ($1::text[])[1 + i % cardinality($1)], 'order-' || i % $2::int, jsonb_build_object('n', lpad(i::text, 9, '0'),
+'data',
 rpad(md5(i::text), 479, 'x'))
 from generate_series($3::int, $3::int + $4::int - 1) i order by i`
 

@@ -34,7 +34,8 @@ func tlsStudy(ctx context.Context, l *lab, r *report) (err error) {
 			rate := func(d drain) float64 { return float64(l.rows) / d.elapsed.Seconds() }
 			own := func(d drain) float64 { return float64(d.itself.Microseconds()) / float64(l.rows) }
 			broker := func(d drain) float64 { return float64(d.broker.Microseconds()) / float64(l.rows) }
-			r.compare(b.name, "rows/s with TLS, beside plain", "%.0f", each(results[0], rate), each(results[1], rate), atLeast(0.75))
+			r.compare(b.name, "rows/s with TLS, beside plain", "%.0f", each(results[0], rate), each(results[1], rate),
+				atLeast(0.75))
 			r.contrast(b.name, "own µs/row", "%.1f", each(results[0], own), each(results[1], own))
 			r.contrast(b.name, "broker µs/row", "%.1f", each(results[0], broker), each(results[1], broker))
 			return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// traffic is an application that inserts rows of 512 bytes at a steady rate, each in a transaction of its own. Row n has the
-// key n modulo keys. One writer writes all rows of a key, in order.
+// traffic is an application that inserts rows of 512 bytes at a steady rate, each in a transaction of its own. Row n
+// has the key n modulo keys. One writer writes all rows of a key, in order.
 type traffic struct {
 	from, rows int
 	perSecond  float64 // rate of all writers together; the pauses vary
@@ -19,7 +19,8 @@ type traffic struct {
 	keys       int
 	notify     bool                                         // each statement notifies the relay's channel
 	direct     func(ctx context.Context, body []byte) error // publishes the row after its commit; nil for none
-	late       time.Duration                                // longest time that transactions stay open between insert and commit
+	// longest time that transactions stay open between insert and commit
+	late time.Duration
 }
 
 // commit records when a row was committed, by the clock of its writer.
@@ -30,7 +31,8 @@ type commit struct {
 }
 
 const one = `insert into outbox_messages (topic, key, payload, headers)
-values ($1, 'order-' || $2, jsonb_build_object('n', lpad($3, 9, '0'), 'data', rpad(md5($3), 479, 'x')), '{"type": "order.created"}')`
+values ($1, 'order-' || $2, jsonb_build_object('n', lpad($3, 9, '0'), 'data', rpad(md5($3), 479, 'x')),
+'{"type": "order.created"}')`
 
 // run writes the rows and returns their commits in the order of the rows.
 func (t traffic) run(ctx context.Context, database, topic string) ([]commit, error) {
@@ -54,7 +56,9 @@ func (t traffic) run(ctx context.Context, database, topic string) ([]commit, err
 	return commits, all
 }
 
-func (t traffic) write(ctx context.Context, database, topic string, writer int, started time.Time, commits []commit) error {
+func (t traffic) write(ctx context.Context, database, topic string, writer int, started time.Time,
+	commits []commit,
+) error {
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
 		return fmt.Errorf("connect writer: %w", err)

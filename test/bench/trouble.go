@@ -25,8 +25,8 @@ type troubled struct {
 }
 
 // troubleStudy puts some rows in trouble and measures the others: first a backlog with a twentieth of further rows in
-// trouble, then steady traffic with as many. The reference has no trouble. At the end the trouble is removed and the waiting
-// rows flow.
+// trouble, then steady traffic with as many. The reference has no trouble. At the end the trouble is removed and the
+// waiting rows flow.
 func troubleStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		for _, t := range troubles {
@@ -83,9 +83,13 @@ func (t trouble) report(r *report, on, name string, n int, with, without []troub
 	compare("tuples read per relayed row", "%.1f", func(f troubled) float64 { return f.tuples }, atMost(2))
 	memory := func(f troubled) float64 { return f.memory }
 	r.contrast(on, name+": peak MiB", "%.0f", each(with, memory), each(without, memory))
-	r.judge(on, name+": log lines at WARN and ERROR, most", "%.0f", largest(each(with, func(f troubled) float64 { return float64(f.lines) })),
+	r.judge(on, name+": log lines at WARN and ERROR, most", "%.0f", largest(each(with, func(f troubled) float64 {
+		return float64(f.lines)
+	})),
 		atMost(mostLines))
-	r.judge(on, name+": duplicates and rows out of order", "%.0f", sum(each(with, func(f troubled) float64 { return float64(f.wrong) })),
+	r.judge(on, name+": duplicates and rows out of order", "%.0f", sum(each(with, func(f troubled) float64 {
+		return float64(f.wrong)
+	})),
 		atMost(0))
 	if t.ends == nil || n > t.mostEnded {
 		return
@@ -134,7 +138,8 @@ func (l *lab) trouble(ctx context.Context, b broker, t trouble, n int) (found tr
 	arrived, end := consume(ctx, b, topic, keyOf(l.keys))
 	defer func() { err = errors.Join(err, end()) }()
 
-	if _, err := s.drain(ctx, 2000, l.keys, t); err != nil { // the first rows of a process include the cost of its connections
+	// the first rows of a process include the cost of its connections
+	if _, err := s.drain(ctx, 2000, l.keys, t); err != nil {
 		return found, err
 	}
 	if n > 0 {
@@ -209,8 +214,8 @@ func complaints(log string) (n int) {
 	return n
 }
 
-// lookback is a little more than the time for which each look of a relay goes over what was inserted. A burst, or a start
-// before a backlog, makes looks dearer for that long. That is not what the study is about.
+// lookback is a little more than the time for which each look of a relay goes over what was inserted. A burst, or a
+// start before a backlog, makes looks dearer for that long. That is not what the study is about.
 const lookback = 6 * time.Second
 
 // steadyRows is the number of rows that are written at a steady rate to measure their latency.
@@ -219,7 +224,8 @@ const steadyRows = 5000
 // recover ends the trouble and waits until the waiting rows have been relayed.
 func (s *site) recover(ctx context.Context, t trouble, found *troubled) error {
 	count := func() (n int, err error) {
-		err = s.conn.QueryRow(ctx, "select count(*) from outbox_messages where relayed_at is null and failed_at is null").Scan(&n)
+		err = s.conn.QueryRow(ctx,
+			"select count(*) from outbox_messages where relayed_at is null and failed_at is null").Scan(&n)
 		return n, err
 	}
 	waited, err := count()
@@ -247,13 +253,14 @@ func (s *site) recover(ctx context.Context, t trouble, found *troubled) error {
 	return nil
 }
 
-// tuples returns how many tuples were read so far, from the table and from its indexes. A session reports what it has read
-// within ten seconds (PGSTAT_IDLE_INTERVAL) if it does nothing more.
+// tuples returns how many tuples were read so far, from the table and from its indexes. A session reports what it has
+// read within ten seconds (PGSTAT_IDLE_INTERVAL) if it does nothing more.
 func (o *outbox) tuples(ctx context.Context) (n int64, err error) {
 	if err := pause(ctx, 11*time.Second); err != nil {
 		return 0, err
 	}
-	err = o.conn.QueryRow(ctx, `select coalesce(sum(seq_tup_read + idx_tup_fetch), 0) + (select coalesce(sum(idx_tup_read), 0) from
+	err = o.conn.QueryRow(ctx, `select coalesce(sum(seq_tup_read + idx_tup_fetch), 0) + (select
+		coalesce(sum(idx_tup_read), 0) from
 	pg_stat_user_indexes where schemaname = $1)
 		from pg_stat_user_tables where schemaname = $1`, o.schema).Scan(&n)
 	if err != nil {

@@ -36,9 +36,13 @@ var troubles = []trouble{
 	},
 	{
 		name: "keys refused", numbers: []int{1, 100, 10_000, 100_000}, broker: "kafka",
-		settings: []string{"OUTBOX_KAFKA_PARTITION_HEADER=partition", "OUTBOX_MAX_ATTEMPTS=1000000"}, begins: refusedKeys, shows: "blocked_keys",
+		settings: []string{"OUTBOX_KAFKA_PARTITION_HEADER=partition", "OUTBOX_MAX_ATTEMPTS=1000000"}, begins: refusedKeys,
+		shows: "blocked_keys",
 	},
-	{name: "topics missing", numbers: []int{1, 100, 10_000}, begins: missingTopics, ends: makeTopics, mostEnded: 100, shows: "blocked_keys"},
+	{
+		name: "topics missing", numbers: []int{1, 100, 10_000}, begins: missingTopics, ends: makeTopics, mostEnded: 100,
+		shows: "blocked_keys",
+	},
 }
 
 // missing is the prefix of the names of topics that do not exist.
@@ -62,10 +66,11 @@ func (s *site) clean(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// head inserts the first rows of keys in trouble. These rows have separate keys, and numbers beyond those of the other rows.
-// A relay fails up to a batch of them at a time.
+// head inserts the first rows of keys in trouble. These rows have separate keys, and numbers beyond those of the other
+// rows. A relay fails up to a batch of them at a time.
 const head = `insert into outbox_messages (topic, key, payload, headers, failed_at, attempt, last_error)
-	select replace($2, '%d', i::text), 'bad-' || i, jsonb_build_object('n', (900000000 + i)::text), $3::jsonb, $4::timestamptz + i / 1000 *
+	select replace($2, '%d', i::text), 'bad-' || i, jsonb_build_object('n', (900000000 + i)::text), $3::jsonb,
+	$4::timestamptz + i / 1000 *
 	interval '1 ms', $5, $6 from generate_series(1, $1::int) i`
 
 func (s *site) heads(ctx context.Context, topic, headers string, failed any, attempt int, text any) error {
@@ -76,7 +81,8 @@ func (s *site) heads(ctx context.Context, topic, headers string, failed any, att
 // followers writes a further row after each head, for the healthy topic.
 func (s *site) followers(ctx context.Context) error {
 	_, err := s.conn.Exec(ctx, `insert into outbox_messages (topic, key, payload)
-		select $2, 'bad-' || i, jsonb_build_object('n', (910000000 + i)::text) from generate_series(1, $1::int) i`, s.number, s.topic)
+		select $2, 'bad-' || i, jsonb_build_object('n', (910000000 + i)::text) from generate_series(1, $1::int)
+		i`, s.number, s.topic)
 	return err
 }
 
@@ -128,7 +134,8 @@ func (s *site) create(ctx context.Context, topic string) error {
 	return nil
 }
 
-// awaitTrouble waits until the relay has met the rows in trouble, all but one in a hundred: of many some are always being tried.
+// awaitTrouble waits until the relay has met the rows in trouble, all but one in a hundred: of many some are always
+// being tried.
 func (s *site) awaitTrouble(ctx context.Context, relay *program, t trouble) error {
 	if t.shows == "" {
 		return nil
@@ -152,8 +159,10 @@ func (s *site) awaitTrouble(ctx context.Context, relay *program, t trouble) erro
 
 // mixed inserts rows without trouble, and after each twentieth one a row of a key in trouble.
 const mixed = `insert into outbox_messages (topic, key, payload)
-	select case when bad then $5 else $2 end, case when bad then 'bad-' || 1 + i / 20 % $4::int else 'order-' || i % $3::int end,
-		jsonb_build_object('n', lpad((i + case when bad then 920000000 else 0 end)::text, 9, '0'), 'data', rpad(md5(i::text), 479, 'x'))
+	select case when bad then $5 else $2 end, case when bad then 'bad-' || 1 + i / 20 % $4::int else 'order-' || i %
+	$3::int end,
+		jsonb_build_object('n', lpad((i + case when bad then 920000000 else 0 end)::text, 9, '0'), 'data', rpad(md5(i::text),
+		479, 'x'))
 	from generate_series($6::int, $6::int + $1::int - 1) i
 	cross join lateral (select false as bad union all select true where $4::int > 0 and i % 20 = 0) kinds order by i`
 
@@ -172,7 +181,8 @@ func (s *site) trickle(ctx context.Context, t trouble) (stop func() error) {
 		}
 		defer conn.Close(context.WithoutCancel(ctx))
 		for n := 0; err == nil && pause(ctx, 40*time.Millisecond) == nil; n++ {
-			_, err = conn.Exec(ctx, "insert into outbox_messages (topic, key, payload) values ($1, $2, jsonb_build_object('n', $3::text))",
+			_, err = conn.Exec(ctx,
+				"insert into outbox_messages (topic, key, payload) values ($1, $2, jsonb_build_object('n', $3::text))",
 				s.topicOf(t), fmt.Sprint("bad-", 1+n%s.number), fmt.Sprint(930_000_000+n))
 		}
 		if ctx.Err() != nil {
@@ -194,7 +204,8 @@ func (s *site) topicOf(t trouble) string {
 	return s.topic
 }
 
-// keyOf returns a function that returns the key of a row without trouble by its number. Each other row has a key of its own.
+// keyOf returns a function that returns the key of a row without trouble by its number. Each other row has a key of its
+// own.
 func keyOf(keys int) func(row int) int {
 	return func(row int) int {
 		if row >= 900_000_000 {

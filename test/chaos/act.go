@@ -24,7 +24,8 @@ func (g *game) act(ctx context.Context) error {
 	watchers.Go(func() { g.broker.Accompany(watching) })
 
 	g.began = time.Now()
-	g.say(" ", "seed %d, %s, %v, %d replicas, %s, doorbell %t", g.seed, g.options.broker, g.duration, g.plan.Replicas, g.plan.Settings,
+	g.say(" ", "seed %d, %s, %v, %d replicas, %s, doorbell %t", g.seed, g.options.broker, g.duration, g.plan.Replicas,
+		g.plan.Settings,
 		g.plan.Settings.Doorbell)
 	for i := range g.plan.Replicas {
 		if err := g.replicas[i].Start(ctx); err != nil {
@@ -95,8 +96,8 @@ func (g *game) heal(ctx context.Context) error {
 			}
 		}
 	}
-	// Topics that are missing at destinations other than the first are created only here, and RabbitMQ may have forgotten the
-	// queues that were declared last.
+	// Topics that are missing at destinations other than the first are created only here, and RabbitMQ may have forgotten
+	// the queues that were declared last.
 	if err := g.create(ctx, g.scene.Destinations, slices.Concat(g.scene.Topics, g.scene.Absent)); err != nil {
 		return err
 	}
@@ -178,7 +179,8 @@ func (g *game) judge(ctx context.Context) (result, error) {
 func (g *game) destination(ctx context.Context, d *scene.Destination) (history.Destination, error) {
 	known := history.Destination{
 		Name: d.Name, Takes: d.Takes, Topic: d.Publishes, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-		Topics: d.Topics(slices.Concat(g.scene.Topics, g.scene.Absent)), MaxInFlight: g.scene.Share(g.plan.Settings.MaxInFlight),
+		Topics:      d.Topics(slices.Concat(g.scene.Topics, g.scene.Absent)),
+		MaxInFlight: g.scene.Share(g.plan.Settings.MaxInFlight),
 	}
 	if d.FailedOf != "" { // the dead letter does not contain the cause of the row's failure
 		for _, b := range bad(g.options.broker) {
@@ -202,7 +204,8 @@ func (g *game) terminate(ctx context.Context, application string) error {
 		return fmt.Errorf("connect to database: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
-	_, err = conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and pid <> pg_backend_pid()",
+	_, err = conn.Exec(ctx,
+		"select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and pid <> pg_backend_pid()",
 		application)
 	return err
 }

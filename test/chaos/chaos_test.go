@@ -24,8 +24,8 @@ func buildRelay(t *testing.T) string {
 	return path
 }
 
-// Every promise is kept on each broker for a short time, with the schedule of one seed, or of CHAOS_SEED. The long form is
-// `make chaos`.
+// Every promise is kept on each broker for a short time, with the schedule of one seed, or of CHAOS_SEED. The long form
+// is `make chaos`.
 func TestShort(t *testing.T) {
 	t.Parallel()
 	relay := buildRelay(t)
@@ -34,7 +34,8 @@ func TestShort(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			var out, errs bytes.Buffer
-			status := run(t.Context(), []string{"--broker", kind, "--relay", relay, "--seed", seed, "--duration", "15s"}, &out, &errs)
+			status := run(t.Context(), []string{"--broker", kind, "--relay", relay, "--seed", seed, "--duration", "15s"}, &out,
+				&errs)
 			if status != exitDone || errs.Len() > 0 {
 				t.Errorf("status %d\n%s\n%s", status, &errs, &out)
 			}
@@ -47,7 +48,8 @@ func TestShortWithDestinations(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
 	status := run(t.Context(), []string{
-		"--scene", "destinations", "--relay", buildRelay(t), "--seed", cmp.Or(os.Getenv("CHAOS_SEED"), "3"), "--duration", "15s",
+		"--scene", "destinations", "--relay", buildRelay(t), "--seed", cmp.Or(os.Getenv("CHAOS_SEED"), "3"), "--duration",
+		"15s",
 	}, &out, &errs)
 	if status != exitDone || errs.Len() > 0 {
 		t.Errorf("status %d\n%s\n%s", status, &errs, &out)
@@ -63,7 +65,8 @@ func TestALiarIsFoundOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	status := run(t.Context(), []string{"--broker", "nats", "--external", "--relay", liar, "--seed", "7", "--duration", "5s", "--clean"}, &out,
+	status := run(t.Context(),
+		[]string{"--broker", "nats", "--external", "--relay", liar, "--seed", "7", "--duration", "5s", "--clean"}, &out,
 		&errs)
 	if status != exitFailed || errs.Len() > 0 {
 		t.Errorf("status %d\n%s", status, &errs)
@@ -82,7 +85,8 @@ func TestALiarIsFoundOut(t *testing.T) {
 func TestALiarAtOneDestinationIsFoundOut(t *testing.T) {
 	t.Parallel()
 	liar := filepath.Join(t.TempDir(), "liar")
-	script := "#!/bin/sh\n[ \"$1\" != run ] || export OUTBOX_DESTINATION_AUDIT_PUBLISH_URL=stdout:\nexec '" + buildRelay(t) + "' \"$@\"\n"
+	script := "#!/bin/sh\n[ \"$1\" != run ] || export OUTBOX_DESTINATION_AUDIT_PUBLISH_URL=stdout:\nexec '" +
+		buildRelay(t) + "' \"$@\"\n"
 	if err := os.WriteFile(liar, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}

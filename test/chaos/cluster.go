@@ -15,8 +15,8 @@ import (
 // recovery is the time in which a cluster must be complete after a fault has ended.
 const recovery = 3 * time.Minute
 
-// node carries out a fault of the broker's nodes, and returns when the cluster is complete again. There is one such fault at a
-// time, so that rows wait for a majority only as long as the fault lasts.
+// node carries out a fault of the broker's nodes, and returns when the cluster is complete again. There is one such
+// fault at a time, so that rows wait for a majority only as long as the fault lasts.
 func (g *game) node(ctx context.Context, f plan.Fault) (err error) {
 	g.alone(&g.servers[1], func() {
 		c := g.site.servers.Cluster

@@ -24,8 +24,8 @@ func (g *game) pauseDestination(ctx context.Context, f plan.Fault) (err error) {
 	return err
 }
 
-// pauseFile writes the file that pauses a destination. The relays may read it at any time, and find either the old or the new
-// state.
+// pauseFile writes the file that pauses a destination. The relays may read it at any time, and find either the old or
+// the new state.
 func (g *game) pauseFile(to int, on bool) error {
 	path := g.scene.Destinations[to].PauseFile(g.dir)
 	if err := os.WriteFile(path+".new", []byte(strconv.FormatBool(on)), 0o600); err != nil {
@@ -40,8 +40,8 @@ func (g *game) pauseFile(to int, on bool) error {
 // retryTime is how long the operator keeps trying.
 const retryTime = 10 * time.Second
 
-// retry makes the rows that have failed at a destination be tried again, as far as the database answers. No broker takes them
-// this time either.
+// retry makes the rows that have failed at a destination be tried again, as far as the database answers. No broker
+// takes them this time either.
 func (g *game) retry(ctx context.Context, f plan.Fault) {
 	d := &g.scene.Destinations[f.To]
 	if !d.Origin() {

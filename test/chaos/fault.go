@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/chaos/writer"
 )
 
-// fault carries out one event of the plan and returns when it is repaired. It leaves alone what another fault is working on.
-// The context writing ends when the writers do.
+// fault carries out one event of the plan and returns when it is repaired. It leaves alone what another fault is
+// working on. The context writing ends when the writers do.
 func (g *game) fault(ctx, writing context.Context, number uint64, f plan.Fault) error {
 	slot := f.Pick % g.running()
 	switch f.Kind {
@@ -38,7 +38,8 @@ func (g *game) fault(ctx, writing context.Context, number uint64, f plan.Fault) 
 			})
 		})
 	case plan.Terminate:
-		g.note(f, 1, g.replicas[slot].Name, func() { _ = g.terminate(ctx, g.application(slot)) }) // a database that is away has ended them
+		// a database that is away has ended them
+		g.note(f, 1, g.replicas[slot].Name, func() { _ = g.terminate(ctx, g.application(slot)) })
 	case plan.CutData, plan.HalfData, plan.MuteData, plan.SlowData:
 		g.alone(&g.links[slot], func() { g.disturbLink(ctx, f, g.site.data[slot], slot, 1) })
 	case plan.CutBroker, plan.HalfBroker, plan.MuteBroker, plan.SlowBroker:
@@ -59,8 +60,8 @@ func (g *game) fault(ctx, writing context.Context, number uint64, f plan.Fault) 
 	return nil
 }
 
-// note runs do and records what happened and when. The argument replicas is the number of replicas that may publish again
-// because of it.
+// note runs do and records what happened and when. The argument replicas is the number of replicas that may publish
+// again because of it.
 func (g *game) note(f plan.Fault, replicas int, who string, do func()) {
 	name := f.String()
 	if to := g.destinationOf(f); to != "" {

@@ -72,8 +72,8 @@ type result struct {
 	longest    time.Duration // longest time that a statement of a relay ran
 }
 
-// ttl is OUTBOX_OWNER_TTL. A short one makes takeovers frequent. In a run in which nothing may be delivered twice, it is long
-// enough that a busy machine does not look like a dead one.
+// ttl is OUTBOX_OWNER_TTL. A short one makes takeovers frequent. In a run in which nothing may be delivered twice, it
+// is long enough that a busy machine does not look like a dead one.
 func (o options) ttl() time.Duration {
 	if o.clean {
 		return 10 * time.Second
@@ -89,7 +89,8 @@ func (g *game) play(ctx context.Context) (_ result, err error) {
 	g.scene = scene.New(g.options.scene, "chaos-"+id)
 	options := plan.Options{
 		Duration: g.duration, Replicas: g.options.replicas, Clean: g.clean, Crashes: g.site.servers.Ours(),
-		Links: g.site.servers.Ours() || g.options.broker != "kafka", Settle: g.settle(), Destinations: len(g.scene.Destinations),
+		Links: g.site.servers.Ours() || g.options.broker != "kafka", Settle: g.settle(),
+		Destinations: len(g.scene.Destinations),
 	}
 	if g.cluster {
 		options.Cluster = g.options.broker
@@ -156,8 +157,8 @@ func (g *game) open(ctx context.Context, schema, name string) error {
 	return nil
 }
 
-// These are intervals: one row in so many is accepted by no broker. With several destinations there are more such rows, since
-// their dead letters are checked too.
+// These are intervals: one row in so many is accepted by no broker. With several destinations there are more such rows,
+// since their dead letters are checked too.
 const (
 	fewBad  = 80
 	manyBad = 40
@@ -229,7 +230,8 @@ func (g *game) database(ctx context.Context) error {
 		return fmt.Errorf("connect to database: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
-	for _, script := range append(append([]string{"create schema " + g.schema, writer.Tables}, outbox...), g.scene.Witness()) {
+	for _, script := range append(append([]string{"create schema " + g.schema, writer.Tables}, outbox...),
+		g.scene.Witness()) {
 		// Without arguments, pgx sends a script of several statements as it is.
 		if _, err := conn.Exec(ctx, script); err != nil {
 			return fmt.Errorf("make tables: %w", err)
@@ -243,9 +245,11 @@ func bad(kind string) []writer.Bad {
 	all := []writer.Bad{{Name: "reserved header", Headers: `{"Nats-Msg-Id": "mine"}`}}
 	switch kind {
 	case "kafka":
-		return append(all, writer.Bad{Name: "too large", Size: 1_200_000}, writer.Bad{Name: "illegal topic", Topic: "no/topic"})
+		return append(all, writer.Bad{Name: "too large", Size: 1_200_000},
+			writer.Bad{Name: "illegal topic", Topic: "no/topic"})
 	case "nats":
-		return append(all, writer.Bad{Name: "too large", Size: 1_200_000}, writer.Bad{Name: "illegal subject", Topic: "no..subject"})
+		return append(all, writer.Bad{Name: "too large", Size: 1_200_000},
+			writer.Bad{Name: "illegal subject", Topic: "no..subject"})
 	default:
 		return append(all, writer.Bad{Name: "name too long", Topic: strings.Repeat("long", 80)})
 	}

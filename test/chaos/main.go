@@ -1,5 +1,5 @@
-// Command chaos disturbs the relay in every known way, by a schedule drawn from a seed, and then judges what was delivered.
-// See README.md.
+// Command chaos disturbs the relay in every known way, by a schedule drawn from a seed, and then judges what was
+// delivered. See README.md.
 package main
 
 import (
@@ -62,12 +62,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.Uint64Var(&o.seed, "seed", 0, "draws the schedule; 0 for a new one")
 	flags.IntVar(&o.seeds, "seeds", 1, "runs, with as many seeds in a row")
 	flags.DurationVar(&o.duration, "duration", time.Minute, "how long rows are written and faults begin")
-	flags.DurationVar(&o.patience, "patience", time.Minute, "how long nothing may be settled, after everything has healed, until it "+
-		"counts as stuck")
+	flags.DurationVar(&o.patience, "patience", time.Minute,
+		"how long nothing may be settled, after everything has healed, until it "+
+			"counts as stuck")
 	flags.IntVar(&o.replicas, "replicas", 0, "replicas at the beginning, 1 to 4; 0 leaves it to the seed")
 	flags.BoolVar(&o.clean, "clean", false, "only faults after which nothing may be delivered twice")
-	flags.BoolVar(&o.cluster, "cluster", false, "three nodes of the broker, which are lost in every known way one after the other")
-	flags.BoolVar(&o.external, "external", false, "use the servers of the TEST_ variables, which are not killed, instead of our own")
+	flags.BoolVar(&o.cluster, "cluster", false,
+		"three nodes of the broker, which are lost in every known way one after the other")
+	flags.BoolVar(&o.external, "external", false,
+		"use the servers of the TEST_ variables, which are not killed, instead of our own")
 	flags.BoolVar(&o.keep, "keep", false, "keep the relays' logs, also of a run without violations")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -75,9 +78,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return exitUsage
 	}
-	if flags.NArg() > 0 || !slices.Contains(broker.Kinds, o.broker) || !slices.Contains(scene.Names, o.scene) || o.duration < 5*time.Second ||
+	if flags.NArg() > 0 || !slices.Contains(broker.Kinds, o.broker) || !slices.Contains(scene.Names, o.scene) ||
+		o.duration < 5*time.Second ||
 		o.seeds < 1 || o.cluster && o.external || o.replicas < 0 || o.replicas > plan.MaxReplicas {
-		fmt.Fprintf(stderr, "chaos: --broker is one of %s; --scene is one of %s; --duration is 5s or more; --seeds is positive; "+
+		fmt.Fprintf(stderr, "chaos: --broker is one of %s; --scene is one of %s; --duration is 5s or more; --seeds is "+
+			"positive; "+
 			"--replicas is 1 to %d; --cluster excludes --external\n", strings.Join(broker.Kinds, ", "),
 			strings.Join(scene.Names, ", "), plan.MaxReplicas)
 		return exitUsage

@@ -75,7 +75,8 @@ func atDestination(run *history.Run, d *history.Destination) string {
 		}
 	}
 	h := run.Of(d)
-	return fmt.Sprintf("%-7s %d rows marked in its columns and %d failed, %d failures, %d deliveries, %d duplicates", d.Name, relayed, failed,
+	return fmt.Sprintf("%-7s %d rows marked in its columns and %d failed, %d failures, %d deliveries, %d duplicates",
+		d.Name, relayed, failed,
 		len(d.Failures), len(h.Deliveries), h.Duplicates())
 }
 
@@ -115,7 +116,8 @@ func numbers(r result) string {
 			unclean++
 		}
 	}
-	return fmt.Sprintf("%d rows committed, %d rolled back, %d faults (%d unclean), %d deliveries, %d duplicates, longest statement %v",
+	return fmt.Sprintf("%d rows committed, %d rolled back, %d faults (%d unclean), %d deliveries, %d duplicates, "+
+		"longest statement %v",
 		committed, rolledBack, len(r.run.Faults), unclean, len(r.run.Deliveries), r.run.Duplicates(), r.longest.Round(1e6))
 }
 

@@ -20,8 +20,8 @@ import (
 type site struct {
 	servers *server.Set
 	data    [plan.MaxReplicas]*link.Link // links to the database, one for each replica
-	// broker leads to the broker, for each destination and replica. A Kafka server announces one address to its clients, so
-	// all of them have the same link.
+	// broker leads to the broker, for each destination and replica. A Kafka server announces one address to its clients,
+	// so all of them have the same link.
 	broker [][plan.MaxReplicas]*link.Link
 	links  []*link.Link
 }
@@ -107,8 +107,8 @@ func (s *site) brokerAddress(o options) string {
 	return s.servers.Broker
 }
 
-// relayBroker is the address at which a replica reaches the broker for a destination. A given Kafka server would announce its
-// own address to its clients. Of three nodes, each replica has another one first.
+// relayBroker is the address at which a replica reaches the broker for a destination. A given Kafka server would
+// announce its own address to its clients. Of three nodes, each replica has another one first.
 func (s *site) relayBroker(o options, replica, destination int) string {
 	if c := s.servers.Cluster; c != nil {
 		var all []string

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// access is what a client needs to reach the API server: the server's self-signed certificate, a token, and the key that
-// signs the tokens of service accounts.
+// access is what a client needs to reach the API server: the server's self-signed certificate, a token, and the key
+// that signs the tokens of service accounts.
 type access struct {
 	dir     string
 	address string // address of the API server

@@ -1,5 +1,5 @@
-// Package controlplane runs a Kubernetes control plane with nodes that kwok simulates, for tests of the charts: they check
-// how the API server, the controllers and the scheduler handle the charts. No container runs.
+// Package controlplane runs a Kubernetes control plane with nodes that kwok simulates, for tests of the charts: they
+// check how the API server, the controllers and the scheduler handle the charts. No container runs.
 package controlplane
 
 import (
@@ -36,8 +36,8 @@ type Cluster struct {
 // starting bounds the start of the whole control plane, which takes some seconds.
 const starting = 3 * time.Minute
 
-// Start starts etcd, the API server, the controllers, the scheduler and kwok from the folder binaries, and waits until three
-// nodes are ready. Data, keys and logs are written to dir. The caller must call Stop, also after an error.
+// Start starts etcd, the API server, the controllers, the scheduler and kwok from the folder binaries, and waits until
+// three nodes are ready. Data, keys and logs are written to dir. The caller must call Stop, also after an error.
 func (c *Cluster) Start(ctx context.Context, binaries, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, starting)
 	defer cancel()
@@ -54,7 +54,8 @@ func (c *Cluster) Start(ctx context.Context, binaries, dir string) error {
 	c.programs.start("etcd", "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls", etcd, "--advertise-client-urls", etcd,
 		"--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default="+peer)
-	c.programs.start("kube-apiserver", "--etcd-servers", etcd, "--bind-address=127.0.0.1", "--secure-port", fmt.Sprint(api),
+	c.programs.start("kube-apiserver", "--etcd-servers", etcd, "--bind-address=127.0.0.1", "--secure-port",
+		fmt.Sprint(api),
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC",
 		"--cert-dir", dir, "--token-auth-file", a.tokens(), "--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file", a.key(), "--service-account-signing-key-file", a.key())
@@ -68,7 +69,8 @@ func (c *Cluster) Start(ctx context.Context, binaries, dir string) error {
 	if err := os.WriteFile(stages, []byte(pretended()), 0o600); err != nil {
 		return fmt.Errorf("write what kwok pretends: %w", err)
 	}
-	c.programs.start("kwok", "--kubeconfig", c.Kubeconfig, "--config", stages, "--manage-all-nodes=true", "--node-lease-duration-seconds=40",
+	c.programs.start("kwok", "--kubeconfig", c.Kubeconfig, "--config", stages, "--manage-all-nodes=true",
+		"--node-lease-duration-seconds=40",
 		"--server-address=")
 	for i := range 3 {
 		c.Nodes = append(c.Nodes, fmt.Sprint("node-", i+1))
@@ -112,19 +114,24 @@ func (c *Cluster) connect(ctx context.Context, a *access) error {
 	return nil
 }
 
-// pretended is the configuration of what kwok does in place of kubelets: nodes are ready and stay ready, pods are ready as
-// soon as they have a node, pods of jobs succeed, and pods to be deleted disappear.
+// pretended is the configuration of what kwok does in place of kubelets: nodes are ready and stay ready, pods are ready
+// as soon as they have a node, pods of jobs succeed, and pods to be deleted disappear.
 func pretended() string {
 	return strings.Join([]string{
-		nodes.DefaultNodeInit, leases.DefaultNodeHeartbeatWithLease, pods.DefaultPodReady, pods.DefaultPodComplete, pods.DefaultPodDelete,
+		nodes.DefaultNodeInit, leases.DefaultNodeHeartbeatWithLease, pods.DefaultPodReady, pods.DefaultPodComplete,
+		pods.DefaultPodDelete,
 	}, "\n---\n")
 }
 
 func (c *Cluster) addNode(ctx context.Context, name string) error {
-	room := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("110")}
+	room := corev1.ResourceList{
+		"cpu": resource.MustParse("8"), "memory": resource.MustParse("32Gi"),
+		"pods": resource.MustParse("110"),
+	}
 	node := corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", corev1.LabelTopologyZone: "zone-" + name,
+			corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+			corev1.LabelTopologyZone: "zone-" + name,
 		}},
 		Status: corev1.NodeStatus{Capacity: room, Allocatable: room},
 	}
@@ -134,8 +141,8 @@ func (c *Cluster) addNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// nodesReady waits until pods can be placed on all nodes: a new node is tainted until its controller has seen that it is
-// ready.
+// nodesReady waits until pods can be placed on all nodes: a new node is tainted until its controller has seen that it
+// is ready.
 func (c *Cluster) nodesReady(ctx context.Context) error {
 	err := until(ctx, func() (bool, error) {
 		all, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubectl/pkg/drain"
 )
 
-// drain does what kubectl drain does with the node of the first pod. If the node's pods may go elsewhere, it waits until they
-// have. In the end pods may be placed on the node again.
+// drain does what kubectl drain does with the node of the first pod. If the node's pods may go elsewhere, it waits
+// until they have. In the end pods may be placed on the node again.
 func (s space) drain(t *testing.T, elsewhere bool) {
 	t.Helper()
 	node := s.pods(t)[0].Spec.NodeName
@@ -74,13 +74,14 @@ func (s space) budget(t *testing.T, healthy int) policyv1.PodDisruptionBudget {
 			t.Fatalf("%d budgets, want one: %v", len(all.Items), err)
 		}
 		budget = all.Items[0]
-		return budget.Status.ObservedGeneration == budget.Generation && int(budget.Status.CurrentHealthy) == healthy, budget.Status, nil
+		return budget.Status.ObservedGeneration == budget.Generation && int(budget.Status.CurrentHealthy) == healthy,
+			budget.Status, nil
 	})
 	return budget
 }
 
-// testBudget checks both halves of the budget: it prevents the eviction of all working relays at once, and relays that wait
-// for their broker do not block the drain of a node.
+// testBudget checks both halves of the budget: it prevents the eviction of all working relays at once, and relays that
+// wait for their broker do not block the drain of a node.
 func (s space) testBudget(t *testing.T) {
 	t.Helper()
 	pods := s.pods(t)
@@ -136,7 +137,8 @@ func (s space) evictUnhealthy(t *testing.T, budget string, policy *policyv1.Unhe
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Client.PolicyV1().PodDisruptionBudgets(s.name).Patch(t.Context(), budget, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = s.Client.PolicyV1().PodDisruptionBudgets(s.name).Patch(t.Context(), budget, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

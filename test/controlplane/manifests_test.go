@@ -23,15 +23,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The API server accepts every object of every scenario in strict server-side validation, and returns no warning: there is no
-// unknown field, no duplicate field, nothing deprecated, and no pod that the restricted Pod Security Standard refuses.
+// The API server accepts every object of every scenario in strict server-side validation, and returns no warning: there
+// is no unknown field, no duplicate field, nothing deprecated, and no pod that the restricted Pod Security Standard
+// refuses.
 func testManifests(t *testing.T, cluster *Cluster) {
 	t.Helper()
 	s := newSpace(t, cluster, "manifests")
 	h := newHelm(t, cluster, "helm", s.name)
 	// The account is not one of the rendered objects, which are not kept.
 	account := corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "orders-outbox-relay"}}
-	if _, err := cluster.Client.CoreV1().ServiceAccounts(s.name).Create(t.Context(), &account, metav1.CreateOptions{}); err != nil {
+	if _, err := cluster.Client.CoreV1().ServiceAccounts(s.name).Create(t.Context(), &account,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	rendered := map[string]string{}
@@ -40,7 +42,8 @@ func testManifests(t *testing.T, cluster *Cluster) {
 		t.Fatalf("no scenarios: %v", err)
 	}
 	for _, file := range files {
-		rendered[filepath.Base(file)] = h.run(t, "template", release, chart, "--values", file, "--set", "dashboard.enabled=true")
+		rendered[filepath.Base(file)] = h.run(t, "template", release, chart, "--values", file, "--set",
+			"dashboard.enabled=true")
 	}
 	rendered["example-app"] = h.run(t, "template", release, exampleApp(t, h))
 	kustomized, err := os.ReadFile("../../charts/testdata/example-kustomize.yaml") // a test of the charts compares it
@@ -86,7 +89,10 @@ func (s space) apply(t *testing.T, rendered string) (problems []error) {
 		t.Fatal(err)
 	}
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(s.Client.Discovery()))
-	strict := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "tests", FieldValidation: metav1.FieldValidationStrict}
+	strict := metav1.PatchOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldManager: "tests",
+		FieldValidation: metav1.FieldValidationStrict,
+	}
 	for _, text := range documents.Split(rendered, -1) {
 		var object unstructured.Unstructured
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
@@ -101,7 +107,8 @@ func (s space) apply(t *testing.T, rendered string) (problems []error) {
 			t.Fatal(err)
 		}
 		resource := client.Resource(mapping.Resource).Namespace(s.name)
-		if _, err := resource.Patch(t.Context(), object.GetName(), types.ApplyYAMLPatchType, []byte(text), strict); err != nil {
+		if _, err := resource.Patch(t.Context(), object.GetName(), types.ApplyYAMLPatchType, []byte(text),
+			strict); err != nil {
 			problems = append(problems, err)
 		}
 	}
@@ -126,7 +133,8 @@ const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 
 var definitions = []string{"podmonitors", "servicemonitors", "prometheusrules"}
 
-// installDefinitions installs what the chart needs of the Prometheus Operator, and the priority class of full-values.yaml.
+// installDefinitions installs what the chart needs of the Prometheus Operator, and the priority class of
+// full-values.yaml.
 func installDefinitions(t *testing.T, cluster *Cluster) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", operator).Output()
@@ -137,9 +145,11 @@ func installDefinitions(t *testing.T, cluster *Cluster) {
 	if err := yaml.Unmarshal(out, &module); err != nil {
 		t.Fatal(err)
 	}
-	texts := []string{"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: business-critical}\nvalue: 1000\n"}
+	texts := []string{"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: " +
+		"business-critical}\nvalue: 1000\n"}
 	for _, name := range definitions {
-		text, err := os.ReadFile(filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+name+".yaml"))
+		text, err := os.ReadFile(filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+name+
+			".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}

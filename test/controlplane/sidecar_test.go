@@ -18,7 +18,8 @@ func testSidecar(t *testing.T, cluster *Cluster, version string) {
 	h.install(t, app)
 	for _, pod := range s.pods(t) {
 		relay := pod.Spec.InitContainers
-		if len(relay) != 1 || relay[0].RestartPolicy == nil || *relay[0].RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		if len(relay) != 1 || relay[0].RestartPolicy == nil ||
+			*relay[0].RestartPolicy != corev1.ContainerRestartPolicyAlways {
 			t.Errorf("%s has no native sidecar: %+v", pod.Name, relay)
 		}
 	}
@@ -32,7 +33,9 @@ outbox-relay:
 `), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.keepsReady(t, 2, func() { h.upgrade(t, app, "--values", watched, "--set", "outbox-relay.settings.OUTBOX_BATCH_SIZE=500") })
+	s.keepsReady(t, 2, func() {
+		h.upgrade(t, app, "--values", watched, "--set", "outbox-relay.settings.OUTBOX_BATCH_SIZE=500")
+	})
 	s.testPrune(t)
 	s.keepsReady(t, 2, func() { s.restart(t, "2026-01-01T00:00:00Z") })
 	s.drain(t, true)

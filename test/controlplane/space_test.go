@@ -67,7 +67,8 @@ func (s space) clear(t *testing.T) {
 	}
 	for _, node := range s.Nodes {
 		patch := []byte(`{"spec":{"unschedulable":null}}`)
-		if _, err := s.Client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := s.Client.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch,
+			metav1.PatchOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -111,15 +112,18 @@ func (s space) settled(t *testing.T) {
 	eventually(t, "the rollout is over", func(context.Context) (bool, any, error) {
 		d := s.deployment(t)
 		want, is := *d.Spec.Replicas, d.Status
-		return is.ObservedGeneration == d.Generation && is.Replicas == want && is.UpdatedReplicas == want && is.AvailableReplicas == want, is, nil
+		return is.ObservedGeneration == d.Generation && is.Replicas == want && is.UpdatedReplicas == want &&
+			is.AvailableReplicas == want, is, nil
 	})
 }
 
 // restart does what kubectl rollout restart does.
 func (s space) restart(t *testing.T, when string) {
 	t.Helper()
-	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, when)
-	_, err := s.Client.AppsV1().Deployments(s.name).Patch(t.Context(), s.deployment(t).Name, types.StrategicMergePatchType, []byte(patch),
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`,
+		when)
+	_, err := s.Client.AppsV1().Deployments(s.name).Patch(t.Context(), s.deployment(t).Name, types.StrategicMergePatchType,
+		[]byte(patch),
 		metav1.PatchOptions{FieldManager: "kubectl-rollout"})
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +152,8 @@ func (s space) contents(t *testing.T) map[string]bool {
 			if !kind.Namespaced || !slices.Contains(kind.Verbs, "list") || kind.Name == "events" {
 				continue
 			}
-			objects, err := client.Resource(group.WithResource(kind.Name)).Namespace(s.name).List(t.Context(), metav1.ListOptions{})
+			objects, err := client.Resource(group.WithResource(kind.Name)).Namespace(s.name).List(t.Context(),
+				metav1.ListOptions{})
 			if errors.IsMethodNotSupported(err) {
 				continue
 			} else if err != nil {
@@ -162,8 +167,8 @@ func (s space) contents(t *testing.T) map[string]bool {
 	return found
 }
 
-// uninstall removes the release. No object may remain that was not there before, except the pod of helm test: Helm leaves it,
-// and it is gone if its node was drained.
+// uninstall removes the release. No object may remain that was not there before, except the pod of helm test: Helm
+// leaves it, and it is gone if its node was drained.
 func (s space) uninstall(t *testing.T, h helm, before map[string]bool) {
 	t.Helper()
 	h.run(t, "uninstall", release, "--wait", "--timeout", "60s")

@@ -20,7 +20,8 @@ func testStandalone(t *testing.T, cluster *Cluster, version string) {
 
 	pods := s.pods(t)
 	if len(pods) != 2 || pods[0].Spec.NodeName == pods[1].Spec.NodeName {
-		t.Errorf("%d pods on %s and %s, want two on two nodes", len(pods), pods[0].Spec.NodeName, pods[len(pods)-1].Spec.NodeName)
+		t.Errorf("%d pods on %s and %s, want two on two nodes", len(pods), pods[0].Spec.NodeName,
+			pods[len(pods)-1].Spec.NodeName)
 	}
 	for _, pod := range pods {
 		for _, volume := range pod.Spec.Volumes {

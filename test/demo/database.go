@@ -49,9 +49,11 @@ func openDatabase(ctx context.Context, url, schema, outbox string, connections i
 	return d, nil
 }
 
-// rows counts the rows of the outbox: those that the application committed, and those that the relay did not mark as relayed.
+// rows counts the rows of the outbox: those that the application committed, and those that the relay did not mark as
+// relayed.
 func (d *database) rows(ctx context.Context) (committed, unmarked int, err error) {
-	err = d.pool.QueryRow(ctx, "select count(*), count(*) filter (where relayed_at is null) from outbox_messages").Scan(&committed, &unmarked)
+	err = d.pool.QueryRow(ctx,
+		"select count(*), count(*) filter (where relayed_at is null) from outbox_messages").Scan(&committed, &unmarked)
 	if err != nil {
 		err = fmt.Errorf("count the outbox: %w", err)
 	}

@@ -74,7 +74,8 @@ func (d *demo) play(ctx context.Context, getenv func(string) string, stdout io.W
 	if err := d.shop.Open(ctx); err != nil {
 		return false, err
 	}
-	if d.broker, err = broker.Open(ctx, d.options.broker, broker.Topic{Name: topic}, filepath.Join(d.dir, "nats"), getenv); err != nil {
+	if d.broker, err = broker.Open(ctx, d.options.broker, broker.Topic{Name: topic}, filepath.Join(d.dir, "nats"),
+		getenv); err != nil {
 		return false, err
 	}
 	defer d.clean(ctx, d.broker.Close)
@@ -193,7 +194,8 @@ func (d *demo) replace(ctx context.Context, group *errgroup.Group, first *relay)
 	if err := first.stop(ctx); err != nil {
 		return nil, err
 	}
-	d.view.event("%s finished what was on the wire and exited after %s; %s takes over", first.name, short(time.Since(asked)), second.name)
+	d.view.event("%s finished what was on the wire and exited after %s; %s takes over", first.name,
+		short(time.Since(asked)), second.name)
 	return second, nil
 }
 

@@ -47,7 +47,8 @@ func TestDemo(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			left := files(t)
 			var out, errs bytes.Buffer
-			status := run(t.Context(), []string{"--broker", kind, "--relay", relay, "--duration", "2s", "--rate", "100"}, os.Getenv, &out, &errs)
+			status := run(t.Context(), []string{"--broker", kind, "--relay", relay, "--duration", "2s", "--rate", "100"},
+				os.Getenv, &out, &errs)
 			if status != exitDone || !strings.Contains(out.String(), "\nRIGHT: ") || errs.Len() > 0 {
 				t.Errorf("status %d\n%s%s", status, &out, &errs)
 			}
@@ -68,13 +69,16 @@ func TestDemoFindsLostMessages(t *testing.T) {
 	}
 	left := files(t)
 	var out, errs bytes.Buffer
-	status := run(t.Context(), []string{"--relay", relay, "--duration", "1s", "--patience", "500ms"}, os.Getenv, &out, &errs)
-	if status != exitFailed || !strings.Contains(out.String(), "WRONG: ") || !strings.Contains(out.String(), string(ledger.Missing)) ||
+	status := run(t.Context(), []string{"--relay", relay, "--duration", "1s", "--patience", "500ms"}, os.Getenv, &out,
+		&errs)
+	if status != exitFailed || !strings.Contains(out.String(), "WRONG: ") ||
+		!strings.Contains(out.String(), string(ledger.Missing)) ||
 		strings.Contains(out.String(), "RIGHT: ") || errs.Len() > 0 {
 		t.Errorf("status %d\n%s%s", status, &out, &errs)
 	}
 	found := left()
-	if len(found) != 2 || filepath.Base(found[0]) != "relay-1.log" || !strings.Contains(out.String(), filepath.Dir(found[0])) {
+	if len(found) != 2 || filepath.Base(found[0]) != "relay-1.log" ||
+		!strings.Contains(out.String(), filepath.Dir(found[0])) {
 		t.Errorf("left behind: %v\n%s", found, &out)
 	}
 }
@@ -86,8 +90,11 @@ func TestDemoInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	d := &demo{
-		options: options{broker: "nats", relay: relay, duration: 2 * time.Second, patience: time.Minute, workers: 2, rate: 50},
-		url:     os.Getenv("TEST_DATABASE_URL"), ledger: ledger.New(),
+		options: options{
+			broker: "nats", relay: relay, duration: 2 * time.Second, patience: time.Minute, workers: 2,
+			rate: 50,
+		},
+		url: os.Getenv("TEST_DATABASE_URL"), ledger: ledger.New(),
 	}
 	out := &interrupter{text: "relay 1 gets SIGTERM", interrupt: interrupt}
 	right, err := d.play(ctx, os.Getenv, out)

@@ -31,7 +31,8 @@ type copyOf struct {
 	most     int                   // largest message in bytes that its broker accepts
 	wants    func(ledger.Row) bool // nil for every row
 	ordered  bool                  // the order of each key is kept
-	repeats  bool                  // it is away for a time, and then rows may be delivered twice, within the guarantee's bound
+	// it is away for a time, and then rows may be delivered twice, within the guarantee's bound
+	repeats bool
 
 	broker broker.Broker
 	ledger *ledger.Ledger
@@ -49,18 +50,21 @@ func stateColumns(name string, names ...string) string {
 	return strings.Join(pairs, ",")
 }
 
-// copies returns the destinations of the scene. With all brokers, orders go to Kafka and the audit copy goes to RabbitMQ.
-// Otherwise NATS takes everything.
+// copies returns the destinations of the scene. With all brokers, orders go to Kafka and the audit copy goes to
+// RabbitMQ. Otherwise NATS takes everything.
 func copies(brokers string) []*copyOf {
 	kafka, rabbit := "nats", "nats"
 	if brokers == allBrokers {
 		kafka, rabbit = "kafka", "rabbitmq"
 	}
 	return []*copyOf{
-		{name: "orders", what: "orders", kind: kafka, most: mostOrder, ordered: true, wants: func(r ledger.Row) bool { return !r.Large }},
+		{name: "orders", what: "orders", kind: kafka, most: mostOrder, ordered: true, wants: func(r ledger.Row) bool {
+			return !r.Large
+		}},
 		{
 			name: "audit", what: "audit copy", kind: rabbit, ordered: true, repeats: true,
-			settings: map[string]string{"COLUMNS": stateColumns("audit", "relayed_at", "attempt", "failed_at", "last_error", "updated_at")},
+			settings: map[string]string{"COLUMNS": stateColumns("audit", "relayed_at", "attempt", "failed_at", "last_error",
+				"updated_at")},
 		},
 		{
 			name: "notice", what: "notices of orders relayed", kind: "nats",
@@ -123,7 +127,8 @@ func (d *demo) playFanout(ctx context.Context, getenv func(string) string, stdou
 		own := "OUTBOX_DESTINATION_" + strings.ToUpper(c.name) + "_"
 		c.ledger = ledger.New()
 		c.ledger.Wants, c.ledger.Keyless, c.ledger.Dead = c.wants, !c.ordered, c.settings["FAILED_OF"] != ""
-		c.broker, err = broker.Open(ctx, c.kind, broker.Topic{Name: topic + "-" + c.name, Most: c.most}, filepath.Join(d.dir, "nats", c.name),
+		c.broker, err = broker.Open(ctx, c.kind, broker.Topic{Name: topic + "-" + c.name, Most: c.most},
+			filepath.Join(d.dir, "nats", c.name),
 			getenv)
 		if err != nil {
 			return false, err
@@ -149,7 +154,10 @@ func (d *demo) playFanout(ctx context.Context, getenv func(string) string, stdou
 		return false, err
 	}
 	defer d.clean(ctx, d.database.close)
-	d.shop = &shop.Shop{Pool: d.database.pool, Topic: topic, Workers: d.workers, Rate: d.rate, Ledger: ledgers(f.copies), Large: d.large}
+	d.shop = &shop.Shop{
+		Pool: d.database.pool, Topic: topic, Workers: d.workers, Rate: d.rate, Ledger: ledgers(f.copies),
+		Large: d.large,
+	}
 	if err := d.shop.Open(ctx); err != nil {
 		return false, err
 	}
@@ -199,7 +207,8 @@ func (f *fanout) story(ctx context.Context, group *errgroup.Group, settings map[
 	if err != nil {
 		return err
 	}
-	f.view.event("%s is ready; the application begins to take orders, one row in %d too large for the orders' broker", r.name, f.large)
+	f.view.event("%s is ready; the application begins to take orders, one row in %d too large for the orders' broker",
+		r.name, f.large)
 	taking, cancel := context.WithTimeout(ctx, f.duration)
 	defer cancel()
 	acts, actsCtx := errgroup.WithContext(taking)
@@ -279,8 +288,8 @@ func (f *fanout) watch(ctx context.Context) {
 	}
 }
 
-// judge compares what arrived at each destination with what was committed, prints a verdict for each and reports whether
-// everything is right.
+// judge compares what arrived at each destination with what was committed, prints a verdict for each and reports
+// whether everything is right.
 func (f *fanout) judge(ctx context.Context) (right bool, err error) {
 	states, err := f.database.states(ctx, f.copies)
 	if err != nil {
@@ -295,7 +304,8 @@ func (f *fanout) judge(ctx context.Context) (right bool, err error) {
 			right, verdict = false, "WRONG"
 		}
 		counts, state := c.ledger.Counts(), states[c.name]
-		f.view.say("%s  %-26s %d rows were for it, %d relayed, %d failed, %d arrived", verdict, c.what, counts.Committed, state.relayed,
+		f.view.say("%s  %-26s %d rows were for it, %d relayed, %d failed, %d arrived", verdict, c.what, counts.Committed,
+			state.relayed,
 			state.failed, counts.Arrived)
 		for _, text := range wrong {
 			f.view.say("       %s", text)
@@ -318,7 +328,8 @@ func (f *fanout) faults(c *copyOf, s state) (wrong []string) {
 	}
 	for _, fault := range ledger.AllFaults {
 		if ids := found[fault]; len(ids) > 0 {
-			wrong = append(wrong, fmt.Sprintf("%d %s, such as %s", len(ids), fault, strings.Join(ids[:min(examples, len(ids))], ", ")))
+			wrong = append(wrong,
+				fmt.Sprintf("%d %s, such as %s", len(ids), fault, strings.Join(ids[:min(examples, len(ids))], ", ")))
 		}
 	}
 	switch committed := c.ledger.Counts().Committed; {
@@ -327,8 +338,9 @@ func (f *fanout) faults(c *copyOf, s state) (wrong []string) {
 	case s.relayed != committed:
 		wrong = append(wrong, fmt.Sprintf("%d rows are marked as relayed, not %d", s.relayed, committed))
 	}
-	if dead := f.copies[len(f.copies)-1].ledger.Counts().Committed; c.name == "orders" && s.failed != dead || c.name != "orders" &&
-		s.failed > 0 {
+	if dead := f.copies[len(f.copies)-1].ledger.Counts().Committed; c.name == "orders" && s.failed != dead ||
+		c.name != "orders" &&
+			s.failed > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d rows have failed", s.failed))
 	}
 	return wrong

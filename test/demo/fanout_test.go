@@ -19,7 +19,8 @@ func TestFanout(t *testing.T) {
 				"--scene", "fanout", "--broker", brokers, "--relay", relay, "--duration", "3s", "--rate", "50",
 				"--large", "20",
 			}, os.Getenv, &out, &errs)
-			if status != exitDone || strings.Count(out.String(), "\nRIGHT") != 5 || errs.Len() > 0 || !strings.Contains(out.String(), "goes away") {
+			if status != exitDone || strings.Count(out.String(), "\nRIGHT") != 5 || errs.Len() > 0 ||
+				!strings.Contains(out.String(), "goes away") {
 				t.Errorf("status %d\n%s%s", status, &out, &errs)
 			}
 			if found := left(); len(found) > 0 {
@@ -33,13 +34,15 @@ func TestFanout(t *testing.T) {
 func TestFanoutFindsLostDeadLetters(t *testing.T) {
 	real := buildRelay(t)
 	relay := filepath.Join(t.TempDir(), "liar")
-	script := "#!/bin/sh\n[ \"$1\" != run ] || export OUTBOX_DESTINATION_DEAD_PUBLISH_URL=stdout:\nexec '" + real + "' \"$@\"\n"
+	script := "#!/bin/sh\n[ \"$1\" != run ] || export OUTBOX_DESTINATION_DEAD_PUBLISH_URL=stdout:\nexec '" + real +
+		"' \"$@\"\n"
 	if err := os.WriteFile(relay, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	files(t)
 	var out, errs bytes.Buffer
-	status := run(t.Context(), []string{"--scene", "fanout", "--relay", relay, "--duration", "1s", "--patience", "2s", "--large", "20"},
+	status := run(t.Context(),
+		[]string{"--scene", "fanout", "--relay", relay, "--duration", "1s", "--patience", "2s", "--large", "20"},
 		os.Getenv, &out, &errs)
 	if status != exitFailed || strings.Count(out.String(), "\nRIGHT") != 3 ||
 		!strings.Contains(out.String(), "\nWRONG  dead letters of orders") || errs.Len() > 0 {

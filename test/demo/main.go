@@ -1,6 +1,6 @@
-// Command demo shows the relay at work and checks what it did. An application writes orders and the messages about them. The
-// relay, run from its real binary, publishes the messages, and a consumer reads the broker. The command ends by itself and
-// removes everything that it made.
+// Command demo shows the relay at work and checks what it did. An application writes orders and the messages about
+// them. The relay, run from its real binary, publishes the messages, and a consumer reads the broker. The command ends
+// by itself and removes everything that it made.
 //
 // `make demo` starts it with what it needs.
 package main
@@ -62,12 +62,14 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.scene, "scene", sceneRestart, sceneRestart+", or "+sceneFanout+
 		": each row has four destinations, of which one is away for a time and one refuses rows")
-	flags.StringVar(&o.broker, "broker", "nats", strings.Join(broker.Kinds, ", ")+"; with the scene "+sceneFanout+" nats or "+allBrokers)
+	flags.StringVar(&o.broker, "broker", "nats", strings.Join(broker.Kinds, ", ")+"; with the scene "+sceneFanout+
+		" nats or "+allBrokers)
 	flags.IntVar(&o.large, "large", 1000, "in the scene "+sceneFanout+", one row in so many is refused")
 	flags.StringVar(&o.record, "record", "", "draw what a terminal would show into this SVG, and show nothing")
 	flags.StringVar(&o.relay, "relay", "../../outbox-relay", "path of the relay's binary")
 	flags.DurationVar(&o.duration, "duration", 28*time.Second, "how long orders are taken")
-	flags.DurationVar(&o.patience, "patience", 10*time.Second, "how long nothing may arrive until what is outstanding counts as missing")
+	flags.DurationVar(&o.patience, "patience", 10*time.Second,
+		"how long nothing may arrive until what is outstanding counts as missing")
 	flags.IntVar(&o.workers, "workers", 4, "workers of the application")
 	flags.IntVar(&o.rate, "rate", 200, "transactions a second")
 	switch err := flags.Parse(args); {
@@ -81,8 +83,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case kinds == nil:
 		fmt.Fprintf(stderr, "demo: --scene is %s or %s\n", sceneRestart, sceneFanout)
 		return exitUsage
-	case flags.NArg() > 0 || !slices.Contains(kinds, o.broker) || o.duration < time.Second || o.workers < 1 || o.rate < 1 || o.large < 1:
-		fmt.Fprintf(stderr, "demo: --broker is one of %s; --duration is 1s or more; --workers, --rate and --large are positive\n",
+	case flags.NArg() > 0 || !slices.Contains(kinds, o.broker) || o.duration < time.Second || o.workers < 1 ||
+		o.rate < 1 || o.large < 1:
+		fmt.Fprintf(stderr, "demo: --broker is one of %s; --duration is 1s or more; --workers, --rate and --large are "+
+			"positive\n",
 			strings.Join(kinds, ", "))
 		return exitUsage
 	}

@@ -68,7 +68,8 @@ func (r *relay) ready(ctx context.Context) error {
 	return nil
 }
 
-// watch returns nil when the process has ended as requested, or ctx ends, and an error when the process ended by itself.
+// watch returns nil when the process has ended as requested, or ctx ends, and an error when the process ended by
+// itself.
 func (r *relay) watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -88,8 +89,8 @@ func (r *relay) lost() error {
 	return fmt.Errorf("%s ended: %w", r.name, r.Err())
 }
 
-// stop sends SIGTERM and returns when the process has ended, which it must do with status 0. Metrics after that signal are
-// not seen.
+// stop sends SIGTERM and returns when the process has ended, which it must do with status 0. Metrics after that signal
+// are not seen.
 func (r *relay) stop(ctx context.Context) error {
 	r.leaving.Store(true)
 	r.scrape(ctx)

@@ -21,7 +21,8 @@ func (d *demo) judge(ctx context.Context) (right bool, err error) {
 	d.view.say("committed  %d rows in %d transactions", c.Committed, c.Commits)
 	d.view.say("rolled back  %d rows in %d transactions", c.RolledBack, c.Rollbacks)
 	d.view.say("arrived  %d", c.Arrived)
-	d.view.say("from COMMIT to arrival  p50 %s, p99 %s, longest %s", short(latency.P50), short(latency.P99), short(latency.Longest))
+	d.view.say("from COMMIT to arrival  p50 %s, p99 %s, longest %s", short(latency.P50), short(latency.P99),
+		short(latency.Longest))
 	d.view.say("")
 	right = true
 	for _, fault := range ledger.AllFaults {

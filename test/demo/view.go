@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/demo/recording"
 )
 
-// A view shows the changing state and prints events: in a terminal the state is a block that is redrawn below the events,
-// elsewhere it is one line a second. It is safe for concurrent use.
+// A view shows the changing state and prints events: in a terminal the state is a block that is redrawn below the
+// events, elsewhere it is one line a second. It is safe for concurrent use.
 type view struct {
 	out      io.Writer
 	terminal bool
@@ -82,7 +82,8 @@ func (v *view) show(s scene) {
 		oldest = max(oldest, a.oldest)
 	}
 	if !v.terminal {
-		fmt.Fprintf(v.out, "%5.1f s  committed %d  rolled back %d  relayed %d  arrived %d  p50 %s  p99 %s  oldest pending %s\n", at.Seconds(),
+		fmt.Fprintf(v.out, "%5.1f s  committed %d  rolled back %d  relayed %d  arrived %d  p50 %s  p99 %s  oldest pending "+
+			"%s\n", at.Seconds(),
 			s.Committed, s.RolledBack, s.relayed, s.Arrived, short(s.latency.P50), short(s.latency.P99), short(oldest))
 		return
 	}
@@ -94,7 +95,8 @@ func (v *view) show(s scene) {
 		"",
 		fmt.Sprintf("  application %8d rows committed, %d rolled back", s.Committed, s.RolledBack),
 		fmt.Sprintf("  relayed     %8d rows   oldest pending %s", s.relayed, short(oldest)),
-		fmt.Sprintf("  arrived     %8d rows   p50 %s, p99 %s after COMMIT", s.Arrived, short(s.latency.P50), short(s.latency.P99)),
+		fmt.Sprintf("  arrived     %8d rows   p50 %s, p99 %s after COMMIT", s.Arrived, short(s.latency.P50),
+			short(s.latency.P99)),
 		"",
 	}
 	for _, a := range s.relays {

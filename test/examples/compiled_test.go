@@ -27,7 +27,8 @@ func TestSamplesAreCompiled(t *testing.T) {
 	}
 }
 
-// A Go sample that is a whole file, but for the name of its package, is a file of this package, which is compiled and tested.
+// A Go sample that is a whole file, but for the name of its package, is a file of this package, which is compiled and
+// tested.
 func TestFilesAreCompiled(t *testing.T) {
 	t.Parallel()
 	for _, sample := range claimed(t, "TestFilesAreCompiled") {

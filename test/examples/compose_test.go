@@ -55,8 +55,8 @@ func composed(t *testing.T, file, profile string) *types.Project {
 	return project
 }
 
-// Each profile has a relay whose page can be reached, and a consumer that starts after what it reads from exists. The relay's
-// settings can be loaded.
+// Each profile has a relay whose page can be reached, and a consumer that starts after what it reads from exists. The
+// relay's settings can be loaded.
 func TestComposeProfiles(t *testing.T) {
 	for _, profile := range composeFiles["docker-compose.yml"] {
 		t.Run(profile, func(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
-// load loads a configuration as printed, with the settings added that it omits for brevity. Files are created elsewhere, with
-// a value that fits.
+// load loads a configuration as printed, with the settings added that it omits for brevity. Files are created
+// elsewhere, with a value that fits.
 func load(t *testing.T, settings map[string]string) {
 	t.Helper()
 	for _, entry := range os.Environ() {
@@ -35,7 +35,8 @@ func load(t *testing.T, settings map[string]string) {
 	if settings["OUTBOX_TLS_CA_FILE"] != "" {
 		authority := tlstest.NewAuthority(t)
 		client := authority.Issue(t, tlstest.Leaf{Name: "relay"})
-		files["OUTBOX_TLS_CA"], files["OUTBOX_TLS_CERT"], files["OUTBOX_TLS_KEY"] = string(authority.PEM), string(client.Cert), string(client.Key)
+		files["OUTBOX_TLS_CA"], files["OUTBOX_TLS_CERT"], files["OUTBOX_TLS_KEY"] = string(authority.PEM),
+			string(client.Cert), string(client.Key)
 	}
 	for name, value := range settings {
 		if variable, isFile := strings.CutSuffix(name, "_FILE"); isFile {
@@ -104,7 +105,8 @@ type chartValues struct {
 	} `json:"files"`
 }
 
-// Settings in Kubernetes samples of the documents have the form that Kubernetes or the chart expects, and can be loaded.
+// Settings in Kubernetes samples of the documents have the form that Kubernetes or the chart expects, and can be
+// loaded.
 func TestManifests(t *testing.T) {
 	for _, sample := range claimed(t, "TestManifests") {
 		text := sample.text

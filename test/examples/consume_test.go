@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// Each message is processed once, however often, in whichever order and by however many consumers at a time it is received,
-// also when processing it fails at first.
+// Each message is processed once, however often, in whichever order and by however many consumers at a time it is
+// received, also when processing it fails at first.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -29,7 +29,9 @@ func TestOnce(t *testing.T) {
 		return err
 	}
 	broken := errors.New("broken")
-	if err := Once(t.Context(), s.Pool, "billing", "0", func(tx pgx.Tx) error { return errors.Join(pay(tx), broken) }); !errors.Is(err,
+	if err := Once(t.Context(), s.Pool, "billing", "0", func(tx pgx.Tx) error {
+		return errors.Join(pay(tx), broken)
+	}); !errors.Is(err,
 		broken) {
 		t.Fatalf("%v", err)
 	}

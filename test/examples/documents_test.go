@@ -37,7 +37,8 @@ func documents(t *testing.T) []string {
 	return all
 }
 
-// first are the documents whose samples of SQL run before those of the others: they make the tables that the others use.
+// first are the documents whose samples of SQL run before those of the others: they make the tables that the others
+// use.
 var first = []string{"docs/writing.md", "README.md"}
 
 // samples returns the fenced blocks of all documents. Those that nobody runs have a note.
@@ -130,7 +131,8 @@ func claimOf(s sample) *claim {
 	return nil
 }
 
-// claimed returns the samples that the test of this name runs. There must be at least one. One that occurs twice counts once.
+// claimed returns the samples that the test of this name runs. There must be at least one. One that occurs twice counts
+// once.
 func claimed(t *testing.T, test string) (found []sample) {
 	t.Helper()
 	for _, s := range samples(t) {
@@ -191,12 +193,16 @@ func TestEverySampleIsRun(t *testing.T) {
 		}
 	}
 	for _, c := range claims {
-		if file, name, elsewhere := strings.Cut(c.test, " "); elsewhere && !strings.Contains(read(t, file), "func "+name+"(") {
+		if file, name, elsewhere := strings.Cut(c.test, " "); elsewhere &&
+			!strings.Contains(read(t, file), "func "+name+"(") {
 			t.Errorf("%s has no %s", file, name)
-		} else if !elsewhere && !strings.Contains(sources, "claimed(t, \""+c.test+"\")") && !strings.Contains(sources, "func "+c.test+"(") {
+		} else if !elsewhere && !strings.Contains(sources, "claimed(t, \""+c.test+"\")") &&
+			!strings.Contains(sources, "func "+c.test+"(") {
 			t.Errorf("%s does not ask for its samples", c.test)
 		}
-		if !slices.ContainsFunc(samples(t), func(s sample) bool { return s.note == "" && claimOf(s) != nil && claimOf(s).test == c.test }) {
+		if !slices.ContainsFunc(samples(t), func(s sample) bool {
+			return s.note == "" && claimOf(s) != nil && claimOf(s).test == c.test
+		}) {
 			t.Errorf("no document has a sample for %s", c.test)
 		}
 	}

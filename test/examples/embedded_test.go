@@ -35,7 +35,8 @@ func TestEmbeddedProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "EMBEDDED", Subjects: []string{"orders.placed"}})
+	stream, err := js.CreateOrUpdateStream(t.Context(),
+		jetstream.StreamConfig{Name: "EMBEDDED", Subjects: []string{"orders.placed"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,7 +61,8 @@ func TestFrameworks(t *testing.T) {
 			want := strings.Count(script, "\njava ")
 			want = max(want, 1) // one page runs two frameworks
 			orders := pgtest.Value[string](t, s, "select string_agg(customer, ' ') from orders")
-			messages := pgtest.Value[int](t, s, `select count(*)::int from outbox_messages m join orders o on m.topic = 'orders.placed'
+			messages := pgtest.Value[int](t, s, `select count(*)::int from outbox_messages m join orders o on m.topic =
+				'orders.placed'
 				and m.key = 'ada' and m.payload = jsonb_build_object('order', o.id, 'customer', 'ada', 'cents', 4200)`)
 			if orders != strings.TrimSpace(strings.Repeat("ada ", want)) || messages != want {
 				t.Errorf("orders of %s, %d messages\n%s", orders, messages, out.String())

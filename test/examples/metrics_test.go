@@ -65,7 +65,8 @@ func describe(scrape string) string {
 			slices.Sort(of)
 			series += "{" + strings.Join(of, ",") + "}"
 		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", series, kinds[name], strings.ReplaceAll(match[2], "|", "\\|")))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", series, kinds[name],
+			strings.ReplaceAll(match[2], "|", "\\|")))
 	}
 	slices.Sort(rows)
 	return "| metric | type | meaning |\n|---|---|---|\n" + strings.Join(rows, "")
@@ -86,7 +87,8 @@ func scrape(t *testing.T) string {
 	}
 	var log bytes.Buffer
 	command := exec.Command(binary(t), "run")
-	command.Env = append(os.Environ(), "OUTBOX_DATABASE_URL="+s.URL, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_HTTP_ADDR="+addr)
+	command.Env = append(os.Environ(), "OUTBOX_DATABASE_URL="+s.URL, "OUTBOX_PUBLISH_URL=stdout:",
+		"OUTBOX_HTTP_ADDR="+addr)
 	command.Stderr = &log
 	if err := command.Start(); err != nil {
 		t.Fatal(err)

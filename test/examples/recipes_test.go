@@ -26,7 +26,8 @@ func TestRecipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, page := read(t, "test/examples/recipes_test.go")+read(t, "test/examples/compose_test.go"), read(t, "docs/recipes.md")
+	source, page := read(t, "test/examples/recipes_test.go")+read(t, "test/examples/compose_test.go"),
+		read(t, "docs/recipes.md")
 	for _, entry := range entries {
 		if !strings.Contains(source, `"`+entry.Name()+`"`) && !strings.Contains(source, recipes+entry.Name()) {
 			t.Errorf("no test loads %s", entry.Name())
@@ -37,8 +38,8 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// Where a recipe limits the memory, GOMEMLIMIT is at most nine tenths of the limit, so that the collector works harder before the kernel
-// kills.
+// Where a recipe limits the memory, GOMEMLIMIT is at most nine tenths of the limit, so that the collector works harder
+// before the kernel kills.
 func TestMemoryOfRecipes(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../" + recipes + "*")
@@ -91,10 +92,12 @@ func TestSystemdRecipe(t *testing.T) {
 		return
 	}
 	file := filepath.Join(t.TempDir(), "outbox-relay.service")
-	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/usr/local/bin/outbox-relay", "/bin/true")), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "/usr/local/bin/outbox-relay", "/bin/true")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || len(out) > 0 {
+	if out, err := exec.CommandContext(t.Context(), analyze, "verify", "--man=no", file).CombinedOutput(); err != nil ||
+		len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %v: %s", err, out)
 	}
 }
@@ -159,7 +162,8 @@ func TestECSRecipe(t *testing.T) {
 		t.Fatalf("the application does not depend on the relay: %+v", task.Containers)
 	}
 	relay, settings := task.Containers[1], map[string]string{}
-	if relay.Health == nil || strings.Join(relay.Health.Command, " ") != "CMD /outbox-relay healthcheck" || relay.Stop <= 25 {
+	if relay.Health == nil || strings.Join(relay.Health.Command, " ") != "CMD /outbox-relay healthcheck" ||
+		relay.Stop <= 25 {
 		t.Errorf("the relay's health check and time to stop are %+v and %d", relay.Health, relay.Stop)
 	}
 	for _, env := range relay.Env {
@@ -197,7 +201,10 @@ func TestCloudRunRecipe(t *testing.T) {
 		switch {
 		case !strings.HasPrefix(env.Name, config.Prefix):
 		case env.ValueFrom != nil:
-			settings[env.Name] = map[string]string{"OUTBOX_DATABASE_URL": "postgres://db/shop", "OUTBOX_PUBLISH_URL": "nats://n:4222"}[env.Name]
+			settings[env.Name] = map[string]string{
+				"OUTBOX_DATABASE_URL": "postgres://db/shop",
+				"OUTBOX_PUBLISH_URL":  "nats://n:4222",
+			}[env.Name]
 		default:
 			settings[env.Name] = env.Value
 		}

@@ -16,7 +16,8 @@ import (
 func messages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	others := regexp.MustCompile(`^\.\./\.\./(charts|dev|test|publisher/publishertest|internal/pgtest|internal/services|\.[a-z]+)$`)
+	others := regexp.MustCompile(
+		`^\.\./\.\./(charts|dev|test|publisher/publishertest|internal/pgtest|internal/services|\.[a-z]+)$`)
 	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -88,7 +89,8 @@ func TestRunbook(t *testing.T) {
 			t.Errorf("docs/runbook.md lacks the message of %s: %s", place, message)
 		}
 	}
-	for _, line := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|([^|]*)\\|([^|]*)\\|$").FindAllStringSubmatch(text, -1) {
+	for _, line := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|([^|]*)\\|([^|]*)\\|$").FindAllStringSubmatch(text,
+		-1) {
 		if found[line[1]] == "" {
 			t.Errorf("docs/runbook.md has a message that the program has not: %s", line[1])
 		}

@@ -23,8 +23,8 @@ const quickstart = "docs/quickstart-"
 // portOffset is that of the brokers of the quickstarts; no other test has it.
 const portOffset = 1750
 
-// The commands of the documents run as printed and succeed. They print what the document says that they print. A quickstart is one
-// session from its first command to its last.
+// The commands of the documents run as printed and succeed. They print what the document says that they print. A
+// quickstart is one session from its first command to its last.
 func TestShell(t *testing.T) {
 	t.Parallel()
 	relay := binary(t)
@@ -117,7 +117,8 @@ func session(t *testing.T, relay string, page []sample, env ...string) {
 	address := listener.Addr().String()
 	_ = listener.Close()
 	url := psqlURL(s)
-	env = append(env, "PATH="+filepath.Dir(relay)+":"+os.Getenv("PATH"), "TEST_DATABASE_URL="+url, "OUTBOX_DATABASE_URL="+url,
+	env = append(env, "PATH="+filepath.Dir(relay)+":"+os.Getenv("PATH"), "TEST_DATABASE_URL="+url,
+		"OUTBOX_DATABASE_URL="+url,
 		"OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_HTTP_ADDR="+address, "TMPDIR="+t.TempDir())
 	command := exec.CommandContext(t.Context(), "bash", "-c", script.String())
 	command.Dir, command.Env = "../..", env
@@ -125,7 +126,8 @@ func session(t *testing.T, relay string, page []sample, env ...string) {
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr = &out, &problems
 	if err := command.Run(); err != nil {
-		t.Fatalf("%s:%d: %v\n%s\n%s\nafter\n%s", page[0].document, page[0].line, err, script.String(), problems.String(), out.String())
+		t.Fatalf("%s:%d: %v\n%s\n%s\nafter\n%s", page[0].document, page[0].line, err, script.String(), problems.String(),
+			out.String())
 	}
 	for _, block := range page {
 		if block.language != "console" {
@@ -133,7 +135,8 @@ func session(t *testing.T, relay string, page []sample, env ...string) {
 		}
 		for line := range strings.Lines(block.text) {
 			if !printed(line).MatchString(plain(out.String())) {
-				t.Errorf("%s:%d: nothing printed %s\nbut\n%s\n%s", block.document, block.line, line, out.String(), problems.String())
+				t.Errorf("%s:%d: nothing printed %s\nbut\n%s\n%s", block.document, block.line, line, out.String(),
+					problems.String())
 			}
 		}
 	}
@@ -143,19 +146,22 @@ func session(t *testing.T, relay string, page []sample, env ...string) {
 func TestDebeziumLayout(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox (id uuid primary key, aggregatetype text not null, aggregateid text not null, type text, payload jsonb)")
+	s.Exec(t, "create table outbox (id uuid primary key, aggregatetype text not null, aggregateid text not null, type "+
+		"text, payload jsonb)")
 	s.Exec(t, `insert into outbox values (gen_random_uuid(), 'order', 'ada', 'placed', '{"cents": 4200}')`)
 	_, settings, _ := strings.Cut(read(t, "docs/wire-formats.md"), "```sh\nexport OUTBOX_PROFILE=debezium\n")
 	settings, _, found := strings.Cut(settings, "```")
 	if !found {
 		t.Fatal("docs/wire-formats.md has no settings for Debezium's layout")
 	}
-	command := exec.CommandContext(t.Context(), "bash", "-euc", "export OUTBOX_PROFILE=debezium\n"+settings+"exec \"$0\" drain", binary(t))
+	command := exec.CommandContext(t.Context(), "bash", "-euc",
+		"export OUTBOX_PROFILE=debezium\n"+settings+"exec \"$0\" drain", binary(t))
 	command.Env = append(os.Environ(), "OUTBOX_DATABASE_URL="+psqlURL(s), "OUTBOX_PUBLISH_URL=stdout:")
 	var problems bytes.Buffer
 	command.Stderr = &problems
 	out, err := command.Output()
-	if err != nil || !strings.Contains(string(out), `"topic":"outbox.event.order"`) || !strings.Contains(string(out), "placed") {
+	if err != nil || !strings.Contains(string(out), `"topic":"outbox.event.order"`) ||
+		!strings.Contains(string(out), "placed") {
 		t.Errorf("%v: %s\n%s", err, out, problems.String())
 	}
 }

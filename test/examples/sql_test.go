@@ -31,7 +31,8 @@ func TestSQL(t *testing.T) {
 	for _, sample := range claimed(t, "TestSQL")[1:] {
 		s.Exec(t, sample.text)
 	}
-	got := pgtest.Value[string](t, s, "select concat_ws(' ', topic, key, payload, headers->>'correlation-id') from outbox_messages")
+	got := pgtest.Value[string](t, s,
+		"select concat_ws(' ', topic, key, payload, headers->>'correlation-id') from outbox_messages")
 	if got != `orders.placed ada {"cents": 4200, "customer": "ada"} checkout-7` {
 		t.Errorf("the sample wrote %s", got)
 	}
@@ -133,14 +134,16 @@ func TestStatements(t *testing.T) {
 				}
 				var values []any
 				for _, oid := range prepared.ParamOIDs {
-					values = append(values, map[uint32]any{pgtype.TextOID: "ada", pgtype.Int4OID: 4200, pgtype.JSONBOID: `{"order": 1}`}[oid])
+					values = append(values,
+						map[uint32]any{pgtype.TextOID: "ada", pgtype.Int4OID: 4200, pgtype.JSONBOID: `{"order": 1}`}[oid])
 				}
 				if _, err := conn.Exec(t.Context(), statement, values...); err != nil {
 					t.Errorf("%s: %v", statement, err)
 				}
 			}
-			if got := pgtest.Value[string](t, s, "select concat_ws(' ', o.customer, o.cents, m.topic, m.key, m.payload) from orders o, "+
-				"outbox_messages m"); got != `ada 4200 ada ada {"order": 1}` {
+			if got := pgtest.Value[string](t, s,
+				"select concat_ws(' ', o.customer, o.cents, m.topic, m.key, m.payload) from orders o, "+
+					"outbox_messages m"); got != `ada 4200 ada ada {"order": 1}` {
 				t.Errorf("the statements wrote %q", got)
 			}
 		})

@@ -22,8 +22,8 @@ type Message struct {
 	Offset    int64     // offset from the beginning of the partition, where the broker counts
 }
 
-// A Broker is one of the real brokers. A topic is a Kafka topic, a JetStream stream of one subject, or a quorum queue. The
-// methods are safe for concurrent use.
+// A Broker is one of the real brokers. A topic is a Kafka topic, a JetStream stream of one subject, or a quorum queue.
+// The methods are safe for concurrent use.
 type Broker interface {
 	// Create makes a topic and returns when it can be written to.
 	Create(ctx context.Context, topic Topic) error
@@ -31,9 +31,9 @@ type Broker interface {
 	Remove(ctx context.Context, topic string) error
 	// Count returns how many messages a topic holds. The count of a quorum queue may be some seconds old.
 	Count(ctx context.Context, topic string) (int, error)
-	// Consume calls receive with each message from the first one on, as soon as it is available, until ctx ends, which is not
-	// an error. Messages of one partition are passed one after the other. A queue's messages are acknowledged as they are
-	// sent.
+	// Consume calls receive with each message from the first one on, as soon as it is available, until ctx ends, which is
+	// not an error. Messages of one partition are passed one after the other. A queue's messages are acknowledged as they
+	// are sent.
 	Consume(ctx context.Context, topic string, receive func(Message)) error
 	// Read returns all messages that a topic holds. It empties a queue.
 	Read(ctx context.Context, topic string) ([]Message, error)
@@ -46,11 +46,13 @@ type Broker interface {
 // A Topic describes the topic that Create makes.
 type Topic struct {
 	Name       string
-	Partitions int               // partitions of a Kafka topic; 0 for one
-	Replicas   int               // replicas of a Kafka topic or a stream; 0 for one
-	Nodes      []int             // ids of the Kafka nodes that have the only replica of each partition; none for the cluster's choice
-	Most       int               // largest message in bytes; larger ones are refused. 0 for the broker's own limit. Not for RabbitMQ
-	Configs    map[string]string // settings of a Kafka topic
+	Partitions int // partitions of a Kafka topic; 0 for one
+	Replicas   int // replicas of a Kafka topic or a stream; 0 for one
+	// ids of the Kafka nodes that have the only replica of each partition; none for the cluster's choice
+	Nodes []int
+	// largest message in bytes; larger ones are refused. 0 for the broker's own limit. Not for RabbitMQ
+	Most    int
+	Configs map[string]string // settings of a Kafka topic
 	// Duplicates is the window in which a stream drops messages with an id that it has seen; 0 for the shortest possible.
 	Duplicates time.Duration
 }

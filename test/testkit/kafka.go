@@ -23,7 +23,10 @@ var _ Broker = (*Kafka)(nil)
 // OpenKafka makes a client of a cluster. It connects when it is used.
 func OpenKafka(addresses ...string) *Kafka {
 	transport := &kafka.Transport{}
-	return &Kafka{transport: transport, Client: &kafka.Client{Addr: kafka.TCP(addresses...), Transport: transport, Timeout: 30 * time.Second}}
+	return &Kafka{
+		transport: transport,
+		Client:    &kafka.Client{Addr: kafka.TCP(addresses...), Transport: transport, Timeout: 30 * time.Second},
+	}
 }
 
 // Create is as in [Broker].
@@ -34,7 +37,8 @@ func (k *Kafka) Create(ctx context.Context, topic Topic) error {
 		config.NumPartitions, config.ReplicationFactor = -1, -1
 	}
 	for i, node := range topic.Nodes {
-		config.ReplicaAssignments = append(config.ReplicaAssignments, kafka.ReplicaAssignment{Partition: i, Replicas: []int{node}})
+		config.ReplicaAssignments = append(config.ReplicaAssignments,
+			kafka.ReplicaAssignment{Partition: i, Replicas: []int{node}})
 	}
 	for name, value := range topic.Configs {
 		config.ConfigEntries = append(config.ConfigEntries, kafka.ConfigEntry{ConfigName: name, ConfigValue: value})
@@ -94,9 +98,9 @@ func (k *Kafka) Ends(ctx context.Context, topic string) (ends []int64, err error
 	return ends, err
 }
 
-// untilLed repeats a request until a broker takes it: one that has a controller, or leads the partition, as the library knows it. A broker
-// that has just started, or that a busy machine has kept from answering its controller, is of no use for a moment, and the library
-// remembers that for seconds.
+// untilLed repeats a request until a broker takes it: one that has a controller, or leads the partition, as the library
+// knows it. A broker that has just started, or that a busy machine has kept from answering its controller, is of no use
+// for a moment, and the library remembers that for seconds.
 func untilLed(ctx context.Context, request func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -105,7 +109,8 @@ func untilLed(ctx context.Context, request func() error) error {
 	for {
 		err := request()
 		switch {
-		case errors.Is(err, kafka.BrokerNotAvailable), errors.Is(err, kafka.LeaderNotAvailable), errors.Is(err, kafka.NotLeaderForPartition):
+		case errors.Is(err, kafka.BrokerNotAvailable), errors.Is(err, kafka.LeaderNotAvailable),
+			errors.Is(err, kafka.NotLeaderForPartition):
 		default:
 			return err
 		}
@@ -129,7 +134,8 @@ func (k *Kafka) ends(ctx context.Context, topic string) ([]int64, error) {
 	for _, p := range metadata.Topics[0].Partitions {
 		requests = append(requests, kafka.LastOffsetOf(p.ID))
 	}
-	response, err := k.Client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: requests}})
+	response, err := k.Client.ListOffsets(ctx,
+		&kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: requests}})
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Metrics are the samples of /metrics by name and labels, such as shards_owned or rows_relayed_total{topic="orders"}, without
-// the prefix outbox_relay_.
+// Metrics are the samples of /metrics by name and labels, such as shards_owned or rows_relayed_total{topic="orders"},
+// without the prefix outbox_relay_.
 type Metrics map[string]float64
 
 // Metrics reads /metrics.

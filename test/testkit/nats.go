@@ -36,8 +36,8 @@ func OpenNATS(address string, options ...nats.Option) (*NATS, error) {
 // StreamOf returns the name of a topic's stream: the subject without its dots, which a stream's name cannot contain.
 func StreamOf(topic string) string { return strings.ReplaceAll(topic, ".", "_") }
 
-// storeFailed is the code of a JetStream error. When an account's last stream is deleted, the server removes the directory in
-// which it may be making the next stream.
+// storeFailed is the code of a JetStream error. When an account's last stream is deleted, the server removes the
+// directory in which it may be making the next stream.
 const storeFailed = 10049
 
 // Create is as in [Broker].
@@ -50,7 +50,8 @@ func (n *NATS) Create(ctx context.Context, topic Topic) error {
 		config.MaxMsgSize = int32(topic.Most)
 	}
 	_, err := n.JetStream.CreateStream(ctx, config)
-	for refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == storeFailed && ctx.Err() == nil; {
+	for refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == storeFailed &&
+		ctx.Err() == nil; {
 		_, err = n.JetStream.CreateStream(ctx, config)
 	}
 	if err != nil {

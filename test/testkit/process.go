@@ -22,8 +22,8 @@ type Process struct {
 	err    error // set before exited is closed
 }
 
-// Start starts a command. Its output is appended to a file, or kept in memory when logFile is "". The caller must end it with
-// Stop or Kill, unless it ends by itself. A terminal's Ctrl-C does not reach it.
+// Start starts a command. Its output is appended to a file, or kept in memory when logFile is "". The caller must end
+// it with Stop or Kill, unless it ends by itself. A terminal's Ctrl-C does not reach it.
 func Start(cmd *exec.Cmd, logFile string) (*Process, error) {
 	p := &Process{Started: time.Now(), cmd: cmd, exited: make(chan struct{})}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -72,7 +72,8 @@ func (p *Process) Status() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Used returns the processor time and the largest resident size, in bytes, of a process that has ended. It waits for the end.
+// Used returns the processor time and the largest resident size, in bytes, of a process that has ended. It waits for
+// the end.
 func (p *Process) Used() (time.Duration, int64) {
 	<-p.exited
 	state, memory := p.cmd.ProcessState, int64(0)

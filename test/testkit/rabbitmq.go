@@ -10,8 +10,8 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 )
 
-// RabbitMQ is a RabbitMQ server. Its topics are quorum queues, reached through the default exchange. A connection that has ended is
-// replaced at the next use.
+// RabbitMQ is a RabbitMQ server. Its topics are quorum queues, reached through the default exchange. A connection that
+// has ended is replaced at the next use.
 type RabbitMQ struct {
 	address string
 
@@ -65,7 +65,8 @@ func (r *RabbitMQ) on(what, topic string, do func(*amqp091.Channel) error) error
 // Create is as in [Broker].
 func (r *RabbitMQ) Create(_ context.Context, topic Topic) error {
 	return r.on("declare queue", topic.Name, func(c *amqp091.Channel) error {
-		_, err := c.QueueDeclare(topic.Name, true, false, false, false, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum})
+		_, err := c.QueueDeclare(topic.Name, true, false, false, false,
+			amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum})
 		return err
 	})
 }

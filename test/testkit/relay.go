@@ -1,5 +1,5 @@
-// Package testkit is the code that the harnesses share: the relay's binary as a process, its metrics, and a reader and writer
-// for each kind of broker. It is not a test framework: every function returns errors.
+// Package testkit is the code that the harnesses share: the relay's binary as a process, its metrics, and a reader and
+// writer for each kind of broker. It is not a test framework: every function returns errors.
 package testkit
 
 import (
@@ -30,7 +30,8 @@ func Command(ctx context.Context, binary string, settings []string, args ...stri
 	return cmd
 }
 
-// StartRelay starts `outbox-relay run`, with an HTTP server on a free port, as [Start] does. The end of ctx does not end the process.
+// StartRelay starts `outbox-relay run`, with an HTTP server on a free port, as [Start] does. The end of ctx does not
+// end the process.
 func StartRelay(ctx context.Context, binary string, settings []string, logFile string) (*Relay, error) {
 	address, err := FreeAddress(ctx)
 	if err != nil {
@@ -44,8 +45,8 @@ func StartRelay(ctx context.Context, binary string, settings []string, logFile s
 	return &Relay{Process: process, Address: address}, nil
 }
 
-// FreeAddress returns an address of the loopback interface on which nothing listens. No outgoing connection takes its port
-// before it is used: Linux assigns ports from 32768 on to these.
+// FreeAddress returns an address of the loopback interface on which nothing listens. No outgoing connection takes its
+// port before it is used: Linux assigns ports from 32768 on to these.
 func FreeAddress(ctx context.Context) (string, error) {
 	for range 1000 {
 		address := fmt.Sprint("127.0.0.1:", 10000+rand.N(10000))
@@ -82,8 +83,8 @@ func (r *Relay) Ready(ctx context.Context) (ready bool, text string) {
 	return status == http.StatusOK, strings.TrimSpace(text)
 }
 
-// AwaitReady waits until the process is ready, and returns how long that took since its start. Its error contains the last
-// text of /readyz.
+// AwaitReady waits until the process is ready, and returns how long that took since its start. Its error contains the
+// last text of /readyz.
 func (r *Relay) AwaitReady(ctx context.Context) (time.Duration, error) {
 	said := ""
 	err := Until(ctx, 2*time.Millisecond, func() (ready bool, err error) {

@@ -1,5 +1,6 @@
-// Package cluster runs three servers of Kafka, NATS or RabbitMQ on this machine, for tests and benchmarks in which one of them
-// is killed, stopped, frozen or cut off. Each server is behind a proxy of its own, which its advertised address names.
+// Package cluster runs three servers of Kafka, NATS or RabbitMQ on this machine, for tests and benchmarks in which one
+// of them is killed, stopped, frozen or cut off. Each server is behind a proxy of its own, which its advertised address
+// names.
 package cluster
 
 import (
@@ -12,7 +13,8 @@ import (
 	"strings"
 )
 
-// A Cluster is three servers of one broker. The word topic also stands for a stream or a queue. Nodes are numbered from 0.
+// A Cluster is three servers of one broker. The word topic also stands for a stream or a queue. Nodes are numbered from
+// 0.
 type Cluster interface {
 	Nodes() []*Node
 	// URL returns a URL to publish to that names the proxies.
@@ -21,8 +23,8 @@ type Cluster interface {
 	Create(ctx context.Context, topic string, leader, replicas int) error
 	// Move makes a node that has a replica the leader of the topic.
 	Move(ctx context.Context, topic string, to int) error
-	// Try publishes a message without a body to each partition, bypassing the proxies. An error means that the topic does not
-	// take it.
+	// Try publishes a message without a body to each partition, bypassing the proxies. An error means that the topic does
+	// not take it.
 	Try(ctx context.Context, topic string) error
 	// InSync reports whether all replicas of the topics are in sync.
 	InSync(ctx context.Context, topics ...string) bool

@@ -23,8 +23,8 @@ var (
 	}
 )
 
-// Roll restarts all nodes one after the other, as an operator does who upgrades them: the next one when all replicas of the
-// topics are in sync. It calls meanwhile each time that a node is down.
+// Roll restarts all nodes one after the other, as an operator does who upgrades them: the next one when all replicas of
+// the topics are in sync. It calls meanwhile each time that a node is down.
 func Roll(ctx context.Context, c Cluster, topics []string, meanwhile func()) error {
 	for _, n := range c.Nodes() {
 		if err := n.Stop(); err != nil {

@@ -47,7 +47,8 @@ func startKafka(ctx context.Context, o Options) (*Kafka, error) {
 		k.all = append(k.all, n)
 		n.URL = "kafka://" + n.Address
 		properties, err := n.write("server.properties", append([]string{
-			"process.roles=broker,controller", fmt.Sprint("node.id=", i+1), "controller.quorum.voters=" + strings.Join(voters, ","),
+			"process.roles=broker,controller", fmt.Sprint("node.id=", i+1),
+			"controller.quorum.voters=" + strings.Join(voters, ","),
 			"controller.listener.names=CONTROLLER", "inter.broker.listener.name=INTERNAL",
 			"listener.security.protocol.map=CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
 			fmt.Sprintf("listeners=CLIENT://%s,INTERNAL://%s,CONTROLLER://%s", own[i], internal[i], controllers[i]),
@@ -63,7 +64,8 @@ func startKafka(ctx context.Context, o Options) (*Kafka, error) {
 			return k, err
 		}
 		n.command = []string{
-			"sh", "-c", `[ -d data ] || "$0" format -t MkU3OEVBNTcwNTJENDM2Qg -c "$2" && exec "$1" "$2"`, programs[0], programs[1],
+			"sh", "-c", `[ -d data ] || "$0" format -t MkU3OEVBNTcwNTJENDM2Qg -c "$2" && exec "$1" "$2"`, programs[0],
+			programs[1],
 			properties,
 		}
 		n.env = []string{"KAFKA_JVM_OPTIONS=-Xmx320m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
@@ -92,7 +94,9 @@ func (k *Kafka) Create(ctx context.Context, topic string, leader, replicas int) 
 	if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
 		return fmt.Errorf("create topic %s: %w", topic, err)
 	}
-	return until(ctx, "node "+fmt.Sprint(leader)+" leads "+topic, func() (bool, error) { return k.leads(ctx, topic, leader), nil })
+	return until(ctx, "node "+fmt.Sprint(leader)+" leads "+topic, func() (bool, error) {
+		return k.leads(ctx, topic, leader), nil
+	})
 }
 
 // from returns this number of node ids, beginning with a node's.

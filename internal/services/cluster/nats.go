@@ -57,7 +57,8 @@ func startNATS(ctx context.Context, o Options) (*NATS, error) {
 		return s, err
 	}
 	// The servers advertise their proxies, which this connection bypasses.
-	s.conn, err = nats.Connect("nats://"+strings.Join(own, ",nats://"), nats.IgnoreDiscoveredServers(), nats.MaxReconnects(-1),
+	s.conn, err = nats.Connect("nats://"+strings.Join(own, ",nats://"), nats.IgnoreDiscoveredServers(),
+		nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond), nats.PingInterval(time.Second), nats.Timeout(time.Second))
 	if err == nil {
 		s.js, err = jetstream.New(s.conn)
@@ -84,12 +85,16 @@ func tagOf(node, n int) string { return fmt.Sprintf("from-%d-%d", node, n) }
 // Create implements [Cluster].
 func (s *NATS) Create(ctx context.Context, topic string, leader, replicas int) error {
 	// It drops almost no duplicates, so that they can be counted.
-	config := jetstream.StreamConfig{Name: topic, Subjects: []string{topic}, Replicas: replicas, Duplicates: 100 * time.Millisecond}
+	config := jetstream.StreamConfig{
+		Name: topic, Subjects: []string{topic}, Replicas: replicas,
+		Duplicates: 100 * time.Millisecond,
+	}
 	if replicas < Size {
 		config.Placement = &jetstream.Placement{Tags: []string{tagOf(leader, replicas)}}
 	}
 	var failed error
-	err := until(ctx, "stream "+topic+" is made", func() (bool, error) { // servers may just have lost contact with each other
+	// servers may just have lost contact with each other
+	err := until(ctx, "stream "+topic+" is made", func() (bool, error) {
 		_, failed = s.js.CreateStream(ctx, config)
 		return failed == nil, nil
 	})

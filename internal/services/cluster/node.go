@@ -47,8 +47,8 @@ func (n *Node) write(name string, lines ...string) (string, error) {
 	return path, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600)
 }
 
-// Start starts the process with a new log, and does not wait. The process ends together with this process, however this one
-// ends.
+// Start starts the process with a new log, and does not wait. The process ends together with this process, however this
+// one ends.
 func (n *Node) Start() error {
 	log, err := os.Create(filepath.Join(n.dir, "log"))
 	if err != nil {
@@ -217,8 +217,8 @@ func (n *Node) close() {
 	}
 }
 
-// freePorts returns ports of the loopback interface on which nothing listens, and which no outgoing connection takes while
-// their server is down: Linux assigns ports from 32768 on to outgoing connections.
+// freePorts returns ports of the loopback interface on which nothing listens, and which no outgoing connection takes
+// while their server is down: Linux assigns ports from 32768 on to outgoing connections.
 func freePorts(ctx context.Context, n int) (addresses []string, err error) {
 	for tries := 0; len(addresses) < n; tries++ {
 		if tries > 1000 {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Proxy stands between clients and a server, at the address that the server advertises. It can lose all packets like a
-// failing network: sent data does not arrive, connections stay open, and attempts to connect get no answer.
+// A Proxy stands between clients and a server, at the address that the server advertises. It can lose all packets like
+// a failing network: sent data does not arrive, connections stay open, and attempts to connect get no answer.
 type Proxy struct {
 	Address string
 	server  string

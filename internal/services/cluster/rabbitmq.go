@@ -73,13 +73,16 @@ func (n *Node) configureRabbit(o Options, distribution, mapper string) error {
 		"disk_free_limit.absolute = 100MB", "net_ticktime = 10", "cluster_partition_handling = " + autoheal, "",
 	}, o.More...)...)
 	n.env = []string{
-		"HOME=" + n.dir, "RABBITMQ_NODENAME=" + n.Name, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + port(n.Address),
+		"HOME=" + n.dir, "RABBITMQ_NODENAME=" + n.Name, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
+		"RABBITMQ_NODE_PORT=" + port(n.Address),
 		"RABBITMQ_DIST_PORT=" + distribution, "ERL_EPMD_PORT=" + mapper, "ERL_EPMD_ADDRESS=127.0.0.1",
-		"RABBITMQ_MNESIA_BASE=" + n.dir, "ERL_CRASH_DUMP=" + n.dir + "/crash", "RABBITMQ_LOGS=-", "RABBITMQ_PID_FILE=" + n.dir + "/pid",
+		"RABBITMQ_MNESIA_BASE=" + n.dir, "ERL_CRASH_DUMP=" + n.dir + "/crash", "RABBITMQ_LOGS=-",
+		"RABBITMQ_PID_FILE=" + n.dir + "/pid",
 		"RABBITMQ_CONF_ENV_FILE=" + environment, "RABBITMQ_ENABLED_PLUGINS_FILE=" + plugins, "RABBITMQ_CONFIG_FILE=" + config,
 		// Without an intermediate shell that would outlive the node.
 		"RABBITMQ_ALLOW_INPUT=true",
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none",
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu " +
+			"none +sbwtdio none",
 	}
 	return errors.Join(err, err2, err3, err4)
 }
@@ -181,7 +184,8 @@ func try(ctx context.Context, n *Node, topic string) error {
 	if err != nil {
 		return err
 	}
-	confirm, err := channel.PublishWithDeferredConfirm("", topic, true, false, amqp091.Publishing{DeliveryMode: amqp091.Persistent})
+	confirm, err := channel.PublishWithDeferredConfirm("", topic, true, false,
+		amqp091.Publishing{DeliveryMode: amqp091.Persistent})
 	if err != nil {
 		return err
 	}
@@ -200,8 +204,10 @@ func (r *RabbitMQ) InSync(ctx context.Context, topics ...string) bool {
 	for _, topic := range topics {
 		members = append(members, member(topic))
 	}
-	out, err := r.eval(ctx, "length(rabbit_nodes:all_running()) =:= %d andalso lists:all(fun(Q) -> lists:all(fun({_, N}) -> "+
-		"is_pid(rpc:call(N, erlang, whereis, [Q])) end, ra_leaderboard:lookup_members(Q)) end, [%s]).", Size, strings.Join(members, ", "))
+	out, err := r.eval(ctx,
+		"length(rabbit_nodes:all_running()) =:= %d andalso lists:all(fun(Q) -> lists:all(fun({_, N}) -> "+
+			"is_pid(rpc:call(N, erlang, whereis, [Q])) end, ra_leaderboard:lookup_members(Q)) end, [%s]).", Size,
+		strings.Join(members, ", "))
 	return err == nil && out == "true"
 }
 
@@ -244,7 +250,8 @@ func (r *RabbitMQ) partition(ctx context.Context, node int) error {
 			if i == node {
 				continue
 			}
-			if out, err := r.control(ctx, n, "eval", fmt.Sprintf("lists:member('%s', nodes()).", r.all[node].Name)); err != nil || out != "false" {
+			if out, err := r.control(ctx, n, "eval",
+				fmt.Sprintf("lists:member('%s', nodes()).", r.all[node].Name)); err != nil || out != "false" {
 				return false, err
 			}
 		}

@@ -1,5 +1,5 @@
-// Package publish holds the code shared by the comparisons of the publishers with the bare clients of their brokers. Each
-// broker has a folder below it.
+// Package publish holds the code shared by the comparisons of the publishers with the bare clients of their brokers.
+// Each broker has a folder below it.
 package publish
 
 import (
@@ -26,7 +26,9 @@ type Contest struct {
 }
 
 // Rates returns a round of a contest, which measures first the subject and then its reference.
-func Rates[S any](subject, reference S, measure func(context.Context, S) (float64, error)) func(context.Context) (float64, float64, error) {
+func Rates[S any](subject, reference S, measure func(context.Context, S) (float64, error)) func(context.Context) (
+	float64, float64, error,
+) {
 	return func(ctx context.Context) (ours, theirs float64, err error) {
 		if ours, err = measure(ctx, subject); err != nil {
 			return 0, 0, err
@@ -36,8 +38,8 @@ func Rates[S any](subject, reference S, measure func(context.Context, S) (float6
 	}
 }
 
-// Run runs the rounds and writes the rates, their ratio (the median of the rounds' ratios), target and verdict to out. A
-// first round warms the broker up and is not counted.
+// Run runs the rounds and writes the rates, their ratio (the median of the rounds' ratios), target and verdict to out.
+// A first round warms the broker up and is not counted.
 func (c Contest) Run(ctx context.Context, out io.Writer) error {
 	var ours, theirs, ratios []float64
 	for round := range c.Rounds + 1 {

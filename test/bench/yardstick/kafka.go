@@ -117,7 +117,8 @@ func appendRecordBatch(b []byte, group []*message, producer *kafka.ProducerSessi
 	b = be.AppendUint32(b, uint32(sequence))
 	b = be.AppendUint32(b, uint32(len(group)))
 	for i, m := range group {
-		size := 2 + varintLen(i) + bytesLen(len(m.key)) + bytesLen(len(m.payload)) + varintLen(len(m.headers)+1) + bytesLen(len(idHeader)) +
+		size := 2 + varintLen(i) + bytesLen(len(m.key)) + bytesLen(len(m.payload)) + varintLen(len(m.headers)+1) +
+			bytesLen(len(idHeader)) +
 			bytesLen(len(m.text))
 		for _, h := range m.headers {
 			size += bytesLen(len(h.key)) + bytesLen(len(h.value))

@@ -1,7 +1,8 @@
-// Command yardstick is the least code that relays an outbox: it reads a batch, publishes it and marks it, with the three
-// stages overlapped. It has no retries, no order per key inside a batch, no ownership and only minimal error handling. Its
-// rate is therefore about the limit with which a real relay is compared, on the same machine in the same minutes. It ends
-// when it finds no more rows, unless it is started to poll. When polling it misses rows that commit late.
+// Command yardstick is the least code that relays an outbox: it reads a batch, publishes it and marks it, with the
+// three stages overlapped. It has no retries, no order per key inside a batch, no ownership and only minimal error
+// handling. Its rate is therefore about the limit with which a real relay is compared, on the same machine in the same
+// minutes. It ends when it finds no more rows, unless it is started to poll. When polling it misses rows that commit
+// late.
 package main
 
 import (
@@ -48,7 +49,8 @@ func main() {
 	topic := flag.String("topic", "", "topic, subject or queue")
 	partitions := flag.Int("partitions", 6, "of the Kafka topic")
 	batch := flag.Int("batch", 1000, "rows in a batch")
-	poll := flag.Duration("poll", 0, "pause after each read that finds less than a batch; 0: end when there are no more rows")
+	poll := flag.Duration("poll", 0,
+		"pause after each read that finds less than a batch; 0: end when there are no more rows")
 	flag.Parse()
 	if err := run(context.Background(), *database, *url, *topic, *partitions, *batch, *poll); err != nil {
 		fmt.Fprintln(os.Stderr, "yardstick:", err)

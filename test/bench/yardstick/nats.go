@@ -34,7 +34,8 @@ func (p *natsPublisher) publish(ctx context.Context, batch []message) error {
 		for _, h := range m.headers {
 			header[h.key] = []string{h.value}
 		}
-		ack, err := p.js.PublishMsgAsync(&nats.Msg{Subject: p.subject, Header: header, Data: m.payload}, jetstream.WithRetryAttempts(0))
+		ack, err := p.js.PublishMsgAsync(&nats.Msg{Subject: p.subject, Header: header, Data: m.payload},
+			jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return err
 		}

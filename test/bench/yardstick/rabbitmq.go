@@ -27,7 +27,10 @@ func newRabbit(url, queue string, batch int) (*rabbitPublisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &rabbitPublisher{conn: conn, channel: channel, queue: queue, returns: channel.NotifyReturn(make(chan amqp091.Return, batch))}
+	p := &rabbitPublisher{
+		conn: conn, channel: channel, queue: queue,
+		returns: channel.NotifyReturn(make(chan amqp091.Return, batch)),
+	}
 	return p, channel.Confirm(false)
 }
 

@@ -1,6 +1,6 @@
-// Package broker is the consumers' side: it makes topics, and after a run it reads everything that a broker holds, from the
-// first message on. The messages that a broker holds in the end are those that it has promised to keep. A consumer that ran
-// through all faults would itself have to be checked.
+// Package broker is the consumers' side: it makes topics, and after a run it reads everything that a broker holds, from
+// the first message on. The messages that a broker holds in the end are those that it has promised to keep. A consumer
+// that ran through all faults would itself have to be checked.
 package broker
 
 import (

@@ -129,8 +129,8 @@ func (k *kafka) Read(ctx context.Context) ([]history.Delivery, error) {
 	return all, nil
 }
 
-// ends returns the offset after the last record of each partition, and the number of records. Offsets have no gaps because
-// nothing here is transactional or compacted.
+// ends returns the offset after the last record of each partition, and the number of records. Offsets have no gaps
+// because nothing here is transactional or compacted.
 func (k *kafka) ends(ctx context.Context) (ends map[string]map[int32]int64, records int64, err error) {
 	err = again(ctx, func() error {
 		ends, records = map[string]map[int32]int64{}, 0

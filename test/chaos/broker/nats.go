@@ -23,7 +23,8 @@ type natsStream struct {
 }
 
 func openNATS(target Target, name string) (*natsStream, error) {
-	conn, err := nats.Connect("nats://"+strings.Join(target.Addresses, ",nats://"), nats.MaxReconnects(-1), nats.ReconnectWait(pause),
+	conn, err := nats.Connect("nats://"+strings.Join(target.Addresses, ",nats://"), nats.MaxReconnects(-1),
+		nats.ReconnectWait(pause),
 		nats.IgnoreDiscoveredServers(), nats.PingInterval(time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
@@ -45,7 +46,8 @@ func (s *natsStream) Create(ctx context.Context, topic string) error {
 		s.subjects = append(s.subjects, topic)
 	}
 	config := jetstream.StreamConfig{
-		Name: s.name, Subjects: s.subjects, Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond, Replicas: s.replicas,
+		Name: s.name, Subjects: s.subjects, Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond,
+		Replicas: s.replicas,
 	}
 	err := again(ctx, func() error {
 		_, err := s.js.CreateOrUpdateStream(ctx, config)

@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/chaos/history"
 )
 
-// rabbit is an exchange with one quorum queue for all topics, so that the order of the queue is the order of all arrivals.
-// RabbitMQ does not record times of arrival; a clock of this package writes the time into the queue.
+// rabbit is an exchange with one quorum queue for all topics, so that the order of the queue is the order of all
+// arrivals. RabbitMQ does not record times of arrival; a clock of this package writes the time into the queue.
 type rabbit struct {
 	target Target
 	name   string
@@ -56,7 +56,8 @@ const dialTime = 3 * time.Second
 // dial connects to the first node that answers.
 func (r *rabbit) dial() (conn *amqp091.Connection, err error) {
 	for _, address := range r.target.Addresses {
-		conn, err = amqp091.DialConfig(r.URL(address), amqp091.Config{Dial: amqp091.DefaultDial(dialTime), Heartbeat: dialTime})
+		conn, err = amqp091.DialConfig(r.URL(address),
+			amqp091.Config{Dial: amqp091.DefaultDial(dialTime), Heartbeat: dialTime})
 		if err == nil {
 			break
 		}
@@ -147,7 +148,8 @@ func (r *rabbit) Read(ctx context.Context) ([]history.Delivery, error) {
 				key, _ := m.Headers[headerKey].(string)
 				failure, _ := m.Headers[headerFailed].(string)
 				all = append(all, history.Delivery{
-					Stream: r.name, Offset: offset, ID: m.MessageId, Topic: m.RoutingKey, Key: key, Body: body(m.Body), Failure: failure,
+					Stream: r.name, Offset: offset, ID: m.MessageId, Topic: m.RoutingKey, Key: key, Body: body(m.Body),
+					Failure: failure,
 				})
 				untimed++
 				continue

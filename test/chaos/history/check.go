@@ -30,7 +30,8 @@ const (
 
 // Checks lists all checks.
 var Checks = []Check{
-	Nothing, Ghosts, Unchanged, Marked, Ordered, Explained, Bounded, Unspent, Refused, Afterwards, Unstuck, Brief, Obedient, Complete,
+	Nothing, Ghosts, Unchanged, Marked, Ordered, Explained, Bounded, Unspent, Refused, Afterwards, Unstuck, Brief,
+	Obedient, Complete,
 	Meaningful,
 }
 

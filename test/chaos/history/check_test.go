@@ -13,9 +13,9 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // at returns a time of the test's day.
 func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
 
-// good is a history in which every promise was kept. Key a has the numbers 1 to 4 in two streams; 3 is a row that no broker
-// takes. There are also key b, a row without a key and a rolled-back row. A replica was killed at 10 s, and row a1 was
-// delivered again.
+// good is a history in which every promise was kept. Key a has the numbers 1 to 4 in two streams; 3 is a row that no
+// broker takes. There are also key b, a row without a key and a rolled-back row. A replica was killed at 10 s, and row
+// a1 was delivered again.
 func good() *History {
 	h := &History{
 		MaxInFlight: 2, Grace: 5 * time.Second,
@@ -101,7 +101,8 @@ func TestAKeptPromiseIsNoViolation(t *testing.T) {
 		"a row without a key commits late": func(h *History) {
 			h.Rows = append(h.Rows, Row{ID: "n0", Topic: "x", Number: 7, Outcome: Committed})
 			h.Table = append(h.Table, Final{ID: "n0", Relayed: true, Attempt: 1})
-			h.Deliveries = append(h.Deliveries, Delivery{Stream: "x/1", Offset: 9, ID: "n0", Topic: "x", Body: Body{"n0", 7}, At: at(40)})
+			h.Deliveries = append(h.Deliveries,
+				Delivery{Stream: "x/1", Offset: 9, ID: "n0", Topic: "x", Body: Body{"n0", 7}, At: at(40)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,7 +142,8 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 		{"an outage spent an attempt", func(h *History) { final(h, "b2").Attempt = 2 }, []Check{Unspent}},
 		{"an outage left an error", func(h *History) { final(h, "b2").Error = "no connection" }, []Check{Unspent}},
 		{"a rolled-back row came", func(h *History) {
-			h.Deliveries = append(h.Deliveries, Delivery{Stream: "x/0", Offset: 9, ID: "z1", Topic: "x", Key: "b", Body: Body{"z1", 3}})
+			h.Deliveries = append(h.Deliveries,
+				Delivery{Stream: "x/0", Offset: 9, ID: "z1", Topic: "x", Key: "b", Body: Body{"z1", 3}})
 		}, []Check{Ghosts}},
 		{"a row came that nobody wrote", func(h *History) {
 			h.Deliveries = append(h.Deliveries, Delivery{Stream: "x/0", Offset: 9, ID: "who"})
@@ -168,7 +170,10 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 			delivery(h, "n1").At = at(16.1)
 			again(h, "n1", 17)
 		}, []Check{Explained}},
-		{"more rows came again than were in flight", func(h *History) { again(h, "b1", 12); again(h, "b1", 13) }, []Check{Bounded}},
+		{"more rows came again than were in flight", func(h *History) {
+			again(h, "b1", 12)
+			again(h, "b1", 13)
+		}, []Check{Bounded}},
 		{"a bad row came", func(h *History) {
 			h.Deliveries = append(h.Deliveries, Delivery{
 				Stream: "x/0", Offset: 9, ID: "a3", Topic: "x", Key: "a", Body: Body{"a3", 3},
@@ -176,10 +181,14 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 			})
 		}, []Check{Refused, Ordered}},
 		{"a bad row waits for ever", func(h *History) { final(h, "a3").Failed = false }, []Check{Unstuck}},
-		{"a bad row is marked", func(h *History) { final(h, "a3").Failed, final(h, "a3").Relayed = false, true }, []Check{Marked}},
+		{"a bad row is marked", func(h *History) {
+			final(h, "a3").Failed, final(h, "a3").Relayed = false, true
+		}, []Check{Marked}},
 		{"a bad row was tried again and again", func(h *History) { final(h, "a3").Attempt = 6 }, []Check{Refused}},
 		{"a bad row failed without a word", func(h *History) { final(h, "a3").Error = "" }, []Check{Refused}},
-		{"a relay kept a transaction open", func(h *History) { h.Held = []Held{{"relay 1", time.Minute, "begin"}} }, []Check{Brief}},
+		{"a relay kept a transaction open", func(h *History) {
+			h.Held = []Held{{"relay 1", time.Minute, "begin"}}
+		}, []Check{Brief}},
 		{"a relay crashed", func(h *History) { h.Exits = []Exit{{"relay 1", "ended by itself"}} }, []Check{Obedient}},
 		{"an outcome is unknown", func(h *History) { row(h, "z1").Outcome = Unknown }, []Check{Complete}},
 		{"a committed row is not in the table", func(h *History) {
@@ -212,8 +221,8 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 	}
 }
 
-// Two unclean faults whose times touch share one bound, which is the sum of theirs. Two whose times do not touch have a bound
-// each.
+// Two unclean faults whose times touch share one bound, which is the sum of theirs. Two whose times do not touch have a
+// bound each.
 func TestBoundOfSeveralFaults(t *testing.T) {
 	t.Parallel()
 	for second, want := range map[float64]int{12: 0, 40: 1} {
@@ -243,7 +252,10 @@ func TestEvidenceShowsTheKeyAndTheFaults(t *testing.T) {
 		t.Fatalf("%+v", found)
 	}
 	text := strings.Join(found[0].Evidence, "\n")
-	for _, want := range []string{"b1 #3 in x/0", "b2 #1 in x/0", "fault 12:00:10.000 to 12:00:11.000: kill (unclean for 1)"} {
+	for _, want := range []string{
+		"b1 #3 in x/0", "b2 #1 in x/0",
+		"fault 12:00:10.000 to 12:00:11.000: kill (unclean for 1)",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A trouble is a period in which a row may be delivered that is delivered again later, with the unclean faults that cause it.
-// The repetition may come much later, because the next owner begins at the oldest pending row.
+// A trouble is a period in which a row may be delivered that is delivered again later, with the unclean faults that
+// cause it. The repetition may come much later, because the next owner begins at the oldest pending row.
 type trouble struct {
 	began, ended time.Time
 	faults       []Fault

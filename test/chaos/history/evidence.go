@@ -17,7 +17,8 @@ func (o Outcome) String() string {
 }
 
 func (d *Delivery) String() string {
-	return fmt.Sprintf("%s #%d in %s at %s, topic %s, key %q, number %d", d.ID, d.Offset, d.Stream, d.At.Format(clock), d.Topic, d.Key,
+	return fmt.Sprintf("%s #%d in %s at %s, topic %s, key %q, number %d", d.ID, d.Offset, d.Stream, d.At.Format(clock),
+		d.Topic, d.Key,
 		d.Body.Number)
 }
 
@@ -34,11 +35,13 @@ func (j *judge) about(r *Row) []string {
 	if r == nil {
 		return nil
 	}
-	lines := []string{fmt.Sprintf("row %s: transaction %d %s, topic %s, key %q, number %d", r.ID, r.Transaction, r.Outcome, r.Topic, r.Key,
+	lines := []string{fmt.Sprintf("row %s: transaction %d %s, topic %s, key %q, number %d", r.ID, r.Transaction, r.Outcome,
+		r.Topic, r.Key,
 		r.Number)}
 	if final := j.table[r.ID]; final != nil {
-		lines = append(lines, fmt.Sprintf("in the table: relayed %t, failed %t, attempt %d, last error %q", final.Relayed, final.Failed,
-			final.Attempt, final.Error))
+		lines = append(lines,
+			fmt.Sprintf("in the table: relayed %t, failed %t, attempt %d, last error %q", final.Relayed, final.Failed,
+				final.Attempt, final.Error))
 	}
 	for _, d := range j.byID[r.ID] {
 		lines = append(lines, "delivered: "+d.String())

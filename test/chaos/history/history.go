@@ -1,5 +1,5 @@
-// Package history holds the records of one run, as its witnesses wrote them, and judges them. It uses no database, broker or
-// clock: the same history always has the same verdict.
+// Package history holds the records of one run, as its witnesses wrote them, and judges them. It uses no database,
+// broker or clock: the same history always has the same verdict.
 package history
 
 import "time"
@@ -88,8 +88,8 @@ type Fault struct {
 	Destination string
 }
 
-// Held is a transaction that a relay kept open without running a statement in it, or for longer than the statement that it
-// ran.
+// Held is a transaction that a relay kept open without running a statement in it, or for longer than the statement that
+// it ran.
 type Held struct {
 	Session string
 	For     time.Duration

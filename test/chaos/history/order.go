@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// order checks the first deliveries of each key: inside a stream by their places, across streams by the times of arrival,
-// where the broker records them. A failed row leaves a gap, and the key continues.
+// order checks the first deliveries of each key: inside a stream by their places, across streams by the times of
+// arrival, where the broker records them. A failed row leaves a gap, and the key continues.
 func (j *judge) order() {
 	keys := map[string][]*Delivery{}
 	for id, d := range j.first {
@@ -44,7 +44,8 @@ func (j *judge) orderInStreams(key string, deliveries []*Delivery) {
 	var before *Delivery
 	for _, d := range deliveries {
 		if before != nil && before.Stream == d.Stream && j.number(d) < j.number(before) {
-			j.found(Ordered, j.around(key, d), "key %s: number %d came after number %d in %s", key, j.number(d), j.number(before), d.Stream)
+			j.found(Ordered, j.around(key, d), "key %s: number %d came after number %d in %s", key, j.number(d),
+				j.number(before), d.Stream)
 			continue // after the same one, others may be late too
 		}
 		before = d

@@ -29,7 +29,8 @@ func (j *judge) good(r *Row, final *Final) {
 	case final.Failed:
 		j.found(Nothing, j.about(r), "%s failed, and nothing was wrong with it: %s", r.ID, final.Error)
 	case final.Pending():
-		j.found(Unstuck, j.about(r), "%s is still pending (delivered: %t, attempt %d, %s)", r.ID, delivered, final.Attempt, final.Error)
+		j.found(Unstuck, j.about(r), "%s is still pending (delivered: %t, attempt %d, %s)", r.ID, delivered, final.Attempt,
+			final.Error)
 	case !delivered:
 		j.found(Marked, j.about(r), "%s is marked and was never delivered", r.ID)
 	}
@@ -51,6 +52,7 @@ func (j *judge) bad(r *Row, final *Final) {
 	case final.Relayed:
 		j.found(Marked, j.about(r), "%s (%s) is marked and was never delivered", r.ID, r.Bad)
 	case final.Attempt != 2 || final.Error == "":
-		j.found(Refused, j.about(r), "%s (%s) failed with attempt %d and the error %q", r.ID, r.Bad, final.Attempt, final.Error)
+		j.found(Refused, j.about(r), "%s (%s) failed with attempt %d and the error %q", r.ID, r.Bad, final.Attempt,
+			final.Error)
 	}
 }

@@ -106,7 +106,8 @@ func (d *Destination) failed() map[string]string {
 	return failed
 }
 
-// deliveries returns the deliveries to a destination. Deliveries under an unknown topic count as the first destination's.
+// deliveries returns the deliveries to a destination. Deliveries under an unknown topic count as the first
+// destination's.
 func (r *Run) deliveries(d *Destination) []Delivery {
 	var own []Delivery
 	for _, got := range r.Deliveries {

@@ -7,9 +7,9 @@ import (
 
 const early, late = "2026-01-01T12:00:01.000000Z", "2026-01-01T12:00:02.000000Z"
 
-// several is a run in which every promise was kept. The destination orders takes topic x, bills takes topic y, and audit,
-// which has columns of its own, takes both. Rows that fail at audit are sent to dead, and rows that orders has relayed to
-// notice. Row a3 has failed at orders, and b2 twice at audit, because an operator retried it.
+// several is a run in which every promise was kept. The destination orders takes topic x, bills takes topic y, and
+// audit, which has columns of its own, takes both. Rows that fail at audit are sent to dead, and rows that orders has
+// relayed to notice. Row a3 has failed at orders, and b2 twice at audit, because an operator retried it.
 func several() *Run {
 	h := good()
 	r := &Run{Faults: h.Faults, Grace: h.Grace, Rows: h.Rows}
@@ -22,7 +22,10 @@ func several() *Run {
 		{Name: "orders", Takes: only("x"), Topic: same, Topics: []string{"x"}},
 		{Name: "bills", Takes: only("y"), Topic: same, Topics: []string{"y"}},
 		{Name: "audit", Takes: all, Topic: to("audit"), Topics: []string{"audit"}},
-		{Name: "dead", Takes: all, FailedOf: "audit", Topic: to("dead"), Topics: []string{"dead"}, Spared: []string{"illegal"}},
+		{
+			Name: "dead", Takes: all, FailedOf: "audit", Topic: to("dead"), Topics: []string{"dead"},
+			Spared: []string{"illegal"},
+		},
 		{Name: "notice", Takes: all, RelayedOf: "orders", Topic: to("notice"), Topics: []string{"notice"}},
 	}
 	row(h, "b2").Bad = "illegal"
@@ -72,7 +75,10 @@ func (r *Run) final(name, id string) *Final {
 func (r *Run) deliver(name, id string) *Delivery {
 	d := r.named(name)
 	written := *row(&History{Rows: r.Rows}, id)
-	got := Delivery{Stream: "s", Offset: int64(len(r.Deliveries)), At: at(103), Exact: true, ID: id, Body: Body{id, written.Number}}
+	got := Delivery{
+		Stream: "s", Offset: int64(len(r.Deliveries)), At: at(103), Exact: true, ID: id,
+		Body: Body{id, written.Number},
+	}
 	if got.Topic = d.Topic(written.Topic); d.FailedOf == "" && d.RelayedOf == "" {
 		got.Key = written.Key
 	}
@@ -145,10 +151,14 @@ func TestABrokenPromiseIsFoundAtItsDestination(t *testing.T) {
 			d := r.deliver("bills", "a2")
 			d.ID, d.Key, d.Body = "n1", "", Body{"n1", 1}
 		}, []string{"bills: " + string(Ghosts)}},
-		{"an outage of one destination spent an attempt at another", func(r *Run) { r.final("orders", "b1").Attempt = 2 }, []string{
+		{"an outage of one destination spent an attempt at another", func(r *Run) {
+			r.final("orders", "b1").Attempt = 2
+		}, []string{
 			"orders: " + string(Unspent),
 		}},
-		{"a row came again at another destination than that of the fault", func(r *Run) { r.deliver("orders", "b1") }, []string{
+		{"a row came again at another destination than that of the fault", func(r *Run) {
+			r.deliver("orders", "b1")
+		}, []string{
 			"orders: " + string(Explained),
 		}},
 		{"an older row of a key came later to one destination", func(r *Run) {
@@ -170,10 +180,18 @@ func TestABrokenPromiseIsFoundAtItsDestination(t *testing.T) {
 		{"a dead letter of a failure that was not committed", func(r *Run) {
 			r.deliver("dead", "b2").Failure = "2026-01-01T12:00:03.000000Z"
 		}, []string{"dead: " + string(Ghosts)}},
-		{"a dead letter came twice", func(r *Run) { r.deliver("dead", "b2").Failure = late }, []string{"dead: " + string(Explained)}},
-		{"a dead letter waits for ever", func(r *Run) { r.final("dead", "a3").Failed = false }, []string{"dead: " + string(Unstuck)}},
-		{"a notice of a row that has failed", func(r *Run) { r.deliver("notice", "a3") }, []string{"notice: " + string(Ghosts)}},
-		{"no notice", func(r *Run) { r.drop("notice", "n1") }, []string{"notice: " + string(Marked), "notice: " + string(Nothing)}},
+		{"a dead letter came twice", func(r *Run) {
+			r.deliver("dead", "b2").Failure = late
+		}, []string{"dead: " + string(Explained)}},
+		{"a dead letter waits for ever", func(r *Run) {
+			r.final("dead", "a3").Failed = false
+		}, []string{"dead: " + string(Unstuck)}},
+		{"a notice of a row that has failed", func(r *Run) {
+			r.deliver("notice", "a3")
+		}, []string{"notice: " + string(Ghosts)}},
+		{"no notice", func(r *Run) {
+			r.drop("notice", "n1")
+		}, []string{"notice: " + string(Marked), "notice: " + string(Nothing)}},
 		{"a notice before its row", func(r *Run) {
 			r.drop("orders", "n1")
 			r.deliver("orders", "n1")
@@ -181,7 +199,9 @@ func TestABrokenPromiseIsFoundAtItsDestination(t *testing.T) {
 		{"a topic that nobody publishes", func(r *Run) { r.deliver("dead", "b2").Topic = "who" }, []string{
 			"orders: " + string(Refused), "orders: " + string(Unchanged),
 		}},
-		{"a replica crashed", func(r *Run) { r.Exits = []Exit{{"relay 1", "ended by itself"}} }, []string{": " + string(Obedient)}},
+		{"a replica crashed", func(r *Run) {
+			r.Exits = []Exit{{"relay 1", "ended by itself"}}
+		}, []string{": " + string(Obedient)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

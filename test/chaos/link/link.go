@@ -1,5 +1,5 @@
-// Package link is a connection between a relay and a server that can be disturbed: a TCP proxy whose far side is a network
-// that can be cut, frozen, muted or slowed down.
+// Package link is a connection between a relay and a server that can be disturbed: a TCP proxy whose far side is a
+// network that can be cut, frozen, muted or slowed down.
 package link
 
 import (
@@ -113,7 +113,8 @@ func (l *Link) pass(to, from net.Conn) {
 			}
 		}
 		if err != nil {
-			_, _ = to.Write(nil) // returns when the network lets something through: the end of a connection does not overtake data
+			// returns when the network lets something through: the end of a connection does not overtake data
+			_, _ = to.Write(nil)
 			return
 		}
 	}

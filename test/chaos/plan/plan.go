@@ -1,5 +1,5 @@
-// Package plan draws the schedule of a run from its seed: how the relays are configured, and which faults happen when. The
-// same seed and options always give the same plan.
+// Package plan draws the schedule of a run from its seed: how the relays are configured, and which faults happen when.
+// The same seed and options always give the same plan.
 package plan
 
 import (
@@ -137,7 +137,8 @@ func settings(r *rand.Rand) Settings {
 // String returns the settings in the form of the relay's environment.
 func (s Settings) String() string { return strings.Join(s.Environment(), " ") }
 
-// Environment returns the settings as variables of the relay. The batch is never larger than the limit of rows in flight.
+// Environment returns the settings as variables of the relay. The batch is never larger than the limit of rows in
+// flight.
 func (s Settings) Environment() []string {
 	channel, settle := "outbox_messages", "mark"
 	if !s.Listen {
@@ -163,7 +164,8 @@ func (f Fault) OfNode() bool {
 	return f.Kind == MoveLeaders || slices.Contains(nodes, f.Kind) || f.Kind == LameDuck || f.Kind == Minority
 }
 
-// Unclean returns the number of times that the rows in flight at a replica may be delivered again because of a fault of a node.
+// Unclean returns the number of times that the rows in flight at a replica may be delivered again because of a fault of
+// a node.
 func (f Fault) Unclean() int {
 	switch f.Kind {
 	case MoveLeaders:

@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// A Replica is a place in which one process runs after another. Its exported fields are set before Start. It is not safe for
-// concurrent use, except for Running and Ready.
+// A Replica is a place in which one process runs after another. Its exported fields are set before Start. It is not
+// safe for concurrent use, except for Running and Ready.
 type Replica struct {
 	Name     string
 	Binary   string
@@ -85,8 +85,8 @@ func (r *Replica) Kill() {
 // unsettled is the exit status of a relay that had to leave rows which it will publish again.
 const unsettled = 3
 
-// Stop asks the process to end and waits for it. A process that does not end in time, or ends with an error, is reported to
-// Ended.
+// Stop asks the process to end and waits for it. A process that does not end in time, or ends with an error, is
+// reported to Ended.
 func (r *Replica) Stop(ctx context.Context) {
 	p := r.askToEnd()
 	if p == nil {

@@ -26,13 +26,15 @@ func (d *Destination) ownColumns() string {
 // PauseFile returns the path of the file in a folder that pauses a destination.
 func (d *Destination) PauseFile(dir string) string { return filepath.Join(dir, "pause-"+d.Name) }
 
-// Final is the query for the state of each row at a destination: id, relayed, failed, attempt, error and the time of the failure.
+// Final is the query for the state of each row at a destination: id, relayed, failed, attempt, error and the time of
+// the failure.
 func (d *Destination) Final() string {
 	c := d.Columns
 	if d.Brief {
 		return fmt.Sprintf("select id::text, %srelayed_at is not null, false, 1, '', '' from outbox_messages order by seq", c)
 	}
-	return fmt.Sprintf(`select id::text, %[1]srelayed_at is not null, %[1]sfailed_at is not null, %[1]sattempt, coalesce(%[1]slast_error, ''),
+	return fmt.Sprintf(`select id::text, %[1]srelayed_at is not null, %[1]sfailed_at is not null, %[1]sattempt,
+		coalesce(%[1]slast_error, ''),
 		coalesce(%[2]s, '') from outbox_messages order by seq`, c, timeOf(c+"failed_at"))
 }
 
@@ -53,7 +55,8 @@ func (s *Scene) Pending() string {
 			pending += " and " + origin.Columns + "failed_at is not null" + origin.byTopic()
 		}
 		if origin := s.named(d.RelayedOf); origin != nil {
-			pending += " and " + origin.Columns + "relayed_at is not null and " + origin.Columns + "failed_at is null" + origin.byTopic()
+			pending += " and " + origin.Columns + "relayed_at is not null and " + origin.Columns + "failed_at is null" +
+				origin.byTopic()
 		}
 		all = append(all, "("+pending+")")
 	}
@@ -81,8 +84,8 @@ func (s *Scene) named(name string) *Destination {
 	return nil
 }
 
-// Witness is DDL for a table of all committed failures, in any destination's columns. Triggers write to it in the transaction
-// of the failure itself.
+// Witness is DDL for a table of all committed failures, in any destination's columns. Triggers write to it in the
+// transaction of the failure itself.
 func (s *Scene) Witness() string {
 	script := "create table failures (columns text not null, id uuid not null, at text not null);\n"
 	done := map[string]bool{}
@@ -98,7 +101,8 @@ begin
   return null;
 end $note$;
 create trigger note_%[1]sfailure after update on outbox_messages for each row
-  when (new.%[1]sfailed_at is not null and new.%[1]sfailed_at is distinct from old.%[1]sfailed_at) execute function note_%[1]sfailure();
+  when (new.%[1]sfailed_at is not null and new.%[1]sfailed_at is distinct from old.%[1]sfailed_at) execute function
+note_%[1]sfailure();
 `, d.Columns, timeOf("new."+d.Columns+"failed_at"))
 	}
 	return script

@@ -1,5 +1,5 @@
-// Package scene defines the destinations to which the relays of a run publish, and where the table keeps the state of the
-// rows for each.
+// Package scene defines the destinations to which the relays of a run publish, and where the table keeps the state of
+// the rows for each.
 package scene
 
 import (
@@ -36,8 +36,8 @@ type Destination struct {
 	takes     func(topic string) bool
 }
 
-// absent is the number of topics that are made later where there are several destinations, so that there are many causes of
-// trouble at once.
+// absent is the number of topics that are made later where there are several destinations, so that there are many
+// causes of trouble at once.
 const absent = 20
 
 // New returns a scene whose topics begin with the given name.
@@ -66,9 +66,11 @@ func New(scene, name string) *Scene {
 // Several reports whether there are several destinations.
 func (s *Scene) Several() bool { return len(s.Destinations) > 1 }
 
-// Environment returns the variables of a relay that reaches the broker of each destination at a separate address and looks
-// into a folder for files that pause destinations. The function url turns an address into OUTBOX_PUBLISH_URL.
-func (s *Scene) Environment(address func(destination int) string, url func(address string) string, pauses string) []string {
+// Environment returns the variables of a relay that reaches the broker of each destination at a separate address and
+// looks into a folder for files that pause destinations. The function url turns an address into OUTBOX_PUBLISH_URL.
+func (s *Scene) Environment(address func(destination int) string, url func(address string) string,
+	pauses string,
+) []string {
 	if !s.Several() {
 		return []string{"OUTBOX_PUBLISH_URL=" + url(address(0))}
 	}
@@ -110,8 +112,8 @@ func (d *Destination) Topics(rows []string) []string {
 	return all
 }
 
-// Origin reports whether a destination takes rows by their topics, and not because they were relayed or failed at another
-// one.
+// Origin reports whether a destination takes rows by their topics, and not because they were relayed or failed at
+// another one.
 func (d *Destination) Origin() bool { return d.FailedOf == "" && d.RelayedOf == "" }
 
 // Share returns the number of rows that may be in flight for one of the destinations.

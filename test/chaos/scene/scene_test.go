@@ -48,7 +48,8 @@ func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	address := func(destination int) string { return string(rune('a' + destination)) }
 	url := func(address string) string { return "nats://" + address }
-	if got := New(One, "run").Environment(address, url, "/dir"); !slices.Equal(got, []string{"OUTBOX_PUBLISH_URL=nats://a"}) {
+	if got := New(One, "run").Environment(address, url, "/dir"); !slices.Equal(got,
+		[]string{"OUTBOX_PUBLISH_URL=nats://a"}) {
 		t.Errorf("%q", got)
 	}
 	got := New(Destinations, "run").Environment(address, url, "/dir")

@@ -1,4 +1,5 @@
-// Package server obtains the servers of a run: a database and a broker that nothing else uses, so that they can be killed.
+// Package server obtains the servers of a run: a database and a broker that nothing else uses, so that they can be
+// killed.
 package server
 
 import (
@@ -41,14 +42,15 @@ func Given(broker string, getenv func(string) string) (*Set, error) {
 	s := &Set{broker: broker, Database: getenv(variables[Postgres])}
 	address, err := url.Parse(getenv(variables[broker]))
 	if err != nil || address.Host == "" || s.Database == "" {
-		return nil, fmt.Errorf("set %s and %s, as eval \"$(dev/services.sh env)\" does", variables[Postgres], variables[broker])
+		return nil, fmt.Errorf("set %s and %s, as eval \"$(dev/services.sh env)\" does", variables[Postgres],
+			variables[broker])
 	}
 	s.Broker = address.Host
 	return s, nil
 }
 
-// Ports of the services are above the ports that other services of this checkout use, and below those that Linux assigns to
-// outgoing connections.
+// Ports of the services are above the ports that other services of this checkout use, and below those that Linux
+// assigns to outgoing connections.
 const (
 	lowestOffset  = 2000
 	highestOffset = 3600

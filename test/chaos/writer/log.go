@@ -32,8 +32,8 @@ func (l *log) end(rows []history.Row, outcome history.Outcome) {
 	}
 }
 
-// resolved returns the rows. If the database did not report the outcome of a row, the transaction's trace in the database
-// decides.
+// resolved returns the rows. If the database did not report the outcome of a row, the transaction's trace in the
+// database decides.
 func (l *log) resolved(traces map[int]bool) []history.Row {
 	l.mu.Lock()
 	defer l.mu.Unlock()

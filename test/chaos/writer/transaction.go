@@ -45,14 +45,18 @@ func ordered(r *mathrand.Rand) shape {
 
 // unordered returns a transaction whose rows have no key and are committed late.
 func unordered(r *mathrand.Rand) shape {
-	return shape{free: 1 + r.IntN(5), rollback: r.IntN(rollbacks) == 0, hold: time.Duration(r.IntN(r.IntN(4000)+1)) * time.Millisecond}
+	return shape{
+		free: 1 + r.IntN(5), rollback: r.IntN(rollbacks) == 0,
+		hold: time.Duration(r.IntN(r.IntN(4000)+1)) * time.Millisecond,
+	}
 }
 
 // transact writes one transaction and records the outcome of its rows.
 //
-// The number of a key is counted in its row of the table keys, which the transaction locks until it ends. Transactions of one
-// key are therefore committed in the order in which their rows were numbered and their places in the outbox were drawn.
-// Without such a lock no relay could know an order. Transactions without a key lock nothing, and commit in any order.
+// The number of a key is counted in its row of the table keys, which the transaction locks until it ends. Transactions
+// of one key are therefore committed in the order in which their rows were numbered and their places in the outbox were
+// drawn. Without such a lock no relay could know an order. Transactions without a key lock nothing, and commit in any
+// order.
 func (w *Writers) transact(ctx context.Context, r *mathrand.Rand, s shape) error {
 	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience+s.hold)
 	defer cancel()
@@ -81,7 +85,9 @@ func (w *Writers) transact(ctx context.Context, r *mathrand.Rand, s shape) error
 }
 
 // insert inserts the rows of a transaction and returns the rows that it tried to insert.
-func (w *Writers) insert(ctx context.Context, tx pgx.Tx, r *mathrand.Rand, s shape, transaction int) ([]history.Row, error) {
+func (w *Writers) insert(ctx context.Context, tx pgx.Tx, r *mathrand.Rand, s shape, transaction int) (
+	[]history.Row, error,
+) {
 	var rows []history.Row
 	batch := &pgx.Batch{}
 	batch.Queue("insert into transactions (id) values ($1)", transaction)
@@ -93,12 +99,14 @@ func (w *Writers) insert(ctx context.Context, tx pgx.Tx, r *mathrand.Rand, s sha
 			key = &row.Key
 		}
 		payload := fmt.Sprintf(`{"id": "%s", "number": %d, "filler": "%s"}`, row.ID, number, strings.Repeat("x", size))
-		batch.Queue("insert into outbox_messages (id, topic, key, payload, headers) values ($1, $2, $3, $4, $5)", row.ID, row.Topic, key, payload,
+		batch.Queue("insert into outbox_messages (id, topic, key, payload, headers) values ($1, $2, $3, $4, $5)", row.ID,
+			row.Topic, key, payload,
 			headers)
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.keys)) { // sorted, otherwise two transactions could wait for each other
 		var last int
-		err := tx.QueryRow(ctx, "update keys set number = number + $2 where key = $1 returning number", key(k), s.keys[k]).Scan(&last)
+		err := tx.QueryRow(ctx, "update keys set number = number + $2 where key = $1 returning number", key(k),
+			s.keys[k]).Scan(&last)
 		if err != nil {
 			return nil, fmt.Errorf("number rows: %w", err)
 		}

@@ -1,5 +1,5 @@
-// Package writer is the application: concurrent transactions that write rows to the outbox, hold them open, roll them back,
-// lose their connections, and record the outcome of each row.
+// Package writer is the application: concurrent transactions that write rows to the outbox, hold them open, roll them
+// back, lose their connections, and record the outcome of each row.
 package writer
 
 import (

@@ -39,8 +39,8 @@ type Topic struct {
 	Most int // largest message in bytes, larger ones are refused; 0 for the broker's own limit. Not for RabbitMQ
 }
 
-// Open makes a topic in a broker of the given kind. Kafka and RabbitMQ are found by TEST_KAFKA_URL and TEST_AMQP_URL. A NATS
-// server is started in this process, with its data in dir.
+// Open makes a topic in a broker of the given kind. Kafka and RabbitMQ are found by TEST_KAFKA_URL and TEST_AMQP_URL. A
+// NATS server is started in this process, with its data in dir.
 func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func(string) string) (Broker, error) {
 	switch kind {
 	case "nats":
@@ -49,14 +49,16 @@ func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func
 		url := getenv("TEST_KAFKA_URL")
 		address, found := strings.CutPrefix(url, "kafka://")
 		if !found {
-			return nil, errors.New("TEST_KAFKA_URL is not kafka://host:port: run `make demo BROKER=kafka`, or eval \"$(dev/services.sh env)\" first")
+			return nil, errors.New(
+				"TEST_KAFKA_URL is not kafka://host:port: run `make demo BROKER=kafka`, or eval \"$(dev/services.sh env)\" first")
 		}
 		client := testkit.OpenKafka(strings.Split(address, ",")...)
 		return openKept(ctx, &kept{Broker: client, name: "Kafka", url: url, ends: partitions}, topic)
 	case "rabbitmq":
 		url := getenv("TEST_AMQP_URL")
 		if url == "" {
-			return nil, errors.New("TEST_AMQP_URL is not set: run `make demo BROKER=rabbitmq`, or eval \"$(dev/services.sh env)\" first")
+			return nil, errors.New(
+				"TEST_AMQP_URL is not set: run `make demo BROKER=rabbitmq`, or eval \"$(dev/services.sh env)\" first")
 		}
 		return openKept(ctx, &kept{Broker: testkit.OpenRabbitMQ(url), name: "RabbitMQ", url: url, ends: 1}, topic)
 	}

@@ -20,8 +20,8 @@ const (
 // AllFaults lists all faults, the worst first.
 var AllFaults = []Fault{Missing, Ghost, Stranger, Elsewhere, Unexplained, Reordered, Changed, Duplicate}
 
-// Check compares what arrived with what was committed and returns the ids at fault. The result is empty when exactly the
-// committed rows arrived, each once, unchanged, and the rows of each key in table order.
+// Check compares what arrived with what was committed and returns the ids at fault. The result is empty when exactly
+// the committed rows arrived, each once, unchanged, and the rows of each key in table order.
 func (l *Ledger) Check() map[Fault][]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

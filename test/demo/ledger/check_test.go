@@ -38,7 +38,10 @@ func TestCheck(t *testing.T) {
 		"the last first":           {[]Row{a3, a1, b1, a2}, map[Fault][]string{Reordered: {"a1", "a2"}}},
 		"another key":              {[]Row{a1, b1, otherKey, a3}, map[Fault][]string{Changed: {"a2"}}},
 		"another payload":          {[]Row{a1, b1, otherPayload, a3}, map[Fault][]string{Changed: {"a2"}}},
-		"lost and duplicated, which a count would not show": {[]Row{a1, a1, a2, a3}, map[Fault][]string{Missing: {"b1"}, Duplicate: {"a1"}}},
+		"lost and duplicated, which a count would not show": {
+			[]Row{a1, a1, a2, a3},
+			map[Fault][]string{Missing: {"b1"}, Duplicate: {"a1"}},
+		},
 		"nothing arrived": {nil, map[Fault][]string{Missing: {"a1", "a2", "a3", "b1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +136,8 @@ func TestCheckOfSomeRows(t *testing.T) {
 	}
 	l.Arrived(Arrival{ID: "other", Payload: "p"})
 	l.Arrived(Arrival{ID: "small", Payload: "p", Why: "it was lost"})
-	if faults := l.Check(); len(faults) != 2 || len(faults[Unexplained]) != 1 || len(faults[Elsewhere]) != 1 || l.Counts().Outstanding != 0 {
+	if faults := l.Check(); len(faults) != 2 || len(faults[Unexplained]) != 1 || len(faults[Elsewhere]) != 1 ||
+		l.Counts().Outstanding != 0 {
 		t.Errorf("%v, %+v", faults, l.Counts())
 	}
 }

@@ -62,8 +62,8 @@ const (
 // New returns an empty ledger.
 func New() *Ledger { return &Ledger{rows: map[string]*entry{}} }
 
-// Committing records the rows of a transaction whose COMMIT is about to be sent: a row can arrive before the application
-// learns that it is committed.
+// Committing records the rows of a transaction whose COMMIT is about to be sent: a row can arrive before the
+// application learns that it is committed.
 func (l *Ledger) Committing(rows []Row) {
 	l.note(rows, open)
 }

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// A Recording is a terminal that remembers its screen. It understands what the demo writes: text, bold text, and moving up and erasing to
-// the end of the screen. It is safe for concurrent use.
+// A Recording is a terminal that remembers its screen. It understands what the demo writes: text, bold text, and moving
+// up and erasing to the end of the screen. It is safe for concurrent use.
 type Recording struct {
-	// Pace is the shortest time between two frames; what changes within it is one frame. A run faster than that is not lost: the last state
-	// is always kept.
+	// Pace is the shortest time between two frames; what changes within it is one frame. A run faster than that is not
+	// lost: the last state is always kept.
 	Pace time.Duration
 
 	mu     sync.Mutex

@@ -16,13 +16,19 @@ import (
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	r := &Recording{}
-	for _, text := range []string{"begin\n", "\n\x1b[1mTitle\x1b[0m\n 1 row & <more>\n", "\x1b[3A\x1b[J 0.1 s  event\n", "RIGHT\n"} {
+	for _, text := range []string{
+		"begin\n", "\n\x1b[1mTitle\x1b[0m\n 1 row & <more>\n", "\x1b[3A\x1b[J 0.1 s  event\n",
+		"RIGHT\n",
+	} {
 		if _, err := io.WriteString(r, text); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := [][]string{
-		{"begin", ""}, {"begin", "", "Title", " 1 row & <more>", ""}, {"begin", " 0.1 s  event", ""}, {"begin", " 0.1 s  event", "RIGHT", ""},
+		{"begin", ""},
+		{"begin", "", "Title", " 1 row & <more>", ""},
+		{"begin", " 0.1 s  event", ""},
+		{"begin", " 0.1 s  event", "RIGHT", ""},
 	}
 	if len(r.frames) != len(want) {
 		t.Fatalf("%d frames", len(r.frames))

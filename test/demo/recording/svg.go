@@ -15,8 +15,8 @@ const (
 	prompt     = "$ "
 )
 
-// svg returns an image that shows the frames one after the other, for as long as each was shown, and then begins again. It has no script,
-// so that it may be an image of a web page.
+// svg returns an image that shows the frames one after the other, for as long as each was shown, and then begins again.
+// It has no script, so that it may be an image of a web page.
 func (r *Recording) svg(command string) string {
 	if len(r.frames) == 0 {
 		return ""
@@ -31,7 +31,8 @@ func (r *Recording) svg(command string) string {
 	whole := r.frames[len(r.frames)-1].at + pause
 	width, height := int(float64(columns)*charWidth)+2*margin, rows*lineHeight+2*margin
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d">`+"\n", width, height)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%[1]d" height="%[2]d">`+"\n",
+		width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(command))
 	b.WriteString(`<style>
 text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; fill: #d0d7de; white-space: pre }

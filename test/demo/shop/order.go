@@ -17,8 +17,8 @@ const (
 	oneIsLost = 10               // one transaction in this many is rolled back
 )
 
-// order writes an order and one to three messages about it in one transaction, and sometimes rolls everything back at the
-// end.
+// order writes an order and one to three messages about it in one transaction, and sometimes rolls everything back at
+// the end.
 func (s *Shop) order(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -29,9 +29,9 @@ func (s *Shop) order(ctx context.Context) error {
 	defer func() { _ = tx.Rollback(ctx) }() // does nothing after a commit
 
 	who, cents := customer(rand.IntN(customers)), 100+rand.IntN(10_000)
-	// The business change comes first. It locks the customer until the transaction ends, so that transactions of one customer
-	// are committed in the order in which their messages are numbered. Without such a lock there is no order that a relay
-	// could keep.
+	// The business change comes first. It locks the customer until the transaction ends, so that transactions of one
+	// customer are committed in the order in which their messages are numbered. Without such a lock there is no order that
+	// a relay could keep.
 	if _, err := tx.Exec(ctx, "update customers set spent = spent + $2 where name = $1", who, cents); err != nil {
 		return fmt.Errorf("charge customer: %w", err)
 	}

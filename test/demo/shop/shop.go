@@ -61,8 +61,8 @@ func (s *Shop) Open(ctx context.Context) error {
 	return nil
 }
 
-// Run takes orders until ctx ends, which is not an error, or until an order cannot be written. Transactions that have begun
-// are finished.
+// Run takes orders until ctx ends, which is not an error, or until an order cannot be written. Transactions that have
+// begun are finished.
 func (s *Shop) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

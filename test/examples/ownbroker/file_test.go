@@ -90,14 +90,18 @@ func (h harness) read(t *testing.T, topic string) (received []publisher.Message)
 	return received
 }
 
-// The program accepts its scheme in addition to those of outbox-relay, and names the setting where it refuses another scheme.
+// The program accepts its scheme in addition to those of outbox-relay, and names the setting where it refuses another
+// scheme.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "relay-to-file")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for url, want := range map[string]string{"file:/tmp/messages": "", "nats://localhost": "", "fiel:/tmp/messages": "OUTBOX_PUBLISH_URL"} {
+	for url, want := range map[string]string{
+		"file:/tmp/messages": "", "nats://localhost": "",
+		"fiel:/tmp/messages": "OUTBOX_PUBLISH_URL",
+	} {
 		command := exec.CommandContext(t.Context(), binary, "config")
 		command.Env = []string{"OUTBOX_DATABASE_URL=postgres://localhost/shop", "OUTBOX_PUBLISH_URL=" + url}
 		out, err := command.CombinedOutput()

@@ -1,5 +1,5 @@
-// Package kafka measures how fast the relay's publisher publishes to Kafka, compared with franz-go's idempotent producer,
-// which publishes the same messages in the same batches.
+// Package kafka measures how fast the relay's publisher publishes to Kafka, compared with franz-go's idempotent
+// producer, which publishes the same messages in the same batches.
 package kafka
 
 import (
@@ -22,10 +22,11 @@ const (
 	rounds = 7 // number of rounds, each with new topics
 )
 
-// Run publishes messages of 512 bytes in calls of 1000, one call at a time. The argument rows is the number of messages. The
-// publisher and franz-go's idempotent ProduceSync take turns, each message with a key of its own, to 6 and to 48 partitions.
-// Then the publisher publishes in turns with one single key and with as many keys as messages, and in turns through TLS and
-// without it. Run writes the rates, ratios, targets and verdicts to out. Topics are created and deleted.
+// Run publishes messages of 512 bytes in calls of 1000, one call at a time. The argument rows is the number of
+// messages. The publisher and franz-go's idempotent ProduceSync take turns, each message with a key of its own, to 6
+// and to 48 partitions. Then the publisher publishes in turns with one single key and with as many keys as messages,
+// and in turns through TLS and without it. Run writes the rates, ratios, targets and verdicts to out. Topics are
+// created and deleted.
 func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	rows = max(rows/publish.Batch, 1) * publish.Batch
 	address := strings.TrimPrefix(url, "kafka://")
@@ -166,7 +167,8 @@ func (b *bench) create(ctx context.Context, topic string, partitions int) error 
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		response, err := b.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: requests}})
+		response, err := b.client.ListOffsets(ctx,
+			&kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: requests}})
 		open := err == nil && len(response.Topics[topic]) == partitions
 		for i := 0; open && i < partitions; i++ {
 			open = response.Topics[topic][i].Error == nil

@@ -50,15 +50,16 @@ func (o *ours) close() {
 	o.after()
 }
 
-// franz is franz-go's producer, configured like the publisher: idempotent, with acks of all replicas, murmur2, no linger and
-// no compression.
+// franz is franz-go's producer, configured like the publisher: idempotent, with acks of all replicas, murmur2, no
+// linger and no compression.
 type franz struct {
 	client  *kgo.Client
 	records []*kgo.Record
 }
 
 func newFranz(address string, messages []publisher.Message) (*franz, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.ClientID("bench"), kgo.ProducerLinger(0),
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(address, ",")...), kgo.ClientID("bench"),
+		kgo.ProducerLinger(0),
 		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 	if err != nil {
 		return nil, fmt.Errorf("franz-go: %w", err)
@@ -89,8 +90,8 @@ func (f *franz) send(ctx context.Context, from, to int) error {
 
 func (f *franz) close() { f.client.Close() }
 
-// throughProxies returns two publishers that reach the broker through a proxy in this process, one of them with TLS up to the
-// proxy.
+// throughProxies returns two publishers that reach the broker through a proxy in this process, one of them with TLS up
+// to the proxy.
 func throughProxies(ctx context.Context, broker string) (secure, plain *ours, err error) {
 	if strings.Contains(broker, ",") {
 		return nil, nil, errors.New("TLS is measured with a single broker")
@@ -116,7 +117,9 @@ func throughProxies(ctx context.Context, broker string) (secure, plain *ours, er
 	if plain, err = open(nil, func(*kafka.Config) {}); err != nil {
 		return nil, nil, err
 	}
-	if secure, err = open(server, func(c *kafka.Config) { c.TLS = func() (*tls.Config, error) { return client, nil } }); err != nil {
+	if secure, err = open(server, func(c *kafka.Config) {
+		c.TLS = func() (*tls.Config, error) { return client, nil }
+	}); err != nil {
 		plain.close()
 		return nil, nil, err
 	}

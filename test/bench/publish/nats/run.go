@@ -1,5 +1,5 @@
-// Package nats measures how fast the relay's publisher publishes to JetStream, compared with the least work with which the
-// client library can publish the same messages.
+// Package nats measures how fast the relay's publisher publishes to JetStream, compared with the least work with which
+// the client library can publish the same messages.
 package nats
 
 import (
@@ -19,9 +19,10 @@ import (
 
 const rounds = 5
 
-// Run publishes messages of 512 bytes, each with an id and a key of its own. The argument rows is the number of messages. The
-// publisher takes turns with PublishMsgAsync of the client library in windows of 1000, and then through TLS in turns with a
-// plain connection. Run writes the rates, ratios, targets and verdicts to out. Streams are made and deleted.
+// Run publishes messages of 512 bytes, each with an id and a key of its own. The argument rows is the number of
+// messages. The publisher takes turns with PublishMsgAsync of the client library in windows of 1000, and then through
+// TLS in turns with a plain connection. Run writes the rates, ratios, targets and verdicts to out. Streams are made and
+// deleted.
 func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	rows = max(rows/publish.Batch, 1) * publish.Batch
 	conn, err := nats.Connect(url)

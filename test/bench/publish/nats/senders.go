@@ -48,7 +48,8 @@ func (r *raw) send(ctx context.Context, messages []publisher.Message) error {
 		for _, h := range m.Headers {
 			header[h.Name] = []string{h.Value}
 		}
-		ack, err := r.js.PublishMsgAsync(&nats.Msg{Subject: m.Topic, Header: header, Data: m.Payload}, jetstream.WithRetryAttempts(0))
+		ack, err := r.js.PublishMsgAsync(&nats.Msg{Subject: m.Topic, Header: header, Data: m.Payload},
+			jetstream.WithRetryAttempts(0))
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
@@ -104,8 +105,8 @@ func (r *relays) close() {
 	r.after()
 }
 
-// throughProxies returns two publishers that reach the server through a proxy in this process, one of them with TLS up to the
-// proxy. Any server can therefore be used, and the measurement includes the cost of TLS at both ends.
+// throughProxies returns two publishers that reach the server through a proxy in this process, one of them with TLS up
+// to the proxy. Any server can therefore be used, and the measurement includes the cost of TLS at both ends.
 func throughProxies(ctx context.Context, address string) (secure, plain *relays, err error) {
 	target, err := url.Parse(address)
 	if err != nil {
@@ -115,7 +116,9 @@ func throughProxies(ctx context.Context, address string) (secure, plain *relays,
 	if err != nil {
 		return nil, nil, err
 	}
-	start := func(server *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*relays, error) {
+	start := func(server *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*relays,
+		error,
+	) {
 		host, stop, err := tlsproxy.Start(ctx, server, target.Host)
 		if err != nil {
 			return nil, err

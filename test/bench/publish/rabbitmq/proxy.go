@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/bench/publish/tlsproxy"
 )
 
-// throughProxies returns two publishers that reach the broker through a proxy in this process, one of them with TLS up to the
-// proxy. Any broker can therefore be used, and the measurement includes the cost of TLS at both ends.
+// throughProxies returns two publishers that reach the broker through a proxy in this process, one of them with TLS up
+// to the proxy. Any broker can therefore be used, and the measurement includes the cost of TLS at both ends.
 func throughProxies(ctx context.Context, broker string) (secure, plain *ours, err error) {
 	uri, err := amqp091.ParseURI(broker)
 	if err != nil {
@@ -30,7 +30,10 @@ func throughProxies(ctx context.Context, broker string) (secure, plain *ours, er
 		if err != nil {
 			return nil, err
 		}
-		address := url.URL{Scheme: scheme, User: url.UserPassword(uri.Username, uri.Password), Host: host, Path: "/" + url.PathEscape(uri.Vhost)}
+		address := url.URL{
+			Scheme: scheme, User: url.UserPassword(uri.Username, uri.Password), Host: host,
+			Path: "/" + url.PathEscape(uri.Vhost),
+		}
 		if uri.Vhost == "/" {
 			address.Path = "/"
 		}
@@ -46,7 +49,9 @@ func throughProxies(ctx context.Context, broker string) (secure, plain *ours, er
 	if plain, err = open(nil, amqp.Config{}, "amqp"); err != nil {
 		return nil, nil, err
 	}
-	if secure, err = open(server, amqp.Config{TLS: func() (*tls.Config, error) { return client, nil }}, "amqps"); err != nil {
+	if secure, err = open(server, amqp.Config{TLS: func() (*tls.Config, error) {
+		return client, nil
+	}}, "amqps"); err != nil {
 		plain.close()
 		return nil, nil, err
 	}

@@ -1,5 +1,5 @@
-// Package rabbitmq measures how fast the relay's publisher publishes to RabbitMQ, compared with the least work with which the
-// client library can publish the same messages.
+// Package rabbitmq measures how fast the relay's publisher publishes to RabbitMQ, compared with the least work with
+// which the client library can publish the same messages.
 package rabbitmq
 
 import (
@@ -20,9 +20,9 @@ import (
 
 const rounds = 5
 
-// Run publishes messages of 512 bytes, each with a key of its own. The argument rows is the number of messages. The publisher
-// takes turns with deferred confirms of the client library in windows of 1000, and through TLS with a plain connection. Run
-// writes the rates, ratios, targets and verdicts to out. Queues are declared and deleted.
+// Run publishes messages of 512 bytes, each with a key of its own. The argument rows is the number of messages. The
+// publisher takes turns with deferred confirms of the client library in windows of 1000, and through TLS with a plain
+// connection. Run writes the rates, ratios, targets and verdicts to out. Queues are declared and deleted.
 func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	amqp091.Logger = log.New(io.Discard, "", 0) // hides errors of late writes while a connection closes
 	rows = max(rows/publish.Batch, 1) * publish.Batch

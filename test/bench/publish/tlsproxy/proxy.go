@@ -1,4 +1,5 @@
-// Package tlsproxy puts TLS in front of a broker, so that any broker can be used to measure the cost of TLS at both ends.
+// Package tlsproxy puts TLS in front of a broker, so that any broker can be used to measure the cost of TLS at both
+// ends.
 package tlsproxy
 
 import (
@@ -16,8 +17,8 @@ import (
 	"time"
 )
 
-// Start forwards connections from a separate port to the target until stop is called, which waits for all of them. server is
-// nil for plain TCP.
+// Start forwards connections from a separate port to the target until stop is called, which waits for all of them.
+// server is nil for plain TCP.
 func Start(ctx context.Context, server *tls.Config, target string) (address string, stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -80,6 +81,9 @@ func Configs() (server, client *tls.Config, err error) {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(certificate)
-	server = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	server = &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	}
 	return server, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }
