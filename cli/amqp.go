@@ -17,7 +17,7 @@ func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Con
 ) publisher.Publisher {
 	c := amqp.Config{
 		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
-		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Unrouted: !d.AMQPMandatory, Name: clientName,
+		Unrouted: !d.AMQPMandatory, Name: clientName,
 		SettingName: names, Logger: logger, TLS: secure,
 	}
 	if o := d.AMQPOAuth; o.IsSet() {

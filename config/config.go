@@ -109,15 +109,14 @@ type Destination struct {
 
 	AMQPMechanism string `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or that of the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
 
-	AMQPHeaderTypes string        `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json"`
-	AMQPMandatory   bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
-	AMQPOAuth       OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth"`
-	AMQPManagement  Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp"`
-	MaxAttempts     int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
-	BackoffMin      time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
-	BackoffMax      time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms"`
-	PublishTimeout  time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms"`
-	OnFailed        string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block"`
+	AMQPMandatory  bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
+	AMQPOAuth      OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth"`
+	AMQPManagement Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp"`
+	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
+	BackoffMin     time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
+	BackoffMax     time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms"`
+	PublishTimeout time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms"`
+	OnFailed       string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block"`
 	Limits
 	TLS   TLS
 	Kafka Kafka
@@ -140,9 +139,6 @@ type Limits struct {
 	MaxInFlightBytes int64  `envconfig:"MAX_IN_FLIGHT_BYTES" only:"destination" unset:"an equal share" min:"1KiB"`
 	Pause            Switch `envconfig:"PAUSE" only:"destination" default:"false"`
 }
-
-// HeaderTypesJSON is a value of [Destination.AMQPHeaderTypes].
-const HeaderTypesJSON = "json"
 
 // OnFailedBlock is a value of [Destination.OnFailed].
 const OnFailedBlock = "block"

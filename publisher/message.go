@@ -43,7 +43,7 @@ type Address struct {
 // that its broker cannot carry.
 type Header struct {
 	Name, Value string
-	// JSON is set if Value is the JSON text of a value that is not a string, for brokers whose headers have types.
+	// JSON is set if Value is the JSON text of a value that is not a string.
 	JSON bool
 }
 

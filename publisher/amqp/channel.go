@@ -53,7 +53,7 @@ func newChannel(c *connection) (*channel, error) {
 		closes:  ch.NotifyClose(make(chan *amqp091.Error, 1)),
 		woken:   make(chan struct{}, 1),
 		writer: writer{
-			frameMax: c.amqp.Config.FrameSize, user: c.user, typed: c.p.config.TypedHeaders,
+			frameMax: c.amqp.Config.FrameSize, user: c.user,
 			table: amqp091.Table{},
 		},
 	}, nil

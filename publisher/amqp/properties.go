@@ -23,7 +23,6 @@ const (
 type writer struct {
 	frameMax int           // frame_max of the connection in bytes; 0 for no limit
 	user     string        // user that has logged in; empty if not known
-	typed    bool          // header values that are not strings keep their type
 	table    amqp091.Table // reused for each message
 	values   []any         // texts of the last message's headers by position, because many repeat
 }
@@ -112,16 +111,9 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 				return 0, err
 			}
 		}
-		length := 5 + len(h.Value)
-		if h.JSON && w.typed {
-			if w.table[h.Name], length, err = typed(h.Value); err != nil {
-				return 0, err
-			}
-		} else {
-			w.table[h.Name] = w.text(i, h.Value)
-		}
+		w.table[h.Name] = w.text(i, h.Value)
 		fields++
-		size += 1 + len(h.Name) + length
+		size += 1 + len(h.Name) + 5 + len(h.Value)
 	}
 	if m.Key != nil && !m.Bare {
 		w.table[publisher.HeaderMessageKey] = asString(m.Key)
@@ -219,7 +211,7 @@ func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	if names(h, "user_id") {
 		return errUser
 	}
-	w := writer{typed: p.config.TypedHeaders, table: amqp091.Table{}}
+	w := writer{table: amqp091.Table{}}
 	_, err := w.publishing(&publisher.Message{Headers: []publisher.Header{*h}})
 	return err
 }

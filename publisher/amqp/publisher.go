@@ -33,9 +33,6 @@ type Config struct {
 	// Exchange is the exchange for messages that name none. "" is the default exchange, on which the topic names a
 	// queue.
 	Exchange string
-	// TypedHeaders makes header values that are not strings in the row become AMQP fields of their type instead of
-	// text.
-	TypedHeaders bool
 	// Unrouted lets messages be published without a route. Messages that no queue takes count as accepted, and are
 	// lost. It is for exchanges that return messages which they deliver later (x-delayed-message).
 	Unrouted bool

@@ -3,7 +3,6 @@ package amqp_test
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -114,41 +113,6 @@ func TestPlainProfile(t *testing.T) {
 			t.Errorf("%s: got %swant %s", test.name, got, expected)
 		}
 	}
-}
-
-// If typed headers are enabled, values of every JSON type arrive unchanged.
-func TestTypedHeaders(t *testing.T) {
-	t.Parallel()
-	h := newHarness(t, "", amqp091.QueueTypeClassic)
-	p := amqp.New(amqp.Config{URL: func() (string, error) { return h.url, nil }, TypedHeaders: true})
-	defer p.Close()
-	m := publisher.Message{ID: "id", Topic: h.Topic(t), Headers: []publisher.Header{
-		{Name: "text", Value: "7"},
-		{Name: "long", Value: "-9223372036854775808", JSON: true},
-		{Name: "longer", Value: "9223372036854775808", JSON: true},
-		{Name: "double", Value: "1.50e2", JSON: true},
-		{Name: "beyond", Value: "1e400", JSON: true},
-		{Name: "true", Value: "true", JSON: true},
-		{Name: "false", Value: "false", JSON: true},
-		{Name: "null", Value: "null", JSON: true},
-		{Name: "object", Value: `{"a": {"b": [1, "x", null, {}]}}`, JSON: true},
-		{Name: "array", Value: `[]`, JSON: true},
-	}}
-	want(t, "the message", p.Publish(within(t, 10*time.Second), []publisher.Message{m})[0], publisher.Accepted)
-	expected := amqp091.Table{
-		"text": "7", "long": int64(math.MinInt64), "longer": "9223372036854775808", "double": 150.0, "beyond": "1e400",
-		"true": true, "false": false, "null": nil, "array": []any(nil),
-		"object": amqp091.Table{"a": amqp091.Table{"b": []any{int64(1), "x", nil, amqp091.Table{}}}},
-	}
-	if got := h.get(t, m.Topic).Headers; fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", expected) {
-		t.Errorf("got  %#v\nwant %#v", got, expected)
-	}
-	long := publisher.Message{
-		ID: "id", Topic: m.Topic,
-		Headers: []publisher.Header{{Name: "a", Value: `[{"` + strings.Repeat("x", 256) + `": 1}]`, JSON: true}},
-	}
-	want(t, "a message with a long name within a header", p.Publish(within(t, 10*time.Second), []publisher.Message{long})[0],
-		publisher.Permanent)
 }
 
 // A message that AMQP cannot carry is refused before it can end the connection. Its good neighbours are accepted.
