@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
@@ -33,7 +34,7 @@ type call struct {
 	stop     publisher.Stop // nothing more is sent after it is closed
 	until    time.Time      // how long the answers are waited for, in this call and others
 	stranger bool           // an answer came from something that is not a stream
-	limit    int64          // what the servers take at most, if this call has asked them; otherwise 0
+	limit    int64          // what the server takes at most, if this call has asked it; otherwise 0
 
 	acks   chan arrival
 	denied map[string]struct{} // subjects to which this client may not publish; guarded by link.mu
@@ -161,7 +162,7 @@ var errGone = errors.New("connection closed")
 
 // send hands a message to the connection. Any error except errGone is the message's answer. A write that failed half
 // way returns no error: the message may have been sent, and the link ends at once.
-func (c *call) send(i int32, m *publisher.Message) error {
+func (c *call) send(ctx context.Context, i int32, m *publisher.Message) error {
 	if m.Topic != c.good {
 		if err := checkSubject(m.Topic, c.link.inboxes); err != nil {
 			return err
@@ -178,7 +179,7 @@ func (c *call) send(i int32, m *publisher.Message) error {
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return errGone
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &tooLarge{int64(message.Size() - len(message.Subject) - len(message.Reply)), c.link.nc.MaxPayload()}
+		return c.tooLarge(ctx, int64(message.Size()-len(message.Subject)-len(message.Reply)))
 	case errors.Is(err, nats.ErrHeadersNotSupported):
 		return publisher.UnavailableError(publisher.ScopeDestination, "no headers",
 			"NATS server %s has headers turned off: remove no_header_support from its configuration",

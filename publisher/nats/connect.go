@@ -87,14 +87,20 @@ func (p *Publisher) hold(ctx context.Context, l *link) (next *link) {
 	for open := true; open && next == nil; {
 		select {
 		case <-look.C:
-			next = p.renewed(ctx, l)
+			if auth, err := p.auth(l.server); err == nil && !auth.equal(l.auth) {
+				next = p.renewed(ctx)
+			} // the next attempt to connect reports an error of auth
 			if next == nil && (l.away() != nil || l.conn.quietSince(time.Now().Add(-2*pingInterval))) {
 				next = p.suspect(ctx, l)
 			}
 		case <-l.doubted:
 			next = p.suspect(ctx, l)
-		case question := <-p.limits:
-			next = p.askServers(ctx, l, question)
+		case <-p.outgrown:
+			select {
+			case <-time.After(time.Until(l.begun.Add(limitPause))):
+			case <-ctx.Done():
+			}
+			next = p.renewed(ctx)
 		case <-l.closed:
 			open = false
 		case <-ctx.Done():
@@ -121,19 +127,17 @@ func (p *Publisher) report(link *link, down error) {
 	p.tried = make(chan struct{})
 }
 
-// renewed returns a link with the current credentials. It returns nil if the present link has them, or if no other link
-// can be made. A server ends the connection of a user whose JWT expires or whose password was changed, and messages on
-// the wire then have no answer. A new connection therefore replaces the old one before that: new calls use the new
-// connection, and calls under way end on theirs.
-func (p *Publisher) renewed(ctx context.Context, l *link) *link {
-	auth, err := p.auth(l.server)
-	// The next attempt to connect reports an error of auth.
-	if err != nil || auth.equal(l.auth) || !p.renewal.Due() {
+// renewed returns a link with the current credentials and limits, or nil if none can be made. A server ends the
+// connection of a user whose JWT expires or whose password was changed, and messages on the wire then have no answer. A
+// new connection therefore replaces the old one before that: new calls use the new connection, and calls under way end
+// on theirs.
+func (p *Publisher) renewed(ctx context.Context) *link {
+	if !p.renewal.Due() {
 		return nil
 	}
 	next, err := p.dial(ctx, p.servers)
 	if p.renewal.Ended(err) && ctx.Err() == nil {
-		p.logger.Warn("NATS does not take the new credentials, so the connection from before stays", "error", err)
+		p.logger.Warn("NATS takes no new connection, so the one from before stays", "error", err)
 	}
 	return next
 }

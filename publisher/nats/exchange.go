@@ -88,11 +88,7 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 		if c.passOver(i) || c.remembered(i) {
 			continue
 		}
-		err := c.send(i, &c.messages[i])
-		if large, ok := errors.AsType[*tooLarge](err); ok {
-			err = c.askLimit(ctx, large)
-		}
-		switch {
+		switch err := c.send(ctx, i, &c.messages[i]); {
 		case err == nil:
 			c.sends(i)
 		case errors.Is(err, errGone):

@@ -8,102 +8,54 @@ import (
 )
 
 // A server does not tell its clients that its max_payload, or that of their account, was raised, and nats.go refuses
-// what is larger than the server's greeting allowed. Before a message fails for its size, the servers are therefore
-// asked for their present limits, by connecting to them.
+// what is larger than the server's greeting allowed. Before a message fails for its size, another connection therefore
+// takes the place of the present one: its greeting has the present limit.
 
 const (
-	// limitPause is the minimum time between two such questions.
+	// limitPause is the minimum time between two such connections.
 	limitPause = time.Second
-	// limitServers is the maximum number of servers that one question goes to.
-	limitServers = 5
-	// limitTime is how long one server may take.
-	limitTime = 2 * time.Second
+	// limitTime is how long a call waits for one.
+	limitTime = 3 * time.Second
 )
 
-// tooLarge reports that a message is larger than the server took when it greeted.
-type tooLarge struct{ size, limit int64 }
-
-func (e *tooLarge) Error() string { return e.answer().Error() }
-
-func (e *tooLarge) answer() error {
-	return publisher.PermanentError("message too large",
-		"%d bytes with headers are too many: the NATS server takes at most %d (max_payload)", e.size, e.limit)
-}
-
-// A limitQuestion asks the connecting goroutine for the servers' limit.
-type limitQuestion struct {
-	at     time.Time
-	answer chan int64 // 0 if the limit is not known
-}
-
-// askLimit returns the answer for a message that is too large for the connection.
-func (c *call) askLimit(ctx context.Context, e *tooLarge) error {
+// tooLarge returns the answer for a message of so many bytes with headers, which are too many for the connection.
+func (c *call) tooLarge(ctx context.Context, size int64) error {
 	if c.limit == 0 {
-		question := limitQuestion{time.Now(), make(chan int64, 1)}
-		asked, answer := c.link.p.limits, chan int64(nil)
-		for waiting := true; waiting; {
-			select {
-			case asked <- question:
-				asked, answer = nil, question.answer
-			case c.limit = <-answer:
-				waiting = false
-			case <-c.link.closed:
-				waiting = false
-			case <-ctx.Done():
-				waiting = false
-			}
-		}
+		c.limit = c.link.p.presentLimit(ctx)
 	}
 	switch {
 	case c.limit == 0:
 		return publisher.UnavailableError(publisher.ScopeMessage, "limit unknown",
 			"%d bytes with headers are more than the NATS server took at first (%d), and it cannot be asked again",
-			e.size, e.limit)
-	case c.limit >= e.size:
+			size, c.link.nc.MaxPayload())
+	case c.limit >= size:
 		return publisher.UnavailableError(publisher.ScopeMessage, "limit raised",
 			"the NATS server now takes messages of up to %d bytes: this one goes over the next connection", c.limit)
 	}
-	return (&tooLarge{e.size, c.limit}).answer()
+	return publisher.PermanentError("message too large",
+		"%d bytes with headers are too many: the NATS server takes at most %d (max_payload)", size, c.limit)
 }
 
-// askServers answers a question for the servers' limit. It returns a link that takes the place of l because its server
-// takes more, or nil. Questions that came before the servers were last asked get the same answer.
-func (p *Publisher) askServers(ctx context.Context, l *link, question limitQuestion) (next *link) {
-	if question.at.After(p.limitAt) {
-		pause := time.NewTimer(time.Until(p.limitAt.Add(limitPause)))
-		defer pause.Stop()
+// presentLimit returns the limit in the greeting of a connection that is made for this purpose, or 0 if there is none.
+func (p *Publisher) presentLimit(ctx context.Context) int64 {
+	ctx, cancel := context.WithTimeout(ctx, limitTime)
+	defer cancel()
+	asked := time.Now()
+	select {
+	case p.outgrown <- struct{}{}:
+	default: // one is asked for already
+	}
+	for {
+		p.mu.Lock()
+		link, tried := p.link, p.tried
+		p.mu.Unlock()
+		if link != nil && link.begun.After(asked) {
+			return link.nc.MaxPayload()
+		}
 		select {
-		case <-pause.C:
+		case <-tried:
 		case <-ctx.Done():
-		}
-		p.limitAt = time.Now()
-		next, p.limit = p.roomier(ctx, l)
-	}
-	question.answer <- p.limit
-	return next
-}
-
-// roomier returns what the servers take at most, and a link to the one that takes the most if that is more than l does.
-func (p *Publisher) roomier(ctx context.Context, l *link) (best *link, limit int64) {
-	servers := l.cluster()
-	for _, s := range servers[:min(len(servers), limitServers)] {
-		within, cancel := context.WithTimeout(ctx, limitTime)
-		found, err := p.open(within, s)
-		cancel()
-		if err != nil {
-			continue
-		}
-		has := found.nc.MaxPayload()
-		limit = max(limit, has)
-		switch {
-		case has <= l.nc.MaxPayload(), best != nil && has <= best.nc.MaxPayload():
-			found.drop()
-		case best != nil:
-			best.drop()
-			fallthrough
-		default:
-			best = found
+			return 0
 		}
 	}
-	return best, limit
 }

@@ -3,7 +3,6 @@ package nats_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -81,46 +80,6 @@ func TestRaisedLimitIsLearned(t *testing.T) {
 			awaitLimit(t, url, 1<<20)
 			takes(t, p, "a.b")
 		})
-	}
-}
-
-// The limit of another server of the cluster counts if it is higher.
-func TestHigherLimitInTheCluster(t *testing.T) {
-	t.Parallel()
-	var routes [2]string
-	for i := range routes {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		routes[i] = l.Addr().String()
-		_ = l.Close()
-	}
-	var servers []*process
-	for i, limit := range []int{64 << 10, 1 << 20} {
-		servers = append(servers, startNode(t, t.TempDir(), fmt.Sprintf(
-			"server_name: s%d\nmax_payload: %d\ncluster { name: c, listen: %q, routes: [nats://%s] }", i, limit, routes[i], routes[1-i])))
-	}
-	nc, err := client.Connect(servers[1].address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	stored := func(m *client.Msg) { _ = m.Respond([]byte(`{"stream":"A","seq":1}`)) } // a lost answer fails the test
-	if _, err := nc.Subscribe("a.b", stored); err != nil {
-		t.Fatal(err)
-	}
-	p := open(t, nats.Config{Servers: []string{servers[0].address}})
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for ctx := timely(t); ; <-again.C { // until the servers have found each other
-		err := p.Publish(ctx, large("a.b"))[0]
-		if err == nil {
-			return
-		}
-		if ctx.Err() != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -29,6 +30,7 @@ type link struct {
 	auth    Auth          // credentials with which it has logged in
 	inboxes string        // prefix of reply subjects, including those of other clients
 	inbox   string        // prefix of all reply subjects of this link
+	begun   time.Time     // when the connection was begun
 	doubted chan struct{} // holds a request to check whether the server is there
 	ended   chan struct{} // closed when the connection has ended
 	closed  chan struct{} // closed when, in addition, all answers that came over it are with their calls

@@ -40,7 +40,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	}
 	l := &link{
 		p: p, server: s, auth: auth, inboxes: inboxes(p.config.InboxPrefix),
-		doubted: make(chan struct{}, 1), ended: make(chan struct{}), closed: make(chan struct{}),
+		begun: time.Now(), doubted: make(chan struct{}, 1), ended: make(chan struct{}), closed: make(chan struct{}),
 		calls: map[uint64]*call{}, owed: map[place]*owed{},
 	}
 	l.inbox = l.inboxes + rand.Text()[:12] + "."

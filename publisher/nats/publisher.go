@@ -65,21 +65,18 @@ type Publisher struct {
 	connectTimeout time.Duration // see the constant
 	patience       time.Duration // see firstPatience
 
-	kept    kept.Table[*owed]
-	greeted sync.Map           // addresses of servers that have accepted a connection of this publisher
-	limits  chan limitQuestion // questions to the connecting goroutine
-	life    *connect.Lifetime  // of the connecting goroutine
-	begun   sync.Once          // starts the connecting goroutine
+	kept     kept.Table[*owed]
+	outgrown chan struct{}     // holds a request for a connection with the present limits
+	greeted  sync.Map          // addresses of servers that have accepted a connection of this publisher
+	life     *connect.Lifetime // of the connecting goroutine
+	begun    sync.Once         // starts the connecting goroutine
 
 	mu    sync.Mutex
 	link  *link         // nil while not connected
 	down  error         // why there is no link; nil before the first attempt has ended
 	tried chan struct{} // closed and replaced when an attempt to connect has ended
 
-	// The following fields belong to the connecting goroutine.
-	limit   int64     // what the servers take at most, when they were last asked
-	limitAt time.Time // when that was
-	renewal connect.Renewal
+	renewal connect.Renewal // belongs to the connecting goroutine
 }
 
 var _ publisher.Publisher = (*Publisher)(nil)
@@ -101,8 +98,7 @@ func New(config Config) (*Publisher, error) {
 	return &Publisher{
 		config: config, names: config.SettingName, servers: servers, logger: logger,
 		connectTimeout: connectTimeout, patience: firstPatience,
-		limits: make(chan limitQuestion),
-		life:   connect.NewLifetime(), tried: make(chan struct{}),
+		outgrown: make(chan struct{}, 1), life: connect.NewLifetime(), tried: make(chan struct{}),
 	}, nil
 }
 

@@ -219,7 +219,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 		until("connected to NATS", n+1)
 	}
 	user("stranger")
-	until("does not take the new credentials", 1)
+	until("takes no new connection", 1)
 	user("relay2")
 	nc, err := client.Connect("nats://relay0:secret@" + server.address)
 	if err != nil {
