@@ -30,7 +30,7 @@ const (
 // A poolGuard gives up connections of a pool that cannot be used: connections that no longer lead anywhere, and
 // connections to a server other than the one that holds the ownership of the rows.
 type poolGuard struct {
-	links   *outbox.Links
+	pool    *pgxpool.Pool
 	witness *owner.Witness                           // nil for a single host
 	connect func(context.Context) (*pgx.Conn, error) // makes connections that do not go through a pooler
 }
@@ -43,10 +43,10 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	filled := *c
 	filled.fillIn()
 	to = to.Copy()
-	links := &outbox.Links{Silence: 2 * filled.patience()}
-	c.guard = &poolGuard{links: links, connect: connector(cmp.Or(c.Direct, to), links.Silence)}
+	silence := 2 * filled.patience()
+	c.guard = &poolGuard{connect: connector(cmp.Or(c.Direct, to), silence)}
 	prepare(to.ConnConfig)
-	to.ConnConfig.DialFunc = links.Dial
+	to.ConnConfig.DialFunc = outbox.Dialer(silence).DialContext
 	if c.Direct == nil {
 		to.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	}
@@ -70,17 +70,33 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	if pool, err = pgxpool.NewWithConfig(ctx, to); err != nil {
 		return nil, nil, fmt.Errorf("make a pool: %w", err)
 	}
-	return pool, func() { links.ClosePool(pool) }, nil
+	c.guard.pool = pool
+	return pool, func() { endPool(pool) }, nil
+}
+
+// closePatience is how long the connections of a closed pool have to end politely.
+const closePatience = time.Second
+
+// endPool closes the pool. A connection that was cut off in the middle of a statement waits for what the server may
+// still send, at most 15 seconds; nobody waits for that.
+func endPool(pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() { defer close(closed); pool.Close() }()
+	select {
+	case <-closed:
+	case <-time.After(closePatience):
+	}
 }
 
 // Connect opens a connection in the same way as for ownership. It does not go through a pooler. NewPool must have been
 // called before.
 func (c *Config) Connect(ctx context.Context) (*pgx.Conn, error) { return c.guard.connect(ctx) }
 
-// silent closes all connections of the pool, since the server does not answer on one of them.
+// silent gives up all connections of the pool, since the server does not answer on one of them. A statement that runs
+// on another one ends when its time is over.
 func (c *Config) silent() {
-	if c.guard.links != nil {
-		c.guard.links.Reset()
+	if c.guard.pool != nil {
+		c.guard.pool.Reset()
 	}
 }
 

@@ -79,10 +79,10 @@ A key that waits, for a topic or a partition to come back (a hold), for a failed
   - A connection to the database dies: reads begin again after a pause. Accepted rows are known in memory. They are
     marked as soon as the database answers, and not published again.
   - A firewall forgets connections, so that what is sent on them is lost without an error: the loss of the control
-    connection is noticed within the time to live, and all other connections are closed with it (outbox.Links). A lost
-    connection of the pool alone is found by the operating system if nothing on the way acknowledges what is sent, and
-    otherwise when the server has not even answered that a statement's time is over, after half a minute: then all are
-    closed. The listener's connection has to answer within half of the time to live.
+    connection is noticed within the time to live, and no statement is sent on the pool's connections any more. What was
+    sent on a lost one ends when the operating system finds that nothing is acknowledged; where a proxy on the way
+    acknowledges in the server's place, when the statement's time is over, after half a minute at most: then the others
+    are given up, too. The listener's connection has to answer within half of the time to live.
   - Only this replica cannot publish to one of its destinations (its password, its network): it says so in its
     membership, and the others no longer count it. After three times the time to live it gives them its shards, as on
     a clean stop. Until then its other destinations go on.

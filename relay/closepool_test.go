@@ -1,4 +1,4 @@
-package outbox
+package relay
 
 import (
 	"context"
@@ -12,17 +12,11 @@ import (
 )
 
 // A statement that was cut off on a lost connection does not keep a pool from being closed.
-func TestLinksCloseAPool(t *testing.T) {
+func TestPoolEndsWithoutALostConnection(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	firewall, through := pgtest.NewFirewall(t, s.URL)
-	config, err := pgxpool.ParseConfig(through)
-	if err != nil {
-		t.Fatal(err)
-	}
-	links := &Links{Silence: time.Hour}
-	config.ConnConfig.DialFunc = links.Dial
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	pool, err := pgxpool.New(t.Context(), through)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +32,7 @@ func TestLinksCloseAPool(t *testing.T) {
 	}
 	conn.Release()
 	began := time.Now()
-	links.ClosePool(pool)
+	endPool(pool)
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("closed after %v", took)
 	}
