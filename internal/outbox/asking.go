@@ -52,13 +52,17 @@ func (t *Table) ask(ctx context.Context, l limits, statement string, parameters 
 	return a, err
 }
 
+// partsOfRow is by how much a part that comes with the page is smaller than the limit for a row, so that the sum of all
+// parts stays below it.
+const partsOfRow = 16
+
 // each returns the largest size at which a row of a page is sent with the page.
 func (t *Table) each(m Most, apart bool) int64 {
 	each := min(max(m.Bytes/int64(max(m.Rows, 1)), leastInPage), mostInPage)
 	if apart {
 		each = shortText
 	}
-	return max(min(each, t.maxRow/compressed), 1)
+	return max(min(each, t.maxRow/partsOfRow), 1)
 }
 
 func (t *Table) askOnce(
@@ -168,10 +172,7 @@ func (t *Table) contents(ctx context.Context, a *asked) error {
 // readContents reads rows whole, in one statement. A row that is no longer pending keeps its size. One that is now in
 // another place of the order, or has another key, has moved.
 func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible, moved map[*Row]bool) error {
-	missing := make(map[string]*Row, len(rows))
-	for _, r := range rows {
-		missing[r.Identity()] = r
-	}
+	missing := byIdentity(rows)
 	return t.readByID(ctx, each(rows, (*Row).ID), func(row *Row) {
 		r := missing[row.Identity()]
 		switch {
@@ -209,25 +210,24 @@ func (t *Table) readByID(ctx context.Context, ids []string, found func(*Row)) er
 func (t *Table) stream(
 	ctx context.Context, l limits, statement string, parameters [][]byte, whole bool, each func(values [][]byte),
 ) (took time.Duration, err error) {
-	conn, err := t.pool.Acquire(ctx)
+	var started time.Time
+	altered := false
+	err = t.run(ctx, l, func(p *pipeline) {
+		started = time.Now()
+		formats := slices.Concat(binaryFormats(atColumns), t.formats())
+		p.add(statement, parameters, binaryFormats(len(parameters)), formats)
+	}, func(p *pipeline) {
+		result := p.next()
+		altered = result != nil && t.altered(result.FieldDescriptions()[atColumns:], whole)
+		for result != nil && !altered && result.NextRow() {
+			each(result.Values())
+		}
+	})
+	if altered {
+		err = errors.Join(errAltered, err)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
-	started := time.Now()
-	p := t.begin(ctx, conn.Conn(), l)
-	formats := slices.Concat(binaryFormats(atColumns), t.formats())
-	p.add(statement, parameters, binaryFormats(len(parameters)), formats)
-	p.send(ctx)
-	result := p.next()
-	if result != nil && t.altered(result.FieldDescriptions()[atColumns:], whole) {
-		return 0, fmt.Errorf("read rows: %w", errors.Join(errAltered, p.results.Close()))
-	}
-	for result != nil && result.NextRow() {
-		each(result.Values())
-	}
-	if err := p.results.Close(); err != nil {
-		return 0, fmt.Errorf("read rows: %w", p.failed(ctx, err))
+		return 0, fmt.Errorf("read rows: %w", err)
 	}
 	return time.Since(started), nil
 }

@@ -10,9 +10,7 @@ import (
 type asks struct {
 	tail, dueTail           tails
 	keys, keysPass, dueKeys string
-	sweeps                  [2][2]string // whether it begins after a position, and whether it ends at one
-	blocked, blockedAfter   string       // empty if failures are not kept
-	blockedKeys             string
+	sweep                   description
 	byID                    string
 }
 
@@ -74,13 +72,10 @@ func (t *Table) prepareAsks() {
 		}
 		t.dueTail, t.dueKeys = t.tailStatements(due, m.duePosition()), keys.with("from_lows", "").text("keys_pass.sql")
 	}
-	t.prepareSweeps(d, place)
-	if m.Failed.Has() {
-		failed := d.with("failed_at", m.Failed.Name, "range", "")
-		after := failed.with("range", fmt.Sprintf(" and (%s, %s) > ($3, $4)", failed["failed_at"], d["id"]))
-		t.blocked, t.blockedAfter = failed.text("blocked.sql"), after.text("blocked.sql")
-		t.blockedKeys = failed.text("blocked_keys.sql")
-	}
+	swept := t.swept()
+	// A sweep looks into all partitions: it finds what no other read can find.
+	t.sweep = d.with("rows", strings.TrimPrefix(d["rows"], partitionMark), "swept", strings.Join(swept, ", "),
+		"nothing", strings.Repeat(", null", len(swept)))
 }
 
 // A position is the columns that give an order, with the types of their parameters and a row's values.
@@ -185,29 +180,4 @@ func (t *Table) certain(seen string) string {
 	txid := t.mapping.Txid.Name
 	return fmt.Sprintf("case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then "+
 		"pg_visible_in_snapshot(%[1]s, %[2]s) else %[3]s end", txid, seen, ended)
-}
-
-// prepareSweeps renders the statements of a sweep.
-func (t *Table) prepareSweeps(d description, place position) {
-	m := t.mapping
-	b := bounds{most: fmt.Sprint(shortText)}
-	swept := []string{
-		d["hash"], "(" + m.Key + ") is null", d["shard"], m.writer, d["id"], d["order"], m.rankOrNull(),
-		m.identityOrNull(), b.text(m.topicText, m.texts[m.topicText]),
-	}
-	// A sweep looks into all partitions: it finds what no other read can find.
-	d = d.with("rows", strings.TrimPrefix(d["rows"], partitionMark))
-	d = d.with("swept", strings.Join(swept, ", "), "nothing", strings.Repeat(", null", len(swept)))
-	for after := range 2 {
-		for upto := range 2 {
-			limits, first := "", 3
-			if after == 1 {
-				limits, first = " and "+place.compared(">", first), first+len(place)
-			}
-			if upto == 1 {
-				limits += " and " + place.compared("<=", first)
-			}
-			t.sweeps[after][upto] = d.with("range", limits).text("sweep.sql")
-		}
-	}
 }

@@ -13,8 +13,8 @@ import (
 // rows are then read whole by their ids, as many as there is room for ([Table.contents]).
 //
 // PostgreSQL knows the size of a stored text or bytea, and the space any value takes, without fetching the value from
-// TOAST. The text size of compressed JSON is only known after it is expanded, so JSON is measured only if it is
-// compressed well enough to matter.
+// TOAST. How long JSON is as text is only known when it has been written as text, so that is done once where it may be
+// long, unless the space that it takes shows that it is too long for a page.
 type bounds struct {
 	most  string // an SQL expression: the bytes that a row, or any part of it, may take
 	whole bool   // rows are read whole, and the size of their text is measured exactly
@@ -25,12 +25,9 @@ const (
 	// are harmless. JSON of mostInPage bytes, expanded and written as text, still fits into memory.
 	leastInPage = 16 << 10
 	mostInPage  = 64 << 10
-	// compressed is the factor by which the limit for compressed JSON is lower than for other values that are read with
-	// their page.
-	compressed = 16
-	// mostJSONB is the largest jsonb whose text is sent without being measured. 1e131071 takes a few bytes as jsonb,
+	// mostJSON is the largest JSON whose text is sent without being measured. 1e131071 takes a few bytes as jsonb,
 	// and 131,072 as text.
-	mostJSONB = 2 << 10
+	mostJSON = 2 << 10
 	// usualCompression is the approximate ratio of JSON's size to its compressed size.
 	usualCompression = 4
 	// maxText is the largest number of characters that are read of a topic, a key or a header's column.
@@ -65,48 +62,36 @@ func cut(value []byte, most int64) bool { return int64(len(value)) >= min(most, 
 // column holds either JSON that had to be written as text to be measured, or the size of a value that is left out: a
 // sizeMark and a number.
 func (b bounds) value(c Column) string {
-	switch {
-	case !c.Has() || b.whole && isJSON(c):
+	if !c.Has() || b.whole && isJSON(c) {
 		return "null::text"
-	case c.OID == pgtype.JSONBOID:
-		return fmt.Sprintf("case when not (%s) then %s end", doubtful(c), c.Name)
-	default:
-		return fmt.Sprintf("case when not (%s) then %s end", b.large(c), c.Name)
 	}
+	return fmt.Sprintf("case when not (%s) then %s end", b.doubtful(c), c.Name)
 }
 
 func (b bounds) rest(c Column) string {
+	rest := fmt.Sprintf("'%c' || octet_length(%s)", sizeMark, c.Name)
 	switch {
 	case !c.Has():
 		return "null::text"
 	case b.whole && isJSON(c):
 		return b.measured(c)
-	case c.OID == pgtype.JSONBOID:
-		return fmt.Sprintf("case when %s then case when %s then %s else %s end end", doubtful(c), b.large(c), b.size(c),
+	case isJSON(c):
+		const sized = "case when %[1]s is null then pg_column_size(%[2]s) > %[3]s else pg_column_size(%[2]s) > %[3]s / " +
+			"%[4]d end then '%[5]c' || pg_column_size(array[%[2]s])"
+		compressed := "pg_column_compression(" + c.Name + ")"
+		rest = fmt.Sprintf("case when "+sized+" else %[6]s end", compressed, c.Name, b.most, usualCompression, sizeMark,
 			b.measured(c))
-	default:
-		return fmt.Sprintf("case when %s then %s end", b.large(c), b.size(c))
 	}
+	return fmt.Sprintf("case when %s then %s end", b.doubtful(c), rest)
 }
 
-// doubtful is the condition for a jsonb whose text may be long. The condition is not true for NULL, nor is the
-// condition for large values.
-func doubtful(c Column) string {
-	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]d or pg_column_compression(%[1]s) is not null", c.Name, mostJSONB)
-}
-
-// large is the condition for a value that does not come with its page.
-func (b bounds) large(c Column) string {
+// doubtful is the condition for a value that may be large: its text may be long if it is JSON. The condition is not true
+// for NULL.
+func (b bounds) doubtful(c Column) string {
 	if !isJSON(c) {
 		return fmt.Sprintf("octet_length(%s) > %s", c.Name, b.most)
 	}
-	ratio := compressed
-	if c.OID == pgtype.JSONBOID {
-		ratio = usualCompression
-	}
-	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]s or pg_column_compression(%[1]s) is not null and "+
-		"pg_column_size(%[1]s) > %[2]s / %[3]d",
-		c.Name, b.most, ratio)
+	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]d or pg_column_compression(%[1]s) is not null", c.Name, mostJSON)
 }
 
 // measured is JSON, written as text once, or the length of that text.
@@ -114,16 +99,6 @@ func (b bounds) measured(c Column) string {
 	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select "+
 		"%s as v offset 0) written)",
 		b.most, sizeMark, written(c))
-}
-
-// size is the approximate size of a large value.
-func (b bounds) size(c Column) string {
-	if !isJSON(c) {
-		return fmt.Sprintf("'%c' || octet_length(%s)", sizeMark, c.Name)
-	}
-	return fmt.Sprintf("'%[4]c' || case when pg_column_compression(%[1]s) is null or pg_column_size(%[1]s) <= %[2]s / "+
-		"%[3]d then pg_column_size(%[1]s) else greatest(pg_column_size(array[%[1]s]), %[2]s + 1) end",
-		c.Name, b.most, compressed, sizeMark)
 }
 
 // sizeMark begins a size that stands in the place of JSON. JSON never begins with it.
@@ -149,13 +124,11 @@ func (t *Table) missing(values [][]byte, most int64) (size int64, long bool) {
 	for _, value := range values[atExtra:] {
 		long = long || cut(value, most)
 	}
-	switch {
-	case size == 0 && !long:
+	if size == 0 && !long {
 		return 0, false
-	case long:
+	}
+	if long {
 		size += most + 1
-	case size <= most:
-		size = min(size*usualCompression, most) + 1
 	}
 	return size + int64(len(values[atPayload])+len(values[atHeaders])), long
 }

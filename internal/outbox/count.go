@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A State of rows that are counted. Its text is the name of the count in reports.
@@ -85,11 +83,9 @@ func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
 	if len(looks) == 0 {
 		return tally, nil
 	}
-	b := batch{limits: limits{inOrder: true}, text: true}
-	for _, l := range looks {
-		b.add(sql.Text("count.sql", l.names.with("limit", strconv.Itoa(limit))), parameters...)
-	}
-	results, err := t.send(ctx, b)
+	results, err := t.send(ctx, limits{inOrder: true}, each(looks, func(l look) request {
+		return request{l.names.text("count.sql", "limit", strconv.Itoa(limit)), parameters, true}
+	})...)
 	for i, result := range results {
 		state := looks[i].state
 		tally[state] = cmp.Or(tally[state], &Tallied{})

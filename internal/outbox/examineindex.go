@@ -47,7 +47,7 @@ func (e *examination) byKey() {
 
 // where is the condition for an index of pending rows, with others. It is empty if all rows are pending.
 func (e *examination) where(more ...string) string {
-	where, _ := e.mapping.pending()
+	where := e.mapping.pending()
 	for _, condition := range append([]string{e.mapping.Taken}, more...) {
 		where = pattern.And(where, condition)
 	}

@@ -25,10 +25,14 @@ func allAmong(parts, others []string) bool {
 
 // usableFor reports whether a scan for rows that meet all the given conditions can use the index: its predicate must
 // have no other condition.
-func (i *index) usableFor(conditions ...string) bool { return allAmong(i.conjuncts, conditions) }
+func (i *index) usableFor(conditions ...string) bool {
+	return allAmong(i.conjuncts, conjuncts(conditions...))
+}
 
-// holds reports whether parts is not empty and the index's predicate has all of them.
-func (i *index) holds(parts ...string) bool { return len(parts) > 0 && allAmong(parts, i.conjuncts) }
+// holds reports whether the index's predicate has all of some conditions, of which there is at least one.
+func (i *index) holds(conditions ...string) bool {
+	return len(conditions) > 0 && allAmong(conjuncts(conditions...), i.conjuncts)
+}
 
 // starts reports whether the index begins with these columns.
 func (i *index) starts(columns ...string) bool {
@@ -90,9 +94,8 @@ type served struct {
 
 // chooseIndexes finds the reads that an index makes cheap.
 func (m *mapping) chooseIndexes(r *relation) {
-	_, pending := m.pending()
 	taken := r.normal[m.Taken]
-	pending = slices.Concat(pending, taken)
+	pending := append([]string{m.pending()}, taken...)
 	filtered := func(i *index) bool { return m.Taken == pattern.Always || i.holds(taken...) }
 	if m.Available.Has() {
 		timed, untimed := m.Available.Name+" is not null", m.Available.Name+" is null"

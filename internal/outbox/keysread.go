@@ -25,7 +25,7 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 		most[i] = binary.BigEndian.AppendUint32(nil, uint32(min(a.Limit, q.Rows)))
 		of[a.Hash] = i
 	}
-	statement, l := t.keys, limits{inOrder: true, generic: true}
+	statement, l := t.keys, limits{inOrder: true}
 	switch {
 	case q.Due:
 		statement, l = t.dueKeys, limits{}
@@ -53,7 +53,7 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 		k := &page.Keys[i]
 		k.All = !a.Full && len(k.Rows) < min(q.Asks[i].Limit, q.Rows) && !a.gone[q.Asks[i].Hash]
 	}
-	if q.Blocked && t.blockedKeys != "" {
+	if q.Blocked && t.mapping.Failed.Has() {
 		err = t.markBlocked(ctx, page.Keys, of, array(pgtype.Int8OID, hashes))
 	}
 	return page, err
@@ -62,7 +62,7 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 // markBlocked finds the keys that have a failed row. It asks after the rows were read: a row that fails between the
 // two reads blocks its key, too.
 func (t *Table) markBlocked(ctx context.Context, keys []KeyRows, of map[uint64]int, hashes []byte) error {
-	rows, err := t.query(ctx, limits{}, t.blockedKeys, hashes)
+	rows, err := t.query(ctx, limits{}, t.description.text("blocked_keys.sql"), hashes)
 	if err != nil {
 		return fmt.Errorf("look for failed rows: %w", err)
 	}

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -230,15 +229,16 @@ func (m *mapping) shard() string {
 }
 
 // pending is the condition for rows that are neither relayed nor failed and, if there is an origin, have failed or
-// been relayed there, with its parts in the form of [conjuncts].
-func (m *mapping) pending() (condition string, parts []string) {
+// been relayed there.
+func (m *mapping) pending() string {
+	condition := pattern.Always
 	if m.origin != nil {
-		parts = append(parts, m.Order.Name+" is not null")
+		condition = m.Order.Name + " is not null"
 	}
 	for _, name := range m.nulls() {
-		parts = append(parts, name+" is null")
+		condition = pattern.And(condition, name+" is null")
 	}
-	return cmp.Or(strings.Join(parts, " and "), pattern.Always), parts
+	return condition
 }
 
 // nulls returns the columns that are null in pending rows.
@@ -258,15 +258,14 @@ func (m *mapping) nulls() (names []string) {
 // pendingByID is the pending condition for statements that give ids, phrased so that the rows are found by id if an
 // index allows it.
 func (m *mapping) pendingByID() string {
-	condition, parts := m.pending()
-	if !m.IDIndexed || len(parts) == 0 {
-		return condition
+	nulls := m.nulls()
+	switch {
+	case !m.IDIndexed || len(nulls) == 0:
+		return m.pending()
+	case m.origin != nil:
+		return isNull(nulls...) + " and num_nonnulls(" + m.Order.Name + ") = 1"
 	}
-	conditions := []string{isNull(m.nulls()...)}
-	if m.origin != nil {
-		conditions = append(conditions, "num_nonnulls("+m.Order.Name+") = 1")
-	}
-	return strings.Join(conditions, " and ")
+	return isNull(nulls...)
 }
 
 // describe returns the mapping for the log.

@@ -95,7 +95,7 @@ func (n Names) Indexed(c Column, every bool) bool {
 // Names returns the parts of statements about the view's rows.
 func (t *Table) Names() Names {
 	m := t.mapping
-	state, _ := m.pending()
+	state := m.pending()
 	n := Names{
 		mapping: m, Table: t.Quoted(), Encoding: t.relation.Encoding, Pending: state, IsFailed: m.isFailed(),
 		Partitioned: t.relation.Kind == "p", indexes: t.relation.Indexes,

@@ -1,12 +1,9 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -40,7 +37,7 @@ func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config)
 		return nil
 	}
 	for _, index := range r.Indexes {
-		if !slices.ContainsFunc(index.conjuncts, func(part string) bool { return !nullTest.MatchString(part) }) {
+		if index.Predicate == "" {
 			continue
 		}
 		if parts, err := r.normalForm(ctx, conn, index.Predicate); err != nil {
@@ -50,18 +47,6 @@ func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config)
 		}
 	}
 	return nil
-}
-
-// nullTest is a part of a predicate that has only one form, but for the quotes.
-var nullTest = regexp.MustCompile(`^(?:("(?:[^"]|"")+")|([a-z_][a-z0-9_$]*)) (?i:(is (?:not )?null))$`)
-
-// part returns a part of a predicate without the parentheses around it. Tests for NULL are as the relay writes them.
-func part(condition string) string {
-	condition = bare(condition)
-	if m := nullTest.FindStringSubmatch(condition); m != nil {
-		return cmp.Or(m[1], sql.Quote(m[2])) + " " + strings.ToLower(m[3])
-	}
-	return condition
 }
 
 // oneRow is the alias of the row in the statement that shows a condition. It stands before each column.
@@ -90,45 +75,16 @@ func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition str
 	return conjuncts(strings.ReplaceAll(plans[0].Plan.Filter, sql.Quote(oneRow)+".", "")), nil
 }
 
-// conjuncts splits a condition, as the server prints it, at the ands that are in no parentheses except those around the
-// whole condition. Tests for NULL are then written as the relay writes them: "column" is null.
-func conjuncts(condition string) (parts []string) {
-	const and = " AND "
-	condition = bare(condition)
-	start := 0
-	for i := 0; i < len(condition); {
-		if strings.HasPrefix(condition[i:], and) {
-			parts = append(parts, part(condition[start:i]))
-			i += len(and)
-			start = i
-		} else {
-			i = after(condition, i)
+// conjuncts splits conditions, as the server or the relay writes them, at their ands. Parentheses and the quotes around
+// names are left out: conditions that differ in nothing else are mistaken for one another only when a read is chosen and
+// advice is given, never in what is read.
+func conjuncts(conditions ...string) (parts []string) {
+	flat := strings.NewReplacer("(", "", ")", "", `"`, "", " AND ", " and ", " IS NULL", " is null", " IS NOT NULL",
+		" is not null")
+	for _, condition := range conditions {
+		if condition != "" {
+			parts = append(parts, strings.Split(flat.Replace(condition), " and ")...)
 		}
-	}
-	if condition != "" {
-		parts = append(parts, part(condition[start:]))
 	}
 	return parts
-}
-
-// bare removes the parentheses around a whole condition.
-func bare(condition string) string {
-	for strings.HasPrefix(condition, "(") && after(condition, 0) == len(condition) {
-		condition = condition[1 : len(condition)-1]
-	}
-	return condition
-}
-
-// after returns the place after the character at a place, or after the quotation or parentheses that begin there. A
-// doubled quote ends and begins a quotation.
-func after(text string, i int) int {
-	switch text[i] {
-	case '\'', '"':
-		return i + 2 + strings.IndexByte(text[i+1:], text[i])
-	case '(', '[':
-		for i++; i < len(text) && text[i] != ')' && text[i] != ']'; {
-			i = after(text, i)
-		}
-	}
-	return min(i+1, len(text))
 }

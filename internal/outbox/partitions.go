@@ -63,7 +63,7 @@ func (r *relation) partitionMark() string {
 // partitionCondition returns the condition on partitions for the statements of a view, followed by and.
 func (t *Table) partitionCondition() (condition string) {
 	p, column := t.relation.parts, sql.Quote(t.relation.Partitions.Column)
-	pending, _ := t.mapping.pending()
+	pending := t.mapping.pending()
 	p.mu.Lock()
 	named, known := p.ranges[pending]
 	p.mu.Unlock()
@@ -92,7 +92,7 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 	ranges := maps.Clone(p.ranges)
 	p.mu.Unlock()
 	for _, m := range t.mappings() {
-		pending, _ := m.pending()
+		pending := m.pending()
 		before, known := ranges[pending]
 		if !known {
 			before = everything
@@ -116,16 +116,17 @@ func (t *Table) pendingRange(
 	statement := sql.Text("pending_range.sql", description{
 		"table": t.Quoted(), "pending": pending, "part_key": sql.Quote(p.Column), "part_type": p.Type,
 	})
-	look := t.begin(ctx, conn, limits{inOrder: true, generic: true})
+	look := t.begin(ctx, conn, limits{inOrder: true})
 	look.add(statement, [][]byte{array(pgtype.TextOID, p.Bounds), []byte(before.low), []byte(before.high)},
 		binaryFormats(3), []int16{1})
-	look.send(ctx)
-	for result := look.next(); result != nil && result.NextRow(); {
-		values := result.Values()
-		now, outside = timeRange{string(values[0]), string(values[1])}, values[2][0] != 0
-	}
-	if err := look.results.Close(); err != nil {
-		return now, false, fmt.Errorf("look for partitions with pending rows: %w", look.failed(ctx, err))
+	err = look.finish(ctx, func(p *pipeline) {
+		for result := p.next(); result != nil && result.NextRow(); {
+			values := result.Values()
+			now, outside = timeRange{string(values[0]), string(values[1])}, values[2][0] != 0
+		}
+	})
+	if err != nil {
+		return now, false, fmt.Errorf("look for partitions with pending rows: %w", err)
 	}
 	return now, outside, nil
 }

@@ -48,7 +48,7 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	p := &pipeline{table: t, conn: conn}
 	p.ownSettings()
 	statement := t.limits
-	if l.generic && l.inOrder {
+	if l.inOrder {
 		statement = t.limitsGeneric
 	}
 	if t.prepares && pgsession.IsOwn(conn) {
@@ -121,6 +121,16 @@ func (p *pipeline) ownSettings() {
 func (p *pipeline) silently(statement string, parameters [][]byte) {
 	p.batch.ExecParams(statement, parameters, nil, nil, nil)
 	p.added = append(p.added, false)
+}
+
+// finish sends the statements, calls read for their results, and returns the error of the first that failed.
+func (p *pipeline) finish(ctx context.Context, read func(*pipeline)) error {
+	p.send(ctx)
+	read(p)
+	if err := p.results.Close(); err != nil {
+		return p.failed(ctx, err)
+	}
+	return nil
 }
 
 func (p *pipeline) send(ctx context.Context) { p.results = p.conn.PgConn().ExecBatch(ctx, &p.batch) }

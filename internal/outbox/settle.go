@@ -35,25 +35,53 @@ const (
 // nothing is marked that no broker has. A row of which there is another version with the same content, because another
 // destination has marked it, is read again for that.
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
-	var problems unsettled
-	for tries := 0; ; tries++ {
+	return t.settle(ctx, rows, func(rows []*Row) (pending [][][]byte, err error) {
 		left, err := t.mark(ctx, rows, t.settleHere(), t.description.text("settle.sql"))
 		if err != nil || left <= 0 {
-			return errors.Join(err, problems.err(t))
+			return nil, err
 		}
 		// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost,
 		// or they have changed, or nothing was done.
-		pending, err := t.query(ctx, limits{lock: lockPatience}, t.description.text("unsettled.sql"),
+		return t.query(ctx, limits{lock: lockPatience}, t.description.text("unsettled.sql"),
 			array(t.rowOID, identitiesOf(rows)))
-		if err != nil {
-			return fmt.Errorf("settle rows: %w", err)
+	})
+}
+
+// settle settles rows by once, which returns those that are still pending although it could write them, and again those
+// of which there is another version with the same content by now.
+func (t *Table) settle(ctx context.Context, rows []*Row, once func([]*Row) (pending [][][]byte, err error)) error {
+	var pointless, rewritten []string
+	var err error
+	for tries := 0; len(rows) > 0; tries++ {
+		var pending [][][]byte
+		if pending, err = once(rows); err != nil || len(pending) == 0 {
+			break
 		}
-		pointless, changed := t.changed(rows, pending)
-		problems.pointless = append(problems.pointless, pointless...)
-		if rows, err = t.reread(ctx, changed, tries == mostRereads, &problems); err != nil || len(rows) == 0 {
-			return errors.Join(err, problems.err(t))
+		of, changed := byIdentity(rows), map[string]*Row{}
+		for _, values := range pending {
+			identity := string(values[0])
+			if r := of[identity]; r != nil && binary.BigEndian.Uint32(values[1]) != r.version {
+				changed[identity] = r
+			} else {
+				pointless = append(pointless, identity)
+			}
 		}
+		rows = nil
+		if tries < mostRereads {
+			if rows, err = t.reread(ctx, changed); err != nil {
+				break
+			}
+		}
+		rewritten = slices.AppendSeq(rewritten, maps.Keys(changed))
 	}
+	if err != nil {
+		err = fmt.Errorf("settle rows: %w", err)
+	}
+	err = errors.Join(err, t.noEffect(pointless))
+	if len(rewritten) > 0 {
+		err = errors.Join(err, &RewrittenError{Identities: rewritten})
+	}
+	return err
 }
 
 // settleHere is the statement that settles rows at the places where they were read, empty if these do not lead to them.
@@ -67,68 +95,34 @@ func (t *Table) settleHere() string {
 // writesRefusals reports whether the table keeps anything about attempts.
 func (t *Table) writesRefusals() bool { return t.description["refusal"] != "" }
 
-// unsettled are the identities of rows that remain pending.
-type unsettled struct {
-	pointless []string // writing them has no effect
-	rewritten []string // they are no longer what was read
-}
-
-func (u *unsettled) err(t *Table) error {
-	err := t.noEffect(u.pointless)
-	if len(u.rewritten) > 0 {
-		err = errors.Join(err, &RewrittenError{Identities: u.rewritten})
-	}
-	return err
-}
-
-// changed divides the rows that are still pending into those that are as they were read, and those of which there is
-// another version.
-func (t *Table) changed(rows []*Row, pending [][][]byte) (pointless []string, changed []*Row) {
-	if len(pending) == 0 {
-		return nil, nil
-	}
+func byIdentity(rows []*Row) map[string]*Row {
 	of := make(map[string]*Row, len(rows))
 	for _, r := range rows {
 		of[r.Identity()] = r
 	}
-	for _, values := range pending {
-		r := of[string(values[0])]
-		if r != nil && binary.BigEndian.Uint32(values[1]) != r.version {
-			changed = append(changed, r)
-		} else {
-			pointless = append(pointless, string(values[0]))
-		}
-	}
-	return pointless, changed
+	return of
 }
 
-// reread reads changed rows again. It returns those whose content is the same, as copies with their present versions,
-// and notes the others. The last time, rows that have changed once more count as others.
-func (t *Table) reread(ctx context.Context, changed []*Row, last bool, problems *unsettled) (same []*Row, err error) {
-	if len(changed) == 0 {
-		return nil, nil
-	}
-	of, ids := make(map[string]*Row, len(changed)), map[*Table][]string{}
+// reread reads changed rows again. Those whose content is the same it takes out of changed and returns, as copies with
+// their present versions.
+func (t *Table) reread(ctx context.Context, changed map[string]*Row) (same []*Row, err error) {
+	ids := map[*Table][]string{}
 	for _, r := range changed {
-		of[r.Identity()], ids[r.view] = r, append(ids[r.view], r.ID())
+		ids[r.view] = append(ids[r.view], r.ID())
 	}
 	for view, ids := range ids {
-		if last {
-			break
-		}
 		// Destinations that share columns are settled together, and each sees the table in a way of its own.
 		if err := cmp.Or(view, t).readByID(ctx, ids, func(row *Row) {
-			if r := of[row.Identity()]; r != nil && r.Same(row) {
+			if r := changed[row.Identity()]; r != nil && r.Same(row) {
 				now := *r
 				now.version, now.place = row.version, row.place
 				same = append(same, &now)
-				delete(of, row.Identity())
+				delete(changed, row.Identity())
 			}
 		}); err != nil {
 			return nil, fmt.Errorf("read changed rows again: %w", err)
 		}
 	}
-	problems.rewritten = slices.AppendSeq(problems.rewritten, maps.Keys(of))
 	return same, nil
 }
 
@@ -142,16 +136,14 @@ func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (l
 		if form == "" {
 			continue
 		}
-		b := batch{limits: limits{lock: lockPatience}}
+		parameters := [][]byte{identities, versions}
 		if form == here {
 			places := array(pgtype.TIDOID, each(rows, func(r *Row) []byte { return r.place[:] }))
-			b.add(form, array(t.idOID, each(rows, (*Row).ID)), places, versions)
-		} else {
-			b.add(form, identities, versions)
+			parameters = [][]byte{array(t.idOID, each(rows, (*Row).ID)), places, versions}
 		}
-		results, err := t.send(ctx, b)
+		results, err := t.send(ctx, limits{lock: lockPatience}, request{statement: form, parameters: parameters})
 		if err != nil {
-			return left, fmt.Errorf("settle rows: %w", err)
+			return left, err
 		}
 		if left -= results[0].CommandTag.RowsAffected(); left <= 0 {
 			break
@@ -164,54 +156,40 @@ func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (l
 // the database more than Settle does. Its error is [Locked] if a trigger or a foreign key meets a lock, and otherwise
 // as that of Settle.
 func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, err error) {
-	var problems unsettled
-	for tries := 0; ; tries++ {
-		b := batch{limits: limits{lock: freePatience, first: t.writeLock()}}
-		parameter, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
-		b.add(t.description.text("lock.sql", "wait", "skip locked"), parameter)
-		b.add(t.description.text("settle_free.sql"), parameter, versions)
-		b.add(t.description.text("unsettled.sql"), parameter)
-		results, err := t.send(ctx, b)
+	d := t.description
+	err = t.settle(ctx, rows, func(rows []*Row) (pending [][][]byte, err error) {
+		which := [][]byte{array(t.rowOID, identitiesOf(rows))}
+		results, err := t.send(ctx, limits{lock: freePatience, first: t.writeLock()},
+			request{statement: d.text("lock.sql", "wait", "skip locked"), parameters: which},
+			request{statement: d.text("settle_free.sql"), parameters: append(which, versionsOf(rows))},
+			request{statement: d.text("unsettled.sql"), parameters: which})
 		if err != nil {
-			return locked, fmt.Errorf("settle rows: %w", err)
+			return nil, err
 		}
-		pending, changed := t.changed(rows, results[2].Rows)
-		var kept []string
 		free := set(firsts(results[0].Rows))
-		for _, identity := range pending {
-			if free[identity] { // no other session could write the row, and it is pending all the same
-				problems.pointless = append(problems.pointless, identity)
-			} else {
-				kept = append(kept, identity)
+		return slices.DeleteFunc(results[2].Rows, func(values [][]byte) bool {
+			identity := string(values[0])
+			if !free[identity] {
+				locked = append(locked, identity)
 			}
-		}
-		kept, hidden, err := t.hidden(ctx, kept)
-		if err != nil {
-			return locked, fmt.Errorf("settle rows: %w", err)
-		}
-		locked, problems.pointless = append(locked, kept...), append(problems.pointless, hidden...)
-		if rows, err = t.reread(ctx, changed, tries == mostRereads, &problems); err != nil || len(rows) == 0 {
-			return locked, errors.Join(err, problems.err(t))
-		}
-	}
+			return !free[identity] // no other session could write the others, and they are pending all the same
+		}), nil
+	})
+	return locked, err
 }
 
-// hidden separates rows that another session keeps locked from rows that row security hides from every write of this
-// role. While there are some of both, all count as locked.
-func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidden []string, err error) {
+// stillLocked leaves out of locked rows those that row security hides from every write of this role. While there are some
+// of both, all count as locked.
+func (t *Table) stillLocked(ctx context.Context, locked []string) ([]string, error) {
 	if !t.relation.Policies || len(locked) == 0 {
-		return locked, nil, nil
+		return locked, nil
 	}
 	rows, err := t.query(ctx, limits{lock: freePatience}, t.description.text("lock.sql", "wait", "nowait"),
 		array(t.rowOID, locked))
 	if Locked(err) {
-		return locked, nil, nil
-	} else if err != nil {
-		return nil, nil, err
+		return locked, nil
 	}
-	seen := set(firsts(rows)) // no longer locked
-	hidden = slices.DeleteFunc(slices.Clone(locked), func(identity string) bool { return seen[identity] })
-	return firsts(rows), hidden, nil
+	return firsts(rows), err
 }
 
 // writeLock is a statement that takes the table's lock for writing rows, and does nothing. It comes first where a
@@ -306,20 +284,18 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 			locked = append(locked, identity)
 		}
 	}
-	locked, pointless, err := t.hidden(ctx, locked)
-	if err == nil && len(written)+len(locked)+len(pointless) < n {
-		rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"),
-			which, asRead, version)
-		if err == nil {
-			// In a table that keeps nothing else, every row is unchanged.
-			done := set(slices.Concat(written, locked, pointless))
-			others := slices.DeleteFunc(firsts(rows), func(identity string) bool { return done[identity] })
-			pointless = append(pointless, others...)
-		}
+	if locked, err = t.stillLocked(ctx, locked); err != nil {
+		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}
+	if len(written)+len(locked) == n {
+		return written, locked, nil
+	}
+	rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"), which, asRead, version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}
+	done := set(slices.Concat(written, locked)) // in a table that keeps nothing else, every row is unchanged
+	pointless := slices.DeleteFunc(firsts(rows), func(identity string) bool { return done[identity] })
 	return written, locked, t.noEffect(pointless)
 }
 

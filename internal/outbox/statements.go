@@ -57,7 +57,7 @@ func (t *Table) describe() description {
 		filtered = " and " + m.Taken
 	}
 	mark := t.relation.partitionMark()
-	pending, _ := m.pending()
+	pending := m.pending()
 	d := description{
 		"table": t.Quoted(), "partitions": mark, "id": m.ID.Name, "id_type": t.idType(), "order": m.Order.Name,
 		"key":     m.Key,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 )
 
 // Columns of a swept row, after those of [atSnapshot] to [atNow].
@@ -19,16 +20,28 @@ const (
 	sweptTopic
 )
 
+// swept returns what a sweep selects of a row.
+func (t *Table) swept() []string {
+	m, b := t.mapping, bounds{most: strconv.Itoa(shortText)}
+	return []string{
+		m.keyHash(), "(" + m.Key + ") is null", m.shard(), m.writer, m.ID.Name, m.Order.Name, m.rankOrNull(),
+		m.identityOrNull(), b.text(m.topicText, m.texts[m.topicText]),
+	}
+}
+
 // Sweep reads pending rows in table order, without their contents: see [SweepQuery].
 func (t *Table) Sweep(ctx context.Context, q SweepQuery) (SweepPage, error) {
-	parameters, after, upto := [][]byte{number(int64(q.Rows)), shardArray(q.Shards)}, 0, 0
-	if !q.After.IsZero() {
-		parameters, after = append(parameters, t.mapping.position().parameters(q.After)...), 1
+	parameters, limit, place := [][]byte{number(int64(q.Rows)), shardArray(q.Shards)}, "", t.mapping.position()
+	bound := func(operator string, at Position) {
+		if !at.IsZero() {
+			limit += " and " + place.compared(operator, len(parameters)+1)
+			parameters = append(parameters, place.parameters(at)...)
+		}
 	}
-	if !q.Upto.IsZero() {
-		parameters, upto = append(parameters, t.mapping.position().parameters(q.Upto)...), 1
-	}
-	rows, err := t.query(ctx, limits{inOrder: t.mapping.followed, generic: true}, t.sweeps[after][upto], parameters...)
+	bound(">", q.After)
+	bound("<=", q.Upto)
+	rows, err := t.query(ctx, limits{inOrder: t.mapping.followed},
+		t.sweep.text("sweep.sql", "range", limit), parameters...)
 	if err != nil {
 		return SweepPage{}, fmt.Errorf("sweep rows: %w", err)
 	}
@@ -58,11 +71,13 @@ func (t *Table) Sweep(ctx context.Context, q SweepQuery) (SweepPage, error) {
 
 // Blocked reads the keys of failed rows: see [BlockedQuery].
 func (t *Table) Blocked(ctx context.Context, q BlockedQuery) (BlockedPage, error) {
-	statement, parameters := t.blocked, [][]byte{number(int64(q.Rows)), shardArray(q.Shards)}
+	d, parameters := t.description.with("range", ""), [][]byte{number(int64(q.Rows)), shardArray(q.Shards)}
+	d["failed_at"] = t.mapping.Failed.Name
 	if !q.After.IsZero() {
-		statement, parameters = t.blockedAfter, append(parameters, []byte(q.After.order), []byte(q.After.id))
+		d["range"] = fmt.Sprintf(" and (%s, %s) > ($3, $4)", d["failed_at"], d["id"])
+		parameters = append(parameters, []byte(q.After.order), []byte(q.After.id))
 	}
-	rows, err := t.query(ctx, limits{inOrder: true, generic: true}, statement, parameters...)
+	rows, err := t.query(ctx, limits{inOrder: true}, d.text("blocked.sql"), parameters...)
 	if err != nil {
 		return BlockedPage{}, fmt.Errorf("read failed rows: %w", err)
 	}

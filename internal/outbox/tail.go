@@ -9,7 +9,7 @@ import (
 // Tail reads a page of pending rows in table order: see [TailQuery].
 func (t *Table) Tail(ctx context.Context, q TailQuery) (TailPage, error) {
 	statement, parameters := t.tailStatement(&q)
-	a, err := t.ask(ctx, limits{inOrder: q.Due || t.mapping.followed, generic: true}, statement, parameters, q.Most)
+	a, err := t.ask(ctx, limits{inOrder: q.Due || t.mapping.followed}, statement, parameters, q.Most)
 	if err == nil && q.Due {
 		a.Next, err = t.untilNextDue(ctx)
 	}
@@ -59,7 +59,7 @@ func (t *Table) tailStatement(q *TailQuery) (string, [][]byte) {
 
 // untilNextDue returns the time until the next row of any shard or destination becomes due, 0 if there is none.
 func (t *Table) untilNextDue(ctx context.Context) (time.Duration, error) {
-	rows, err := t.query(ctx, limits{inOrder: true, generic: true}, t.description.text("next_due.sql"))
+	rows, err := t.query(ctx, limits{inOrder: true}, t.description.text("next_due.sql"))
 	if err != nil {
 		return 0, fmt.Errorf("find the next row that becomes due: %w", err)
 	}

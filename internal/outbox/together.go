@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"fmt"
 	"slices"
 )
 
@@ -32,5 +33,8 @@ func Together(views []*Table) *Joint {
 // destination.
 func (j *Joint) Settle(ctx context.Context, rows []*Row) (all bool, err error) {
 	left, err := j.table.mark(ctx, rows, j.here, j.anywhere)
-	return err == nil && left <= 0, err
+	if err != nil {
+		return false, fmt.Errorf("settle rows: %w", err)
+	}
+	return left <= 0, nil
 }

@@ -43,7 +43,7 @@ var table = []mutant{
 	},
 	{
 		name: "dead letter before the failure", breaks: "a dead letter is sent when the row has failed",
-		file: "internal/outbox/mapping.go", old: "append(parts, m.Order.Name+\" is not null\")", new: "parts",
+		file: "internal/outbox/mapping.go", old: "condition = m.Order.Name + \" is not null\"", new: "_ = m.Order",
 		pkg: "./internal/outbox", tests: "^TestDeadLetters$",
 	},
 	{
