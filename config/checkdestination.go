@@ -3,7 +3,6 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"maps"
 	"net/url"
 	"slices"
@@ -16,7 +15,7 @@ import (
 
 // checkDestinations checks what the tags cannot express about each destination.
 func checkDestinations(c *Config, scopes []*scope) {
-	unused := map[string]string{} // problems, by variable
+	unused := map[string]func(){} // reports of problems, by variable
 	used := map[string]bool{}
 	for i, s := range scopes {
 		d := &c.Destinations[i]
@@ -40,35 +39,41 @@ func checkDestinations(c *Config, scopes []*scope) {
 	}
 	for _, variable := range slices.Sorted(maps.Keys(unused)) {
 		if !used[variable] { // a common setting may apply to only some of the destinations
-			scopes[0].loader.add(variable, nil, unused[variable])
+			unused[variable]()
 		}
 	}
 }
 
-// sortUse records which of the settings for one kind of broker the destination's broker uses. A setting without effect
-// is an error, because it is meant for something: with OUTBOX_TLS_CA and no TLS, a connection would be open that was to
-// be protected.
-func (s *scope) sortUse(d *Destination, unused map[string]string, used map[string]bool) {
+// sortUse records which settings for one kind of broker, or for one value of another setting, the destination uses. A
+// setting without effect is an error, because it is meant for something: with OUTBOX_TLS_CA and no TLS, a connection
+// would be open that was to be protected.
+func (s *scope) sortUse(d *Destination, unused map[string]func(), used map[string]bool) {
 	b, ofURL := d.Broker, s.at("PUBLISH_URL").variable
 	kinds := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}
 	overTLS := b.TLS || strings.HasPrefix(d.AMQPManagement.value, "https://")
+	useless := func(o *origin, format string, args ...any) {
+		unused[o.variable] = func() { s.bad(o.key, format, args...) }
+	}
 	for _, o := range s.all {
+		with, value, _ := strings.Cut(o.with, "=")
+		other := s.at(with)
 		switch {
-		case o.scheme == "" || !o.given || o.text == "":
-		case o.scheme == string(b.Protocol), o.scheme == "tls" && overTLS:
-			used[o.variable] = true
-		case o.scheme == "tls" && b.Scheme != schemeStdout:
-			unused[o.variable] = fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting",
+		case !o.given || o.text == "":
+		case o.scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
+			useless(o, "has no effect without TLS; write %s with %s:// or remove the setting",
 				ofURL, secureSchemes[b.Scheme])
+		case o.scheme != "" && o.scheme != string(b.Protocol) && (o.scheme != "tls" || !overTLS):
+			useless(o, "is for %s, but %s is not; remove one of them", kinds[o.scheme], ofURL)
+		case other.text != value && !other.broken && o.text != o.Default && (!o.inherited || other.inherited):
+			useless(o, "has no effect without %s=%s; set that, or remove the setting",
+				other.variable, value)
 		default:
-			unused[o.variable] = fmt.Sprintf("is for %s, but %s is not; remove one of them", kinds[o.scheme],
-				ofURL)
+			used[o.variable] = true
 		}
 	}
 }
 
-// applyProfile fills in the defaults of a destination's profile, and checks settings that only some of the profiles
-// use.
+// applyProfile fills in the defaults of a destination's profile.
 func applyProfile(d *Destination, s *scope) {
 	fallback := func(key string, into *string, value string) {
 		if o := s.at(key); !o.given {
@@ -81,12 +86,6 @@ func applyProfile(d *Destination, s *scope) {
 	s.badIf(err != nil || strings.ContainsFunc(d.CloudEventsSource,
 		func(r rune) bool { return r <= ' ' || r == '"' || unicode.IsControl(r) }), "CLOUDEVENTS_SOURCE",
 		"is not a URI; write one without spaces, such as /shop/orders or https://shop.example/orders")
-	only := func(key string, given bool, with string) {
-		s.badIf(given && !s.at(key).inherited && d.Profile != with, key,
-			"has no effect without %s=%s; set that, or remove the setting", s.at("PROFILE").variable, with)
-	}
-	only("CLOUDEVENTS_SOURCE", d.CloudEventsSource != "", profile.CloudEvents)
-	only("DEBEZIUM_TOMBSTONES", d.DebeziumTombstones, profile.Debezium)
 }
 
 // checkPublishing checks the topics, and how rows are sent and retried.

@@ -21,11 +21,6 @@ func checkKafkaLogin(d *Destination, s *scope) {
 	for _, o := range []*origin{user, password} {
 		s.badIf(tokens && meant(o), "KAFKA_SASL_MECHANISM", "does not use %s; remove one of them", o.variable)
 	}
-	for _, o := range s.all { // those that only one mechanism uses
-		if of := o.mechanism; of != "" && own != of && !mechanism.broken && meant(o) {
-			s.bad(o.key, "is for %s; set %s to %s, or remove it", of, mechanism.variable, of)
-		}
-	}
 	for _, extension := range d.Kafka.OAuthExtensions {
 		s.badIf(own == MechanismOAuth && !extensionPattern.MatchString(extension), "KAFKA_OAUTH_EXTENSIONS",
 			"contains %q, which is not an extension; write name=value, with only letters in the name", extension)

@@ -46,8 +46,8 @@ type Config struct {
 	// IdlePause is the longest sleep of an owner whose doorbell works and that has found nothing for ten seconds.
 	IdlePause time.Duration
 
-	values    []Value
-	variables variables
+	values []Value
+	scope  *scope
 }
 
 // Values of [Config.Settle].
@@ -102,8 +102,8 @@ type Destination struct {
 	Topic      string `envconfig:"TOPIC" default:"{topic}"`
 	Profile    string `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro"`
 	// CloudEventsSource is empty unless the profile is cloudevents and the setting was given.
-	CloudEventsSource  string `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE"`
-	DebeziumTombstones bool   `envconfig:"DEBEZIUM_TOMBSTONES" default:"false"`
+	CloudEventsSource  string `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE" with:"PROFILE=cloudevents"`
+	DebeziumTombstones bool   `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" with:"PROFILE=debezium"`
 	PayloadEncoding    string `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex"`
 	AMQPExchange       string `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp"`
 
@@ -125,7 +125,7 @@ type Destination struct {
 	// Broker is the parsed publish URL at the time of loading, without user and password.
 	Broker Broker
 
-	variables variables
+	scope *scope
 }
 
 // Limits bound a destination's use of the relay, of its broker and of time.
@@ -162,10 +162,10 @@ type Kafka struct {
 
 	Username  Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka"`
 	Password  Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka"`
-	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka" mechanism:"AWS_MSK_IAM"`
-	OAuth     OAuth  `prefix:"KAFKA_OAUTH_" scheme:"kafka" group:"kafka-oauth" mechanism:"OAUTHBEARER"`
+	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=AWS_MSK_IAM"` //nolint:lll // one tag
+	OAuth     OAuth  `prefix:"KAFKA_OAUTH_" scheme:"kafka" group:"kafka-oauth" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`
 	// OAuthExtensions are extensions of the mechanism, not of the token.
-	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" mechanism:"OAUTHBEARER"`
+	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`
 }
 
 // An OAuth says where the tokens for a login come from: they are given, or requested with client credentials, whose

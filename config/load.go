@@ -89,12 +89,12 @@ func (l *loader) config(needs Needs) (*Config, error) {
 	if err := l.err(); err != nil {
 		return nil, err
 	}
-	c.values, c.variables = global.values(), global.variables()
+	c.values, c.scope = global.values(), global
 	for _, s := range named {
 		c.values = append(c.values, s.values()...)
 	}
 	for i, s := range scopes {
-		c.Destinations[i].variables = s.variables()
+		c.Destinations[i].scope = s
 	}
 	return c, nil
 }
@@ -179,6 +179,8 @@ func (s *scope) loadAll(into any, chosen func(Setting) bool) {
 	}
 }
 
+var betweenItems = regexp.MustCompile(`\s*,\s*`)
+
 // load fills one setting from the first place that has it. After a problem the field holds its default, so that later
 // checks can run without reporting a second problem for the same mistake.
 func (s *scope) load(setting Setting, into reflect.Value) {
@@ -193,8 +195,11 @@ func (s *scope) load(setting Setting, into reflect.Value) {
 		into = reflect.ValueOf(&field.on).Elem()
 	}
 	err := decode(o.text, setting, into)
-	list := into.Kind() == reflect.Slice || into.Kind() == reflect.Map
-	if hasControl(o.text, list) && setting.key != "HTTP_CONFIG" { // the content of that file has its own message
+	text := o.text
+	if into.Kind() == reflect.Slice || into.Kind() == reflect.Map { // items may be on lines of their own
+		text = strings.TrimSpace(betweenItems.ReplaceAllString(text, ","))
+	}
+	if strings.ContainsFunc(text, unicode.IsControl) && setting.key != "HTTP_CONFIG" { // which has its own message
 		err = errors.New("contains a line break or another control character; remove it")
 	}
 	if err == nil {
@@ -205,18 +210,6 @@ func (s *scope) load(setting Setting, into reflect.Value) {
 	if err := decode(setting.Default, setting, into); err != nil {
 		panic("default of " + setting.Name + ": " + err.Error()) // a test decodes every default
 	}
-}
-
-// hasControl reports whether a text contains a control character, other than line breaks around the items of a list.
-func hasControl(text string, list bool) bool {
-	items := []string{text}
-	if list {
-		items = strings.Split(text, ",")
-		for i, item := range items {
-			items[i] = strings.TrimSpace(item)
-		}
-	}
-	return slices.ContainsFunc(items, func(item string) bool { return strings.ContainsFunc(item, unicode.IsControl) })
 }
 
 // find looks up a setting under the scope's prefixes. A named destination with a value of its own for any setting of an

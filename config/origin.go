@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // An origin is a setting with its text and where the text came from.
@@ -99,33 +100,27 @@ func (o *origin) source() string {
 	}
 }
 
-// variables are the user's names of settings, by key.
-type variables map[string]string
-
-// variables returns for each setting the name under which it was found, with _FILE if it was given as a file. A setting
-// that was not given has its most specific name, also with _FILE.
-func (s *scope) variables() variables {
-	names := variables{}
-	for _, o := range s.all {
-		key := o.key
-		name, file := s.prefixes[0]+key, s.prefixes[0]+key+fileSuffix
-		switch {
-		case !o.given, o.inherited && s.name == "": // the direct URL is inherited from the other one
-		case o.path != "":
-			name, file = o.variable+fileSuffix, o.variable+fileSuffix
-		default:
-			name, file = o.variable, o.variable
-		}
-		names[key], names[key+fileSuffix] = name, file
+// nameOf returns the name under which a setting was found, with _FILE if it was given as a file. A setting that was not
+// given has its most specific name, also with _FILE.
+func (s *scope) nameOf(key string) string {
+	o := s.at(strings.TrimSuffix(key, fileSuffix))
+	switch {
+	case o.key == "":
+		return ""
+	case !o.given, o.inherited && s.name == "": // the direct URL is inherited from the other one
+		return s.prefixes[0] + key
+	case o.path != "":
+		return o.variable + fileSuffix
+	default:
+		return o.variable
 	}
-	return names
 }
 
 // Variable returns the user's name of a setting of the relay, for messages. The key is the name without [Prefix], such
 // as TABLE. A setting that was given as a file has the name with _FILE; a key with _FILE prefers this form for a
 // setting that was not given.
-func (c *Config) Variable(key string) string { return c.variables[key] }
+func (c *Config) Variable(key string) string { return c.scope.nameOf(key) }
 
 // Variable is [Config.Variable] for a setting of the destination: a setting that was given for this destination alone
 // has the name with its prefix.
-func (d *Destination) Variable(key string) string { return d.variables[key] }
+func (d *Destination) Variable(key string) string { return d.scope.nameOf(key) }

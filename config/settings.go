@@ -26,7 +26,7 @@ type Setting struct {
 	live      bool              // read again from its file while the relay runs
 	tag       reflect.StructTag // of the field
 	scheme    string            // scheme of the URLs to which the setting applies: kafka, nats, amqp, or tls for those with TLS
-	mechanism string            // the only SASL mechanism that uses it, empty for any
+	with      string            // KEY=VALUE of another setting without which it has no effect, empty for none
 	exclusive string            // settings of one group are inherited together or not at all
 }
 
@@ -119,7 +119,7 @@ func settingOf(field reflect.StructField, outer Setting) Setting {
 		live:           field.Type == reflect.TypeFor[Switch](),
 		tag:            tag,
 		scheme:         outer.scheme + tag.Get("scheme"),
-		mechanism:      outer.mechanism + tag.Get("mechanism"),
+		with:           outer.with + tag.Get("with"),
 		exclusive:      outer.exclusive + tag.Get("group"),
 	}
 }
