@@ -25,7 +25,8 @@ func TestRandomFaults(t *testing.T) {
 	f := newFakeCluster(t, 3)
 	f.topic("one", 0, 1, 2, 0)
 	f.topic("two", 2, 1)
-	f.bend = func(b *fakeBatch) fault { return randomFault(random, f, b) }
+	late := map[string]bool{} // batches that may be appended after they were sent again
+	f.bend = func(b *fakeBatch) fault { return randomFault(random, f, b, late) }
 	p := f.open()
 
 	const callers, keys, rounds = 4, 5, 25
@@ -77,7 +78,8 @@ func TestRandomFaults(t *testing.T) {
 }
 
 // randomFault returns a fault that does not break the broker's rules. f.mu is held.
-func randomFault(random *rand.Rand, f *fakeCluster, b *fakeBatch) fault {
+func randomFault(random *rand.Rand, f *fakeCluster, b *fakeBatch, late map[string]bool) fault {
+	same := fmt.Sprint(b.topic, b.partition, b.producer, b.epoch, b.sequence)
 	switch random.IntN(31) {
 	case 0:
 		return fault{drop: true}
@@ -94,8 +96,8 @@ func randomFault(random *rand.Rand, f *fakeCluster, b *fakeBatch) fault {
 		p.leader = random.Int32N(3)
 		return fault{}
 	case 6:
-		// No broker that has appended a batch answers that it is too large when it comes again.
-		if len(b.ids) > 1 && !f.topics[b.topic][b.partition].producers[b.producer].has(b) {
+		// No broker that has appended a batch, or will append it, answers that it is too large when it comes again.
+		if len(b.ids) > 1 && !late[same] && !f.topics[b.topic][b.partition].producers[b.producer].has(b) {
 			return fault{code: kafkago.MessageSizeTooLarge}
 		}
 		return fault{}
@@ -111,17 +113,22 @@ func randomFault(random *rand.Rand, f *fakeCluster, b *fakeBatch) fault {
 		}
 		return fault{append: true}
 	case 11:
-		late := make(chan struct{})
-		time.AfterFunc(time.Duration(random.IntN(50))*time.Millisecond, func() { close(late) })
-		return fault{until: late}
+		late[same] = true
+		return fault{until: closedAfter(time.Duration(random.IntN(50)) * time.Millisecond)}
 	case 12:
 		// Rarely so late that the broker becomes a suspect.
-		late := make(chan struct{})
-		time.AfterFunc(time.Duration(random.IntN(40)/39)*patience*5/4, func() { close(late) })
-		return fault{until: late}
+		late[same] = true
+		return fault{until: closedAfter(time.Duration(random.IntN(40)/39) * patience * 5 / 4)}
 	default:
 		return fault{}
 	}
+}
+
+// closedAfter returns a channel that is closed after a time.
+func closedAfter(d time.Duration) chan struct{} {
+	c := make(chan struct{})
+	time.AfterFunc(d, func() { close(c) })
+	return c
 }
 
 // persistAll publishes in calls of a few messages until all are accepted. Some calls end early. No message is published
