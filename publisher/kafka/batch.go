@@ -23,14 +23,17 @@ const (
 // Offsets into an encoded batch, its size prefix included. Sizes, the checksum and the number of records are known only
 // after the records have been appended.
 const (
-	lengthAt     = 12
-	crcAt        = 21
-	attributesAt = 25
-	lastDeltaAt  = 27
-	baseTimeAt   = 31
-	maxTimeAt    = 39
-	countAt      = 61
-	recordsAt    = 65
+	lengthAt      = 12
+	leaderEpochAt = 16
+	magicAt       = 20
+	crcAt         = 21
+	attributesAt  = 25
+	lastDeltaAt   = 27
+	baseTimeAt    = 31
+	maxTimeAt     = 39
+	producerAt    = 47 // its id, epoch and sequence
+	countAt       = 61
+	recordsAt     = 65
 )
 
 // appendBatch appends one uncompressed record batch (format version 2) after a size prefix, as a produce request holds
@@ -40,20 +43,12 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 	times clock,
 ) (_ []byte, count int) {
 	be := binary.BigEndian
-	b = append(b[:0], 0, 0, 0, 0)      // size of everything that follows
-	b = be.AppendUint64(b, 0)          // base offset, assigned by the broker
-	b = append(b, 0, 0, 0, 0)          // length of what follows
-	b = be.AppendUint32(b, 0xffffffff) // partition leader epoch
-	b = append(b, 2)                   // magic
-	b = append(b, 0, 0, 0, 0)          // crc32c of what follows
-	b = append(b, 0, 0)                // attributes: uncompressed, time of creation
-	b = append(b, 0, 0, 0, 0)          // last offset delta
-	b = be.AppendUint64(b, 0)          // base timestamp
-	b = be.AppendUint64(b, 0)          // max timestamp
-	b = be.AppendUint64(b, uint64(from.id))
-	b = be.AppendUint16(b, uint16(from.epoch))
-	b = be.AppendUint32(b, uint32(sequence))
-	b = append(b, 0, 0, 0, 0) // number of records
+	b = append(b[:0], make([]byte, recordsAt)...) // uncompressed, time of creation; the broker assigns the base offset
+	be.PutUint32(b[leaderEpochAt:], 0xffffffff)
+	b[magicAt] = 2
+	be.PutUint64(b[producerAt:], uint64(from.id))
+	be.PutUint16(b[producerAt+8:], uint16(from.epoch))
+	be.PutUint32(b[producerAt+10:], uint32(sequence))
 
 	base := times.of(&messages[queue[0]])
 	latest := base

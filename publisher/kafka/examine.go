@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
@@ -35,13 +37,8 @@ func (p *Publisher) inspect() inspect.Cluster {
 		},
 		Reach: func(ctx context.Context) map[string]error {
 			reached := map[string]error{}
-			for _, b := range p.cluster.candidates() {
-				p.cluster.mu.Lock()
-				named := len(p.cluster.nodes) == 0 || p.cluster.names(b)
-				p.cluster.mu.Unlock()
-				if named { // other addresses are bootstrap addresses, such as a load balancer's
-					_, reached[b.address] = p.cluster.askOf(ctx, []*broker{b}, &apiversions.Request{}, true)
-				}
+			for _, b := range p.cluster.named() {
+				_, reached[b.address] = p.cluster.askOf(ctx, []*broker{b}, &apiversions.Request{}, true)
 			}
 			return reached
 		},
@@ -50,4 +47,15 @@ func (p *Publisher) inspect() inspect.Cluster {
 			return err
 		},
 	}
+}
+
+// named returns the brokers that the cluster names, or else the configured ones. The latter may be bootstrap addresses,
+// such as a load balancer's.
+func (c *cluster) named() []*broker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.nodes) > 0 {
+		return slices.Collect(maps.Values(c.nodes))
+	}
+	return slices.Collect(maps.Values(c.brokers))
 }

@@ -48,8 +48,8 @@ func (j *job) answer(v verdict, err error) error {
 }
 
 // ambiguous returns the answer for messages that were sent without an answer, if the other messages of the job are
-// answered with err. It is Unavailable if they were sent in an earlier call as well. It names the scope and fate of err.
-// If err says only that the call has ended, it names the leader, provided that other brokers have answered since.
+// answered with err. It is Unavailable if they were sent in an earlier call as well. It names the scope and fate of
+// err. If err says only that the call has ended, it names the leader, provided that other brokers have answered since.
 func (j *job) ambiguous(err error) error {
 	if j.unanswered == nil {
 		return err

@@ -68,7 +68,7 @@ func (m *iam) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	}
 	credentials := aws.Credentials{KeyID: key.ID, Secret: key.Secret, Token: key.Token}
 	message, err := json.Marshal(m.message(host, region, credentials, time.Now()))
-	return &tokenSession{report: key.Refused, single: true}, message, err
+	return &tokenSession{report: key.Refused}, message, err
 }
 
 // message returns the parameters that prove the client's identity. Their names are in lower case.

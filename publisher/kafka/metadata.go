@@ -165,7 +165,8 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	}
 	known.leaders = nil
 	for i := range t.Partitions {
-		known.leaders, known.indexes = append(known.leaders, c.nodes[t.Partitions[i].LeaderID]), append(known.indexes, i)
+		known.leaders = append(known.leaders, c.nodes[t.Partitions[i].LeaderID])
+		known.indexes = append(known.indexes, i)
 	}
 	return known
 }
@@ -190,7 +191,8 @@ func topicError(t *metadata.ResponseTopic) error {
 	}
 	for i := range t.Partitions {
 		// Keys are distributed by the number of partitions. Using only some of the partitions would break the order.
-		unknown = unknown || t.Partitions[i].PartitionIndex < 0 || int(t.Partitions[i].PartitionIndex) >= len(t.Partitions)
+		index := int(t.Partitions[i].PartitionIndex)
+		unknown = unknown || index < 0 || index >= len(t.Partitions)
 	}
 	if unknown {
 		return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",

@@ -50,28 +50,18 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 }
 
 // A tokenSession follows one login in which the client's first message holds all that proves its identity. A broker
-// that refuses a token says why in a challenge, and ends the exchange once the challenge has been answered by a single
-// byte.
+// that refuses a token says why in a challenge.
 type tokenSession struct {
-	report  func() // tells the source of the credentials that they were refused
-	refused string // why the broker refuses the token
-	single  bool   // the broker has nothing to ask: its first answer ends the exchange
+	report func() // tells the source of the credentials that they were refused
 }
 
-// Next answers the broker's challenge. There is at most one.
+// Next ends the exchange. A broker that is content has nothing to ask, and AWS_MSK_IAM answers with its version.
 func (s *tokenSession) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
-	switch {
-	case s.refused != "":
-		return false, nil, fmt.Errorf("the token is refused (%s)", s.refused)
-	case s.single || len(challenge) == 0:
-		return true, nil, nil
-	}
 	var reason struct {
 		Status string `json:"status"`
 	}
-	if json.Unmarshal(challenge, &reason) != nil || reason.Status == "" {
-		reason.Status = "no reason given"
+	if json.Unmarshal(challenge, &reason) == nil && reason.Status != "" {
+		return false, nil, fmt.Errorf("the token is refused (%.60s)", reason.Status)
 	}
-	s.refused = fmt.Sprintf("%.60s", reason.Status)
-	return false, []byte{1}, nil
+	return true, nil, nil
 }

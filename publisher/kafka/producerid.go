@@ -50,8 +50,6 @@ func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 // askProducerID asks until the broker has an id to give. A broker that has just started, or has used up its block of
 // ids, has none for some tens of milliseconds.
 func (p *Publisher) askProducerID(ctx context.Context) (int64, error) {
-	tick := time.NewTicker(producerIDPause)
-	defer tick.Stop()
 	for tries := 1; ; tries++ {
 		m, err := p.cluster.ask(ctx, &initproducerid.Request{
 			TransactionTimeoutMs: math.MaxInt32, ProducerID: -1, ProducerEpoch: -1,
@@ -66,15 +64,14 @@ func (p *Publisher) askProducerID(ctx context.Context) (int64, error) {
 		case code == kafkago.ClusterAuthorizationFailed:
 			// Brokers before 2.8 ask for IDEMPOTENT_WRITE on the cluster (KIP-679), and so does Amazon's IAM.
 			return 0, publisher.UnavailableError(publisher.ScopeDestination, "not authorized",
-				"the cluster refuses idempotent producing: grant WRITE on the topics, or IDEMPOTENT_WRITE on the cluster "+
-					"(with IAM, kafka-cluster:WriteDataIdempotently): %w", code)
+				"the cluster refuses idempotent producing: grant WRITE on the topics, or IDEMPOTENT_WRITE on the "+
+					"cluster (with IAM, kafka-cluster:WriteDataIdempotently): %w", code)
 		case code != kafkago.GroupLoadInProgress || tries == producerIDTries:
 			return 0, fmt.Errorf("ask for a producer id: %w", code)
 		}
 		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return 0, ctx.Err()
+		case <-time.After(producerIDPause):
+		case <-ctx.Done(): // asking again shows it
 		}
 	}
 }

@@ -119,32 +119,30 @@ func (r *reader) topic(ctx context.Context, t *metadata.ResponseTopic) (held pub
 	return held, nil
 }
 
-// partition calls do for the records and returns the time of the first remaining record if any have been removed. That
-// time is far in the future if no record remains.
+// partition calls do for the records and returns the time of the first remaining record if records of the time to read
+// may have been removed. That time is far in the future if no record remains.
 func (r *reader) partition(ctx context.Context, topic string, p *kafkago.PartitionOffsets) (
 	removed time.Time, err error,
 ) {
 	if p.Error != nil {
 		return removed, p.Error
 	}
-	if p.FirstOffset > 0 {
-		removed = time.Now().AddDate(1, 0, 0)
-		err := r.records(ctx, topic, p, p.FirstOffset, func(record *kafkago.Record) bool {
-			removed = record.Time
-			return false
-		})
-		if err != nil {
-			return removed, err
-		}
-	}
-	at := p.FirstOffset
+	at, first := p.FirstOffset, p.FirstOffset > 0
 	for offset := range p.Offsets { // the one for the time
-		if at = offset; at < 0 { // all records are older
-			return removed, nil
-		}
+		first = first && (offset == at || at == p.LastOffset)
+		at = offset
+	}
+	if first {
+		removed = time.Now().AddDate(1, 0, 0)
+	}
+	if at < 0 { // all records are older
+		return removed, nil
 	}
 	place, later := fmt.Sprintf("%s/%d", topic, p.Partition), 0
-	return removed, r.records(ctx, topic, p, at, func(record *kafkago.Record) bool {
+	err = r.records(ctx, topic, p, at, func(record *kafkago.Record) bool {
+		if first {
+			removed, first = record.Time, false
+		}
 		if later++; r.until.IsZero() || !record.Time.After(r.until) {
 			later = 0
 		}
@@ -158,6 +156,7 @@ func (r *reader) partition(ctx context.Context, topic string, p *kafkago.Partiti
 		r.do(&stored)
 		return later < strayRecords
 	})
+	return removed, err
 }
 
 // records calls a function for the records from an offset to the partition's end, until the function returns false.

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -109,14 +110,14 @@ func (c *call) routeAll() {
 // it.
 func (c *call) target(i int32) target {
 	m := &c.messages[i]
-	if !legalTopic(m.Topic) {
+	u := c.topics[m.Topic]
+	if u == nil {
 		return target{err: publisher.PermanentError("illegal topic",
 			"topic %.300q: Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -", m.Topic)}
 	}
 	if err := m.CheckHeaders(); err != nil {
 		return target{err: err}
 	}
-	u := c.topics[m.Topic]
 	if u.err != nil {
 		return target{err: u.err}
 	}
@@ -179,15 +180,6 @@ func (c *call) gather(wave int32) {
 
 // legalTopic implements the brokers' own rule for names.
 func legalTopic(name string) bool {
-	if len(name) == 0 || len(name) > 249 || name == "." || name == ".." {
-		return false
-	}
-	for i := range len(name) {
-		switch b := name[i]; {
-		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '.', b == '_', b == '-':
-		default:
-			return false
-		}
-	}
-	return true
+	const characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return name != "" && len(name) <= 249 && name != "." && name != ".." && strings.Trim(name, characters) == ""
 }

@@ -91,8 +91,6 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 		answer := m.(*saslauthenticate.Response)
 		switch code := kafkago.Error(answer.ErrorCode); {
 		case code == 0:
-		case own != nil && own.refused != "":
-			return at, 0, fmt.Errorf("%w: the token is refused (%s)", code, own.refused)
 		case answer.ErrorMessage != "":
 			return at, 0, fmt.Errorf("%w: %.200s", code, answer.ErrorMessage)
 		default:

@@ -30,7 +30,8 @@ const (
 // another call waits for its turn while the others go on. The call handles events as they come: turns, requests that
 // have come back, and its own end.
 func (c *call) send(ctx context.Context) {
-	c.turns, c.left, c.back = make(chan *job, len(c.jobs)), make(chan *job, len(c.jobs)), make(chan *request, len(c.jobs))
+	n := len(c.jobs)
+	c.turns, c.left, c.back = make(chan *job, n), make(chan *job, n), make(chan *request, n)
 	c.underway = c.underway[:0]
 	for _, j := range c.jobs {
 		c.admit(ctx, j)
@@ -51,8 +52,8 @@ func (c *call) send(ctx context.Context) {
 	}
 }
 
-// admit takes the turn of a job's partition, or makes the job wait for it until ctx ends. If nothing would be sent to its
-// leader, the job is answered at once.
+// admit takes the turn of a job's partition, or makes the job wait for it until ctx ends. If nothing would be sent to
+// its leader, the job is answered at once.
 func (c *call) admit(ctx context.Context, j *job) {
 	if err := c.refusal(ctx, j); err != nil {
 		c.refuseAll(j, err)

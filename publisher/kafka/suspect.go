@@ -32,8 +32,8 @@ func promptly(size int) time.Duration {
 	return patience + time.Duration(size)*time.Second/slowest
 }
 
-// allow sets how long to wait for the answer to a request that is sent now. When the answer is late, giveUp is called as
-// soon as other brokers have answered.
+// allow sets how long to wait for the answer to a request that is sent now. When the answer is late, giveUp is called
+// as soon as other brokers have answered.
 func (b *broker) allow(ctx context.Context, r *request, giveUp func()) {
 	r.sent = time.Now()
 	r.wait = within(ctx, promptly(r.size)<<min(max(b.silences-1, 0), 4))
