@@ -192,8 +192,8 @@ func (c *call) send(ctx context.Context, i int32, m *publisher.Message) error {
 	}
 }
 
-// address returns the reply subject for a message of the call. The call's number distinguishes late answers, for example
-// if two streams of different accounts acknowledge one message.
+// address returns the reply subject for a message of the call. The call's number distinguishes late answers, for
+// example if two streams of different accounts acknowledge one message.
 func (c *call) address(i int32) string {
 	c.reply = append(c.reply[:0], c.link.inbox...)
 	c.reply = strconv.AppendUint(c.reply, c.number, 36)
