@@ -22,8 +22,8 @@ work=$(cd "$DIST/work" && pwd)
 
 # pack FILE FOLDER writes an archive of a folder that depends only on the names, contents and right to execute.
 pack() {
-  (cd "$2" && find . -type f -printf '%P\0') |
-    tar --create --directory "$2" --null --files-from=- --sort=name --format=ustar --mtime="$at" \
+  (cd "$2" && find . -type f -printf '%P\0') | sort --zero-terminated |
+    tar --create --directory "$2" --null --files-from=- --format=ustar --mtime="$at" \
       --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX | gzip --no-name >"$1"
 }
 
