@@ -33,7 +33,7 @@ func (s *Server) handler(g *guard) http.Handler {
 		mux.HandleFunc("POST /doorbell", forHere("the doorbell answers", http.HandlerFunc(s.ring)))
 	}
 	if s.Pprof {
-		mux.Handle("/debug/pprof/", forHere("profiles are for", profiles()))
+		mux.Handle("/debug/pprof/", forHere("the profiler answers", profiles()))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin") // no page of another origin embeds an answer

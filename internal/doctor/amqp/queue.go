@@ -93,8 +93,8 @@ func (e *examination) replication(q *queueInfo, subject string) {
 }
 
 // limits examines what happens to messages when the queue is full, and when nobody consumes them. RabbitMQ confirms a
-// message that it drops later, so only reject-publish keeps an acknowledged row from being lost. A stream keeps what was
-// read, and drops messages by age and size by design.
+// message that it drops later, so only reject-publish keeps an acknowledged row from being lost. A stream keeps what
+// was read, and drops messages by age and size by design.
 func (e *examination) limits(q *queueInfo, subject string) {
 	if q.Type == amqp091.QueueTypeStream {
 		_, aged := q.option("max-age")
