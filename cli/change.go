@@ -76,8 +76,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "no row is deleted, as with --keep: %v\n", e)
 		}
 		if c.dryRun {
-			err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, row.Action) })
-			if err != nil {
+			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row) }); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb, rows(choice.Rows()))
@@ -98,12 +97,12 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			}
 		}
 		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{
-			Done: bar.show, Waits: waits, Row: func(row operate.Chosen, how string) error {
+			Done: bar.show, Waits: waits, Row: func(row operate.Chosen) error {
 				if !c.json {
 					return nil
 				}
 				bar.clear()
-				return c.print(cmd, row, how)
+				return c.print(cmd, row)
 			},
 		})
 		bar.clear()
@@ -168,11 +167,11 @@ func (o *operating) noteExpired(ctx context.Context, out io.Writer, chosen opera
 	return nil
 }
 
-func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) error {
+func (c *changing) print(cmd *cobra.Command, row operate.Chosen) error {
 	out := cmd.OutOrStdout()
 	if c.json {
 		return writeJSON(out, changedRow{
-			ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action, DryRun: c.dryRun,
+			ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: row.Action, DryRun: c.dryRun,
 		})
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable.Text(row.ID), row.Destination, printable.Text(row.Topic))

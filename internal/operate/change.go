@@ -1,12 +1,9 @@
 package operate
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
@@ -35,9 +32,6 @@ func (c Change) still(n outbox.Names) string {
 	at := c.at(n)
 	return c.state(n) + " and " + at.Name + " <= " + at.At("$2::timestamptz + interval '1 second'")
 }
-
-// Changed is a row that was changed, and how.
-type Changed struct{ ID, How string }
 
 // Retry returns the change that lets failed rows be tried again, with all their attempts. It also empties the columns
 // of their dead letters: a relay that does not know these columns does not empty them when a row fails again.
@@ -137,48 +131,6 @@ func withReason(c outbox.Column) string {
 	}
 	return fmt.Sprintf("left(concat_ws(' ', nullif(left(%s, greatest(%d - length($3::text), 0)), ''), $3::text), %d)",
 		c.Name, c.Width-1, c.Width)
-}
-
-// chunk are the rows that one transaction changes.
-type chunk struct {
-	outbox *Outbox
-	change Change
-	set    set
-	rows   []Chosen
-	began  any // the database's time when the rows were chosen
-}
-
-// apply changes the rows that are unchanged since they were chosen and that no other session keeps locked. Only rows
-// that were to be deleted when they were chosen are deleted, so that a dry run has named each of them.
-func (c *chunk) apply(ctx context.Context, tx pgx.Tx) (changed []Changed, err error) {
-	n := c.set.names
-	deletable := slices.DeleteFunc(slices.Clone(c.rows), func(row Chosen) bool { return row.Action != actionDelete })
-	if len(deletable) > 0 {
-		changed, err = c.do(ctx, tx, deletable, "deleted", "operate_delete.sql", "done", c.outbox.doneElsewhere(c.set))
-	}
-	if err != nil || len(changed) == len(c.rows) || c.change.Deletes && !n.Relayed.Has() {
-		return changed, err
-	}
-	assignments, values := c.change.assign(n)
-	kept, err := c.do(ctx, tx, c.rows, c.change.kept, "operate_update.sql", "assignments",
-		strings.Join(assignments, ", "), values...)
-	return append(changed, kept...), err
-}
-
-// do executes a statement with one more name, and returns the rows that it has changed.
-func (c *chunk) do(ctx context.Context, tx pgx.Tx, these []Chosen, how, file, name, text string, values ...any,
-) ([]Changed, error) {
-	n := c.set.names
-	rows, err := tx.Query(ctx, n.Text(file, "still", c.change.still(n), name, text),
-		append([]any{identitiesOf(these), c.began}, values...)...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Changed, error) {
-		changed := Changed{How: how}
-		err := row.Scan(&changed.ID)
-		return changed, err
-	})
 }
 
 // doneElsewhere is the condition that every destination with other columns than those of a set is done with a row. Of

@@ -34,8 +34,8 @@ func choose(t testing.TB, s *pgtest.Schema, o *Outbox, change Change, selection 
 func apply(t testing.TB, c *Choice) (Result, []string) {
 	t.Helper()
 	var how []string
-	result, err := c.Apply(t.Context(), "", Progress{Done: func(int64) {}, Row: func(row Chosen, done string) error {
-		how = append(how, row.Destination+" "+row.Topic+" "+done)
+	result, err := c.Apply(t.Context(), "", Progress{Done: func(int64) {}, Row: func(row Chosen) error {
+		how = append(how, row.Destination+" "+row.Topic+" "+row.Action)
 		return nil
 	}})
 	if err != nil {
@@ -213,7 +213,7 @@ func TestManyRows(t *testing.T) {
 			choice := choose(t, s, o, Replay(), Selection{})
 			ctx, stop := context.WithCancel(t.Context())
 			transactions := 0
-			result, err := choice.Apply(ctx, "", Progress{Row: func(Chosen, string) error { return nil }, Done: func(done int64) {
+			result, err := choice.Apply(ctx, "", Progress{Row: func(Chosen) error { return nil }, Done: func(done int64) {
 				if transactions++; done >= all/4 {
 					stop()
 				}
@@ -238,7 +238,7 @@ func TestReplayStopped(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (topic, key, payload, relayed_at) select 'x', 'k', '{}', now() from generate_series(1, 5000)")
 	choice := choose(t, s, open(t, s), Replay(), Selection{})
 	ctx, stop := context.WithCancel(t.Context())
-	result, err := choice.Apply(ctx, "", Progress{Row: func(Chosen, string) error { return nil }, Done: func(int64) { stop() }})
+	result, err := choice.Apply(ctx, "", Progress{Row: func(Chosen) error { return nil }, Done: func(int64) { stop() }})
 	if err != nil || result.Changed == 0 || result.Changed+result.Left != 5000 {
 		t.Errorf("%+v (%v)", result, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -40,7 +41,6 @@ type Chosen struct {
 	Action      string // what the change would do to the row: "delete"
 	identity    string
 	order, key  *string
-	inserted    *time.Time
 }
 
 const (
@@ -181,27 +181,19 @@ func (c *Choice) chunks(ctx context.Context, p part, do func([]Chosen) error) er
 func (c *Choice) read(row pgx.CollectableRow) (chosen Chosen, err error) {
 	var topic *string
 	var taker int
-	err = row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key, &chosen.Action,
-		&chosen.inserted)
+	err = row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key, &chosen.Action, nil)
 	chosen.Topic, chosen.Destination = deref(topic), c.outbox.nameOf(taker)
 	return chosen, err
 }
 
-func identitiesOf(rows []Chosen) []string {
-	identities := make([]string, len(rows))
-	for i, row := range rows {
-		identities[i] = row.identity
-	}
-	return identities
-}
-
 // A Progress receives reports about each transaction.
 type Progress struct {
-	// Row is called for each row that was changed, after its transaction has been committed.
-	Row func(row Chosen, how string) error
+	// Row is called for each row that was changed, after its transaction has been committed. The row's Action is what
+	// has become of it: "deleted", "kept".
+	Row func(Chosen) error
 	// Done is called with the number of rows that have been processed.
 	Done func(rows int64)
-	// Waits is called with the reason for a wait; may be nil.
+	// Waits is called with the reason for a wait, which only a replay has.
 	Waits func(what string)
 }
 
@@ -217,14 +209,17 @@ type Result struct {
 // chosen are left alone.
 func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (result Result, err error) {
 	seen := int64(0)
-	// Chunks are read and changed over different connections: the cursors outlive each transaction that changes rows,
-	// and a stop between two transactions leaves every row either changed or as it was.
-	apply := func(s set, rows []Chosen) error {
+	orStopped := func(err error) error {
 		if ctx.Err() != nil {
 			return errStopped
 		}
-		if len(rows) == 0 {
-			return nil
+		return err
+	}
+	// Chunks are read and changed over different connections: the cursors outlive each transaction that changes rows,
+	// and a stop between two transactions leaves every row either changed or as it was.
+	apply := func(s set, rows []Chosen) error {
+		if err := orStopped(nil); err != nil || len(rows) == 0 {
+			return err
 		}
 		err := c.applyTo(ctx, s, rows, channel, progress, &result)
 		seen += int64(len(rows))
@@ -232,27 +227,22 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 		return err
 	}
 	for _, p := range c.parts {
-		var end *string
-		if c.change.gently {
-			if end, err = c.end(ctx, p, progress); err != nil && ctx.Err() == nil { // else apply stops
-				return result, err
-			}
-		}
+		end, err := c.end(ctx, p, progress)
+		err = orStopped(err)
 		var last []Chosen // the rows with the last order value, which are changed when those before them are relayed
-		err := c.chunks(context.WithoutCancel(ctx), p, func(rows []Chosen) error {
-			if end == nil {
+		if err == nil {
+			err = c.chunks(context.WithoutCancel(ctx), p, func(rows []Chosen) error {
+				at := slices.IndexFunc(rows, func(row Chosen) bool {
+					return end != nil && row.order != nil && *row.order == *end
+				})
+				if at >= 0 {
+					rows, last = rows[:at], append(last, rows[at:]...)
+				}
 				return apply(p.set, rows)
-			}
-			at := slices.IndexFunc(rows, func(row Chosen) bool { return row.order != nil && *row.order == *end })
-			if at >= 0 {
-				rows, last = rows[:at], append(last, rows[at:]...)
-			}
-			return apply(p.set, rows)
-		})
+			})
+		}
 		if err == nil && len(last) > 0 {
-			if err = c.settle(ctx, p.set, last, progress); ctx.Err() != nil {
-				err = errStopped
-			}
+			err = orStopped(c.settle(ctx, p.set, last, progress))
 		}
 		for rows := range slices.Chunk(last, chunkRows) {
 			if err == nil {
@@ -270,39 +260,70 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 // errStopped ends a change between two transactions.
 var errStopped = errors.New("stopped")
 
-// applyTo changes rows in one transaction.
+// applyTo changes rows in one transaction: those that are unchanged since they were chosen and that no other session
+// keeps locked. Only rows that were to be deleted when they were chosen are deleted, so that a dry run has named each
+// of them.
 func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress, result *Result,
-) (err error) {
-	k := &chunk{outbox: c.outbox, change: c.change, set: s, rows: rows, began: c.began}
+) error {
+	n, change := s.names, c.change
+	byID := make(map[string]Chosen, len(rows))
+	var all, deletable []string // identities
+	for _, row := range rows {
+		byID[row.ID] = row
+		all = append(all, row.identity)
+		if row.Action == actionDelete {
+			deletable = append(deletable, row.identity)
+		}
+	}
+	var changed []Chosen
+	var locked int64
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*changeTime)
 	defer cancel()
-	var changed []Changed
-	var locked int64
-	err = within(ctx, c.outbox.Pool, limits{statement: changeTime, lock: changeTime / 2}, func(tx pgx.Tx) error {
-		if changed, err = k.apply(ctx, tx); err != nil {
+	err := within(ctx, c.outbox.Pool, limits{statement: changeTime, lock: changeTime / 2}, func(tx pgx.Tx) error {
+		do := func(how, file, name, text string, parameters ...any) error {
+			found, err := tx.Query(ctx, n.Text(file, "still", change.still(n), name, text), parameters...)
+			if err != nil {
+				return err
+			}
+			var id string
+			_, err = pgx.ForEachRow(found, []any{&id}, func() error {
+				row := byID[id]
+				row.Action = how
+				changed = append(changed, row)
+				return nil
+			})
 			return err
 		}
-		if len(changed) < len(rows) {
-			if err := tx.QueryRow(ctx, s.names.Text("operate_unchanged.sql", "still", c.change.still(s.names)),
-				identitiesOf(rows), c.began).Scan(&locked); err != nil {
+		if len(deletable) > 0 {
+			if err := do("deleted", "operate_delete.sql", "done", c.outbox.doneElsewhere(s), deletable, c.began); err != nil {
 				return err
 			}
 		}
-		if channel != "" && len(changed) > 0 {
-			_, err = tx.Exec(ctx, sql.Text("notify.sql", nil), channel, outbox.Operated)
+		if len(changed) < len(rows) && (!change.Deletes || n.Relayed.Has()) {
+			assignments, values := change.assign(n)
+			if err := do(change.kept, "operate_update.sql", "assignments", strings.Join(assignments, ", "),
+				append([]any{all, c.began}, values...)...); err != nil {
+				return err
+			}
 		}
+		if len(changed) < len(rows) {
+			left := n.Text("operate_unchanged.sql", "still", change.still(n))
+			if err := tx.QueryRow(ctx, left, all, c.began).Scan(&locked); err != nil {
+				return err
+			}
+		}
+		if channel == "" || len(changed) == 0 {
+			return nil
+		}
+		_, err := tx.Exec(ctx, sql.Text("notify.sql", nil), channel, outbox.Operated)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("%s rows: %w", c.change.Verb, err)
+		return fmt.Errorf("%s rows: %w", change.Verb, err)
 	}
 	result.Changed, result.Locked = result.Changed+int64(len(changed)), result.Locked+locked
-	byID := make(map[string]Chosen, len(rows))
-	for _, row := range rows {
-		byID[row.ID] = row
-	}
-	for _, done := range changed {
-		if err := progress.Row(byID[done.ID], done.How); err != nil {
+	for _, row := range changed {
+		if err := progress.Row(row); err != nil {
 			return err
 		}
 	}

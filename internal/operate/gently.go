@@ -26,10 +26,10 @@ const (
 	aheadEvery = 200 * time.Millisecond
 )
 
-// end returns the order value of the last row of a part, nil if the part is empty. It returns when that row is young no
-// longer, if a replica relays, or early when ctx ends.
+// end returns the order value of the last row of a part, nil if the part is empty or its rows may be changed in any
+// order. It returns when that row is young no longer, if a replica relays, or early when ctx ends.
 func (c *Choice) end(ctx context.Context, p part, progress Progress) (order *string, err error) {
-	if p.rows == 0 {
+	if !c.change.gently || p.rows == 0 {
 		return nil, nil
 	}
 	var inserted *time.Time
@@ -46,8 +46,8 @@ func (c *Choice) end(ctx context.Context, p part, progress Progress) (order *str
 	if relays, err := c.relays(ctx, p.set); wait <= 0 || err != nil || !relays {
 		return order, err
 	}
-	progress.waits("rows that were inserted within the last %v go when they are older, so that their keys keep the "+
-		"order", young)
+	progress.Waits(fmt.Sprintf("rows that were inserted within the last %v go when they are older, so that their keys "+
+		"keep the order", young))
 	select {
 	case <-ctx.Done():
 	case <-time.After(wait):
@@ -58,9 +58,6 @@ func (c *Choice) end(ctx context.Context, p part, progress Progress) (order *str
 // settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It
 // returns early when ctx ends, and at once if no replica relays.
 func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Progress) error {
-	if rows[0].order == nil {
-		return nil
-	}
 	for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < aheadTime; {
 		if relays, err := c.relays(ctx, s); err != nil || !relays {
 			return err
@@ -68,7 +65,7 @@ func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Prog
 		if ahead, err := c.ahead(ctx, s, rows); err != nil || !ahead {
 			return err
 		}
-		progress.waits("the last row goes when those of its key before it have been relayed")
+		progress.Waits("the last row goes when those of its key before it have been relayed")
 		select {
 		case <-ctx.Done():
 		case <-time.After(aheadEvery):
@@ -106,11 +103,4 @@ func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, e
 		}
 	}
 	return ahead, nil
-}
-
-// waits reports what a change waits for.
-func (p Progress) waits(format string, args ...any) {
-	if p.Waits != nil {
-		p.Waits(fmt.Sprintf(format, args...))
-	}
 }

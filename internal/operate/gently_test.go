@@ -48,7 +48,7 @@ func TestReplayWaits(t *testing.T) {
 			waited := false
 			result, err := choose(t, s, o, Replay(), Selection{Destination: c.at}).Apply(t.Context(), "", Progress{
 				Done: func(int64) {},
-				Row:  func(Chosen, string) error { return nil },
+				Row:  func(Chosen) error { return nil },
 				Waits: func(string) {
 					waited = true
 					s.Exec(t, "update outbox_messages set relayed_at = now(), audit_at = now() where seq = 1")
