@@ -46,20 +46,26 @@ func TestKeysThatAReadLeavesOut(t *testing.T) {
 func TestRowCommittedLateBeforeThePlaceOfAHotKey(t *testing.T) {
 	t.Parallel()
 	for _, exact := range []bool{false, true} {
-		s := aimed(func(s *sim) { s.took, s.exact, s.limits.Rows, s.limits.Batch = ms, exact, 40, 10 })
+		s := aimed(func(s *sim) { s.took, s.exact, s.limits.Batch, s.limits.Poll = ms, exact, 10, time.Second })
 		s.run(time.Second)
 		x := &simTx{}
 		late := s.insertIn(x, "k", nil)
 		var moved []*simRow
-		for range 60 { // by hand, so that the writer does not wait
-			moved = append(moved, s.add("k", "t", func(r *simRow) { r.touched = true }))
+		for i := range 60 {
+			moved = append(moved, s.add("k", "t", func(r *simRow) {
+				r.touched = true // by hand, so that the writer does not wait
+				if i == 0 {
+					r.refuse = 1 // closes the key, so that it is read on before the tail's next page
+				}
+			}))
 		}
 		s.until(t, func() bool { return moved[30].sent > 0 })
 		s.table.end(x, true)
 		last := s.add("k", "t", nil)
 		s.until(t, func() bool { return last.first > 0 })
 		if late.first == 0 || late.first > last.first {
-			t.Errorf("exact %v: the late row is number %d, and the next one of its writers number %d", exact, late.first, last.first)
+			t.Errorf("exact %v: the late row is number %d, and the next one of its writers number %d", exact, late.first,
+				last.first)
 		}
 		s.end(t)
 	}
