@@ -30,15 +30,9 @@ const fewRows = 16
 // firstNormal is the least number of a transaction; smaller ones have special meanings.
 const firstNormal = 3
 
-// asked is the answer to one of the engine's statements.
-type asked struct {
-	TailPage
-	gone map[uint64]bool // hashes of rows that were no longer pending when their contents were read
-}
-
 // ask sends a statement that reads rows. Its third parameter is the bytes of a row that come with the page, and is
 // filled in here. Of rows that are larger the contents are read afterwards, by their ids.
-func (t *Table) ask(ctx context.Context, l limits, statement string, parameters [][]byte, m Most) (a asked, err error) {
+func (t *Table) ask(ctx context.Context, l limits, statement string, parameters [][]byte, m Most) (a TailPage, err error) {
 	for _, apart := range []bool{false, true} {
 		each := t.each(m, apart)
 		parameters[2] = number(each)
@@ -67,7 +61,7 @@ func (t *Table) each(m Most, apart bool) int64 {
 
 func (t *Table) askOnce(
 	ctx context.Context, l limits, statement string, parameters [][]byte, m Most, each int64,
-) (a asked, err error) {
+) (a TailPage, err error) {
 	var memory arena
 	taken, bytes := 0, int64(0)
 	var server time.Duration
@@ -99,7 +93,7 @@ func (t *Table) askOnce(
 		bytes += size
 	})
 	if err != nil {
-		return asked{}, err
+		return TailPage{}, err
 	}
 	for i := range a.Rows {
 		a.Rows[i].Writer = a.Visible.widen(a.Rows[i].writer)
@@ -120,9 +114,8 @@ func (t *Table) decodeAsked(row *Row, values [][]byte, each int64, memory *arena
 }
 
 // contents reads the contents of the large rows of an answer: together, or one by one if reading them together fails
-// because of one row. It leaves out rows that are no longer pending, and cuts the answer at one that has moved
-// meanwhile.
-func (t *Table) contents(ctx context.Context, a *asked) error {
+// because of one row. It cuts the answer at a row that is no longer pending, or has moved meanwhile.
+func (t *Table) contents(ctx context.Context, a *TailPage) error {
 	var missing []*Row
 	for i := range a.Rows {
 		if a.Rows[i].size > 0 {
@@ -132,14 +125,13 @@ func (t *Table) contents(ctx context.Context, a *asked) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	moved := map[*Row]bool{}
-	err := t.readContents(ctx, missing, &a.Visible, moved)
+	err := t.readContents(ctx, missing, &a.Visible)
 	for i := 0; unreadable(err) && i < len(missing); i++ {
 		r := missing[i]
 		if r.size == 0 {
 			continue
 		}
-		failed := t.readContents(ctx, []*Row{r}, &a.Visible, moved)
+		failed := t.readContents(ctx, []*Row{r}, &a.Visible)
 		if unreadable(failed) {
 			r.refuse(publisher.PermanentError("row unreadable", "the database cannot give the row out: %w", failed))
 		} else if failed != nil {
@@ -149,37 +141,19 @@ func (t *Table) contents(ctx context.Context, a *asked) error {
 	if err != nil && !unreadable(err) {
 		return err
 	}
-	left := a.Rows[:0]
-	for i := range a.Rows {
-		r := &a.Rows[i]
-		if moved[r] {
-			a.Full = true
-			break
-		}
-		if r.size == 0 {
-			left = append(left, *r)
-			continue
-		}
-		if a.gone == nil {
-			a.gone = map[uint64]bool{}
-		}
-		a.gone[r.Hash] = true
+	if i := slices.IndexFunc(a.Rows, func(r Row) bool { return r.size > 0 }); i >= 0 {
+		a.Rows, a.Full = a.Rows[:i], true
 	}
-	a.Rows = left
 	return nil
 }
 
-// readContents reads rows whole, in one statement. A row that is no longer pending keeps its size. One that is now in
-// another place of the order, or has another key, has moved.
-func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible, moved map[*Row]bool) error {
+// readContents reads rows whole, in one statement. A row that is no longer pending, is now in another place of the order,
+// or has another key, keeps its size.
+func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible) error {
 	missing := byIdentity(rows)
 	return t.readByID(ctx, each(rows, (*Row).ID), func(row *Row) {
 		r := missing[row.Identity()]
-		switch {
-		case r == nil || r.size == 0: // another row with that id
-			return
-		case r.Position != row.Position, r.Hash != row.Hash && !row.Delayed:
-			moved[r] = true
+		if r == nil || r.size == 0 || r.Position != row.Position || r.Hash != row.Hash && !row.Delayed {
 			return
 		}
 		row.After, row.Hash, row.Writer = r.After, r.Hash, visible.widen(row.writer)

@@ -16,7 +16,7 @@ import (
 // with any other.
 func TestEncodings(t *testing.T) {
 	t.Parallel()
-	for encoding, stored := range map[string]string{"LATIN1": `größe\u20ac`, "WIN1252": `gr\u00f6\u00dfe\u20ac`, "SQL_ASCII": "größe€"} {
+	for encoding, stored := range map[string]string{"LATIN1": `gr\u00f6\u00dfe\u20ac`, "SQL_ASCII": `gr\u00f6\u00dfe\u20ac`} {
 		t.Run(encoding, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.NewDatabase(t, "encoding '"+encoding+"' template template0 locale 'C'")
@@ -60,7 +60,7 @@ func TestEncodings(t *testing.T) {
 func TestStorable(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[[2]string]string{
-		{"UTF8", "größe€\xff\x00"}: "größe", {"SQL_ASCII", "größe€"}: "größ"[:4], {"LATIN1", "größe€"}: "größe",
+		{"UTF8", "größe€\xff\x00"}: "größe", {"SQL_ASCII", "größe€"}: `gr\u0`,
 		{"LATIN1", "a€"}: `a\u20`, {"EUC_JP", "aé"}: `a\u00`, {"UTF8", ""}: "",
 	} {
 		if got := Storable(in[1], in[0], 5); got != want {

@@ -302,7 +302,7 @@ func (e *examination) encoding() {
 		finding.WarnIf(encoding == encodingNone, "the database's encoding is "+encoding+": texts are published as the "+
 			"bytes that the application stored, in UTF-8 only if it wrote UTF-8", "move the database to encoding UTF8"),
 		finding.WarnIf(encoding != encodingUTF8, "the database's encoding is "+encoding+": texts are published in "+
-			`UTF-8, and characters that it lacks stand in last_error as \u20ac`,
+			`UTF-8, and characters beyond ASCII stand in last_error as \u20ac`,
 			"move the database to encoding UTF8; until then nothing is lost"))
 }
 

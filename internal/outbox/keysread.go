@@ -51,7 +51,7 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 	}
 	for i := range page.Keys {
 		k := &page.Keys[i]
-		k.All = !a.Full && len(k.Rows) < min(q.Asks[i].Limit, q.Rows) && !a.gone[q.Asks[i].Hash]
+		k.All = !a.Full && len(k.Rows) < min(q.Asks[i].Limit, q.Rows)
 	}
 	if q.Blocked && t.mapping.Failed.Has() {
 		err = t.markBlocked(ctx, page.Keys, of, array(pgtype.Int8OID, hashes))

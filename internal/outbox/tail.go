@@ -13,7 +13,7 @@ func (t *Table) Tail(ctx context.Context, q TailQuery) (TailPage, error) {
 	if err == nil && q.Due {
 		a.Next, err = t.untilNextDue(ctx)
 	}
-	return a.TailPage, err
+	return a, err
 }
 
 // Exact reports whether [Row.Writer] is the top-level transaction that inserted the row.
