@@ -25,8 +25,10 @@ func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 		Ready: a.Ready, Doorbell: a.Ring, Logger: logger,
 	}}
 	if c.StatusPage != config.StatusPageOff {
-		status := &liveReport{assembly: a, started: time.Now()}
-		main.server.Status = func(ctx context.Context, details bool) any { return status.report(ctx, details) }
+		started := time.Now().UTC()
+		main.server.Status = func(ctx context.Context, details bool) any {
+			return liveReport(ctx, a, started, details)
+		}
 	}
 	all := []port{main}
 	if metrics := a.telemetry.Handler(); c.MetricsAddr == "" || c.MetricsAddr == c.HTTPAddr {

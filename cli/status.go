@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/printable"
@@ -62,15 +63,15 @@ leaves this part out if there is none. The other flags restrict which of the exa
 				return selectionError(err)
 			}
 			if missing := len(chosen.IDs) - len(report.Rows); missing > 0 && len(chosen.IDs) > 0 {
-				report.Problems = append(report.Problems, fmt.Sprintf("there is no row with %d of the ids that were "+
-					"given", missing))
+				report.Note(fmt.Sprintf("there is no row with %d of the ids that were given", missing))
 			}
 			if asJSON {
 				encoder := json.NewEncoder(printable.JSON(out))
 				encoder.SetIndent("", "  ")
 				return encoder.Encode(report)
 			}
-			return writeStatus(out, report)
+			_, err = io.WriteString(out, statusText(report, ""))
+			return err
 		},
 	}
 	flags.add(p, cmd, "inserted")
@@ -107,19 +108,18 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 		err = json.Unmarshal(body, &known)
 	}
 	return func(r *operate.Report) {
-		if err != nil && o.config.StatusPage == config.StatusPageOff {
-			r.Problems = append(r.Problems, "what is held, and why, only a running relay knows, and "+
-				"OUTBOX_STATUS_PAGE=off keeps it from answering")
+		switch {
+		case err != nil && o.config.StatusPage == config.StatusPageOff:
+			r.Note("what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off keeps it from " +
+				"answering")
 			return
-		}
-		if err != nil {
-			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, only a running relay knows, and none "+
-				"answers at OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", o.config.HTTPAddr, errtext.Line(err)))
+		case err != nil:
+			r.Note(fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+
+				"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", o.config.HTTPAddr, errtext.Line(err)))
 			return
-		}
-		if known.Table != r.Table {
-			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, is not known: the relay at "+
-				"OUTBOX_HTTP_ADDR=%s is that of table %s", o.config.HTTPAddr, known.Table))
+		case known.Table != r.Table:
+			r.Note(fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s is that of "+
+				"table %s", o.config.HTTPAddr, known.Table))
 			return
 		}
 		r.Process = known.Process

@@ -16,30 +16,35 @@ import (
 // shownTopics is how many topics of a destination are shown.
 const shownTopics = 10
 
-// writeStatus writes a report for people.
-func writeStatus(w io.Writer, r operate.Report) error {
-	if err := writeStates(w, r); err != nil {
-		return err
-	}
-	return writeDetails(w, r)
-}
-
-// writeStates writes the state of each destination.
-func writeStates(w io.Writer, r operate.Report) error {
+// statusText is a report for people. The states come first and the details last, because what does not fit on a
+// terminal is left out at the end; between them is a text of the caller's.
+func statusText(r operate.Report, between string) string {
+	w := &strings.Builder{}
 	fmt.Fprintf(w, "%s  %s\n", r.Table, r.At.Format(time.RFC3339))
-	writeOwnership(w, r)
-	fmt.Fprintln(w)
-	out := columns(w)
-	fmt.Fprintln(out, "DESTINATION\tDUE\tRETRYING\tSCHEDULED\tHELD\tFAILED\tOLDEST\tSTATE")
+	writeOwnership(w, r.Ownership)
+	rows := [][]string{{"\nDESTINATION", "DUE", "RETRYING", "SCHEDULED", "HELD", "FAILED", "OLDEST", "STATE"}}
+	topics := [][]string{{"\nDESTINATION", "TOPIC", "DUE", "RETRYING", "SCHEDULED", "FAILED", "OLDEST"}}
 	line := func(name string, b operate.Backlog, held, state string) {
 		oldest := b.OldestAgeSeconds
 		if b.Due == nil || *b.Due == 0 {
 			oldest = nil
 		}
-		fmt.Fprintln(out, strings.Join([]string{
+		rows = append(rows, []string{
 			name, number(b, b.Due, "due"), number(b, b.Retrying, "due"), number(b, b.Scheduled, "scheduled"), held,
 			number(b, b.Failed, "failed"), age(oldest), state,
-		}, "\t"))
+		})
+		for i, t := range b.Topics {
+			if i == shownTopics {
+				topics = append(topics, []string{
+					name, fmt.Sprintf("and %d more topics (--json lists them)", len(b.Topics)-i+b.MoreTopics),
+				})
+				break
+			}
+			topics = append(topics, []string{
+				name, printable.Cut(t.Topic, topicWidth), number(b, &t.Due, "due"), number(b, &t.Retrying, "due"),
+				number(b, &t.Scheduled, "scheduled"), number(b, &t.Failed, "failed"), age(t.OldestAgeSeconds),
+			})
+		}
 	}
 	for _, d := range r.Destinations {
 		line(d.Name, d.Backlog, number(operate.Backlog{}, d.Held, ""), stateOf(d))
@@ -47,11 +52,33 @@ func writeStates(w io.Writer, r operate.Report) error {
 	if r.Untaken != nil {
 		line("(none)", *r.Untaken, "-", "no destination takes these")
 	}
-	return out.Flush()
+	writeColumns(w, rows)
+	w.WriteString(between)
+	for _, d := range r.Destinations {
+		writeHolds(w, d)
+	}
+	writeChecks(w, r)
+	if len(topics) > 1 {
+		writeColumns(w, topics)
+	}
+	writeRows(w, r)
+	for _, problem := range r.Problems {
+		fmt.Fprintf(w, "\n! %s\n", printable.Text(problem))
+	}
+	return w.String()
 }
 
 // columns returns a writer that aligns what tabs separate.
 func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// writeColumns writes lines whose cells are aligned.
+func writeColumns(w *strings.Builder, lines [][]string) {
+	out := columns(w)
+	for _, cells := range lines {
+		fmt.Fprintln(out, strings.Join(cells, "\t"))
+	}
+	_ = out.Flush() // a builder takes everything
+}
 
 // number formats a count of rows of a kind: with + if it is a lower bound, and ? if it was not taken.
 func number(b operate.Backlog, count *int64, kind string) string {
@@ -64,24 +91,7 @@ func number(b operate.Backlog, count *int64, kind string) string {
 	return fmt.Sprint(*count)
 }
 
-// writeDetails writes what is behind the states: what is held, topics, chosen rows, and what is not known.
-func writeDetails(w io.Writer, r operate.Report) error {
-	for _, d := range r.Destinations {
-		writeHolds(w, d)
-	}
-	writeChecks(w, r)
-	writeTopics(w, r)
-	if err := writeRows(w, r); err != nil {
-		return err
-	}
-	for _, problem := range r.Problems {
-		fmt.Fprintf(w, "\n! %s\n", printable.Text(problem))
-	}
-	return nil
-}
-
-func writeOwnership(w io.Writer, r operate.Report) {
-	o := r.Ownership
+func writeOwnership(w *strings.Builder, o *operate.Ownership) {
 	if o == nil {
 		return
 	}
@@ -89,15 +99,15 @@ func writeOwnership(w io.Writer, r operate.Report) {
 	if len(o.Groups) < 2 {
 		return
 	}
-	out := columns(w)
+	var lines [][]string
 	for _, g := range o.Groups {
 		text := shardsOf(g.Owned, g.Shards, g.Replicas)
 		if !g.Configured && g.Unserved() {
 			text = "! no replica relays it"
 		}
-		fmt.Fprintf(out, "  %s\t%s\n", printable.Text(strings.Join(g.Destinations, ", ")), text)
+		lines = append(lines, []string{"  " + printable.Text(strings.Join(g.Destinations, ", ")), text})
 	}
-	_ = out.Flush() // the next write reports the error
+	writeColumns(w, lines)
 }
 
 // shardsOf describes who owns shards.
@@ -109,21 +119,16 @@ func shardsOf(owned, shards int, replicas []operate.Replica) string {
 	each := make([]string, len(replicas))
 	for i, replica := range replicas {
 		each[i] = fmt.Sprintf("%d (backend %d)", replica.Shards, replica.Backend)
-		to := printable.Text(strings.Join(replica.CannotPublishTo, ", "))
-		switch len(replica.CannotPublishTo) {
-		case 0:
-			to = ""
-		case 1:
-			to = " to " + to
-		default:
-			to = " to all of " + to
+		if replica.CanPublish {
+			continue
 		}
-		if !replica.CanPublish {
-			each[i] += " cannot publish" + to
+		each[i] += " cannot publish"
+		if to := replica.CannotPublishTo; len(to) > 0 {
+			each[i] += " to " + strings.Repeat("all of ", min(len(to)-1, 1)) + printable.Text(strings.Join(to, ", "))
 		}
 	}
 	if len(each) > 0 {
-		text += "  " + "by replica: " + strings.Join(each, ", ")
+		text += "  by replica: " + strings.Join(each, ", ")
 	}
 	return text
 }
@@ -147,7 +152,7 @@ func stateOf(d operate.Destination) string {
 	}
 }
 
-func writeHolds(w io.Writer, d operate.Destination) {
+func writeHolds(w *strings.Builder, d operate.Destination) {
 	if d.Process == nil {
 		return
 	}
@@ -163,7 +168,7 @@ func writeHolds(w io.Writer, d operate.Destination) {
 
 // writeChecks writes the checks of the relay on this host that have failed, and what keeps rows from being marked,
 // which no count shows. The states tell of destinations.
-func writeChecks(w io.Writer, r operate.Report) {
+func writeChecks(w *strings.Builder, r operate.Report) {
 	if r.Process == nil {
 		return
 	}
@@ -174,53 +179,25 @@ func writeChecks(w io.Writer, r operate.Report) {
 	}
 }
 
-func writeTopics(w io.Writer, r operate.Report) {
-	out := columns(w)
-	header := "\nDESTINATION\tTOPIC\tDUE\tRETRYING\tSCHEDULED\tFAILED\tOLDEST\n"
-	list := func(name string, b operate.Backlog) {
-		for i, t := range b.Topics {
-			fmt.Fprint(out, header)
-			header = ""
-			if i == shownTopics {
-				fmt.Fprintf(out, "%s\tand %d more topics (--json lists them)\n", name, len(b.Topics)-i+b.MoreTopics)
-				return
-			}
-			fmt.Fprintln(out, strings.Join([]string{
-				name, printable.Cut(t.Topic, topicWidth), number(b, &t.Due, "due"), number(b, &t.Retrying, "due"),
-				number(b, &t.Scheduled, "scheduled"), number(b, &t.Failed, "failed"), age(t.OldestAgeSeconds),
-			}, "\t"))
-		}
-	}
-	for _, d := range r.Destinations {
-		list(d.Name, d.Backlog)
-	}
-	if r.Untaken != nil {
-		list("(none)", *r.Untaken)
-	}
-	_ = out.Flush() // the next write reports the error
-}
-
-func writeRows(w io.Writer, r operate.Report) error {
+func writeRows(w *strings.Builder, r operate.Report) {
 	for _, row := range r.Rows {
 		fmt.Fprintf(w, "\nrow %s  topic %s  shard %d\n", printable.Text(row.ID), printable.Text(row.Topic), row.Shard)
-		out := columns(w)
+		var lines [][]string
 		for _, f := range row.Fates {
 			why := f.Why
-			if topic := heldFor(r, f.Destination, f.Topic); topic != "" &&
+			if held := heldFor(r, f.Destination, f.Topic); held != "" &&
 				(f.State == operate.StateDue || f.State == operate.StateRetrying) {
-				why = topic
+				why = held
 			}
-			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt),
-				printable.Text(why))
+			lines = append(lines, []string{
+				"  " + f.Destination, f.State, "attempt " + optional(f.Attempt), printable.Text(why),
+			})
 			if f.LastError != nil {
-				fmt.Fprintf(out, "  \t\tlast error\t%s\n", short(f.LastError))
+				lines = append(lines, []string{"  ", "", "last error", short(f.LastError)})
 			}
 		}
-		if err := out.Flush(); err != nil {
-			return err
-		}
+		writeColumns(w, lines)
 	}
-	return nil
 }
 
 // heldFor returns why a topic on the broker of a destination is held, as far as the topic is known and a relay has

@@ -10,28 +10,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// watch draws the report on a terminal once a second until ctx ends. The states come first and the details last,
-// because what does not fit on the terminal is left out at the end.
+// watch draws the report on a terminal once a second until ctx ends.
 func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.Writer) error {
 	last := operate.Report{}
 	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // alternate screen, no cursor, long lines are cut
 	defer fmt.Fprint(out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 	return o.everySecond(ctx, chosen, func(report operate.Report) error {
-		var text strings.Builder
-		if err := writeStates(&text, report); err != nil {
-			return err
-		}
-		fmt.Fprintln(&text)
+		rates := "\n"
 		for i, d := range report.Destinations {
 			if rate, known := rateOf(report, last, i); known {
-				fmt.Fprintf(&text, "%s  relayed by the relay on this host  %.0f/s\n", d.Name, rate)
+				rates += fmt.Sprintf("%s  relayed by the relay on this host  %.0f/s\n", d.Name, rate)
 			}
 		}
 		last = report
-		if err := writeDetails(&text, report); err != nil {
-			return err
-		}
-		_, err := io.WriteString(out, frame(text.String(), heightOf(out)))
+		_, err := io.WriteString(out, frame(statusText(report, rates), heightOf(out)))
 		return err
 	})
 }
