@@ -35,7 +35,6 @@ type verdict struct {
 	scope  publisher.Scope
 	short  string
 	unsure bool // the batch may be in the log although it was refused
-	quota  bool // the cause is a quota of the broker, which covers all partitions that it leads
 }
 
 // Error codes for which kafka-go has no names.
@@ -105,7 +104,7 @@ func classify(code kafkago.Error) verdict {
 	// The coordinator of transactions is busy or moving, which a record cannot change, or the broker gave up the
 	// request before it reached this partition.
 	case kafkago.ConcurrentTransactions, kafkago.GroupCoordinatorNotAvailable, kafkago.NotCoordinatorForGroup,
-		kafkago.GroupLoadInProgress, operationNotAttempted:
+		kafkago.GroupLoadInProgress, kafkago.ThrottlingQuotaExceeded, operationNotAttempted:
 		return hold(refuse, publisher.ScopeMessage, "broker busy")
 
 	// Fewer replicas in sync than min.insync.replicas; checked before the append.
@@ -132,12 +131,6 @@ func classify(code kafkago.Error) verdict {
 	case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed,
 		kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.SecurityDisabled:
 		return hold(refuse, publisher.ScopeDestination, "not authorized")
-
-	// A quota is used up. (Most quotas lead to pauses, not to refusals; see broker.throttle.)
-	case kafkago.ThrottlingQuotaExceeded:
-		v := hold(refuse, publisher.ScopeMessage, "throttled")
-		v.quota = true
-		return v
 
 	case kafkago.UnsupportedVersion, kafkago.InvalidRequest, kafkago.InvalidRequiredAcks:
 		return hold(refuse, publisher.ScopeDestination, "request not understood")

@@ -37,11 +37,7 @@ func (p *partition) unavailable(short, found string) error {
 // partition.
 func (j *job) answer(v verdict, err error) error {
 	answer := &publisher.Error{Class: v.class, Scope: v.scope, Short: v.short, Err: err}
-	switch {
-	case v.class != publisher.Unavailable || v.scope != publisher.ScopeMessage || v.action == divide:
-	case v.quota:
-		answer.Fate = j.leader.fate()
-	default:
+	if v.class == publisher.Unavailable && v.scope == publisher.ScopeMessage && v.action != divide {
 		answer.Fate = partitionFate(j.partition.topic, j.partition.index)
 	}
 	return answer

@@ -58,9 +58,6 @@ var troubles = map[string]struct {
 			return fault{}
 		}
 	}, [4]string{"-", "-", "partition t/2", "partition t/3"}},
-	"quota": {func(f *fakeCluster) {
-		f.bend = bendPartition(1, fault{code: kafkago.ThrottlingQuotaExceeded})
-	}, [4]string{"-", "broker 1", "-", "-"}},
 	"long pause":    {func(f *fakeCluster) { f.throttle, f.throttles = 3_600_000, []int32{1} }, [4]string{"-", "broker 1", "-", "broker 1"}},
 	"broker away":   {func(f *fakeCluster) { f.brokers[1].down = true }, [4]string{"-", "broker 1", "-", "broker 1"}},
 	"broker silent": {func(f *fakeCluster) { f.bend = bendBroker(1, fault{until: f.closed}) }, [4]string{"-", "broker 1", "-", "broker 1"}},

@@ -50,7 +50,7 @@ func (b *broker) takes(now time.Time) bool {
 		b.dial(b.retry.Sub(now))
 		return false
 	}
-	return b.paused.Sub(now) <= maxThrottle && (b.silences == 0 || b.asking == nil && !now.Before(b.until))
+	return b.paused.Sub(now) <= maxThrottle && !b.rests(now)
 }
 
 // answers notes the trouble that err names, and returns the answers for messages of the partition. The answer for free

@@ -63,14 +63,15 @@ func (b *broker) refusal(ctx context.Context, now time.Time) error {
 		return b.unavailable("throttled", "broker %s asks for a pause of %s: the client's quota is used up",
 			b.address, pause.Round(time.Millisecond))
 	}
-	asked := b.asking != nil
-	if b.silences == 0 || !asked && !now.Before(b.until) {
-		return nil
-	}
-	if !asked && b.cluster.allAway() { // no other broker's calls are delayed then
+	if !b.rests(now) || b.asking == nil && b.cluster.allAway() { // no other broker's calls are delayed then
 		return nil
 	}
 	return b.quiet()
+}
+
+// rests reports whether the broker is a suspect that is being asked, or is left alone for a while.
+func (b *broker) rests(now time.Time) bool {
+	return b.silences > 0 && (b.asking != nil || now.Before(b.until))
 }
 
 // quiet returns the answer for batches that a suspect does not answer, or that are not sent to it.
