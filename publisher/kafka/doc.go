@@ -40,19 +40,21 @@
 // The outcome of a request depends on the state:
 //
 //   - away: it comes back at once. A dial begins in the background when the backoff has passed. Only Ping and other
-//     questions of an operator dial before that and wait.
+//     questions of an operator dial before that and wait. While there are other brokers, a dial that takes longer than
+//     patience counts as failed until it succeeds.
 //   - ready: its answer is late after patience, if another broker has answered since the call began. With no
 //     such answer no other call is delayed, and the request stays until its own limit.
 //   - suspect: one request at a time may wait for the answer, after a dial has shown that the broker is
 //     there. All others come back at once. A broker that was away in the meantime is asked at once.
 //   - throttled, in addition to any of these: it waits for the end of a short pause, and comes back at once
-//     during a long one. A used-up quota is logged once, and its end once, when no long pause has been
-//     requested for a minute.
+//     during a long one. A used-up quota is logged once, until no long pause has been requested for a minute.
 //
 // A request that comes back unsent or unheard names the broker as its fate. If its batch was sent, the batch stays with
 // the partition until it is resolved: the same bytes are sent again, by this call or a later one, and the broker
-// recognises them. So no time limit of this package makes a copy, as long as the cluster allows idempotent producing.
-// If it does not, a request is not given up before its call ends. Where the broker has lost the sequence, or answers
-// that it may have appended a batch which has to be divided, the messages that may be there twice are
-// publisher.Republished.
+// recognises them. So no time limit of this package makes a copy. Nothing is sent without a producer id. Where the
+// broker has lost the sequence, or answers that it may have appended a batch which has to be divided, the messages that
+// may be there twice are publisher.Republished.
+//
+// A question for metadata or a producer id may be asked of any broker, and twice. It goes to the brokers one after the
+// other, a quarter of a second apart, until one answers.
 package kafka
