@@ -87,7 +87,7 @@ func (ch *channel) closed() bool {
 }
 
 // distrust makes another channel take the channel's place, unless the connection may have no further ones.
-func (ch *channel) distrust() { ch.stale.Store(!ch.conn.limited) }
+func (ch *channel) distrust() { ch.stale.Store(ch.conn.limit == "") }
 
 // keep counts messages whose confirms are kept. Without any, a channel that was left is closed, and so is a connection
 // that was retired.

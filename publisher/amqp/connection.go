@@ -32,7 +32,7 @@ type connection struct {
 	made    time.Time     // time at which it was made, or at which a refused token was last given up
 	ended   chan struct{} // closed when the connection has ended
 	pool    chan *channel // channels that no call uses; in place of nil, one may be opened
-	limited bool          // the broker allows no further channels than those of the pool
+	limit   string        // what allows no further channels than those of the pool; empty for nothing
 
 	// The following fields are for a login by token. Only the goroutine that has set renewing changes them.
 	token   string // token that the broker currently has

@@ -123,7 +123,9 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	var last error
 	race := connect.Race[*connection]{
 		Again: len(urls), Go: p.life.Go,
-		Open: func(ctx context.Context, host int) (*connection, error) { return p.dialOne(ctx, urls[host], token) },
+		Open: func(ctx context.Context, host int) (*connection, error) {
+			return p.dialOne(ctx, urls[host], token, nil)
+		},
 		Drop: func(late *connection) { late.close() },
 		Ended: func(host int, err error) {
 			if errs[host], last = err, err; err == nil {
@@ -149,8 +151,9 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 		"none of the hosts can be used: %w"+strings.Repeat("; %w", len(errs)-1), errs...)
 }
 
-// dialOne makes the network connection, with TLS if the URL says so, and logs in.
-func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection, error) {
+// dialOne makes the network connection, with TLS if the URL says so, logs in, and opens as many channels as a limit
+// allows that another connection has met.
+func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMany) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	uri, err := amqp091.ParseURI(url)
@@ -192,7 +195,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 	}
 	if err == nil {
 		conn.start()
-		err = conn.fill(p.allowed())
+		err = conn.fill(limit)
 	}
 	if !stop() && err == nil {
 		err = ctx.Err()
@@ -200,8 +203,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 	if err != nil {
 		_ = raw.Close()
 		if limit, ok := errors.AsType[*tooMany](err); ok && limit.allowed > 0 && ctx.Err() == nil {
-			p.learn(limit)
-			return p.dialOne(ctx, url, token)
+			return p.dialOne(ctx, url, token, limit)
 		}
 		if ctx.Err() != nil {
 			err = ctx.Err() // the handshake saw only that the socket was closed

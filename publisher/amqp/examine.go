@@ -37,17 +37,11 @@ func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
 	c := &inspect.Connection{
 		Connection: conn.amqp, Address: conn.address, Exchange: p.config.Exchange, Unrouted: p.config.Unrouted,
 		CheckExchange: checkExchangeName, Ask: conn.onPlainChannel, Blocked: conn.blocked.Load,
-		Channels: mostChannels,
+		Channels: cap(conn.pool), Limit: conn.limit,
 		Release: func() {
 			conn.users.Add(-1)
 			p.life.Leave()
 		},
-	}
-	if conn.limited {
-		c.Channels, c.Limit = cap(conn.pool), "channel_max of the connection"
-		if known := p.limits.Load(); known != nil {
-			c.Limit = known.reason
-		}
 	}
 	if p.config.Management != nil {
 		c.Management = p.management

@@ -53,7 +53,7 @@ func TestNodeThatConfirmsNothing(t *testing.T) {
 	})
 }
 
-// If no node confirms anything, the nodes are asked in turn, and less and less often.
+// If no node confirms anything, the nodes are asked in turn, one a minute.
 func TestNoNodeConfirmsAnything(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -3,7 +3,6 @@ package amqp
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 
@@ -15,9 +14,6 @@ import (
 // questions. Calls that find no free channel wait for one.
 const mostChannels = 5
 
-// limitedFor is how long it is remembered that the broker allows fewer channels.
-const limitedFor = 10 * time.Minute
-
 // A tooMany reports that the broker has closed the connection because of the number of channels.
 type tooMany struct {
 	allowed int // number of channels that it has opened before
@@ -27,38 +23,18 @@ type tooMany struct {
 func (t *tooMany) Error() string { return t.err.Error() }
 func (t *tooMany) Unwrap() error { return t.err }
 
-// limits is the number of channels that the broker allows, and until when that is believed.
-type limits struct {
-	channels int
-	reason   string
-	until    time.Time
-}
-
-// learn notes that the broker allows fewer channels than were asked for.
-func (p *Publisher) learn(limit *tooMany) {
-	known := &limits{channels: limit.allowed, reason: errtext.Line(limit.err), until: time.Now().Add(limitedFor)}
-	if before := p.limits.Swap(known); before == nil || before.channels != known.channels {
-		p.log.Warn("rabbitmq allows few channels, so batches take turns", "channels", known.channels, "reason",
-			known.reason)
-	}
-}
-
-// allowed returns the number of channels to open.
-func (p *Publisher) allowed() int {
-	if known := p.limits.Load(); known != nil && time.Now().Before(known.until) {
-		return known.channels
-	}
-	return mostChannels
-}
-
 // fill opens the channels of the connection, before anything else is sent. RabbitMQ's limit of channels, for a user or
 // a node, may be shared with other clients, and the answer to one channel too many is that it closes the connection
-// with all that is on the wire. The error is then a [tooMany].
-func (c *connection) fill(most int) error {
-	if allowed := int(c.amqp.Config.ChannelMax); allowed > 0 {
-		most = min(most, allowed)
+// with all that is on the wire. The error is then a [tooMany], with which the next connection is filled.
+func (c *connection) fill(limit *tooMany) error {
+	most := mostChannels
+	if limit != nil {
+		most, c.limit = limit.allowed, errtext.Line(limit)
+		c.p.log.Warn("rabbitmq allows few channels, so batches take turns", "channels", most, "reason", c.limit)
 	}
-	c.limited = most < mostChannels
+	if allowed := int(c.amqp.Config.ChannelMax); allowed > 0 && allowed < most {
+		most, c.limit = allowed, "channel_max of the connection"
+	}
 	opened := make([]*channel, 0, most)
 	for len(opened) < most {
 		ch, err := newChannel(c)
@@ -80,8 +56,7 @@ func (c *connection) fill(most int) error {
 		case len(opened) == 0:
 			return err
 		}
-		c.limited = true // something on the way allows no more
-		most = len(opened)
+		most, c.limit = len(opened), errtext.Line(err) // of something on the way
 	}
 	c.pool = make(chan *channel, most)
 	for _, ch := range opened {
@@ -132,7 +107,7 @@ func (c *connection) put(ch *channel, clean bool) {
 		c.pool <- nil
 	case clean && !ch.stale.Load():
 		c.pool <- ch
-	case ch.kept > 0 && !c.limited:
+	case ch.kept > 0 && c.limit == "":
 		ch.left = true
 		c.pool <- nil
 	default:

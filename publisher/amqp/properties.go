@@ -126,37 +126,38 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 	return size, nil
 }
 
-// property writes a header into the property that it names, if it names one.
+// property writes a header into the property that it names, if it names one: in any case, with _ or - between its
+// words.
 func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
-	switch {
-	case names(h, "type"):
+	switch strings.ToLower(h.Name) {
+	case "type":
 		p.Type = h.Value
-	case names(h, "app_id"):
+	case "app_id", "app-id":
 		p.AppId = h.Value
-	case names(h, "content_encoding"):
+	case "content_encoding", "content-encoding":
 		p.ContentEncoding = h.Value
-	case names(h, "reply_to"):
+	case "reply_to", "reply-to":
 		if h.Value == directReply { // RabbitMQ closes the channel
 			return publisher.PermanentError("illegal reply_to",
 				"the row's header %s is %s, which is for the consumers of the connection itself: name a queue",
 				h.Name, h.Value)
 		}
 		p.ReplyTo = h.Value
-	case names(h, "user_id"):
+	case "user_id", "user-id":
 		if w.user != "" && h.Value != w.user { // RabbitMQ closes the channel
 			return publisher.PermanentError("illegal user_id",
 				"the row's header %s is %.40q, RabbitMQ takes that of the user who publishes only: "+
 					"leave it out, or write it under another name", h.Name, h.Value)
 		}
 		p.UserId = h.Value
-	case names(h, "priority"):
+	case "priority":
 		n, err := strconv.ParseUint(h.Value, 10, 8)
 		if err != nil {
 			return publisher.PermanentError("illegal priority",
 				"the row's header priority is %.40q, AMQP takes a number from 0 to 255", h.Value)
 		}
 		p.Priority = uint8(n)
-	case names(h, "expiration"):
+	case "expiration":
 		// RabbitMQ closes the channel for any other value.
 		if _, err := strconv.ParseUint(h.Value, 10, 32); err != nil {
 			return publisher.PermanentError("illegal expiration",
@@ -169,26 +170,6 @@ func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 
 // directReply is the pseudo-queue of direct reply-to, which only a consumer on the same channel can use.
 const directReply = "amq.rabbitmq.reply-to"
-
-// names reports whether the header has the name of a property, in any case, with _ or - between its words.
-func names(h *publisher.Header, property string) bool {
-	if len(h.Name) != len(property) {
-		return false
-	}
-	for i := range len(property) {
-		c := h.Name[i]
-		switch {
-		case c == '-':
-			c = '_'
-		case c >= 'A' && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		if c != property[i] {
-			return false
-		}
-	}
-	return true
-}
 
 // checkExchangeName returns the answer for messages that name an exchange whose name AMQP does not allow.
 func checkExchangeName(name string) error {
@@ -208,7 +189,7 @@ var errUser = errors.New("the header names the user who publishes, which another
 // CheckHeader returns the reason why AMQP cannot carry a header, or why a header that was written for another broker
 // must not be carried.
 func (p *Publisher) CheckHeader(h *publisher.Header) error {
-	if names(h, "user_id") {
+	if name := strings.ToLower(h.Name); name == "user_id" || name == "user-id" {
 		return errUser
 	}
 	w := writer{table: amqp091.Table{}}

@@ -64,12 +64,10 @@ type Publisher struct {
 	retryAt time.Time
 	retired []*connection // connections that calls may still use
 	renewal connect.Renewal
-	leaveAt time.Time     // earliest time at which a node that confirms nothing is left
-	stay    time.Duration // pause until the next such time
+	leaveAt time.Time // earliest time at which a node that confirms nothing is left
 
 	live   atomic.Pointer[connection] // newest connection, nil before the first; changed only with the token
 	failed atomic.Pointer[error]      // why the last connection could not be made or was of no use; like live
-	limits atomic.Pointer[limits]     // what is known of the broker's limit of channels; nil for nothing
 
 	life   *connect.Lifetime // counts calls, and the background work of connections
 	routes routes

@@ -20,10 +20,9 @@ const (
 	// tokenRest is how long a token is used before a refusal is a reason to ask for another one. A missing right
 	// remains missing with each token.
 	tokenRest = time.Minute
-	// stayMin is the minimum time between leaving one node that confirms nothing and the next. It doubles with each
-	// node that is left: if a queue has lost the majority of its nodes, no node is better than another.
-	stayMin = 5 * time.Second
-	stayMax = time.Minute
+	// stay is the minimum time between leaving one node that confirms nothing and the next. If a queue has lost the
+	// majority of its nodes, no node is better than another.
+	stay = time.Minute
 )
 
 // renewed returns a new connection in place of live, if there is a reason for one and it can be made. Otherwise it
@@ -72,11 +71,7 @@ func (p *Publisher) leaves(live *connection) bool {
 	if futile != live.accepts.Load()+1 || live.blocked.Load() != nil || now.Before(p.leaveAt) {
 		return false
 	}
-	if now.Sub(p.leaveAt) > waryFor {
-		p.stay = 0
-	}
-	p.stay = min(max(2*p.stay, stayMin), stayMax)
-	p.leaveAt = now.Add(p.stay)
+	p.leaveAt = now.Add(stay)
 	p.log.Warn("rabbitmq confirms nothing, so another node is asked", "address", live.address)
 	return true
 }

@@ -54,15 +54,8 @@ func (c *connection) renew(outdated bool) {
 		if !c.renewal.Due() {
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
+		ctx, cancel := context.WithTimeout(c.p.life.Ctx, tokenTimeout)
 		defer cancel()
-		c.p.life.Go(func() {
-			select {
-			case <-c.ended:
-				cancel()
-			case <-ctx.Done():
-			}
-		})
 		if outdated {
 			c.p.config.Tokens.Refused(c.token)
 		}
