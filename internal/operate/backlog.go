@@ -188,29 +188,17 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 
 // add adds the rows of a set in one state.
 func (o *Outbox) add(r *Report, s set, state outbox.State, counted *outbox.Tallied) {
-	backlogs := map[int]*Backlog{}
 	for _, i := range s.views {
-		backlogs[i] = &r.destination(o.Views[i].Name).Backlog
-		backlogs[i].zero(state)
+		b := &r.destination(o.Views[i].Name).Backlog
+		b.zero(state)
+		b.add(state, i, counted)
 	}
-	for i := range counted.Lines {
-		l := &counted.Lines[i]
-		if l.Taker == untaken && r.Untaken == nil {
+	if slices.ContainsFunc(counted.Lines, func(l outbox.Line) bool { return l.Taker == untaken }) {
+		if r.Untaken == nil {
 			r.Untaken = new(newBacklog())
 			r.Untaken.zero(outbox.Due, outbox.Scheduled, outbox.Failed)
 		}
-		if l.Taker == untaken {
-			backlogs[untaken] = r.Untaken
-		}
-		backlogs[l.Taker].add(state, l)
-	}
-	for taker, b := range backlogs {
-		if counted.Full {
-			b.AtLeast = append(b.AtLeast, string(state))
-		}
-		if state == outbox.Due {
-			b.OldestAgeSeconds = counted.Oldest(taker)
-		}
+		r.Untaken.add(state, untaken, counted)
 	}
 }
 
@@ -272,24 +260,35 @@ func (b *Backlog) zero(states ...outbox.State) {
 	}
 }
 
-// add adds the rows of one topic in a state.
-func (b *Backlog) add(state outbox.State, l *outbox.Line) {
-	at, known := b.places[l.Topic]
-	if !known {
-		at = len(b.Topics)
-		b.places[l.Topic] = at
-		b.Topics = append(b.Topics, Topic{Topic: l.Topic})
+// add adds the rows of one taker in a state.
+func (b *Backlog) add(state outbox.State, taker int, counted *outbox.Tallied) {
+	for _, l := range counted.Lines {
+		if l.Taker != taker {
+			continue
+		}
+		at, known := b.places[l.Topic]
+		if !known {
+			at = len(b.Topics)
+			b.places[l.Topic] = at
+			b.Topics = append(b.Topics, Topic{Topic: l.Topic})
+		}
+		t := &b.Topics[at]
+		**b.number(state) += l.Rows
+		switch state {
+		case outbox.Due:
+			t.Due, t.Retrying, *b.Retrying = t.Due+l.Rows, t.Retrying+l.Retrying, *b.Retrying+l.Retrying
+			t.OldestAgeSeconds = l.OldestSeen
+		case outbox.Scheduled:
+			t.Scheduled += l.Rows
+		default:
+			t.Failed += l.Rows
+		}
 	}
-	t := &b.Topics[at]
-	**b.number(state) += l.Rows
-	switch state {
-	case outbox.Due:
-		t.Due, t.Retrying, *b.Retrying = t.Due+l.Rows, t.Retrying+l.Retrying, *b.Retrying+l.Retrying
-		t.OldestAgeSeconds = l.OldestSeen
-	case outbox.Scheduled:
-		t.Scheduled += l.Rows
-	default:
-		t.Failed += l.Rows
+	if counted.Full {
+		b.AtLeast = append(b.AtLeast, string(state))
+	}
+	if state == outbox.Due {
+		b.OldestAgeSeconds = counted.Oldest(taker)
 	}
 }
 

@@ -32,14 +32,9 @@ const (
 
 // Run deletes old rows again and again until ctx ends.
 func (c *Cleaner) Run(ctx context.Context) {
-	pause, reported := max(min(c.After/10, cleanEvery), cleanSoonest), ""
-	for {
-		err := c.clean(ctx)
-		if ctx.Err() != nil {
-			return
-		}
+	for reported := ""; ctx.Err() == nil; {
 		text := ""
-		if err != nil {
+		if err := c.clean(ctx); err != nil && ctx.Err() == nil {
 			if text = errtext.Line(err); text != reported {
 				c.Logger.Warn("old rows cannot be deleted", "error", err)
 			}
@@ -47,8 +42,7 @@ func (c *Cleaner) Run(ctx context.Context) {
 		reported = text
 		select {
 		case <-ctx.Done():
-			return
-		case <-time.After(pause):
+		case <-time.After(max(min(c.After/10, cleanEvery), cleanSoonest)):
 		}
 	}
 }
@@ -76,12 +70,8 @@ func (c *Cleaner) clean(ctx context.Context) error {
 	if !alone {
 		return nil
 	}
-	return c.prune(ctx, o)
-}
-
-// prune deletes what is old. If the session that holds the lock ends meanwhile, another replica may begin as well: both
-// skip the rows that the other one has locked.
-func (c *Cleaner) prune(ctx context.Context, o *Outbox) error {
+	// If the session that holds the lock ends meanwhile, another replica may begin as well: both skip the rows that the
+	// other one has locked.
 	begun := time.Now()
 	deleted, err := (&Prune{Outbox: o, OlderThan: c.After, Rest: cleanRest}).Run(ctx)
 	if deleted > 0 {

@@ -184,29 +184,23 @@ func (p *Prune) doneAt(optional bool) (done, takes string) {
 // selected is the selection in SQL, to be added to another condition. The last error is that of the chosen destination,
 // or of any.
 func (p *Prune) selected(n outbox.Names, values *parameters) (string, error) {
-	rows := p.Selection
-	rows.Error = ""
-	selected, err := rows.condition(n, n.Inserted, values)
-	if err != nil {
-		return "", err
-	}
 	chosen, err := p.Outbox.chosen(p.Selection)
 	if err != nil {
 		return "", err
 	}
-	if p.Selection.Destination != "" {
-		selected += " and " + p.Outbox.takes(chosen[0].views[0])
-	}
 	if p.Selection.Error == "" {
-		return selected, nil
+		chosen = chosen[:1] // whatever else is selected is the same in every set
 	}
-	var errs []string
+	var anywhere []string
 	for _, s := range chosen {
-		condition, err := Selection{Error: p.Selection.Error}.condition(s.names, s.names.Inserted, values)
+		condition, err := p.Selection.condition(s.names, n.Inserted, values)
 		if err != nil {
 			return "", err
 		}
-		errs = append(errs, strings.TrimPrefix(condition, " and "))
+		if p.Selection.Destination != "" {
+			condition += " and " + p.Outbox.takes(s.views[0])
+		}
+		anywhere = append(anywhere, "true"+condition)
 	}
-	return selected + " and (" + strings.Join(errs, " or ") + ")", nil
+	return " and (" + strings.Join(anywhere, " or ") + ")", nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,7 +68,9 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string) ([]rowState
 	if n.Came != "" {
 		taken += " and " + n.Came
 	}
-	statement := n.Text("operate_row.sql", "taken", "coalesce("+taken+", false)", "elsewhere", o.takenElsewhere(view),
+	sets := o.sets()
+	at := slices.IndexFunc(sets, func(s set) bool { return slices.Contains(s.views, view) })
+	statement := n.Text("operate_row.sql", "taken", "coalesce("+taken+", false)", "taker", o.taker(sets[at]),
 		"message_topic", cmp.Or(v.Topic, "null::text"), "scheduled", "true"+n.Scheduled())
 	rows, err := o.Pool.Query(ctx, statement, ids)
 	if err != nil {
@@ -78,32 +79,15 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string) ([]rowState
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
 		s := rowState{fate: Fate{Destination: v.Name}}
 		var topic, order *string
-		var taken, elsewhere, scheduled bool
+		var taken, scheduled bool
+		var taker int
 		f := &s.fate
-		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &s.key, &order,
+		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &taker, &s.key, &order,
 			&scheduled, &f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
 		s.row.Topic = deref(topic)
-		f.judge(taken, elsewhere, scheduled)
+		f.judge(taken, taker >= 0 && taker != view, scheduled)
 		return s, err
 	})
-}
-
-// takenElsewhere is the condition that another destination takes a row into the same columns, which then hold nothing
-// about the view.
-func (o *Outbox) takenElsewhere(view int) string {
-	n := o.Views[view].Table.Names()
-	var others []string
-	for _, s := range o.sets() {
-		for _, i := range s.views {
-			if i != view && slices.Contains(s.views, view) {
-				others = append(others, o.Views[i].Table.Names().Taken)
-			}
-		}
-	}
-	if len(others) == 0 {
-		return "false"
-	}
-	return fmt.Sprintf("coalesce(not (%s) and ((%s)), false)", n.Taken, strings.Join(others, ") or ("))
 }
 
 // judge determines a row's state and, as far as the row itself shows, the reason. elsewhere says that another
