@@ -20,7 +20,6 @@ import (
 type changing struct {
 	selection
 	dryRun, yes, json bool
-	noteExpired       bool // warn of rows that are too old to be published
 }
 
 const changingHelp = `
@@ -48,9 +47,10 @@ type changedRow struct {
 // errRefused is the error for a change that was not confirmed.
 var errRefused = errors.New("nothing was changed")
 
-// apply changes the rows that the flags select.
-func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
+// apply changes the rows that the flags and the arguments, which are ids, select.
+func (c *changing) apply(cmd *cobra.Command, ids []string, change operate.Change) error {
 	ctx := cmd.Context()
+	c.IDs = append(c.IDs, ids...)
 	chosen, o, err := c.open(cmd)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			return selectionError(err)
 		}
 		noteAbsent(cmd.ErrOrStderr(), chosen.IDs, choice.Rows())
-		if c.noteExpired {
+		if change.Verb == "retry" {
 			if err := o.noteExpired(ctx, cmd.ErrOrStderr(), chosen); err != nil {
 				return err
 			}

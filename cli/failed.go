@@ -53,16 +53,20 @@ func (l *looking) add(p *program, cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&l.json, "json", false, "print a line of JSON for each row, for machines")
 }
 
-func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, content bool) error {
+// each prints the rows as JSON if that was asked for, and calls a function with each otherwise. It returns how many
+// there are.
+func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, content bool) (
+	n int, err error,
+) {
 	if l.limit < 0 {
-		return usageError(errors.New("--limit must not be negative"))
+		return 0, usageError(errors.New("--limit must not be negative"))
 	}
 	chosen, o, err := l.open(cmd)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer o.close()
-	n, most := 0, l.limit
+	most := l.limit
 	if most > 0 {
 		most++ // shows whether there are more rows
 	}
@@ -70,17 +74,20 @@ func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, con
 		if n++; l.limit > 0 && n > l.limit {
 			return operate.ErrEnough
 		}
+		if l.json {
+			return writeJSON(cmd.OutOrStdout(), row)
+		}
 		return do(row)
 	})
 	if err != nil {
-		return selectionError(err)
+		return n, selectionError(err)
 	}
 	noteAbsent(cmd.ErrOrStderr(), chosen.IDs, int64(n))
 	if l.limit > 0 && n > l.limit {
 		fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n",
 			l.limit)
 	}
-	return nil
+	return n, nil
 }
 
 func (p *program) failedListCommand() *cobra.Command {
@@ -92,21 +99,17 @@ func (p *program) failedListCommand() *cobra.Command {
 		Long:    "List failed rows, the latest failures first.\n" + selectionHelp,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if flags.json {
-				return flags.each(cmd, func(row operate.FailedRow) error {
-					return writeJSON(cmd.OutOrStdout(), row)
-				}, false)
+			out := columns(cmd.OutOrStdout())
+			if !flags.json {
+				fmt.Fprintln(out, "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR")
 			}
-			out, listed := columns(cmd.OutOrStdout()), false
-			fmt.Fprintln(out, "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR")
-			err := flags.each(cmd, func(row operate.FailedRow) error {
-				listed = true
+			found, err := flags.each(cmd, func(row operate.FailedRow) error {
 				_, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", printable.Text(row.ID), row.Destination,
 					printable.Cut(row.Topic, topicWidth), optional(row.Attempt),
 					row.FailedAt.UTC().Format(time.RFC3339), short(row.LastError))
 				return err
 			}, false)
-			if err != nil && !listed {
+			if err != nil && found == 0 {
 				return err // without a heading, which alone would mean that there are no rows
 			}
 			return errors.Join(err, out.Flush())
@@ -125,15 +128,10 @@ func (p *program) failedShowCommand() *cobra.Command {
 			selectionHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.IDs = append(flags.IDs, args...)
-			shown := false
-			err := flags.each(cmd, func(row operate.FailedRow) error {
-				shown = true
-				if flags.json {
-					return writeJSON(cmd.OutOrStdout(), row)
-				}
+			found, err := flags.each(cmd, func(row operate.FailedRow) error {
 				return showFailed(cmd.OutOrStdout(), row)
 			}, true)
-			if err == nil && !shown && len(flags.IDs) > 0 {
+			if err == nil && found == 0 && len(flags.IDs) > 0 {
 				return errors.New("no failed row has such an id; outbox-relay status --id shows where a row is")
 			}
 			return err
@@ -178,9 +176,7 @@ set, younger rows of their keys have been relayed in the meantime, and the retri
 Ids may also be given as arguments.
 ` + selectionHelp + changingHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			flags.IDs = append(flags.IDs, args...)
-			flags.noteExpired = true
-			return flags.apply(cmd, operate.Retry())
+			return flags.apply(cmd, args, operate.Retry())
 		},
 	}
 	flags.add(p, cmd, "that failed")
@@ -204,8 +200,7 @@ Ids may also be given as arguments. With --yes rows have to be chosen; --topic '
 			if keep && strings.TrimSpace(reason) == "" {
 				return usageError(errors.New("--keep requires --reason TEXT, for whoever finds the row later"))
 			}
-			flags.IDs = append(flags.IDs, args...)
-			return flags.apply(cmd, operate.Discard(keep, reason))
+			return flags.apply(cmd, args, operate.Discard(keep, reason))
 		},
 	}
 	flags.add(p, cmd, "that failed")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -25,12 +26,11 @@ a row is marked as relayed again, and nothing is stored.
 ` + selectionHelp + changingHelp,
 		Example: `  outbox-relay replay --topic order.placed --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			flags.IDs = append(flags.IDs, args...)
 			if c, err := p.load(config.NeedDatabase); err == nil && mayDeduplicate(c) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops messages that it has stored within "+
 					"its duplicate window; such rows are marked as relayed again, and not stored again")
 			}
-			return flags.apply(cmd, operate.Replay())
+			return flags.apply(cmd, args, operate.Replay())
 		},
 	}
 	flags.add(p, cmd, "that were relayed")
@@ -39,10 +39,7 @@ a row is marked as relayed again, and nothing is stored.
 
 // mayDeduplicate reports whether a destination publishes to JetStream, or may do so according to the settings.
 func mayDeduplicate(c *config.Config) bool {
-	for _, d := range c.Destinations {
-		if d.Broker.Scheme == "" || d.Broker.Protocol == publisher.ProtocolNATS {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Destinations, func(d config.Destination) bool {
+		return d.Broker.Scheme == "" || d.Broker.Protocol == publisher.ProtocolNATS
+	})
 }
