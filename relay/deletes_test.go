@@ -26,7 +26,7 @@ func TestDeletesNothingThatOthersWaitFor(t *testing.T) {
 	eventually(t, "alone it deletes", func() bool { return len(b.All()) == 5 && rows() == 0 })
 	s.Exec(t, sql.Destination(sql.Own{
 		Table: sql.Table{Name: "outbox_messages"}, Destination: "audit", ID: "id", Txid: "txid", Order: []string{"seq"},
-		Columns: []sql.OwnColumn{{Ours: "relayed_at", Theirs: "audit_relayed_at"}},
+		Columns: []sql.OwnColumn{{Ours: "relayed_at", Theirs: "audit_relayed_at"}}, Pending: "audit_relayed_at is null",
 	}))
 	eventually(t, "not ready, with the column", func() bool { return strings.Contains(notReady(r), "audit_relayed_at") })
 	s.Exec(t, insertKeyed, 5)

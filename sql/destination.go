@@ -10,18 +10,16 @@ type Own struct {
 	Table       Table
 	Destination string
 	Columns     []OwnColumn // relayed_at first
-	Filter      string      // the condition for the rows that it takes, empty if it takes all
+	Pending     string      // the condition for its pending rows
 	Order       []string    // the column that gives the table its order: the first of these that exists
 	ID          string
 	Priority    string // a column whose larger values come first, if there is one
 	Txid        string
 
 	// For a destination that takes the failed or relayed rows of another one: the other destination's name, its column
-	// with the time of that event, whether the event is the failure, and the column that is null in these rows, or
-	// empty.
+	// with the time of that event, and whether the event is the failure.
 	Origin, OriginAt string
 	OriginFailed     bool
-	OriginWithout    string
 }
 
 // An OwnColumn is the relay's name of a column and the table's.
@@ -103,33 +101,23 @@ func ParseOwnComment(comment string) (destination, ours string, ok bool) {
 
 // indexes returns the statements for the index of pending rows, and for the index of failed rows if there can be any.
 func (o *Own) indexes() string {
-	table, pending, failed := o.Table.Quoted(), Quote(o.Columns[0].Theirs)+" is null", ""
+	table, failed := o.Table.Quoted(), ""
 	for _, c := range o.Columns {
 		if c.Ours == "failed_at" {
 			failed = Quote(c.Theirs)
-			pending += " and " + failed + " is null"
 		}
-	}
-	if o.Origin != "" {
-		pending += " and " + Quote(o.OriginAt) + " is not null"
-		if o.OriginWithout != "" {
-			pending += " and " + Quote(o.OriginWithout) + " is null"
-		}
-	}
-	if o.Filter != "" {
-		pending += " and " + o.Filter
 	}
 	index := func(what string) string { return Quote(indexName(o.Table, "_"+o.Destination+"_"+what+"_idx")) }
 	var text string
 	if o.Origin != "" {
 		text = fmt.Sprintf("create index if not exists %s on %s (%s, %s)\n  where %s;\n", index("pending"), table,
-			Quote(o.OriginAt), Quote(o.ID), pending)
+			Quote(o.OriginAt), Quote(o.ID), o.Pending)
 	} else {
 		text = script("destination_index.sql", map[string]string{
 			"oid": literals(table) + "::regclass", "order": literals(o.Order...),
 			"priority": literals(o.Priority), "id": literals(o.ID),
 			"create": literals("create index if not exists " + index("pending") + " on " + table + " ("),
-			"where":  literals(") where " + pending),
+			"where":  literals(") where " + o.Pending),
 		})
 	}
 	if failed != "" {

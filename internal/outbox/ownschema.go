@@ -43,9 +43,12 @@ func (c *Config) own(v View) sql.Own {
 			o.Columns = append(o.Columns, sql.OwnColumn{Ours: part, Theirs: theirs})
 		}
 	}
-	o.Filter = c.Condition(v)
 	if o.Order = []string{"seq", name("inserted_at"), o.ID}; c.Columns["order"] != "" {
 		o.Order = []string{c.Columns["order"]}
+	}
+	pending := pattern.Always
+	for _, column := range c.PendingColumns(v) {
+		pending = pattern.And(pending, sql.Quote(column)+" is null")
 	}
 	if from := v.origin(); from != nil {
 		there := func(part string) string {
@@ -55,15 +58,18 @@ func (c *Config) own(v View) sql.Own {
 			return name(part)
 		}
 		o.Origin, o.OriginFailed, o.OriginAt = from.Name, v.FailedOf != nil, there("relayed_at")
+		without := there("failed_at")
 		if o.OriginFailed {
-			o.OriginAt = there("failed_at")
-			if from.Columns != nil || !c.Delete {
-				o.OriginWithout = there("relayed_at")
+			if o.OriginAt, without = without, ""; from.Columns != nil || !c.Delete {
+				without = there("relayed_at")
 			}
-		} else {
-			o.OriginWithout = there("failed_at")
+		}
+		pending = pattern.And(pending, sql.Quote(o.OriginAt)+" is not null")
+		if without != "" {
+			pending = pattern.And(pending, sql.Quote(without)+" is null")
 		}
 	}
+	o.Pending = pattern.And(pending, cmp.Or(c.Condition(v), pattern.Always))
 	return o
 }
 

@@ -209,9 +209,6 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config,
 // Name returns schema.table, by which all replicas identify the outbox.
 func (t *Table) Name() string { return t.relation.table.String() }
 
-// Named returns the name with its schema.
-func (t *Table) Named() sql.Table { return t.relation.table }
-
 // Quoted returns the name for use in a statement.
 func (t *Table) Quoted() string { return t.relation.table.Quoted() }
 
