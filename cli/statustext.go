@@ -71,13 +71,13 @@ func statusText(r operate.Report, between string) string {
 // columns returns a writer that aligns what tabs separate.
 func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// writeColumns writes lines whose cells are aligned.
-func writeColumns(w *strings.Builder, lines [][]string) {
+// writeColumns writes lines whose cells are aligned. It leaves an error to whoever writes next.
+func writeColumns(w io.Writer, lines [][]string) {
 	out := columns(w)
 	for _, cells := range lines {
 		fmt.Fprintln(out, strings.Join(cells, "\t"))
 	}
-	_ = out.Flush() // a builder takes everything
+	_ = out.Flush()
 }
 
 // number formats a count of rows of a kind: with + if it is a lower bound, and ? if it was not taken.

@@ -192,8 +192,7 @@ func discrepancies(out io.Writer, asJSON bool) (
 		return func(found operate.Discrepancy) error { return writeJSON(out, found) },
 			func(found operate.Comparison) error { return writeJSON(out, found) }
 	}
-	const heading = "ID\tDESTINATION\tTOPIC\tRELAYED AT\tPROBLEM\tDETAILS\n"
-	table, missing := columns(out), heading
+	table := [][]string{{"ID", "DESTINATION", "TOPIC", "RELAYED AT", "PROBLEM", "DETAILS"}}
 	row = func(found operate.Discrepancy) error {
 		details := found.Why
 		switch {
@@ -202,16 +201,17 @@ func discrepancies(out io.Writer, asJSON bool) (
 		case found.Position != nil:
 			details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
 		}
-		_, err := fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\t%s\t%s\n", missing, printable.Text(found.ID), found.Destination,
-			printable.Text(found.Topic), found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
-		missing = ""
-		return err
+		table = append(table, []string{
+			printable.Text(found.ID), found.Destination, printable.Text(found.Topic),
+			found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details),
+		})
+		return nil
 	}
 	sum = func(found operate.Comparison) error {
-		missing = heading
-		if err := table.Flush(); err != nil {
-			return err
+		if len(table) > 1 {
+			writeColumns(out, table)
 		}
+		table = table[:1]
 		more := ""
 		if found.Unordered {
 			more = " (its rows have no order that could be compared)"

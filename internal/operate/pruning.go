@@ -63,8 +63,12 @@ func (s *pruning) follow(ctx context.Context, w way, cutoff time.Time) error {
 // keeps locked, if somebody wants to know.
 func (s *pruning) clear(ctx context.Context) (locked int64, err error) {
 	for full := !s.DryRun; full && ctx.Err() == nil; {
-		started := time.Now()
-		ids, err := s.step(ctx)
+		started, limit := time.Now(), pruneTime
+		if s.rows > leastPrune {
+			limit = pruneBrief
+		}
+		s.values[0] = s.rows
+		ids, err := s.ask(ctx, limit, "prune_delete.sql", s.whole, s.values)
 		took := time.Since(started)
 		if outbox.Cancelled(err) && s.rows > leastPrune {
 			s.rows = leastPrune
@@ -115,16 +119,6 @@ func (s *pruning) report(ids []string) error {
 		s.Done(s.deleted)
 	}
 	return nil
-}
-
-// step deletes rows of the window.
-func (s *pruning) step(ctx context.Context) ([]string, error) {
-	s.values[0] = s.rows
-	limit := pruneTime
-	if s.rows > leastPrune {
-		limit = pruneBrief
-	}
-	return s.ask(ctx, limit, "prune_delete.sql", s.whole, s.values)
 }
 
 // ask runs a statement in a transaction of its own, also after ctx has ended. The server ends a statement that takes

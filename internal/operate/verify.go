@@ -105,10 +105,7 @@ func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, o
 	if err != nil {
 		return err
 	}
-	state := n.Relayed.Name + " is not null" + o.taken(view) + condition
-	if n.Failed.Has() { // otherwise the row was discarded
-		state += " and " + n.Failed.Name + " is null"
-	}
+	state := Replay().state(n) + o.taken(view) + condition
 	return within(ctx, conn, limits{statement: chooseTime, snapshot: true}, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic,
 			"ordered", fmt.Sprint(ordered)+n.Ordered(), "state", state), values...)
