@@ -31,13 +31,6 @@ var meanings = map[int]meaning{
 		"the row has the header Nats-TTL: allow message TTLs in the stream (allow_msg_ttl)",
 	},
 
-	// A header asks for something that the stream does not do. Rows cannot have these headers, which begin with Nats-.
-	10111: {publisher.Permanent, 0, "rollup refused", "allow rollups in the stream, or send no Nats-Rollup"},
-	10168: {publisher.Permanent, 0, "header refused", ""},
-	10170: {publisher.Permanent, 0, "header refused", ""},
-	10171: {publisher.Permanent, 0, "header refused", ""},
-	10188: {publisher.Permanent, 0, "header refused", "allow schedules in the stream"},
-
 	// The stream does not exist, is not the expected one, or takes no such messages.
 	10059: {publisher.Topology, publisher.ScopeTopic, "no stream", "create it"},
 	10060: {publisher.Topology, publisher.ScopeTopic, "wrong stream", "another stream than expected takes the subject"},

@@ -112,12 +112,6 @@ func (c *call) turn() (int32, bool) {
 	return 0, false
 }
 
-// sends notes that a message is on its way.
-func (c *call) sends(i int32) {
-	c.state[i] = sent
-	c.waiting++
-}
-
 // settles gives a message its answer. If it was accepted, the next message of its key may go.
 func (c *call) settles(i int32, err error) {
 	if c.state[i] == sent {

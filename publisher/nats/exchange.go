@@ -9,14 +9,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
 // window is the maximum number of unanswered messages of one call. It lets a batch of the relay go out at once.
 const window = 1000
 
@@ -45,8 +37,9 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 	for {
 		waiting := c.waiting
 		room, more := c.sendAll(ctx)
-		if c.waiting > waiting { // what is sent late in a call has as much time as what is sent first
-			c.until = later(c.until, time.Now().Add(c.link.p.config.Timeout))
+		// What is sent late in a call has as much time as what is sent first.
+		if until := time.Now().Add(c.link.p.config.Timeout); c.waiting > waiting && until.After(c.until) {
+			c.until = until
 		}
 		switch {
 		case c.waiting > 0 || room != nil:
@@ -90,7 +83,8 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 		}
 		switch err := c.send(ctx, i, &c.messages[i]); {
 		case err == nil:
-			c.sends(i)
+			c.state[i] = sent
+			c.waiting++
 		case errors.Is(err, errGone):
 			return nil, true
 		default:
@@ -199,8 +193,7 @@ func (c *call) fate(subject string, a ack, err error) error {
 	case errStoreFailed:
 		// The code does not say whether the whole stream is full, or only the subject, if the stream limits each
 		// subject.
-		c.link.ask(subject, freshFor)
-		if !c.link.streams.fillsAsWhole(a.stream) {
+		if s := c.link.ask(subject, freshFor); s == nil || s.name != a.stream || !s.whole {
 			return err
 		}
 	}

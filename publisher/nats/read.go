@@ -42,8 +42,12 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 		}
 		_, info, err := streamOf(ctx, link.js, p.config.Stream, subject)
 		switch {
-		case err == nil:
-			streams = append(streams, newStoredStream(info, subject))
+		case err == nil && takes(subjectsOf(info.Config), subject):
+			streams = append(streams, &storedStream{
+				info, subjectsOf(info.Config), info.Config.SubjectTransform != nil, []string{subject},
+			})
+		case err == nil: // it is the configured stream, which is read once, for all subjects
+			streams = append(streams, &storedStream{info, []string{">"}, true, []string{subject}})
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
 			return nil, fmt.Errorf("find the stream of subject %s: %w: "+
 				"the user needs the right to publish to $JS.API.>", subject, err)
@@ -72,17 +76,6 @@ type storedStream struct {
 	takes    []string // patterns of the subjects that are in it
 	renamed  bool     // the messages have other subjects there
 	subjects []string
-}
-
-func newStoredStream(info *jetstream.StreamInfo, subject string) *storedStream {
-	s := &storedStream{
-		info: info, takes: subjectsOf(info.Config), renamed: info.Config.SubjectTransform != nil,
-		subjects: []string{subject},
-	}
-	if !takes(s.takes, subject) { // it is the configured stream, which is read once, for all subjects
-		s.renamed, s.takes = true, []string{">"}
-	}
-	return s
 }
 
 // lossy returns why the stream may lack messages other than its oldest ones. It returns "" if the stream keeps them.
@@ -154,23 +147,18 @@ func (s *storedStream) read(
 		if about.Sequence.Stream > state.LastSeq || !until.IsZero() && about.Timestamp.After(until) {
 			return held, nil
 		}
-		stored := storedOf(m, about)
-		if s.renamed {
-			stored.Topic = ""
+		stored := &publisher.Stored{Place: about.Stream, Position: about.Sequence.Stream}
+		if !s.renamed {
+			stored.Topic = m.Subject()
+		}
+		for name, values := range m.Headers() {
+			for _, value := range values {
+				stored.Headers = append(stored.Headers, publisher.Header{Name: name, Value: value})
+			}
 		}
 		do(stored)
 		if about.NumPending == 0 || about.Sequence.Stream == state.LastSeq {
 			return held, nil
 		}
 	}
-}
-
-func storedOf(m jetstream.Msg, about *jetstream.MsgMetadata) *publisher.Stored {
-	stored := &publisher.Stored{Topic: m.Subject(), Place: about.Stream, Position: about.Sequence.Stream}
-	for name, values := range m.Headers() {
-		for _, value := range values {
-			stored.Headers = append(stored.Headers, publisher.Header{Name: name, Value: value})
-		}
-	}
-	return stored
 }

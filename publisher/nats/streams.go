@@ -70,13 +70,6 @@ func (s *streams) mayAsk(now time.Time) bool {
 	return true
 }
 
-// fillsAsWhole reports whether a full stream is full for all its subjects, as far as that is known.
-func (s *streams) fillsAsWhole(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.known, func(known *stream) bool { return known.name == name && known.whole })
-}
-
 // learn replaces what was known of a stream, or of a subject that has none. It returns the stream's previous leader.
 func (s *streams) learn(of *stream) (leader string) {
 	s.mu.Lock()
