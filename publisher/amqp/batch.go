@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -40,7 +41,7 @@ type batch struct {
 	trial   bool     // the message in flight is alone on purpose
 	urgent  bool     // those to be sent alone go before what is ready, because one of them has closed a channel
 
-	exchanges map[string]error // exchanges that messages name, with what was found for each; nil if there are none
+	exchanges map[string]error // exchanges that messages name, with what was found for each
 	refusals  map[route]error  // ways that this call has found unusable
 	doubts    map[int]*doubt   // messages that may be at the broker although they had no answer
 
@@ -71,6 +72,9 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 		ready:    make([]int, 0, len(messages)),
 		flights:  make([]flight, 0, min(window, len(messages))),
 
+		exchanges: map[string]error{},
+		refusals:  map[route]error{},
+		doubts:    map[int]*doubt{},
 		confirmed: map[route]int{},
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -78,23 +82,14 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 	}
 	b.keys.Link(messages)
 	for i := range messages {
-		b.name(messages[i].Exchange)
+		if exchange := messages[i].Exchange; exchange != "" && checkExchangeName(exchange) == nil {
+			b.exchanges[exchange] = nil
+		}
 		if !b.keys.Waits(i) {
 			b.ready = append(b.ready, i)
 		}
 	}
 	return b
-}
-
-// name notes an exchange that a message names, so that the exchange is checked before it is used.
-func (b *batch) name(exchange string) {
-	if exchange == "" || checkExchangeName(exchange) != nil {
-		return
-	}
-	if b.exchanges == nil {
-		b.exchanges = map[string]error{}
-	}
-	b.exchanges[exchange] = nil
 }
 
 // route returns the destination of a message.
@@ -108,17 +103,8 @@ func (b *batch) route(i int) route {
 
 // unusable returns the reason why a message's route cannot be used, or nil if none is known.
 func (b *batch) unusable(i int) error {
-	if err := b.exchanges[b.messages[i].Exchange]; err != nil {
-		return err
-	}
-	if b.refusals == nil {
-		return nil
-	}
-	return b.refusals[b.route(i)]
+	return cmp.Or(b.exchanges[b.messages[i].Exchange], b.refusals[b.route(i)])
 }
-
-// complete reports whether every message has its answer.
-func (b *batch) complete() bool { return b.open == 0 }
 
 // lookForExchanges checks the exchanges before they are used. If an exchange that messages name is missing, only those
 // messages are affected. Any other error is the answer for all messages that were not sent.

@@ -17,9 +17,6 @@ type doubt struct {
 
 // doubt returns the doubt about a message.
 func (b *batch) doubt(i int) *doubt {
-	if b.doubts == nil {
-		b.doubts = map[int]*doubt{}
-	}
 	if b.doubts[i] == nil {
 		b.doubts[i] = &doubt{}
 	}

@@ -38,7 +38,7 @@ type connection struct {
 	token   string // token that the broker currently has
 	renewal connect.Renewal
 
-	user  string        // user that has logged in; empty if not known
+	user  string        // user that has logged in; empty if the broker derives it from a certificate or a token
 	users connect.Users // calls, and messages whose confirms are kept
 
 	closing  atomic.Bool // this client ends the connection

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,8 +179,11 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &connection{
-		p: p, made: time.Now(), address: address(uri), user: p.userOf(uri, config.SASL),
-		token: token, ended: make(chan struct{}), busy: map[*channel]struct{}{},
+		p: p, made: time.Now(), address: address(uri), token: token,
+		ended: make(chan struct{}), busy: map[*channel]struct{}{},
+	}
+	if !a.token && !slices.Contains(a.mechanisms, mechanismExternal) {
+		conn.user = uri.Username
 	}
 	link := raw
 	if a.secure {

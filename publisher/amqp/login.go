@@ -28,19 +28,6 @@ const (
 	mechanismExternal = "EXTERNAL"
 )
 
-// userOf returns the user that logs in, or "" if the broker derives it from a certificate or a token.
-func (p *Publisher) userOf(uri amqp091.URI, ways []amqp091.Authentication) string {
-	if p.config.Tokens != nil {
-		return ""
-	}
-	for _, way := range ways {
-		if way.Mechanism() == mechanismExternal {
-			return ""
-		}
-	}
-	return uri.Username
-}
-
 // logins returns the ways to log in: the given mechanism, or else those that the URL allows, or else PLAIN.
 func logins(uri amqp091.URI, properties amqp091.Table, mechanism string) ([]amqp091.Authentication, error) {
 	var ways []amqp091.Authentication

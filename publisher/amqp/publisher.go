@@ -126,7 +126,7 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 	b.answerRemembered()
 	// Each iteration uses one channel. A channel that ends, or that another one takes the place of, has answered a
 	// message.
-	for !b.complete() {
+	for b.open > 0 {
 		if err := conn.usable(); err != nil {
 			return err
 		}

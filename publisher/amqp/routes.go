@@ -3,7 +3,6 @@ package amqp
 import (
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -14,8 +13,6 @@ func (r route) clone() route { return route{strings.Clone(r.exchange), strings.C
 
 // routes is the table of the routes on which a try may leave something behind. It is shared by all calls.
 type routes struct {
-	count atomic.Int64 // number of known routes
-
 	mu    sync.Mutex
 	known map[route]*wary
 }
@@ -41,15 +38,11 @@ const (
 
 // limit returns the limit of a route, and whether there is one.
 func (r *routes) limit(to route) (limit int, ok bool) {
-	if r.count.Load() == 0 {
-		return 0, false
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known, ok := r.known[to]
 	if ok && time.Now().After(known.until) {
 		delete(r.known, to)
-		r.count.Store(int64(len(r.known)))
 		ok = false
 	}
 	if !ok {
@@ -92,7 +85,6 @@ func (r *routes) at(to route) *wary {
 		}
 		known = &wary{}
 		r.known[to.clone()] = known
-		r.count.Store(int64(len(r.known)))
 	}
 	known.until = time.Now().Add(waryFor)
 	return known
@@ -100,16 +92,12 @@ func (r *routes) at(to route) *wary {
 
 // accepted raises the limit of a route by one. The limit therefore doubles once that many messages have been accepted.
 func (r *routes) accepted(to route) {
-	if r.count.Load() == 0 {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := r.known[to]; known != nil {
 		known.rejected = 0
 		if known.limit++; known.limit > window {
 			delete(r.known, to)
-			r.count.Store(int64(len(r.known)))
 		}
 	}
 }

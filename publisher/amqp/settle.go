@@ -89,9 +89,6 @@ func (b *batch) answerRemembered() {
 
 // refuse remembers the answer for the other messages of a route.
 func (b *batch) refuse(to route, err error) {
-	if b.refusals == nil {
-		b.refusals = map[route]error{}
-	}
 	b.refusals[to] = unsent(err)
 }
 

@@ -5,20 +5,20 @@ import "sync"
 // Users counts what needs a connection: calls that use it, and messages whose answers it still owes. After another
 // connection has taken its place, new calls use that one, and the old one ends when nothing needs it any more.
 type Users struct {
-	mu      sync.Mutex
-	count   int
-	unused  chan struct{} // closed when nothing needs the retired connection; nil until it is retired
-	retired bool
+	mu     sync.Mutex
+	count  int
+	unused chan struct{} // closed when nothing needs the retired connection; nil until it is retired
 }
 
 // Use counts a call that uses the connection. It returns false if the connection was retired.
 func (u *Users) Use() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.retired {
-		u.count++
+	if u.unused != nil {
+		return false
 	}
-	return !u.retired
+	u.count++
+	return true
 }
 
 // Add changes the number of things that need the connection, retired or not.
@@ -26,7 +26,7 @@ func (u *Users) Add(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count += n
-	if u.retired && u.count == 0 {
+	if u.unused != nil && u.count == 0 {
 		u.close()
 	}
 }
@@ -35,8 +35,8 @@ func (u *Users) Add(n int) {
 func (u *Users) Retire() <-chan struct{} {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.retired {
-		u.retired, u.unused = true, make(chan struct{})
+	if u.unused == nil {
+		u.unused = make(chan struct{})
 	}
 	if u.count == 0 {
 		u.close()

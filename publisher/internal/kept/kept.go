@@ -10,7 +10,6 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -51,8 +50,6 @@ type Answer interface {
 
 // A Table holds the kept messages of a publisher. The zero Table is empty and ready for use.
 type Table[A Answer] struct {
-	count atomic.Int64
-
 	mu    sync.Mutex
 	seed  maphash.Seed
 	all   map[ID]*message[A]
@@ -77,18 +74,18 @@ func (t *Table[A]) Keep(id ID, m *publisher.Message, answer A) {
 		earlier.release()
 	}
 	t.all[id.clone()] = &message[A]{answer: answer, content: t.hash(m), asked: time.Now()}
-	t.count.Store(int64(len(t.all)))
 }
 
 // Any reports whether there are messages in the table.
-func (t *Table[A]) Any() bool { return t.count.Load() > 0 }
+func (t *Table[A]) Any() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.all) > 0
+}
 
 // Find returns what is known of a message that is about to be sent. The message stays kept while it Waits, and after it
 // was Answered until Told. A row that was corrected in the table since is another message.
 func (t *Table[A]) Find(id ID, m *publisher.Message) (answer A, state State) {
-	if !t.Any() {
-		return answer, None
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.all[id]
@@ -117,9 +114,6 @@ func (t *Table[A]) Told(id ID) {
 
 // Sweep ends the wait for answers that no call has asked for in time. It looks at them once a second at most.
 func (t *Table[A]) Sweep() {
-	if !t.Any() {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -141,7 +135,6 @@ func (t *Table[A]) Sweep() {
 func (t *Table[A]) remove(id ID, known *message[A]) {
 	known.release()
 	delete(t.all, id)
-	t.count.Store(int64(len(t.all)))
 }
 
 // hash returns a hash of everything that consumers see of a message except its time.
