@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
-	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
@@ -37,7 +35,7 @@ type loop struct {
 	patience  map[engine.Kind]time.Duration // see limitOf
 	failures  int                           // reads that failed in a row
 	workers   []*worker
-	answers   chan answered
+	answers   chan *worker
 	settled   chan engine.Outcome
 	settling  int    // number of rows whose outcome is being written
 	changes   uint64 // number of hints so far that rows may have been changed by hand
@@ -67,7 +65,7 @@ func (l *loop) make(limits engine.Limits) {
 		limits.IdlePoll = min(limits.IdlePoll, limits.Poll)
 	}
 	l.hints, l.results = make(chan string, 1), make(chan *engine.Read, 2)
-	l.answers, l.settled = make(chan answered), make(chan engine.Outcome, 2)
+	l.answers, l.settled = make(chan *worker), make(chan engine.Outcome, 2)
 	l.patience = map[engine.Kind]time.Duration{}
 	l.writer = l.settlement.NewWriter(l.state, l.to.measured, l.settled)
 	setup := l.to.setup(l.config)
@@ -80,17 +78,10 @@ func (l *loop) make(limits engine.Limits) {
 // starts nothing new. left is the number of rows that were published, or may have been, and could not be settled: they
 // will be published again.
 func (l *loop) run(ctx, work context.Context, ending func()) (left int, err error) {
-	var group sync.WaitGroup
 	for i := range l.engines.workers + engine.TryLanes {
-		w := &worker{loop: l, lane: i, batches: make(chan handed)}
-		group.Go(func() { w.run(work, ctx) })
-		l.workers = append(l.workers, w)
+		l.workers = append(l.workers, &worker{loop: l, lane: i})
 	}
-	err = l.turn(ctx, ending)
-	for _, w := range l.workers {
-		close(w.batches)
-	}
-	group.Wait()
+	err = l.turn(ctx, work, ending)
 	l.publish(engine.Snapshot{})
 	if left = l.engine.Unsettled(); left > 0 {
 		l.config.Logger.Error("stopped before everything was settled: rows will be published again",
@@ -105,7 +96,7 @@ var errStopTime = errors.New("the time for a clean stop was over")
 func (l *loop) publish(s engine.Snapshot) { l.to.state.Store(&s) }
 
 // turn runs the loop until it ends. It calls ending when it starts nothing new.
-func (l *loop) turn(ctx context.Context, ending func()) error {
+func (l *loop) turn(ctx, work context.Context, ending func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer l.to.beat.Store(0)
@@ -117,7 +108,7 @@ func (l *loop) turn(ctx context.Context, ending func()) error {
 		moved := l.own(now)
 		stops := done == nil || l.outdated != nil
 		if !stops {
-			l.hand(now)
+			l.hand(ctx, work, now)
 			l.read(ctx, now)
 		}
 		l.engine.Writes(now, l.write) // also rows that were too old to be handed over
@@ -132,10 +123,10 @@ func (l *loop) turn(ctx context.Context, ending func()) error {
 		case <-moved:
 		case r := <-l.results:
 			l.taken(ctx, r)
-		case a := <-l.answers:
-			l.to.measured.Stage(measure.StagePublish, a.took)
-			a.by.since = time.Time{}
-			l.engine.Answers(a.rows, a.errs, time.Now()) //nolint:contextcheck // counters need no context
+		case w := <-l.answers:
+			w.since = time.Time{}
+			l.engine.Answers(w.rows, w.errs, time.Now()) //nolint:contextcheck // counters need no context
+			w.rows, w.errs = nil, nil
 		case o := <-l.settled:
 			l.written(o)
 		case source := <-l.hints:
@@ -204,7 +195,7 @@ func (l *loop) isSlow(now time.Time) bool {
 func (l *loop) mayPublish(now time.Time) bool { return now.Before(l.ownership.Trusted()) }
 
 // hand gives every idle worker its next batch.
-func (l *loop) hand(now time.Time) {
+func (l *loop) hand(ctx, work context.Context, now time.Time) {
 	if !l.mayPublish(now) {
 		return
 	}
@@ -214,7 +205,7 @@ func (l *loop) hand(now time.Time) {
 		}
 		if batch := l.engine.Batch(w.lane, now); len(batch) > 0 {
 			w.since = now
-			w.batches <- handed{batch, l.engine.Rehearses(batch) || l.database.unwritten(l.state)}
+			w.start(work, ctx, batch, l.engine.Rehearses(batch) || l.database.unwritten(l.state))
 		}
 	}
 }

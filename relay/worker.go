@@ -11,45 +11,38 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // worker publishes one batch at a time to one destination. A key always has the same worker, so that its rows are never
 // on the wire in two batches at once.
 type worker struct {
-	loop     *loop // only the parts that never change are used
-	lane     int
-	batches  chan handed
-	since    time.Time // when its call began, zero while it is idle; touched only by the loop
+	loop  *loop // only the parts that never change are used
+	lane  int
+	since time.Time // when its call began, zero while it is idle; touched only by the loop
+	most  int       // rows of a rehearsal; 0: all of a batch
+
+	// The batch, and then its answers.
+	rows     []*engine.Row
+	errs     []error
 	messages []publisher.Message
-	most     int // rows of a rehearsal; 0: all of a batch
 }
 
-// handed is a batch to publish.
-type handed struct {
-	rows      []*engine.Row
-	rehearsed bool // publish only what the database would mark
-}
-
-// answered is a batch with its answers.
-type answered struct {
-	by   *worker
-	rows []*engine.Row
-	errs []error
-	took time.Duration
-}
-
-// run publishes the batches until there are no more. ctx ends only when the relay may wait no longer. Nothing is sent
-// after relaying has ended.
-func (w *worker) run(ctx, relaying context.Context) {
-	for batch := range w.batches {
-		started := time.Now()
-		publish := w.publish
-		if batch.rehearsed {
-			publish = w.rehearse
-		}
-		w.loop.answers <- answered{w, batch.rows, publish(ctx, relaying, batch.rows), time.Since(started)}
+// start publishes a batch, if rehearsed is true only what the database would mark, and then tells the loop. ctx ends
+// only when the relay may wait no longer. Nothing is sent after relaying has ended.
+func (w *worker) start(ctx, relaying context.Context, rows []*engine.Row, rehearsed bool) {
+	w.rows = rows
+	publish := w.publish
+	if rehearsed {
+		publish = w.rehearse
 	}
+	go func() { // the loop waits for it
+		started := time.Now()
+		w.errs = publish(ctx, relaying, rows)
+		w.loop.to.measured.Stage(measure.StagePublish, time.Since(started)) //nolint:contextcheck // a histogram
+		w.loop.answers <- w
+	}()
 }
 
 // rehearse publishes the rows that the database would mark, as far as it can tell within a second or two. The rest of
