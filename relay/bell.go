@@ -12,7 +12,7 @@ import (
 // Ring wakes the relay: there may be new rows. If other replicas own shards, the ring is passed on to them. Ring never
 // blocks.
 func (r *Relay) Ring() {
-	r.wake(measure.SourceDoorbell)
+	r.wake(measure.SourceDoorbell, false)
 	if r.plan.Channel == "" || r.ownsEverything() {
 		return
 	}
@@ -27,23 +27,23 @@ func (r *Relay) notified(payload string) {
 	switch payload {
 	case owner.Given:
 		r.owner.Look()
-	case outbox.Switched:
-		r.wake(measure.SourceNone)
-	case outbox.Missed:
-		r.changes.Add(1) // it may have been a command's
-		r.wake(measure.SourceNone)
-	case outbox.Operated:
-		r.changes.Add(1)
-		r.wake(measure.SourceListen)
+	case outbox.Switched, outbox.Missed: // what was missed may have been a command's
+		r.wake(measure.SourceNone, payload == outbox.Missed)
 	default:
-		r.wake(measure.SourceListen)
+		r.wake(measure.SourceListen, payload == outbox.Operated)
 	}
 }
 
-func (r *Relay) wake(source string) {
-	select {
-	case r.wakes <- source:
-	default: // the loop is about to look anyway
+// wake hints to the engines that there may be new rows, and that rows may have been changed by hand if changed is true.
+func (p *process) wake(source string, changed bool) {
+	for _, d := range p.config.Destinations {
+		if changed {
+			d.changed.Store(true)
+		}
+		select {
+		case d.hints <- source:
+		default: // the loop is about to look anyway
+		}
 	}
 }
 

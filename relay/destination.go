@@ -95,6 +95,8 @@ type Destination struct {
 	profile  profile.Profile // applies the wire format; nil for plain
 	paused   atomic.Bool     // the last result of Paused
 	client   client
+	hints    chan string // sources of hints to the engine that there may be new rows
+	changed  atomic.Bool // such a hint says that rows may have been changed by hand
 	measured *measure.Destination
 	pinged   atomic.Pointer[error]           // the result of the last ping; nil before the first
 	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
@@ -131,14 +133,14 @@ func (d *Destination) setup(c *Config) engine.Setup {
 	}
 }
 
-// newMetrics makes the instruments and the series of the destinations.
+// newMetrics makes the instruments, and what each destination begins with.
 func newMetrics(meter metric.Meter, destinations []*Destination) (*measure.Metrics, error) {
 	m, err := measure.New(meter)
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range destinations {
-		d.measured = m.Destination(d.Name)
+		d.measured, d.hints, d.client.inUse = m.Destination(d.Name), make(chan string, 1), d.Publisher
 	}
 	return m, nil
 }

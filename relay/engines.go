@@ -79,7 +79,6 @@ func (es *engines) run(ctx context.Context) (left int, err error) {
 			watching.Go(func() { es.follow(watch, e.ownership) })
 		}
 	}
-	watching.Go(func() { es.ring(watch) })
 	// Work that is under way when ctx ends, or an engine ends by itself, goes on until it is done or the stop timeout
 	// is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
@@ -123,23 +122,6 @@ func (es *engines) follow(ctx context.Context, ownership ownership) {
 		case <-ctx.Done():
 			return
 		case <-changed:
-		}
-	}
-}
-
-// ring passes hints on to all engines.
-func (es *engines) ring(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case source := <-es.wakes:
-			for _, e := range es.all {
-				select {
-				case e.hints <- source:
-				default: // the engine is about to look anyway
-				}
-			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,8 +105,7 @@ func TestRowRetriedSoon(t *testing.T) {
 			time.Sleep(time.Second)
 			s.Heal("x")
 			s.table.free("x", false)
-			s.changes.Add(1)
-			s.wakes <- ""
+			s.process.wake("", true)
 			for began := time.Now(); !s.table.row("x").relayed; time.Sleep(time.Millisecond) {
 				if time.Since(began) > 200*time.Millisecond {
 					t.Fatal("the row still waits")
@@ -142,12 +140,12 @@ func TestSequenceRestartedSoon(t *testing.T) {
 // Writers that stop ringing, as when many rows come, are no reason to read rows again that wait. A command is, and so is a connection
 // that was lost, and with it perhaps the notification of a command.
 func TestWhatMakesRowsBeReadAgain(t *testing.T) {
-	r := &Relay{process: process{wakes: make(chan string, 1), changes: new(atomic.Uint64)}}
-	for payload, want := range map[string]uint64{outbox.Switched: 0, "": 0, outbox.Missed: 1, outbox.Operated: 1} {
-		before := r.changes.Load()
+	d := &Destination{}
+	r := &Relay{process: process{config: &Config{Destinations: []*Destination{d}}}}
+	for payload, want := range map[string]bool{outbox.Switched: false, "": false, outbox.Missed: true, outbox.Operated: true} {
 		r.notified(payload)
-		if got := r.changes.Load() - before; got != want {
-			t.Errorf("%q counts as %d changes by hand, want %d", payload, got, want)
+		if got := d.changed.Swap(false); got != want {
+			t.Errorf("%q counts as a change by hand: %v, want %v", payload, got, want)
 		}
 	}
 }

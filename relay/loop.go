@@ -22,7 +22,6 @@ type loop struct {
 	ownership ownership
 	state     int // number of the set of columns that keeps the destination's state
 	writer    *settle.Writer
-	hints     chan string
 
 	// Requests from other goroutines, guarded by the engines' mu.
 	left  owner.Set // shards to be released with nothing in flight here
@@ -37,10 +36,9 @@ type loop struct {
 	workers   []*worker
 	answers   chan *worker
 	settled   chan engine.Outcome
-	settling  int    // number of rows whose outcome is being written
-	changes   uint64 // number of hints so far that rows may have been changed by hand
-	outdated  error  // why the loop ends by itself
-	abandoned bool   // nothing can be written any more
+	settling  int   // number of rows whose outcome is being written
+	outdated  error // why the loop ends by itself
+	abandoned bool  // nothing can be written any more
 	observed  time.Time
 }
 
@@ -64,7 +62,7 @@ func (l *loop) make(limits engine.Limits) {
 	if l.table.Delays() { // no writer rings when a row becomes due
 		limits.IdlePoll = min(limits.IdlePoll, limits.Poll)
 	}
-	l.hints, l.results = make(chan string, 1), make(chan *engine.Read, 2)
+	l.results = make(chan *engine.Read, 2)
 	l.answers, l.settled = make(chan *worker), make(chan engine.Outcome, 2)
 	l.patience = map[engine.Kind]time.Duration{}
 	l.writer = l.settlement.NewWriter(l.state, l.to.measured, l.settled)
@@ -129,9 +127,9 @@ func (l *loop) turn(ctx, work context.Context, ending func()) error {
 			w.rows, w.errs = nil, nil
 		case o := <-l.settled:
 			l.written(o)
-		case source := <-l.hints:
+		case source := <-l.to.hints:
 			l.metrics.Wakeup(source)
-			l.hint()
+			l.engine.Hint(l.to.changed.Swap(false))
 		case <-timer.C:
 		}
 	}
@@ -233,13 +231,6 @@ func (l *loop) written(o engine.Outcome) {
 			"Look for a slow trigger, or what else makes updates slow", "rows", o.Slow)
 	}
 	l.engine.Written(o, time.Now())
-}
-
-// hint notes that there may be new rows, and whether rows may have been changed by hand.
-func (l *loop) hint() {
-	changes := l.engines.changes.Load()
-	l.engine.Hint(changes != l.changes)
-	l.changes = changes
 }
 
 // observe publishes the state for the gauges, at most every 100 milliseconds.

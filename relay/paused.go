@@ -48,7 +48,7 @@ func (r *Relay) lookAtPauses() {
 		}
 	}
 	if changed {
-		r.wake(measure.SourceNone)
+		r.wake(measure.SourceNone, false)
 		r.owner.Look()
 	}
 }

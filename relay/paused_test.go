@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,7 +78,7 @@ func TestPauseDuringAnOutage(t *testing.T) {
 	r := &Relay{
 		process: process{
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.DiscardHandler)},
-			database: &database{}, wakes: make(chan string, 1), changes: new(atomic.Uint64),
+			database: &database{},
 		},
 		owner: owner.New(),
 	}
@@ -108,7 +107,7 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 	r := &Relay{
 		process: process{
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
-			database: &database{}, wakes: make(chan string, 1), changes: new(atomic.Uint64),
+			database: &database{},
 		},
 		owner: owner.New(),
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -25,8 +24,6 @@ type process struct {
 	config   *Config // with its defaults, and with nowhere among the destinations if rows may go there
 	metrics  *measure.Metrics
 	database *database
-	wakes    chan string    // sources of hints that there are new rows
-	changes  *atomic.Uint64 // number of hints that rows may have been changed by hand
 }
 
 // Relay relays the rows of one outbox, or stands by while another replica does.
@@ -73,15 +70,11 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	r := &Relay{
 		process: process{
 			config: &c, metrics: metrics, database: &database{logger: c.Logger, silent: c.silent},
-			wakes: make(chan string, 1), changes: new(atomic.Uint64),
 		},
 		pool: pool, plan: plan, setup: errStarting, looks: time.Minute,
 	}
 	if c.Delete { // rows would be lost to a destination whose columns are added
 		r.looks = 3 * time.Second
-	}
-	for _, d := range c.Destinations {
-		d.client.inUse = d.Publisher
 	}
 	r.joinReplicas()
 	if err := r.gauges(c.Meter); err != nil {

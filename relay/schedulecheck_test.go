@@ -20,7 +20,7 @@ func (c *schedule) forgotten() {
 		for _, l := range *c.latest.Load() {
 			left += l.engine.Leftover()
 		}
-		c.wakes <- measure.SourceDoorbell // the loop continues after this
+		c.process.wake(measure.SourceDoorbell, false) // the loop continues after this
 		if left == "" {
 			return
 		}

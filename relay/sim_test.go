@@ -33,10 +33,9 @@ type sim struct {
 	turns        atomic.Int64            // turns of the loops that run
 	loop         *loop                   // engine of the first destination, the latest that was started
 	latest       atomic.Pointer[[]*loop] // engines of all destinations, the latest that were started or opened the table again
-	wakes        chan string             // wakes of that engine
-	changes      atomic.Uint64           // hints that rows were changed by hand
-	log          io.Writer               // log of the loops
-	meter        metric.Meter            // meter of the loops
+	process      process
+	log          io.Writer    // log of the loops
+	meter        metric.Meter // meter of the loops
 }
 
 type deaf struct{}
@@ -81,16 +80,16 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 	if s.limits.Patience == 0 {
 		s.limits.Patience = 15 * time.Second
 	}
-	s.wakes = make(chan string)
-	e := &engines{
-		process: process{
-			config: &Config{
-				Destinations: s.destinations, PollInterval: s.interval, Shards: simShards, StopTimeout: 25 * time.Second, Logger: logger,
-				Tracer: tracenoop.Tracer{},
-			},
-			metrics: m, database: &database{logger: logger}, wakes: s.wakes, changes: &s.changes,
+	s.process = process{
+		config: &Config{
+			Destinations: s.destinations, PollInterval: s.interval, Shards: simShards, StopTimeout: 25 * time.Second, Logger: logger,
+			Tracer: tracenoop.Tracer{},
 		},
-		limits: s.limits, workers: 4, together: simTogether, doorbell: s.doorbell,
+		metrics: m, database: &database{logger: logger},
+	}
+	e := &engines{
+		process: s.process,
+		limits:  s.limits, workers: 4, together: simTogether, doorbell: s.doorbell,
 	}
 	open := func() {
 		e.all = nil

@@ -40,7 +40,7 @@ func (w *worker) start(ctx, relaying context.Context, rows []*engine.Row, rehear
 	go func() { // the loop waits for it
 		started := time.Now()
 		w.errs = publish(ctx, relaying, rows)
-		w.loop.to.measured.Stage(measure.StagePublish, time.Since(started)) //nolint:contextcheck // a histogram
+		w.loop.to.measured.Stage(measure.StagePublish, time.Since(started))
 		w.loop.answers <- w
 	}()
 }
