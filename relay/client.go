@@ -53,15 +53,19 @@ func (d *Destination) giveUp(broken publisher.Publisher) {
 	if !ours {
 		return
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	atMost(closeTimeout, func() {
 		defer func() { _ = recover() }() // the publisher is broken and may panic again
 		_ = broken.Close()               // its error is of no use
-	}()
+	})
+}
+
+// atMost waits until do has ended, but not longer than a limit.
+func atMost(limit time.Duration, do func()) {
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
 	select {
 	case <-done:
-	case <-time.After(closeTimeout):
+	case <-time.After(limit):
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -22,7 +23,7 @@ type database struct {
 	mu      sync.Mutex
 	errs    map[int]error // last errors of reads, of writes to a set of columns, and of rehearsals of such writes
 	trouble bool          // trouble has been logged
-	waits   bool          // commits wait for a synchronous standby
+	waits   atomic.Bool   // commits wait for a synchronous standby
 }
 
 // reading is the place of the last read's error; those of writes are numbers of sets of columns.
@@ -34,9 +35,7 @@ var errUnconfirmed = errors.New("commits wait for a synchronous standby that doe
 
 // unconfirmed returns why commits have not been confirmed for some time, nil if they are.
 func (d *database) unconfirmed() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.waits {
+	if d.waits.Load() {
 		return errUnconfirmed
 	}
 	return nil
@@ -44,15 +43,12 @@ func (d *database) unconfirmed() error {
 
 // confirm records whether commits wait for a synchronous standby, and logs when that changes.
 func (d *database) confirm(waits bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case waits && !d.waits:
+	switch before := d.waits.Swap(waits); {
+	case waits && !before:
 		d.logger.Warn("commits wait for a synchronous standby that does not answer", "error", errUnconfirmed)
-	case d.waits && !waits:
+	case before && !waits:
 		d.logger.Info("commits no longer wait for a synchronous standby")
 	}
-	d.waits = waits
 }
 
 // unwritten reports whether the last write to a set of columns has failed. Rows are then published only after the

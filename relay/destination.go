@@ -100,7 +100,6 @@ type Destination struct {
 	measured *measure.Destination
 	pinged   atomic.Pointer[error]           // the result of the last ping; nil before the first
 	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
-	beat     atomic.Int64                    // when the engine's loop last turned; 0 while none runs
 }
 
 // plain reports whether a destination takes rows as they are inserted, rather than rows that another destination
@@ -151,7 +150,6 @@ func allOf(destinations []*Destination) (s engine.Snapshot) {
 	for _, d := range destinations {
 		one := d.snapshot()
 		s.InFlight += one.InFlight
-		s.Blocked += one.Blocked
 		s.Stuck += one.Stuck
 		s.Full = s.Full || one.Full && !d.Optional
 		if one.Why != nil {

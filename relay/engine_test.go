@@ -281,7 +281,7 @@ func TestBoundInFlight(t *testing.T) {
 		stop := s.start()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		held := s.loop.engine.Snapshot().InFlight
+		held := s.loop.engine.Snapshot(time.Now()).InFlight
 		s.process.wake(measure.SourceDoorbell, false) // the loop continues after this
 		if held < 18 || held > 37 {                   // a part of the room is kept for keys in trouble, and less than a batch is not worth a read
 			t.Errorf("%d rows in flight, want nearly 37", held)

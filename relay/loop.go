@@ -39,7 +39,6 @@ type loop struct {
 	settling  int   // number of rows whose outcome is being written
 	outdated  error // why the loop ends by itself
 	abandoned bool  // nothing can be written any more
-	observed  time.Time
 }
 
 // tableView is what the relay needs of an outbox table as one destination sees it. [outbox.Table] implements it, and so
@@ -80,7 +79,7 @@ func (l *loop) run(ctx, work context.Context, ending func()) (left int, err erro
 		l.workers = append(l.workers, &worker{loop: l, lane: i})
 	}
 	err = l.turn(ctx, work, ending)
-	l.publish(engine.Snapshot{})
+	l.to.state.Store(&engine.Snapshot{})
 	if left = l.engine.Unsettled(); left > 0 {
 		l.config.Logger.Error("stopped before everything was settled: rows will be published again",
 			"destination", l.to.Name, "rows", left, "error", cmp.Or(err, errStopTime))
@@ -90,19 +89,14 @@ func (l *loop) run(ctx, work context.Context, ending func()) (left int, err erro
 
 var errStopTime = errors.New("the time for a clean stop was over")
 
-// publish makes the state visible to other goroutines.
-func (l *loop) publish(s engine.Snapshot) { l.to.state.Store(&s) }
-
 // turn runs the loop until it ends. It calls ending when it starts nothing new.
 func (l *loop) turn(ctx, work context.Context, ending func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer l.to.beat.Store(0)
 	defer func() { l.engine.Report(true, time.Now()) }()
 	done := ctx.Done()
 	for {
 		now := time.Now()
-		l.to.beat.Store(now.UnixNano())
 		moved := l.own(now)
 		stops := done == nil || l.outdated != nil
 		if !stops {
@@ -235,12 +229,11 @@ func (l *loop) written(o engine.Outcome) {
 
 // observe publishes the state for the gauges, at most every 100 milliseconds.
 func (l *loop) observe(now time.Time) {
-	if now.Sub(l.observed) < 100*time.Millisecond {
+	if now.Sub(l.to.snapshot().At) < 100*time.Millisecond {
 		return
 	}
-	l.observed = now
 	l.engine.Report(false, now)
-	s := l.engine.Snapshot()
+	s := l.engine.Snapshot(now)
 	if l.to.paused.Load() {
 		s.Down = nil
 	}
@@ -253,5 +246,5 @@ func (l *loop) observe(now time.Time) {
 			l.config.Logger.Info("rows are read again", "destination", l.to.Name)
 		}
 	}
-	l.publish(s)
+	l.to.state.Store(&s)
 }

@@ -71,22 +71,12 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 		return nil, nil, fmt.Errorf("make a pool: %w", err)
 	}
 	c.guard.pool = pool
-	return pool, func() { endPool(pool) }, nil
+	return pool, func() { atMost(closePatience, pool.Close) }, nil
 }
 
-// closePatience is how long the connections of a closed pool have to end politely.
+// closePatience is how long the connections of a closed pool have to end politely. A connection that was cut off in the
+// middle of a statement waits for what the server may still send, at most 15 seconds; nobody waits for that.
 const closePatience = time.Second
-
-// endPool closes the pool. A connection that was cut off in the middle of a statement waits for what the server may
-// still send, at most 15 seconds; nobody waits for that.
-func endPool(pool *pgxpool.Pool) {
-	closed := make(chan struct{})
-	go func() { defer close(closed); pool.Close() }()
-	select {
-	case <-closed:
-	case <-time.After(closePatience):
-	}
-}
 
 // Connect opens a connection in the same way as for ownership. It does not go through a pooler. NewPool must have been
 // called before.

@@ -30,8 +30,8 @@ var errStarting = errors.New("starting")
 // matter.
 func (r *Relay) Live() error {
 	for _, d := range r.config.Destinations {
-		beat := d.beat.Load()
-		if age := time.Since(time.Unix(0, beat)); beat != 0 && age > stuckAfter {
+		last := d.snapshot().At
+		if age := time.Since(last); !last.IsZero() && age > stuckAfter {
 			return fmt.Errorf("the loop of destination %s has not turned for %v", d.Name, age.Round(time.Second))
 		}
 	}

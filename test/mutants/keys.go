@@ -166,7 +166,7 @@ var keys = []mutant{
 		name:   "failed rows are not listed at a takeover",
 		breaks: "OUTBOX_ON_FAILED=block, after a takeover too",
 		file:   "relay/internal/engine/reads.go",
-		old:    "t == nil || e.blocks && !e.blocked.ready() ||",
+		old:    "t == nil || e.BlockFailed && !e.blocked.ready() ||",
 		new:    "t == nil ||",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},

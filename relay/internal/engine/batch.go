@@ -154,7 +154,7 @@ func (e *Engine) expired(r *Row, now time.Time) bool {
 // before the next ones.
 func (e *Engine) expire(k *key, now time.Time) {
 	n := 1
-	for n < len(k.queue) && !e.blocks && e.expired(k.queue[n], now) {
+	for n < len(k.queue) && !e.BlockFailed && e.expired(k.queue[n], now) {
 		n++
 	}
 	err := publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, e.MaxAge)

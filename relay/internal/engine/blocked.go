@@ -45,7 +45,7 @@ func (b *blocked) ready() bool { return b.began > b.gained }
 func (e *Engine) listDue() (at time.Time, ok bool) {
 	b := &e.blocked
 	switch {
-	case !e.blocks:
+	case !e.BlockFailed:
 		return at, false
 	case b.next != nil || b.asked || !b.ready():
 		return at, true

@@ -14,7 +14,6 @@ import (
 type Engine struct {
 	Setup
 	ordered bool // order values give the order of rows
-	blocks  bool // failed rows block their keys
 
 	tail, dueTail tail
 	keys          map[uint64]*key // by name; those that are not known are open
@@ -72,10 +71,11 @@ func New(s Setup) *Engine {
 	if s.Jitter == nil {
 		s.Jitter = rand.N[time.Duration]
 	}
+	s.BlockFailed = s.BlockFailed && s.Table.KeepsFailures()
 	e := &Engine{
 		Setup:   s,
-		ordered: s.Table.Ordinal() && !s.Table.Ranked(), blocks: s.BlockFailed && s.Table.KeepsFailures(),
-		keys: map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
+		ordered: s.Table.Ordinal() && !s.Table.Ranked(),
+		keys:    map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
 		blocked: blocked{by: map[uint64]int16{}},
 		held:    map[Cause]int64{}, flying: map[string]*Row{}, gone: map[string]uint64{},
 		shards: shards{
@@ -86,7 +86,7 @@ func New(s Setup) *Engine {
 			repeats: map[publisher.Fate]repeated{},
 			passed:  map[string]int{},
 		},
-		limiter: limiter{rate: s.Rate, shards: s.Shards, tokens: 1},
+		limiter: limiter{rate: s.Rate, tokens: 1},
 		told:    map[string]time.Time{},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
@@ -127,7 +127,7 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 		e.begins()
 	}
 	if lost != gained {
-		e.limiter.own(active.Len(), now)
+		e.limiter.own(float64(active.Len())/float64(e.Shards), now)
 	}
 	// A shard that was to leave may stay after all: another replica has gone. Its patience begins again the next time.
 	for shard := range e.shards.leaving {

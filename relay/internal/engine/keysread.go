@@ -58,7 +58,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 		defer func() { e.resume = now.Add(time.Duration(len(r.asked)) * time.Second / mostVain) }()
 	}
 	due := e.resting[0].due
-	q := outbox.KeysQuery{Due: due, Blocked: e.blocks}
+	q := outbox.KeysQuery{Due: due, Blocked: e.BlockFailed}
 	r.bytes, q.First = e.freeBytes(Keys, e.reads.wants)
 	q.Bytes = r.bytes
 	var others []*key // whose rows have another index, in order or by available_at: a statement follows one of them

@@ -10,7 +10,6 @@ import (
 // that did not reach the broker give their tokens back, so that an outage does not use up a small rate.
 type limiter struct {
 	rate   float64 // rows per second, of all replicas together; 0 for any number
-	shards int     // total number
 	share  float64 // rows per second that this replica may send
 	tokens float64 // the first row may be sent at once, however small the rate is
 	filled time.Time
@@ -24,10 +23,10 @@ const (
 	readAhead = 2 * time.Second
 )
 
-// own records how many shards this replica relays from now on. A larger share does not add tokens by itself.
-func (l *limiter) own(shards int, now time.Time) {
+// own records what part of the shards this replica relays from now on. A larger part does not add tokens by itself.
+func (l *limiter) own(part float64, now time.Time) {
 	l.fill(now)
-	l.share = l.rate * float64(shards) / float64(l.shards)
+	l.share = l.rate * part
 	l.tokens = min(l.tokens, l.most())
 }
 

@@ -8,8 +8,8 @@ import (
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := limiter{rate: 100, shards: 16, tokens: 1}
-	l.own(16, now)
+	l := limiter{rate: 100, tokens: 1}
+	l.own(1, now)
 	if got := l.sendable(1000, now); got != 0 {
 		t.Errorf("%d rows at once, although none but the first is due", got)
 	}
@@ -25,7 +25,7 @@ func TestLimiter(t *testing.T) {
 	if got := l.sendable(1000, now); got != 40 {
 		t.Errorf("%d rows are returned, not 40", got)
 	}
-	l.own(8, now)
+	l.own(0.5, now)
 	now = now.Add(time.Hour)
 	if got := l.sendable(1000, now); got != 50 {
 		t.Errorf("%d rows with half of the shards", got)
@@ -43,8 +43,8 @@ func TestLimiter(t *testing.T) {
 // TestClocksOfCallers: a limiter whose callers read the clock one after the other, and ask with the earlier time last, sends all the same.
 func TestClocksOfCallers(t *testing.T) {
 	t.Parallel()
-	l, now := limiter{rate: 1, shards: 2, tokens: 1}, time.Unix(1000, 0)
-	l.own(2, now)
+	l, now := limiter{rate: 1, tokens: 1}, time.Unix(1000, 0)
+	l.own(1, now)
 	for range 3 {
 		now = now.Add(time.Second)
 		l.next(now.Add(time.Microsecond))

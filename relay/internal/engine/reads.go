@@ -154,7 +154,7 @@ func (e *Engine) tailOf(kind Kind) *tail {
 // tailDue returns when the next page of a tail is to be read, if there is room for it. A quarter of the room is left
 // to keys that are read by themselves.
 func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
-	if t == nil || e.blocks && !e.blocked.ready() || e.tailRows() < e.least() {
+	if t == nil || e.BlockFailed && !e.blocked.ready() || e.tailRows() < e.least() {
 		return at, false
 	}
 	if e.waits.jammed && e.waiting() > e.Limits.Waiting*9/10 {
@@ -182,7 +182,7 @@ func (e *Engine) query(kind Kind, now time.Time) *Read {
 	}
 	if e.waits.jammed {
 		e.waits.jammed = false
-		if e.begins(); e.blocks {
+		if e.begins(); e.BlockFailed {
 			return nil // the failed rows are listed first
 		}
 	}

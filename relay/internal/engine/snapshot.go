@@ -12,10 +12,11 @@ import (
 
 // A Snapshot is the published state of a destination.
 type Snapshot struct {
-	InFlight, Blocked int   // numbers of rows in flight, and of keys that wait
-	Stuck             int   // number of rows in flight that cannot be written now
-	Full              bool  // the stuck rows leave no room for others
-	Why               error // why they cannot be written
+	At                time.Time // zero if no engine runs
+	InFlight, Blocked int       // numbers of rows in flight, and of keys that wait
+	Stuck             int       // number of rows in flight that cannot be written now
+	Full              bool      // the stuck rows leave no room for others
+	Why               error     // why they cannot be written
 	Held              map[Cause]int64
 	Holds             []operate.Hold // oldest first, at most mostHoldsShown
 	Down              error          // why nothing can be published
@@ -23,8 +24,9 @@ type Snapshot struct {
 }
 
 // Snapshot returns the present state.
-func (e *Engine) Snapshot() Snapshot {
+func (e *Engine) Snapshot(now time.Time) Snapshot {
 	s := Snapshot{
+		At:       now,
 		InFlight: len(e.flying), Blocked: len(e.resting) + len(e.waits.by) + len(e.blocked.by),
 		Held: e.heldRows(), Holds: e.holds.shown(), Note: e.holds.note(),
 		Stuck: e.stuck(), Why: e.why(), Down: e.Down(),

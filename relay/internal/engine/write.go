@@ -178,7 +178,7 @@ func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
 	switch {
 	case !e.shards.active.Has(k.shard): // it was closed only until the refusal was written
 		e.reopen(k)
-	case r.Failed && written && e.blocks && !k.keyless: // until an operator retries or discards the row
+	case r.Failed && written && e.BlockFailed && !k.keyless: // until an operator retries or discards the row
 		e.reopen(k)
 		e.block(k.hash(), k.shard)
 	// Nothing is left of it: no other row has its id.
