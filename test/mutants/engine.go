@@ -68,7 +68,7 @@ var engine = []mutant{
 	},
 	{
 		name: "the whole rate for each replica", breaks: "a rate is divided among the replicas",
-		file: "relay/internal/engine/limiter.go", old: "l.rate * float64(shards) / float64(l.shards)", new: "l.rate",
+		file: "relay/internal/engine/limiter.go", old: "l.rate * part", new: "l.rate",
 		pkg: "./relay", tests: "^TestRateOfAllReplicas$",
 	},
 	{
