@@ -74,7 +74,7 @@ func TestPauseDuringAnOutage(t *testing.T) {
 	s := newSim(t)
 	d := s.destinations[0]
 	d.Paused = func() bool { return true }
-	d.pinged.Store(new(error)) // it is reached
+	d.pinged.Store(&ping{}) // it is reached
 	r := &Relay{
 		process: process{
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.DiscardHandler)},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
@@ -57,20 +58,32 @@ func (d *Destination) ping(ctx context.Context, logger *slog.Logger) (err error)
 	return broker.Ping(ctx)
 }
 
+// ping is the result of a ping.
+type ping struct {
+	err    error
+	logged []string // causes of the present outage that have been logged
+}
+
 // probed records whether the broker was reached. It may be called by several goroutines.
 func (r *Relay) probed(d *Destination, err error) {
-	before := errNotProbed
-	if last := d.pinged.Swap(&err); last != nil {
-		before = *last
+	before, now := &ping{err: errNotProbed}, &ping{err: err}
+	if last := d.pinged.Load(); last != nil {
+		before = last
 	}
-	if (err == nil) != (before == nil) {
-		r.owner.Look() // this replica can publish again, or no longer can
-	}
+	// Each cause is logged once, and not each text: with several hosts, that names sometimes one and sometimes another.
+	cause := publisher.ShortOf(err)
 	switch {
-	case err == nil && before != nil:
+	case err == nil && before.err != nil:
 		r.config.Logger.Info("destination can be reached", "destination", d.Name)
-	case err != nil && (before == nil || errors.Is(before, errNotProbed)):
+	case err != nil && !slices.Contains(before.logged, cause):
+		now.logged = append(slices.Clone(before.logged), cause)
 		r.config.Logger.Warn("destination cannot be reached", "destination", d.Name, "error", err)
+	case err != nil:
+		now.logged = before.logged
+	}
+	d.pinged.Store(now)
+	if (err == nil) != (before.err == nil) {
+		r.owner.Look() // this replica can publish again, or no longer can
 	}
 }
 
@@ -80,8 +93,8 @@ func (d *Destination) unusable() error {
 	switch last := d.pinged.Load(); {
 	case last == nil:
 		return errNotProbed
-	case *last != nil:
-		return *last
+	case last.err != nil:
+		return last.err
 	}
 	return d.snapshot().Down
 }
