@@ -27,6 +27,13 @@ func Together(ctx context.Context, views []Table, rows []*outbox.Row) (all bool,
 	return false, nil
 }
 
+const (
+	// Marks for several destinations at once that took longJoin are followed by a period without any, which is
+	// apartShare times as long: a trigger on the columns of one destination, perhaps, would slow down the others.
+	longJoin   = 500 * time.Millisecond
+	apartShare = 20
+)
+
 // jointly begins to mark the rows that several destinations have accepted, which lie there at the same time, each with
 // one statement for all of them. The caller holds mu.
 func (s *Settlement) jointly(ready []int) {
@@ -88,7 +95,13 @@ func (s *Settlement) together(ctx context.Context, o *order) (all bool) {
 		started := time.Now()
 		done, err := s.join(limited, views, part)
 		cancel()
-		o.stage(time.Since(started))
+		took := time.Since(started)
+		o.stage(took)
+		if took >= longJoin {
+			s.mu.Lock()
+			s.apart = time.Now().Add(apartShare * took)
+			s.mu.Unlock()
+		}
 		if all = all && done; err != nil {
 			o.Careful = outbox.Locked(err)
 			return false

@@ -38,6 +38,7 @@ type Settlement struct {
 	states []columns
 	taken  map[string]struct{} // ids of the rows that are being written; nil where only one destination has each row
 	active int                 // orders under way that are not overdue
+	apart  time.Time           // end of a period without marks for several destinations at once
 	group  sync.WaitGroup      // waits for the orders
 }
 
@@ -112,7 +113,7 @@ func (s *Settlement) dispatch() {
 	if s.active > 0 && rows < 2*s.batch {
 		return
 	}
-	if s.join != nil && len(ready) > 1 {
+	if s.join != nil && len(ready) > 1 && !time.Now().Before(s.apart) {
 		s.jointly(ready)
 	}
 	for _, i := range ready {
