@@ -13,12 +13,13 @@ import (
 	"testing"
 )
 
-// What users of the packages can name leads only to types that they can name, too: no exported identifier has an internal or an
-// unexported type in its signature.
+// What users of the packages can name leads only to types that they can name, too: no exported identifier has an
+// internal or an unexported type in its signature.
 func TestExportedTypesCanBeNamed(t *testing.T) {
 	t.Parallel()
 	// The packages are read in the form in which the compiler exports them.
-	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./...")
+	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}",
+		"./...")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
@@ -29,7 +30,9 @@ func TestExportedTypesCanBeNamed(t *testing.T) {
 		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
 		compiled[path] = file
 	}
-	read := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(compiled[path]) })
+	read := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(compiled[path])
+	})
 	const module = "github.com/outbox-relay/outbox-relay/"
 	examined := 0
 	for path := range compiled {

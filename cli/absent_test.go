@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestAbsentRows: ids that have no row in the state that the command is about are reported. Only `failed show` fails because of
-// them, so that the other commands can be run again.
+// TestAbsentRows: ids that have no row in the state that the command is about are reported. Only `failed show` fails
+// because of them, so that the other commands can be run again.
 func TestAbsentRows(t *testing.T) {
 	s, env := failedRows(t)
 	one := pgtest.Value[string](t, s, "select id::text from outbox_messages where failed_at is not null limit 1")
@@ -64,7 +64,10 @@ func TestInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, command := range []string{"failed list", "failed retry --yes", "replay --yes", "prune --older-than 0 --yes", "status"} {
+	for _, command := range []string{
+		"failed list", "failed retry --yes", "replay --yes", "prune --older-than 0 --yes",
+		"status",
+	} {
 		var out, errs strings.Builder
 		status := (&program{}).execute(ctx, strings.Fields(command), strings.NewReader(""), &out, &errs)
 		if status != 3 || !strings.HasSuffix(errs.String(), "outbox-relay: stopped before all was done\n") {
@@ -127,7 +130,8 @@ func TestPruneLeavesLockedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := execute(t, env, "prune", "--older-than", "0s", "--yes"); status != 0 || errs != "deleted: 20 rows\n" {
+	if status, _, errs := execute(t, env, "prune", "--older-than", "0s", "--yes"); status != 0 ||
+		errs != "deleted: 20 rows\n" {
 		t.Errorf("afterwards: status %d: %s", status, errs)
 	}
 }

@@ -20,7 +20,8 @@ func failedRows(t *testing.T) (*pgtest.Schema, []string) {
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	s.Exec(t, `insert into outbox_messages (topic, key, payload, attempt, last_error, failed_at, relayed_at)
-		select 'topic' || n % 3, 'k', '{"n": 1}', 6, 'too large', case when n % 2 = 0 then now() - make_interval(mins => n) end, case when n % 2
+		select 'topic' || n % 3, 'k', '{"n": 1}', 6, 'too large', case when n % 2 = 0 then now() - make_interval(mins => n)
+		end, case when n % 2
 		= 1 then now() end
 		from generate_series(1, 120) n`)
 	return s, []string{"OUTBOX_DATABASE_URL=" + s.URL}
@@ -29,16 +30,21 @@ func failedRows(t *testing.T) (*pgtest.Schema, []string) {
 // TestFailedRowsWithoutAnID changes failed rows, some of which have no id: these do not block the others.
 func TestFailedRowsWithoutAnID(t *testing.T) {
 	s, env := failedRows(t)
-	s.Exec(t, "alter table outbox_messages drop constraint outbox_messages_pkey; alter table outbox_messages alter id drop not null",
+	s.Exec(t, "alter table outbox_messages drop constraint outbox_messages_pkey; alter table outbox_messages alter id "+
+		"drop not null",
 		pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, "update outbox_messages set id = null where topic = 'topic1' and failed_at is not null")
 	for _, c := range []struct{ args, out, errs string }{
 		{"failed list --json", `"id":""`, ""},
-		{"failed discard --dry-run --json --topic topic1", `"action":"delete","dry_run":true}`, "would discard 20 rows; nothing was changed\n"},
+		{
+			"failed discard --dry-run --json --topic topic1", `"action":"delete","dry_run":true}`,
+			"would discard 20 rows; nothing was changed\n",
+		},
 		{"failed retry --yes --json --topic topic2", "", "retried: 20 rows\n"},
 		{"failed discard --yes --topic *", "", "discarded: 40 rows\n"},
 	} {
-		if status, out, errs := execute(t, env, strings.Fields(c.args)...); status != 0 || !strings.Contains(out, c.out) || errs != c.errs {
+		if status, out, errs := execute(t, env, strings.Fields(c.args)...); status != 0 || !strings.Contains(out, c.out) ||
+			errs != c.errs {
 			t.Errorf("%s: status %d:\n%s%s", c.args, status, out, errs)
 		}
 	}
@@ -47,10 +53,12 @@ func TestFailedRowsWithoutAnID(t *testing.T) {
 // TestFailedCommands lists and changes failed rows with only the database's settings.
 func TestFailedCommands(t *testing.T) {
 	s, env := failedRows(t)
-	one := pgtest.Value[string](t, s, "select id::text from outbox_messages where failed_at is not null and topic = 'topic2' order by "+
-		"failed_at desc limit 1")
+	one := pgtest.Value[string](t, s,
+		"select id::text from outbox_messages where failed_at is not null and topic = 'topic2' order by "+
+			"failed_at desc limit 1")
 	failed := func() int64 {
-		return pgtest.Value[int64](t, s, "select count(*) from outbox_messages where failed_at is not null and relayed_at is null")
+		return pgtest.Value[int64](t, s,
+			"select count(*) from outbox_messages where failed_at is not null and relayed_at is null")
 	}
 	for _, c := range []struct {
 		args    string
@@ -66,8 +74,11 @@ func TestFailedCommands(t *testing.T) {
 		{"failed show " + one, 0, `{"n": 1}`, "", 60},
 		{"failed show --json --id " + one, 0, `"payload":"{\"n\": 1}"`, "", 60},
 		{"failed retry --dry-run --topic topic1", 0, "20 lines", "would retry 20 rows; nothing was changed\n", 60},
-		{"failed retry", 2, "0 lines", "outbox-relay: this would retry 60 rows, but there is no terminal for confirmation; use --yes, or " +
-			"--dry-run to list them\n", 60},
+		{
+			"failed retry", 2, "0 lines",
+			"outbox-relay: this would retry 60 rows, but there is no terminal for confirmation; use --yes, or " +
+				"--dry-run to list them\n", 60,
+		},
 		{"failed retry " + one, 0, "0 lines", "retried: 1 row\n", 59},
 		{"failed retry --yes --topic topic1 --json", 0, "20 lines", "retried: 20 rows\n", 39},
 		{"failed discard --yes --topic topic0 --keep --reason known", 0, "0 lines", "discarded: 20 rows\n", 19},
@@ -76,21 +87,24 @@ func TestFailedCommands(t *testing.T) {
 		{"failed discard --yes --json --topic *", 0, `"action":"deleted"`, "discarded: 19 rows\n", 0},
 		{"failed discard --id 7", 2, "0 lines", "outbox-relay: --id: an id is not of the type of the table's ids", 0},
 		{
-			"failed list --destination audit", 2, "0 lines", "outbox-relay: --destination: there is no destination \"audit\"; there are default\n",
+			"failed list --destination audit", 2, "0 lines",
+			"outbox-relay: --destination: there is no destination \"audit\"; there are default\n",
 			0,
 		},
 	} {
 		status, out, errs := execute(t, env, strings.Fields(c.args)...)
-		if lines := fmt.Sprint(strings.Count(out, "\n"), " lines"); status != c.status || !strings.HasPrefix(errs, c.errs) || lines != c.out &&
-			!strings.Contains(out, c.out) {
+		if lines := fmt.Sprint(strings.Count(out, "\n"), " lines"); status != c.status || !strings.HasPrefix(errs, c.errs) ||
+			lines != c.out &&
+				!strings.Contains(out, c.out) {
 			t.Errorf("%s: status %d, %s, not %s:\n%s%s", c.args, status, lines, c.out, out, errs)
 		}
 		if got := failed(); got != c.remains {
 			t.Fatalf("%s: %d failed rows are left, not %d", c.args, got, c.remains)
 		}
 	}
-	if got := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where failed_at is not null and last_error = 'too large "+
-		"[discarded: known]'"); got != 20 {
+	if got := pgtest.Value[int64](t, s,
+		"select count(*) from outbox_messages where failed_at is not null and last_error = 'too large "+
+			"[discarded: known]'"); got != 20 {
 		t.Errorf("%d rows say why they were discarded, not 20", got)
 	}
 }
@@ -98,7 +112,8 @@ func TestFailedCommands(t *testing.T) {
 // TestGrantsSuffice runs each command as a role that has exactly the rights that `grants` prints for it.
 func TestGrantsSuffice(t *testing.T) {
 	s, env := failedRows(t)
-	s.Exec(t, "update outbox_messages set inserted_at = now() - interval '1 day', relayed_at = relayed_at - interval '1 hour'")
+	s.Exec(t, "update outbox_messages set inserted_at = now() - interval '1 day', relayed_at = relayed_at - interval '1 "+
+		"hour'")
 	env = append(env, "OUTBOX_TABLE="+s.Name+".outbox_messages")
 	for purpose, commands := range map[string][]string{
 		"relay": {"failed retry --yes --topic topic0", "status"},
@@ -123,7 +138,8 @@ func TestGrantsSuffice(t *testing.T) {
 		_, grants, _ := execute(t, settings, "grants", "--role", role, "--for", purpose)
 		s.Exec(t, grants)
 		for _, command := range commands {
-			status, out, errs := execute(t, append(slices.Clone(settings), "OUTBOX_DATABASE_URL="+s.URL+"&role="+role), strings.Fields(command)...)
+			status, out, errs := execute(t, append(slices.Clone(settings), "OUTBOX_DATABASE_URL="+s.URL+"&role="+role),
+				strings.Fields(command)...)
 			if status != 0 || strings.Contains(errs, ": 0 rows") {
 				t.Errorf("%s, by a role for %s: status %d: %s%s", command, purpose, status, out, errs)
 			}
@@ -131,8 +147,8 @@ func TestGrantsSuffice(t *testing.T) {
 	}
 }
 
-// TestEmptySelection checks that a flag with an empty value, as an unset variable of a script produces it, is a mistake and
-// does not select all rows.
+// TestEmptySelection checks that a flag with an empty value, as an unset variable of a script produces it, is a mistake
+// and does not select all rows.
 func TestEmptySelection(t *testing.T) {
 	_, env := failedRows(t)
 	for _, command := range []string{
@@ -143,7 +159,8 @@ func TestEmptySelection(t *testing.T) {
 			"--id=", "--id=7,", "--topic=", "--topic=x,", "--error=", "--destination=", "--since=", "--until=",
 			"--until=0001-01-01T00:00:00Z",
 		} {
-			if status, out, errs := execute(t, env, append(strings.Fields(command), flag)...); status != 2 || strings.Contains(out, "topic1") {
+			if status, out, errs := execute(t, env, append(strings.Fields(command), flag)...); status != 2 ||
+				strings.Contains(out, "topic1") {
 				t.Errorf("%s %s: status %d: %s%s", command, flag, status, out, errs)
 			}
 		}
@@ -163,18 +180,23 @@ func TestSelectionWithoutRows(t *testing.T) {
 				"so no row can match",
 		},
 	} {
-		for _, command := range []string{"failed list", "failed discard --yes", "replay --yes", "prune --older-than 0 --yes", "status"} {
+		for _, command := range []string{
+			"failed list", "failed discard --yes", "replay --yes", "prune --older-than 0 --yes",
+			"status",
+		} {
 			status, out, errs := execute(t, env, strings.Fields(command+" "+c.flags)...)
 			if status != 2 || out != "" || !strings.HasSuffix(errs, "outbox-relay: "+c.want+"\n") {
 				t.Errorf("%s %s: status %d: %s%s", command, c.flags, status, out, errs)
 			}
 		}
 	}
-	if status, out, errs := execute(t, append(env, "OUTBOX_PUBLISH_URL=kafka://k"), "verify", "--since", "2s"); status != 2 || out != "" ||
+	if status, out, errs := execute(t, append(env, "OUTBOX_PUBLISH_URL=kafka://k"), "verify", "--since",
+		"2s"); status != 2 || out != "" ||
 		errs != "outbox-relay: --since 2s is within the last 5s, whose rows are compared only with --until\n" {
 		t.Errorf("verify: status %d: %s%s", status, out, errs)
 	}
-	if status, out, _ := execute(t, env, "failed", "list", "--json", "--since", "2h", "--until", "1h", "--topic", "!topic1"); status != 0 ||
+	if status, out, _ := execute(t, env, "failed", "list", "--json", "--since", "2h", "--until", "1h", "--topic",
+		"!topic1"); status != 0 ||
 		out == "" {
 		t.Errorf("status %d: %s", status, out)
 	}
@@ -183,9 +205,11 @@ func TestSelectionWithoutRows(t *testing.T) {
 // TestOddIDs chooses rows by ids with quotes, by the flag and as arguments.
 func TestOddIDs(t *testing.T) {
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id text primary key, topic text, payload text, attempt integer, relayed_at timestamptz,
+	s.Exec(t, `create table outbox_messages (id text primary key, topic text, payload text, attempt integer, relayed_at
+		timestamptz,
 		failed_at timestamptz, last_error text)`)
-	s.Exec(t, `insert into outbox_messages (id, topic, payload, failed_at) select id, 'a "topic"', '{}', now() from unnest(array['"', 'a"b',
+	s.Exec(t, `insert into outbox_messages (id, topic, payload, failed_at) select id, 'a "topic"', '{}', now() from
+		unnest(array['"', 'a"b',
 		'''c''', '"d"', 'e']) id`)
 	env := []string{"OUTBOX_DATABASE_URL=" + s.URL}
 	for _, c := range []struct {
@@ -205,7 +229,8 @@ func TestOddIDs(t *testing.T) {
 			t.Errorf("%q: status %d:\n%s%s", c.args, status, out, errs)
 		}
 	}
-	if status, _, errs := execute(t, env, "failed", "retry", "--yes", `a"b`, `"d"`); status != 0 || errs != "retried: 2 rows\n" {
+	if status, _, errs := execute(t, env, "failed", "retry", "--yes", `a"b`, `"d"`); status != 0 ||
+		errs != "retried: 2 rows\n" {
 		t.Errorf("status %d: %s", status, errs)
 	}
 }
@@ -214,12 +239,15 @@ func TestOddIDs(t *testing.T) {
 func TestHostileTexts(t *testing.T) {
 	s := pgtest.New(t)
 	const evil = "e\x1b]0;pwned\x07\u009b2Jvil"
-	s.Exec(t, `create table outbox_messages (id text primary key, topic text, payload text, key text, headers jsonb default '{}', attempt
+	s.Exec(t, `create table outbox_messages (id text primary key, topic text, payload text, key text, headers jsonb
+		default '{}', attempt
 	integer,
-		relayed_at timestamptz, failed_at timestamptz, last_error text, inserted_at timestamptz default now() - interval '1 day', updated_at
+		relayed_at timestamptz, failed_at timestamptz, last_error text, inserted_at timestamptz default now() - interval
+		'1 day', updated_at
 		timestamptz)`)
 	for state, id := range map[string]string{"failed_at": "failed", "relayed_at": "relayed", "updated_at": "pending"} {
-		s.Exec(t, "insert into outbox_messages (id, topic, payload, key, last_error, "+state+") select $1, x, x, x, x, now() from (values "+
+		s.Exec(t, "insert into outbox_messages (id, topic, payload, key, last_error, "+state+
+			") select $1, x, x, x, x, now() from (values "+
 			"($2)) v (x)",
 			id+evil, evil)
 	}
@@ -248,19 +276,23 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// TestReplayCommand publishes relayed rows again, and expects a warning about JetStream unless no destination can be JetStream.
+// TestReplayCommand publishes relayed rows again, and expects a warning about JetStream unless no destination can be
+// JetStream.
 func TestReplayCommand(t *testing.T) {
 	s, env := failedRows(t)
 	status, out, errs := execute(t, env, "replay", "--topic", "topic1", "--yes", "--json")
-	if status != 0 || strings.Count(out, `"action":"replayed"`) != 20 || !strings.HasPrefix(errs, "note: a JetStream stream drops") {
+	if status != 0 || strings.Count(out, `"action":"replayed"`) != 20 ||
+		!strings.HasPrefix(errs, "note: a JetStream stream drops") {
 		t.Errorf("status %d:\n%s%s", status, out, errs)
 	}
-	if status, _, errs := execute(t, append(env, "OUTBOX_PUBLISH_URL=kafka://k"), "replay", "--topic", "topic0", "--yes"); status != 0 ||
+	if status, _, errs := execute(t, append(env, "OUTBOX_PUBLISH_URL=kafka://k"), "replay", "--topic", "topic0",
+		"--yes"); status != 0 ||
 		errs != "replayed: 20 rows\n" {
 		t.Errorf("to Kafka: status %d: %s", status, errs)
 	}
-	if got := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null and failed_at is null and attempt = "+
-		"1 and last_error is null"); got != 40 {
+	if got := pgtest.Value[int64](t, s,
+		"select count(*) from outbox_messages where relayed_at is null and failed_at is null and attempt = "+
+			"1 and last_error is null"); got != 40 {
 		t.Errorf("%d rows are pending, not 40", got)
 	}
 }
@@ -274,8 +306,11 @@ func TestPruneCommand(t *testing.T) {
 		out, errs    string
 	}{
 		{"prune --older-than 1h", 0, 120, "", "deleted: 0 rows\n"},
-		{"prune --older-than 0s", 2, 120, "", "outbox-relay: this would delete 60 rows, but there is no terminal for confirmation; use --yes, " +
-			"or --dry-run to list them\n"},
+		{
+			"prune --older-than 0s", 2, 120, "",
+			"outbox-relay: this would delete 60 rows, but there is no terminal for confirmation; use --yes, " +
+				"or --dry-run to list them\n",
+		},
 		{
 			"prune --older-than 0s --dry-run --json --topic topic1", 0, 120, `"action":"delete","dry_run":true}`,
 			"would delete 20 rows; nothing was changed\n",
@@ -307,7 +342,10 @@ func TestWhatOperatorsAreTold(t *testing.T) {
 		args, errs string
 		without    string
 	}{
-		{aged, "failed retry --dry-run", "rows of destination default have expired: they fail again, unpublished, until OUTBOX_MAX_AGE is", ""},
+		{
+			aged, "failed retry --dry-run",
+			"rows of destination default have expired: they fail again, unpublished, until OUTBOX_MAX_AGE is", "",
+		},
 		{aged, "failed retry --dry-run --topic topic0", "would retry", "expired"},
 		{env, "failed retry --dry-run", "would retry", "expired"},
 		{env, "failed discard --dry-run --topic topic0", "no row is deleted, as with --keep: ", ""},

@@ -33,7 +33,10 @@ func execute(t *testing.T, env []string, args ...string) (status int, stdout, st
 	return status, out.String(), errs.String()
 }
 
-var connections = []string{"OUTBOX_DATABASE_URL=postgres://app:hush@db/shop", "OUTBOX_PUBLISH_URL=amqp://app:hush@rabbit"}
+var connections = []string{
+	"OUTBOX_DATABASE_URL=postgres://app:hush@db/shop",
+	"OUTBOX_PUBLISH_URL=amqp://app:hush@rabbit",
+}
 
 // Texts for people and formats for scripts: go test ./cli -update rewrites the files.
 func TestGolden(t *testing.T) {
@@ -76,7 +79,8 @@ func TestGolden(t *testing.T) {
 			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at,attempt:audit_attempt,failed_at:audit_failed_at",
 		}, "schema --destination audit"},
 		"schema-destination-delays": {[]string{
-			"OUTBOX_TABLE=shop.Outbox", "OUTBOX_DESTINATIONS=orders,audit", "OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at",
+			"OUTBOX_TABLE=shop.Outbox", "OUTBOX_DESTINATIONS=orders,audit",
+			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at",
 		}, "schema --destination audit --delays"},
 		"schema-dead-letters": {
 			[]string{
@@ -90,18 +94,23 @@ func TestGolden(t *testing.T) {
 			"schema --delays",
 		},
 		"schema-mapped": {
-			[]string{"OUTBOX_COLUMNS=id:message id,order:pos,relayed_at:sent,priority:rank,header.tenant:tenant,topic:type"}, "schema --delays",
+			[]string{"OUTBOX_COLUMNS=id:message id,order:pos,relayed_at:sent,priority:rank,header.tenant:tenant,topic:type"},
+			"schema --delays",
 		},
 		"schema-partitioned-mapped": {
 			[]string{
-				"OUTBOX_COLUMNS=inserted_at:it's,relayed_at:sent,topic:type", "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_B_TOPICS=b.*",
+				"OUTBOX_COLUMNS=inserted_at:it's,relayed_at:sent,topic:type", "OUTBOX_DESTINATIONS=a,b",
+				"OUTBOX_DESTINATION_B_TOPICS=b.*",
 				"OUTBOX_DESTINATION_B_COLUMNS=relayed_at:b_at",
 			},
 			"schema --partitioned",
 		},
 		"schema-doorbell": {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_LISTEN_CHANNEL=it's mine"}, "schema --doorbell"},
 		"grants":          {nil, "grants --role relay"},
-		"grants-mapped":   {[]string{"OUTBOX_TABLE=shop.outbox", "OUTBOX_COLUMNS=last_error:problem,relayed_at:sent at"}, "grants --role Relay"},
+		"grants-mapped": {
+			[]string{"OUTBOX_TABLE=shop.outbox", "OUTBOX_COLUMNS=last_error:problem,relayed_at:sent at"},
+			"grants --role Relay",
+		},
 		"grants-operate": {[]string{
 			"OUTBOX_DESTINATIONS=orders,audit",
 			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_at,failed_at:audit_failed",
@@ -150,30 +159,55 @@ func TestBadInput(t *testing.T) {
 		{nil, "--table=x", 2, "outbox-relay: unknown flag: --table; see outbox-relay --help"},
 		{nil, "schema --doorbel", 2, "outbox-relay: unknown flag: --doorbel; see outbox-relay schema --help"},
 		{nil, "schema x", 2, `outbox-relay: outbox-relay schema takes no argument "x"; see outbox-relay schema --help`},
-		{connections, "status --watch", 2, "outbox-relay: --watch requires a terminal; without one, use --json for a line each second"},
-		{connections, "prune --yes", 2, "outbox-relay: prune requires --older-than D, the time since rows were done, such as 7d"},
-		{nil, "failed", 2, "outbox-relay: failed requires one of list, show, retry and discard; see outbox-relay failed --help"},
+		{
+			connections, "status --watch", 2,
+			"outbox-relay: --watch requires a terminal; without one, use --json for a line each second",
+		},
+		{
+			connections, "prune --yes", 2,
+			"outbox-relay: prune requires --older-than D, the time since rows were done, such as 7d",
+		},
+		{nil, "failed", 2, "outbox-relay: failed requires one of list, show, retry and discard; see outbox-relay failed " +
+			"--help"},
 		{nil, "failed rety", 2, `outbox-relay: failed has no command "rety"; it has list, show, retry and discard`},
-		{nil, "failed list --since 3x", 2, "outbox-relay: invalid argument \"3x\" for \"--since\" flag: write a time as 2026-03-01T12:00:00Z, " +
-			"or how long ago as 90s, 2h or 3d; see outbox-relay failed list --help"},
+		{
+			nil, "failed list --since 3x", 2,
+			"outbox-relay: invalid argument \"3x\" for \"--since\" flag: write a time as 2026-03-01T12:00:00Z, " +
+				"or how long ago as 90s, 2h or 3d; see outbox-relay failed list --help",
+		},
 		{nil, "failed discard --keep", 2, "outbox-relay: --keep requires --reason TEXT, for whoever finds the row later"},
 
-		{nil, "completion foo", 2, `outbox-relay: outbox-relay completion takes no argument "foo"; see outbox-relay completion --help`},
+		{
+			nil, "completion foo", 2,
+			`outbox-relay: outbox-relay completion takes no argument "foo"; see outbox-relay completion --help`,
+		},
 		{nil, "grants", 2, "outbox-relay: grants requires --role NAME, the database role of the relay"},
 		{nil, "grants --role x --for all", 2, `outbox-relay: a role is for relay, operate or prune, not for "all"`},
 		{
 			[]string{
-				"OUTBOX_DESTINATIONS=orders,dead", "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders", "OUTBOX_DESTINATION_DEAD_COLUMNS=relayed_at:dead_at",
+				"OUTBOX_DESTINATIONS=orders,dead", "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders",
+				"OUTBOX_DESTINATION_DEAD_COLUMNS=relayed_at:dead_at",
 			},
-			"schema --destination dead --delays", 2, "outbox-relay: destination dead takes rows once they have failed or been relayed elsewhere, " +
+			"schema --destination dead --delays", 2,
+			"outbox-relay: destination dead takes rows once they have failed or been relayed elsewhere, " +
 				"whatever their available_at; leave out --delays",
 		},
-		{nil, "schema --destination x", 2, "outbox-relay: no destination is called x; those of OUTBOX_DESTINATIONS are default"},
-		{nil, "schema --destination default", 2, "outbox-relay: destination default keeps its state in the columns of the table; set " +
-			"OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own"},
+		{
+			nil, "schema --destination x", 2,
+			"outbox-relay: no destination is called x; those of OUTBOX_DESTINATIONS are default",
+		},
+		{
+			nil, "schema --destination default", 2,
+			"outbox-relay: destination default keeps its state in the columns of the table; set " +
+				"OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own",
+		},
 		{nil, "grants --role", 2, "outbox-relay: flag needs an argument: --role; see outbox-relay grants --help"},
-		{[]string{"OUTBOX_LISTEN_CHANNEL="}, "schema --doorbell", 2, "outbox-relay: OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the " +
-			"doorbell; set it, or leave out --doorbell"},
+		{
+			[]string{"OUTBOX_LISTEN_CHANNEL="},
+			"schema --doorbell", 2,
+			"outbox-relay: OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the " +
+				"doorbell; set it, or leave out --doorbell",
+		},
 		{[]string{"OUTBOX_SHARDS=0"}, "schema", 2, `outbox-relay: configuration: OUTBOX_SHARDS="0" must be at least 1`},
 		{
 			[]string{"OUTBOX_HTTP_ADDR=x"},
@@ -181,7 +215,8 @@ func TestBadInput(t *testing.T) {
 			`outbox-relay: configuration: OUTBOX_HTTP_ADDR="x" is not an address; write host:port, or :9630 for all interfaces`,
 		},
 		{[]string{"OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TOPIC={"}, "config", 2, "outbox-relay: configuration: 2 problems\n" +
-			"  OUTBOX_DATABASE_URL is required; set it to a PostgreSQL URL such as postgres://user:password@host:5432/database, or set " +
+			"  OUTBOX_DATABASE_URL is required; set it to a PostgreSQL URL such as " +
+			"postgres://user:password@host:5432/database, or set " +
 			"OUTBOX_DATABASE_URL_FILE to the path of a file that contains it\n" +
 			`  OUTBOX_TOPIC="{" has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace`},
 		{
@@ -222,7 +257,8 @@ func TestLicenses(t *testing.T) {
 func TestVersion(t *testing.T) {
 	status, out, _ := execute(t, nil, "version")
 	lines := strings.Split(out, "\n")
-	if status != 0 || len(lines) != 4 || !strings.HasPrefix(lines[0], "outbox-relay ") || len(lines[0]) == len("outbox-relay ") ||
+	if status != 0 || len(lines) != 4 || !strings.HasPrefix(lines[0], "outbox-relay ") ||
+		len(lines[0]) == len("outbox-relay ") ||
 		!strings.HasPrefix(lines[1], "commit ") || lines[2] != runtime.Version() {
 		t.Errorf("status %d: %s", status, out)
 	}
@@ -253,7 +289,8 @@ func TestHealthcheck(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if status := (&program{}).execute(ctx, []string{"healthcheck"}, nil, &strings.Builder{}, &strings.Builder{}); status != 1 {
+	if status := (&program{}).execute(ctx, []string{"healthcheck"}, nil, &strings.Builder{},
+		&strings.Builder{}); status != 1 {
 		t.Errorf("stopped: status %d", status)
 	}
 }

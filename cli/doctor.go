@@ -20,8 +20,8 @@ func (p *program) doctorCommand() *cobra.Command {
 		Aliases:    []string{"check"},
 		SuggestFor: []string{"diagnose", "lint"},
 		Short:      "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
-		Long: `Examine everything that relaying depends on: the database, the table with its columns, privileges and indexes, the
-other replicas, and each broker with the topics of the pending rows. Each finding comes with its remedy. doctor
+		Long: `Examine everything that relaying depends on: the database, the table with its columns, privileges and indexes,
+the other replicas, and each broker with the topics of the pending rows. Each finding comes with its remedy. doctor
 changes nothing, publishes nothing and owns nothing, so that it may run next to a relay at any time. It ends within
 about half a minute, even if a server is unavailable.
 

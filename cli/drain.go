@@ -16,9 +16,9 @@ func (p *program) drainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain",
 		Short: "Relay the rows that are pending now, then exit",
-		Long: `Relay the rows that are committed and due now, including retries. Exit 0 when all of them are relayed or failed, by
-any replica. Exit 3, with a count by reason, when rows are left at the timeout, or when the database cannot be reached
-to count them. drain serves no HTTP. It is meant for Jobs.`,
+		Long: `Relay the rows that are committed and due now, including retries. Exit 0 when all of them are relayed or
+failed, by any replica. Exit 3, with a count by reason, when rows are left at the timeout, or when the database cannot
+be reached to count them. drain serves no HTTP. It is meant for Jobs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.load(config.NeedAll)

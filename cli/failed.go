@@ -171,9 +171,9 @@ func (p *program) failedRetryCommand() *cobra.Command {
 		Use:        "retry [ID...]",
 		SuggestFor: []string{"requeue", "redrive"},
 		Short:      "Retry failed rows, with all their attempts",
-		Long: `Retry failed rows, with all their attempts: failed_at and last_error are cleared. Unless OUTBOX_ON_FAILED=block is
-set, younger rows of their keys have been relayed in the meantime, and the retried rows are published after them.
-Ids may also be given as arguments.
+		Long: `Retry failed rows, with all their attempts: failed_at and last_error are cleared. Unless OUTBOX_ON_FAILED=block
+is set, younger rows of their keys have been relayed in the meantime, and the retried rows are published after them. Ids
+may also be given as arguments.
 ` + selectionHelp + changingHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return flags.apply(cmd, args, operate.Retry())

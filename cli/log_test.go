@@ -51,7 +51,8 @@ func TestBatchesAreLogged(t *testing.T) {
 	s, env := failedRows(t)
 	s.Exec(t, "insert into outbox_messages (topic, payload) values ('a', '{}'), ('b', '{}')")
 	status, _, errs := execute(t, append(env, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_LOG_LEVEL=debug"), "drain")
-	line := regexp.MustCompile(`"msg":"batch published","destination":"default","rows":\d+,"accepted":\d+,"first_error":"","took":"[^"]+s"`)
+	line := regexp.MustCompile(
+		`"msg":"batch published","destination":"default","rows":\d+,"accepted":\d+,"first_error":"","took":"[^"]+s"`)
 	if status != 0 || !line.MatchString(errs) {
 		t.Errorf("status %d: %s", status, errs)
 	}
@@ -62,7 +63,8 @@ func TestLoggedControlCharacters(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"json", "text"} {
 		var log bytes.Buffer
-		newLogger(&log, &config.Config{LogFormat: format}).Info("m", "topic", "a\u009b31m\u202e", "error", errors.New("b\u009b"))
+		newLogger(&log, &config.Config{LogFormat: format}).Info("m", "topic", "a\u009b31m\u202e", "error",
+			errors.New("b\u009b"))
 		if strings.ContainsAny(log.String(), "\u009b\u202e") || !strings.Contains(log.String(), `a\u009b31m\u202e`) {
 			t.Errorf("%s: %q", format, log.String())
 		}

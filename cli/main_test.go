@@ -13,7 +13,10 @@ import (
 func start(t *testing.T, binary string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(binary)
-	cmd.Env = []string{"OUTBOX_DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_HTTP_ADDR=127.0.0.1:0"}
+	cmd.Env = []string{
+		"OUTBOX_DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "OUTBOX_PUBLISH_URL=stdout:",
+		"OUTBOX_HTTP_ADDR=127.0.0.1:0",
+	}
 	log, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

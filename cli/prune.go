@@ -24,8 +24,8 @@ func (p *program) pruneCommand() *cobra.Command {
 		Use:        "prune --older-than D",
 		SuggestFor: []string{"purge", "cleanup", "clean", "delete", "vacuum"},
 		Short:      "Delete rows that every destination has done",
-		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions with pauses
-between them. OUTBOX_PRUNE_AFTER does the same within run. Whole partitions are dropped by the function that
+		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions with
+pauses between them. OUTBOX_PRUNE_AFTER does the same within run. Whole partitions are dropped by the function that
 outbox-relay schema --partitioned prints.
 
 prune reads along an index on inserted_at or relayed_at. If the table is large and has neither, prune names the

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const rootHelp = `outbox-relay publishes the rows that an application writes to its outbox table in PostgreSQL to Kafka, NATS
-JetStream or RabbitMQ: every committed row at least once, in order per key, with retries. A row is marked as
+const rootHelp = `outbox-relay publishes the rows that an application writes to its outbox table in PostgreSQL to Kafka,
+NATS JetStream or RabbitMQ: every committed row at least once, in order per key, with retries. A row is marked as
 relayed once the broker has acknowledged it durably.
 
 It is configured by environment variables only. Two of them are required:
@@ -18,8 +18,8 @@ It is configured by environment variables only. Two of them are required:
   OUTBOX_PUBLISH_URL    kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost;
                         stdout: writes the messages as JSON lines, for trying out
 
-"outbox-relay help settings" explains all of them, "outbox-relay help settings kafka" those for Kafka. Each may instead name a file
-that contains the value: OUTBOX_DATABASE_URL_FILE.
+"outbox-relay help settings" explains all of them, "outbox-relay help settings kafka" those for Kafka. Each may instead
+name a file that contains the value: OUTBOX_DATABASE_URL_FILE.
 
 Without a command, outbox-relay relays until SIGTERM or SIGINT; a second signal stops it at once.
 

@@ -12,12 +12,13 @@ import (
 
 const known = "Zx9KNOWNq"
 
-// malformed are values with a known secret, as they are mistaken: URLs with odd user parts, headers in another tool's form, text in
-// place of a path.
+// malformed are values with a known secret, as they are mistaken: URLs with odd user parts, headers in another tool's
+// form, text in place of a path.
 var malformed = []string{
 	known, "http://u:" + known + "@127.0.0.1:1/t?x=" + known, "http://u:" + known + "@[::1", "u:" + known + "@127.0.0.1:1",
 	"http://u:" + known + "/x@127.0.0.1:1", "http://u:p:" + known + "@127.0.0.1:1/%zz", "Authorization: Bearer " + known,
-	"Authorization=Bearer%2t" + known, "first line\n" + known, "host=127.0.0.1 port=1 password=" + known + " sslmode=" + known,
+	"Authorization=Bearer%2t" + known, "first line\n" + known,
+	"host=127.0.0.1 port=1 password=" + known + " sslmode=" + known,
 }
 
 // outputs returns everything that the program shows with the present environment.
@@ -46,7 +47,8 @@ func outputs(t *testing.T, env []string, runs bool) string {
 	return all.String() + logged()
 }
 
-// No output shows a secret, also where it stands in a variable that is malformed, or in one that is meant for something else.
+// No output shows a secret, also where it stands in a variable that is malformed, or in one that is meant for something
+// else.
 func TestMalformedSecretsAreNotShown(t *testing.T) {
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "OTEL_") || strings.HasPrefix(name, "AWS_") {
@@ -95,10 +97,12 @@ func TestMalformedSecretsAreNotShown(t *testing.T) {
 		}
 	}
 	check(false, append(base, "OUTBOX_PUBLISH_URL=stdout:"), "OUTBOX_HTTP_CONFIG", "basic_auth_users:\n  u: "+known)
-	env := append(base, "OUTBOX_PUBLISH_URL=stdout:", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OUTBOX_LOG_LEVEL=debug")
+	env := append(base, "OUTBOX_PUBLISH_URL=stdout:", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1",
+		"OUTBOX_LOG_LEVEL=debug")
 	for _, name := range []string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS",
-		"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY", "OTEL_RESOURCE_ATTRIBUTES",
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+		"OTEL_RESOURCE_ATTRIBUTES",
 		"OTEL_EXPORTER_OTLP_METRICS_HEADERS", "HTTPS_PROXY",
 	} {
 		for _, value := range malformed {
@@ -109,7 +113,8 @@ func TestMalformedSecretsAreNotShown(t *testing.T) {
 		"OUTBOX_KAFKA_AWS_REGION=eu-west-1",
 		"AWS_ROLE_ARN=r", "AWS_ACCESS_KEY_ID=")
 	for _, name := range []string{
-		"AWS_SECRET_ACCESS_KEY", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE",
+		"AWS_SECRET_ACCESS_KEY", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+		"AWS_WEB_IDENTITY_TOKEN_FILE",
 		"PGPASSWORD", "PGSSLMODE", "PGPORT",
 	} {
 		for _, value := range malformed {

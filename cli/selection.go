@@ -39,8 +39,9 @@ func (l *list) Type() string { return "strings" }
 
 // selectionHelp is the explanation of the flags that all commands share.
 const selectionHelp = `
-Rows are chosen by the flags, all of which must fit. Without any it is all rows in that state. A topic may be a pattern as in
-OUTBOX_DESTINATION_NAME_TOPICS: * is any text, ! leaves out. Times are RFC 3339 (2026-03-01T12:00:00Z) or how long ago (2h, 3d).`
+Rows are chosen by the flags, all of which must fit. Without any it is all rows in that state. A topic may be a pattern
+as in OUTBOX_DESTINATION_NAME_TOPICS: * is any text, ! leaves out. Times are RFC 3339 (2026-03-01T12:00:00Z) or how long
+ago (2h, 3d).`
 
 // add adds the flags to a command. when describes the time to which --since and --until apply.
 func (s *selection) add(p *program, cmd *cobra.Command, when string) {

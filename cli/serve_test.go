@@ -31,7 +31,8 @@ func freeAddr(t *testing.T) string {
 	return ""
 }
 
-// running starts run without reachable services. When it is live, running returns functions for its log and for stopping it.
+// running starts run without reachable services. When it is live, running returns functions for its log and for
+// stopping it.
 func running(t *testing.T, env ...string) (logged func() string, stop func() int) {
 	t.Helper()
 	env = append(env, "OUTBOX_DATABASE_URL=postgres://127.0.0.1:1/shop", "OUTBOX_PUBLISH_URL=stdout:")
@@ -55,7 +56,8 @@ func running(t *testing.T, env ...string) (logged func() string, stop func() int
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if status := (&program{}).execute(t.Context(), []string{"healthcheck"}, strings.NewReader(""), io.Discard, io.Discard); status == 0 {
+		if status := (&program{}).execute(t.Context(), []string{"healthcheck"}, strings.NewReader(""), io.Discard,
+			io.Discard); status == 0 {
 			return logged, func() int { cancel(); return <-ended }
 		}
 		select {
@@ -81,14 +83,16 @@ func fetch(t *testing.T, url string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
-// Metrics and profiles have addresses of their own, which serve nothing else; the address of health checks does not change.
+// Metrics and profiles have addresses of their own, which serve nothing else; the address of health checks does not
+// change.
 func TestAddresses(t *testing.T) {
 	main, metrics, pprof := freeAddr(t), freeAddr(t), freeAddr(t)
 	_, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "OUTBOX_METRICS_ADDR="+metrics, "OUTBOX_PPROF_ADDR="+pprof)
 	for url, want := range map[string]int{
 		main + "/livez": 200, main + "/readyz": 503, main + "/metrics": 404, main + "/debug/pprof/": 404,
-		metrics + "/metrics": 200, metrics + "/livez": 404, metrics + "/readyz": 404, metrics + "/doorbell": 404, metrics + "/debug/pprof/": 404,
-		pprof + "/debug/pprof/": 200, pprof + "/debug/pprof/heap": 200, pprof + "/metrics": 404, pprof + "/livez": 404,
+		metrics + "/metrics": 200, metrics + "/livez": 404, metrics + "/readyz": 404, metrics + "/doorbell": 404,
+		metrics + "/debug/pprof/": 404,
+		pprof + "/debug/pprof/":   200, pprof + "/debug/pprof/heap": 200, pprof + "/metrics": 404, pprof + "/livez": 404,
 	} {
 		if status, _ := fetch(t, "http://"+url); status != want {
 			t.Errorf("%s: %d, want %d", url, status, want)
@@ -108,7 +112,8 @@ func TestOneAddress(t *testing.T) {
 			env = append(env, "OUTBOX_METRICS_ADDR="+main)
 		}
 		_, stop := running(t, env...)
-		if status, body := fetch(t, "http://"+main+"/metrics"); status != 200 || !strings.Contains(body, "outbox_relay_build_info") {
+		if status, body := fetch(t, "http://"+main+"/metrics"); status != 200 ||
+			!strings.Contains(body, "outbox_relay_build_info") {
 			t.Errorf("%d %.200s", status, body)
 		}
 		if status, _ := fetch(t, "http://"+main+"/debug/pprof/"); status != 404 {
@@ -155,7 +160,8 @@ func TestStatusWithholdsDetails(t *testing.T) {
 			text := string(body)
 			if details := strings.Contains(text, "127.0.0.1:1") && strings.Contains(text, "somebody"); details == want &&
 				strings.Contains(text, "ready\":false") {
-				if !want && (strings.Contains(text, "127.0.0.1") || strings.Contains(text, "somebody") || !strings.Contains(text, "withheld")) {
+				if !want && (strings.Contains(text, "127.0.0.1") || strings.Contains(text, "somebody") ||
+					!strings.Contains(text, "withheld")) {
 					t.Errorf("from elsewhere: %s", text)
 				}
 				break

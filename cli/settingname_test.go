@@ -50,7 +50,8 @@ func TestSettingNamesOfDestination(t *testing.T) {
 	for name, value := range map[string]string{
 		"DESTINATIONS": "orders,audit,rest", "DESTINATION_ORDERS_TOPICS": "order.*", "DESTINATION_AUDIT_TOPICS": "audit.*",
 		"DATABASE_URL": "postgres://h/d", "PUBLISH_URL": "kafka+tls://k", "KAFKA_SASL_MECHANISM": "PLAIN",
-		"KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p", "DESTINATION_AUDIT_PUBLISH_URL": "nats://n", "DESTINATION_AUDIT_NATS_TOKEN": "t",
+		"KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p", "DESTINATION_AUDIT_PUBLISH_URL": "nats://n",
+		"DESTINATION_AUDIT_NATS_TOKEN": "t",
 		"DESTINATION_REST_PUBLISH_URL": "amqp://a", "DESTINATION_REST_AMQP_OAUTH_TOKEN_URL": "https://id/token",
 		"DESTINATION_REST_AMQP_OAUTH_CLIENT_ID": "c", "DESTINATION_REST_AMQP_OAUTH_CLIENT_SECRET": "s",
 	} {
@@ -70,7 +71,8 @@ func TestSettingNamesOfDestination(t *testing.T) {
 		{0, "SASL.Credentials", "OUTBOX_KAFKA_SASL_USERNAME and OUTBOX_KAFKA_SASL_PASSWORD"},
 		{1, "Servers", own + "AUDIT_PUBLISH_URL"},
 		{1, "Auth", own + "AUDIT_NATS_TOKEN"},
-		{0, "Auth", "OUTBOX_PUBLISH_URL or " + own + "ORDERS_NATS_CREDS_FILE or " + own + "ORDERS_NATS_NKEY or " + own + "ORDERS_NATS_TOKEN"},
+		{0, "Auth", "OUTBOX_PUBLISH_URL or " + own + "ORDERS_NATS_CREDS_FILE or " + own + "ORDERS_NATS_NKEY or " + own +
+			"ORDERS_NATS_TOKEN"},
 		{1, "Pool", "OUTBOX_DATABASE_URL"},
 		{2, "Tokens", own + "REST_AMQP_OAUTH_CLIENT_ID and " + own + "REST_AMQP_OAUTH_CLIENT_SECRET"},
 		{2, "Unrouted", own + "REST_AMQP_MANDATORY=false"},

@@ -8,10 +8,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 )
 
-const settingsHelp = `All settings are environment variables. An empty variable counts as unset, except where empty has a meaning below.
-Each may instead be given as the path of a file that holds its value, with _FILE added to its name.
-Durations are written as 500ms, 10s, 5m, 1h or 7d; sizes as bytes or with KiB, MiB, GiB. An unknown OUTBOX_ variable
-is an error. Settings marked * may be given for one destination alone, as OUTBOX_DESTINATION_<NAME>_ and the rest.
+const settingsHelp = `All settings are environment variables. An empty variable counts as unset, except where empty has
+a meaning below. Each may instead be given as the path of a file that holds its value, with _FILE added to its name.
+Durations are written as 500ms, 10s, 5m, 1h or 7d; sizes as bytes or with KiB, MiB, GiB. An unknown OUTBOX_ variable is
+an error. Settings marked * may be given for one destination alone, as OUTBOX_DESTINATION_<NAME>_ and the rest.
 
 `
 

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// A signal that arrives twice at once, to a process and to its group, stops the relay cleanly; a later signal stops it at once.
+// A signal that arrives twice at once, to a process and to its group, stops the relay cleanly; a later signal stops it
+// at once.
 func TestSecondSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		signals, stopped, status := make(chan os.Signal, 2), 0, -1

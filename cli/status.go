@@ -28,8 +28,8 @@ func (p *program) statusCommand() *cobra.Command {
 		Use:        "status",
 		SuggestFor: []string{"lag", "backlog", "stats", "ps", "top", "pending"},
 		Short:      "Show waiting rows by destination and topic, and the replicas; with --id where a row is",
-		Long: `Show the rows that are due, scheduled, waiting for a retry, held and failed, by destination and topic, how long the
-oldest has been due, and the replicas with their shards. Counts stop at 10001, and cost the same with any backlog.
+		Long: `Show the rows that are due, scheduled, waiting for a retry, held and failed, by destination and topic, how long
+the oldest has been due, and the replicas with their shards. Counts stop at 10001, and cost the same with any backlog.
 With --id, status shows where these rows are, and why. It changes nothing.
 
 Which rows are held, and why, only a running relay knows: status asks the one on this host (OUTBOX_HTTP_ADDR), and

@@ -17,7 +17,8 @@ import (
 // TestStatusCommand reads the table, and asks a relay on this host if there is one.
 func TestStatusCommand(t *testing.T) {
 	s, env := failedRows(t)
-	s.Exec(t, "insert into outbox_messages (topic, payload, last_error, inserted_at) select 'late', '{}', 'no', now() - interval '3 hours' "+
+	s.Exec(t, "insert into outbox_messages (topic, payload, last_error, inserted_at) select 'late', '{}', 'no', now() - "+
+		"interval '3 hours' "+
 		"from generate_series(1, 7)")
 	id := pgtest.Value[string](t, s, "select id::text from outbox_messages where topic = 'late' limit 1")
 	nobody := httptest.NewServer(http.NotFoundHandler())
@@ -27,7 +28,8 @@ func TestStatusCommand(t *testing.T) {
 	for _, want := range []string{
 		"default      7    7         0          ?     60      3h0m    ?", "shards owned: 0 of 16",
 		"default      late    7    7         0          0       3h0m",
-		"default  retrying  attempt 1  no replica owns its shard", "only a running relay knows, and none answers at OUTBOX_HTTP_ADDR=",
+		"default  retrying  attempt 1  no replica owns its shard",
+		"only a running relay knows, and none answers at OUTBOX_HTTP_ADDR=",
 	} {
 		if status != 0 || !strings.Contains(words(out), words(want)) {
 			t.Errorf("status %d, without %q:\n%s%s", status, want, out, errs)
@@ -37,9 +39,11 @@ func TestStatusCommand(t *testing.T) {
 		"OUTBOX_STATUS_PAGE=off keeps it from answering") {
 		t.Errorf("without the status page:\n%s", out)
 	}
-	status, out, errs = execute(t, away, "status", "--json", "--topic", "topic1", "--id", "00000000-0000-0000-0000-000000000000")
+	status, out, errs = execute(t, away, "status", "--json", "--topic", "topic1", "--id",
+		"00000000-0000-0000-0000-000000000000")
 	var r operate.Report
-	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil || *r.Destinations[0].Due != 0 || *r.Destinations[0].Failed != 20 ||
+	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil || *r.Destinations[0].Due != 0 ||
+		*r.Destinations[0].Failed != 20 ||
 		len(r.Problems) != 2 {
 		t.Errorf("status %d: %v\n%s%s", status, err, out, errs)
 	}
@@ -73,10 +77,12 @@ func TestStatusCommand(t *testing.T) {
 	}
 }
 
-// TestStatusOfAHeldTopic: the reason why a row is held is found by the topic that the row has on the broker, whatever template makes it.
+// TestStatusOfAHeldTopic: the reason why a row is held is found by the topic that the row has on the broker, whatever
+// template makes it.
 func TestStatusOfAHeldTopic(t *testing.T) {
 	s, env := failedRows(t)
-	id := pgtest.Value[string](t, s, `insert into outbox_messages (topic, payload) values ('late', '{"kind": "big"}') returning id::text`)
+	id := pgtest.Value[string](t, s,
+		`insert into outbox_messages (topic, payload) values ('late', '{"kind": "big"}') returning id::text`)
 	for name, c := range map[string]struct {
 		template, topic string // topic is held
 		held            bool
@@ -95,7 +101,8 @@ func TestStatusOfAHeldTopic(t *testing.T) {
 			}})
 		}))
 		defer relay.Close()
-		status, out, errs := execute(t, append(env, "OUTBOX_HTTP_ADDR="+relay.Listener.Addr().String(), "OUTBOX_TOPIC="+c.template),
+		status, out, errs := execute(t,
+			append(env, "OUTBOX_HTTP_ADDR="+relay.Listener.Addr().String(), "OUTBOX_TOPIC="+c.template),
 			"status", "--id", id)
 		_, row, _ := strings.Cut(out, "row "+id)
 		if status != 0 || strings.Contains(row, "topic "+c.topic+" is held (topology): no stream") != c.held {
@@ -104,8 +111,8 @@ func TestStatusOfAHeldTopic(t *testing.T) {
 	}
 }
 
-// TestStatusOfAPausedDestination: every due row of it is held, whether or not the relay could count them. Rows that nobody could count
-// are unknown.
+// TestStatusOfAPausedDestination: every due row of it is held, whether or not the relay could count them. Rows that
+// nobody could count are unknown.
 func TestStatusOfAPausedDestination(t *testing.T) {
 	s, env := failedRows(t)
 	s.Exec(t, "insert into outbox_messages (topic, payload) select 'late', '{}' from generate_series(1, 7)")
@@ -120,9 +127,13 @@ func TestStatusOfAPausedDestination(t *testing.T) {
 	}{
 		{"not counted", "", paused(operate.Destination{}), new(int64(7))},
 		{"counted as none", "", paused(operate.Destination{Held: new(int64(0))}), new(int64(7))},
-		{"counted", "", paused(operate.Destination{Held: new(int64(7))}, operate.ReasonRows{Reason: "paused", Rows: 7}), new(int64(7))},
 		{
-			"more of them held", "", paused(operate.Destination{Held: new(int64(9))}, operate.ReasonRows{Reason: "topology", Rows: 9}),
+			"counted", "", paused(operate.Destination{Held: new(int64(7))}, operate.ReasonRows{Reason: "paused", Rows: 7}),
+			new(int64(7)),
+		},
+		{
+			"more of them held", "",
+			paused(operate.Destination{Held: new(int64(9))}, operate.ReasonRows{Reason: "topology", Rows: 9}),
 			new(int64(9)),
 		},
 		{
@@ -136,7 +147,10 @@ func TestStatusOfAPausedDestination(t *testing.T) {
 			s.Exec(t, c.drop)
 		}
 		relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_ = json.NewEncoder(w).Encode(operate.Report{Table: s.Name + ".outbox_messages", Destinations: []operate.Destination{c.reported}})
+			_ = json.NewEncoder(w).Encode(operate.Report{
+				Table:        s.Name + ".outbox_messages",
+				Destinations: []operate.Destination{c.reported},
+			})
 		}))
 		defer relay.Close()
 		var r operate.Report
@@ -152,13 +166,17 @@ func TestStatusOfAPausedDestination(t *testing.T) {
 	}
 }
 
-// The text of a report shows the states first, marks counts that are lower bounds, also those of topics, and cuts long topics.
+// The text of a report shows the states first, marks counts that are lower bounds, also those of topics, and cuts long
+// topics.
 func TestStatusText(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 300)
-	b := operate.Backlog{Due: new(int64(3)), Failed: new(int64(10001)), AtLeast: []string{"failed"}, Topics: []operate.Topic{
-		{Topic: "orders.\u009b1m\u202e", Failed: 1000, Due: 3}, {Topic: long, Failed: 9001},
-	}}
+	b := operate.Backlog{
+		Due: new(int64(3)), Failed: new(int64(10001)), AtLeast: []string{"failed"},
+		Topics: []operate.Topic{
+			{Topic: "orders.\u009b1m\u202e", Failed: 1000, Due: 3}, {Topic: long, Failed: 9001},
+		},
+	}
 	r := operate.Report{
 		Destinations: []operate.Destination{{Name: "default", Backlog: b}}, Problems: []string{"no index"},
 		Process: &operate.Process{Checks: []operate.Check{
@@ -191,7 +209,8 @@ func TestWatch(t *testing.T) {
 	}
 	for height, want := range map[int]string{
 		4: "1 2 3", 3: "1 … 2 more lines in a higher terminal, or without --watch",
-		2: "… 3 more lines in a higher terminal, or without --watch", 1: "… 3 more lines in a higher terminal, or without --watch",
+		2: "… 3 more lines in a higher terminal, or without --watch",
+		1: "… 3 more lines in a higher terminal, or without --watch",
 	} {
 		got := strings.NewReplacer("\x1b[H", "", "\x1b[K\r\n", " ", "\x1b[J", "").Replace(frame("1\n2\n3\n", height))
 		if strings.TrimSpace(got) != want {
@@ -220,17 +239,19 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestOddTimes shows rows whose times are infinite, which applications use to park them, or outside the range of JSON and
-// intervals.
+// TestOddTimes shows rows whose times are infinite, which applications use to park them, or outside the range of JSON
+// and intervals.
 func TestOddTimes(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	s.Exec(t, "alter table outbox_messages add available_at timestamptz")
 	s.Exec(t, `insert into outbox_messages (id, topic, payload, inserted_at, available_at, failed_at, relayed_at)
-		select md5(at || state)::uuid, 't', '{}', case when state = 'inserted' then at::timestamptz else now() end, case when state = 'due' then
+		select md5(at || state)::uuid, 't', '{}', case when state = 'inserted' then at::timestamptz else now() end, case when
+		state = 'due' then
 		at::timestamptz end,
 			case when state = 'failed' then at::timestamptz end, case when state = 'relayed' then at::timestamptz end
-		from unnest(array['-infinity', '4713-01-01 BC', '2020-01-01', '294276-12-31', 'infinity']) at, unnest(array['inserted', 'due', 'failed',
+		from unnest(array['-infinity', '4713-01-01 BC', '2020-01-01', '294276-12-31', 'infinity']) at,
+		unnest(array['inserted', 'due', 'failed',
 		'relayed']) state`)
 	env := []string{"OUTBOX_DATABASE_URL=" + s.URL}
 	ids := pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages")
@@ -239,7 +260,8 @@ func TestOddTimes(t *testing.T) {
 		"failed list --json", "failed show",
 		"failed retry --dry-run", "replay --dry-run", "prune --older-than 1d --dry-run",
 	} {
-		if status, out, errs := execute(t, env, strings.Fields(command)...); status != 0 || strings.Contains(out, "infinity") {
+		if status, out, errs := execute(t, env, strings.Fields(command)...); status != 0 ||
+			strings.Contains(out, "infinity") {
 			t.Errorf("%s: status %d: %s%s", command, status, out, errs)
 		}
 	}

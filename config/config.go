@@ -162,7 +162,7 @@ type Kafka struct {
 
 	Username  Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka"`
 	Password  Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka"`
-	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=AWS_MSK_IAM"` //nolint:lll // one tag
+	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=AWS_MSK_IAM"`
 	OAuth     OAuth  `prefix:"KAFKA_OAUTH_" scheme:"kafka" group:"kafka-oauth" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`
 	// OAuthExtensions are extensions of the mechanism, not of the token.
 	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`

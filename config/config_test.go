@@ -16,7 +16,10 @@ import (
 )
 
 // minimal is a valid environment with the fewest settings.
-var minimal = []string{"OUTBOX_DATABASE_URL=postgres://app:pw@db:5432/shop", "OUTBOX_PUBLISH_URL=kafka://k1:9092,k2:9092", "PATH=/bin"}
+var minimal = []string{
+	"OUTBOX_DATABASE_URL=postgres://app:pw@db:5432/shop",
+	"OUTBOX_PUBLISH_URL=kafka://k1:9092,k2:9092", "PATH=/bin",
+}
 
 // parse loads an environment given as NAME=value strings.
 func parse(environ []string, connects bool) (*Config, error) {
@@ -182,8 +185,14 @@ func TestEmptyCountsAsUnset(t *testing.T) {
 // One newline at the end of a value, which editors and echo leave there, is not part of it.
 func TestFinalNewline(t *testing.T) {
 	t.Parallel()
-	for content, want := range map[string]string{"shop\n": "shop", "shop\r\n": "shop", "shop\n\n": "shop\n", "shop": "shop"} {
-		for _, entry := range []string{"OUTBOX_KAFKA_SASL_PASSWORD_FILE=" + file(t, content), "OUTBOX_KAFKA_SASL_PASSWORD=" + content} {
+	for content, want := range map[string]string{
+		"shop\n": "shop", "shop\r\n": "shop", "shop\n\n": "shop\n",
+		"shop": "shop",
+	} {
+		for _, entry := range []string{
+			"OUTBOX_KAFKA_SASL_PASSWORD_FILE=" + file(t, content),
+			"OUTBOX_KAFKA_SASL_PASSWORD=" + content,
+		} {
 			cfg := load(t, "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN", "OUTBOX_KAFKA_SASL_USERNAME=u\n", entry)
 			if got := cfg.Destinations[0].Kafka.Password.Loaded(); got != want {
 				t.Errorf("%q gave %q", entry, got)
@@ -232,8 +241,10 @@ func TestServiceLinksAreIgnored(t *testing.T) {
 	t.Parallel()
 	var links []string
 	for _, service := range []string{"OUTBOX", "OUTBOX_RELAY", "OUTBOX_DB"} {
-		links = append(links, service+"_SERVICE_HOST=10.0.0.1", service+"_SERVICE_PORT=9630", service+"_SERVICE_PORT_METRICS=9630",
-			service+"_PORT=tcp://10.0.0.1:9630", service+"_PORT_9630_TCP=tcp://10.0.0.1:9630", service+"_PORT_9630_TCP_PROTO=tcp",
+		links = append(links, service+"_SERVICE_HOST=10.0.0.1", service+"_SERVICE_PORT=9630",
+			service+"_SERVICE_PORT_METRICS=9630",
+			service+"_PORT=tcp://10.0.0.1:9630", service+"_PORT_9630_TCP=tcp://10.0.0.1:9630",
+			service+"_PORT_9630_TCP_PROTO=tcp",
 			service+"_PORT_9630_TCP_PORT=9630", service+"_PORT_9630_TCP_ADDR=10.0.0.1")
 	}
 	load(t, links...)
@@ -300,7 +311,8 @@ func TestDefaultsDecode(t *testing.T) {
 		if len(env) < 15 {
 			t.Fatalf("only %d settings have a default", len(env))
 		}
-		if _, err := parse(append(slices.Clone(minimal), append(env, "OUTBOX_PUBLISH_URL="+scheme+"://h")...), true); err != nil {
+		if _, err := parse(append(slices.Clone(minimal), append(env, "OUTBOX_PUBLISH_URL="+scheme+"://h")...),
+			true); err != nil {
 			t.Error(err)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Parameters of PostgreSQL and its own client are accepted; those of other drivers, misspelt ones and other forms are named, all at
-// once and without a value.
+// Parameters of PostgreSQL and its own client are accepted; those of other drivers, misspelt ones and other forms are
+// named, all at once and without a value.
 func TestDatabaseParameters(t *testing.T) {
 	t.Parallel()
 	const url = "postgres://u:hush@db:5432/d?sslmode=disable&"

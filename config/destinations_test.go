@@ -47,7 +47,8 @@ func TestNamedDestinations(t *testing.T) {
 func TestColumnsOfADestination(t *testing.T) {
 	t.Parallel()
 	const all = "relayed_at:sent,attempt:attempt,failed_at:failed_at,last_error:last_error,updated_at:updated_at"
-	cfg := load(t, "OUTBOX_COLUMNS=relayed_at:sent", "OUTBOX_DESTINATIONS=a,b,c,d", "OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x, failed_at:y",
+	cfg := load(t, "OUTBOX_COLUMNS=relayed_at:sent", "OUTBOX_DESTINATIONS=a,b,c,d",
+		"OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x, failed_at:y",
 		"OUTBOX_DESTINATION_C_COLUMNS=failed_at:y,relayed_at:x", "OUTBOX_DESTINATION_D_COLUMNS="+all,
 		"OUTBOX_DESTINATION_A_TOPICS=a", "OUTBOX_DESTINATION_B_TOPICS=b")
 	want := StateColumns{"relayed_at": "x", "failed_at": "y"}
@@ -61,7 +62,8 @@ func TestColumnsOfADestination(t *testing.T) {
 	}
 }
 
-// Destinations may take what has failed or been relayed at others, also by way of a third destination, but not in a circle.
+// Destinations may take what has failed or been relayed at others, also by way of a third destination, but not in a
+// circle.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
 	own := []string{
@@ -73,7 +75,8 @@ func TestOrigins(t *testing.T) {
 		t.Errorf("%+v and %+v", b, c)
 	}
 	problems := problemsOf(t, append(own, "OUTBOX_DESTINATION_B_RELAYED_OF=c", "OUTBOX_DESTINATION_C_FAILED_OF=b")...)
-	if len(problems) != 2 || !strings.Contains(problems[0], "leads back to b") || !strings.Contains(problems[1], "leads back to c") {
+	if len(problems) != 2 || !strings.Contains(problems[0], "leads back to b") ||
+		!strings.Contains(problems[1], "leads back to c") {
 		t.Errorf("a circle: %q", problems)
 	}
 }
@@ -93,7 +96,8 @@ func TestNATSCredentialsAreNotMixed(t *testing.T) {
 func TestEffectiveValues(t *testing.T) {
 	t.Parallel()
 	path := file(t, "7")
-	cfg := load(t, "OUTBOX_BATCH_SIZE_FILE="+path, "OUTBOX_POLL_INTERVAL=1s", "OUTBOX_DESTINATIONS=a", "OUTBOX_DESTINATION_A_TOPIC=x")
+	cfg := load(t, "OUTBOX_BATCH_SIZE_FILE="+path, "OUTBOX_POLL_INTERVAL=1s", "OUTBOX_DESTINATIONS=a",
+		"OUTBOX_DESTINATION_A_TOPIC=x")
 	got := map[string]Value{}
 	for _, v := range cfg.Values() {
 		if _, twice := got[v.Name]; twice {

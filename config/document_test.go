@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the settings table in docs/settings.md and the chart's list of settings")
+var update = flag.Bool("update", false,
+	"rewrite the settings table in docs/settings.md and the chart's list of settings")
 
 // The table of settings in its document is made from the struct tags.
 func TestSettings(t *testing.T) {
@@ -93,7 +94,8 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%s is in %d groups", s.Name, grouped[s.Name])
 		}
 		if s.Description == "" || len(s.Description) > 120 {
-			t.Errorf("%s: the description has %d bytes; what is longer than 120 belongs below the table", s.Name, len(s.Description))
+			t.Errorf("%s: the description has %d bytes; what is longer than 120 belongs below the table", s.Name,
+				len(s.Description))
 		}
 	}
 }

@@ -13,7 +13,8 @@ func TestLimits(t *testing.T) {
 	cfg := load(t, "OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_DESTINATION_A_TOPICS=a", "OUTBOX_DESTINATION_B_TOPICS=b",
 		"OUTBOX_MAX_IN_FLIGHT=100", "OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=90",
 		"OUTBOX_DESTINATION_B_MAX_IN_FLIGHT_BYTES=1MiB",
-		"OUTBOX_RATE=500/s", "OUTBOX_DESTINATION_B_RATE=30/m", "OUTBOX_DESTINATION_C_MAX_AGE=2d", "OUTBOX_DESTINATION_C_PAUSE=true")
+		"OUTBOX_RATE=500/s", "OUTBOX_DESTINATION_B_RATE=30/m", "OUTBOX_DESTINATION_C_MAX_AGE=2d",
+		"OUTBOX_DESTINATION_C_PAUSE=true")
 	a, b, c := cfg.Destinations[0].Limits, cfg.Destinations[1].Limits, cfg.Destinations[2].Limits
 	if cfg.MaxInFlight != 100 || cfg.MaxInFlightBytes != 64<<20 || a.MaxInFlight != 90 || a.MaxInFlightBytes != 0 ||
 		b.MaxInFlightBytes != 1<<20 || b.MaxInFlight != 0 {

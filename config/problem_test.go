@@ -135,7 +135,8 @@ func TestCertificatePair(t *testing.T) {
 	}
 }
 
-// A setting that is the same for all destinations cannot be given for one of them, and the advice is not a similar name.
+// A setting that is the same for all destinations cannot be given for one of them, and the advice is not a similar
+// name.
 func TestCommonSettingForOneDestination(t *testing.T) {
 	t.Parallel()
 	problems := problemsOf(t, "OUTBOX_DESTINATIONS=orders", "OUTBOX_DESTINATION_ORDERS_BATCH_SIZE=3")

@@ -16,7 +16,11 @@ func TestProfileDefaults(t *testing.T) {
 		"debezium":         {[]string{"OUTBOX_PROFILE=debezium"}, "outbox.event.{topic}", "", ""},
 		"debezium, topic":  {[]string{"OUTBOX_PROFILE=debezium", "OUTBOX_TOPIC={topic}"}, "{topic}", "", ""},
 		"phoenix on kafka": {[]string{"OUTBOX_PROFILE=phoenix_micro"}, "{topic}", "", ""},
-		"phoenix on amqp":  {[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h"}, "{topic}", "phoenix_micro", ""},
+		"phoenix on amqp": {
+			[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h"},
+			"{topic}",
+			"phoenix_micro", "",
+		},
 		"phoenix, exchange": {
 			[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_EXCHANGE="},
 			"{topic}", "", "",
@@ -42,11 +46,13 @@ func TestProfileDefaults(t *testing.T) {
 // A destination may have a profile of its own, and may inherit settings that the profile does not use.
 func TestProfilePerDestination(t *testing.T) {
 	t.Parallel()
-	cfg := load(t, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_PROFILE=debezium", "OUTBOX_DESTINATION_B_PROFILE=cloudevents",
+	cfg := load(t, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_PROFILE=debezium",
+		"OUTBOX_DESTINATION_B_PROFILE=cloudevents",
 		"OUTBOX_DESTINATION_A_TOPICS=a",
 		"OUTBOX_CLOUDEVENTS_SOURCE=/shop", "OUTBOX_COLUMNS=header.eventType:type,order:seq")
 	a, b := cfg.Destinations[0], cfg.Destinations[1]
-	if a.Profile != profile.Debezium || a.Topic != "outbox.event.{topic}" || b.Profile != profile.CloudEvents || b.Topic != "{topic}" ||
+	if a.Profile != profile.Debezium || a.Topic != "outbox.event.{topic}" || b.Profile != profile.CloudEvents ||
+		b.Topic != "{topic}" ||
 		b.CloudEventsSource != "/shop" {
 		t.Errorf("%+v\n%+v", a, b)
 	}

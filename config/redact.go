@@ -77,7 +77,8 @@ func redactURL(text string) string {
 
 // pair is the first parameter of a keyword/value string, in libpq's form: white space around the equals sign, values in
 // single quotes, backslashes before quotes.
-var pair = regexp.MustCompile(`^\s*([a-zA-Z_]+)\s*=[\s\v]*('(?:\\(?s:.)|[^\\'])*'|(?:[^\s\v\\']|\\(?s:.))(?:[^\s\v\\]|\\(?s:.))*|)`)
+var pair = regexp.MustCompile(
+	`^\s*([a-zA-Z_]+)\s*=[\s\v]*('(?:\\(?s:.)|[^\\'])*'|(?:[^\s\v\\']|\\(?s:.))(?:[^\s\v\\]|\\(?s:.))*|)`)
 
 // redactDSN redacts a keyword/value string.
 func redactDSN(text string) string {

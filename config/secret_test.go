@@ -103,7 +103,8 @@ func TestSecretFieldsAreMarked(t *testing.T) {
 func TestSecretIsReadAgain(t *testing.T) {
 	t.Parallel()
 	path := file(t, "old\n")
-	cfg := load(t, "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN", "OUTBOX_KAFKA_SASL_USERNAME=u", "OUTBOX_KAFKA_SASL_PASSWORD_FILE="+path)
+	cfg := load(t, "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN", "OUTBOX_KAFKA_SASL_USERNAME=u",
+		"OUTBOX_KAFKA_SASL_PASSWORD_FILE="+path)
 	password := cfg.Destinations[0].Kafka.Password
 	if err := os.WriteFile(path, []byte("new\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -143,11 +144,17 @@ func TestBracesInTemplates(t *testing.T) {
 func TestParseBroker(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Broker{
-		"stdout:":                  {Scheme: schemeStdout},
-		"kafka://a:1,b":            {Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"a:1", "b"}},
-		"KAFKA+TLS://[::1]:9092,a": {Protocol: publisher.ProtocolKafka, TLS: true, Scheme: "kafka+tls", Hosts: []string{"[::1]:9092", "a"}},
-		"nats://tok%40en@h/":       {Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: "tok@en", HasUser: true},
-		"ws://h,i:1":               {Protocol: publisher.ProtocolNATS, Scheme: "ws", Hosts: []string{"h", "i:1"}},
+		"stdout:":       {Scheme: schemeStdout},
+		"kafka://a:1,b": {Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"a:1", "b"}},
+		"KAFKA+TLS://[::1]:9092,a": {
+			Protocol: publisher.ProtocolKafka, TLS: true, Scheme: "kafka+tls",
+			Hosts: []string{"[::1]:9092", "a"},
+		},
+		"nats://tok%40en@h/": {
+			Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: "tok@en",
+			HasUser: true,
+		},
+		"ws://h,i:1": {Protocol: publisher.ProtocolNATS, Scheme: "ws", Hosts: []string{"h", "i:1"}},
 		"WSS://t@h/a%20b/c": {
 			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c",
 			User: "t", HasUser: true,
@@ -176,8 +183,12 @@ func FuzzRedact(f *testing.F) {
 		_, _ = parseBroker(url, nil)
 		_ = CheckDatabase(dsn)
 		// A password in its proper place is not shown, whatever surrounds it.
-		for _, text := range []string{"postgres://u:S3cret!@h/" + url, "password=S3cret! " + dsn, "password='S3cret!' " + dsn} {
-			if shown := (Setting{tag: reflect.StructTag(`secret:"` + "database" + `"`)}).redact(text); strings.Contains(shown, "S3cret!") &&
+		for _, text := range []string{
+			"postgres://u:S3cret!@h/" + url, "password=S3cret! " + dsn,
+			"password='S3cret!' " + dsn,
+		} {
+			if shown := (Setting{tag: reflect.StructTag(`secret:"` + "database" + `"`)}).redact(text); strings.Contains(shown,
+				"S3cret!") &&
 				!strings.Contains(url, "S3cret!") && !strings.Contains(dsn, "S3cret!") {
 				t.Errorf("%q is shown as %q", text, shown)
 			}

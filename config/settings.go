@@ -19,15 +19,16 @@ type Setting struct {
 	// destination.
 	PerDestination bool
 
-	key       string            // Name without its prefix
-	path      []int             // of the field, in [Config] or, with PerDestination, in [Destination]
-	group     string            // name of its [Group]
-	named     bool              // only for a named destination
-	live      bool              // read again from its file while the relay runs
-	tag       reflect.StructTag // of the field
-	scheme    string            // scheme of the URLs to which the setting applies: kafka, nats, amqp, or tls for those with TLS
-	with      string            // KEY=VALUE of another setting without which it has no effect, empty for none
-	exclusive string            // settings of one group are inherited together or not at all
+	key   string            // Name without its prefix
+	path  []int             // of the field, in [Config] or, with PerDestination, in [Destination]
+	group string            // name of its [Group]
+	named bool              // only for a named destination
+	live  bool              // read again from its file while the relay runs
+	tag   reflect.StructTag // of the field
+	// scheme of the URLs to which the setting applies: kafka, nats, amqp, or tls for those with TLS
+	scheme    string
+	with      string // KEY=VALUE of another setting without which it has no effect, empty for none
+	exclusive string // settings of one group are inherited together or not at all
 }
 
 // A Group is a part of the settings under a heading of its own, in the help text and in docs/settings.md.

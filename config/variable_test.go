@@ -5,9 +5,11 @@ import "testing"
 // Messages name a setting by the variable in which the user gave it, or would give it.
 func TestVariables(t *testing.T) {
 	t.Parallel()
-	cfg := load(t, "OUTBOX_DESTINATIONS=orders,audit", "OUTBOX_DESTINATION_ORDERS_TOPICS=order.*", "OUTBOX_TOPIC_FILE="+file(t, "x"),
+	cfg := load(t, "OUTBOX_DESTINATIONS=orders,audit", "OUTBOX_DESTINATION_ORDERS_TOPICS=order.*",
+		"OUTBOX_TOPIC_FILE="+file(t, "x"),
 		"OUTBOX_TABLE=shop.outbox",
-		"OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_DESTINATION_ORDERS_PUBLISH_URL=nats://h", "OUTBOX_DESTINATION_ORDERS_NATS_CREDS_FILE="+file(t, "y"))
+		"OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_DESTINATION_ORDERS_PUBLISH_URL=nats://h",
+		"OUTBOX_DESTINATION_ORDERS_NATS_CREDS_FILE="+file(t, "y"))
 	orders, audit := &cfg.Destinations[0], &cfg.Destinations[1]
 	for _, test := range []struct{ got, want string }{
 		{cfg.Variable("TABLE"), "OUTBOX_TABLE"},

@@ -9,8 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// The replica gains a shard while a catch-up scan brings the rows of keys, and there is no room for a read. Nothing is committed late, and
-// all keys keep their order.
+// The replica gains a shard while a catch-up scan brings the rows of keys, and there is no room for a read. Nothing is
+// committed late, and all keys keep their order.
 func TestKeysKeepTheirOrderWhenAShardIsGainedDuringAScan(t *testing.T) {
 	t.Parallel()
 	for spare := range simShards {
@@ -47,8 +47,9 @@ func TestKeysKeepTheirOrderWhenAShardIsGainedDuringAScan(t *testing.T) {
 	}
 }
 
-// A row is on the wire when an older row of its key is seen that a long transaction has committed. Then the replica gains another shard,
-// so that the tail scan begins again, and the broker has not attempted the row. The older row goes first.
+// A row is on the wire when an older row of its key is seen that a long transaction has committed. Then the replica
+// gains another shard, so that the tail scan begins again, and the broker has not attempted the row. The older row goes
+// first.
 func TestOlderRowGoesFirstWhenAShardIsGained(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -82,9 +83,10 @@ func TestOlderRowGoesFirstWhenAShardIsGained(t *testing.T) {
 	})
 }
 
-// A destination is paused for a moment while a row of a key is on the wire. The tail scan that begins again meets the row while it is
-// still there; another destination has marked the row and those after it meanwhile, so that they look new. Then the broker answers that it
-// has not attempted the row. The key's younger row, which was not marked, does not go before it.
+// A destination is paused for a moment while a row of a key is on the wire. The tail scan that begins again meets the
+// row while it is still there; another destination has marked the row and those after it meanwhile, so that they look
+// new. Then the broker answers that it has not attempted the row. The key's younger row, which was not marked, does not
+// go before it.
 func TestRowOnTheWireThatWasChangedIsNotOvertaken(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

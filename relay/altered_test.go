@@ -11,24 +11,31 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A table that is changed while rows are on the wire is opened again, even if the marks or refusals of these rows can never
-// be written with the old statements. These rows are published again.
+// A table that is changed while rows are on the wire is opened again, even if the marks or refusals of these rows can
+// never be written with the old statements. These rows are published again.
 func TestTableChangesBeforeAWrite(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		refused bool
 		ddl     string
 	}{
-		"refusals, a column goes":    {true, "alter table outbox_messages drop column last_error"},
-		"refusals, its type changes": {true, "alter table outbox_messages alter column id drop default, alter column id type text"},
-		"marks, its type changes":    {false, "alter table outbox_messages alter column id drop default, alter column id type text"},
+		"refusals, a column goes": {true, "alter table outbox_messages drop column last_error"},
+		"refusals, its type changes": {
+			true,
+			"alter table outbox_messages alter column id drop default, alter column id type text",
+		},
+		"marks, its type changes": {
+			false,
+			"alter table outbox_messages alter column id drop default, alter column id type text",
+		},
 	} {
 		for _, rows := range []int{1, 300} {
 			t.Run(fmt.Sprintf("%s/%d", name, rows), func(t *testing.T) {
 				t.Parallel()
 				s, b := pgtest.New(t), publishertest.NewBroker()
 				s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-				s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 5, '1' from generate_series(1, $1::int) i`, rows)
+				s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 5, '1' from generate_series(1,
+					$1::int) i`, rows)
 				found, err := s.Pool.Query(t.Context(), "select id::text from outbox_messages")
 				if err != nil {
 					t.Fatal(err)
@@ -49,7 +56,8 @@ func TestTableChangesBeforeAWrite(t *testing.T) {
 				b.Release()
 				s.Exec(t, `insert into outbox_messages (id, topic, payload) values (gen_random_uuid(), 't', '2')`)
 				eventually(t, "everything is relayed or has failed", func() bool {
-					return pgtest.Value[bool](t, s, "select count(*) = 0 from outbox_messages where relayed_at is null and failed_at is null")
+					return pgtest.Value[bool](t, s,
+						"select count(*) = 0 from outbox_messages where relayed_at is null and failed_at is null")
 				})
 			})
 		}

@@ -29,7 +29,8 @@ func TestTopicThatIsBackReleasesItsKeys(t *testing.T) {
 	})
 }
 
-// Where the table does not count attempts, the attempts of a key's head are not counted against the later rows of the key.
+// Where the table does not count attempts, the attempts of a key's head are not counted against the later rows of the
+// key.
 func TestRefusalsAreTheHeadsAlone(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -143,8 +144,8 @@ func TestSilentBrokerSpendsNothing(t *testing.T) {
 	})
 }
 
-// More keys wait than are remembered: the rows of other keys flow, and the rows of the missing topic follow in order once it
-// exists.
+// More keys wait than are remembered: the rows of other keys flow, and the rows of the missing topic follow in order
+// once it exists.
 func TestMoreBlockedKeysThanRemembered(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

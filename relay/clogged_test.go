@@ -22,7 +22,8 @@ func (c *countedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 	return c.guardedTable.Settle(ctx, rows)
 }
 
-// Many rows that cannot be marked leave the remaining room to other rows, are tried at a bounded cost, and are reported once a minute.
+// Many rows that cannot be marked leave the remaining room to other rows, are tried at a bounded cost, and are reported
+// once a minute.
 func TestManyRowsThatCannotBeMarked(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

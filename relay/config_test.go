@@ -58,28 +58,40 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		"nil":          {Config{Destinations: []*Destination{nil}}, []string{"Destinations[0]"}},
 		"numbers": {
 			Config{
-				BatchSize: -1, MaxInFlight: -1, MaxInFlightBytes: -1, MaxRowBytes: -1, Shards: 1025, SpareConnections: -1, OwnerTTL: 1,
+				BatchSize: -1, MaxInFlight: -1, MaxInFlightBytes: -1, MaxRowBytes: -1, Shards: 1025, SpareConnections: -1,
+				OwnerTTL:     1,
 				PollInterval: -1, StopTimeout: -1, Destinations: []*Destination{{Publisher: b}},
 			},
 			[]string{
-				"BatchSize", "MaxInFlight", "MaxInFlightBytes", "MaxRowBytes", "Shards", "SpareConnections", "PollInterval", "OwnerTTL", "StopTimeout",
+				"BatchSize", "MaxInFlight", "MaxInFlightBytes", "MaxRowBytes", "Shards", "SpareConnections", "PollInterval",
+				"OwnerTTL", "StopTimeout",
 			},
 		},
-		"table": {Config{Table: "a.b.c", Key: "colum:x", Destinations: []*Destination{{Publisher: b}}}, []string{"Table", "Key"}},
+		"table": {
+			Config{Table: "a.b.c", Key: "colum:x", Destinations: []*Destination{{Publisher: b}}},
+			[]string{"Table", "Key"},
+		},
 		"destination": {
 			Config{Destinations: []*Destination{{
 				Publisher: b, Topics: []string{"a", "!"}, Topic: "{", Exchange: "}", PayloadEncoding: "b64",
-				WireFormat: "xml", MaxAttempts: -1, BackoffMin: time.Hour, BackoffMax: time.Minute, PublishTimeout: -1, MaxAge: -1, Rate: -1,
+				WireFormat: "xml", MaxAttempts: -1, BackoffMin: time.Hour, BackoffMax: time.Minute, PublishTimeout: -1, MaxAge: -1,
+				Rate:        -1,
 				MaxInFlight: -1, MaxInFlightBytes: -1,
 			}}},
 			[]string{
 				"Destinations[0].Topics", "Destinations[0].Topic", "Destinations[0].Exchange", "Destinations[0].PayloadEncoding",
-				"Destinations[0].WireFormat", "Destinations[0].MaxAttempts", "Destinations[0].BackoffMax", "Destinations[0].PublishTimeout",
+				"Destinations[0].WireFormat", "Destinations[0].MaxAttempts", "Destinations[0].BackoffMax",
+				"Destinations[0].PublishTimeout",
 				"Destinations[0].MaxAge", "Destinations[0].MaxInFlight", "Destinations[0].MaxInFlightBytes", "Destinations[0].Rate",
 			},
 		},
 		"names": {
-			Config{Destinations: []*Destination{{Name: "a", Publisher: b}, {Publisher: b}, {Name: "a", Publisher: b}, {Name: "none", Publisher: b}}},
+			Config{Destinations: []*Destination{
+				{Name: "a", Publisher: b},
+				{Publisher: b},
+				{Name: "a", Publisher: b},
+				{Name: "none", Publisher: b},
+			}},
 			[]string{"Destinations[1].Name", "Destinations[3].Name", "Destinations[2].Name"},
 		},
 		"origins": {
@@ -97,18 +109,25 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 			},
 		},
 		"columns": {
-			Config{Delete: true, Destinations: []*Destination{{Name: "a", Publisher: b, Columns: map[string]string{"failed_at": "x"}}}},
+			Config{
+				Delete:       true,
+				Destinations: []*Destination{{Name: "a", Publisher: b, Columns: map[string]string{"failed_at": "x"}}},
+			},
 			[]string{"Destinations[0].Columns", "Destinations[0].Columns"},
 		},
 		"shared columns": {
 			Config{Destinations: []*Destination{
-				{Name: "a", Publisher: b, Columns: own}, {Name: "b", Publisher: b, Columns: map[string]string{"relayed_at": "y", "failed_at": "x"}},
+				{Name: "a", Publisher: b, Columns: own},
+				{Name: "b", Publisher: b, Columns: map[string]string{"relayed_at": "y", "failed_at": "x"}},
 			}},
 			[]string{"Destinations[1].Columns"},
 		},
 		"nothing left": {
 			Config{Destinations: []*Destination{
-				{Name: "a", Publisher: b}, {Name: "b", Publisher: b}, {Name: "c", Publisher: b, Columns: own}, {Name: "d", Publisher: b, Columns: own},
+				{Name: "a", Publisher: b},
+				{Name: "b", Publisher: b},
+				{Name: "c", Publisher: b, Columns: own},
+				{Name: "d", Publisher: b, Columns: own},
 			}},
 			[]string{"Destinations[1].Topics", "Destinations[3].Topics"},
 		},
@@ -149,9 +168,11 @@ func TestConfigHasDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.config
-	if s.BatchSize != 1000 || s.MaxInFlight != 4096 || s.MaxInFlightBytes != 64<<20 || r.plan.MaxRow != 64<<20 || s.Shards != 16 ||
+	if s.BatchSize != 1000 || s.MaxInFlight != 4096 || s.MaxInFlightBytes != 64<<20 || r.plan.MaxRow != 64<<20 ||
+		s.Shards != 16 ||
 		s.PollInterval != 0 || r.plan.Channel != "outbox_messages" ||
-		s.OwnerTTL != 10*time.Second || s.StopTimeout != 25*time.Second || r.plan.Table != (sql.Table{Name: "outbox_messages"}) {
+		s.OwnerTTL != 10*time.Second || s.StopTimeout != 25*time.Second ||
+		r.plan.Table != (sql.Table{Name: "outbox_messages"}) {
 		t.Errorf("%+v", s)
 	}
 	if s.Logger == nil || s.Meter == nil || s.Tracer == nil || s.guard.connect == nil {
@@ -163,7 +184,10 @@ func TestConfigHasDefaults(t *testing.T) {
 	}
 	r, err = New(pool, Config{
 		PollInterval: time.Hour, MaxInFlightBytes: 1 << 30, ListenChannel: NoChannel,
-		Destinations: []*Destination{{Publisher: publishertest.NewBroker().Publisher(), BackoffMin: time.Hour, WireFormat: "debezium"}},
+		Destinations: []*Destination{{
+			Publisher: publishertest.NewBroker().Publisher(), BackoffMin: time.Hour,
+			WireFormat: "debezium",
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -193,15 +217,18 @@ func TestConfigDecidesWhatIsPublished(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, b := pgtest.New(t), publishertest.NewBroker()
-			s.Exec(t, `create table mail (id text primary key, topic text not null, who text, tenant text, payload text, at timestamptz, seq bigint generated always as identity,
+			s.Exec(t, `create table mail (id text primary key, topic text not null, who text, tenant text, payload text, at
+				timestamptz, seq bigint generated always as identity,
 				relayed_at timestamptz, attempt int default 1, failed_at timestamptz, last_error text, updated_at timestamptz)`)
-			s.Exec(t, `insert into mail (id, topic, who, tenant, payload, at) values ('1', 'sent', 'ann', 'eu', 'AAE=', '2026-03-01T12:00:00Z')`)
+			s.Exec(t, `insert into mail (id, topic, who, tenant, payload, at) values ('1', 'sent', 'ann', 'eu', 'AAE=',
+				'2026-03-01T12:00:00Z')`)
 			config := Config{
 				Logger: slog.New(slog.DiscardHandler), Table: s.Name + ".mail",
 				Columns: map[string]string{"key": "who", "header.tenant": "tenant"},
 				Destinations: []*Destination{{
-					Publisher: b.Publisher(), Topic: "{tenant}.{topic}", Exchange: "{tenant}", TimeColumn: "at", PayloadEncoding: "base64",
-					WireFormat: "cloudevents", CloudEventsSource: "/mail",
+					Publisher: b.Publisher(), Topic: "{tenant}.{topic}", Exchange: "{tenant}", TimeColumn: "at",
+					PayloadEncoding: "base64",
+					WireFormat:      "cloudevents", CloudEventsSource: "/mail",
 				}},
 			}
 			pool, closePool, err := makePool(s, &config)
@@ -223,7 +250,8 @@ func TestConfigDecidesWhatIsPublished(t *testing.T) {
 			m := all[0]
 			source, _ := m.Header("ce_source")
 			tenant, _ := m.Header("tenant")
-			if m.Topic != "eu.sent" || m.Exchange != "eu" || string(m.Payload) != "\x00\x01" || string(m.Key) != "ann" || source != "/mail" ||
+			if m.Topic != "eu.sent" || m.Exchange != "eu" || string(m.Payload) != "\x00\x01" || string(m.Key) != "ann" ||
+				source != "/mail" ||
 				tenant != "eu" ||
 				!m.Time.Equal(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)) {
 				t.Errorf("%+v", m)
@@ -238,8 +266,8 @@ func TestConfigDecidesWhatIsPublished(t *testing.T) {
 	}
 }
 
-// NewPool makes as many connections as the relay needs, and uses the user and password that BeforeConnect sets, also for the
-// control connection.
+// NewPool makes as many connections as the relay needs, and uses the user and password that BeforeConnect sets, also
+// for the control connection.
 func TestNewPool(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

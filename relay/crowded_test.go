@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// However many keys are blocked by answers, the number of keys remembered is bounded. The other keys are passed over, and
-// follow in order.
+// However many keys are blocked by answers, the number of keys remembered is bounded. The other keys are passed over,
+// and follow in order.
 func TestBlockedKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]error{

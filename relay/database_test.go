@@ -7,10 +7,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// An answer that asks for the same statement again is no outage. Another one is, for these columns only, until a write succeeds.
+// An answer that asks for the same statement again is no outage. Another one is, for these columns only, until a write
+// succeeds.
 func TestDatabaseAnswers(t *testing.T) {
 	t.Parallel()
-	for code, usable := range map[string]bool{"40001": true, "40P01": true, "57P01": false, "55000": false, "25006": false, "53100": false} {
+	for code, usable := range map[string]bool{
+		"40001": true, "40P01": true, "57P01": false, "55000": false, "25006": false,
+		"53100": false,
+	} {
 		d := &database{logger: slog.New(slog.DiscardHandler)}
 		d.read(nil)
 		d.wrote(1, &pgconn.PgError{Code: code})

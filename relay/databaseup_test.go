@@ -36,9 +36,9 @@ func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Netwo
 	}
 }
 
-// A replica that owns nothing also reports whether the database can be reached, because its control connection has ended. New
-// connections are refused, or get no answer, with or without rows to relay. The first answer makes the check succeed again,
-// even for a replica that is a standby from then on.
+// A replica that owns nothing also reports whether the database can be reached, because its control connection has
+// ended. New connections are refused, or get no answer, with or without rows to relay. The first answer makes the check
+// succeed again, even for a replica that is a standby from then on.
 func TestDatabaseOutageIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, weather := range map[string]func(*publishertest.Network){
@@ -80,7 +80,8 @@ func TestMissingTableIsNoOutage(t *testing.T) {
 	start(t, r)
 	eventually(t, "each check is reported", func() bool {
 		now := verdicts(r)
-		return strings.Contains(now["table"], "outbox-relay schema") && now["database"] == "" && now["destination default"] != ""
+		return strings.Contains(now["table"], "outbox-relay schema") && now["database"] == "" &&
+			now["destination default"] != ""
 	})
 	if err := r.databaseDown(); err != nil {
 		t.Error(err)

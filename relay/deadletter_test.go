@@ -22,8 +22,8 @@ func (picky) CheckHeader(h *publisher.Header) error {
 	return nil
 }
 
-// A dead letter's own headers that cannot be carried are left out, and named beside the reason. The headers that describe the
-// failure are always carried.
+// A dead letter's own headers that cannot be carried are left out, and named beside the reason. The headers that
+// describe the failure are always carried.
 func TestShed(t *testing.T) {
 	t.Parallel()
 	many := []publisher.Header{{Name: "outbox-error", Value: "no"}}
@@ -35,8 +35,16 @@ func TestShed(t *testing.T) {
 		left    []string
 		want    string
 	}{
-		"all travel":      {[]publisher.Header{{Name: "a", Value: "1"}, {Name: "outbox-error", Value: "no"}}, nil, "a=1 outbox-error=no"},
-		"lines in a text": {[]publisher.Header{{Name: "outbox-error", Value: " no:\r\n\tnever\x00 "}}, nil, "outbox-error=no:   never"},
+		"all travel": {
+			[]publisher.Header{{Name: "a", Value: "1"}, {Name: "outbox-error", Value: "no"}},
+			nil,
+			"a=1 outbox-error=no",
+		},
+		"lines in a text": {
+			[]publisher.Header{{Name: "outbox-error", Value: " no:\r\n\tnever\x00 "}},
+			nil,
+			"outbox-error=no:   never",
+		},
 		"some do not": {[]publisher.Header{
 			{Name: "a", Value: "1\n2"},
 			{Name: "Nats-Msg-Id"},
@@ -45,8 +53,16 @@ func TestShed(t *testing.T) {
 			{Name: "b"},
 			{Name: "outbox-error", Value: "no"},
 		}, nil, `b= outbox-error=no; headers left out: "a", "Nats-Msg-Id", "CC", "message-id"`},
-		"twice":         {[]publisher.Header{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}, nil, `a=1 outbox-error=headers left out: "a"`},
-		"left out then": {[]publisher.Header{{Name: "outbox-error"}}, []string{"all"}, `outbox-error=headers left out: "all"`},
+		"twice": {
+			[]publisher.Header{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}},
+			nil,
+			`a=1 outbox-error=headers left out: "a"`,
+		},
+		"left out then": {
+			[]publisher.Header{{Name: "outbox-error"}},
+			[]string{"all"},
+			`outbox-error=headers left out: "all"`,
+		},
 		"odd name": {
 			[]publisher.Header{{Name: "CC\n"}, {Name: "nats-\n"}, {Name: "outbox-error", Value: "x"}},
 			nil,
@@ -68,8 +84,8 @@ func TestShed(t *testing.T) {
 	}
 }
 
-// A dead letter is sent in each wire format with the headers that describe the failure, without those of its own headers that the
-// format reserves.
+// A dead letter is sent in each wire format with the headers that describe the failure, without those of its own
+// headers that the format reserves.
 func TestDeadLettersInWireFormats(t *testing.T) {
 	t.Parallel()
 	for name, format := range map[string]struct{ reserved, want string }{
@@ -118,8 +134,8 @@ func TestDeadLettersOfOneRowDiffer(t *testing.T) {
 	}
 }
 
-// A destination that takes dead letters of another one does not share rows with any destination, and does not count as one
-// that takes the rows that no other takes.
+// A destination that takes dead letters of another one does not share rows with any destination, and does not count as
+// one that takes the rows that no other takes.
 func TestViewsOfOrigins(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{"relayed_at": "x"}
@@ -133,7 +149,8 @@ func TestViewsOfOrigins(t *testing.T) {
 		len(views[2].Before) != 1 || len(views[3].Before) != 0 {
 		t.Errorf("views %+v", views)
 	}
-	if nobody := views[4]; nobody.Columns != nil || nobody.Takes("order.x") || nobody.Takes("a") || nobody.Takes("b") || !nobody.Takes("c") {
+	if nobody := views[4]; nobody.Columns != nil || nobody.Takes("order.x") || nobody.Takes("a") || nobody.Takes("b") ||
+		!nobody.Takes("c") {
 		t.Errorf("what nobody takes: %+v", nobody)
 	}
 	if all := withNowhere([]*Destination{copied, letters}); len(all) != 3 || all[2].Columns["relayed_at"] != "y" {

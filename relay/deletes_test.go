@@ -34,7 +34,8 @@ func TestDeletesNothingThatOthersWaitFor(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	err := drain.Drain(ctx)
-	if left := new(LeftError); err == nil || errors.As(err, &left) || !strings.Contains(err.Error(), "it would lose rows") {
+	if left := new(LeftError); err == nil || errors.As(err, &left) ||
+		!strings.Contains(err.Error(), "it would lose rows") {
 		t.Errorf("drain: %v", err)
 	}
 	if n := rows(); n != 5 || len(b.All()) != 5 {

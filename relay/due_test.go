@@ -17,8 +17,8 @@ func newDelayed(s *sim) {
 	s.table.delays, s.table.readsDue = true, true
 }
 
-// Rows that become due at any time are relayed at that time, beside others that are due at once and many that are scheduled
-// for later. Reads in table order do not return the scheduled rows.
+// Rows that become due at any time are relayed at that time, beside others that are due at once and many that are
+// scheduled for later. Reads in table order do not return the scheduled rows.
 func TestRowsAreRelayedWhenTheyBecomeDue(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Second, 10 * time.Millisecond, time.Millisecond} {
@@ -62,8 +62,8 @@ func TestRowsAreRelayedWhenTheyBecomeDue(t *testing.T) {
 	}
 }
 
-// An idle owner sleeps until the next row becomes due, and notices rows that are inserted in the meantime and become due
-// earlier.
+// An idle owner sleeps until the next row becomes due, and notices rows that are inserted in the meantime and become
+// due earlier.
 func TestIdleOwnerSleepsUntilARowBecomesDue(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -90,8 +90,8 @@ func TestIdleOwnerSleepsUntilARowBecomesDue(t *testing.T) {
 	})
 }
 
-// Rows with available_at wait only for themselves. A row that is refused, or whose topic is held, delays no other row of its
-// key. All of them are published when the trouble is over.
+// Rows with available_at wait only for themselves. A row that is refused, or whose topic is held, delays no other row
+// of its key. All of them are published when the trouble is over.
 func TestDelayedRowsWaitForThemselvesAlone(t *testing.T) {
 	t.Parallel()
 	for _, rows := range []int64{1, 100, 3000} {

@@ -102,8 +102,8 @@ func TestDuplicateOfWhatWasNeverSent(t *testing.T) {
 	}
 }
 
-// These are the duplicates that message ids are for: a publish without an answer, the previous owner's rows, a row sent again
-// on purpose.
+// These are the duplicates that message ids are for: a publish without an answer, the previous owner's rows, a row sent
+// again on purpose.
 func TestDuplicateOfWhatWasSent(t *testing.T) {
 	t.Parallel()
 	t.Run("without an answer", func(t *testing.T) {
@@ -195,8 +195,8 @@ func TestDuplicateWithAWrongTime(t *testing.T) {
 	})
 }
 
-// The prefix of a destination replaces the database's identity, and a uuid stays as it is. The name of a destination with
-// columns of its own comes last.
+// The prefix of a destination replaces the database's identity, and a uuid stays as it is. The name of a destination
+// with columns of its own comes last.
 func TestIdentify(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -283,7 +283,8 @@ func TestBoundInFlight(t *testing.T) {
 		synctest.Wait()
 		held := s.loop.engine.Snapshot(time.Now()).InFlight
 		s.process.wake(measure.SourceDoorbell, false) // the loop continues after this
-		if held < 18 || held > 37 {                   // a part of the room is kept for keys in trouble, and less than a batch is not worth a read
+		// a part of the room is kept for keys in trouble, and less than a batch is not worth a read
+		if held < 18 || held > 37 {
 			t.Errorf("%d rows in flight, want nearly 37", held)
 		}
 		s.Release()
@@ -297,7 +298,10 @@ func TestKeyOverTwoDestinations(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		other := publishertest.NewBroker()
-		s.destinations = []*Destination{s.destination("orders", s.Broker, "order.*"), s.destination("audit", other, "audit.*"), nowhere()}
+		s.destinations = []*Destination{
+			s.destination("orders", s.Broker, "order.*"),
+			s.destination("audit", other, "audit.*"), nowhere(),
+		}
 		for i := range 200 {
 			key := "k" + strconv.Itoa(i%5)
 			s.table.insert(int64(i+1), fmt.Sprintf("%s-%d", key, i/5), key, []string{"order.x", "audit.x"}[i/15%2])

@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// While a destination keeps shards that are to be released, because it still waits for an answer, the other destinations
-// continue to relay their rows of these shards. They let go of the shards as soon as that destination has.
+// While a destination keeps shards that are to be released, because it still waits for an answer, the other
+// destinations continue to relay their rows of these shards. They let go of the shards as soon as that destination has.
 func TestSlowDestinationKeepsShardsAlone(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -104,7 +104,8 @@ func TestRestOfADestinationWithARate(t *testing.T) {
 	})
 }
 
-// Nothing that a turn has started goes on when it has ended: the race detector would find it beside what makes the next turn.
+// Nothing that a turn has started goes on when it has ended: the race detector would find it beside what makes the next
+// turn.
 func TestNothingIsLeftOfATurn(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(_ *testing.T, s *sim) {

@@ -52,7 +52,10 @@ func outbox(schema string, statements ...string) (pool *pgxpool.Pool, drop func(
 		}
 	}
 	away := "drop schema if exists " + schema + " cascade"
-	execute(append([]string{away, "create schema " + schema, "set search_path to " + schema, sql.Schema(sql.Table{Name: "outbox_messages"})},
+	execute(append([]string{
+		away, "create schema " + schema, "set search_path to " + schema,
+		sql.Schema(sql.Table{Name: "outbox_messages"}),
+	},
 		statements...)...)
 	separator := "?"
 	if strings.Contains(admin, "?") {
@@ -81,7 +84,8 @@ func relayAll(ctx context.Context, pool *pgxpool.Pool, broker publisher.Publishe
 }
 
 func Example() {
-	pool, drop := outbox("example", "insert into outbox_messages (topic, key, payload) values ('orders.placed', 'ann', '{}')")
+	pool, drop := outbox("example",
+		"insert into outbox_messages (topic, key, payload) values ('orders.placed', 'ann', '{}')")
 	defer drop()
 	ctx, stop := context.WithCancel(context.Background())
 	slog.SetLogLoggerLevel(slog.LevelError)
@@ -184,7 +188,8 @@ func (quiet) Publish(_ context.Context, messages []publisher.Message) []error {
 	return make([]error, len(messages))
 }
 
-// NewPool makes a pool whose connections survive firewalls and failovers. Run relays until its context ends, and then stops cleanly.
+// NewPool makes a pool whose connections survive firewalls and failovers. Run relays until its context ends, and then
+// stops cleanly.
 func ExampleConfig_NewPool() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -231,6 +236,6 @@ func ExampleFieldError() {
 	}
 	// Output:
 	// relay.Config.BatchSize must be at least 1
-	// relay.Config.Destinations[0].WireFormat is an unknown wire format "avro": use plain, cloudevents, debezium or phoenix_micro
-	// the first is BatchSize
+	// relay.Config.Destinations[0].WireFormat is an unknown wire format "avro": use plain, cloudevents, debezium or
+	// phoenix_micro the first is BatchSize
 }

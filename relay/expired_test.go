@@ -15,9 +15,9 @@ func (s *sim) expires(age time.Duration) {
 	}
 }
 
-// After an outage, rows that are too old fail instead of being published, and the other rows follow in order: with few keys
-// or many, with rows without a key, and whatever the two clocks show. No expired row is passed to the unavailable broker, and
-// none spends an attempt before it fails.
+// After an outage, rows that are too old fail instead of being published, and the other rows follow in order: with few
+// keys or many, with rows without a key, and whatever the two clocks show. No expired row is passed to the unavailable
+// broker, and none spends an attempt before it fails.
 func TestOldRowsExpire(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []int{0, 1, 100} {
@@ -84,8 +84,8 @@ func TestBacklogExpiresAsItIsRead(t *testing.T) {
 	})
 }
 
-// A row that is too old fails without a publish, and does not wait for the rate. It is not behind younger rows, of which one may be
-// published.
+// A row that is too old fails without a publish, and does not wait for the rate. It is not behind younger rows, of
+// which one may be published.
 func TestOldRowsDoNotWaitForTheRate(t *testing.T) {
 	t.Parallel()
 	for keys, young := range map[int]int{1: 0, 5000: 3} {
@@ -127,8 +127,8 @@ func (s *sim) disordered() (wrong []string) {
 	return wrong
 }
 
-// A row that waits for its next attempt, or for its topic, fails when it expires, and its key continues. Where failed rows
-// block their keys, one row fails and the later rows of the key wait.
+// A row that waits for its next attempt, or for its topic, fails when it expires, and its key continues. Where failed
+// rows block their keys, one row fails and the later rows of the key wait.
 func TestRowsThatWaitExpire(t *testing.T) {
 	t.Parallel()
 	for _, block := range []bool{false, true} {
@@ -141,7 +141,8 @@ func TestRowsThatWaitExpire(t *testing.T) {
 				s.Remove("missing")
 				for i := range 2 {
 					for _, kind := range []string{"refused", "missing"} {
-						s.table.insert(int64(i), fmt.Sprint(kind, " ", i+1), kind, map[string]string{"refused": "t", "missing": "missing"}[kind])
+						s.table.insert(int64(i), fmt.Sprint(kind, " ", i+1), kind,
+							map[string]string{"refused": "t", "missing": "missing"}[kind])
 					}
 				}
 				defer s.start()()

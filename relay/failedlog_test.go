@@ -10,7 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Each row that fails is logged with its id and error. Ten thousand of them produce twenty lines a minute and their number.
+// Each row that fails is logged with its id and error. Ten thousand of them produce twenty lines a minute and their
+// number.
 func TestFailedRowsAreLogged(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ rows, lines, summed int }{
@@ -46,8 +47,8 @@ func TestFailedRowsAreLogged(t *testing.T) {
 	}
 }
 
-// A refusal that will be tried again is recorded in the table. Where the table cannot record it, the log reports it, once for
-// each row.
+// A refusal that will be tried again is recorded in the table. Where the table cannot record it, the log reports it,
+// once for each row.
 func TestRefusalsAreLoggedWhereTheTableCannotKeepThem(t *testing.T) {
 	t.Parallel()
 	for name, forgets := range map[string]bool{"kept": false, "forgotten": true} {

@@ -9,8 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// If the failure could not be written because the row has changed, the row goes first again. If the write takes long, the queued
-// rows of the key take no room from others.
+// If the failure could not be written because the row has changed, the row goes first again. If the write takes long,
+// the queued rows of the key take no room from others.
 func TestFailureThatIsNotWritten(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -40,7 +40,8 @@ func TestFailureThatIsNotWritten(t *testing.T) {
 	})
 }
 
-// besideFailing runs a test with a number of rows of one key that all fail for good, in table order and where larger priorities go first.
+// besideFailing runs a test with a number of rows of one key that all fail for good, in table order and where larger
+// priorities go first.
 func besideFailing(t *testing.T, batch, rows int, test func(t *testing.T, s *sim)) {
 	for name, ranked := range map[string]bool{"in table order": false, "by priority": true} {
 		t.Run(name, func(t *testing.T) {

@@ -26,8 +26,8 @@ func relayedOf(s *sim, key string) []string {
 	return ids
 }
 
-// With OUTBOX_ON_FAILED=block a key waits for its failed row, whatever made it fail, until the row is retried or discarded.
-// The same holds at another replica. The other keys flow.
+// With OUTBOX_ON_FAILED=block a key waits for its failed row, whatever made it fail, until the row is retried or
+// discarded. The same holds at another replica. The other keys flow.
 func TestFailedRowBlocksItsKey(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]func(*sim){
@@ -148,13 +148,14 @@ func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
 		for _, id := range s.table.failedRows() {
 			s.table.free(id, true)
 		}
-		s.table.drained(t, 10*time.Second) // so many are read every five seconds, unless a command says that it has changed some
+		// so many are read every five seconds, unless a command says that it has changed some
+		s.table.drained(t, 10*time.Second)
 	})
 }
 
-// For a minute after a takeover, a page of pending rows is taken only after a look at what has failed. That look does not cost
-// the more the more rows failed long ago, and the regular read of all failed rows comes to its end beside it: a key
-// that is retried meanwhile goes on.
+// For a minute after a takeover, a page of pending rows is taken only after a look at what has failed. That look does
+// not cost the more the more rows failed long ago, and the regular read of all failed rows comes to its end beside it:
+// a key that is retried meanwhile goes on.
 func TestManyFailedRowsAreNotReadForEachPage(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -199,8 +200,8 @@ func (c *countedFailed) Blocked(ctx context.Context, q outbox.BlockedQuery) (out
 	return page, err
 }
 
-// A failed row that is retried while a page of pending rows waits for another read of the failed rows is missing from both
-// results. The younger rows of its key in that page do not precede it.
+// A failed row that is retried while a page of pending rows waits for another read of the failed rows is missing from
+// both results. The younger rows of its key in that page do not precede it.
 func TestRetryWhileAPageWaits(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(_ *testing.T, s *sim) {
@@ -212,8 +213,8 @@ func TestRetryWhileAPageWaits(t *testing.T) {
 	})
 }
 
-// A failed row is retried while the tail scan is on its way to younger rows of its key and has met none of them. The tail scan starts
-// again and meets the retried row first.
+// A failed row is retried while the tail scan is on its way to younger rows of its key and has met none of them. The
+// tail scan starts again and meets the retried row first.
 func TestRetryDuringATailScan(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(_ *testing.T, s *sim) {
@@ -231,8 +232,8 @@ func TestRetryDuringATailScan(t *testing.T) {
 	})
 }
 
-// checkRetriedFirst relays while a failed row is retried after the given number of reads of pending rows, and checks that the
-// row precedes the other rows of its key.
+// checkRetriedFirst relays while a failed row is retried after the given number of reads of pending rows, and checks
+// that the row precedes the other rows of its key.
 func (s *sim) checkRetriedFirst(id string, read, rows int) {
 	s.t.Helper()
 	cancel, done := s.startOn(&retryAt{simTable: s.table, id: id, read: read})

@@ -52,15 +52,16 @@ func withoutKey(t *testing.T) *pgtest.Schema {
 	return s
 }
 
-const insertKeyed = `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 500, to_jsonb(i) from generate_series(1, $1::int) i`
+const insertKeyed = `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 500, to_jsonb(i) from
+	generate_series(1, $1::int) i`
 
 func allRelayed(t *testing.T, s *pgtest.Schema) bool {
 	return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null") == 0
 }
 
-// A key column is added while one replica runs, and a second replica starts that has seen the column from the beginning. The
-// first replica reads the catalogue when it meets the second, and they share the work: no row is published twice, and none
-// remains.
+// A key column is added while one replica runs, and a second replica starts that has seen the column from the
+// beginning. The first replica reads the catalogue when it meets the second, and they share the work: no row is
+// published twice, and none remains.
 func TestKeyColumnComesBeforeASecondReplica(t *testing.T) {
 	t.Parallel()
 	s, b := withoutKey(t), publishertest.NewBroker()
@@ -78,8 +79,8 @@ func TestKeyColumnComesBeforeASecondReplica(t *testing.T) {
 	}
 }
 
-// The mapping changes while several replicas relay rows. Whichever replica notices the change first, all of them adopt the
-// new mapping.
+// The mapping changes while several replicas relay rows. Whichever replica notices the change first, all of them adopt
+// the new mapping.
 func TestKeyColumnComesToManyReplicas(t *testing.T) {
 	t.Parallel()
 	s, b := withoutKey(t), publishertest.NewBroker()
@@ -117,8 +118,8 @@ func TestKeyColumnComesToManyReplicas(t *testing.T) {
 	}
 }
 
-// A rolling update changes the source of the key: the new replica is ready, reports why it waits, and takes over when the old
-// one has stopped.
+// A rolling update changes the source of the key: the new replica is ready, reports why it waits, and takes over when
+// the old one has stopped.
 func TestRollingUpdateOfTheKey(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
@@ -170,13 +171,15 @@ func TestNewColumnIsFollowedInTheNextTerm(t *testing.T) {
 		table, _ := r.state()
 		return table != nil && table.Delays() && owned(r) == 16
 	})
-	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, available_at) values ('later', '1', now() at time zone 'UTC', now() at time zone 'UTC', 'infinity')`)
+	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, available_at) values ('later', '1',
+		now() at time zone 'UTC', now() at time zone 'UTC', 'infinity')`)
 	s.Exec(t, pgtest.Insert, "now", "2")
 	if got := b.Await(t, 1); got[0].Topic != "now" {
 		t.Errorf("the first delivery is to %s", got[0].Topic)
 	}
 	eventually(t, "the row that is due is marked", func() bool {
-		return fmt.Sprint(pgtest.Value[[]string](t, s, "select array_agg(topic) from outbox_messages where relayed_at is not null")) == "[now]"
+		return fmt.Sprint(pgtest.Value[[]string](t, s,
+			"select array_agg(topic) from outbox_messages where relayed_at is not null")) == "[now]"
 	})
 }
 

@@ -35,7 +35,8 @@ func (s *sim) flowFor(d time.Duration, next func() int64) {
 	}
 }
 
-// Rows without a key that another session changes while a catch-up scan is to bring them are brought by the next tail scan.
+// Rows without a key that another session changes while a catch-up scan is to bring them are brought by the next tail
+// scan.
 func TestRowsWithoutAKeyChangedDuringAScan(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second, 3 * time.Second} {
 		eachOrder(t, func(t *testing.T, s *sim, next func() int64) {
@@ -116,7 +117,8 @@ func TestRowRetriedSoon(t *testing.T) {
 	}
 }
 
-// A table that is emptied, and whose sequence is restarted, goes on at once and in order, as in a test suite beside a relay.
+// A table that is emptied, and whose sequence is restarted, goes on at once and in order, as in a test suite beside a
+// relay.
 func TestSequenceRestartedSoon(t *testing.T) {
 	eachOrder(t, func(t *testing.T, s *sim, next func() int64) {
 		defer s.start()()
@@ -137,12 +139,15 @@ func TestSequenceRestartedSoon(t *testing.T) {
 	})
 }
 
-// Writers that stop ringing, as when many rows come, are no reason to read rows again that wait. A command is, and so is a connection
-// that was lost, and with it perhaps the notification of a command.
+// Writers that stop ringing, as when many rows come, are no reason to read rows again that wait. A command is, and so
+// is a connection that was lost, and with it perhaps the notification of a command.
 func TestWhatMakesRowsBeReadAgain(t *testing.T) {
 	d := &Destination{}
 	r := &Relay{process: process{config: &Config{Destinations: []*Destination{d}}}}
-	for payload, want := range map[string]bool{outbox.Switched: false, "": false, outbox.Missed: true, outbox.Operated: true} {
+	for payload, want := range map[string]bool{
+		outbox.Switched: false, "": false, outbox.Missed: true,
+		outbox.Operated: true,
+	} {
 		r.notified(payload)
 		if got := d.changed.Swap(false); got != want {
 			t.Errorf("%q counts as a change by hand: %v, want %v", payload, got, want)

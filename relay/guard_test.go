@@ -40,8 +40,8 @@ func TestLargePrioritiesGoFirst(t *testing.T) {
 	})
 }
 
-// Rows of a key with the same priority keep their order, whichever read takes them, and also when rows of the key are refused
-// or held.
+// Rows of a key with the same priority keep their order, whichever read takes them, and also when rows of the key are
+// refused or held.
 func TestEqualPrioritiesKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -142,8 +142,9 @@ func TestLargerPriorityDuringALongTailScan(t *testing.T) {
 	})
 }
 
-// A row that is committed during a long tail scan, at a place that the tail scan has passed, precedes a younger row of its key with the
-// same priority that was inserted after this commit. The same holds when held rows fill the first pages.
+// A row that is committed during a long tail scan, at a place that the tail scan has passed, precedes a younger row of
+// its key with the same priority that was inserted after this commit. The same holds when held rows fill the first
+// pages.
 func TestLateCommitDuringATailScanByPriority(t *testing.T) {
 	t.Parallel()
 	const rows = 1000

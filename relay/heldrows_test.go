@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// Where each tail scan begins at the very beginning, rows that wait there are not read again each time: other rows do not wait for
-// that. When the trouble is over, they flow at once.
+// Where each tail scan begins at the very beginning, rows that wait there are not read again each time: other rows do
+// not wait for that. When the trouble is over, they flow at once.
 func TestRowsThatWaitAreNotReadAtEachPoll(t *testing.T) {
 	t.Parallel()
 	for name, shape := range map[string]func(*simTable){
@@ -51,7 +51,8 @@ func TestRowsThatWaitAreNotReadAtEachPoll(t *testing.T) {
 	}
 }
 
-// The read that is to bring the rows of keys that waited fails once. A row that is inserted then must not go before them.
+// The read that is to bring the rows of keys that waited fails once. A row that is inserted then must not go before
+// them.
 func TestReadThatBringsRowsThatWaitedFails(t *testing.T) {
 	t.Parallel()
 	for name, shape := range map[string]func(*simTable){
@@ -103,14 +104,17 @@ func (p *slowly) Publish(ctx context.Context, messages []publisher.Message) []er
 	return p.Publisher.Publish(ctx, messages)
 }
 
-// While the head of one key tries a topic and has no answer yet, the answer to another row says that each further try may leave a copy.
-// All keys go on when the topic is back.
+// While the head of one key tries a topic and has no answer yet, the answer to another row says that each further try
+// may leave a copy. All keys go on when the topic is back.
 func TestKeyGoesOnAfterItsHeadTriedBesideAnother(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
 		s.limits.Batch = 1
 		quiet := publisher.UnavailableError(publisher.ScopeTopic, "no answer", "no answer")
-		copies := &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Short: "no answer", Err: quiet, Repeats: true}
+		copies := &publisher.Error{
+			Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Short: "no answer", Err: quiet,
+			Repeats: true,
+		}
 		s.destinations[0].Publisher = &slowly{
 			Publisher: s.destinations[0].Publisher, tries: map[string]int{},
 			told: func(id string, try int) (time.Duration, error) {

@@ -32,8 +32,8 @@ func (l slowLink) Publish(ctx context.Context, messages []publisher.Message) []e
 	return errs
 }
 
-// Publishing the rows of a hot key one by one may take much longer than the publish timeout. None is published twice because
-// of this, and a stop waits for the answer to at most one of them.
+// Publishing the rows of a hot key one by one may take much longer than the publish timeout. None is published twice
+// because of this, and a stop waits for the answer to at most one of them.
 func TestHotKeyAtASlowBroker(t *testing.T) {
 	t.Parallel()
 	const rows, roundTrip = 60, 700 * time.Millisecond

@@ -39,9 +39,9 @@ func metered(t *testing.T, s *pgtest.Schema) (*pgxpool.Pool, *atomic.Int64) {
 	}), &bytes
 }
 
-// Of rows that are larger than expected, only those are sent for which there is room, whatever type they are stored as. A
-// tail scan that has to leave nearly all of them to the next tail scan, because an older transaction ends in the meantime, reads none
-// of these rows.
+// Of rows that are larger than expected, only those are sent for which there is room, whatever type they are stored as.
+// A tail scan that has to leave nearly all of them to the next tail scan, because an older transaction ends in the
+// meantime, reads none of these rows.
 func TestLargeRowsAreSentOnce(t *testing.T) {
 	t.Parallel()
 	const rows, size = 60, 1 << 20
@@ -59,10 +59,12 @@ func TestLargeRowsAreSentOnce(t *testing.T) {
 			s, b := pgtest.New(t), publishertest.NewBroker()
 			older := begin(t, s)
 			older.do("select pg_current_xact_id()")
-			s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload "+column.kind+", relayed_at timestamptz, failed_at timestamptz)")
+			s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload "+column.kind+
+				", relayed_at timestamptz, failed_at timestamptz)")
 			s.Exec(t, "alter table outbox_messages alter column payload set storage "+column.storage)
 			s.Exec(t,
-				"insert into outbox_messages select i, 't', 'k' || i % 5, "+strings.ReplaceAll(column.value, "$1", fmt.Sprint(size))+
+				"insert into outbox_messages select i, 't', 'k' || i % 5, "+strings.ReplaceAll(column.value, "$1",
+					fmt.Sprint(size))+
 					" from generate_series(1, "+fmt.Sprint(rows)+") i")
 			pool, bytes := metered(t, s)
 			r := replica(t, s, b, func(c *tested) {
@@ -94,15 +96,18 @@ func TestRowsThatAreTooLargeAreNotRead(t *testing.T) {
 	t.Parallel()
 	const huge = 4 << 20
 	s, b := pgtest.New(t), publishertest.NewBroker()
-	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text not null, key text, payload jsonb, headers jsonb, tenant text,
+	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text not null, key text, payload jsonb, headers
+		jsonb, tenant text,
 		attempt int, last_error text, updated_at timestamptz, relayed_at timestamptz, failed_at timestamptz)`)
-	s.Exec(t, `insert into outbox_messages (id, topic, key, payload, headers, tenant) select i, 't', 'k' || i % 5, '{}', '{}', 'a' from generate_series(1, 200) i`)
+	s.Exec(t, `insert into outbox_messages (id, topic, key, payload, headers, tenant) select i, 't', 'k' || i % 5, '{}',
+		'{}', 'a' from generate_series(1, 200) i`)
 	s.Exec(t, `update outbox_messages set payload = to_jsonb(repeat('x', $1)) where id % 50 = 0`, huge)
 	s.Exec(t, `update outbox_messages set headers = jsonb_build_object('h', repeat('x', $1)) where id % 50 = 1`, huge)
 	s.Exec(t, `update outbox_messages set topic = repeat('x', $1) where id % 50 = 2`, huge)
 	s.Exec(t, `update outbox_messages set key = repeat('x', $1) where id % 50 = 3`, huge)
 	s.Exec(t, `update outbox_messages set tenant = repeat('x', $1) where id % 50 = 4`, huge)
-	s.Exec(t, `update outbox_messages set payload = ('[' || repeat('1e131000,', 200) || '1]')::jsonb where id % 50 = 5`) // 26 MB as text
+	// 26 MB as text
+	s.Exec(t, `update outbox_messages set payload = ('[' || repeat('1e131000,', 200) || '1]')::jsonb where id % 50 = 5`)
 	pool, bytes := metered(t, s)
 	r := replica(t, s, b, func(c *tested) {
 		c.Pool, c.MaxRowBytes = pool, 2<<20
@@ -115,10 +120,12 @@ func TestRowsThatAreTooLargeAreNotRead(t *testing.T) {
 		t.Errorf("%d rows delivered", got)
 	}
 	if failed := pgtest.Value[int](t, s, "select count(*) from outbox_messages where failed_at is not null and "+
-		"last_error like case when id % 50 in (2, 3, 4) then '% has 1048576 bytes or more: shorten it%' else '%MaxRowBytes is 2097152:%' end "+
+		"last_error like case when id % 50 in (2, 3, 4) then '% has 1048576 bytes or more: shorten it%' else '%MaxRowBytes "+
+		"is 2097152:%' end "+
 		"and attempt = 2 and id % 50 < 6"); failed != 24 {
 		t.Errorf("%d rows failed: %s", failed,
-			pgtest.Value[string](t, s, "select coalesce(string_agg(distinct left(last_error, 200), '; '), '') from outbox_messages"))
+			pgtest.Value[string](t, s,
+				"select coalesce(string_agg(distinct left(last_error, 200), '; '), '') from outbox_messages"))
 	}
 	if sent := bytes.Load(); sent > 48<<20 { // of more than 130 MiB
 		t.Errorf("%d MiB came", sent>>20)
@@ -129,8 +136,10 @@ func TestRowsThatAreTooLargeAreNotRead(t *testing.T) {
 func TestRowLargerThanTheLimitGoesAlone(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
-	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text, relayed_at timestamptz)")
-	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 7, repeat('x', case when i % 10 = 0 then 2000000 else 20000 end) from generate_series(1, 200) i")
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text, "+
+		"relayed_at timestamptz)")
+	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 7, repeat('x', case when i % 10 = 0 then 2000000 "+
+		"else 20000 end) from generate_series(1, 200) i")
 	r := replica(t, s, b, func(c *tested) { c.BatchSize, c.MaxInFlight, c.MaxInFlightBytes = 50, 500, 1<<20 })
 	if err := r.Drain(t.Context()); err != nil {
 		t.Fatal(err)

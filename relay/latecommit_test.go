@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// A row that commits a little late is relayed at the next read although younger rows have already been relayed. A row that
-// commits very late is found by the reconciliation scan.
+// A row that commits a little late is relayed at the next read although younger rows have already been relayed. A row
+// that commits very late is found by the reconciliation scan.
 func TestLateCommits(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -20,7 +20,9 @@ func TestLateCommits(t *testing.T) {
 		defer stop()
 		s.table.drained(t, time.Second)
 		for i, late := range []struct{ wait, within time.Duration }{
-			{500 * time.Millisecond, 200 * time.Millisecond}, {4 * time.Second, 12 * time.Second}, {20 * time.Second, 12 * time.Second},
+			{500 * time.Millisecond, 200 * time.Millisecond},
+			{4 * time.Second, 12 * time.Second},
+			{20 * time.Second, 12 * time.Second},
 		} {
 			s.table.insert(int64(1000+1000*i), "new"+strconv.Itoa(i), "", "t")
 			time.Sleep(late.wait)
@@ -74,11 +76,14 @@ func TestLongTransactions(t *testing.T) {
 	}
 }
 
-// A row that is changed during a tail scan looks as if it were new. The younger rows of its key do not precede it, whether the
-// tail scan meets them later or they are relayed together with rows that are really new.
+// A row that is changed during a tail scan looks as if it were new. The younger rows of its key do not precede it,
+// whether the tail scan meets them later or they are relayed together with rows that are really new.
 func TestRowsChangedDuringATailScan(t *testing.T) {
 	t.Parallel()
-	for name, changed := range map[string][]int64{"one": {250}, "the last ones": {399, 400}, "many": {120, 121, 122, 250, 251, 399}} {
+	for name, changed := range map[string][]int64{
+		"one": {250}, "the last ones": {399, 400},
+		"many": {120, 121, 122, 250, 251, 399},
+	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				for n := range int64(400) {
@@ -135,9 +140,9 @@ func TestRowsAreReadOnce(t *testing.T) {
 	})
 }
 
-// The number after the last one that has ended is not necessarily the next one assigned: a transaction with a higher number
-// may be running and may already have inserted a row. The mark that is made at the same time does not count as safe when it
-// ends.
+// The number after the last one that has ended is not necessarily the next one assigned: a transaction with a higher
+// number may be running and may already have inserted a row. The mark that is made at the same time does not count as
+// safe when it ends.
 func TestTransactionsAfterTheSnapshot(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ held, open time.Duration }{
@@ -179,8 +184,8 @@ func TestTransactionsAfterTheSnapshot(t *testing.T) {
 	}
 }
 
-// A transaction that was open for a long time keeps its order also when it ends in the middle of a read. Such a read returns
-// rows that no earlier snapshot contains. The same holds with savepoints.
+// A transaction that was open for a long time keeps its order also when it ends in the middle of a read. Such a read
+// returns rows that no earlier snapshot contains. The same holds with savepoints.
 func TestLongTransactionEndsDuringARead(t *testing.T) {
 	t.Parallel()
 	for name, savepoints := range map[string]bool{"plain": false, "savepoints": true} {
@@ -217,8 +222,8 @@ func TestLongTransactionEndsDuringARead(t *testing.T) {
 	}
 }
 
-// A transaction commits two rows of a key late, and another session changes the first of them during the tail scan that brings both. A
-// younger row that was sent before is refused meanwhile. The second row does not go before the first.
+// A transaction commits two rows of a key late, and another session changes the first of them during the tail scan that
+// brings both. A younger row that was sent before is refused meanwhile. The second row does not go before the first.
 func TestLateRowsOfOneTransaction(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

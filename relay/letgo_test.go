@@ -74,8 +74,8 @@ func moved(t *testing.T, first, second *simOwner, limit time.Duration) time.Dura
 	}
 }
 
-// Rows that the database refuses to mark do not keep their shards. The next owner takes the shards over at once, publishes
-// those rows once, and relays all other rows.
+// Rows that the database refuses to mark do not keep their shards. The next owner takes the shards over at once,
+// publishes those rows once, and relays all other rows.
 func TestShardsLeaveUnmarkableRows(t *testing.T) {
 	t.Parallel()
 	for _, rows := range []int{1, 100} {
@@ -126,7 +126,8 @@ func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
 				}
 				s.table.lock(func(id string) bool { return id[len(id)-1] == '1' }) // one row of each key
 				time.Sleep(3 * time.Second)
-				if took := moved(t, first, second, time.Minute); took < s.limits.Patience && keys > 1 || took > s.limits.Patience+3*time.Second {
+				if took := moved(t, first, second, time.Minute); took < s.limits.Patience && keys > 1 ||
+					took > s.limits.Patience+3*time.Second {
 					t.Errorf("the shards moved after %v", took)
 				}
 				s.table.insert(int64(n), "o-0", "o", "t")
@@ -145,8 +146,8 @@ func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
 	}
 }
 
-// A shard that comes back and is released again waits for the full time again: the time does not run while this replica owns
-// the shard.
+// A shard that comes back and is released again waits for the full time again: the time does not run while this replica
+// owns the shard.
 func TestPatienceBeginsAgain(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -200,8 +201,8 @@ func lockedInFlight(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, row
 	return unlock
 }
 
-// When the control connection ends while an application keeps rows locked, this replica owns everything again at once and
-// relays all other rows, however long a clean stop may take.
+// When the control connection ends while an application keeps rows locked, this replica owns everything again at once
+// and relays all other rows, however long a clean stop may take.
 func TestControlConnectionEndsBesideLockedRows(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
@@ -229,7 +230,8 @@ func TestControlConnectionEndsBesideLockedRows(t *testing.T) {
 	})
 	s.Exec(t, "insert into outbox_messages (topic, key, payload) values ('t', 'other', '1')")
 	eventually(t, "a row of another key is relayed", func() bool {
-		return pgtest.Value[int](t, s, "select count(*) from outbox_messages where key = 'other' and relayed_at is not null") == 1
+		return pgtest.Value[int](t, s,
+			"select count(*) from outbox_messages where key = 'other' and relayed_at is not null") == 1
 	})
 	unlock()
 	eventually(t, "all rows are relayed", func() bool {

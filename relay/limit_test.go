@@ -9,8 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// A rate holds from the first second on, for one row a minute as for thousands a second. Retries and order are the same as
-// without a rate. Rows that wait for the rate are not held, and memory holds hardly more rows than are sent soon.
+// A rate holds from the first second on, for one row a minute as for thousands a second. Retries and order are the same
+// as without a rate. Rows that wait for the rate are not held, and memory holds hardly more rows than are sent soon.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -67,7 +67,8 @@ func TestRateOfAllReplicas(t *testing.T) {
 		}
 		defer s.start()()
 		other := newSim(t)
-		other.table, other.owner, other.destinations = s.table, newSimOwner(0), []*Destination{s.destination("default", s.Broker)}
+		other.table, other.owner, other.destinations = s.table, newSimOwner(0),
+			[]*Destination{s.destination("default", s.Broker)}
 		other.destinations[0].Rate = rate
 		defer other.start()()
 		began := time.Now()

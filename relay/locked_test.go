@@ -16,8 +16,8 @@ func (s *sim) past(t *testing.T) {
 	s.table.drained(t, time.Minute)
 }
 
-// A row that an application keeps locked delays no other row, before and after the relay has tried to mark it, and is not
-// published again. The refusal of a locked row is also written later.
+// A row that an application keeps locked delays no other row, before and after the relay has tried to mark it, and is
+// not published again. The refusal of a locked row is also written later.
 func TestLockedRowsHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

@@ -23,7 +23,10 @@ func TestMissingTableIsLoggedOnce(t *testing.T) {
 	r := &Relay{process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}, setup: errStarting}
 	for port := range 100 {
 		r.found(nil,
-			&net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")})
+			&net.OpError{
+				Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 5432},
+				Err: errors.New("reset"),
+			})
 	}
 	if logged := strings.Count(log.String(), "outbox table cannot be used yet"); logged != 1 {
 		t.Errorf("logged %d times:\n%s", logged, log.String())

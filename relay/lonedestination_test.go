@@ -20,8 +20,10 @@ func TestDestinationAloneGoesByItsTopics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, "create table outbox_messages (id text primary key, key text, topic text not null, payload text, seq bigint generated always as identity, "+
-				"inserted_at timestamptz default now(), relayed_at timestamptz, attempt int default 1, failed_at timestamptz, last_error text, updated_at timestamptz)")
+			s.Exec(t, "create table outbox_messages (id text primary key, key text, topic text not null, payload text, seq "+
+				"bigint generated always as identity, "+
+				"inserted_at timestamptz default now(), relayed_at timestamptz, attempt int default 1, failed_at timestamptz, "+
+				"last_error text, updated_at timestamptz)")
 			for i := range 300 {
 				n := strconv.Itoa(i)
 				s.Exec(t, "insert into outbox_messages (id, key, topic, payload) values ($1, $1, $2, 'x')", n,

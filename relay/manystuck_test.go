@@ -71,9 +71,9 @@ func (p *stuckPublisher) Publish(ctx context.Context, messages []publisher.Messa
 	return errs
 }
 
-// However many keys or topics are stuck, and however expensive it is to read them, the other rows flow nearly as if the stuck
-// ones were absent, and retrying them costs the database little. When the trouble is over the stuck rows continue, the sooner
-// the fewer there are.
+// However many keys or topics are stuck, and however expensive it is to read them, the other rows flow nearly as if the
+// stuck ones were absent, and retrying them costs the database little. When the trouble is over the stuck rows
+// continue, the sooner the fewer there are.
 func TestManyStuckKeysCostOthersLittle(t *testing.T) {
 	alone := flowBeside(t, 0, false, nil)
 	many := 10_000
@@ -186,7 +186,9 @@ func TestTopicIsTriedBesideRefusedKeys(t *testing.T) {
 				to := s.destinations[0]
 				to.MaxAttempts, to.BackoffMax = 1<<20, 10*time.Second
 				to.Publisher = &stuckPublisher{
-					Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error { return publisher.RefusedError("no", "no") },
+					Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error {
+						return publisher.RefusedError("no", "no")
+					},
 				}
 				one(s)
 				s.Remove("missing")

@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
-// mixture is a set of replicas whose last one computes other shards for the same keys, as after a change of OUTBOX_KEY. What
-// package owner ensures is simulated: replicas of the other kind wait until cannot own shards.
+// mixture is a set of replicas whose last one computes other shards for the same keys, as after a change of OUTBOX_KEY.
+// What package owner ensures is simulated: replicas of the other kind wait until cannot own shards.
 type mixture struct {
 	replicas []*simOwner
 	other    bool // the last replica is of another kind

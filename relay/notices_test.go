@@ -18,7 +18,10 @@ func TestManyTopicsAreLoggedInFewLines(t *testing.T) {
 	if raceDetector {
 		topics /= 10
 	}
-	for name, scope := range map[string]publisher.Scope{"missing": publisher.ScopeTopic, "a part of each": publisher.ScopeMessage} {
+	for name, scope := range map[string]publisher.Scope{
+		"missing":        publisher.ScopeTopic,
+		"a part of each": publisher.ScopeMessage,
+	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				s.limits = engine.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}

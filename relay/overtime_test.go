@@ -57,8 +57,8 @@ func (s *slowTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.Swee
 	return s.simTable.Sweep(ctx, q)
 }
 
-// A read that exceeds its time lets other reads go first. It takes a small share of the time, however long it would need, and
-// rows continue to flow.
+// A read that exceeds its time lets other reads go first. It takes a small share of the time, however long it would
+// need, and rows continue to flow.
 func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 	t.Parallel()
 	for name, slow := range map[string]engine.Kind{"sweeps": engine.Sweep, "reads of keys": engine.Keys} {

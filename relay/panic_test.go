@@ -53,10 +53,12 @@ func TestProfilePanics(t *testing.T) {
 					t.Errorf("%d rows delivered, want %d", got, test.rows-len(bad))
 				}
 				checkOrder(t, s.All())
-				if r := s.table.row(bad[0]); r.attempt != 2 || s.Tries(bad[0]) > 0 || !strings.Contains(r.lastError, "relay/panic_test.go:") {
+				if r := s.table.row(bad[0]); r.attempt != 2 || s.Tries(bad[0]) > 0 ||
+					!strings.Contains(r.lastError, "relay/panic_test.go:") {
 					t.Errorf("%+v after %d tries", r, s.Tries(bad[0]))
 				}
-				if logged := log.String(); strings.Count(logged, "level=ERROR") != 1 || !strings.Contains(logged, ".TestProfilePanics") {
+				if logged := log.String(); strings.Count(logged, "level=ERROR") != 1 ||
+					!strings.Contains(logged, ".TestProfilePanics") {
 					t.Errorf("the log says\n%.3000s", logged)
 				}
 			})
@@ -64,8 +66,8 @@ func TestProfilePanics(t *testing.T) {
 	}
 }
 
-// panicking is the publisher of a destination. It panics when it sees certain messages, after publishing the messages before
-// them. It counts how often it was closed and opened again.
+// panicking is the publisher of a destination. It panics when it sees certain messages, after publishing the messages
+// before them. It counts how often it was closed and opened again.
 type panicking struct {
 	mu      sync.Mutex
 	broker  *publishertest.Broker
@@ -128,8 +130,8 @@ func (p *panickingPublisher) Close() error {
 	return nil
 }
 
-// A publisher that panics when it sees one of many messages is opened again each time, until that message is known. Its row
-// fails, and all other rows are delivered in order.
+// A publisher that panics when it sees one of many messages is opened again each time, until that message is known. Its
+// row fails, and all other rows are delivered in order.
 func TestPublisherPanicsOnOneMessage(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -175,8 +177,8 @@ func TestPublisherPanicsOnOneMessage(t *testing.T) {
 	})
 }
 
-// A row whose publish panics fails, too, while no other row flows that could show that the broker is not at fault: a panic is
-// no answer of a broker's. The later rows of its key are delivered.
+// A row whose publish panics fails, too, while no other row flows that could show that the broker is not at fault: a
+// panic is no answer of a broker's. The later rows of its key are delivered.
 func TestPublisherPanicsOnTheOnlyRow(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -259,7 +261,10 @@ func TestPingPanics(t *testing.T) {
 		broker := &speechless{}
 		broker.panics.Store(true)
 		d := &Destination{Name: "d", client: client{inUse: broker}}
-		r := &Relay{process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}, owner: &owner.Owner{}}
+		r := &Relay{
+			process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}},
+			owner:   &owner.Owner{},
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go r.probe(ctx, d)
 		time.Sleep(time.Minute)
@@ -291,7 +296,9 @@ func TestFirstErrorOfARowStays(t *testing.T) {
 	tooLarge := publisher.PermanentError("row too large", "too large")
 	row := outbox.Row{Message: publisher.Message{Topic: "t"}, Extra: []string{""}, Nulls: 1, Invalid: tooLarge}
 	d := Destination{
-		route: route.Route{Topic: template}, profile: func(*publisher.Message, int64) error { return errors.New("not a document") },
+		route: route.Route{Topic: template}, profile: func(*publisher.Message, int64) error {
+			return errors.New("not a document")
+		},
 	}
 	if d.render(&row, 1); !errors.Is(row.Invalid, tooLarge) {
 		t.Errorf("the row is invalid because of %v", row.Invalid)

@@ -12,7 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// Rows of one partition that wait for a leader are reported once, not key by key, and not while a leader is only moving.
+// Rows of one partition that wait for a leader are reported once, not key by key, and not while a leader is only
+// moving.
 func TestPartOfATopicThatIsHeldIsLogged(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -39,7 +40,8 @@ func TestPartOfATopicThatIsHeldIsLogged(t *testing.T) {
 		stop := s.start()
 		time.Sleep(time.Minute)
 		note := s.destinations[0].snapshot().Note
-		if want := `rows of partition t/3 are held: `; !strings.HasPrefix(note, want) || !strings.Contains(note, "partition 3 has no leader") {
+		if want := `rows of partition t/3 are held: `; !strings.HasPrefix(note, want) ||
+			!strings.Contains(note, "partition 3 has no leader") {
 			t.Errorf("the note is %q", note)
 		}
 		for _, id := range []string{"a", "b", "c"} {
@@ -51,7 +53,8 @@ func TestPartOfATopicThatIsHeldIsLogged(t *testing.T) {
 			t.Errorf("afterwards the note is %q", note)
 		}
 		stop()
-		if log := log.String(); strings.Count(log, `"rows of a topic are held"`) != 1 || strings.Count(log, "held no longer") != 1 ||
+		if log := log.String(); strings.Count(log, `"rows of a topic are held"`) != 1 ||
+			strings.Count(log, "held no longer") != 1 ||
 			strings.Contains(log, "u/0") {
 			t.Errorf("the log is\n%s", log)
 		}
@@ -77,7 +80,8 @@ func TestAnotherReasonIsLogged(t *testing.T) {
 	})
 }
 
-// A partition whose leader is back may hold thousands of keys. When the key that tries it succeeds, the others continue too.
+// A partition whose leader is back may hold thousands of keys. When the key that tries it succeeds, the others continue
+// too.
 func TestKeysOfAPartitionGoOnTogether(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// One partition of twelve has no leader. The rows of the other partitions are relayed while a backlog of thousands of keys
-// waits, with an index by key and without one. The waiting rows are retried throughout, at a bounded cost.
+// One partition of twelve has no leader. The rows of the other partitions are relayed while a backlog of thousands of
+// keys waits, with an index by key and without one. The waiting rows are retried throughout, at a bounded cost.
 func TestRowsFlowBesideADeadPartition(t *testing.T) {
 	t.Parallel()
 	const rows, partitions = 24_000, 12
@@ -27,7 +27,8 @@ func TestRowsFlowBesideADeadPartition(t *testing.T) {
 				s.Exec(t, index)
 			}
 			s.Exec(t, fmt.Sprintf(`insert into outbox_messages (topic, key, payload)
-				select 't', case when i %% %d = 0 then '%s' else 'k' end || i, jsonb_build_object('n', i) from generate_series(1, %d) i`, partitions, stuckKey, rows))
+				select 't', case when i %% %d = 0 then '%s' else 'k' end || i, jsonb_build_object('n', i) from generate_series(1,
+				%d) i`, partitions, stuckKey, rows))
 			p := &stuckPublisher{Publisher: b.Publisher(), answer: func(*publisher.Message) error {
 				return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader")
 			}}
@@ -37,7 +38,8 @@ func TestRowsFlowBesideADeadPartition(t *testing.T) {
 			}))
 			b.Await(t, rows-rows/partitions)
 			stepped := pgtest.Value[int](t, s,
-				`select seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relid = 'outbox_messages'::regclass`)
+				`select seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relid =
+					'outbox_messages'::regclass`)
 			if stepped > 200*rows {
 				t.Errorf("the database has stepped over %d rows to relay %d of them", stepped, rows)
 			}

@@ -13,9 +13,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// While a destination is paused nothing is published to it. Rows on the wire are settled. Rows that were read are forgotten
-// and read again later, so that rows that were deleted in the meantime are not sent. Other destinations continue, and the
-// shards of the paused one can be released.
+// While a destination is paused nothing is published to it. Rows on the wire are settled. Rows that were read are
+// forgotten and read again later, so that rows that were deleted in the meantime are not sent. Other destinations
+// continue, and the shards of the paused one can be released.
 func TestPausedDestination(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {
@@ -45,7 +45,8 @@ func TestPausedDestination(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if got := len(paused.All()); got != sent || len(s.All()) != 100 {
-			t.Errorf("%d rows were published while the destination is paused, and %d of 100 to the other", got-sent, len(s.All()))
+			t.Errorf("%d rows were published while the destination is paused, and %d of 100 to the other", got-sent,
+				len(s.All()))
 		}
 		if turns := s.turns.Swap(0); turns > 10_000 {
 			t.Errorf("the loops turned %d times", turns)
@@ -68,7 +69,8 @@ func TestPausedDestination(t *testing.T) {
 	})
 }
 
-// If nothing could be published when a pause began, the destination counts as down until a probe has reached its broker.
+// If nothing could be published when a pause began, the destination counts as down until a probe has reached its
+// broker.
 func TestPauseDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	s := newSim(t)
@@ -95,8 +97,8 @@ func TestPauseDuringAnOutage(t *testing.T) {
 	}
 }
 
-// A pause and its end are logged once. Readiness mentions the pause and stays positive, and an unreachable broker no longer
-// affects it.
+// A pause and its end are logged once. Readiness mentions the pause and stays positive, and an unreachable broker no
+// longer affects it.
 func TestPauseIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
@@ -136,7 +138,8 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish("") == nil || strings.Count(log.String(), "\n") != 2 {
+	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish("") == nil ||
+		strings.Count(log.String(), "\n") != 2 {
 		t.Errorf("after the pause: %q, unable: %v\n%s", text, r.cannotPublish(""), &log)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Text that encodes bytes is sent as these bytes. A text that is not a valid encoding fails its row, and the error does not
-// quote it.
+// Text that encodes bytes is sent as these bytes. A text that is not a valid encoding fails its row, and the error does
+// not quote it.
 func TestPayloadEncoding(t *testing.T) {
 	t.Parallel()
 	long := bytes.Repeat([]byte{0, 1, 0xff}, 40)
@@ -41,9 +41,11 @@ func TestPayloadEncoding(t *testing.T) {
 		(&Destination{route: route.Route{Encoding: test.encoding}}).render(row, 1)
 		switch m := row.Message; {
 		case test.ok &&
-			(row.Invalid != nil || m.Payload == nil || !bytes.Equal(m.Payload, test.want) || m.ContentType() != "application/octet-stream"):
+			(row.Invalid != nil || m.Payload == nil || !bytes.Equal(m.Payload, test.want) ||
+				m.ContentType() != "application/octet-stream"):
 			t.Errorf("%s %q gives %x of %s, %v", test.encoding, test.text, m.Payload, m.Type, row.Invalid)
-		case !test.ok && (publisher.ClassOf(row.Invalid) != publisher.Permanent || strings.Contains(row.Invalid.Error(), "eheim")):
+		case !test.ok && (publisher.ClassOf(row.Invalid) != publisher.Permanent ||
+			strings.Contains(row.Invalid.Error(), "eheim")):
 			t.Errorf("%s %q: %v", test.encoding, test.text, row.Invalid)
 		}
 		// A dead letter shows the text as it is.
@@ -54,13 +56,16 @@ func TestPayloadEncoding(t *testing.T) {
 		}
 	}
 	null := &outbox.Row{Message: publisher.Message{Type: "text/plain"}}
-	if (&Destination{route: route.Route{Encoding: route.EncodingHex}}).render(null, 1); null.Message.Payload != nil || null.Invalid != nil {
+	if (&Destination{route: route.Route{Encoding: route.EncodingHex}}).render(null, 1); null.Message.Payload != nil ||
+		null.Invalid != nil {
 		t.Errorf("NULL became %v, %v", null.Message.Payload, null.Invalid)
 	}
 	own := &outbox.Row{Message: publisher.Message{
-		Payload: []byte("00"), Type: "text/plain", Headers: []publisher.Header{{Name: "content-type", Value: "application/avro"}},
+		Payload: []byte("00"), Type: "text/plain",
+		Headers: []publisher.Header{{Name: "content-type", Value: "application/avro"}},
 	}}
-	if (&Destination{route: route.Route{Encoding: route.EncodingHex}}).render(own, 1); own.Message.ContentType() != "application/avro" {
+	if (&Destination{route: route.Route{Encoding: route.EncodingHex}}).render(own,
+		1); own.Message.ContentType() != "application/avro" {
 		t.Errorf("the row's own type became %s", own.Message.ContentType())
 	}
 	invalid := errors.New("invalid")
@@ -78,7 +83,8 @@ func TestRowTime(t *testing.T) {
 		t.Fatalf("%+v, then %+v", extra, more)
 	}
 	row := &outbox.Row{Extra: []string{"x", "1772366400123"}}
-	if (&Destination{route: route.Route{Time: at}}).render(row, 1); !row.Message.Time.Equal(time.UnixMilli(1772366400123)) {
+	if (&Destination{route: route.Route{Time: at}}).render(row,
+		1); !row.Message.Time.Equal(time.UnixMilli(1772366400123)) {
 		t.Errorf("the time is %v", row.Message.Time)
 	}
 	for _, row := range []*outbox.Row{{Extra: []string{"x", ""}, Nulls: 2}, {Extra: []string{"x", ""}}, {}} {

@@ -42,7 +42,10 @@ func TestOutageOfSeveralHostsIsLoggedOnce(t *testing.T) {
 				var log logtest.Log
 				broker := &hosts{}
 				d := &Destination{Name: "d", client: client{inUse: broker}}
-				r := &Relay{process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}, owner: &owner.Owner{}}
+				r := &Relay{
+					process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}},
+					owner:   &owner.Owner{},
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				for range 2 {
@@ -61,7 +64,8 @@ func TestOutageOfSeveralHostsIsLoggedOnce(t *testing.T) {
 				}
 				cancel()
 				text := log.String()
-				if logged, ended := strings.Count(text, "cannot be reached"), strings.Count(text, "can be reached"); logged != 2*lines || ended != 2 {
+				if logged, ended := strings.Count(text, "cannot be reached"),
+					strings.Count(text, "can be reached"); logged != 2*lines || ended != 2 {
 					t.Errorf("two outages are logged %d times, their ends %d times:\n%.2000s", logged, ended, text)
 				}
 			})

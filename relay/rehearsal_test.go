@@ -51,13 +51,15 @@ var unmarkable = map[string]struct{ trouble, repair, says string }{
 		"alter table outbox_messages drop constraint no", `constraint "no"`,
 	},
 	"a reference": {
-		"create table others (id uuid references outbox_messages); insert into others select id from outbox_messages where topic = 'bad'; ",
+		"create table others (id uuid references outbox_messages); insert into others select id from outbox_messages where " +
+			"topic = 'bad'; ",
 		"drop table others", "foreign key",
 	},
 }
 
 func trigger(when, does string) (kind struct{ trouble, repair, says string }) {
-	kind.trouble = "create function no() returns trigger language plpgsql as $$ begin " + does + "; end $$; create trigger no " + when +
+	kind.trouble = "create function no() returns trigger language plpgsql as $$ begin " + does +
+		"; end $$; create trigger no " + when +
 		" update or delete on outbox_messages for each row when (old.topic = 'bad') execute function no()"
 	kind.repair, kind.says = "drop trigger no on outbox_messages", "not here"
 	if does == "return null" {
@@ -78,7 +80,8 @@ func TestNothingIsPublishedThatCannotBeMarked(t *testing.T) {
 		for _, bad := range []int{1, 100, rows} {
 			for _, settle := range []string{"mark", "delete"} {
 				switch {
-				case settle == "delete" && (name == "a constraint" || name == "its check"), settle == "mark" && name == "a reference":
+				case settle == "delete" && (name == "a constraint" || name == "its check"), settle == "mark" &&
+					name == "a reference":
 					continue // does not concern it
 				case bad != 100 && name != "a trigger before":
 					continue // the number matters for none more than for another
@@ -87,7 +90,8 @@ func TestNothingIsPublishedThatCannotBeMarked(t *testing.T) {
 					t.Parallel()
 					s, b := pgtest.New(t), publishertest.NewBroker()
 					s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-					s.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i % ($1::int / $2::int) = 0 then 'bad' else 't' end,
+					s.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i % ($1::int / $2::int) = 0 then
+						'bad' else 't' end,
 						'k' || i, to_jsonb(i) from generate_series(1, $1::int) i`, rows, bad)
 					s.Exec(t, kind.trouble, pgx.QueryExecModeSimpleProtocol)
 					change := restricted(t, s, func(c *tested) {
@@ -144,9 +148,11 @@ func TestAnOutageRehearsesNoRowTwice(t *testing.T) {
 	const rows = 20
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-	s.Exec(t, "insert into outbox_messages (topic, key, payload) select 't', 'k' || i, '1' from generate_series(1, $1::int) i", rows)
+	s.Exec(t, "insert into outbox_messages (topic, key, payload) select 't', 'k' || i, '1' from generate_series(1, "+
+		"$1::int) i", rows)
 	s.Exec(t, "create sequence writes") // a rollback does not undo it
-	s.Exec(t, "create function counted() returns trigger language plpgsql as $$ begin perform nextval('writes'); return new; end $$")
+	s.Exec(t, "create function counted() returns trigger language plpgsql as $$ begin perform nextval('writes'); return "+
+		"new; end $$")
 	s.Exec(t, "create trigger counted before update on outbox_messages for each row execute function counted()")
 	broker := &away{Publisher: b.Publisher()}
 	start(t, replica(t, s, b, func(c *tested) { c.Destinations[0].Publisher = broker }))

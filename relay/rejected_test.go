@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A row that the database refuses to mark, because of a trigger or a constraint, is not published again and stops no other
-// row.
+// A row that the database refuses to mark, because of a trigger or a constraint, is not published again and stops no
+// other row.
 func TestRowThatCannotBeMarked(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

@@ -36,9 +36,11 @@ func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change fun
 	connect := func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	c := tested{Pool: s.Pool, Config: Config{
 		Table: s.Name + ".outbox_messages", ListenChannel: NoChannel, PollInterval: 50 * time.Millisecond,
-		BatchSize: 100, MaxInFlight: 500, MaxInFlightBytes: 1 << 20, OwnerTTL: 10 * time.Second, StopTimeout: 10 * time.Second,
+		BatchSize: 100, MaxInFlight: 500, MaxInFlightBytes: 1 << 20, OwnerTTL: 10 * time.Second,
+		StopTimeout: 10 * time.Second,
 		Destinations: []*Destination{{
-			Name: "default", Publisher: b.Publisher(), MaxAttempts: 3, BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond,
+			Name: "default", Publisher: b.Publisher(), MaxAttempts: 3, BackoffMin: time.Millisecond,
+			BackoffMax:     10 * time.Millisecond,
 			PublishTimeout: 10 * time.Second,
 		}},
 		Logger: slog.New(slog.DiscardHandler), guard: &poolGuard{connect: connect},
@@ -94,7 +96,9 @@ func TestWaitsForItsTable(t *testing.T) {
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	r := replica(t, s, b, nil)
 	start(t, r)
-	eventually(t, "not ready, with the remedy", func() bool { return strings.Contains(notReady(r), "outbox-relay schema") })
+	eventually(t, "not ready, with the remedy", func() bool {
+		return strings.Contains(notReady(r), "outbox-relay schema")
+	})
 	s.Exec(t, pgtest.ShapeA)
 	eventually(t, "ready", func() bool { return notReady(r) == "" })
 	s.Exec(t, pgtest.Insert, "t", `{"n": 1}`)
@@ -130,7 +134,8 @@ func TestFailureOnEachShape(t *testing.T) {
 			start(t, replica(t, s, b, nil))
 			eventually(t, "failed", func() bool {
 				return pgtest.Value[bool](t, s,
-					"select failed_at is not null and attempt = 4 and last_error is not null and relayed_at is null from outbox_messages")
+					"select failed_at is not null and attempt = 4 and last_error is not null and relayed_at is null from "+
+						"outbox_messages")
 			})
 			if b.Tries(id) != test.tries {
 				t.Errorf("%d tries, want %d", b.Tries(id), test.tries)
@@ -151,7 +156,8 @@ func TestStandbyTakesOver(t *testing.T) {
 	start(t, second)
 	eventually(t, "standby is ready and says why", func() bool {
 		checks := second.Ready()
-		return len(checks) > 2 && checks[2].Err == nil && strings.Contains(checks[2].Note, "standing by: other replicas relay; replicas: 2")
+		return len(checks) > 2 && checks[2].Err == nil &&
+			strings.Contains(checks[2].Note, "standing by: other replicas relay; replicas: 2")
 	})
 	stop()
 	s.Exec(t, pgtest.Insert, "t", `2`)
@@ -167,7 +173,8 @@ func TestReplicasShareTheWork(t *testing.T) {
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	insert := func(from, to int) {
 		s.Exec(t,
-			`insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series($1::int, $2::int) i`,
+			`insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from
+				generate_series($1::int, $2::int) i`,
 			from, to)
 	}
 	first, second := replica(t, s, b, nil), replica(t, s, b, nil)
@@ -204,7 +211,8 @@ func TestReplicasShareTheWork(t *testing.T) {
 	}
 }
 
-// With polling practically disabled, a notification, the doorbell's trigger and the doorbell itself each wake the relay.
+// With polling practically disabled, a notification, the doorbell's trigger and the doorbell itself each wake the
+// relay.
 func TestWakes(t *testing.T) {
 	t.Parallel()
 	table := sql.Table{Name: "outbox_messages"}
@@ -271,8 +279,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// An application's transaction that keeps a row in flight locked delays the marks of other rows for a moment only, and causes
-// nothing to be published twice.
+// An application's transaction that keeps a row in flight locked delays the marks of other rows for a moment only, and
+// causes nothing to be published twice.
 func TestMarksGoOnBesideALockedRow(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
@@ -298,7 +306,8 @@ func TestMarksGoOnBesideALockedRow(t *testing.T) {
 	}
 	eventually(t, "all but the locked row are marked", func() bool { return relayed() == rows-1 })
 	took := time.Since(started)
-	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(5001, 6000) i`)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from
+		generate_series(5001, 6000) i`)
 	eventually(t, "later rows are marked", func() bool { return relayed() == rows+999 })
 	t.Logf("%d rows beside the lock in %v", rows-1, took)
 	if err := tx.Rollback(t.Context()); err != nil {
@@ -314,7 +323,8 @@ func TestMarksGoOnBesideALockedRow(t *testing.T) {
 func TestLacksAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
-	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text not null, relayed_at timestamptz, inserted_at timestamptz not null default now())")
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text not "+
+		"null, relayed_at timestamptz, inserted_at timestamptz not null default now())")
 	var log logtest.Log
 	r := replica(t, s, b, func(c *tested) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	stop := start(t, r)
@@ -325,12 +335,16 @@ func TestLacksAreLoggedOnce(t *testing.T) {
 	eventually(t, "ready again", func() bool { return notReady(r) == "" })
 	stop()
 	said := log.String()
-	for _, lack := range []string{"no index of pending rows in their order", "there is no failed_at", "there is no attempt"} {
+	for _, lack := range []string{
+		"no index of pending rows in their order", "there is no failed_at",
+		"there is no attempt",
+	} {
 		if n := strings.Count(said, lack); n != 1 {
 			t.Errorf("%q was logged %d times", lack, n)
 		}
 	}
-	if !strings.Contains(said, "create index concurrently on") || strings.Contains(said, "null::text") || strings.Contains(said, "ignored") {
+	if !strings.Contains(said, "create index concurrently on") || strings.Contains(said, "null::text") ||
+		strings.Contains(said, "ignored") {
 		t.Errorf("the remedy is missing, or SQL for the key is there:\n%s", said)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
-// A shard is released when no destination has any of its rows in flight. Destinations that are not kept waiting continue to
-// feed it until the slow one has let go. If the shard then stays after all, letting go of it before does not count the next
-// time.
+// A shard is released when no destination has any of its rows in flight. Destinations that are not kept waiting
+// continue to feed it until the slow one has let go. If the shard then stays after all, letting go of it before does
+// not count the next time.
 func TestShardIsReleasedByAllDestinations(t *testing.T) {
 	o, heir := newSimOwner(simShards), newSimOwner(0)
 	es := &engines{changed: make(chan struct{})}
@@ -71,8 +71,8 @@ func (o *watchedOwner) Left(set owner.Set) {
 	o.simOwner.Left(set)
 }
 
-// That all engines have left a shard is reported before any of them can learn that it has the shard again. Otherwise a report that is late
-// could release the shard after it was taken again.
+// That all engines have left a shard is reported before any of them can learn that it has the shard again. Otherwise a
+// report that is late could release the shard after it was taken again.
 func TestShardIsReportedAsLeftBeforeItIsTakenAgain(t *testing.T) {
 	const shard = 3
 	es := &engines{changed: make(chan struct{})}

@@ -19,7 +19,8 @@ func TestReminder(t *testing.T) {
 	at := func(d time.Duration, trouble bool) {
 		if since, due := m.due("part", trouble, start.Add(d)); due {
 			logged++
-			if want := start.Add(time.Duration(0)); d < time.Hour && !since.Equal(want) || d >= time.Hour && !since.Equal(start.Add(time.Hour)) {
+			if want := start.Add(time.Duration(0)); d < time.Hour && !since.Equal(want) || d >= time.Hour &&
+				!since.Equal(start.Add(time.Hour)) {
 				t.Errorf("after %v: since %v", d, since)
 			}
 		}
@@ -43,7 +44,8 @@ func TestReminder(t *testing.T) {
 	}
 }
 
-// A hold is also reported again, for each destination separately, unless the destination is paused or reported as a whole.
+// A hold is also reported again, for each destination separately, unless the destination is paused or reported as a
+// whole.
 func TestReminderOfWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
@@ -72,7 +74,8 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 	if n := logged(5 * time.Minute); n != 0 {
 		t.Errorf("logged %d times before five minutes", n)
 	}
-	if n := logged(6 * time.Minute); n != 2 || !strings.Contains(log.String(), "orders") || !strings.Contains(log.String(), "for=5m0s") {
+	if n := logged(6 * time.Minute); n != 2 || !strings.Contains(log.String(), "orders") ||
+		!strings.Contains(log.String(), "for=5m0s") {
 		t.Errorf("logged %d times: %s", n, &log)
 	}
 	d.paused.Store(true)

@@ -12,7 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// rejecting is a publisher's answer where one of several queues rejects and the others accept: each attempt leaves a copy.
+// rejecting is a publisher's answer where one of several queues rejects and the others accept: each attempt leaves a
+// copy.
 var rejecting error = &publisher.Error{
 	Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Repeats: true,
 	Short: "queue rejects", Err: errors.New("a queue is full"),
@@ -27,8 +28,8 @@ func (s *sim) tries(ids []string) int {
 	return n
 }
 
-// One queue rejects while others accept. The copies of any number of rows and keys are bounded by a backoff that doubles up
-// to a minute, no row is blamed, each attempt is counted, and the other rows flow.
+// One queue rejects while others accept. The copies of any number of rows and keys are bounded by a backoff that
+// doubles up to a minute, no row is blamed, each attempt is counted, and the other rows flow.
 func TestRepeatedTriesGrowRare(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []int{1, 100, 1000} {

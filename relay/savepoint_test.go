@@ -20,7 +20,8 @@ begin
   insert into outbox_messages (topic, key, payload) values ('t', of, to_jsonb(n));
 exception when unique_violation then null;
 end $$`
-	insertMany = "insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i"
+	insertMany = "insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from " +
+		"generate_series(1, $1::int) i"
 )
 
 // transaction is a transaction that a test controls step by step.
@@ -58,8 +59,8 @@ func payloads(b *publishertest.Broker, key string) (arrived []string) {
 	return arrived
 }
 
-// Rows of a transaction that commits between two pages of a tail scan keep their order. The same holds if they were written under
-// savepoints, whose numbers the server does not list.
+// Rows of a transaction that commits between two pages of a tail scan keep their order. The same holds if they were
+// written under savepoints, whose numbers the server does not list.
 func TestSavepointsKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(x *transaction, n int){

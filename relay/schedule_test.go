@@ -14,9 +14,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// Random schedules: rows commit in and out of order while brokers, database and owners fail in every way. In the end every
-// row is relayed or failed, in order. Nothing was marked that was not delivered, nothing was delivered twice without a
-// reason, and the relay remembers nothing.
+// Random schedules: rows commit in and out of order while brokers, database and owners fail in every way. In the end
+// every row is relayed or failed, in order. Nothing was marked that was not delivered, nothing was delivered twice
+// without a reason, and the relay remembers nothing.
 func TestRandomSchedules(t *testing.T) {
 	schedules(t, 2500, func(t *testing.T, s *sim, r *rand.Rand) { newSchedule(t, s, r).run() })
 }
@@ -67,10 +67,14 @@ type schedule struct {
 
 func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	c := &schedule{
-		sim: s, t: t, r: r, ambiguous: r.IntN(2) == 0, late: r.IntN(2) == 0, two: r.IntN(3) == 0, block: r.IntN(3) == 0, keys: 1 + r.IntN(20),
+		sim: s, t: t, r: r, ambiguous: r.IntN(2) == 0, late: r.IntN(2) == 0, two: r.IntN(3) == 0, block: r.IntN(3) == 0,
+		keys:    1 + r.IntN(20),
 		release: func() {},
 	}
-	s.limits = engine.Limits{Batch: 1 + r.IntN(50), Rows: 8 + r.IntN(200), Bytes: 1 << uint(10+r.IntN(10)), Keys: []int{0, 0, 8, 20}[r.IntN(4)]}
+	s.limits = engine.Limits{
+		Batch: 1 + r.IntN(50), Rows: 8 + r.IntN(200), Bytes: 1 << uint(10+r.IntN(10)),
+		Keys: []int{0, 0, 8, 20}[r.IntN(4)],
+	}
 	// Most schedules are short and dense, so that many of them can run.
 	c.events, c.pause, s.interval = 5+r.IntN(20), 100*time.Millisecond, time.Duration(50+r.IntN(400))*time.Millisecond
 	if r.IntN(100) == 0 {
@@ -87,7 +91,8 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	c.late = c.late && s.table.ordinal // otherwise nothing shows which rows are late
 	c.alters, c.deadens = r.IntN(3) == 0, r.IntN(4) == 0
-	c.alters = c.alters && (c.ambiguous || !c.deadens) // a relay that opens the table again publishes again what could not be written
+	// a relay that opens the table again publishes again what could not be written
+	c.alters = c.alters && (c.ambiguous || !c.deadens)
 	s.table.delays = r.IntN(3) == 0
 	s.table.readsDue = s.table.delays
 	s.table.ranked = s.table.ordinal && !c.late && r.IntN(5) == 0
@@ -110,9 +115,11 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	if c.parts = r.IntN(2) == 0; c.parts {
 		s.Partition("a", simPartitions)
 	}
-	t.Logf("ambiguous %v, late %v, two %v, block %v, rate %.0f, limits %+v", c.ambiguous, c.late, c.two, c.block, c.rate, s.limits)
+	t.Logf("ambiguous %v, late %v, two %v, block %v, rate %.0f, limits %+v", c.ambiguous, c.late, c.two, c.block, c.rate,
+		s.limits)
 	t.Logf("table: ordinal %v, ties %d, text ids %v, delays %v, ranked %v, keeps failures %v and attempts %v",
-		s.table.ordinal, c.ties, s.table.textIDs, s.table.delays, s.table.ranked, s.table.keepsFailures, s.table.keepsAttempts)
+		s.table.ordinal, c.ties, s.table.textIDs, s.table.delays, s.table.ranked, s.table.keepsFailures,
+		s.table.keepsAttempts)
 	return c
 }
 
@@ -142,7 +149,8 @@ func (c *schedule) run() {
 		c.other.heal()
 	}
 	// Reads that were never answered may get up to sixteen times the usual time when they are repeated.
-	for deadline := time.Now().Add(30 * time.Minute); c.unfinished() || c.other.unfinished(); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Minute); c.unfinished() ||
+		c.other.unfinished(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Errorf("%d rows still pending: %.300q", len(c.table.pending()), c.table.pending())
 			if c.other != nil {
@@ -300,8 +308,8 @@ func (c *schedule) overdue() (next []overdue) {
 	return next
 }
 
-// freeFailed retries or discards one of the given number of failed rows. Rows that no broker ever accepts are discarded, and those that
-// may be too old.
+// freeFailed retries or discards one of the given number of failed rows. Rows that no broker ever accepts are
+// discarded, and those that may be too old.
 func (c *schedule) freeFailed(oneIn int) {
 	for _, id := range c.table.failedRows() {
 		if c.r.IntN(oneIn) == 0 {

@@ -112,12 +112,16 @@ func (c *schedule) checkKey(key string, deliveries []delivery) {
 				continue
 			}
 			if c.table.ordinal && (old.row.committed.Before(young.row.drawn) || old.row.transaction == young.row.transaction) {
-				c.t.Errorf("key %s: %s came after %s, which was inserted at %v in transaction %d, and it was committed at %v in %d", key,
-					old.row.id, young.row.id, young.row.drawn.UnixMilli(), young.row.transaction, old.row.committed.UnixMilli(), old.row.transaction)
+				c.t.Errorf("key %s: %s came after %s, which was inserted at %v in transaction %d, and it was committed at %v in %d",
+					key,
+					old.row.id, young.row.id, young.row.drawn.UnixMilli(), young.row.transaction, old.row.committed.UnixMilli(),
+					old.row.transaction)
 			}
-			unknown := c.table.textIDs && old.row.ordinal == young.row.ordinal // of different transactions, the one that was read first goes first
+			// of different transactions, the one that was read first goes first
+			unknown := c.table.textIDs && old.row.ordinal == young.row.ordinal
 			if !c.block && !unknown && young.row.read.After(old.row.seen) {
-				c.t.Errorf("key %s: %s was read at %v, after %s had been read at %v, which came later", key, young.row.id, young.row.read.UnixMilli(),
+				c.t.Errorf("key %s: %s was read at %v, after %s had been read at %v, which came later", key, young.row.id,
+					young.row.read.UnixMilli(),
 					old.row.id, old.row.seen.UnixMilli())
 			}
 		}
@@ -134,7 +138,8 @@ func (c *schedule) checkBlocked(key string, deliveries []delivery, failed []*sim
 			}
 			for _, s := range f.failures {
 				if d.called.After(s.from) && (s.to.IsZero() || d.called.Before(s.to)) {
-					c.t.Errorf("key %s: %s was sent at %v while %s had failed, from %v on", key, d.row.id, d.called.UnixMilli(), f.id, s.from.UnixMilli())
+					c.t.Errorf("key %s: %s was sent at %v while %s had failed, from %v on", key, d.row.id, d.called.UnixMilli(), f.id,
+						s.from.UnixMilli())
 				}
 			}
 		}
@@ -158,7 +163,8 @@ func (c *schedule) checkRow(row *simRow, delivered bool) {
 		c.t.Errorf("%s failed after %d refusals: %s", row.id, refused, row.lastError)
 	case row.failures != nil && !row.failed: // its attempts started again
 	case c.table.keepsAttempts && !c.ambiguous && row.attempt != 1+refused-row.vain:
-		c.t.Errorf("%s: attempt %d after %d refusals, %d of which could not be written", row.id, row.attempt, refused, row.vain)
+		c.t.Errorf("%s: attempt %d after %d refusals, %d of which could not be written", row.id, row.attempt, refused,
+			row.vain)
 	case c.table.keepsAttempts && c.table.keepsFailures && !c.ambiguous && refused-row.vain > 5:
 		c.t.Errorf("%s: %d refusals", row.id, refused)
 	}

@@ -7,14 +7,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// pack makes a dense schedule. Random events seldom meet in the moment in which they matter: with pages of a few rows, slow reads, few keys
-// and only events that close keys, change rows or make reads begin again, a younger row that goes before an older one when a shard comes
-// back is found in one of 6,000 schedules, and in none of 40,000 others.
+// pack makes a dense schedule. Random events seldom meet in the moment in which they matter: with pages of a few rows,
+// slow reads, few keys and only events that close keys, change rows or make reads begin again, a younger row that goes
+// before an older one when a shard comes back is found in one of 6,000 schedules, and in none of 40,000 others.
 func (c *schedule) pack() {
 	c.late, c.two, c.alters, c.deadens, c.rate = c.r.IntN(4) > 0, false, false, false, 0
 	c.ambiguous, c.block, c.keys = c.r.IntN(4) == 0, c.r.IntN(6) == 0, 1+c.r.IntN(8)
 	c.events, c.pause, c.interval = 20+c.r.IntN(30), 200*time.Millisecond, 50*time.Millisecond
-	c.limits = engine.Limits{Batch: 2 + c.r.IntN(8), Rows: 10 + c.r.IntN(100), Bytes: 1 << 20, Keys: []int{0, 0, 0, 3}[c.r.IntN(4)]}
+	c.limits = engine.Limits{
+		Batch: 2 + c.r.IntN(8), Rows: 10 + c.r.IntN(100), Bytes: 1 << 20,
+		Keys: []int{0, 0, 0, 3}[c.r.IntN(4)],
+	}
 	t := c.table
 	t.ordinal, t.ranked, t.keepsFailures, t.keepsAttempts = true, false, true, true
 	t.delays = c.r.IntN(6) == 0
@@ -22,8 +25,8 @@ func (c *schedule) pack() {
 	t.took = time.Duration(2+c.r.IntN(20)) * time.Millisecond
 }
 
-// press makes a dense schedule in which refused heads, late commits and equal order values meet while calls take long. A head that went
-// before a row of a page that was not taken was found in one of 20,000 of them.
+// press makes a dense schedule in which refused heads, late commits and equal order values meet while calls take long.
+// A head that went before a row of a page that was not taken was found in one of 20,000 of them.
 func (c *schedule) press() {
 	c.dense = true
 	c.pack()

@@ -38,7 +38,8 @@ func (c *schedule) begin() {
 	if c.two {
 		audit := c.destination("audit", c.Broker)
 		audit.MaxAge = c.age
-		audit.Publisher, audit.BackoffMax, audit.BlockFailed, audit.Topics = there, d.BackoffMax, d.BlockFailed, []string{"audit.*"}
+		audit.Publisher, audit.BackoffMax, audit.BlockFailed, audit.Topics = there, d.BackoffMax, d.BlockFailed,
+			[]string{"audit.*"}
 		c.destinations = slices.Insert(c.destinations, 0, audit)
 	}
 	cancel, done := c.startOn(link)
@@ -136,8 +137,8 @@ func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) (writte
 	return written, locked, err
 }
 
-// unseen notes that failures were written by a relay that was cut off meanwhile. The commit may come after the next owner
-// has listed the failed rows, which then learns of it from the next list.
+// unseen notes that failures were written by a relay that was cut off meanwhile. The commit may come after the next
+// owner has listed the failed rows, which then learns of it from the next list.
 func (s *session) unseen(refusals []outbox.Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

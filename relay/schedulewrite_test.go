@@ -81,8 +81,8 @@ func (c *schedule) commit(i int) {
 	c.open = slices.Delete(c.open, i, i+1)
 }
 
-// savepoint returns the number of a savepoint in the transaction under which a row is written, or 0. Some savepoints were
-// rolled back before it.
+// savepoint returns the number of a savepoint in the transaction under which a row is written, or 0. Some savepoints
+// were rolled back before it.
 func (c *schedule) savepoint(transaction uint64) uint64 {
 	if c.r.IntN(3) > 0 {
 		return 0

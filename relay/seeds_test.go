@@ -11,17 +11,18 @@ import (
 	"time"
 )
 
-// longestSchedule is how long a schedule may take. Almost all take milliseconds. One that takes longer hangs: something is repeated
-// in simulated time that stands still.
+// longestSchedule is how long a schedule may take. Almost all take milliseconds. One that takes longer hangs: something
+// is repeated in simulated time that stands still.
 const longestSchedule = 5 * time.Minute
 
-// schedules runs the given number of random schedules, as many at a time as there are processors, and prints the seed of the
-// first that fails. They are the same each time, so that a change fails for what it does and not for what nobody had found
-// before: new ones are what make schedules is for. SIMULATION_RUNS changes the number, and SIMULATION_FIRST where the seeds
-// begin. With the race detector, which makes runs five times slower and needs few of them, there are fewer.
+// schedules runs the given number of random schedules, as many at a time as there are processors, and prints the seed
+// of the first that fails. They are the same each time, so that a change fails for what it does and not for what nobody
+// had found before: new ones are what make schedules is for. SIMULATION_RUNS changes the number, and SIMULATION_FIRST
+// where the seeds begin. With the race detector, which makes runs five times slower and needs few of them, there are
+// fewer.
 //
-// A seed decides what happens and when, but not which of two goroutines goes first if both could run at the same instant.
-// With SIMULATION_SEED, all runs therefore have the same seed: a rare failure occurs again in one of them.
+// A seed decides what happens and when, but not which of two goroutines goes first if both could run at the same
+// instant. With SIMULATION_SEED, all runs therefore have the same seed: a rare failure occurs again in one of them.
 func schedules(t *testing.T, runs uint64, run func(*testing.T, *sim, *rand.Rand)) {
 	if raceDetector {
 		runs /= 10

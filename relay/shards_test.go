@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Shards move between three replicas while rows flow, are refused, fail and are retried, and brokers and the database go away
-// and come back. Nothing is published twice, and every key stays in order.
+// Shards move between three replicas while rows flow, are refused, fail and are retried, and brokers and the database
+// go away and come back. Nothing is published twice, and every key stays in order.
 func TestRandomShardMoves(t *testing.T) {
 	schedules(t, 300, func(t *testing.T, s *sim, r *rand.Rand) {
 		for _, problem := range s.moveShards(r, true) {
@@ -18,8 +18,8 @@ func TestRandomShardMoves(t *testing.T) {
 	})
 }
 
-// moveShards returns the problems it found. One of the replicas may understand the table differently; guarded, such replicas
-// do not own shards at the same time.
+// moveShards returns the problems it found. One of the replicas may understand the table differently; guarded, such
+// replicas do not own shards at the same time.
 func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	s.limits.Batch, s.limits.Rows, s.limits.Keys = 1+r.IntN(50), 1+r.IntN(200), []int{0, 2}[r.IntN(2)]
 	s.Delay(time.Duration(r.IntN(5000)) * time.Microsecond)

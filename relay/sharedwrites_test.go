@@ -32,7 +32,8 @@ func TestDestinationsShareStatements(t *testing.T) {
 		const destinations, rows = 5, 200
 		s.destinations = nil
 		for i := range destinations {
-			s.destinations = append(s.destinations, s.destination(fmt.Sprint("d", i), publishertest.NewBroker(), fmt.Sprint("t", i)))
+			s.destinations = append(s.destinations,
+				s.destination(fmt.Sprint("d", i), publishertest.NewBroker(), fmt.Sprint("t", i)))
 		}
 		for i := range destinations * rows {
 			s.table.insert(int64(i+1), fmt.Sprint("r", i), fmt.Sprint("k", i), fmt.Sprint("t", i%destinations))

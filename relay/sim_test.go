@@ -30,12 +30,13 @@ type sim struct {
 	interval     time.Duration
 	doorbell     doorbell
 	owner        *simOwner
-	turns        atomic.Int64            // turns of the loops that run
-	loop         *loop                   // engine of the first destination, the latest that was started
-	latest       atomic.Pointer[[]*loop] // engines of all destinations, the latest that were started or opened the table again
-	process      process
-	log          io.Writer    // log of the loops
-	meter        metric.Meter // meter of the loops
+	turns        atomic.Int64 // turns of the loops that run
+	loop         *loop        // engine of the first destination, the latest that was started
+	// engines of all destinations, the latest that were started or opened the table again
+	latest  atomic.Pointer[[]*loop]
+	process process
+	log     io.Writer    // log of the loops
+	meter   metric.Meter // meter of the loops
 }
 
 type deaf struct{}
@@ -82,7 +83,8 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 	}
 	s.process = process{
 		config: &Config{
-			Destinations: s.destinations, PollInterval: s.interval, Shards: simShards, StopTimeout: 25 * time.Second, Logger: logger,
+			Destinations: s.destinations, PollInterval: s.interval, Shards: simShards, StopTimeout: 25 * time.Second,
+			Logger: logger,
 			Tracer: tracenoop.Tracer{},
 		},
 		metrics: m, database: &database{logger: logger},

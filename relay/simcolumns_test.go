@@ -9,15 +9,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
-// newCopies makes the schedule of a destination with columns of its own, which takes the rows of another schedule. Events of
-// the process and of the rows are left to that schedule.
+// newCopies makes the schedule of a destination with columns of its own, which takes the rows of another schedule.
+// Events of the process and of the rows are left to that schedule.
 func newCopies(of *schedule) *schedule {
 	r, table := of.r, of.table
 	table.txid = r.IntN(2) == 0
 	s := newSim(of.sim.t)
 	s.table, s.limits, s.interval, s.owner = table.also(), of.limits, of.interval, nil
 	c := &schedule{
-		sim: s, t: of.t, r: r, copies: true, ambiguous: of.ambiguous, late: of.late, dense: of.dense, refuses: of.refuses, age: of.age,
+		sim: s, t: of.t, r: r, copies: true, ambiguous: of.ambiguous, late: of.late, dense: of.dense, refuses: of.refuses,
+		age:   of.age,
 		block: r.IntN(3) == 0, parts: r.IntN(2) == 0,
 		deadens: of.deadens, alters: of.alters, release: func() {},
 	}
@@ -29,7 +30,8 @@ func newCopies(of *schedule) *schedule {
 	if c.parts {
 		s.Partition("a", simPartitions)
 	}
-	c.t.Logf("copies: block %v, keeps failures %v and attempts %v, txid %v", c.block, s.table.keepsFailures, s.table.keepsAttempts,
+	c.t.Logf("copies: block %v, keeps failures %v and attempts %v, txid %v", c.block, s.table.keepsFailures,
+		s.table.keepsAttempts,
 		s.table.txid)
 	return c
 }

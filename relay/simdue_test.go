@@ -22,8 +22,8 @@ func (t *simTable) insertRanked(ordinal int64, id, key, topic string, priority i
 	})
 }
 
-// inOrder reports whether reads in table order return the row when it is due. The caller holds mu, here and in the functions
-// below.
+// inOrder reports whether reads in table order return the row when it is due. The caller holds mu, here and in the
+// functions below.
 func (t *simTable) inOrder(r *simRow) bool { return !t.ReadsDue() || r.available.IsZero() }
 
 // nextDue returns how long it is until the next row becomes due.

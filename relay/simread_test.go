@@ -56,8 +56,10 @@ func (t *simTable) visible() outbox.Visible {
 // read returns a row as reads return it. The caller holds mu.
 func (t *simTable) read(ctx context.Context, r *simRow) outbox.Row {
 	row := outbox.Row{
-		Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shardOf(ctx, r), Position: t.position(r), Attempt: r.attempt,
-		Due: r.message.Inserted.Add(t.ahead), Timed: !r.available.IsZero(), Hash: t.hash(r), Writer: t.writerOf(r), After: true,
+		Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shardOf(ctx, r), Position: t.position(r),
+		Attempt: r.attempt,
+		Due:     r.message.Inserted.Add(t.ahead), Timed: !r.available.IsZero(), Hash: t.hash(r), Writer: t.writerOf(r),
+		After: true,
 	}
 	if r.lastError != "" {
 		row.Retried, row.Waited = true, time.Since(r.updated)
@@ -68,7 +70,8 @@ func (t *simTable) read(ctx context.Context, r *simRow) outbox.Row {
 // pending reports whether a read may return a row: the reader takes its topic, its shard is asked for, and it is due.
 // The caller holds mu.
 func (t *simTable) isPending(ctx context.Context, r *simRow, due bool, shards []int) bool {
-	return taken(ctx, r.message.Topic) && (shards == nil || slices.Contains(shards, shardOf(ctx, r))) && due != t.inOrder(r) &&
+	return taken(ctx, r.message.Topic) && (shards == nil || slices.Contains(shards, shardOf(ctx, r))) &&
+		due != t.inOrder(r) &&
 		!r.available.After(time.Now())
 }
 
@@ -99,7 +102,8 @@ func (t *simTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPag
 		if stepped++; !t.isPending(ctx, r, q.Due, q.Shards) {
 			continue
 		}
-		if !row.After && q.Seen.Certain(row.Writer, t.Exact(), q.Seen.FirstEnded(&page.Visible)) && !r.available.After(q.Seen.Now.Add(-t.ahead)) {
+		if !row.After && q.Seen.Certain(row.Writer, t.Exact(), q.Seen.FirstEnded(&page.Visible)) &&
+			!r.available.After(q.Seen.Now.Add(-t.ahead)) {
 			continue
 		}
 		if !fits(&q.Most, len(page.Rows), bytes, &row) {
@@ -145,7 +149,8 @@ func (t *simTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPag
 			bytes += int64(row.Message.Size())
 		}
 		for _, r := range t.rows {
-			k.Blocked = k.Blocked || q.Blocked && r.failed && r.message.Key != nil && r.hash() == a.Hash && taken(ctx, r.message.Topic)
+			k.Blocked = k.Blocked || q.Blocked && r.failed && r.message.Key != nil && r.hash() == a.Hash &&
+				taken(ctx, r.message.Topic)
 		}
 		page.Keys = append(page.Keys, k)
 		all = append(all, k.Rows...)
@@ -172,8 +177,9 @@ func (t *simTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.Sweep
 			break
 		}
 		page.Rows = append(page.Rows, outbox.SweptRow{
-			Identity: r.id, Topic: r.message.Topic, Hash: r.hash(), Keyless: r.message.Key == nil, Shard: shardOf(ctx, r), Position: t.position(r),
-			Writer: t.writerOf(r),
+			Identity: r.id, Topic: r.message.Topic, Hash: r.hash(), Keyless: r.message.Key == nil, Shard: shardOf(ctx, r),
+			Position: t.position(r),
+			Writer:   t.writerOf(r),
 		})
 		if page.Full = len(page.Rows) == q.Rows; page.Full {
 			break
@@ -187,12 +193,15 @@ func (t *simTable) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.B
 	var page outbox.BlockedPage
 	var failed []*simRow
 	for _, r := range t.rows {
-		if r.failed && r.message.Key != nil && taken(ctx, r.message.Topic) && (q.Shards == nil || slices.Contains(q.Shards, shardOf(ctx, r))) &&
+		if r.failed && r.message.Key != nil && taken(ctx, r.message.Topic) &&
+			(q.Shards == nil || slices.Contains(q.Shards, shardOf(ctx, r))) &&
 			(q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
 			failed = append(failed, r)
 		}
 	}
-	slices.SortFunc(failed, func(a, b *simRow) int { return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(failed, func(a, b *simRow) int {
+		return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.id, b.id))
+	})
 	for _, r := range failed[:min(q.Rows, len(failed))] {
 		page.Keys = append(page.Keys, outbox.BlockedKey{Hash: r.hash(), Shard: shardOf(ctx, r)})
 		page.End = outbox.At(r.ordinal, r.id)

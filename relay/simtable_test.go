@@ -17,9 +17,10 @@ import (
 // simTable is an outbox in memory. Reads and writes take a little of the bubble's time, and a read sees the
 // table as it was when it began, as in PostgreSQL.
 type simTable struct {
-	mu             *sync.Mutex
-	own            *simTable // the same rows in another destination's columns, with their own state there; nil without such a destination
-	txid           bool      // a column holds the inserting transaction
+	mu *sync.Mutex
+	// the same rows in another destination's columns, with their own state there; nil without such a destination
+	own            *simTable
+	txid           bool // a column holds the inserting transaction
 	rows           map[string]*simRow
 	open           []*simRow // neither relayed nor failed, in table order
 	took           time.Duration
@@ -143,7 +144,8 @@ func (t *simTable) commit(transaction uint64, f func()) {
 func (t *simTable) add(ordinal int64, id, key, topic string) {
 	writer := t.present
 	r := &simRow{
-		id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.present, writer: &writer,
+		id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.present,
+		writer:  &writer,
 		message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()},
 	}
 	if key != "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// simTransactions assigns numbers to transactions as PostgreSQL does. Numbers of savepoints come from the same counter and
-// are not listed in snapshots.
+// simTransactions assigns numbers to transactions as PostgreSQL does. Numbers of savepoints come from the same counter
+// and are not listed in snapshots.
 type simTransactions struct {
 	assigned  uint64 // the last number
 	completed uint64 // the highest number that has ended

@@ -89,7 +89,8 @@ func (t *simTable) mark(ids []string) error {
 	return cmp.Or(t.lost(), noEffect(inert))
 }
 
-// effective separates the rows that can be written from those on which a write would have no effect. The caller holds mu.
+// effective separates the rows that can be written from those on which a write would have no effect. The caller holds
+// mu.
 func (t *simTable) effective(ids []string) (effective, inert []string) {
 	for _, id := range ids {
 		if r := t.rows[id]; t.inert[id] && !r.relayed && !r.failed {

@@ -8,9 +8,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// With one row in a page, a backlog takes thousands of reads. When the trouble of a few keys with many rows is over, their rows
-// take a few reads each, although each row that fails makes its key wait for another catch-up scan, and although the rows of one
-// key begin where those of the other end.
+// With one row in a page, a backlog takes thousands of reads. When the trouble of a few keys with many rows is over,
+// their rows take a few reads each, although each row that fails makes its key wait for another catch-up scan, and
+// although the rows of one key begin where those of the other end.
 func TestRowsThatWaitedFlowInSmallPages(t *testing.T) {
 	t.Parallel()
 	for name, index := range map[string]bool{"no index by key": false, "an index by key": true} {
@@ -45,8 +45,8 @@ func TestRowsThatWaitedFlowInSmallPages(t *testing.T) {
 	}
 }
 
-// When a topic comes back, the rows without a key that waited for it take a read each, although there are many rows of another
-// topic that is missing between them, also if a key waits for the same scan.
+// When a topic comes back, the rows without a key that waited for it take a read each, although there are many rows of
+// another topic that is missing between them, also if a key waits for the same scan.
 func TestRowsWithoutAKeyFlowInSmallPages(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ index, waits bool }{

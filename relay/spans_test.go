@@ -15,13 +15,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Each row whose trace is sampled has a span from its insert to its mark or failure. The span is a child of the span that the
-// row's headers name, and belongs to the attempt that ended it. Other rows have no span.
+// Each row whose trace is sampled has a span from its insert to its mark or failure. The span is a child of the span
+// that the row's headers name, and belongs to the attempt that ended it. Other rows have no span.
 func TestRowSpans(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t,
-		`create table outbox_messages (id bigint primary key, topic text not null, payload jsonb, headers jsonb, attempt int, last_error text,
+		`create table outbox_messages (id bigint primary key, topic text not null, payload jsonb, headers jsonb, attempt int,
+			last_error text,
 		updated_at timestamptz, relayed_at timestamptz, failed_at timestamptz, inserted_at timestamptz)`)
 	parent := func(id int, flags string) string { return fmt.Sprintf("00-%032x-%016x-%s", id, id, flags) }
 	before := time.Now().Add(-time.Hour).Truncate(time.Microsecond)
@@ -38,7 +39,8 @@ func TestRowSpans(t *testing.T) {
 		if id == 7 {
 			at = time.Now().Add(time.Hour)
 		}
-		s.Exec(t, "insert into outbox_messages (id, topic, payload, headers, inserted_at) values ($1, 'order', '{}', $2, $3)", id, headers, at)
+		s.Exec(t, "insert into outbox_messages (id, topic, payload, headers, inserted_at) values ($1, 'order', '{}', $2, $3)",
+			id, headers, at)
 	}
 	b.Refuse("2", 1)
 	b.Answer("3", publisher.PermanentError("too large", "too large"))
@@ -73,10 +75,14 @@ func TestRowSpans(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"relay default in 1 under 1 shop=1 outbox_relay.destination=default outbox_relay.attempt=1 messaging.message.id=1 messaging.destination.name=order",
-		"relay default in 2 under 2  outbox_relay.destination=default outbox_relay.attempt=2 messaging.message.id=2 messaging.destination.name=order",
-		"relay default in 3 under 3  outbox_relay.destination=default outbox_relay.attempt=1 messaging.message.id=3 messaging.destination.name=order: too large",
-		"relay default in 7 under 7  outbox_relay.destination=default outbox_relay.attempt=1 messaging.message.id=7 messaging.destination.name=order",
+		"relay default in 1 under 1 shop=1 outbox_relay.destination=default outbox_relay.attempt=1 messaging.message.id=1 " +
+			"messaging.destination.name=order",
+		"relay default in 2 under 2  outbox_relay.destination=default outbox_relay.attempt=2 messaging.message.id=2 " +
+			"messaging.destination.name=order",
+		"relay default in 3 under 3  outbox_relay.destination=default outbox_relay.attempt=1 messaging.message.id=3 " +
+			"messaging.destination.name=order: too large",
+		"relay default in 7 under 7  outbox_relay.destination=default outbox_relay.attempt=1 messaging.message.id=7 " +
+			"messaging.destination.name=order",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%q\nwant\n%q", got, want)

@@ -9,8 +9,8 @@ import (
 
 const reconcileEvery = 5 * time.Second // as in package feed
 
-// When the values of the order column start again from the beginning, rows are soon read at once again, and not only by the
-// reconciliation scan.
+// When the values of the order column start again from the beginning, rows are soon read at once again, and not only by
+// the reconciliation scan.
 func TestOrderBeginsAgain(t *testing.T) {
 	t.Parallel()
 	for name, ordinals := range map[string]struct{ before, after int64 }{
@@ -51,7 +51,8 @@ func TestOrderBeginsAgain(t *testing.T) {
 	}
 }
 
-// A row with the largest order value there is ('infinity') waits behind a refused row of its key. It goes when that one is done.
+// A row with the largest order value there is ('infinity') waits behind a refused row of its key. It goes when that one
+// is done.
 func TestRowWithTheLargestOrderValue(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

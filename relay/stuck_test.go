@@ -87,7 +87,10 @@ func insertOthers(t *testing.T, w *workTable, from, ticks int) work {
 	}
 	time.Sleep(time.Second)
 	w.mu.Lock()
-	done := work{statements: w.statements - before.statements, stuck: w.stuck - before.stuck, others: w.others - before.others}
+	done := work{
+		statements: w.statements - before.statements, stuck: w.stuck - before.stuck,
+		others: w.others - before.others,
+	}
 	w.mu.Unlock()
 	var took []time.Duration
 	for _, id := range ids {
@@ -102,8 +105,8 @@ func insertOthers(t *testing.T, w *workTable, from, ticks int) work {
 	return done
 }
 
-// A key with very many rows after a refused head costs the other keys nothing: neither statements nor reads of their rows nor
-// time, while it is stuck and when it is free again.
+// A key with very many rows after a refused head costs the other keys nothing: neither statements nor reads of their
+// rows nor time, while it is stuck and when it is free again.
 func TestStuckKeyCostsOthersNothing(t *testing.T) {
 	t.Parallel()
 	rows := 150_000

@@ -10,19 +10,25 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Rows in which a template finds nothing fail with a text that names what it looked for. The other rows go to the topics that
-// it produces.
+// Rows in which a template finds nothing fail with a text that names what it looked for. The other rows go to the
+// topics that it produces.
 func TestTemplatesFindTextsOfRows(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t,
-		`create table outbox_messages (id bigint primary key, topic text not null, payload jsonb, headers jsonb, attempt int, last_error text,
+		`create table outbox_messages (id bigint primary key, topic text not null, payload jsonb, headers jsonb, attempt int,
+			last_error text,
 		updated_at timestamptz, relayed_at timestamptz, failed_at timestamptz)`)
-	s.Exec(t, `insert into outbox_messages (id, topic, payload, headers) values (1, 'order', '{"shop": {"id": 7}}', '{"region": "eu"}'),
-		(2, 'order', '{"shop": {"id": null}}', '{"region": "eu"}'), (3, 'order', '{"shop": {"id": 8}}', '{"Region": "eu"}'), (4, 'bill', '{"shop": {"id": true}}', '{"region": "é"}')`)
+	s.Exec(t, `insert into outbox_messages (id, topic, payload, headers) values (1, 'order', '{"shop": {"id": 7}}',
+		'{"region": "eu"}'),
+		(2, 'order', '{"shop": {"id": null}}', '{"region": "eu"}'), (3, 'order', '{"shop": {"id": 8}}', '{"Region": "eu"}'),
+		(4, 'bill', '{"shop": {"id": true}}', '{"region": "é"}')`)
 	r := replica(t, s, b, func(c *tested) { c.Destinations[0].Topic = "{header.region}.{payload.shop.id}.{topic}" })
 	// A template sees the row as it is in the table, before a profile changes it.
-	r.config.Destinations[0].profile = func(m *publisher.Message, _ int64) error { m.Headers, m.Payload = nil, []byte("x"); return nil }
+	r.config.Destinations[0].profile = func(m *publisher.Message, _ int64) error {
+		m.Headers, m.Payload = nil, []byte("x")
+		return nil
+	}
 	if err := r.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +40,12 @@ func TestTemplatesFindTextsOfRows(t *testing.T) {
 		t.Errorf("the topics are %q", topics)
 	}
 	for id, want := range map[int]string{
-		2: "needs {payload.shop.id}, and the payload of this row has no value there", 3: "needs {header.region}, and this row has no such header",
+		2: "needs {payload.shop.id}, and the payload of this row has no value there",
+		3: "needs {header.region}, and this row has no such header",
 	} {
 		if got := pgtest.Value[string](t, s,
-			"select last_error from outbox_messages where failed_at is not null and id = $1", id); !strings.HasSuffix(got, want) {
+			"select last_error from outbox_messages where failed_at is not null and id = $1", id); !strings.HasSuffix(got,
+			want) {
 			t.Errorf("row %d: %s, want %s", id, got, want)
 		}
 	}

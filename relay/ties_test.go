@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// insertTied lets one transaction insert two rows of a key, the first with the order value 7. The topic of the second is gone, which
-// another key has found out.
+// insertTied lets one transaction insert two rows of a key, the first with the order value 7. The topic of the second
+// is gone, which another key has found out.
 func (s *sim) insertTied(second int64) {
 	s.Remove("gone")
 	s.table.insert(1, "x-1", "x", "gone")
@@ -18,8 +18,8 @@ func (s *sim) insertTied(second int64) {
 	})
 }
 
-// One transaction inserts two rows of a key, and all its rows have the same order value, as with now(). The second one has to wait. The
-// first goes at once, and before the second.
+// One transaction inserts two rows of a key, and all its rows have the same order value, as with now(). The second one
+// has to wait. The first goes at once, and before the second.
 func TestRowsOfATransactionKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	for _, second := range []int64{8, 7} {

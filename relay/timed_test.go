@@ -7,8 +7,9 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// Rows with available_at keep no order: neither such a row after a younger one of its key nor a plain row after a younger one with
-// available_at counts as out of order, with and without an index of due times. A plain row after a younger plain one does.
+// Rows with available_at keep no order: neither such a row after a younger one of its key nor a plain row after a
+// younger one with available_at counts as out of order, with and without an index of due times. A plain row after a
+// younger plain one does.
 func TestTimedRowsAreNotOutOfOrder(t *testing.T) {
 	t.Parallel()
 	for name, index := range map[string]bool{"with the index of due times": true, "without it": false} {

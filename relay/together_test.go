@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// Rows that two destinations have accepted are marked by one statement. A row that this statement does not mark, because one
-// destination's mark exists already, still gets the other's mark.
+// Rows that two destinations have accepted are marked by one statement. A row that this statement does not mark,
+// because one destination's mark exists already, still gets the other's mark.
 func TestMarksOfTwoDestinations(t *testing.T) {
 	t.Parallel()
 	simulate(t, func(t *testing.T, s *sim) {

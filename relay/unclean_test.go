@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// A stop that has to leave rows unsettled reports how many, once: the rows that were sent without an answer, and the rows
-// that the database did not mark. A clean stop reports nothing.
+// A stop that has to leave rows unsettled reports how many, once: the rows that were sent without an answer, and the
+// rows that the database did not mark. A clean stop reports nothing.
 func TestUncleanStopIsCounted(t *testing.T) {
 	t.Parallel()
 	const rows = 300
@@ -45,7 +45,8 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			s, b := pgtest.New(t), publishertest.NewBroker()
 			s.Exec(t, pgtest.ShapeA)
 			s.Exec(t,
-				`insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '{}', now(), now() from generate_series(1, $1)`,
+				`insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '{}', now(), now() from
+					generate_series(1, $1)`,
 				rows)
 			b.Hold()
 			var log logtest.Log
@@ -63,7 +64,8 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			if e, ok := errors.AsType[*UnsettledError](err); ok {
 				left = e.Rows
 			}
-			if said := strings.Count(log.String(), "stopped before everything was settled"); (left == 0) != (test.left == 0) || left > test.left ||
+			if said := strings.Count(log.String(), "stopped before everything was settled"); (left == 0) != (test.left == 0) ||
+				left > test.left ||
 				said != min(1, test.left) {
 				t.Errorf("%d rows were left, want %d; logged %d times: %v", left, test.left, said, err)
 			}

@@ -14,19 +14,22 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// without lists ways in which a database changes nothing when a row of the topic bad is marked or deleted, and returns no
-// error.
+// without lists ways in which a database changes nothing when a row of the topic bad is marked or deleted, and returns
+// no error.
 var without = map[string]string{
-	"row security": `alter table outbox_messages enable row level security; create policy see on outbox_messages for select using (true);
-		create policy change on outbox_messages for update using (topic <> 'bad'); create policy remove on outbox_messages for delete using (topic <> 'bad')`,
+	"row security": `alter table outbox_messages enable row level security; create policy see on outbox_messages for
+		select using (true);
+		create policy change on outbox_messages for update using (topic <> 'bad'); create policy remove on outbox_messages
+		for delete using (topic <> 'bad')`,
 	"trigger": `create function keep() returns trigger language plpgsql as $$ begin return null; end $$;
-		create trigger keep before update or delete on outbox_messages for each row when (old.topic = 'bad') execute function keep()`,
+		create trigger keep before update or delete on outbox_messages for each row when (old.topic = 'bad') execute function
+		keep()`,
 	"rule": `create rule keep_changed as on update to outbox_messages where old.topic = 'bad' do instead nothing;
 		create rule keep_deleted as on delete to outbox_messages where old.topic = 'bad' do instead nothing`,
 }
 
-// restricted returns a change of the configuration to a role that may do everything with the table and is subject to row
-// security.
+// restricted returns a change of the configuration to a role that may do everything with the table and is subject to
+// row security.
 func restricted(t *testing.T, s *pgtest.Schema, change func(*tested)) func(*tested) {
 	role := s.NewRole(t)
 	s.Exec(t,
@@ -42,8 +45,8 @@ func restricted(t *testing.T, s *pgtest.Schema, change func(*tested)) func(*test
 	}
 }
 
-// A row whose mark has no effect any more is published once at most, is reported, and stops nothing else but its key. It is not
-// published again after a restart.
+// A row whose mark has no effect any more is published once at most, is reported, and stops nothing else but its key.
+// It is not published again after a restart.
 func TestMarksWithoutEffect(t *testing.T) {
 	t.Parallel()
 	const rows = 300
@@ -54,7 +57,9 @@ func TestMarksWithoutEffect(t *testing.T) {
 					t.Parallel()
 					s, b := pgtest.New(t), publishertest.NewBroker()
 					s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-					config := restricted(t, s, func(c *tested) { c.Delete, c.Destinations[0].BackoffMax = settle == "delete", 2*time.Second })
+					config := restricted(t, s, func(c *tested) {
+						c.Delete, c.Destinations[0].BackoffMax = settle == "delete", 2*time.Second
+					})
 					r := replica(t, s, b, config)
 					stop := start(t, r)
 					pending := func() int {
@@ -63,13 +68,15 @@ func TestMarksWithoutEffect(t *testing.T) {
 					s.Exec(t, `insert into outbox_messages (topic, key, payload) values ('t', 'first', '0')`)
 					eventually(t, "rows are settled", func() bool { return len(b.All()) == 1 && pending() == 0 })
 					s.Exec(t, ddl, pgx.QueryExecModeSimpleProtocol)
-					s.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i <= $2::int then 'bad' else 't' end, 'k' || i, to_jsonb(i) from generate_series(1, $1::int) i`, rows, bad)
+					s.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i <= $2::int then 'bad' else 't'
+						end, 'k' || i, to_jsonb(i) from generate_series(1, $1::int) i`, rows, bad)
 					settled := func() bool {
 						return pending() == bad && allOf(r.config.Destinations).Held[engine.CauseMark] == int64(bad)
 					}
 					eventually(t, "the others are settled", settled)
 					for i := range 3 { // polls that pass the bad rows
-						s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', $1 || i, to_jsonb(i) from generate_series(1, 20) i`,
+						s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', $1 || i, to_jsonb(i) from
+							generate_series(1, 20) i`,
 							fmt.Sprint("other", i))
 						eventually(t, "more are settled", settled)
 					}
@@ -102,7 +109,8 @@ func TestRefusalsWithoutEffect(t *testing.T) {
 			s, b := pgtest.New(t), publishertest.NewBroker()
 			s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 			s.Exec(t, ddl, pgx.QueryExecModeSimpleProtocol)
-			s.Exec(t, `insert into outbox_messages (topic, key, payload, headers) select case when i % 3 = 0 then 'bad' else 't' end, 'k' || i, '1', case when i % 3 < 2 then '[1]' else '{}' end::jsonb from generate_series(1, 300) i`)
+			s.Exec(t, `insert into outbox_messages (topic, key, payload, headers) select case when i % 3 = 0 then 'bad' else 't'
+				end, 'k' || i, '1', case when i % 3 < 2 then '[1]' else '{}' end::jsonb from generate_series(1, 300) i`)
 			r := replica(t, s, b, restricted(t, s, func(c *tested) { c.Destinations[0].BackoffMax = time.Hour }))
 			start(t, r)
 			failed := 100
@@ -111,13 +119,15 @@ func TestRefusalsWithoutEffect(t *testing.T) {
 				failed = 0
 			}
 			eventually(t, "the others are relayed or have failed", func() bool {
-				return pgtest.Value[bool](t, s, "select count(relayed_at) = 100 and count(failed_at) = $1 from outbox_messages", failed)
+				return pgtest.Value[bool](t, s, "select count(relayed_at) = 100 and count(failed_at) = $1 from outbox_messages",
+					failed)
 			})
 			waiting := func() bool {
 				return allOf(r.config.Destinations).Held[engine.CauseFailed] == int64(200-failed)
 			}
 			eventually(t, "the keys wait", waiting)
-			s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'other' || i, '1' from generate_series(1, 20) i`)
+			s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'other' || i, '1' from generate_series(1,
+				20) i`)
 			b.Await(t, 120)
 			if !waiting() {
 				t.Error("the keys do not wait")

@@ -33,7 +33,9 @@ func TestLostRight(t *testing.T) {
 			eventually(t, "ready", func() bool { return notReady(r) == "" })
 			s.Exec(t, "revoke "+right+" on outbox_messages from "+role)
 			s.Exec(t, pgtest.Insert, "t", `{"n": 2}`)
-			eventually(t, "not ready, with the remedy", func() bool { return strings.Contains(notReady(r), "outbox-relay grants --role "+role) })
+			eventually(t, "not ready, with the remedy", func() bool {
+				return strings.Contains(notReady(r), "outbox-relay grants --role "+role)
+			})
 			s.Exec(t, "grant "+right+" on outbox_messages to "+role)
 			eventually(t, "both rows are relayed", func() bool {
 				return pgtest.Value[bool](t, s, "select count(relayed_at) = 2 from outbox_messages")
@@ -48,7 +50,8 @@ func TestTableThatCannotBeReadIsNotOpenedOverAndOver(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, `create type odd as (n int);
-		create function odd_text(odd) returns text language plpgsql immutable as $$ begin raise exception using errcode = 'undefined_function'; end $$;
+		create function odd_text(odd) returns text language plpgsql immutable as $$ begin raise exception using errcode =
+		'undefined_function'; end $$;
 		create cast (odd as text) with function odd_text(odd);
 		create table outbox_messages (id int primary key, topic text, payload text, key odd, relayed_at timestamptz);
 		insert into outbox_messages values (1, 't', '', row (1))`)
@@ -83,8 +86,8 @@ func (o *opens) count() int {
 	return o.n
 }
 
-// While transactions are read-only, as a managed service may set them when storage runs out, nothing is published that could
-// not be marked.
+// While transactions are read-only, as a managed service may set them when storage runs out, nothing is published that
+// could not be marked.
 func TestReadOnlyDatabaseIsNoticedBeforePublishing(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
@@ -100,7 +103,9 @@ func TestReadOnlyDatabaseIsNoticedBeforePublishing(t *testing.T) {
 	for range 3 { // restarts
 		r := replica(t, s, b, func(c *tested) { c.Pool = pool })
 		stop := start(t, r)
-		eventually(t, "not ready, with the remedy", func() bool { return strings.Contains(notReady(r), "default_transaction_read_only") })
+		eventually(t, "not ready, with the remedy", func() bool {
+			return strings.Contains(notReady(r), "default_transaction_read_only")
+		})
 		stop()
 	}
 	if n := len(b.All()); n != 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Whatever the doorbell's function meets while a relay sleeps, the application's transaction neither fails nor waits, and its own
-// locks stay as they are.
+// Whatever the doorbell's function meets while a relay sleeps, the application's transaction neither fails nor waits,
+// and its own locks stay as they are.
 func TestDoorbellHarmsNoTransaction(t *testing.T) {
 	t.Parallel()
 	const lock = "(" + sql.DoorbellClass + ", 'outbox_messages'::regclass::integer)"
@@ -20,14 +20,20 @@ func TestDoorbellHarmsNoTransaction(t *testing.T) {
 		begin string // run by the application, before it inserts
 		after string // the number of advisory locks that the application then holds
 	}{
-		"a sleeping relay":           {after: "0"},
-		"another session's lock":     {other: "select pg_advisory_lock" + lock, after: "0"},
-		"the application's lock":     {begin: "select pg_advisory_lock" + lock + ";", after: "1"},
-		"its own shared lock":        {begin: "select pg_advisory_lock_shared" + lock + ";", after: "1"},
-		"a lock of the class":        {begin: "select pg_advisory_xact_lock(" + sql.DoorbellClass + ", 1);", after: "1"},
-		"no right to lock":           {meets: "revoke execute on function pg_try_advisory_lock(integer, integer) from public", after: "0"},
-		"no right to notify":         {meets: "revoke execute on function pg_notify(text, text) from public", after: "0"},
-		"no right to look":           {meets: "revoke execute on function pg_notification_queue_usage() from public", after: "0"},
+		"a sleeping relay":       {after: "0"},
+		"another session's lock": {other: "select pg_advisory_lock" + lock, after: "0"},
+		"the application's lock": {begin: "select pg_advisory_lock" + lock + ";", after: "1"},
+		"its own shared lock":    {begin: "select pg_advisory_lock_shared" + lock + ";", after: "1"},
+		"a lock of the class":    {begin: "select pg_advisory_xact_lock(" + sql.DoorbellClass + ", 1);", after: "1"},
+		"no right to lock": {
+			meets: "revoke execute on function pg_try_advisory_lock(integer, integer) from public",
+			after: "0",
+		},
+		"no right to notify": {meets: "revoke execute on function pg_notify(text, text) from public", after: "0"},
+		"no right to look": {
+			meets: "revoke execute on function pg_notification_queue_usage() from public",
+			after: "0",
+		},
 		"a channel without a name":   {meets: sql.Doorbell(messages, ""), after: "0"},
 		"a channel that is too long": {meets: sql.Doorbell(messages, strings.Repeat("c", 64)), after: "0"},
 		"a savepoint":                {begin: "savepoint a;" + insert + "rollback to a;", after: "0"},
@@ -60,7 +66,8 @@ func TestDoorbellHarmsNoTransaction(t *testing.T) {
 			writer := connect(t, &pgtest.Schema{URL: s.URLAs(t, role)})
 			exec(t, writer, "begin; set local statement_timeout = '10s'; "+test.begin+insert+"commit")
 			var held string
-			if err := writer.QueryRow(t.Context(), `select count(*)::text from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`).
+			if err := writer.QueryRow(t.Context(),
+				`select count(*)::text from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()`).
 				Scan(&held); err != nil {
 				t.Fatal(err)
 			}

@@ -45,9 +45,11 @@ func TestSchemaApplies(t *testing.T) {
 		s := pgtest.New(t)
 		table := sql.Table{Schema: s.Name, Name: name}
 		s.Exec(t, sql.Schema(table))
-		s.Exec(t, "insert into "+table.Quoted()+" (topic, key, payload) values ('order.placed', 'order-17', '{\"total\": 42}')")
-		if got := pgtest.Value[string](t, s, "select concat_ws(' ', seq, attempt, headers, relayed_at, failed_at, last_error, inserted_at = "+
-			"updated_at) from "+table.Quoted()); got != "1 1 {} t" {
+		s.Exec(t, "insert into "+table.Quoted()+
+			" (topic, key, payload) values ('order.placed', 'order-17', '{\"total\": 42}')")
+		if got := pgtest.Value[string](t, s,
+			"select concat_ws(' ', seq, attempt, headers, relayed_at, failed_at, last_error, inserted_at = "+
+				"updated_at) from "+table.Quoted()); got != "1 1 {} t" {
 			t.Errorf("%s: the new row is %s", name, got)
 		}
 		if got := pgtest.Value[int](t, s, "select count(*) from pg_indexes where schemaname = $1", s.Name); got != 4 {
@@ -61,7 +63,8 @@ func TestSchemaNamedApplies(t *testing.T) {
 	t.Parallel()
 	for name, columns := range map[string]map[string]string{
 		"odd": {
-			"id": "Message Id", "order": "100%s", "relayed_at": "it's sent", "failed_at": "dead", "inserted_at": "it's 5%", "priority": "rank",
+			"id": "Message Id", "order": "100%s", "relayed_at": "it's sent", "failed_at": "dead", "inserted_at": "it's 5%",
+			"priority":     "rank",
 			"available_at": "not before", "header.tenant": "tenant", "topic": "key", "key": "topic",
 		},
 		"one for two":        {"order": "inserted_at", "key": "topic"},
@@ -73,8 +76,9 @@ func TestSchemaNamedApplies(t *testing.T) {
 				s := pgtest.New(t)
 				s.Exec(t, ddl)
 				for ours, theirs := range columns {
-					if got := pgtest.Value[int](t, s, "select count(*) from information_schema.columns where table_schema = $1 and table_name = "+
-						"'outbox_messages' and column_name = $2", s.Name, theirs); got != 1 {
+					if got := pgtest.Value[int](t, s,
+						"select count(*) from information_schema.columns where table_schema = $1 and table_name = "+
+							"'outbox_messages' and column_name = $2", s.Name, theirs); got != 1 {
 						t.Errorf("there is no column %s for %s", theirs, ours)
 					}
 				}
@@ -88,7 +92,8 @@ func TestPendingIndexServesReads(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', now() from generate_series(1, 5000)")
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', now() from generate_series(1, "+
+		"5000)")
 	s.Exec(t, "insert into outbox_messages (topic, payload) select 't', '{}' from generate_series(1, 50)")
 	s.Exec(t, "analyze outbox_messages")
 	for query, index := range map[string]string{
@@ -155,7 +160,8 @@ func TestDoorbell(t *testing.T) {
 	}
 	s.Exec(t, "create function pg_notify(text, text) returns void language sql as 'select 1/0'")
 	s.Exec(t, "create table another_table ()")
-	sleep, wake := sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), sql.Text("doorbell_wake.sql", nil)
+	sleep, wake := sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}),
+		sql.Text("doorbell_wake.sql", nil)
 	heard("awake", false)
 	exec(t, sleeper, sleep, table.Quoted())
 	heard("asleep", true)
@@ -208,14 +214,16 @@ func TestGrants(t *testing.T) {
 	s.Exec(t, sql.Grants(sql.Rights{Table: deleting, Role: role, Updates: written[1:], Delete: true, Txid: "txid"}))
 	bare := sql.Table{Schema: s.Name, Name: "it's bare"}
 	s.Exec(t, "create table "+bare.Quoted()+" (relayed_at timestamptz)")
-	s.Exec(t, sql.Grants(sql.Rights{Table: bare, Role: role, Updates: written[:1], Txid: "txid"})) // a column that the table lacks
+	// a column that the table lacks
+	s.Exec(t, sql.Grants(sql.Rights{Table: bare, Role: role, Updates: written[:1], Txid: "txid"}))
 	exec(t, conn, "set role "+sql.Quote(role))
 	for _, c := range []struct {
 		statement string
 		allowed   bool
 	}{
 		{"select * from plain", true},
-		{"update plain set relayed_at = now(), attempt = attempt + 1, failed_at = now(), last_error = 'x', updated_at = now() where " +
+		{"update plain set relayed_at = now(), attempt = attempt + 1, failed_at = now(), last_error = 'x', updated_at = " +
+			"now() where " +
 			"relayed_at is null", true},
 		{"select pg_advisory_lock(1, 2), pg_notify('x', '')", true},
 		{"update plain set payload = '1'", false},
@@ -243,7 +251,10 @@ func TestGrants(t *testing.T) {
 
 func TestGrantsAssumePublic(t *testing.T) {
 	t.Parallel()
-	got := sql.Grants(sql.Rights{Table: sql.Table{Name: "outbox_messages"}, Role: "relay", Updates: []string{"processed at"}})
+	got := sql.Grants(sql.Rights{
+		Table: sql.Table{Name: "outbox_messages"}, Role: "relay",
+		Updates: []string{"processed at"},
+	})
 	want := `grant usage on schema "public" to "relay";
 grant select on "public"."outbox_messages" to "relay";
 grant update ("processed at") on "public"."outbox_messages" to "relay";

@@ -13,8 +13,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBill writes the bill of materials of a binary, CycloneDX in JSON: the modules that the linker has recorded in it, as
-// printed by go version -m.
+// writeBill writes the bill of materials of a binary, CycloneDX in JSON: the modules that the linker has recorded in
+// it, as printed by go version -m.
 func (r *Release) writeBill(binary, to string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -39,7 +39,8 @@ func (r *Release) bill(info *debug.BuildInfo, sum [sha256.Size]byte) *cyclonedx.
 	main := module(cyclonedx.ComponentTypeApplication, info.Main.Path, "v"+r.Version)
 	main.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sum)}}
 	main.Licenses = &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}
-	components := []cyclonedx.Component{module(cyclonedx.ComponentTypeLibrary, "std", strings.TrimPrefix(info.GoVersion, "go"))}
+	components := []cyclonedx.Component{module(cyclonedx.ComponentTypeLibrary, "std",
+		strings.TrimPrefix(info.GoVersion, "go"))}
 	uses := []string{components[0].BOMRef}
 	for _, dependency := range info.Deps {
 		if dependency.Replace != nil {

@@ -61,7 +61,8 @@ func checkBill(t *testing.T, binary, file string) {
 		named[component.PackageURL] = true
 	}
 	for _, dependency := range info.Deps {
-		if dependency.Replace == nil && !named["pkg:golang/"+dependency.Path+"@"+strings.ReplaceAll(dependency.Version, "+", "%2B")] {
+		if dependency.Replace == nil &&
+			!named["pkg:golang/"+dependency.Path+"@"+strings.ReplaceAll(dependency.Version, "+", "%2B")] {
 			t.Errorf("%s %s is not in the bill", dependency.Path, dependency.Version)
 		}
 	}

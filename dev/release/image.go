@@ -29,9 +29,9 @@ const (
 // architectures are those for which there are images.
 var architectures = []string{"amd64", "arm64"}
 
-// writeImage writes an OCI image layout with an image for each architecture, and the digests of all. It is the image of the
-// Dockerfile: from scratch, certificates and the binary. The certificates come from a Go module, so that no other image is
-// needed.
+// writeImage writes an OCI image layout with an image for each architecture, and the digests of all. It is the image of
+// the Dockerfile: from scratch, certificates and the binary. The certificates come from a Go module, so that no other
+// image is needed.
 func (r *Release) writeImage(binaries string) error {
 	certificates, err := layer("etc/ssl/certs/ca-certificates.crt", 0o644, roots(), r.Time)
 	if err != nil {
@@ -111,8 +111,9 @@ func (r *Release) image(architecture, binary string, certificates v1.Layer) (v1.
 // config is the configuration from the Dockerfile; a test compares the two.
 func (r *Release) config() v1.Config {
 	return v1.Config{
-		User:         "65532:65532",
-		Env:          []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, // Docker sets this in every image
+		User: "65532:65532",
+		// Docker sets this in every image
+		Env:          []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 		ExposedPorts: map[string]struct{}{"9630/tcp": {}},
 		Entrypoint:   []string{"/outbox-relay"},
 		Cmd:          []string{"run"},
@@ -160,8 +161,8 @@ func layer(name string, mode int64, body []byte, at time.Time) (v1.Layer, error)
 	return made, nil
 }
 
-// roots returns the certificates of the authorities that Mozilla trusts for everything. Authorities that it trusts in part are
-// left out: a file cannot say which part.
+// roots returns the certificates of the authorities that Mozilla trusts for everything. Authorities that it trusts in
+// part are left out: a file cannot say which part.
 func roots() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {

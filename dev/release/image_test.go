@@ -36,7 +36,8 @@ func testRelease(t *testing.T) (*Release, string) {
 func place(t *testing.T, binaries, architecture, text string) {
 	t.Helper()
 	binary := binaryOf(binaries, architecture)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755), os.WriteFile(binary, []byte(text), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755),
+		os.WriteFile(binary, []byte(text), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -182,7 +183,8 @@ func checkFiles(t *testing.T, image v1.Image, program string) {
 		}
 	}
 	want := map[string]int64{
-		"outbox-relay": 0o755, "etc": 0o755, "etc/ssl": 0o755, "etc/ssl/certs": 0o755, "etc/ssl/certs/ca-certificates.crt": 0o644,
+		"outbox-relay": 0o755, "etc": 0o755, "etc/ssl": 0o755, "etc/ssl/certs": 0o755,
+		"etc/ssl/certs/ca-certificates.crt": 0o644,
 	}
 	if !maps.Equal(found, want) {
 		t.Errorf("the image holds %v, want %v", found, want)

@@ -1,4 +1,5 @@
-// Command release makes what release.sh cannot with a shell: the image without Docker, and a binary's bill of materials.
+// Command release makes what release.sh cannot with a shell: the image without Docker, and a binary's bill of
+// materials.
 //
 //	release bill --version 0.1.0 --time 2026-01-02T03:04:05Z --binary FILE --out FILE
 //	release image --version 0.1.0 --commit abc --time 2026-01-02T03:04:05Z --binaries FOLDER --out FOLDER

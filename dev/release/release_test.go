@@ -31,8 +31,8 @@ const version = "0.0.1-rehearsal"
 // elsewhere are the steps of the release workflow that need GitHub.
 var elsewhere = []string{"log in", "publish the files"}
 
-// The steps of the release workflow make equal files in two copies of the repository in different folders. The pushed image and
-// chart can be pulled and run.
+// The steps of the release workflow make equal files in two copies of the repository in different folders. The pushed
+// image and chart can be pulled and run.
 func TestRelease(t *testing.T) {
 	served := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer served.Close()
@@ -60,7 +60,8 @@ func TestRelease(t *testing.T) {
 		folder := t.TempDir()
 		name := filepath.Join(first, "dist", "outbox-relay_"+version+"_linux_"+architecture)
 		shell(t, folder, nil, "tar --extract --file "+name+".tar.gz")
-		checkImage(t, environment["IMAGE"]+":"+version, architecture, read(t, first, "dist/digests"), read(t, folder, "outbox-relay"))
+		checkImage(t, environment["IMAGE"]+":"+version, architecture, read(t, first, "dist/digests"),
+			read(t, folder, "outbox-relay"))
 		if architecture == runtime.GOARCH {
 			if said := shell(t, folder, nil, "./outbox-relay version"); !strings.HasPrefix(said, "outbox-relay "+version+"\n") {
 				t.Errorf("the program says %q", said)
@@ -77,7 +78,8 @@ func TestRelease(t *testing.T) {
 		if read(t, folder, chart) != read(t, first, "dist/"+chart) {
 			t.Errorf("%s pulls another chart than was pushed", helm)
 		}
-		rendered := shell(t, folder, nil, binary+" template orders "+chart+" --kube-version 1.34.0 --set image.repository="+environment["IMAGE"]+
+		rendered := shell(t, folder, nil, binary+" template orders "+chart+" --kube-version 1.34.0 --set image.repository="+
+			environment["IMAGE"]+
 			",settings.OUTBOX_DATABASE_URL=postgres://db,settings.OUTBOX_PUBLISH_URL=nats://nats")
 		if !strings.Contains(rendered, `image: "`+environment["IMAGE"]+":"+version+`"`) {
 			t.Errorf("the chart does not name the released image:\n%s", rendered)
@@ -100,7 +102,8 @@ func steps(t *testing.T, folder string, environment map[string]string) {
 	for _, name := range elsewhere {
 		skipped[name] = true
 	}
-	environment["GITHUB_ENV"], environment["GITHUB_OUTPUT"] = filepath.Join(t.TempDir(), "env"), filepath.Join(t.TempDir(), "output")
+	environment["GITHUB_ENV"], environment["GITHUB_OUTPUT"] = filepath.Join(t.TempDir(), "env"),
+		filepath.Join(t.TempDir(), "output")
 	var ran []string
 	for _, step := range workflow.Jobs["release"].Steps {
 		run, ok := step.Exec.(*actionlint.ExecRun)

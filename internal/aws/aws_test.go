@@ -19,7 +19,9 @@ import (
 type environment map[string]string
 
 func (e environment) chain() *Chain {
-	return &Chain{Getenv: func(name string) string { return e[name] }, Client: http.DefaultClient, Local: http.DefaultClient}
+	return &Chain{Getenv: func(name string) string {
+		return e[name]
+	}, Client: http.DefaultClient, Local: http.DefaultClient}
 }
 
 func file(t *testing.T, text string) string {
@@ -50,7 +52,8 @@ func temporary(id string, expires time.Time) string {
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	sts := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.PostForm.Get("Action") != "AssumeRoleWithWebIdentity" ||
+		if err := r.ParseForm(); err != nil || r.Method != http.MethodPost ||
+			r.PostForm.Get("Action") != "AssumeRoleWithWebIdentity" ||
 			r.PostForm.Get("Version") != "2011-06-15" || r.PostForm.Get("WebIdentityToken") != "hush-jwt" ||
 			r.PostForm.Get("RoleSessionName") == "" {
 			t.Errorf("the security token service is asked for %v", r.PostForm)
@@ -61,13 +64,20 @@ func TestPlaces(t *testing.T) {
 		if r.URL.Path != "/v1/credentials" || r.Header.Get("Authorization") != "hush-pod" {
 			t.Errorf("the agent is asked %s as %q", r.URL, r.Header.Get("Authorization"))
 		}
-		_, _ = fmt.Fprintf(w, `{"AccessKeyId":"agent","SecretAccessKey":"hush-key","Token":"hush-session","Expiration":%q,"AccountId":"1"}`,
+		_, _ = fmt.Fprintf(w,
+			`{"AccessKeyId":"agent","SecretAccessKey":"hush-key","Token":"hush-session","Expiration":%q,"AccountId":"1"}`,
 			time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	})
 	jwt, pod := file(t, "hush-jwt\n"), file(t, "hush-pod\n")
-	key := environment{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "hush-key", "AWS_SESSION_TOKEN": "hush-session"}
+	key := environment{
+		"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "hush-key",
+		"AWS_SESSION_TOKEN": "hush-session",
+	}
 	web := environment{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "role", "AWS_ENDPOINT_URL_STS": sts}
-	container := environment{"AWS_CONTAINER_CREDENTIALS_FULL_URI": agent + "/v1/credentials", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": pod}
+	container := environment{
+		"AWS_CONTAINER_CREDENTIALS_FULL_URI":     agent + "/v1/credentials",
+		"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": pod,
+	}
 	both := func(all ...environment) environment {
 		joined := environment{}
 		for _, e := range all {
@@ -95,7 +105,8 @@ func TestMistakes(t *testing.T) {
 	t.Parallel()
 	refusing := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
-		_, _ = w.Write([]byte(`<ErrorResponse><Error><Code>AccessDenied</Code><Message>hush-jwt</Message></Error></ErrorResponse>`))
+		_, _ = w.Write([]byte(
+			`<ErrorResponse><Error><Code>AccessDenied</Code><Message>hush-jwt</Message></Error></ErrorResponse>`))
 	})
 	page := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>hush</html>`)) })
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
@@ -124,8 +135,14 @@ func TestMistakes(t *testing.T) {
 		"associate a role":                  agent(refusing),
 		"gives no AWS credentials":          agent(page),
 		"check that it runs on the node":    agent(away),
-		"has several lines":                 {"AWS_CONTAINER_CREDENTIALS_FULL_URI": page, "AWS_CONTAINER_AUTHORIZATION_TOKEN": "hush\nhush"},
-		"AUTHORIZATION_TOKEN_FILE cannot":   {"AWS_CONTAINER_CREDENTIALS_FULL_URI": page, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": jwt + "x"},
+		"has several lines": {
+			"AWS_CONTAINER_CREDENTIALS_FULL_URI": page,
+			"AWS_CONTAINER_AUTHORIZATION_TOKEN":  "hush\nhush",
+		},
+		"AUTHORIZATION_TOKEN_FILE cannot": {
+			"AWS_CONTAINER_CREDENTIALS_FULL_URI":     page,
+			"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": jwt + "x",
+		},
 	} {
 		_, err := e.chain().Credentials(t.Context(), "eu-central-1")
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hush") {
@@ -152,8 +169,8 @@ func (a *fakeAgent) RoundTrip(*http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-// Temporary credentials are used until shortly before they expire and are then renewed; if renewal fails, they are used until
-// they expire. Credentials with which a login was refused are dropped.
+// Temporary credentials are used until shortly before they expire and are then renewed; if renewal fails, they are used
+// until they expire. Credentials with which a login was refused are dropped.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{time.Minute, time.Hour, 12 * time.Hour} {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The vectors for signed parameters in AWS's own suite (awslabs/aws-c-auth, tests/aws-signing-test-suite/v4), for requests
-// without a path.
+// The vectors for signed parameters in AWS's own suite (awslabs/aws-c-auth, tests/aws-signing-test-suite/v4), for
+// requests without a path.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	const unreserved = "-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -61,8 +61,10 @@ func TestServer(t *testing.T) {
 		check    string
 		says     string
 	}{
-		"well":          {func(*server) {}, finding.OK, "", ""},
-		"old":           {func(s *server) { s.number, s.version = 130009, "13.9" }, finding.Error, "version", "needs 14 or newer"},
+		"well": {func(*server) {}, finding.OK, "", ""},
+		"old": {func(s *server) {
+			s.number, s.version = 130009, "13.9"
+		}, finding.Error, "version", "needs 14 or newer"},
 		"standby":       {func(s *server) { s.standby, s.readOnly = true, true }, finding.Error, "read_only", "is a standby"},
 		"read-only":     {func(s *server) { s.readOnly = true }, finding.Error, "read_only", "are read-only"},
 		"clock":         {func(s *server) { s.skew = -3 * time.Second }, finding.Warning, "clock", "differ by 3s"},

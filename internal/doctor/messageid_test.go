@@ -35,7 +35,8 @@ func TestMessageIDs(t *testing.T) {
 		}
 		for i, f := range found {
 			says, remedy, _ := strings.Cut(test.found[i], "|")
-			if !strings.Contains(f.Found, says) || !strings.Contains(f.Remedy, remedy) || (f.Severity == finding.OK) != (remedy == "") {
+			if !strings.Contains(f.Found, says) || !strings.Contains(f.Remedy, remedy) ||
+				(f.Severity == finding.OK) != (remedy == "") {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}

@@ -14,17 +14,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// A connection that may reach an unintended server, or be read on the way, is found; a connection within this host is not.
+// A connection that may reach an unintended server, or be read on the way, is found; a connection within this host is
+// not.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()
 	root := filepath.Join(t.TempDir(), "root.crt")
-	if err := os.WriteFile(root, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+	if err := os.WriteFile(root, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for url, want := range map[string]string{
-		"postgres://u:p@db/shop":                                                          "only if the server offers it", // sslmode is prefer
+		// sslmode is prefer
+		"postgres://u:p@db/shop":                                                          "only if the server offers it",
 		"postgres://u:p@db/shop?sslmode=prefer":                                           "only if the server offers it",
 		"postgres://u:p@db/shop?sslmode=allow":                                            "only if the server offers it",
 		"postgres://u:p@db/shop?sslmode=disable":                                          "is not encrypted",
@@ -45,13 +48,15 @@ func TestEncryption(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := encryption(c, variableURL, !strings.Contains(url, "sslmode=disable"))
-		if (len(found) > 0) != (want != "") || want != "" && (!strings.Contains(found[0].Found, want) || found[0].Severity != finding.Warning ||
-			!strings.Contains(found[0].Remedy, "verify-full")) {
+		if (len(found) > 0) != (want != "") ||
+			want != "" && (!strings.Contains(found[0].Found, want) || found[0].Severity != finding.Warning ||
+				!strings.Contains(found[0].Remedy, "verify-full")) {
 			t.Errorf("%s: %+v", url, found)
 		}
 	}
 	plain, _ := pgconn.ParseConfig("postgres://u:p@db/shop")
-	if found := encryption(plain, variableURL, false); len(found) != 1 || found[0].Found != "the connection is not encrypted" {
+	if found := encryption(plain, variableURL, false); len(found) != 1 ||
+		found[0].Found != "the connection is not encrypted" {
 		t.Errorf("preferred, and not had: %+v", found)
 	}
 }

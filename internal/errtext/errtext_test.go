@@ -16,7 +16,10 @@ import (
 func TestLine(t *testing.T) {
 	t.Parallel()
 	reset := func(port int) error {
-		return &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")}
+		return &net.OpError{
+			Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 5432},
+			Err: errors.New("reset"),
+		}
 	}
 	for _, c := range []struct {
 		err  error
@@ -29,15 +32,22 @@ func TestLine(t *testing.T) {
 		},
 		{fmt.Errorf("connect:\n%w", errors.Join(reset(40001), reset(40002))), "connect: read tcp :5432: reset"},
 		{
-			&net.DNSError{Name: "db", Server: "10.0.0.10:53", Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout", IsTimeout: true},
+			&net.DNSError{
+				Name: "db", Server: "10.0.0.10:53", Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout",
+				IsTimeout: true,
+			},
 			"lookup db on 10.0.0.10:53: timeout",
 		},
 		{&net.DNSError{Name: "db", Err: "no such host", IsNotFound: true}, "lookup db: no such host"},
 		{
-			fmt.Errorf("settle rows: %w", &pgconn.PgError{Severity: "ERROR", Code: "55000", Message: "no", Detail: "Why.", Hint: "Do."}),
+			fmt.Errorf("settle rows: %w",
+				&pgconn.PgError{Severity: "ERROR", Code: "55000", Message: "no", Detail: "Why.", Hint: "Do."}),
 			"settle rows: ERROR: no (SQLSTATE 55000); detail: Why.; hint: Do.",
 		},
-		{&pgconn.PgError{Severity: "ERROR", Code: "23505", Message: "no", Detail: "Key (card)=(4111) exists."}, "ERROR: no (SQLSTATE 23505)"},
+		{
+			&pgconn.PgError{Severity: "ERROR", Code: "23505", Message: "no", Detail: "Key (card)=(4111) exists."},
+			"ERROR: no (SQLSTATE 23505)",
+		},
 		{&pgconn.PgError{Severity: "ERROR", Code: "22P02", Message: "no", Hint: "4111"}, "ERROR: no (SQLSTATE 22P02)"},
 		{
 			&pgconn.PgError{Severity: "ERROR", Code: "55000", Message: "no", Detail: "4111", Where: "PL/pgSQL function f()"},
@@ -50,8 +60,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// A proxy without a server accepts a connection and closes it at once. The library tries with and without TLS, each time from a
-// new port.
+// A proxy without a server accepts a connection and closes it at once. The library tries with and without TLS, each
+// time from a new port.
 func TestLineOfConnectionsThatAreReset(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

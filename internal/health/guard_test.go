@@ -26,8 +26,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// certificate makes a certificate for a name other than the loopback interface's, and returns the PEM text of the certificate
-// and of its key.
+// certificate makes a certificate for a name other than the loopback interface's, and returns the PEM text of the
+// certificate and of its key.
 func certificate(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -49,7 +49,8 @@ func certificate(t *testing.T, name string) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }
 
 // webFile writes a web configuration, beside server.crt and server.key, and returns its path.
@@ -80,8 +81,8 @@ func text(s string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) })
 }
 
-// With TLS and passwords, metrics and details require a password. Liveness and readiness do not, since the kubelet has none.
-// The command on the same host needs no password either: it has the file.
+// With TLS and passwords, metrics and details require a password. Liveness and readiness do not, since the kubelet has
+// none. The command on the same host needs no password either: it has the file.
 func TestProtectedPort(t *testing.T) {
 	t.Parallel()
 	path := webFile(t, tlsFiles+"basic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")
@@ -90,7 +91,10 @@ func TestProtectedPort(t *testing.T) {
 		Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }, Metrics: text("up 1\n"),
 		Ready: func() []relay.Check { return []relay.Check{{Name: "database", Err: away}} },
 	})
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+	}}
 	get := func(path, user, password, forwarded string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+path, nil)
 		if err != nil {
@@ -128,7 +132,8 @@ func TestProtectedPort(t *testing.T) {
 		{"/readyz?verbose", "prom", "wrong", 503, "reason withheld"},
 		{"/readyz?verbose", "prom", "hush", 503, "db:5432"},
 	} {
-		if status, body := get(c.path, c.user, c.password, "10.0.0.7"); status != c.status || !strings.Contains(body, c.says) {
+		if status, body := get(c.path, c.user, c.password, "10.0.0.7"); status != c.status ||
+			!strings.Contains(body, c.says) {
 			t.Errorf("%s as %q with %q: %d %s", c.path, c.user, c.password, status, body)
 		}
 	}
@@ -152,7 +157,8 @@ func TestProtectedPort(t *testing.T) {
 	if err := here.Probe(t.Context()); err != nil {
 		t.Errorf("health check with a broken file: %v", err)
 	}
-	if err := os.WriteFile(path, []byte(tlsFiles+"basic_auth_users:\n  second: "+hashed(t, "other")+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(tlsFiles+"basic_auth_users:\n  second: "+hashed(t, "other")+"\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := stop(); err != nil {
@@ -239,13 +245,17 @@ func TestTokenIsForThisHost(t *testing.T) {
 // Clients without the right certificate are rejected. The health check shows the server's own.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
-	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: "+
+	path := webFile(t, tlsFiles+
+		"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: "+
 		"[relay.example]\n  min_version: TLS13\n")
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }})
 	if err := (Here{Addr: addr, Config: path}).Probe(t.Context()); err != nil {
 		t.Errorf("health check: %v", err)
 	}
-	for name, config := range map[string]*tls.Config{"none": {}, "another's": {Certificates: []tls.Certificate{pair(t, "relay.example")}}} {
+	for name, config := range map[string]*tls.Config{
+		"none":      {},
+		"another's": {Certificates: []tls.Certificate{pair(t, "relay.example")}},
+	} {
 		config.InsecureSkipVerify = true
 		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}}
 		response, err := client.Get("https://" + addr + "/livez")
@@ -262,7 +272,8 @@ func TestClientCertificates(t *testing.T) {
 // If names are configured, a certificate of the right authority with another name is rejected.
 func TestClientNames(t *testing.T) {
 	t.Parallel()
-	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: "+
+	path := webFile(t, tlsFiles+
+		"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: "+
 		"[other.example]\n")
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }})
 	if err := (Here{Addr: addr, Config: path}).Probe(t.Context()); err == nil {
@@ -287,7 +298,8 @@ func TestConfigFile(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"": "", tlsFiles: "", tlsFiles + "  min_version: TLS12\n  max_version: TLS13\n": "",
-		"rate_limit: {burst: 10, interval: 1s}\n": "not in the format", "http_server_config: {http2: false}\n": "fields that are wrong: 1",
+		"rate_limit: {burst: 10, interval: 1s}\n":                                                   "not in the format",
+		"http_server_config: {http2: false}\n":                                                      "fields that are wrong: 1",
 		"basic_auth_users:\n  prom: hush\n":                                                         "bcrypt",
 		"basic_auth_user:\n  prom: hush\n":                                                          "not in the format",
 		"basic_auth_users: [hush":                                                                   "not YAML",
@@ -301,7 +313,8 @@ func TestConfigFile(t *testing.T) {
 		tlsFiles + "  min_version: TLS9\n":                                                          "TLS9",
 	} {
 		err := CheckConfig(webFile(t, text))
-		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush")) {
+		if (err == nil) != (want == "") ||
+			err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush")) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

@@ -32,7 +32,10 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	stuck := errors.New("the dispatch loop has not turned for 30s")
 	away := errors.New("no broker answers\nat h:9092: set OUTBOX_PUBLISH_URL")
-	well := []relay.Check{{Name: "database"}, {Name: "destination default", Note: "standing by: another replica is active"}}
+	well := []relay.Check{
+		{Name: "database"},
+		{Name: "destination default", Note: "standing by: another replica is active"},
+	}
 	broken := []relay.Check{{Name: "database"}, {Name: "destination default", Err: away}}
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
 	for _, c := range []struct {
@@ -54,8 +57,11 @@ func TestAnswers(t *testing.T) {
 			"ready, each check", "GET", "/readyz?verbose", nil, well, 200,
 			"[+]database ok\n[+]destination default ok: standing by: another replica is active\nready\n",
 		},
-		{"not ready", "GET", "/readyz", nil, broken, 503, "[-]destination default: failed; reason withheld\nnot ready; /readyz?verbose gives " +
-			"the reasons to callers on the same host or with credentials\n"},
+		{
+			"not ready", "GET", "/readyz", nil, broken, 503,
+			"[-]destination default: failed; reason withheld\nnot ready; /readyz?verbose gives " +
+				"the reasons to callers on the same host or with credentials\n",
+		},
 		{
 			"not ready, each check", "GET", "/readyz?verbose=1", nil, broken, 503,
 			"[+]database ok\n[-]destination default: no broker answers; at h:9092: set OUTBOX_PUBLISH_URL\nnot ready\n",
@@ -185,7 +191,8 @@ func TestRunAndProbe(t *testing.T) {
 	}})
 	_, port, _ := net.SplitHostPort(addr)
 	for _, wildcard := range []string{":" + port, "0.0.0.0:" + port, "[::]:" + port, "127.0.0.1:" + port} {
-		if err := (Here{Addr: wildcard}).Probe(t.Context()); err == nil || !strings.Contains(err.Error(), "answers 503: stuck in a loop") {
+		if err := (Here{Addr: wildcard}).Probe(t.Context()); err == nil ||
+			!strings.Contains(err.Error(), "answers 503: stuck in a loop") {
 			t.Errorf("%s: while stuck: %v", wildcard, err)
 		}
 	}
@@ -272,7 +279,10 @@ func TestProbeOfLocalhost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), ReadHeaderTimeout: time.Minute}
+		server := &http.Server{
+			Handler:           http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
+			ReadHeaderTimeout: time.Minute,
+		}
 		go func() { _ = server.Serve(listener) }()
 		_, port, _ := net.SplitHostPort(listener.Addr().String())
 		here := Here{Addr: "localhost:" + port}

@@ -17,7 +17,8 @@ func TestPage(t *testing.T) {
 	if len(text) > 100_000 {
 		t.Errorf("the page has %d bytes", len(text))
 	}
-	references := regexp.MustCompile(`(?i)(?:src|href|action)\s*=\s*"([^"]*)"|url\(([^)]*)\)|@import|import\(|//[a-z0-9.-]+\.[a-z]{2,}`)
+	references := regexp.MustCompile(
+		`(?i)(?:src|href|action)\s*=\s*"([^"]*)"|url\(([^)]*)\)|@import|import\(|//[a-z0-9.-]+\.[a-z]{2,}`)
 	for _, reference := range references.FindAllString(text, -1) {
 		switch reference {
 		case `href="status"`, `href="data:,"`, "//www.w3.org": // the last is the SVG namespace
@@ -58,10 +59,12 @@ func TestPagePolicy(t *testing.T) {
 			t.Error("pages of other origins may embed the answer")
 		}
 	}
-	if answer.Code != 200 || !strings.HasPrefix(answer.Header().Get("Content-Type"), "text/html") || answer.Body.String() != string(page) {
+	if answer.Code != 200 || !strings.HasPrefix(answer.Header().Get("Content-Type"), "text/html") ||
+		answer.Body.String() != string(page) {
 		t.Errorf("%d %v", answer.Code, answer.Header())
 	}
-	if strings.Contains(policy, "unsafe") || strings.Count(policy, "'sha256-") != 2 || !strings.HasPrefix(policy, "default-src 'none'; ") ||
+	if strings.Contains(policy, "unsafe") || strings.Count(policy, "'sha256-") != 2 ||
+		!strings.HasPrefix(policy, "default-src 'none'; ") ||
 		!strings.Contains(policy, "frame-ancestors 'none'") {
 		t.Error(policy)
 	}
@@ -74,11 +77,14 @@ func TestPagePolicy(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	const hostile = `</script><script>alert(1)</script>"'&`
-	s := &Server{Status: func(_ context.Context, details bool) any { return map[string]any{"topic": hostile, "details": details} }}
+	s := &Server{Status: func(_ context.Context, details bool) any {
+		return map[string]any{"topic": hostile, "details": details}
+	}}
 	for remote, details := range map[string]bool{loopback: true, "10.0.0.7:1": false, "127.0.0.6:1": false} {
 		status, body := ask(s, "GET", "/status", remote)
 		var got map[string]any
-		if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 || got["topic"] != hostile || got["details"] != details ||
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 || got["topic"] != hostile ||
+			got["details"] != details ||
 			strings.Contains(body, "<script>") {
 			t.Errorf("from %s: %d %s", remote, status, body)
 		}

@@ -38,7 +38,8 @@ func packages(t *testing.T) []linked {
 
 func packagesFor(t *testing.T, architecture string) (all []linked) {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Dir,ImportPath,Standard,Module", "-tags", "grpcnotrace", "../..")
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=Dir,ImportPath,Standard,Module", "-tags",
+		"grpcnotrace", "../..")
 	list.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+architecture, "CGO_ENABLED=0")
 	out, err := list.Output()
 	if err != nil {
@@ -152,7 +153,8 @@ func TestEveryModuleIsThere(t *testing.T) {
 	}
 	for _, p := range packages(t) {
 		if p.Module != nil && !p.Module.Main && !strings.Contains(Text, "\n"+p.Module.Path+" "+p.Module.Version+"\n") {
-			t.Fatalf("%s %s is linked in and its licence is not there: go test ./internal/licenses -update", p.Module.Path, p.Module.Version)
+			t.Fatalf("%s %s is linked in and its licence is not there: go test ./internal/licenses -update", p.Module.Path,
+				p.Module.Version)
 		}
 	}
 	if Text != want {

@@ -64,7 +64,8 @@ func TestRequest(t *testing.T) {
 	const answer = `{"access_token":"t","expires_in":3600,"token_type":"Bearer"}`
 	s := &server{status: http.StatusOK, answer: answer}
 	token(t, s.endpoint(Client{ID: "relay:1", Secret: "hush/secret"}), "t")
-	if s.id != "relay%3A1" || s.secret != "hush%2Fsecret" || s.form.Encode() != "grant_type=client_credentials&scope=kafka+write" {
+	if s.id != "relay%3A1" || s.secret != "hush%2Fsecret" ||
+		s.form.Encode() != "grant_type=client_credentials&scope=kafka+write" {
 		t.Errorf("with a secret: %v as %s", s.form, s.id)
 	}
 	const rest = "&client_assertion_type=urn%3Aietf%3Aparams%3Aoauth%3Aclient-assertion-type%3Ajwt-bearer"
@@ -102,8 +103,8 @@ func TestAssertionIsReadAgain(t *testing.T) {
 	}
 }
 
-// A token is used for four fifths of its lifetime. If it cannot then be renewed, it is used until it expires, and the failure
-// is logged once.
+// A token is used for four fifths of its lifetime. If it cannot then be renewed, it is used until it expires, and the
+// failure is logged once.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	for name, life := range map[string]time.Duration{
@@ -140,8 +141,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A token that a broker refuses, because keys were changed or it was revoked, is dropped long before it expires. The endpoint
-// is not asked at each login.
+// A token that a broker refuses, because keys were changed or it was revoked, is dropped long before it expires. The
+// endpoint is not asked at each login.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -163,7 +164,9 @@ func TestRefused(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*server, *Endpoint){
-		"check OUTBOX_X_OAUTH_CLIENT_ID, _SCOPE and _CLIENT_SECRET: 401 Unauthorized \"invalid_client\"": func(s *server, _ *Endpoint) {
+		"check OUTBOX_X_OAUTH_CLIENT_ID, _SCOPE and _CLIENT_SECRET: 401 Unauthorized \"invalid_client\"": func(s *server,
+			_ *Endpoint,
+		) {
 			s.status, s.answer = http.StatusUnauthorized, `{"error":"invalid_client","error_description":"hush"}`
 		},
 		"_CLIENT_ASSERTION": func(s *server, e *Endpoint) {
@@ -180,11 +183,13 @@ func TestMistakes(t *testing.T) {
 		s := &server{status: http.StatusOK, answer: `{"access_token":"t"}`}
 		e := s.endpoint(Client{ID: "relay", Secret: "hush"})
 		change(s, e)
-		if _, err := e.Token(t.Context()); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hush") {
+		if _, err := e.Token(t.Context()); err == nil || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
-	if text := fmt.Sprintf("%v %+v %#v", Client{Secret: "hush"}, Client{Assertion: "hush"}, Client{Secret: "hush"}); strings.Contains(text,
+	if text := fmt.Sprintf("%v %+v %#v", Client{Secret: "hush"}, Client{Assertion: "hush"},
+		Client{Secret: "hush"}); strings.Contains(text,
 		"hush") {
 		t.Errorf("printed as %s", text)
 	}

@@ -46,7 +46,8 @@ func apply(t testing.TB, c *Choice) (Result, []string) {
 
 const some = `insert into outbox_messages (topic, key, payload, attempt, last_error, failed_at, relayed_at)
 	select 'topic' || n % 3, 'k' || n % 5, '{}', 6, 'broker said NO ' || n,
-		case when n % 2 = 0 then now() - make_interval(hours => n) end, case when n % 2 = 1 then now() - make_interval(hours => n) end
+		case when n % 2 = 0 then now() - make_interval(hours => n) end, case when n % 2 = 1 then now() - make_interval(hours
+		=> n) end
 	from generate_series(1, 60) n`
 
 // TestSelection chooses among 30 failed rows, one every two hours, by each of the conditions and by several.
@@ -62,7 +63,8 @@ func TestSelection(t *testing.T) {
 		"20": {Topics: []string{"topic*", "!topic1"}},
 		"6":  {Key: &key}, "7": {Since: ago(15.5)}, "23": {Until: ago(15.5)}, "3": {Since: ago(15.5), Until: ago(9)},
 		"11":      {Error: "no 2"[:4] + ""},
-		"10 zero": {Destination: "zero"}, "20 rest": {Destination: "rest"}, "2": {Key: &key, Topics: []string{"topic1"}, Destination: "rest"},
+		"10 zero": {Destination: "zero"}, "20 rest": {Destination: "rest"},
+		"2": {Key: &key, Topics: []string{"topic1"}, Destination: "rest"},
 	} {
 		if want == "11" { // numbers 2, 20 and 22 to 28: five of them are even
 			selection.Error, want = "said no 2", "6"
@@ -85,7 +87,10 @@ func TestRetry(t *testing.T) {
 	s.Exec(t, some)
 	choice := choose(t, s, open(t, s), Retry(), Selection{Topics: []string{"topic1"}})
 	var listed []string
-	if err := choice.Each(t.Context(), func(row Chosen) error { listed = append(listed, row.ID); return nil }); err != nil ||
+	if err := choice.Each(t.Context(), func(row Chosen) error {
+		listed = append(listed, row.ID)
+		return nil
+	}); err != nil ||
 		len(listed) != 10 {
 		t.Fatalf("listed %d rows, not 10 (%v)", len(listed), err)
 	}
@@ -111,7 +116,8 @@ func TestDiscard(t *testing.T) {
 	s.Exec(t, some)
 	s.Exec(t, "alter table outbox_messages alter last_error type varchar(40)")
 	o := open(t, s)
-	if result, how := apply(t, choose(t, s, o, Discard(false, ""), Selection{Topics: []string{"topic0"}})); result.Changed != 10 ||
+	if result, how := apply(t,
+		choose(t, s, o, Discard(false, ""), Selection{Topics: []string{"topic0"}})); result.Changed != 10 ||
 		how[0] != "default topic0 deleted" {
 		t.Errorf("%+v: %v", result, how)
 	}
@@ -119,8 +125,9 @@ func TestDiscard(t *testing.T) {
 		Selection{Topics: []string{"topic1"}})); result.Changed != 10 || how[0] != "default topic1 kept" {
 		t.Errorf("%+v: %v", result, how)
 	}
-	if got := pgtest.Value[string](t, s, "select string_agg(distinct last_error, '') from outbox_messages where failed_at is not null and "+
-		"relayed_at is not null"); got !=
+	if got := pgtest.Value[string](t, s,
+		"select string_agg(distinct last_error, '') from outbox_messages where failed_at is not null and "+
+			"relayed_at is not null"); got !=
 		"bro [discarded: known, and of no matter]" {
 		t.Errorf("the last error says %q", got)
 	}
@@ -133,13 +140,15 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestKeepWithoutRelayed refuses to keep a failed row where nothing could show that it was discarded, rather than delete it.
+// TestKeepWithoutRelayed refuses to keep a failed row where nothing could show that it was discarded, rather than
+// delete it.
 func TestKeepWithoutRelayed(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
 	s.Exec(t, "alter table outbox_messages drop relayed_at")
 	s.Exec(t, "insert into outbox_messages (topic, payload, failed_at) values ('t', '{}', now())")
-	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Delete: true})
+	table, err := outbox.Open(t.Context(), s.Pool,
+		outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Delete: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +162,8 @@ func TestKeepWithoutRelayed(t *testing.T) {
 		!strings.Contains(err.Error(), "leave out --keep") {
 		t.Errorf("a row that cannot be kept: %v", err)
 	}
-	if result, how := apply(t, choose(t, s, o, Discard(false, ""), Selection{})); result.Changed != 1 || how[0] != "default t deleted" {
+	if result, how := apply(t, choose(t, s, o, Discard(false, ""), Selection{})); result.Changed != 1 ||
+		how[0] != "default t deleted" {
 		t.Errorf("%+v: %v", result, how)
 	}
 }
@@ -167,7 +177,8 @@ func TestLockedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "select from outbox_messages where topic = 'topic2' and failed_at is not null for update"); err != nil {
+	if _, err := tx.Exec(t.Context(),
+		"select from outbox_messages where topic = 'topic2' and failed_at is not null for update"); err != nil {
 		t.Fatal(err)
 	}
 	o := open(t, s)
@@ -189,13 +200,15 @@ func TestChangedMeanwhile(t *testing.T) {
 	s.Exec(t, some)
 	choice := choose(t, s, open(t, s), Discard(false, ""), Selection{})
 	s.Exec(t, "update outbox_messages set failed_at = null where topic = 'topic0' and failed_at is not null")
-	s.Exec(t, "update outbox_messages set failed_at = now() + interval '1 minute' where topic = 'topic1' and failed_at is not null")
+	s.Exec(t, "update outbox_messages set failed_at = now() + interval '1 minute' where topic = 'topic1' and failed_at "+
+		"is not null")
 	if result, _ := apply(t, choice); result != (Result{Changed: 10}) {
 		t.Errorf("%+v", result)
 	}
 }
 
-// TestManyRows changes 100,000 rows in small transactions, is stopped in the middle, and continues when it is run again.
+// TestManyRows changes 100,000 rows in small transactions, is stopped in the middle, and continues when it is run
+// again.
 func TestManyRows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -208,7 +221,8 @@ func TestManyRows(t *testing.T) {
 			s.Exec(t, c.shape)
 			all := c.all
 			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at)
-				select 'x', '{}', now() at time zone 'UTC', now() at time zone 'UTC', now() at time zone 'UTC' from generate_series(1, $1)`, all)
+				select 'x', '{}', now() at time zone 'UTC', now() at time zone 'UTC', now() at time zone 'UTC' from
+				generate_series(1, $1)`, all)
 			o := open(t, s)
 			choice := choose(t, s, o, Replay(), Selection{})
 			ctx, stop := context.WithCancel(t.Context())
@@ -221,7 +235,8 @@ func TestManyRows(t *testing.T) {
 			if err != nil || result.Changed != all/4 || result.Left != all-all/4 || transactions < 5 {
 				t.Errorf("stopped after %d transactions: %+v (%v)", transactions, result, err)
 			}
-			if got := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null"); got != result.Changed {
+			if got := pgtest.Value[int64](t, s,
+				"select count(*) from outbox_messages where relayed_at is null"); got != result.Changed {
 				t.Errorf("%d rows were changed, not %d", got, result.Changed)
 			}
 			if again, _ := apply(t, choose(t, s, o, Replay(), Selection{})); again != (Result{Changed: all - all/4}) {
@@ -231,11 +246,13 @@ func TestManyRows(t *testing.T) {
 	}
 }
 
-// TestReplayStopped stops a replay of rows that have an order when a part of them was changed: it says how many are left.
+// TestReplayStopped stops a replay of rows that have an order when a part of them was changed: it says how many are
+// left.
 func TestReplayStopped(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
-	s.Exec(t, "insert into outbox_messages (topic, key, payload, relayed_at) select 'x', 'k', '{}', now() from generate_series(1, 5000)")
+	s.Exec(t, "insert into outbox_messages (topic, key, payload, relayed_at) select 'x', 'k', '{}', now() from "+
+		"generate_series(1, 5000)")
 	choice := choose(t, s, open(t, s), Replay(), Selection{})
 	ctx, stop := context.WithCancel(t.Context())
 	result, err := choice.Apply(ctx, "", Progress{Row: func(Chosen) error { return nil }, Done: func(int64) { stop() }})
@@ -248,15 +265,18 @@ func TestReplayStopped(t *testing.T) {
 func TestPartitioned(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id bigint not null, topic text not null, payload jsonb not null, attempt integer, relayed_at
+	s.Exec(t, `create table outbox_messages (id bigint not null, topic text not null, payload jsonb not null, attempt
+		integer, relayed_at
 	timestamptz, failed_at timestamptz,
 		last_error text, inserted_at timestamptz not null default now()) partition by range (inserted_at);
 		create table p1 partition of outbox_messages for values from (minvalue) to ('2020-01-01');
 		create table p2 partition of outbox_messages for values from ('2020-01-01') to (maxvalue)`)
-	s.Exec(t, `insert into outbox_messages (id, topic, payload, failed_at, inserted_at) select n, 'x', '{}', now(), d::timestamptz
+	s.Exec(t, `insert into outbox_messages (id, topic, payload, failed_at, inserted_at) select n, 'x', '{}', now(),
+		d::timestamptz
 		from generate_series(1, 700) n, unnest(array['2019-05-05', '2024-05-05']) d`)
 	o := open(t, s)
-	if result, _ := apply(t, choose(t, s, o, Retry(), Selection{IDs: []string{"1", "2"}})); result != (Result{Changed: 4}) {
+	if result, _ := apply(t,
+		choose(t, s, o, Retry(), Selection{IDs: []string{"1", "2"}})); result != (Result{Changed: 4}) {
 		t.Errorf("two ids, each twice: %+v", result)
 	}
 	if result, _ := apply(t, choose(t, s, o, Discard(false, ""), Selection{})); result != (Result{Changed: 1396}) {

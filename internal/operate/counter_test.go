@@ -18,7 +18,8 @@ func reportOf(ctx context.Context, c *Counter, o *Outbox) (Report, error) {
 	return r, err
 }
 
-// Who asks while the last answer is fresh gets that answer, and a scraper that disconnects does not spoil it for the others.
+// Who asks while the last answer is fresh gets that answer, and a scraper that disconnects does not spoil it for the
+// others.
 func TestTableIsMeasuredOnceForAll(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -75,8 +76,8 @@ func TestTableThatCannotBeMeasuredRests(t *testing.T) {
 	}
 }
 
-// Destinations that divide the rows are counted together, each for itself. A count that too many rows of another destination
-// are in the way of is no gauge.
+// Destinations that divide the rows are counted together, each for itself. A count that too many rows of another
+// destination are in the way of is no gauge.
 func TestGaugesOfDestinations(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -101,9 +102,9 @@ func TestGaugesOfDestinations(t *testing.T) {
 	check(new(int64(10001)), nil, nil)
 }
 
-// Where the queries of many destinations take more time together than a scrape has, no value disappears, and none becomes old.
-// A destination that cannot be measured any more loses its own values, keeps no other one from being measured, and has values
-// again when it can be. All queries together take a twentieth of the time at most.
+// Where the queries of many destinations take more time together than a scrape has, no value disappears, and none
+// becomes old. A destination that cannot be measured any more loses its own values, keeps no other one from being
+// measured, and has values again when it can be. All queries together take a twentieth of the time at most.
 func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 	for _, c := range []struct {
 		views int

@@ -17,15 +17,18 @@ func planned(t testing.TB, c *Choice) (actions []string) {
 	return actions
 }
 
-// TestPlanOfDiscard: a discard deletes the rows that the plan says it would delete, and keeps the others, also those that have
-// failed at two destinations and are done at both afterwards.
+// TestPlanOfDiscard: a discard deletes the rows that the plan says it would delete, and keeps the others, also those
+// that have failed at two destinations and are done at both afterwards.
 func TestPlanOfDiscard(t *testing.T) {
 	t.Parallel()
 	s, o := several(t)
 	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, failed_at, audit_failed, dead_at) values
 		('a relayed', '{}', now(), null, now(), null), ('a pending', '{}', null, null, now(), null),
 		('a both', '{}', null, now(), now(), now()), ('plain', '{}', null, now(), null, now())`)
-	kept := []string{"orders a both keep", "orders plain keep", "audit a relayed keep", "audit a pending keep", "audit a both keep"}
+	kept := []string{
+		"orders a both keep", "orders plain keep", "audit a relayed keep", "audit a pending keep",
+		"audit a both keep",
+	}
 	if got := planned(t, choose(t, s, o, Discard(true, "known"), Selection{})); !slices.Equal(got, kept) {
 		t.Errorf("with --keep: %q", got)
 	}

@@ -2,8 +2,8 @@ package operate
 
 import "testing"
 
-// TestReplayWaits: the last row of a replay waits for older rows of its key as long as they go before it, and for no others: not for
-// rows with available_at, which keep no order, nor for rows of other destinations.
+// TestReplayWaits: the last row of a replay waits for older rows of its key as long as they go before it, and for no
+// others: not for rows with available_at, which keep no order, nor for rows of other destinations.
 func TestReplayWaits(t *testing.T) {
 	t.Parallel()
 	const audit = "audit"

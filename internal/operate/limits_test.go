@@ -10,16 +10,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// A read of rows in order is not JIT-compiled, however expensive the planner considers the plans that are not wanted: compiling
-// takes a second.
+// A read of rows in order is not JIT-compiled, however expensive the planner considers the plans that are not wanted:
+// compiling takes a second.
 func TestLooksAreNotCompiled(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table rows (n integer); insert into rows select generate_series(1, 10)", pgx.QueryExecModeSimpleProtocol)
+	s.Exec(t, "create table rows (n integer); insert into rows select generate_series(1, 10)",
+		pgx.QueryExecModeSimpleProtocol)
 	explain := func(l limits) (plan string) {
 		t.Helper()
 		err := within(t.Context(), s.Pool, l, func(tx pgx.Tx) error {
-			rows, err := tx.Query(t.Context(), "explain (analyze) select n, count(*) from (select n from rows order by n limit 5) r group by n")
+			rows, err := tx.Query(t.Context(),
+				"explain (analyze) select n, count(*) from (select n from rows order by n limit 5) r group by n")
 			if err != nil {
 				return err
 			}

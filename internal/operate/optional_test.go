@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestPruneWithoutBestEffort deletes rows that every required destination has done, whatever the best-effort ones still wait for. A row
-// that only these take is kept until they have done it.
+// TestPruneWithoutBestEffort deletes rows that every required destination has done, whatever the best-effort ones still
+// wait for. A row that only these take is kept until they have done it.
 func TestPruneWithoutBestEffort(t *testing.T) {
 	t.Parallel()
 	s, _ := several(t)
@@ -31,7 +31,8 @@ func TestPruneWithoutBestEffort(t *testing.T) {
 		{"b not copied", "null", "null", "null"},
 		{"b copied now", "null", "null", young},
 	} {
-		s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at, audit_at, dead_at) values ($1, '{}', "+row[1]+", "+
+		s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at, audit_at, dead_at) values ($1, '{}', "+row[1]+
+			", "+
 			row[2]+", "+row[3]+")",
 			row[0])
 	}

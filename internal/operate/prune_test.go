@@ -33,7 +33,8 @@ func TestPrune(t *testing.T) {
 		"relayed_at": "create index on outbox_messages (relayed_at) where relayed_at is not null; create index on " +
 			"outbox_messages (failed_at)",
 		"none, in a small table": "",
-		"inserted_at":            "create index on outbox_messages (inserted_at, topic)", "seq": "create index on outbox_messages (seq)",
+		"inserted_at":            "create index on outbox_messages (inserted_at, topic)",
+		"seq":                    "create index on outbox_messages (seq)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +42,8 @@ func TestPrune(t *testing.T) {
 			s.Exec(t, index)
 			// Of 5000 rows 2000 were relayed 50 hours ago, 1000 an hour ago, 1000 failed and 1000 are pending.
 			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, relayed_at, failed_at)
-				select 't' || n % 2, '{}', now() - interval '60 hours', case n % 5 when 0 then now() - interval '1 hour' when 1 then now() - interval
+				select 't' || n % 2, '{}', now() - interval '60 hours', case n % 5 when 0 then now() - interval '1 hour' when 1
+				then now() - interval
 				'50 hours' when 2 then now() - interval '50 hours' end,
 					case n % 5 when 3 then now() - interval '50 hours' end from generate_series(1, 5000) n`)
 			o := open(t, s)
@@ -49,7 +51,10 @@ func TestPrune(t *testing.T) {
 			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, DryRun: true}); n != 2000 || left() != 5000 {
 				t.Errorf("a dry run reports %d rows and leaves %d", n, left())
 			}
-			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, Selection: Selection{Topics: []string{"t1"}}}); n != 1000 ||
+			if n := prune(t, &Prune{
+				Outbox: o, OlderThan: 48 * time.Hour,
+				Selection: Selection{Topics: []string{"t1"}},
+			}); n != 1000 ||
 				left() != 4000 {
 				t.Errorf("%d rows of a topic deleted, %d left", n, left())
 			}
@@ -59,7 +64,8 @@ func TestPrune(t *testing.T) {
 			if n := prune(t, &Prune{Outbox: o, OlderThan: time.Minute, Failed: true}); n != 2000 || left() != 1000 {
 				t.Errorf("%d rows deleted, also failed ones, %d left", n, left())
 			}
-			if n := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null and failed_at is null"); n != 1000 {
+			if n := pgtest.Value[int64](t, s,
+				"select count(*) from outbox_messages where relayed_at is null and failed_at is null"); n != 1000 {
 				t.Errorf("of 1000 pending rows %d are left", n)
 			}
 		})
@@ -79,7 +85,8 @@ func TestPruneOfSlowRows(t *testing.T) {
 		create trigger wait before delete on outbox_messages for each row when (old.topic = 'slow') execute function wait();
 		create function note() returns trigger language plpgsql as $$begin
 			insert into deleted select count(*) from gone where topic = 'slow'; return null; end$$;
-		create trigger note after delete on outbox_messages referencing old table as gone for each statement execute function note()`)
+		create trigger note after delete on outbox_messages referencing old table as gone for each statement execute function
+		note()`)
 	if n := prune(t, &Prune{Outbox: open(t, s), OlderThan: time.Hour}); n != 2500 {
 		t.Errorf("%d rows deleted, not 2500", n)
 	}
@@ -88,23 +95,26 @@ func TestPruneOfSlowRows(t *testing.T) {
 	}
 }
 
-// TestPruneDivided keeps rows that no destination takes, and rows that one of two destinations with columns of their own has
-// not done.
+// TestPruneDivided keeps rows that no destination takes, and rows that one of two destinations with columns of their
+// own has not done.
 func TestPruneDivided(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select unnest(array['order.a', 'audit', 'stray']), '{}', now() - "+
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select unnest(array['order.a', 'audit', "+
+		"'stray']), '{}', now() - "+
 		"interval '1 day'")
 	if n := prune(t, &Prune{Outbox: open(t, s, "orders order.*", "audit audit"), OlderThan: time.Hour}); n != 2 {
 		t.Errorf("%d rows deleted, not 2", n)
 	}
 }
 
-// TestPruneRefuses does not scan a large table repeatedly, and recognises the columns of destinations that are not configured.
+// TestPruneRefuses does not scan a large table repeatedly, and recognises the columns of destinations that are not
+// configured.
 func TestPruneRefuses(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', to_jsonb(repeat(md5(n::text), 50)), now() - interval '1 "+
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', to_jsonb(repeat(md5(n::text), 50)), "+
+		"now() - interval '1 "+
 		"day' from generate_series(1, 11000) n")
 	o := open(t, s)
 	p := &Prune{Outbox: o, OlderThan: time.Hour}
@@ -114,7 +124,8 @@ func TestPruneRefuses(t *testing.T) {
 		t.Fatalf("a large table without an index: %v", err)
 	}
 	s.Exec(t, statement)
-	s.Exec(t, "alter table outbox_messages add audited_at timestamptz; comment on column outbox_messages.audited_at is 'outbox-relay "+
+	s.Exec(t, "alter table outbox_messages add audited_at timestamptz; comment on column outbox_messages.audited_at is "+
+		"'outbox-relay "+
 		"destination audit: relayed_at'")
 	p.Outbox = open(t, s)
 	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(),
@@ -134,7 +145,8 @@ func TestPruneLocked(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, pgtest.ShapeA)
 	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at)
-		select 't' || n % 10, '{}', now() at time zone 'UTC', now() at time zone 'UTC', now() at time zone 'UTC' - interval '1 day' from
+		select 't' || n % 10, '{}', now() at time zone 'UTC', now() at time zone 'UTC', now() at time zone 'UTC' - interval
+		'1 day' from
 		generate_series(1, 100000) n`)
 	o := open(t, s)
 	err := pgx.BeginFunc(t.Context(), s.Pool, func(tx pgx.Tx) error {
@@ -177,7 +189,8 @@ func TestPrunePartitioned(t *testing.T) {
 	}
 	// The first day is done, the second has a pending row and the third a failed one.
 	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, relayed_at, failed_at)
-		select 't', '{}', date '2024-05-01' + n % 3 + time '12:00', case when n > 1 and n <> 2 then '2024-05-04'::timestamptz end, case when n =
+		select 't', '{}', date '2024-05-01' + n % 3 + time '12:00', case when n > 1 and n <> 2 then '2024-05-04'::timestamptz
+		end, case when n =
 		2 then '2024-05-04'::timestamptz end
 		from generate_series(0, 299) n`)
 	s.Exec(t, "update outbox_messages set relayed_at = '2024-05-04' where inserted_at < '2024-05-02'")
@@ -212,7 +225,8 @@ func TestPrunePartitioned(t *testing.T) {
 		pgtest.Value[int64](t, s, "select count(*) from outbox_messages"); n != 2 {
 		t.Errorf("the default partition and the table hold %d rows, not 0 and 2", n)
 	}
-	if n := pgtest.Value[int64](t, s, "select count(*) from pg_inherits where inhparent = 'outbox_messages'::regclass"); n != 1+21+1 {
+	if n := pgtest.Value[int64](t, s,
+		"select count(*) from pg_inherits where inhparent = 'outbox_messages'::regclass"); n != 1+21+1 {
 		t.Errorf("there are %d partitions: the default one, one of May 2024, and those of 21 days are 23", n)
 	}
 }
@@ -222,7 +236,8 @@ func TestCleaner(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
 	s.Exec(t, "create index on outbox_messages (relayed_at)")
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', case when n > 100 then now() - interval '1 hour' "+
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', case when n > 100 then now() "+
+		"- interval '1 hour' "+
 		"end from generate_series(1, 5000) n")
 	opened := open(t, s)
 	table := opened.Views[0].Table.Name()
@@ -262,7 +277,8 @@ func TestPruneByError(t *testing.T) {
 	t.Parallel()
 	s, o := several(t)
 	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, last_error, audit_at, audit_failed, audit_error)
-		select 'a' || n, '{}', now() - interval '1 day', case n when 1 then 'timed out' end, case when n <> 2 then now() - interval '1 day' end,
+		select 'a' || n, '{}', now() - interval '1 day', case n when 1 then 'timed out' end, case when n <> 2 then now() -
+		interval '1 day' end,
 			case n when 2 then now() - interval '1 day' end, case n when 2 then 'Timed out' when 3 then 'too large' end
 		from generate_series(1, 4) n`)
 	for _, c := range []struct {

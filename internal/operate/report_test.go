@@ -27,8 +27,8 @@ func recommended(t testing.TB) *pgtest.Schema {
 	return s
 }
 
-// open returns the outbox with destinations that divide the rows, each given as a name and its patterns. Without destinations,
-// one takes all rows.
+// open returns the outbox with destinations that divide the rows, each given as a name and its patterns. Without
+// destinations, one takes all rows.
 func open(t testing.TB, s *pgtest.Schema, destinations ...string) *Outbox {
 	t.Helper()
 	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16})
@@ -61,7 +61,8 @@ func summary(b Backlog) string {
 		}
 		return *count
 	}
-	text := fmt.Sprint("due ", n(b.Due), " retrying ", n(b.Retrying), " scheduled ", n(b.Scheduled), " failed ", n(b.Failed))
+	text := fmt.Sprint("due ", n(b.Due), " retrying ", n(b.Retrying), " scheduled ", n(b.Scheduled), " failed ",
+		n(b.Failed))
 	for _, t := range b.Topics {
 		text += fmt.Sprint("; ", t.Topic, " ", t.Due, " ", t.Retrying, " ", t.Scheduled, " ", t.Failed)
 	}
@@ -73,7 +74,8 @@ func TestReport(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
 	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, last_error, available_at, relayed_at, failed_at)
-		select 'order.a', '{}'::jsonb, now() - interval '90 seconds', null::text, null::timestamptz, null::timestamptz, null::timestamptz from
+		select 'order.a', '{}'::jsonb, now() - interval '90 seconds', null::text, null::timestamptz, null::timestamptz,
+		null::timestamptz from
 		generate_series(1, 5) union all
 		select 'order.a', '{}', now(), 'no', null, null, null from generate_series(1, 2) union all
 		select 'order.b', '{}', now(), null, now() + interval '1 day', null, null from generate_series(1, 3) union all
@@ -105,7 +107,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("as JSON: %s (%v)", text, err)
 	}
 	all, err := open(t, s).ReportOf(t.Context(), Selection{}, patience)
-	if err != nil || all.Untaken != nil || summary(all.Destinations[0].Backlog)[:43] != "due 20 retrying 2 scheduled 3 failed 4; ord" {
+	if err != nil || all.Untaken != nil ||
+		summary(all.Destinations[0].Backlog)[:43] != "due 20 retrying 2 scheduled 3 failed 4; ord" {
 		t.Errorf("one destination for all: %s (%v)", summary(all.Destinations[0].Backlog), err)
 	}
 }
@@ -114,7 +117,8 @@ func TestReport(t *testing.T) {
 func TestReportCapped(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
-	s.Exec(t, `insert into outbox_messages (topic, payload, failed_at) select 't' || n % 1000, '{}', case when n % 2 = 0 then now() end
+	s.Exec(t, `insert into outbox_messages (topic, payload, failed_at) select 't' || n % 1000, '{}', case when n % 2 = 0
+		then now() end
 		from generate_series(1, 60000) n`)
 	r, err := open(t, s).ReportOf(t.Context(), Selection{}, patience)
 	if err != nil {
@@ -138,7 +142,8 @@ func TestReportShapes(t *testing.T) {
 			s := pgtest.New(t)
 			s.Exec(t, shape)
 			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, failed_at)
-				select 'x', '{}', now() at time zone 'UTC' - interval '1 minute', now() at time zone 'UTC', case when n > 3 then now() end from
+				select 'x', '{}', now() at time zone 'UTC' - interval '1 minute', now() at time zone 'UTC', case when n > 3 then
+				now() end from
 				generate_series(1, 5) n`)
 			r, err := open(t, s).ReportOf(t.Context(), Selection{}, patience)
 			if err != nil {
@@ -178,7 +183,8 @@ func TestReportOwnership(t *testing.T) {
 			t.Fatal(err)
 		}
 		if now.Owned == 8 {
-			if now.Shards != 8 || now.Unowned != 0 || len(now.Replicas) != 1 || now.Replicas[0].Shards != 8 || now.Replicas[0].Of != 8 ||
+			if now.Shards != 8 || now.Unowned != 0 || len(now.Replicas) != 1 || now.Replicas[0].Shards != 8 ||
+				now.Replicas[0].Of != 8 ||
 				!now.Replicas[0].CanPublish {
 				t.Errorf("%+v", now)
 			}

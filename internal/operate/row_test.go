@@ -11,7 +11,8 @@ import (
 func TestRows(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
-	s.Exec(t, `insert into outbox_messages (topic, key, payload, attempt, last_error, available_at, relayed_at, failed_at) values
+	s.Exec(t, `insert into outbox_messages (topic, key, payload, attempt, last_error, available_at, relayed_at, failed_at)
+		values
 		('order.due', 'a', '{}', 1, null, null, null, null),
 		('order.second', 'a', '{}', 1, null, null, null, null),
 		('order.retrying', null, '{}', 2, 'no', null, null, null),
@@ -35,7 +36,8 @@ func TestRows(t *testing.T) {
 		case want == "second":
 			want = StateDue
 		}
-		if f := row.Fates[0]; len(row.Fates) != 1 || f.State != want || !strings.Contains(f.Why, why) || row.Owner != nil || f.DueAt == nil {
+		if f := row.Fates[0]; len(row.Fates) != 1 || f.State != want || !strings.Contains(f.Why, why) || row.Owner != nil ||
+			f.DueAt == nil {
 			t.Errorf("%s: %+v", row.Topic, row)
 		}
 	}
@@ -56,13 +58,14 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestRowsOfSharedColumns reports rows of destinations that divide the rows of the same columns: each row is only at the one that takes
-// it, and a row that none of them takes any more is where its columns say.
+// TestRowsOfSharedColumns reports rows of destinations that divide the rows of the same columns: each row is only at
+// the one that takes it, and a row that none of them takes any more is where its columns say.
 func TestRowsOfSharedColumns(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
 	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, failed_at) values ('order', '{}', now(), null),
-		('invoice', '{}', null, now()), ('invoice', '{}', now(), now()), ('other', '{}', now(), null), ('other', '{}', null, null)`)
+		('invoice', '{}', null, now()), ('invoice', '{}', now(), now()), ('other', '{}', now(), null), ('other', '{}', null,
+		null)`)
 	o := open(t, s, "orders order", "invoices invoice")
 	ids := strings.Split(pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages"), ",")
 	rows, err := o.RowsOf(t.Context(), ids, "", patience)
@@ -73,7 +76,8 @@ func TestRowsOfSharedColumns(t *testing.T) {
 	for _, row := range rows {
 		got = append(got, row.Topic+": "+row.Fates[0].State+", "+row.Fates[1].State)
 	}
-	const want = "order: relayed, not taken; invoice: not taken, failed; invoice: not taken, discarded; other: relayed, relayed; " +
+	const want = "order: relayed, not taken; invoice: not taken, failed; invoice: not taken, discarded; other: relayed, " +
+		"relayed; " +
 		"other: not taken, not taken"
 	if text := strings.Join(got, "; "); text != want {
 		t.Errorf("got %s\nwant %s", text, want)
@@ -109,7 +113,8 @@ func TestRowAfterAFailedOne(t *testing.T) {
 	}
 }
 
-// TestRowBeforeItsDestination: of a row that counts as done at a destination that was added later nobody says that a broker has it.
+// TestRowBeforeItsDestination: of a row that counts as done at a destination that was added later nobody says that a
+// broker has it.
 func TestRowBeforeItsDestination(t *testing.T) {
 	t.Parallel()
 	s, o := several(t)
@@ -119,7 +124,8 @@ func TestRowBeforeItsDestination(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("%+v (%v)", rows, err)
 	}
-	if at, before := rows[0].Fates[0], rows[0].Fates[1]; at.State != StateRelayed || at.RelayedAt == nil || before.State != StateRelayed ||
+	if at, before := rows[0].Fates[0], rows[0].Fates[1]; at.State != StateRelayed || at.RelayedAt == nil ||
+		before.State != StateRelayed ||
 		before.RelayedAt != nil || !strings.Contains(before.Why, "not sent") {
 		t.Errorf("%+v", rows[0].Fates)
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// several creates the recommended table with destinations that have columns of their own: orders takes all rows in the table's
-// columns, audit takes its topics, and dead takes the rows that have failed at orders.
+// several creates the recommended table with destinations that have columns of their own: orders takes all rows in the
+// table's columns, audit takes its topics, and dead takes the rows that have failed at orders.
 func several(t testing.TB) (*pgtest.Schema, *Outbox) {
 	t.Helper()
 	s := recommended(t)
-	s.Exec(t, `alter table outbox_messages add audit_at timestamptz, add audit_failed timestamptz, add audit_error text, add dead_at
+	s.Exec(t, `alter table outbox_messages add audit_at timestamptz, add audit_failed timestamptz, add audit_error text,
+		add dead_at
 	timestamptz;
 		create index on outbox_messages (audit_failed) where audit_failed is not null`)
 	orders := outbox.View{Name: "orders"}
@@ -28,7 +29,8 @@ func several(t testing.TB) (*pgtest.Schema, *Outbox) {
 		},
 		{Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}, FailedOf: &orders},
 	}
-	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Views: views})
+	table, err := outbox.Open(t.Context(), s.Pool,
+		outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Views: views})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +45,8 @@ func several(t testing.TB) (*pgtest.Schema, *Outbox) {
 	return s, o
 }
 
-// TestOwnColumns changes the state of one destination and keeps that of the others. A row is done when all destinations are
-// done with it.
+// TestOwnColumns changes the state of one destination and keeps that of the others. A row is done when all destinations
+// are done with it.
 func TestOwnColumns(t *testing.T) {
 	t.Parallel()
 	s, o := several(t)
@@ -69,7 +71,8 @@ func TestOwnColumns(t *testing.T) {
 	if n := choose(t, s, o, Retry(), Selection{}).Rows(); n != 4 {
 		t.Errorf("%d failed rows of all destinations, not 4", n)
 	}
-	if result, how := apply(t, choose(t, s, o, Discard(false, "late"), Selection{Destination: "audit"})); result.Changed != 1 ||
+	if result, how := apply(t,
+		choose(t, s, o, Discard(false, "late"), Selection{Destination: "audit"})); result.Changed != 1 ||
 		how[0] != "audit a relayed, failed deleted" {
 		t.Errorf("discard at audit what orders has done: %+v %v", result, how)
 	}
@@ -112,8 +115,10 @@ func TestOwnColumns(t *testing.T) {
 		pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null and audit_at is null") != 1 {
 		t.Errorf("replay at orders: %+v", result)
 	}
-	rows, err := o.RowsOf(t.Context(), []string{pgtest.Value[string](t, s, "select id::text from outbox_messages")}, "", patience)
-	if err != nil || len(rows) != 1 || len(rows[0].Fates) != 3 || rows[0].Fates[0].State != StateDue || rows[0].Fates[1].State != StateDue ||
+	rows, err := o.RowsOf(t.Context(), []string{pgtest.Value[string](t, s, "select id::text from outbox_messages")}, "",
+		patience)
+	if err != nil || len(rows) != 1 || len(rows[0].Fates) != 3 || rows[0].Fates[0].State != StateDue ||
+		rows[0].Fates[1].State != StateDue ||
 		rows[0].Fates[2].State != StateNotTaken {
 		t.Errorf("where the row is: %+v (%v)", rows, err)
 	}
@@ -127,7 +132,8 @@ func TestRemovedDestination(t *testing.T) {
 	s.Exec(t, `comment on column outbox_messages.audit_at is 'outbox-relay destination audit: relayed_at';
 		comment on column outbox_messages.dead_at is 'outbox-relay destination dead: relayed_at'`)
 	views := []outbox.View{{Name: "orders"}, {Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}}}
-	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Views: views})
+	table, err := outbox.Open(t.Context(), s.Pool,
+		outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Views: views})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,12 +239,13 @@ func opened(t testing.TB, s *pgtest.Schema, config outbox.Config) *Outbox {
 	return o
 }
 
-// TestReplayOfDeadLetters replays dead letters of rows that are still failed. A relay publishes none of a row that was discarded, so that
-// replaying it would change the row and publish nothing.
+// TestReplayOfDeadLetters replays dead letters of rows that are still failed. A relay publishes none of a row that was
+// discarded, so that replaying it would change the row and publish nothing.
 func TestReplayOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	s, o := several(t)
-	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, failed_at, dead_at) values ('failed', '{}', null, now(), now()),
+	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, failed_at, dead_at) values ('failed', '{}', null,
+		now(), now()),
 		('discarded', '{}', now(), now(), now())`)
 	result, how := apply(t, choose(t, s, o, Replay(), Selection{Destination: "dead"}))
 	if result.Changed != 1 || how[0] != "dead failed replayed" {
@@ -246,8 +253,8 @@ func TestReplayOfDeadLetters(t *testing.T) {
 	}
 }
 
-// TestReplayWithNotices replays rows and their notices in one go, wherever the configuration names the notices: those of rows whose
-// relayed_at was cleared a moment before too.
+// TestReplayWithNotices replays rows and their notices in one go, wherever the configuration names the notices: those
+// of rows whose relayed_at was cleared a moment before too.
 func TestReplayWithNotices(t *testing.T) {
 	t.Parallel()
 	for name, notice := range map[string]int{"notices last": 2, "notices first": 0} {
@@ -278,7 +285,8 @@ func TestReplayWithNotices(t *testing.T) {
 			if result.Changed != 6 || !slices.Equal(how, want) {
 				t.Errorf("%+v: %q", result, how)
 			}
-			if n := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null and dead_at is null"); n != 3 {
+			if n := pgtest.Value[int64](t, s,
+				"select count(*) from outbox_messages where relayed_at is null and dead_at is null"); n != 3 {
 				t.Errorf("%d rows and their notices are replayed, not 3", n)
 			}
 		})

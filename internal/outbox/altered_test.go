@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// If a column's type has changed, its values are not taken for those of the old type: small and large rows are read after the
-// table has been opened again.
+// If a column's type has changed, its values are not taken for those of the old type: small and large rows are read
+// after the table has been opened again.
 func TestColumnOfAnotherType(t *testing.T) {
 	t.Parallel()
 	types := map[string]string{
@@ -36,25 +36,31 @@ func TestColumnOfAnotherType(t *testing.T) {
 						if altered == "headers" {
 							payload, headers = "text", from
 						}
-						s.Exec(t, `create table outbox_messages (id bigint primary key, topic text not null default 't', payload `+payload+`, headers `+
+						s.Exec(t, `create table outbox_messages (id bigint primary key, topic text not null default 't', payload `+
+							payload+`, headers `+
 							headers+`, relayed_at timestamptz)`)
 						for id, size := range []int{1, mostInPage * 2} {
-							s.Exec(t, `insert into outbox_messages (id, payload, headers) values ($1, $2::text::`+payload+`, '{"h": "v"}')`, id,
+							s.Exec(t, `insert into outbox_messages (id, payload, headers) values ($1, $2::text::`+payload+`, '{"h": "v"}')`,
+								id,
 								fmt.Sprintf(`{"h": "%s"}`, strings.Repeat("x", size)))
 						}
-						table, err := Open(t.Context(), s.PoolWith(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode }),
+						table, err := Open(t.Context(), s.PoolWith(t, func(c *pgxpool.Config) {
+							c.ConnConfig.DefaultQueryExecMode = mode
+						}),
 							Config{Table: messages})
 						if err != nil {
 							t.Fatal(err)
 						}
 						before := tail(t, table, TailQuery{})
-						s.Exec(t, `alter table outbox_messages alter column `+altered+` type `+to+` using `+fmt.Sprintf(types[to], altered))
+						s.Exec(t, `alter table outbox_messages alter column `+altered+` type `+to+` using `+
+							fmt.Sprintf(types[to], altered))
 						page, err := table.Tail(t.Context(), TailQuery{Most: anyNumber})
 						if err != nil && !Changed(err) {
 							t.Errorf("the table is not opened again for %v", err)
 						}
 						for i, r := range page.Rows {
-							if got, want := string(r.Message.Payload), string(before.Rows[i].Message.Payload); got != want || r.Invalid != nil {
+							if got, want := string(r.Message.Payload), string(before.Rows[i].Message.Payload); got != want ||
+								r.Invalid != nil {
 								t.Errorf("%.100q, %v, before it was %.100q", got, r.Invalid, want)
 							}
 						}

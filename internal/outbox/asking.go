@@ -32,7 +32,9 @@ const firstNormal = 3
 
 // ask sends a statement that reads rows. Its third parameter is the bytes of a row that come with the page, and is
 // filled in here. Of rows that are larger the contents are read afterwards, by their ids.
-func (t *Table) ask(ctx context.Context, l limits, statement string, parameters [][]byte, m Most) (a TailPage, err error) {
+func (t *Table) ask(ctx context.Context, l limits, statement string, parameters [][]byte, m Most) (
+	a TailPage, err error,
+) {
 	for _, apart := range []bool{false, true} {
 		each := t.each(m, apart)
 		parameters[2] = number(each)
@@ -147,8 +149,8 @@ func (t *Table) contents(ctx context.Context, a *TailPage) error {
 	return nil
 }
 
-// readContents reads rows whole, in one statement. A row that is no longer pending, is now in another place of the order,
-// or has another key, keeps its size.
+// readContents reads rows whole, in one statement. A row that is no longer pending, is now in another place of the
+// order, or has another key, keeps its size.
 func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible) error {
 	missing := byIdentity(rows)
 	return t.readByID(ctx, each(rows, (*Row).ID), func(row *Row) {

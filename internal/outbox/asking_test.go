@@ -15,7 +15,8 @@ var anyNumber = Most{Rows: 1000, Bytes: 1 << 30, First: 1 << 30}
 func tail(t *testing.T, table *Table, q TailQuery) TailPage {
 	t.Helper()
 	q.Most = Most{
-		Rows: cmp.Or(q.Rows, anyNumber.Rows), Bytes: cmp.Or(q.Bytes, anyNumber.Bytes), First: cmp.Or(q.First, anyNumber.First),
+		Rows: cmp.Or(q.Rows, anyNumber.Rows), Bytes: cmp.Or(q.Bytes, anyNumber.Bytes),
+		First: cmp.Or(q.First, anyNumber.First),
 	}
 	page, err := table.Tail(t.Context(), q)
 	if err != nil {
@@ -32,7 +33,8 @@ func idsOf(rows []Row) (ids string) {
 	return ids
 }
 
-const plainTable = `create table outbox_messages (id bigint primary key, seq %s, key text, topic text not null default 't',
+const plainTable = `create table outbox_messages (id bigint primary key, seq %s, key text, topic text not null default
+	't',
 	payload text not null default '', relayed_at timestamptz, failed_at timestamptz, last_error text, attempt int%s);
 	create index on outbox_messages (seq) where relayed_at is null and failed_at is null;`
 
@@ -44,7 +46,8 @@ func TestPagesTakeMemoryForTheirRows(t *testing.T) {
 	table := open(t, s, Config{})
 	for first, rows := range map[int]int{100: 1, 200: 17, 300: 100} {
 		s.Exec(t, "delete from outbox_messages")
-		s.Exec(t, "insert into outbox_messages (id, seq) select i, i from generate_series($1::int, $2::int) i", first, first+rows-1)
+		s.Exec(t, "insert into outbox_messages (id, seq) select i, i from generate_series($1::int, $2::int) i", first,
+			first+rows-1)
 		page := tail(t, table, TailQuery{})
 		if room := cap(page.Rows); len(page.Rows) != rows || room > max(5*rows, 32) {
 			t.Errorf("%d of %d rows, with room for %d", len(page.Rows), rows, room)
@@ -58,8 +61,10 @@ func TestTailPages(t *testing.T) {
 	t.Parallel()
 	const later = `insert into outbox_messages (id, seq) select i, %s from unnest($1::bigint[]) i`
 	for typ, value := range map[string]string{
-		"bigint": "i", "integer": "i::int", "smallint": "i::smallint", "timestamptz": "'2020-01-01'::timestamptz + i * interval '1 s'",
-		"timestamp": "'2020-01-01'::timestamp + i * interval '1 s'", "numeric": "i::numeric / 7", "text collate \"C\"": "'x' || i",
+		"bigint": "i", "integer": "i::int", "smallint": "i::smallint",
+		"timestamptz": "'2020-01-01'::timestamptz + i * interval '1 s'",
+		"timestamp":   "'2020-01-01'::timestamp + i * interval '1 s'", "numeric": "i::numeric / 7",
+		"text collate \"C\"": "'x' || i",
 	} {
 		for _, txid := range []string{"", ", txid xid8 not null default pg_current_xact_id()"} {
 			t.Run(typ+txid, func(t *testing.T) {
@@ -67,7 +72,8 @@ func TestTailPages(t *testing.T) {
 				s := pgtest.New(t)
 				s.Exec(t, fmt.Sprintf(plainTable, typ+" not null", txid))
 				table := open(t, s, Config{})
-				if got := tail(t, table, TailQuery{}); len(got.Rows) != 0 || got.Full || got.Visible.Next == 0 || got.Visible.Now.IsZero() {
+				if got := tail(t, table, TailQuery{}); len(got.Rows) != 0 || got.Full || got.Visible.Next == 0 ||
+					got.Visible.Now.IsZero() {
 					t.Errorf("an empty table: %+v", got)
 				}
 				insert := fmt.Sprintf(later, value)
@@ -95,14 +101,16 @@ func TestTailPages(t *testing.T) {
 						if after := r.Message.ID == "5" || name == "no cursor"; r.After != after {
 							t.Errorf("%s: row %s is after the cursor: %v", name, r.Message.ID, r.After)
 						}
-						if old := r.Message.ID >= "2" && r.Message.ID <= "4"; page.Visible.Next <= r.Writer || first.Visible.Sees(r.Writer) != old {
+						if old := r.Message.ID >= "2" && r.Message.ID <= "4"; page.Visible.Next <= r.Writer ||
+							first.Visible.Sees(r.Writer) != old {
 							t.Errorf("%s: row %s was written by %d, of %+v", name, r.Message.ID, r.Writer, first.Visible)
 						}
 					}
 				}
 				second := tail(t, table, TailQuery{After: cursor, Seen: &first.Visible})
 				last := second.Rows[len(second.Rows)-1].Position
-				if again := tail(t, table, TailQuery{After: last, Seen: &second.Visible}); len(sure(again, &second.Visible, table)) > 0 {
+				if again := tail(t, table,
+					TailQuery{After: last, Seen: &second.Visible}); len(sure(again, &second.Visible, table)) > 0 {
 					t.Errorf("again: %s", idsOf(again.Rows))
 				}
 				if low := int64(1) << 40; table.Ordinal() && !table.Timed() {
@@ -120,7 +128,8 @@ func TestTailPages(t *testing.T) {
 // without txid their numbers could be those of transactions that the rows were written in.
 func sure(page TailPage, seen *Visible, table *Table) []Row {
 	return slices.DeleteFunc(slices.Clone(page.Rows), func(r Row) bool {
-		return seen != nil && !r.After && seen.Sees(r.Writer) && !seen.Certain(r.Writer, table.Exact(), seen.FirstEnded(&page.Visible))
+		return seen != nil && !r.After && seen.Sees(r.Writer) &&
+			!seen.Certain(r.Writer, table.Exact(), seen.FirstEnded(&page.Visible))
 	})
 }
 
@@ -138,7 +147,8 @@ func TestTailBringsRowsOfSavepoints(t *testing.T) {
 	}
 	defer func() { _ = long.Rollback(t.Context()) }()
 	for _, statement := range []string{
-		"insert into outbox_messages (id, seq) values (1, 1)", "savepoint a", "insert into outbox_messages (id, seq) values (2, 2)",
+		"insert into outbox_messages (id, seq) values (1, 1)", "savepoint a",
+		"insert into outbox_messages (id, seq) values (2, 2)",
 	} {
 		if _, err := long.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)

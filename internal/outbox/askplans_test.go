@@ -23,7 +23,8 @@ func TestPlansOfAsks(t *testing.T) {
 	for name, others := range map[string]string{
 		"recommended": "",
 		"others": `create unique index on outbox_messages (seq); create index on outbox_messages (seq, id);
-			create index on outbox_messages (key); create index on outbox_messages (key, seq) where relayed_at is null and failed_at is null;
+			create index on outbox_messages (key); create index on outbox_messages (key, seq) where relayed_at is null and
+			failed_at is null;
 			create index on outbox_messages (inserted_at); create index on outbox_messages (seq, id) where relayed_at is null;
 			create index on outbox_messages (relayed_at, failed_at, seq); create index on outbox_messages (topic, seq)
 			where relayed_at is null and failed_at is null; create index on outbox_messages using hash (key)`,
@@ -72,7 +73,8 @@ func TestPlansOfAsks(t *testing.T) {
 				}
 				if n := len(page.Rows); n > 0 {
 					cursor, low = page.Rows[n-1].Position, page.Rows[0].Position.Ordinal
-					asks = append(asks, Ask{Hash: page.Rows[0].Hash, Limit: 10}, Ask{Hash: page.Rows[0].Hash + 1, Limit: 10, From: &low})
+					asks = append(asks, Ask{Hash: page.Rows[0].Hash, Limit: 10},
+						Ask{Hash: page.Rows[0].Hash + 1, Limit: 10, From: &low})
 				}
 				tail(t, table, TailQuery{After: cursor, Most: some})
 				look("further", "outbox_messages_pending_idx", 500)
@@ -126,7 +128,8 @@ func buffersOf(plan string) int {
 	return n
 }
 
-// An index that a poller written by hand left behind does not draw the reads of a table with priorities away from their own.
+// An index that a poller written by hand left behind does not draw the reads of a table with priorities away from their
+// own.
 func TestPlansWithPrioritiesBesideAnotherIndex(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -159,7 +162,8 @@ func TestPlansWithPrioritiesBesideAnotherIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, plan := range plans.take() {
-			if passed := buffersOf(plan); passed > 500 || strings.Contains(plan, "_priority_seq_idx") || strings.Contains(plan, ">  Sort  (") {
+			if passed := buffersOf(plan); passed > 500 || strings.Contains(plan, "_priority_seq_idx") ||
+				strings.Contains(plan, ">  Sort  (") {
 				t.Errorf("%s: %d buffers of\n%s", state, passed, plan)
 			}
 		}

@@ -85,8 +85,8 @@ func (b bounds) rest(c Column) string {
 	return fmt.Sprintf("case when %s then %s end", b.doubtful(c), rest)
 }
 
-// doubtful is the condition for a value that may be large: its text may be long if it is JSON. The condition is not true
-// for NULL.
+// doubtful is the condition for a value that may be large: its text may be long if it is JSON. The condition is not
+// true for NULL.
 func (b bounds) doubtful(c Column) string {
 	if !isJSON(c) {
 		return fmt.Sprintf("octet_length(%s) > %s", c.Name, b.most)

@@ -10,16 +10,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-const boundsTable = `create table outbox_messages (id bigint generated always as identity primary key, topic text not null default 't', key
+const boundsTable = `create table outbox_messages (id bigint generated always as identity primary key, topic text not
+	null default 't', key
 text, payload %s, headers %s,
 	relayed_at timestamptz, failed_at timestamptz)`
 
-// Rows of usual sizes come with their page in one statement, compressed or not. For larger rows the page holds the approximate
-// size, and they are read afterwards. In both cases each value arrives unchanged.
+// Rows of usual sizes come with their page in one statement, compressed or not. For larger rows the page holds the
+// approximate size, and they are read afterwards. In both cases each value arrives unchanged.
 func TestRowsThatComeWithTheirPage(t *testing.T) {
 	t.Parallel()
 	object := func(size int) string {
-		return fmt.Sprintf(`{"data": "%s", "text": "%s"}`, strings.Repeat("x", size/2), strings.Repeat("0123456789abcdef", size/32))
+		return fmt.Sprintf(`{"data": "%s", "text": "%s"}`, strings.Repeat("x", size/2),
+			strings.Repeat("0123456789abcdef", size/32))
 	}
 	small, usual, large := object(100), object(6<<10), object(1<<20)
 	for kind, expression := range map[string]string{
@@ -31,10 +33,13 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 				t.Parallel()
 				s := pgtest.New(t)
 				s.Exec(t, fmt.Sprintf(boundsTable, kind, "jsonb"))
-				s.Exec(t, "alter table outbox_messages alter column payload set storage "+storage+", alter column headers set storage "+storage)
-				payloads, headers := []string{small, usual, large, "", small}, []string{`{"h": "v"}`, `{"h": "v"}`, "", usual, large}
+				s.Exec(t, "alter table outbox_messages alter column payload set storage "+storage+
+					", alter column headers set storage "+storage)
+				payloads, headers := []string{small, usual, large, "", small},
+					[]string{`{"h": "v"}`, `{"h": "v"}`, "", usual, large}
 				for i := range payloads {
-					s.Exec(t, `insert into outbox_messages (payload, headers) values (case when $1 <> '' then `+expression+` end, nullif($2, '')::jsonb)`,
+					s.Exec(t, `insert into outbox_messages (payload, headers) values (case when $1 <> '' then `+expression+
+						` end, nullif($2, '')::jsonb)`,
 						payloads[i], headers[i])
 				}
 				if got := pgtest.Value[int](t, s,
@@ -78,14 +83,18 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 // Texts up to their bound come whole, whether they are stored or made from another column. Longer texts are recognised.
 func TestTextsThatComeWithTheirPage(t *testing.T) {
 	t.Parallel()
-	for name, config := range map[string]Config{"column": {}, "expression": {Key: rowkey.Source{Kind: rowkey.Header, Name: "k"}}} {
+	for name, config := range map[string]Config{
+		"column":     {},
+		"expression": {Key: rowkey.Source{Kind: rowkey.Header, Name: "k"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
 			s.Exec(t, fmt.Sprintf(boundsTable, "text", "jsonb"))
 			lengths := []int{1, shortText - 1, shortText, shortText + 1, 5000, 100_000}
 			for _, n := range lengths {
-				s.Exec(t, `insert into outbox_messages (topic, key, headers, payload) values (repeat('ä', $1::int), repeat('k', $1::int),
+				s.Exec(t, `insert into outbox_messages (topic, key, headers, payload) values (repeat('ä', $1::int), repeat('k',
+					$1::int),
 					jsonb_build_object('k', repeat('k', $1::int)), '')`, n)
 			}
 			config.Table, config.MaxRow = messages, 64<<10
@@ -93,8 +102,10 @@ func TestTextsThatComeWithTheirPage(t *testing.T) {
 			for i, row := range tail(t, table, TailQuery{}).Rows {
 				key, _ := row.Key()
 				whole := row.Message.Topic == strings.Repeat("ä", lengths[i]) && key == strings.Repeat("k", lengths[i])
-				if tooLarge := publisher.ClassOf(row.Invalid) == publisher.Permanent; tooLarge == whole || tooLarge != (lengths[i] == 100_000) {
-					t.Errorf("%d characters: %v, %d bytes of topic, %d of key", lengths[i], row.Invalid, len(row.Message.Topic), len(key))
+				if tooLarge := publisher.ClassOf(row.Invalid) == publisher.Permanent; tooLarge == whole ||
+					tooLarge != (lengths[i] == 100_000) {
+					t.Errorf("%d characters: %v, %d bytes of topic, %d of key", lengths[i], row.Invalid, len(row.Message.Topic),
+						len(key))
 				}
 			}
 		})
@@ -115,13 +126,14 @@ func TestTextThatIsTooLong(t *testing.T) {
 	}
 }
 
-// A row that the server cannot write as text, since that would take more than a gigabyte, does not affect other rows, though
-// its stored form takes two kilobytes.
+// A row that the server cannot write as text, since that would take more than a gigabyte, does not affect other rows,
+// though its stored form takes two kilobytes.
 func TestPageWithARowThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, fmt.Sprintf(boundsTable, "jsonb", "jsonb"))
-	s.Exec(t, `insert into outbox_messages (key, payload) select 'key', case when i = 2 then ('[' || repeat('1e131000,', 9000) || '1]')::jsonb
+	s.Exec(t, `insert into outbox_messages (key, payload) select 'key', case when i = 2 then ('[' || repeat('1e131000,',
+		9000) || '1]')::jsonb
 		else '{}' end from generate_series(1, 3) i`)
 	if size := pgtest.Value[int](t, s,
 		"select pg_column_size(payload) from outbox_messages where id = 2"); size > leastInPage/usualCompression {
@@ -132,7 +144,8 @@ func TestPageWithARowThatCannotBeWritten(t *testing.T) {
 		t.Fatalf("%d rows", len(page.Rows))
 	}
 	for i, row := range page.Rows {
-		if want := i == 1; (publisher.ClassOf(row.Invalid) == publisher.Permanent) != want || !want && string(row.Message.Payload) != "{}" {
+		if want := i == 1; (publisher.ClassOf(row.Invalid) == publisher.Permanent) != want ||
+			!want && string(row.Message.Payload) != "{}" {
 			t.Errorf("row %d: %v", i, row.Invalid)
 		}
 		if key, _ := row.Key(); key != "key" || row.Message.Topic != "t" {

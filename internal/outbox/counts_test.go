@@ -12,7 +12,8 @@ import (
 // or too many rows of other destinations are in the way.
 type Counts struct {
 	Pending, Scheduled, Failed *int64
-	Oldest                     *float64 // seconds for which the oldest of the first pending rows has been due; 0 without rows
+	// seconds for which the oldest of the first pending rows has been due; 0 without rows
+	Oldest *float64
 }
 
 // Count counts the view's rows. Numbers that were counted before an error are returned with it.

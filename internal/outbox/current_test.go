@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A table is current as long as no change affects how a relay understands it. Only the mapping of the columns that determine a
-// row's shard or order distinguishes replicas.
+// A table is current as long as no change affects how a relay understands it. Only the mapping of the columns that
+// determine a row's shard or order distinguishes replicas.
 func TestCurrent(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -30,7 +30,10 @@ func TestCurrent(t *testing.T) {
 		change           string
 		current, mapping bool // unchanged
 	}{
-		{"insert into outbox_messages (topic, payload, inserted_at, updated_at) values ('t', '{}', now(), now())", true, true},
+		{
+			"insert into outbox_messages (topic, payload, inserted_at, updated_at) values ('t', '{}', now(), now())", true,
+			true,
+		},
 		{"alter table outbox_messages add column nothing text", true, true},
 		{"analyze outbox_messages", true, true},
 		{"alter table outbox_messages add column available_at timestamptz", false, true},
@@ -42,7 +45,8 @@ func TestCurrent(t *testing.T) {
 		{"alter table outbox_messages drop column failed_at", false, true},
 		{"alter table outbox_messages drop column key", false, false},
 		{
-			"create table other (like outbox_messages including all); drop table outbox_messages; alter table other rename to outbox_messages",
+			"create table other (like outbox_messages including all); drop table outbox_messages; alter table other rename to " +
+				"outbox_messages",
 			false, true,
 		},
 	} {

@@ -13,9 +13,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A migration that locks the table in share mode, as CREATE INDEX does, and alters it in the same transaction, is never ended by a
-// deadlock with the relay: the server ends the migration at once if the relay holds a weaker lock on the table and waits for
-// the one that it needs to write.
+// A migration that locks the table in share mode, as CREATE INDEX does, and alters it in the same transaction, is never
+// ended by a deadlock with the relay: the server ends the migration at once if the relay holds a weaker lock on the
+// table and waits for the one that it needs to write.
 func TestMigrationsAreNoVictims(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {

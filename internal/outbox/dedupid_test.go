@@ -22,17 +22,30 @@ func dedupIDs(t *testing.T, s *pgtest.Schema) (ids []string) {
 func origin(t *testing.T, s *pgtest.Schema) string {
 	t.Helper()
 	return pgtest.Value[string](t, s,
-		"select (select system_identifier from pg_control_system()) || '.' || oid from pg_database where datname = current_database()")
+		"select (select system_identifier from pg_control_system()) || '.' || oid from pg_database where datname = "+
+			"current_database()")
 }
 
 // An id that is not a uuid is only meaningful within its table and its time.
 func TestDedupID(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ columns, row, want string }{
-		"number":          {"id bigint primary key, inserted_at timestamptz", "(7, '2026-01-02 03:04:05.678901+00')", "%s/7@1767323045678901"},
-		"without zone":    {"id int primary key, inserted_at timestamp", "(7, '2026-01-02 03:04:05.678901')", "%s/7@1767323045678901"},
-		"whole seconds":   {"id smallint primary key, inserted_at timestamp(0)", "(-7, '1969-12-31 23:59:59')", "%s/-7@-1000000"},
-		"text":            {"id text primary key, inserted_at timestamptz", "('a/b@c', '2026-01-02 03:04:05Z')", "%s/a/b@c@1767323045000000"},
+		"number": {
+			"id bigint primary key, inserted_at timestamptz", "(7, '2026-01-02 03:04:05.678901+00')",
+			"%s/7@1767323045678901",
+		},
+		"without zone": {
+			"id int primary key, inserted_at timestamp", "(7, '2026-01-02 03:04:05.678901')",
+			"%s/7@1767323045678901",
+		},
+		"whole seconds": {
+			"id smallint primary key, inserted_at timestamp(0)", "(-7, '1969-12-31 23:59:59')",
+			"%s/-7@-1000000",
+		},
+		"text": {
+			"id text primary key, inserted_at timestamptz", "('a/b@c', '2026-01-02 03:04:05Z')",
+			"%s/a/b@c@1767323045000000",
+		},
 		"no time":         {"id bigint primary key, inserted_at timestamptz", "(7, null)", "%s/7"},
 		"end of time":     {"id bigint primary key, inserted_at timestamptz", "(7, 'infinity')", "%s/7"},
 		"end of calendar": {"id bigint primary key, inserted_at timestamptz", "(7, '294276-12-31 23:59:59Z')", "%s/7"},
@@ -49,7 +62,8 @@ func TestDedupID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, "create table outbox_messages ("+test.columns+", topic text default 't', payload text, relayed_at timestamptz)")
+			s.Exec(t, "create table outbox_messages ("+test.columns+
+				", topic text default 't', payload text, relayed_at timestamptz)")
 			s.Exec(t, "insert into outbox_messages values "+test.row)
 			want := test.want
 			if name != "uuid" {
@@ -83,7 +97,8 @@ func TestDedupIDsAreApart(t *testing.T) {
 	}
 	const rows = 100
 	fill := func(s *pgtest.Schema) {
-		s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '1', clock_timestamp(), now()
+		s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '1', clock_timestamp(),
+			now()
 			from generate_series(1, $1)`, rows)
 	}
 	sources := map[string]bool{}
@@ -115,10 +130,12 @@ func TestDedupIDsAreApart(t *testing.T) {
 	}
 	database := pgtest.Value[string](t, billing, "select oid::text from pg_database where datname = current_database()")
 	row := tail(t, table, TailQuery{Most: Most{Rows: 1}}).Rows[0]
-	if want := fmt.Sprintf("%s/public.outbox_messages/1@%d", database, row.Message.Inserted.UnixMicro()); row.Message.DedupID != want {
+	if want := fmt.Sprintf("%s/public.outbox_messages/1@%d", database,
+		row.Message.Inserted.UnixMicro()); row.Message.DedupID != want {
 		t.Errorf("without the right the id is %s, want %s", row.Message.DedupID, want)
 	}
-	if _, err := url.Parse(row.Message.Source); err != nil || row.Message.Source != "/"+database+"/public.outbox_messages" {
+	if _, err := url.Parse(row.Message.Source); err != nil ||
+		row.Message.Source != "/"+database+"/public.outbox_messages" {
 		t.Errorf("without the right the source is %s (%v)", row.Message.Source, err)
 	}
 	if f := table.IDForm(); f.UUID || f.Cluster || !f.Timed {

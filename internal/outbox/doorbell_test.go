@@ -29,11 +29,19 @@ func TestTableReportsTheDoorbell(t *testing.T) {
 		"with an empty channel": {sql.Doorbell(messages, ""), "", false},
 		"disabled":              {bell + "alter table outbox_messages disable trigger outbox_relay_doorbell", "bell", false},
 		"all disabled":          {bell + "alter table outbox_messages disable trigger user", "bell", false},
-		"for replication only":  {bell + "alter table outbox_messages enable replica trigger outbox_relay_doorbell", "bell", false},
-		"always":                {bell + "alter table outbox_messages enable always trigger outbox_relay_doorbell", "bell", true},
-		"of a function that is deaf": {bell + "create or replace function outbox_relay_doorbell() returns trigger language plpgsql as $$ begin " +
+		"for replication only": {
+			bell + "alter table outbox_messages enable replica trigger outbox_relay_doorbell", "bell",
+			false,
+		},
+		"always": {
+			bell + "alter table outbox_messages enable always trigger outbox_relay_doorbell", "bell",
+			true,
+		},
+		"of a function that is deaf": {bell +
+			"create or replace function outbox_relay_doorbell() returns trigger language plpgsql as $$ begin " +
 			"return null; end $$", "bell", false},
-		"another trigger beside it": {bell + "create function f() returns trigger language plpgsql as $$ begin return new; end $$; create " +
+		"another trigger beside it": {bell +
+			"create function f() returns trigger language plpgsql as $$ begin return new; end $$; create " +
 			"trigger a before insert on outbox_messages for each row execute function f()", "bell", true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,9 +62,11 @@ func TestTableReportsTheDoorbell(t *testing.T) {
 func TestDoorbellOfOtherTables(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table messages (id uuid not null, seq bigint not null, topic text, payload jsonb, relayed_at timestamptz, primary key
+	s.Exec(t, `create table messages (id uuid not null, seq bigint not null, topic text, payload jsonb, relayed_at
+		timestamptz, primary key
 	(id, seq)) partition by range (seq);
-		create table one partition of messages default; create index on messages (seq) where relayed_at is null`, pgx.QueryExecModeSimpleProtocol)
+		create table one partition of messages default; create index on messages (seq) where relayed_at is
+		null`, pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, sql.Doorbell(sql.Table{Name: "messages"}, "bell"), pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, "alter table messages rename to outbox_messages")
 	if current, rings, err := open(t, s, Config{Channel: "bell"}).Current(t.Context()); err != nil || !current || !rings {
@@ -67,7 +77,8 @@ func TestDoorbellOfOtherTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = writer.Rollback(t.Context()) }() // only to check that the trigger works
-	if _, err := writer.Exec(t.Context(), "insert into outbox_messages values (gen_random_uuid(), 1, 't', '{}')"); err != nil {
+	if _, err := writer.Exec(t.Context(),
+		"insert into outbox_messages values (gen_random_uuid(), 1, 't', '{}')"); err != nil {
 		t.Error(err)
 	}
 }

@@ -14,22 +14,27 @@ import (
 
 // delaying is the additional output of `outbox-relay schema --delays` for the recommended table.
 func delaying() string {
-	return sql.Delays(sql.Delaying{Table: messages, Available: "available_at", Order: "seq", Pending: []string{"relayed_at", "failed_at"}})
+	return sql.Delays(sql.Delaying{
+		Table: messages, Available: "available_at", Order: "seq",
+		Pending: []string{"relayed_at", "failed_at"},
+	})
 }
 
-// Where there is an index of due times, rows with available_at come by a read of their own, each once and in the order of that
-// time, and by their ids. All other reads leave them out. This holds for all types, without an order or with priorities, and
-// for one destination.
+// Where there is an index of due times, rows with available_at come by a read of their own, each once and in the order
+// of that time, and by their ids. All other reads leave them out. This holds for all types, without an order or with
+// priorities, and for one destination.
 func TestDueReads(t *testing.T) {
 	t.Parallel()
-	const due = `create index on outbox_messages (available_at) where relayed_at is null and failed_at is null and available_at is not null;`
+	const due = `create index on outbox_messages (available_at) where relayed_at is null and failed_at is null and
+		available_at is not null;`
 	for name, ddl := range map[string]string{
 		"schema --delays":   recommended() + delaying(),
 		"times in UTC":      recommended() + "alter table outbox_messages add available_at timestamp;" + due,
 		"priority":          recommended() + "alter table outbox_messages add priority int default 3;" + delaying(),
 		"order may be null": recommended() + "alter table outbox_messages alter seq drop identity, alter seq drop not null;" + delaying(),
 		"order of the times": strings.Replace(recommended(), "seq         bigint generated always as identity,", "",
-			1)[:strings.Index(strings.Replace(recommended(), "seq         bigint generated always as identity,", "", 1), "create index")] +
+			1)[:strings.Index(strings.Replace(recommended(), "seq         bigint generated always as identity,", "", 1),
+			"create index")] +
 			"alter table outbox_messages add available_at timestamptz; " + due,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,15 +42,21 @@ func TestDueReads(t *testing.T) {
 			s := pgtest.New(t)
 			// Many rows are due at the same time, and pages end among them.
 			s.Exec(t, ddl+`;set timezone = 'UTC';
-				insert into outbox_messages (topic, key, payload, available_at) select 't', 'k', '{}', '2020-01-01'::timestamp + (n / 10) * interval
+				insert into outbox_messages (topic, key, payload, available_at) select 't', 'k', '{}', '2020-01-01'::timestamp + (n
+				/ 10) * interval
 				'1 minute' from generate_series(1, 100) n;
-				insert into outbox_messages (topic, key, payload, available_at) select 't', 'k', '{}', (now() at time zone 'UTC') + n * interval
+				insert into outbox_messages (topic, key, payload, available_at) select 't', 'k', '{}', (now() at time zone 'UTC') +
+				n * interval
 				'1 hour' from generate_series(1, 50) n;
-				insert into outbox_messages (topic, key, payload, available_at) values ('t', 'k', '{}', '-infinity'), ('t', 'k', '{}', 'infinity');
-				insert into outbox_messages (topic, key, payload, available_at, relayed_at) values ('t', 'k', '{}', '2020-01-01', now());
-				insert into outbox_messages (topic, key, payload, available_at, failed_at) values ('t', 'k', '{}', '2020-01-01', now());
+				insert into outbox_messages (topic, key, payload, available_at) values ('t', 'k', '{}', '-infinity'), ('t', 'k',
+				'{}', 'infinity');
+				insert into outbox_messages (topic, key, payload, available_at, relayed_at) values ('t', 'k', '{}', '2020-01-01',
+				now());
+				insert into outbox_messages (topic, key, payload, available_at, failed_at) values ('t', 'k', '{}', '2020-01-01',
+				now());
 				insert into outbox_messages (topic, key, payload) select 't', 'k', '{}' from generate_series(1, 5);
-				insert into outbox_messages (topic, key, payload, available_at) select 'other', 'k', '{}', '2020-01-01' from generate_series(1, 7) n`)
+				insert into outbox_messages (topic, key, payload, available_at) select 'other', 'k', '{}', '2020-01-01' from
+				generate_series(1, 7) n`)
 			all := open(t, s, Config{Shards: 4})
 			if !all.ReadsDue() || all.Delays() {
 				t.Fatal("the index of due times was not found")
@@ -111,7 +122,8 @@ func TestDueReads(t *testing.T) {
 				t.Errorf("%d rows, the next in %v", len(page.Rows), page.Next)
 			}
 			s.Exec(t, "update outbox_messages set relayed_at = now() where available_at is null")
-			if counts, err := all.Count(t.Context()); err != nil || counts.Pending != nil && (*counts.Pending != 0 || *counts.Oldest != 0) {
+			if counts, err := all.Count(t.Context()); err != nil || counts.Pending != nil &&
+				(*counts.Pending != 0 || *counts.Oldest != 0) {
 				t.Errorf("counts: %v (%v)", counts, err)
 			}
 		})
@@ -131,7 +143,8 @@ func TestTimedRows(t *testing.T) {
 			s := pgtest.New(t)
 			s.Exec(t, ddl+"insert into outbox_messages (topic, payload) values ('plain', '{}')")
 			if name != "without the column" {
-				s.Exec(t, "insert into outbox_messages (topic, payload, available_at) values ('timed', '{}', now() - interval '1 hour')")
+				s.Exec(t, "insert into outbox_messages (topic, payload, available_at) values ('timed', '{}', now() - interval '1 "+
+					"hour')")
 			}
 			table := open(t, s, Config{Shards: 4})
 			rows := tail(t, table, TailQuery{}).Rows
@@ -150,8 +163,8 @@ func TestTimedRows(t *testing.T) {
 	}
 }
 
-// No read steps over rows that are scheduled for later, whether the statistics are from an empty table or are correct, and
-// whether or not the index of all pending rows still exists.
+// No read steps over rows that are scheduled for later, whether the statistics are from an empty table or are correct,
+// and whether or not the index of all pending rows still exists.
 func TestNoReadStepsOverScheduledRows(t *testing.T) {
 	t.Parallel()
 	for _, analyzed := range []bool{false, true} {
@@ -159,16 +172,20 @@ func TestNoReadStepsOverScheduledRows(t *testing.T) {
 			t.Run(fmt.Sprint(analyzed, drop), func(t *testing.T) {
 				t.Parallel()
 				s := pgtest.New(t)
-				s.Exec(t, recommended()+delaying()+drop+"alter table outbox_messages set (autovacuum_enabled = off); analyze outbox_messages")
+				s.Exec(t, recommended()+delaying()+drop+
+					"alter table outbox_messages set (autovacuum_enabled = off); analyze outbox_messages")
 				s.Exec(t, `insert into outbox_messages (topic, payload) select 't', '{}' from generate_series(1, 100);
-					insert into outbox_messages (topic, payload, available_at) select 't', '{}', now() + interval '1 hour' from generate_series(1, 20000);
+					insert into outbox_messages (topic, payload, available_at) select 't', '{}', now() + interval '1 hour' from
+					generate_series(1, 20000);
 					insert into outbox_messages (topic, payload) select 't', '{}' from generate_series(1, 100);
-					insert into outbox_messages (topic, payload, available_at) select 't', '{}', now() - interval '1 hour' from generate_series(1, 10)`)
+					insert into outbox_messages (topic, payload, available_at) select 't', '{}', now() - interval '1 hour' from
+					generate_series(1, 10)`)
 				if analyzed {
 					s.Exec(t, "analyze outbox_messages")
 				}
 				plans := &planLog{}
-				table, err := Open(t.Context(), plans.poolWith(t, s, map[string]string{"auto_explain.log_analyze": "on"}), Config{Table: messages})
+				table, err := Open(t.Context(), plans.poolWith(t, s, map[string]string{"auto_explain.log_analyze": "on"}),
+					Config{Table: messages})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -196,7 +213,8 @@ func TestNoReadStepsOverScheduledRows(t *testing.T) {
 						continue
 					}
 					found++
-					if strings.Contains(strings.ReplaceAll(plan, "Removed by Filter: 1\n", ""), "Rows Removed by") || strings.Contains(plan, "Seq Scan") ||
+					if strings.Contains(strings.ReplaceAll(plan, "Removed by Filter: 1\n", ""), "Rows Removed by") ||
+						strings.Contains(plan, "Seq Scan") ||
 						strings.Contains(plan, ">  Sort  (") {
 						t.Errorf("plan:\n%s", plan)
 					}
@@ -225,7 +243,8 @@ func TestIndexesOfDueTimes(t *testing.T) {
 	}
 	for index := range want {
 		s := pgtest.New(t)
-		s.Exec(t, recommended()+"alter table outbox_messages add available_at timestamptz; create index on outbox_messages "+index)
+		s.Exec(t, recommended()+"alter table outbox_messages add available_at timestamptz; create index on outbox_messages "+
+			index)
 		found[index] = open(t, s, Config{}).ReadsDue()
 	}
 	if !maps.Equal(found, want) {

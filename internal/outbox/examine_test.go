@@ -24,7 +24,8 @@ func examine(t *testing.T, s *pgtest.Schema, config Config, channel string) (*Ta
 		t.Fatal(err)
 	}
 	for _, f := range found {
-		if f.Check == "" || f.Found == "" || (f.Remedy == "") != (f.Severity == finding.OK) || strings.HasSuffix(f.Found, ".") {
+		if f.Check == "" || f.Found == "" || (f.Remedy == "") != (f.Severity == finding.OK) ||
+			strings.HasSuffix(f.Found, ".") {
 			t.Errorf("incomplete: %+v", f)
 		}
 	}
@@ -48,11 +49,15 @@ func TestExamineIndexes(t *testing.T) {
 		"B":           {pgtest.ShapeB, nil},
 		"C":           {pgtest.ShapeC, []string{"no index of pending rows in their order", "no index of failed rows"}},
 		"heap": {
-			`create table outbox_messages (id text, topic text, payload json, "Key" text, relayed_at timestamptz, failed_at timestamptz,
+			`create table outbox_messages (id text, topic text, payload json, "Key" text, relayed_at timestamptz, failed_at
+				timestamptz,
 				attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz)`,
 			[]string{"no index of pending rows in their order", "no index by id", "no index of failed rows"},
 		},
-		"priority": {recommended() + "alter table outbox_messages add priority int", []string{"no index of pending rows by priority"}},
+		"priority": {
+			recommended() + "alter table outbox_messages add priority int",
+			[]string{"no index of pending rows by priority"},
+		},
 		"priority alone": {strings.Replace(strings.Replace(recommended(), "create index",
 			"alter table outbox_messages add priority int;create index", 1), "(seq)\n  where relayed_at",
 			"((~coalesce(priority, 0)::bigint), seq)\n  where relayed_at", 1), nil},
@@ -68,7 +73,8 @@ func TestExamineIndexes(t *testing.T) {
 			Table: messages, Available: "available_at", Order: "seq",
 			Pending: []string{"relayed_at", "failed_at"},
 		}), nil},
-		"partitioned": {`create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at timestamptz, failed_at timestamptz, attempt
+		"partitioned": {`create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at timestamptz, failed_at
+			timestamptz, attempt
 		int, last_error text, updated_at timestamptz, inserted_at timestamptz not null) partition by range (inserted_at);
 			create table outbox_all partition of outbox_messages
 			default`, []string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
@@ -182,9 +188,11 @@ func TestExamineTable(t *testing.T) {
 			"in all these tables",
 		},
 		"ids by day": {
-			strings.Replace(strings.Split(recommended(), ") with (")[0], "uuid primary key", "uuid not null", 1) + `, primary key (id, inserted_at))
+			strings.Replace(strings.Split(recommended(), ") with (")[0], "uuid primary key", "uuid not null", 1) + `, primary
+				key (id, inserted_at))
 			partition by range (inserted_at);
-			create table one partition of outbox_messages default; create index on outbox_messages (seq) where relayed_at is null and failed_at is
+			create table one partition of outbox_messages default; create index on outbox_messages (seq) where relayed_at is
+			null and failed_at is
 			null; create index on outbox_messages (failed_at) where failed_at is not null`,
 			Config{},
 			"id", "two rows may have one id", "in all partitions",
@@ -244,7 +252,8 @@ func TestExamineVacuumOfPartitions(t *testing.T) {
 	s.Exec(t, sql.Partitioned(messages, nil, "false")+"alter table outbox_messages_default set (autovacuum_enabled = off)")
 	_, found := examine(t, s, Config{}, "")
 	for _, f := range worse(found) {
-		if f.Check == "vacuum" && strings.Contains(f.Remedy, "alter table outbox_messages_default reset (autovacuum_enabled)") {
+		if f.Check == "vacuum" &&
+			strings.Contains(f.Remedy, "alter table outbox_messages_default reset (autovacuum_enabled)") {
 			return
 		}
 	}
@@ -297,7 +306,8 @@ func TestExamineRights(t *testing.T) {
 		t.Errorf("with the grants: %+v", worse(found))
 	}
 	s.Exec(t, "alter table outbox_messages enable row level security")
-	if table, found = look(); table == nil || len(worse(found)) != 2 || !strings.Contains(worse(found)[0].Found, "row security") {
+	if table, found = look(); table == nil || len(worse(found)) != 2 ||
+		!strings.Contains(worse(found)[0].Found, "row security") {
 		t.Errorf("with row security: %+v", worse(found))
 	}
 }
@@ -308,7 +318,8 @@ func TestSampleTopics(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, recommended()+"alter table outbox_messages add tenant text")
 	s.Exec(t, `insert into outbox_messages (topic, payload, tenant, inserted_at, relayed_at)
-		select case when i <= 3 then 'first' when i > 11997 then 'last' when i = 6000 then 'middle' else 'most' end, '{}', nullif('t' || i % 2,
+		select case when i <= 3 then 'first' when i > 11997 then 'last' when i = 6000 then 'middle' else 'most' end, '{}',
+		nullif('t' || i % 2,
 		't0'),
 		  '2026-01-01Z'::timestamptz + i * interval '1 s', case when i = 1 then now() end
 		from generate_series(1, 12000) i`)

@@ -10,7 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A template's values from headers and payload are texts, with either type of JSON. A value that is missing or null is NULL.
+// A template's values from headers and payload are texts, with either type of JSON. A value that is missing or null is
+// NULL.
 func TestExtras(t *testing.T) {
 	t.Parallel()
 	paths := []string{"a", "a.b", "list.1", "list.1.x", "ключ", "it's", "n"}
@@ -18,7 +19,8 @@ func TestExtras(t *testing.T) {
 		t.Run(typ, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, fmt.Sprintf(`create table outbox_messages (id integer primary key, topic text not null default 't', payload %[1]s, headers
+			s.Exec(t, fmt.Sprintf(`create table outbox_messages (id integer primary key, topic text not null default 't',
+				payload %[1]s, headers
 			%[1]s,
 				tenant text, relayed_at timestamptz); create index on outbox_messages (id) where relayed_at is null`, typ))
 			const null = "<null>"
@@ -37,14 +39,21 @@ func TestExtras(t *testing.T) {
 				},
 				{
 					`{"list": [1, {"x": 12345678901234567890.10}], "n": null}`, `{"h": null, "n": {"k": []}}`, nil,
-					[]string{null, null, `{"k": []}`, null, null, `{"x": 12345678901234567890.10}`, "12345678901234567890.10", null, null, null},
+					[]string{
+						null, null, `{"k": []}`, null, null, `{"x": 12345678901234567890.10}`, "12345678901234567890.10", null,
+						null, null,
+					},
 				},
-				{`{"ключ": "да", "it's": "", "a": [], "n": false}`, `[]`, "", []string{null, "", null, "[]", null, null, null, "да", "", "false"}},
+				{
+					`{"ключ": "да", "it's": "", "a": [], "n": false}`, `[]`, "",
+					[]string{null, "", null, "[]", null, null, null, "да", "", "false"},
+				},
 				{`"a"`, nil, nil, slices.Repeat([]string{null}, 10)},
 				{nil, nil, "column", append([]string{null, "column"}, slices.Repeat([]string{null}, 8)...)},
 			}
 			for i, row := range rows {
-				s.Exec(t, "insert into outbox_messages (id, payload, headers, tenant) values ($1, $2, $3, $4)", i, row.payload, row.headers, row.tenant)
+				s.Exec(t, "insert into outbox_messages (id, payload, headers, tenant) values ($1, $2, $3, $4)", i, row.payload,
+					row.headers, row.tenant)
 			}
 			config := Config{
 				Extra:   []Extra{{ExtraHeader, "h"}, {ExtraHeader, "tenant"}, {ExtraHeader, "n"}},
@@ -77,7 +86,9 @@ func TestExtras(t *testing.T) {
 				t.Fatalf("%d samples, %v, %v", len(samples), ok, err)
 			}
 			for i := range samples {
-				if got := texts(&samples[i].Row); !slices.ContainsFunc(rows, func(d document) bool { return slices.Equal(d.want, got) }) {
+				if got := texts(&samples[i].Row); !slices.ContainsFunc(rows, func(d document) bool {
+					return slices.Equal(d.want, got)
+				}) {
 					t.Errorf("a sample has %q", got)
 				}
 			}
@@ -89,7 +100,8 @@ func TestExtras(t *testing.T) {
 func TestExtraOfAColumnSentAsHeader(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id integer primary key, topic text, payload text, tenant integer, relayed_at timestamptz);
+	s.Exec(t, `create table outbox_messages (id integer primary key, topic text, payload text, tenant integer, relayed_at
+		timestamptz);
 		insert into outbox_messages values (1, 't', '', 7)`)
 	config := Config{Extra: []Extra{{ExtraHeader, "x-tenant"}}, Headers: map[string]string{"x-tenant": "tenant"}}
 	page := tail(t, open(t, s, config), TailQuery{})
@@ -108,8 +120,9 @@ func TestTTLFromAColumn(t *testing.T) {
 	} {
 		for value, want := range values {
 			s := pgtest.New(t)
-			s.Exec(t, fmt.Sprintf("create table outbox_messages (id integer primary key, topic text, payload text, life %s, relayed_at "+
-				"timestamptz); insert into outbox_messages values (1, 't', '', %s)", typ, value))
+			s.Exec(t, fmt.Sprintf(
+				"create table outbox_messages (id integer primary key, topic text, payload text, life %s, relayed_at "+
+					"timestamptz); insert into outbox_messages values (1, 't', '', %s)", typ, value))
 			page := tail(t, open(t, s, Config{Headers: map[string]string{"Nats-TTL": "life"}}), TailQuery{})
 			if got, _ := page.Rows[0].Message.Header("nats-ttl"); got != want {
 				t.Errorf("%s %s gives %q, want %q", typ, value, got, want)
@@ -118,15 +131,18 @@ func TestTTLFromAColumn(t *testing.T) {
 	}
 }
 
-// A time comes in milliseconds since 1970, whatever its type; a time outside the calendar is NULL. Samples do not distinguish
-// times.
+// A time comes in milliseconds since 1970, whatever its type; a time outside the calendar is NULL. Samples do not
+// distinguish times.
 func TestExtraTime(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []string{"timestamptz", "timestamp"} {
 		s := pgtest.New(t)
 		s.Exec(t, "create table outbox_messages (id integer primary key, topic text not null default 't', "+
 			"payload text, at "+typ+", relayed_at timestamptz); create index on outbox_messages (id) where relayed_at is null")
-		values := []string{"2026-03-01 12:00:00.123456", "1969-12-31 23:59:59", "infinity", "-infinity", "294276-12-31", "4713-01-01 BC", ""}
+		values := []string{
+			"2026-03-01 12:00:00.123456", "1969-12-31 23:59:59", "infinity", "-infinity", "294276-12-31",
+			"4713-01-01 BC", "",
+		}
 		want := []string{"1772366400123", "-1000", "", ""}
 		for i, value := range values {
 			s.Exec(t, "insert into outbox_messages (id, at) values ($1, nullif($2, '')::"+typ+")", i, value)
@@ -145,19 +161,23 @@ func TestExtraTime(t *testing.T) {
 	}
 }
 
-// TestTemplateOfOneDestination: a template that needs what the table lacks keeps its destination from the table, and no other. The
-// failures of rows forget their dead letters nevertheless.
+// TestTemplateOfOneDestination: a template that needs what the table lacks keeps its destination from the table, and no
+// other. The failures of rows forget their dead letters nevertheless.
 func TestTemplateOfOneDestination(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(messages)+`alter table outbox_messages
 		add dead_at timestamptz, add audit_at timestamptz, add audit_failed timestamptz`)
 	orders := View{Name: "orders", Extra: []int{0}}
-	audit := View{Name: "audit", Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed"}, Extra: []int{1}}
+	audit := View{
+		Name: "audit", Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed"},
+		Extra: []int{1},
+	}
 	coded := View{Name: "coded", Encoded: true, Extra: []int{}}
 	dead := View{Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}, FailedOf: &orders, Extra: []int{0, 2}}
 	config := Config{
-		Extra: []Extra{{ExtraColumn, "key"}, {ExtraColumn, "tenant"}, {ExtraTime, "sent"}}, Views: []View{orders, audit, dead, coded},
+		Extra: []Extra{{ExtraColumn, "key"}, {ExtraColumn, "tenant"}, {ExtraTime, "sent"}},
+		Views: []View{orders, audit, dead, coded},
 	}
 	table := open(t, s, config)
 	mine, err := table.For(orders)
@@ -169,12 +189,16 @@ func TestTemplateOfOneDestination(t *testing.T) {
 	if row := page.Rows[0]; row.Extra[0] != "k" || row.Nulls != 0b110 {
 		t.Errorf("the texts are %q, NULL %b", row.Extra, row.Nulls)
 	}
-	for name, v := range map[string]View{"no column tenant": audit, "no column sent": dead, "type text or varchar": coded} {
+	for name, v := range map[string]View{
+		"no column tenant": audit, "no column sent": dead,
+		"type text or varchar": coded,
+	} {
 		if _, err := table.For(v); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", v.Name, err)
 		}
 	}
-	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Extra: config.Extra, Views: []View{audit}}); err == nil {
+	if _, err := Open(t.Context(), s.Pool,
+		Config{Table: messages, Extra: config.Extra, Views: []View{audit}}); err == nil {
 		t.Error("the table is open although no destination can use it")
 	}
 	// Rows that failed before at a destination with such a template are dead letters elsewhere.

@@ -9,8 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Statistics of an empty table must not make a read of failed rows start parallel workers, nor fetch and sort: 100,000 rows of
-// which none had failed took 21 ms for each page of them.
+// Statistics of an empty table must not make a read of failed rows start parallel workers, nor fetch and sort: 100,000
+// rows of which none had failed took 21 ms for each page of them.
 func TestPlanOfFailedRowsOfAnEmptyTable(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -35,7 +35,8 @@ func TestPlanOfFailedRowsOfAnEmptyTable(t *testing.T) {
 		if !strings.Contains(plan, "outbox_messages") || strings.Contains(plan, "pg_catalog") {
 			continue
 		}
-		if found++; !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Gather") || strings.Contains(plan, "Bitmap") {
+		if found++; !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Gather") ||
+			strings.Contains(plan, "Bitmap") {
 			t.Errorf("plan:\n%s", plan)
 		}
 	}
@@ -48,7 +49,8 @@ func TestPlanOfFailedRowsOfAnEmptyTable(t *testing.T) {
 func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at "+
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at "+
+		"timestamptz, failed_at "+
 		"timestamptz)")
 	_, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{{BlockFailed: true}}})
 	if err == nil || !strings.Contains(err.Error(), "BlockFailed") {
@@ -67,7 +69,8 @@ func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	}
 	s.Exec(t, remedy)
 	table := open(t, s, Config{Views: []View{{BlockFailed: true}}})
-	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 50, '', case when i % 100 > 0 then now() end, case when i % 1000 = 0 "+
+	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 50, '', case when i % 100 > 0 then now() end, case "+
+		"when i % 1000 = 0 "+
 		"then now() end from generate_series(1, 50000) i")
 	s.Exec(t, "analyze outbox_messages")
 	plan := explain(t, s, strings.NewReplacer("$1", "1000", "$2", "null").Replace(

@@ -28,33 +28,41 @@ func TestFilterThatTakesEverything(t *testing.T) {
 	s.Exec(t, sql.Schema(messages)+delaying())
 	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
 		table := open(t, s, config)
-		for _, f := range []Filter{{}, {Topics: []string{"*"}}, {Topics: []string{"a", "*"}, Before: [][]string{{"!*"}, {"a", "!*"}}}} {
+		for _, f := range []Filter{
+			{},
+			{Topics: []string{"*"}},
+			{Topics: []string{"a", "*"}, Before: [][]string{{"!*"}, {"a", "!*"}}},
+		} {
 			view := filtered(t, table, f)
 			if !reflect.DeepEqual(view.description, table.description) || !reflect.DeepEqual(view.asks, table.asks) {
 				t.Errorf("%s: %v changes statements", name, f)
 			}
 		}
-		if again := filtered(t, filtered(t, table, Filter{Topics: []string{"a*"}}), Filter{}); !reflect.DeepEqual(again.asks, table.asks) {
+		if again := filtered(t, filtered(t, table, Filter{Topics: []string{"a*"}}), Filter{}); !reflect.DeepEqual(again.asks,
+			table.asks) {
 			t.Errorf("%s: a view of a view is not of the table", name)
 		}
 	}
 }
 
-// Two destinations, and a third that takes the rest, divide the rows: each row is found by exactly one of them, in every way of
-// reading.
+// Two destinations, and a third that takes the rest, divide the rows: each row is found by exactly one of them, in
+// every way of reading.
 func TestFilterDividesRows(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id integer primary key, seq bigint, key text, topic text, payload text, relayed_at timestamptz,
+	s.Exec(t, `create table outbox_messages (id integer primary key, seq bigint, key text, topic text, payload text,
+		relayed_at timestamptz,
 	failed_at timestamptz,
 		inserted_at timestamptz not null default now() - interval '1 minute', available_at timestamptz)`)
 	s.Exec(t, "create index on outbox_messages (seq) where relayed_at is null and failed_at is null")
 	s.Exec(t, "create index on outbox_messages (failed_at) where failed_at is not null")
 	table := open(t, s, Config{Shards: 4, Views: []View{{BlockFailed: true}}})
 	empty := tail(t, table, TailQuery{}) // a snapshot that has seen no row for certain, whatever else runs on the server
-	s.Exec(t, `insert into outbox_messages (id, seq, key, topic, payload) select i, case when i % 7 > 0 then i end, case when i % 5 > 0 then
+	s.Exec(t, `insert into outbox_messages (id, seq, key, topic, payload) select i, case when i % 7 > 0 then i end, case
+		when i % 5 > 0 then
 	'k' || i % 11 end,
-		(array['order.created', 'order.internal.x', 'audit.x', '', null, 'order.%', 'x'])[1 + i % 13 % 7], 'p' from generate_series(1, 400) i`)
+		(array['order.created', 'order.internal.x', 'audit.x', '', null, 'order.%', 'x'])[1 + i % 13 % 7], 'p' from
+		generate_series(1, 400) i`)
 	s.Exec(t, "update outbox_messages set failed_at = now() - id * interval '1 second' where id % 4 = 0")
 	s.Exec(t, "update outbox_messages set available_at = now() + interval '1 hour' where id % 4 = 1")
 	patterns := [][]string{{"order.*", "!order.internal.*"}, {"*.x", "order.created"}, nil}
@@ -174,7 +182,8 @@ func TestFilterDividesRows(t *testing.T) {
 			}
 			return n
 		}
-		pending, scheduled, failed := number("failed_at is null and available_at is null"), number("available_at is not null"),
+		pending, scheduled, failed := number("failed_at is null and available_at is null"),
+			number("available_at is not null"),
 			number("failed_at is not null")
 		if counts.Pending == nil || *counts.Pending != pending || counts.Scheduled == nil || *counts.Scheduled != scheduled ||
 			counts.Failed == nil || *counts.Failed != failed {
@@ -183,7 +192,8 @@ func TestFilterDividesRows(t *testing.T) {
 		if counts.Oldest == nil || *counts.Oldest < 50 {
 			t.Errorf("%v: oldest %v", f, counts.Oldest)
 		}
-		s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)", numbers(tail(t, view, TailQuery{}).Rows))
+		s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)",
+			numbers(tail(t, view, TailQuery{}).Rows))
 		if counts, err = view.Count(t.Context()); err != nil || *counts.Pending != 0 || *counts.Oldest != 0 {
 			t.Errorf("%v: after its rows were relayed: %+v, %v", f, counts, err)
 		}
@@ -198,17 +208,20 @@ func TestFilterDividesRows(t *testing.T) {
 	}
 }
 
-// Measuring the rows of one destination costs the same however many rows another one has. Values that are then unknown are not
-// reported.
+// Measuring the rows of one destination costs the same however many rows another one has. Values that are then unknown
+// are not reported.
 func TestCountsOfAFilterBesideABacklog(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id integer primary key, topic text, payload text, relayed_at timestamptz, failed_at timestamptz,
+	s.Exec(t, `create table outbox_messages (id integer primary key, topic text, payload text, relayed_at timestamptz,
+		failed_at timestamptz,
 		inserted_at timestamptz not null default now() - interval '1 minute')`)
 	s.Exec(t, "create index on outbox_messages (inserted_at, id) where relayed_at is null and failed_at is null")
-	s.Exec(t, "insert into outbox_messages (id, topic) select i, 'other' from generate_series(1, $1::integer) i", dividedCap)
+	s.Exec(t, "insert into outbox_messages (id, topic) select i, 'other' from generate_series(1, $1::integer) i",
+		dividedCap)
 	table := open(t, s, Config{})
-	mine, other := filtered(t, table, Filter{Topics: []string{"mine"}}), filtered(t, table, Filter{Topics: []string{"!mine"}})
+	mine, other := filtered(t, table, Filter{Topics: []string{"mine"}}),
+		filtered(t, table, Filter{Topics: []string{"!mine"}})
 	check := func(what string, table *Table, pending, oldest bool, n int64) {
 		t.Helper()
 		counts, err := table.Count(t.Context())
@@ -233,7 +246,8 @@ func TestCountsOfAFilterBesideABacklog(t *testing.T) {
 func TestFilterOfColumnTypes(t *testing.T) {
 	t.Parallel()
 	for name, column := range map[string]string{
-		"text": "text", "varchar": "varchar(255)", "bpchar": "char(20)", "name": "name", "enum": "topics", "domain": "topic_text",
+		"text": "text", "varchar": "varchar(255)", "bpchar": "char(20)", "name": "name", "enum": "topics",
+		"domain":    "topic_text",
 		"collation": "text collate same_letters", "varchar with a collation": "varchar(255) collate same_letters",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,13 +256,15 @@ func TestFilterOfColumnTypes(t *testing.T) {
 			s.Exec(t, "create type topics as enum ('order.a', 'ORDER.A', 'order.b', 'a_b', 'axb', 'a%')")
 			s.Exec(t, "create domain topic_text as varchar(100) collate \"POSIX\"")
 			s.Exec(t, "create collation same_letters (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
-			s.Exec(t, "create table outbox_messages (id integer primary key, topic "+column+", payload text, relayed_at timestamptz)")
+			s.Exec(t, "create table outbox_messages (id integer primary key, topic "+column+
+				", payload text, relayed_at timestamptz)")
 			s.Exec(t, "insert into outbox_messages select n, topic::topics::text::"+strings.Fields(column)[0]+
 				`, '' from unnest(enum_range(null::topics)) with ordinality t (topic, n)`)
 			s.Exec(t, "insert into outbox_messages values (7, null, '')")
 			table := open(t, s, Config{})
 			for patterns, want := range map[string]string{
-				"order.a": "1", "order.*": "13", "ORDER.*": "2", "*.a": "1", "a_*": "4", "a_b": "4", "a%": "6", "!order.*": "24567", "a*,!a%": "45",
+				"order.a": "1", "order.*": "13", "ORDER.*": "2", "*.a": "1", "a_*": "4", "a_b": "4", "a%": "6", "!order.*": "24567",
+				"a*,!a%":   "45",
 				"!*.*,!a*": "7", "order.* ": "",
 			} {
 				f := Filter{Topics: strings.Split(patterns, ",")}

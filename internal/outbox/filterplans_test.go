@@ -8,11 +8,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Reads for one destination go through an index in its order, whether the destination has nearly all of the pending rows, few
-// or none, and whether or not the statistics are current.
+// Reads for one destination go through an index in its order, whether the destination has nearly all of the pending
+// rows, few or none, and whether or not the statistics are current.
 func TestPlansOfAFilter(t *testing.T) {
 	t.Parallel()
-	for name, schema := range map[string]string{"recommended": sql.Schema(messages), "A": pgtest.ShapeA, "B": pgtest.ShapeB} {
+	for name, schema := range map[string]string{
+		"recommended": sql.Schema(messages), "A": pgtest.ShapeA,
+		"B": pgtest.ShapeB,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
@@ -22,7 +25,8 @@ func TestPlansOfAFilter(t *testing.T) {
 				select 'most', '{}', now(), now(), now() from generate_series(1, 20000)`)
 			s.Exec(t, "analyze outbox_messages")
 			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at)
-				select case when i % 1000 = 0 then 'few.' || i else 'most' end, '{}', now(), now() from generate_series(1, 20000) i`)
+				select case when i % 1000 = 0 then 'few.' || i else 'most' end, '{}', now(), now() from generate_series(1, 20000)
+				i`)
 			plans := &planLog{}
 			table, err := Open(t.Context(), plans.pool(t, s), Config{Table: messages})
 			if err != nil {
@@ -102,7 +106,8 @@ func TestNoParallelWorkersForAFilter(t *testing.T) {
 	}
 }
 
-// An index whose predicate contains a filter serves the reads of that filter, and they step over no rows of other destinations.
+// An index whose predicate contains a filter serves the reads of that filter, and they step over no rows of other
+// destinations.
 func TestIndexOfAFilter(t *testing.T) {
 	t.Parallel()
 	for name, topic := range map[string]string{
@@ -112,7 +117,8 @@ func TestIndexOfAFilter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, "create table outbox_messages (id bigint primary key, topic "+topic+" not null, payload text, relayed_at timestamptz)")
+			s.Exec(t, "create table outbox_messages (id bigint primary key, topic "+topic+
+				" not null, payload text, relayed_at timestamptz)")
 			s.Exec(t, `insert into outbox_messages select i, case when i % 1000 = 0 then 'o_rd''er\' || i else 'most' end, ''
 				from generate_series(1, 20000) i`)
 			s.Exec(t, "analyze outbox_messages")
@@ -121,9 +127,13 @@ func TestIndexOfAFilter(t *testing.T) {
 				Before: [][]string{{"most*", "a", "b"}, {"*", "!o*"}},
 			}
 			table := open(t, s, Config{})
-			s.Exec(t, "create index only_these on outbox_messages (id) where relayed_at is null and "+f.condition(table.mapping.Topic))
+			s.Exec(t, "create index only_these on outbox_messages (id) where relayed_at is null and "+
+				f.condition(table.mapping.Topic))
 			// The same patterns in another order are the same filter.
-			f = Filter{Topics: []string{`!x\`, "other", `o_rd'er\*`, "!*.internal"}, Before: [][]string{{"b", "a", "most*"}, {"!o*", "*"}}}
+			f = Filter{
+				Topics: []string{`!x\`, "other", `o_rd'er\*`, "!*.internal"},
+				Before: [][]string{{"b", "a", "most*"}, {"!o*", "*"}},
+			}
 			values := strings.NewReplacer("$1", "100", "$2", "null", "$3", "65536")
 			plan := explain(t, s, values.Replace(filtered(t, table, f).tail[tailAll]))
 			if !strings.Contains(plan, "only_these") {

@@ -12,10 +12,13 @@ import (
 )
 
 // twins is a partitioned table with 100 ids, each in two partitions, at the same place in both.
-const twins = `create table outbox_messages (id bigint not null, topic text, payload text, part int, relayed_at timestamptz, attempt int
+const twins = `create table outbox_messages (id bigint not null, topic text, payload text, part int, relayed_at
+	timestamptz, attempt int
 default 1, last_error text, primary key (id, part)) partition by list (part);
-	create table one partition of outbox_messages for values in (1); create table two partition of outbox_messages for values in (2);
-	insert into outbox_messages (id, topic, payload, part) select i, 't', part || '-' || i, part from generate_series(1, 2) part,
+	create table one partition of outbox_messages for values in (1); create table two partition of outbox_messages for
+	values in (2);
+	insert into outbox_messages (id, topic, payload, part) select i, 't', part || '-' || i, part from generate_series(1,
+	2) part,
 	generate_series(1, 100) i`
 
 // Writing a row writes no other row with its id, whether or not the other one has been read.
@@ -44,7 +47,10 @@ func TestRowsWithOneIDAreDistinguished(t *testing.T) {
 			if err := table.Settle(t.Context(), pick("1-1", "2-2", "1-3")); err != nil {
 				t.Error(err)
 			}
-			refusals := []Refusal{{ID: rows["2-1"].Identity(), Attempt: 1, Error: "no"}, {ID: rows["1-2"].Identity(), Attempt: 1, Error: "no"}}
+			refusals := []Refusal{
+				{ID: rows["2-1"].Identity(), Attempt: 1, Error: "no"},
+				{ID: rows["1-2"].Identity(), Attempt: 1, Error: "no"},
+			}
 			written, locked, err := table.Refuse(t.Context(), refusals)
 			slices.Sort(written)
 			if want := []string{refusals[0].ID, refusals[1].ID}; err != nil || len(locked) > 0 ||
@@ -59,11 +65,13 @@ func TestRowsWithOneIDAreDistinguished(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := tx.Exec(t.Context(), "select from outbox_messages where payload in ('1-5', '2-6') for update"); err != nil {
+			if _, err := tx.Exec(t.Context(),
+				"select from outbox_messages where payload in ('1-5', '2-6') for update"); err != nil {
 				t.Fatal(err)
 			}
 			both := pick("1-5", "1-6", "2-7")
-			if locked, err := table.SettleFree(t.Context(), both); err != nil || !slices.Equal(locked, []string{both[0].Identity()}) {
+			if locked, err := table.SettleFree(t.Context(), both); err != nil ||
+				!slices.Equal(locked, []string{both[0].Identity()}) {
 				t.Errorf("locked %q, %v", locked, err)
 			}
 			if err := tx.Rollback(t.Context()); err != nil {
@@ -102,8 +110,8 @@ func TestChangedRowAmongOthersWithItsID(t *testing.T) {
 	}
 }
 
-// If ids are known to be unique, they are sufficient. Otherwise marks find their rows by place, or by the id and a column with
-// which it is unique.
+// If ids are known to be unique, they are sufficient. Otherwise marks find their rows by place, or by the id and a
+// column with which it is unique.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	const columns = "(id uuid not null, topic text, payload text, relayed_at timestamptz, seq int not null"
@@ -119,17 +127,22 @@ func TestIdentity(t *testing.T) {
 		"of some rows": {"create table outbox_messages " + columns +
 			"); create unique index on outbox_messages (id) where relayed_at is null", true},
 		"with the topic": {"create table outbox_messages " + columns + ", unique (id, topic))", true},
-		"an expression":  {"create table outbox_messages " + columns + "); create unique index on outbox_messages ((id::text))", true},
-		"plain":          {"create table outbox_messages " + columns + "); create index on outbox_messages (id)", true},
+		"an expression": {"create table outbox_messages " + columns +
+			"); create unique index on outbox_messages ((id::text))", true},
+		"plain": {"create table outbox_messages " + columns + "); create index on outbox_messages (id)", true},
 		"inherited": {"create table outbox_messages " + columns +
 			", primary key (id)); create table child () inherits (outbox_messages)", true},
 		"partitioned by id": {
 			"create table outbox_messages " + columns +
-				", primary key (id)) partition by hash (id); create table one partition of outbox_messages for values with (modulus 1, remainder 0)",
+				", primary key (id)) partition by hash (id); create table one partition of outbox_messages for values with " +
+				"(modulus 1, remainder 0)",
 			false,
 		},
-		"partitioned by time": {"create table outbox_messages " + columns +
-			", at date, primary key (id, at)) partition by range (at); create table one partition of outbox_messages default", true},
+		"partitioned by time": {
+			"create table outbox_messages " + columns +
+				", at date, primary key (id, at)) partition by range (at); create table one partition of outbox_messages default",
+			true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +163,8 @@ func TestIdentity(t *testing.T) {
 			if strings.Contains(c.ddl, "at date") {
 				at = ", now()"
 			}
-			s.Exec(t, "insert into outbox_messages select gen_random_uuid(), 't', i, null, i"+at+" from generate_series(1, 20000) i")
+			s.Exec(t, "insert into outbox_messages select gen_random_uuid(), 't', i, null, i"+at+
+				" from generate_series(1, 20000) i")
 			s.Exec(t, "analyze outbox_messages")
 			page := tail(t, table, TailQuery{Most: Most{Rows: 300}})
 			rows := make([]*Row, len(page.Rows))
@@ -169,7 +183,8 @@ func TestIdentity(t *testing.T) {
 					continue
 				}
 				found := strings.Contains(plan, "Tid Scan on") || strings.Contains(plan, "Index Cond: (id = ANY")
-				if strings.Contains(plan, "Update on") && (!found || strings.Contains(plan, "Seq Scan on o")) { // not an empty child's
+				// not an empty child's
+				if strings.Contains(plan, "Update on") && (!found || strings.Contains(plan, "Seq Scan on o")) {
 					t.Errorf("plan:\n%s", plan)
 				}
 			}

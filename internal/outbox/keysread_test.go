@@ -24,7 +24,8 @@ func keyTable(t *testing.T, s *pgtest.Schema, name string, index bool) *Table {
 	}
 	table := open(t, s, config)
 	if index {
-		s.Exec(t, "create index by_key on outbox_messages ("+table.mapping.keyHash()+", seq) where relayed_at is null and failed_at is null")
+		s.Exec(t, "create index by_key on outbox_messages ("+table.mapping.keyHash()+
+			", seq) where relayed_at is null and failed_at is null")
 		if table = open(t, s, config); !table.KeyIndexed() {
 			t.Fatalf("the index is not found: %s", table.mapping.keyHash())
 		}
@@ -78,7 +79,8 @@ func TestFirstRowsOfKeys(t *testing.T) {
 							}
 						}
 						complete := len(expected) < a.Limit
-						if expected = expected[:min(len(expected), a.Limit)]; !slices.Equal(got, expected) || page.Keys[i].All != complete {
+						if expected = expected[:min(len(expected), a.Limit)]; !slices.Equal(got, expected) ||
+							page.Keys[i].All != complete {
 							t.Errorf("key %d with limit %d: %v, all %v; want %v", i, a.Limit, got, page.Keys[i].All, expected)
 						}
 					}
@@ -107,9 +109,11 @@ func TestKeysOfEqualTexts(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, "create extension if not exists citext")
-	s.Exec(t, `create table outbox_messages (id bigint primary key, key citext, topic text default 't', payload text default 'x',
+	s.Exec(t, `create table outbox_messages (id bigint primary key, key citext, topic text default 't', payload text
+		default 'x',
 		relayed_at timestamptz)`)
-	s.Exec(t, "insert into outbox_messages (id, key) select i, case when i % 2 = 0 then 'KEY' else 'key' end from generate_series(1, 6) i")
+	s.Exec(t, "insert into outbox_messages (id, key) select i, case when i % 2 = 0 then 'KEY' else 'key' end from "+
+		"generate_series(1, 6) i")
 	table := open(t, s, Config{})
 	s.Exec(t, "create index by_key on outbox_messages ("+table.mapping.keyHash()+", id) where relayed_at is null")
 	if table = open(t, s, Config{}); !table.KeyIndexed() {
@@ -145,9 +149,11 @@ func TestBlockedKeys(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	table := keyTable(t, s, "text", true)
-	s.Exec(t, `insert into outbox_messages (id, seq, topic, key, failed_at, relayed_at) select i, i, 't', nullif('key ' || i, 'key 5'),
+	s.Exec(t, `insert into outbox_messages (id, seq, topic, key, failed_at, relayed_at) select i, i, 't', nullif('key ' ||
+		i, 'key 5'),
 		now() + i / 2 * interval '1 s', case when i = 6 then now() end from generate_series(1, 9) i`)
-	s.Exec(t, "insert into outbox_messages (id, seq, topic, key) select 100 + i, i, 't', 'key ' || i from generate_series(1, 9) i")
+	s.Exec(t, "insert into outbox_messages (id, seq, topic, key) select 100 + i, i, 't', 'key ' || i from "+
+		"generate_series(1, 9) i")
 	var hashes []uint64
 	for q := (BlockedQuery{Rows: 2}); ; {
 		page, err := table.Blocked(t.Context(), q)
@@ -184,7 +190,8 @@ func TestSweep(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	table := keyTable(t, s, "text", true)
-	s.Exec(t, `insert into outbox_messages (id, seq, topic, key, relayed_at) select i, i / 2, 'topic ' || i, nullif('key ' || i % 3, 'key 0'),
+	s.Exec(t, `insert into outbox_messages (id, seq, topic, key, relayed_at) select i, i / 2, 'topic ' || i, nullif('key '
+		|| i % 3, 'key 0'),
 		case when i = 5 then now() end from generate_series(1, 9) i`)
 	rows := tail(t, table, TailQuery{}).Rows
 	var ids string
@@ -196,7 +203,8 @@ func TestSweep(t *testing.T) {
 		for _, r := range page.Rows {
 			i := slices.IndexFunc(rows, func(row Row) bool { return row.Identity() == r.Identity })
 			row := rows[i]
-			if r.Hash != row.Hash || r.Topic != row.Message.Topic || r.Keyless != (row.Message.Key == nil) || r.Shard != row.Shard ||
+			if r.Hash != row.Hash || r.Topic != row.Message.Topic || r.Keyless != (row.Message.Key == nil) ||
+				r.Shard != row.Shard ||
 				r.Position != row.Position || r.Writer != row.Writer {
 				t.Errorf("%+v of %+v", r, row)
 			}

@@ -101,7 +101,8 @@ func TestStatementsAreBoundedByTheServer(t *testing.T) {
 		t.Errorf("settle in a locked table: %v", err)
 	}
 	var timeouts string
-	if err := s.Pool.QueryRow(t.Context(), "select current_setting('statement_timeout') || ' ' || current_setting('lock_timeout')",
+	if err := s.Pool.QueryRow(t.Context(),
+		"select current_setting('statement_timeout') || ' ' || current_setting('lock_timeout')",
 		pgx.QueryExecModeExec).Scan(&timeouts); err != nil || timeouts != "0 0" {
 		t.Errorf("left behind: %s, %v", timeouts, err)
 	}

@@ -28,7 +28,11 @@ func TestOpenProblems(t *testing.T) {
 			Config{},
 			"has no column payload: add it, or name another column with Columns=payload:NAME",
 		},
-		"no mark": {"create table outbox_messages (id uuid, topic text, payload jsonb)", Config{}, "has no column relayed_at"},
+		"no mark": {
+			"create table outbox_messages (id uuid, topic text, payload jsonb)",
+			Config{},
+			"has no column relayed_at",
+		},
 		"unknown id": {
 			"create table outbox_messages (id numeric, topic text, payload jsonb, relayed_at timestamptz)",
 			Config{},
@@ -49,7 +53,11 @@ func TestOpenProblems(t *testing.T) {
 			Config{Key: rowkey.Source{Kind: rowkey.Column, Name: "aggregate"}},
 			"has no column aggregate, which Key names",
 		},
-		"template": {pgtest.ShapeA, Config{Extra: []Extra{{Name: "tenant"}}}, "has no column tenant, which a template names as {tenant}"},
+		"template": {
+			pgtest.ShapeA,
+			Config{Extra: []Extra{{Name: "tenant"}}},
+			"has no column tenant, which a template names as {tenant}",
+		},
 		"template of a header": {
 			"create table outbox_messages (id uuid, topic text, payload jsonb, headers text, relayed_at timestamptz)",
 			Config{Extra: []Extra{{ExtraHeader, "a"}}},
@@ -84,7 +92,8 @@ func TestOpenProblems(t *testing.T) {
 			}
 			test.config.Table = messages
 			_, err := Open(t.Context(), s.Pool, test.config)
-			if setup, ok := errors.AsType[*SetupError](err); !ok || !strings.Contains(setup.Error(), test.want) || setup.Remedy == "" {
+			if setup, ok := errors.AsType[*SetupError](err); !ok || !strings.Contains(setup.Error(), test.want) ||
+				setup.Remedy == "" {
 				t.Errorf("got %v, want a remedy for %q", err, test.want)
 			}
 		})
@@ -116,8 +125,9 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// Replicas share the work with replicas of other versions that find a row's shard and its place in the same way, and show this
-// by the same texts. A change to any of these texts makes the new replicas of a rolling update wait for the last old one.
+// Replicas share the work with replicas of other versions that find a row's shard and its place in the same way, and
+// show this by the same texts. A change to any of these texts makes the new replicas of a rolling update wait for the
+// last old one.
 func TestMappingIsThatOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	const plain = `, order "inserted_at", "id", priority none`
@@ -129,10 +139,14 @@ func TestMappingIsThatOfOtherVersions(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"recommended": {sql.Schema(sql.Table{Name: "outbox_messages"}), Config{}, shard(`"key"`) + `, order "seq", "id", priority none`},
-		"shape A":     {pgtest.ShapeA, Config{}, shard("null::text") + plain},
-		"shape B":     {pgtest.ShapeB, Config{}, shard("null::text") + plain},
-		"shape C":     {pgtest.ShapeC, Config{}, shard("null::text") + plain},
+		"recommended": {
+			sql.Schema(sql.Table{Name: "outbox_messages"}),
+			Config{},
+			shard(`"key"`) + `, order "seq", "id", priority none`,
+		},
+		"shape A": {pgtest.ShapeA, Config{}, shard("null::text") + plain},
+		"shape B": {pgtest.ShapeB, Config{}, shard("null::text") + plain},
+		"shape C": {pgtest.ShapeC, Config{}, shard("null::text") + plain},
 		"header": {
 			pgtest.ShapeB + "alter table outbox_messages add column priority integer",
 			Config{Key: rowkey.Source{Kind: rowkey.Header, Name: "tenant"}},
@@ -164,9 +178,11 @@ func TestMappingIsThatOfOtherVersions(t *testing.T) {
 func TestDomains(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create domain short as varchar(12); create domain shorter as short; create domain required as bigint not null;
+	s.Exec(t, `create domain short as varchar(12); create domain shorter as short; create domain required as bigint not
+		null;
 		create domain place as required;
-		create table outbox_messages (id uuid primary key, seq place, topic shorter, payload jsonb, headers text, relayed_at timestamptz,
+		create table outbox_messages (id uuid primary key, seq place, topic shorter, payload jsonb, headers text, relayed_at
+		timestamptz,
 			last_error shorter)`, pgx.QueryExecModeSimpleProtocol)
 	table := open(t, s, Config{})
 	if c := table.mapping.LastError; !c.Has() || c.Width != 12 {

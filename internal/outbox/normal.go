@@ -76,8 +76,8 @@ func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition str
 }
 
 // conjuncts splits conditions, as the server or the relay writes them, at their ands. Parentheses and the quotes around
-// names are left out: conditions that differ in nothing else are mistaken for one another only when a read is chosen and
-// advice is given, never in what is read.
+// names are left out: conditions that differ in nothing else are mistaken for one another only when a read is chosen
+// and advice is given, never in what is read.
 func conjuncts(conditions ...string) (parts []string) {
 	flat := strings.NewReplacer("(", "", ")", "", `"`, "", " AND ", " and ", " IS NULL", " is null", " IS NOT NULL",
 		" is not null")

@@ -8,12 +8,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
-// The type json holds escapes that no text can hold. They do not stop the reads. If the key contains none, it equals the key of
-// its other rows.
+// The type json holds escapes that no text can hold. They do not stop the reads. If the key contains none, it equals
+// the key of its other rows.
 func TestKeyInJSONWithImpossibleEscapes(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id integer primary key, topic text not null default 't', payload json, headers json,
+	s.Exec(t, `create table outbox_messages (id integer primary key, topic text not null default 't', payload json,
+		headers json,
 		relayed_at timestamptz)`)
 	documents := map[int]struct{ json, key string }{
 		1:  {`{"a": {"b": "k"}}`, "k"},
@@ -30,7 +31,8 @@ func TestKeyInJSONWithImpossibleEscapes(t *testing.T) {
 		12: {`{"a": {"b": "\\"}, "other": "\\\\\ud800"}`, `\`},
 	}
 	for id, d := range documents {
-		s.Exec(t, "insert into outbox_messages (id, payload, headers) values ($1, $2, $3)", id, d.json, `{"h": "k", "z": "\u0000"}`)
+		s.Exec(t, "insert into outbox_messages (id, payload, headers) values ($1, $2, $3)", id, d.json,
+			`{"h": "k", "z": "\u0000"}`)
 	}
 	for _, key := range []rowkey.Source{{Kind: rowkey.Payload, Name: "a.b"}, {Kind: rowkey.Header, Name: "h"}} {
 		page := tail(t, open(t, s, Config{Key: key, Shards: 4}), TailQuery{Shards: []int{0, 1, 2, 3}})
@@ -56,8 +58,10 @@ func TestInfiniteTimes(t *testing.T) {
 		t.Run(typ, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, `create table outbox_messages (id integer primary key, topic text default 't', payload text, relayed_at timestamptz,
-				attempt int, failed_at timestamptz, last_error text, updated_at `+typ+`, inserted_at `+typ+` not null, available_at `+typ+`);
+			s.Exec(t, `create table outbox_messages (id integer primary key, topic text default 't', payload text, relayed_at
+				timestamptz,
+				attempt int, failed_at timestamptz, last_error text, updated_at
+				`+typ+`, inserted_at `+typ+` not null, available_at `+typ+`);
 				create index on outbox_messages (inserted_at) where relayed_at is null and failed_at is null`)
 			for i, at := range []string{"-infinity", "4713-01-01 BC", "2020-01-01", "294276-12-31", "infinity"} {
 				s.Exec(t, "insert into outbox_messages values ($1, 't', '', null, 2, null, 'no', $2::text::"+typ+", $2::text::"+typ+

@@ -21,22 +21,29 @@ var (
 	noticeColumns = map[string]string{"relayed_at": "notice_relayed_at"}
 )
 
-const originTable = `alter table outbox_messages add dead_relayed_at timestamptz, add dead_attempt integer not null default 1, add
+const originTable = `alter table outbox_messages add dead_relayed_at timestamptz, add dead_attempt integer not null
+	default 1, add
 dead_failed_at timestamptz,
 	add dead_last_error text, add dead_updated_at timestamptz, add notice_relayed_at timestamptz;
-	create index on outbox_messages (failed_at, id) where dead_relayed_at is null and dead_failed_at is null and failed_at is not null;
-	create index on outbox_messages (relayed_at, id) where notice_relayed_at is null and relayed_at is not null and failed_at is null`
+	create index on outbox_messages (failed_at, id) where dead_relayed_at is null and dead_failed_at is null and failed_at
+	is not null;
+	create index on outbox_messages (relayed_at, id) where notice_relayed_at is null and relayed_at is not null and
+	failed_at is null`
 
 // originTables are tables whose rows are distinguished in different ways.
 var originTables = map[string]string{
 	"recommended": sql.Schema(messages),
-	"no unique id": `create table outbox_messages (id integer not null, seq integer generated always as identity, topic text, key text,
+	"no unique id": `create table outbox_messages (id integer not null, seq integer generated always as identity, topic
+		text, key text,
 	payload text, headers jsonb,
-		attempt integer default 1, relayed_at timestamp, failed_at timestamp, last_error text, updated_at timestamp, inserted_at timestamp
+		attempt integer default 1, relayed_at timestamp, failed_at timestamp, last_error text, updated_at timestamp,
+		inserted_at timestamp
 		default now())`,
-	"partitioned": `create table outbox_messages (id uuid default gen_random_uuid(), day date default '2026-01-01', topic text, key text,
+	"partitioned": `create table outbox_messages (id uuid default gen_random_uuid(), day date default '2026-01-01', topic
+		text, key text,
 	payload text, headers jsonb,
-		attempt smallint, relayed_at timestamptz, failed_at timestamptz, last_error text, updated_at timestamptz, primary key (id, day))
+		attempt smallint, relayed_at timestamptz, failed_at timestamptz, last_error text, updated_at timestamptz, primary key
+		(id, day))
 		partition by range (day);
 		create table outbox_one partition of outbox_messages default`,
 }
@@ -49,8 +56,8 @@ func headersOf(m *publisher.Message) map[string]string {
 	return headers
 }
 
-// Dead letters come in the order of the failures, with the facts about them. What becomes of a dead letter is written for the
-// failure that was read: a row that is retried and fails again is another dead letter.
+// Dead letters come in the order of the failures, with the facts about them. What becomes of a dead letter is written
+// for the failure that was read: a row that is retried and fails again is another dead letter.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, schema := range originTables {
@@ -68,7 +75,8 @@ func TestDeadLetters(t *testing.T) {
 				column, id = "id, ", "i, "
 			}
 			s.Exec(t, "insert into outbox_messages ("+column+"topic, key, payload, headers) select "+id+`'t' || i, 'k', '{}',
-				case i when 2 then '{"a": "1", "Outbox-Error": "mine"}' when 3 then '[7]' else '{}' end::jsonb from generate_series(1, 4) i`)
+				case i when 2 then '{"a": "1", "Outbox-Error": "mine"}' when 3 then '[7]' else '{}' end::jsonb from
+				generate_series(1, 4) i`)
 			topics := func(page TailPage) (topics string) {
 				for _, r := range page.Rows {
 					topics += r.Message.Topic
@@ -84,7 +92,8 @@ func TestDeadLetters(t *testing.T) {
 					if r.Message.Topic != topic {
 						continue
 					}
-					written, _, err := origin.Refuse(t.Context(), []Refusal{{ID: r.Identity(), Attempt: r.Attempt, Error: reason, Failed: true}})
+					written, _, err := origin.Refuse(t.Context(),
+						[]Refusal{{ID: r.Identity(), Attempt: r.Attempt, Error: reason, Failed: true}})
 					if err != nil || len(written) != 1 {
 						t.Fatal(written, err)
 					}
@@ -103,17 +112,20 @@ func TestDeadLetters(t *testing.T) {
 				"a": "1", HeaderDestination: "orders", HeaderTopic: "t2", HeaderAttempt: "2", HeaderError: "no t2",
 				HeaderFailedAt: failedAt.UTC().Format("2006-01-02T15:04:05.000000Z"),
 			}
-			if got := headersOf(&third.Message); !maps.Equal(got, want) || !slices.Equal(third.LeftOut, []string{"Outbox-Error"}) ||
+			if got := headersOf(&third.Message); !maps.Equal(got, want) ||
+				!slices.Equal(third.LeftOut, []string{"Outbox-Error"}) ||
 				third.Invalid != nil {
 				t.Errorf("headers %v, left out %v, %v\nwant %v", got, third.LeftOut, third.Invalid, want)
 			}
-			if first := page.Rows[0]; first.Invalid != nil || !slices.Equal(first.LeftOut, []string{"all"}) || len(first.Message.Headers) != 5 {
+			if first := page.Rows[0]; first.Invalid != nil || !slices.Equal(first.LeftOut, []string{"all"}) ||
+				len(first.Message.Headers) != 5 {
 				t.Errorf("headers that cannot be read: %v, %v, %v", first.Invalid, first.LeftOut, first.Message.Headers)
 			}
 			if _, keyed := third.Key(); keyed || !third.Due.Equal(failedAt) || third.Attempt != 1 {
 				t.Errorf("key %v, due %v, attempt %d", keyed, third.Due, third.Attempt)
 			}
-			if counts, err := letters.Count(t.Context()); err != nil || *counts.Pending != 3 || *counts.Oldest < 0 || *counts.Oldest > 3600 {
+			if counts, err := letters.Count(t.Context()); err != nil || *counts.Pending != 3 || *counts.Oldest < 0 ||
+				*counts.Oldest > 3600 {
 				t.Errorf("counts %+v, %v", counts, err)
 			}
 			// It is refused; then t2 is retried at its origin and fails again: neither a mark nor a refusal for the first
@@ -124,10 +136,12 @@ func TestDeadLetters(t *testing.T) {
 			}); err != nil || len(written) != 2 {
 				t.Fatal(written, err)
 			}
-			if again := tail(t, letters, TailQuery{}); topics(again) != "t3t1" || again.Rows[1].Attempt != 2 || !again.Rows[1].Retried {
+			if again := tail(t, letters, TailQuery{}); topics(again) != "t3t1" || again.Rows[1].Attempt != 2 ||
+				!again.Rows[1].Retried {
 				t.Errorf("after refusals: %s", topics(again))
 			}
-			s.Exec(t, "update outbox_messages set failed_at = null, last_error = null, attempt = 1 where topic in ('t1', 't2', 't3')")
+			s.Exec(t, "update outbox_messages set failed_at = null, last_error = null, attempt = 1 where topic in ('t1', "+
+				"'t2', 't3')")
 			for _, topic := range []string{"t2", "t1", "t3"} {
 				fail(topic, "again")
 			}
@@ -165,7 +179,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// Destinations that divide the rows share the statement that writes failures. It empties the columns of the dead letters of each.
+// Destinations that divide the rows share the statement that writes failures. It empties the columns of the dead
+// letters of each.
 func TestDeadLettersOfDividedRows(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -192,7 +207,8 @@ func TestDeadLettersOfDividedRows(t *testing.T) {
 	}
 }
 
-// Rows that one destination has relayed go to another in that order; rows that have failed or were discarded there do not.
+// Rows that one destination has relayed go to another in that order; rows that have failed or were discarded there do
+// not.
 func TestRelayedElsewhere(t *testing.T) {
 	t.Parallel()
 	for name, schema := range originTables {
@@ -206,9 +222,11 @@ func TestRelayedElsewhere(t *testing.T) {
 			notice := View{Name: "notice", Columns: noticeColumns, RelayedOf: &orders}
 			table := open(t, s, Config{Views: []View{orders, rest, notice}})
 			if name == "no unique id" {
-				s.Exec(t, "insert into outbox_messages (id, topic, payload) select i, chr(96 + i % 2 + 1) || i, '{}' from generate_series(1, 12) i")
+				s.Exec(t, "insert into outbox_messages (id, topic, payload) select i, chr(96 + i % 2 + 1) || i, '{}' from "+
+					"generate_series(1, 12) i")
 			} else {
-				s.Exec(t, "insert into outbox_messages (topic, payload) select chr(96 + i % 2 + 1) || i, '{}' from generate_series(1, 12) i")
+				s.Exec(t, "insert into outbox_messages (topic, payload) select chr(96 + i % 2 + 1) || i, '{}' from "+
+					"generate_series(1, 12) i")
 			}
 			notices := viewOf(t, table, notice)
 			settle := func(v View) {
@@ -247,7 +265,8 @@ func TestRelayedElsewhere(t *testing.T) {
 	}
 }
 
-// Two destinations may share columns that are not the table's. What follows one of them takes none of the other one's rows.
+// Two destinations may share columns that are not the table's. What follows one of them takes none of the other one's
+// rows.
 func TestOriginsThatShareColumns(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -259,7 +278,8 @@ func TestOriginsThatShareColumns(t *testing.T) {
 	dead := View{Name: "dead", Columns: deadColumns, FailedOf: &two}
 	notice := View{Name: "notice", Columns: noticeColumns, RelayedOf: &one}
 	table := open(t, s, Config{Views: []View{{Name: "orders"}, one, two, dead, notice}})
-	s.Exec(t, `insert into outbox_messages (topic, payload, own_relayed_at, own_failed_at) values ('a failed', '{}', null, now()),
+	s.Exec(t, `insert into outbox_messages (topic, payload, own_relayed_at, own_failed_at) values ('a failed', '{}', null,
+		now()),
 		('b failed', '{}', null, now()), ('a relayed', '{}', now(), null), ('b relayed', '{}', now(), null)`)
 	for topic, v := range map[string]View{"b failed": dead, "a relayed": notice} {
 		if page := tail(t, viewOf(t, table, v), TailQuery{}); len(page.Rows) != 1 || page.Rows[0].Message.Topic != topic {
@@ -268,8 +288,8 @@ func TestOriginsThatShareColumns(t *testing.T) {
 	}
 }
 
-// An index of what the origin has relayed or failed holds rows that are done at the destination, so it does not replace an index
-// of the destination's pending rows.
+// An index of what the origin has relayed or failed holds rows that are done at the destination, so it does not replace
+// an index of the destination's pending rows.
 func TestIndexOfTheOrigin(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -299,13 +319,14 @@ func TestIndexOfTheOrigin(t *testing.T) {
 	}
 	indexed(true)
 	s.Exec(t, `do $$ declare i text; begin
-		for i in select indexrelid::regclass from pg_index where indrelid = 'outbox_messages'::regclass and pg_get_expr(indpred, indrelid) ~
+		for i in select indexrelid::regclass from pg_index where indrelid = 'outbox_messages'::regclass and
+		pg_get_expr(indpred, indrelid) ~
 			'(dead|notice)_relayed_at IS NULL' loop execute 'drop index ' || i; end loop; end $$`)
 	indexed(false)
 }
 
-// A row of a partitioned table keeps its identity after another destination has marked it, if a unique index identifies the
-// row.
+// A row of a partitioned table keeps its identity after another destination has marked it, if a unique index identifies
+// the row.
 func TestRowsOfPartitionsThatOthersMark(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -314,9 +335,11 @@ func TestRowsOfPartitionsThatOthersMark(t *testing.T) {
 	a, b := View{Name: "a"}, View{Name: "b", Columns: noticeColumns}
 	table := open(t, s, Config{Views: []View{a, b}})
 	first, second := viewOf(t, table, a), viewOf(t, table, b)
-	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select gen_random_uuid(), '2026-01-01'::date + i, 't', '{}' from "+
+	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select gen_random_uuid(), '2026-01-01'::date + i, "+
+		"'t', '{}' from "+
 		"generate_series(1, 10) i")
-	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select id, '2027-01-01', 'twin', '{}' from outbox_messages limit 1")
+	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select id, '2027-01-01', 'twin', '{}' from "+
+		"outbox_messages limit 1")
 	mine, theirs := rowsOf(tail(t, second, TailQuery{})), rowsOf(tail(t, first, TailQuery{}))
 	if len(mine) != 11 || len(theirs) != 11 {
 		t.Fatal(len(mine), len(theirs))
@@ -328,7 +351,8 @@ func TestRowsOfPartitionsThatOthersMark(t *testing.T) {
 	if err := second.Settle(t.Context(), mine); err != nil {
 		t.Fatal(err)
 	}
-	if got := pgtest.Value[string](t, s, "select string_agg(topic, '') from outbox_messages where notice_relayed_at is null"); got != "twin" {
+	if got := pgtest.Value[string](t, s,
+		"select string_agg(topic, '') from outbox_messages where notice_relayed_at is null"); got != "twin" {
 		t.Errorf("not marked: %s", got)
 	}
 }

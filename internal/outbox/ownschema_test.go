@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// The printed DDL for a destination's own columns runs on tables of any shape, also a second time, without rewriting the table.
-// Existing rows are done there, new rows are not, and nothing is missing afterwards.
+// The printed DDL for a destination's own columns runs on tables of any shape, also a second time, without rewriting
+// the table. Existing rows are done there, new rows are not, and nothing is missing afterwards.
 func TestOwnSchema(t *testing.T) {
 	t.Parallel()
 	odd := sql.Table{Name: `Odd "name" ö`}
@@ -23,17 +23,20 @@ func TestOwnSchema(t *testing.T) {
 	}{
 		"recommended": {schema: sql.Schema(messages)},
 		"A":           {schema: pgtest.ShapeA}, "B": {schema: pgtest.ShapeB}, "C": {schema: pgtest.ShapeC},
-		"priority": {schema: sql.Schema(messages) + "alter table outbox_messages add priority integer; create index on outbox_messages " +
+		"priority": {schema: sql.Schema(messages) +
+			"alter table outbox_messages add priority integer; create index on outbox_messages " +
 			"((~coalesce(priority, 0)::bigint), seq) where relayed_at is null and failed_at is null"},
 		"mapped": {
-			schema: `create table "Odd ""name"" ö" (nr bigint primary key, "Type" text, body text, sent timestamp, "failed at" timestamp,
+			schema: `create table "Odd ""name"" ö" (nr bigint primary key, "Type" text, body text, sent timestamp, "failed at"
+				timestamp,
 				"Place" bigint generated always as identity)`,
 			config: Config{Table: odd, Columns: map[string]string{
 				"id": "nr", "topic": "Type", "payload": "body", "relayed_at": "sent",
 				"failed_at": "failed at", "order": "Place", "txid": "Tx Id",
 			}},
 		},
-		"by id": {schema: "create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, " +
+		"by id": {schema: "create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at " +
+			"timestamptz, " +
 			"failed_at timestamptz)"},
 		"partitioned": {schema: originTables["partitioned"]},
 	} {
@@ -79,7 +82,8 @@ func TestOwnSchema(t *testing.T) {
 				{Name: "notice", Columns: noticeColumns, RelayedOf: &orders},
 			}
 			config.Views = views
-			files := "select sum(pg_relation_filenode(c.OID)::bigint)::bigint from pg_class c where relkind = 'r' and relnamespace = " +
+			files := "select sum(pg_relation_filenode(c.OID)::bigint)::bigint from pg_class c where relkind = 'r' and " +
+				"relnamespace = " +
 				"$1::regnamespace"
 			before := pgtest.Value[int64](t, s, files, s.Name)
 			for _, v := range views[1:] {
@@ -117,7 +121,10 @@ func TestOwnSchema(t *testing.T) {
 					t.Errorf("destination %s lacks something: %s", lack.Destination, lack.Found)
 				}
 			}
-			check("at first", map[string]string{"orders": "order.wait other.wait third.wait", "to-audit": "", "dead": "", "notice": ""})
+			check("at first", map[string]string{
+				"orders": "order.wait other.wait third.wait", "to-audit": "", "dead": "",
+				"notice": "",
+			})
 			insert("order.new", "other.new", "order.2", "x.3")
 			s.Exec(t, "update "+table+" set "+column("failed_at")+" = now() where "+column("topic")+" = 'third.wait'")
 			s.Exec(t, "update "+table+" set "+column("relayed_at")+" = now() where "+column("topic")+" = 'order.wait'")
@@ -132,7 +139,8 @@ func TestOwnSchema(t *testing.T) {
 			check("after the statements ran again", then)
 			config.Views = views[:2]
 			strangers := open(t, s, config).Strangers()
-			drop := "alter table " + sql.Table{Schema: s.Name, Name: config.Table.Name}.Quoted() + ` drop column "notice_relayed_at";`
+			drop := "alter table " + sql.Table{Schema: s.Name, Name: config.Table.Name}.Quoted() +
+				` drop column "notice_relayed_at";`
 			if len(strangers) != 2 || strangers[0].Name != "dead" || len(strangers[0].Columns) != len(deadColumns) ||
 				!reflect.DeepEqual(strangers[1], Stranger{"notice", "notice_relayed_at", []string{"notice_relayed_at"}, drop}) {
 				t.Errorf("destinations that are not configured: %+v", strangers)

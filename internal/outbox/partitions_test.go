@@ -24,7 +24,8 @@ func dailyTable(t *testing.T, s *pgtest.Schema, days int) {
 const insertDaysAgo = "insert into outbox_messages (topic, key, payload, inserted_at) " +
 	"values ('t', 'k', '{}', now() - $1::int * interval '1 day')"
 
-// Reads and writes of a table with a partition for each day open those of the present and those with pending rows, and no others.
+// Reads and writes of a table with a partition for each day open those of the present and those with pending rows, and
+// no others.
 func TestStatementsNameFewPartitions(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -44,7 +45,8 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 	}
 	tail(t, table, TailQuery{After: page.Rows[0].Position})
 	tail(t, table, TailQuery{After: page.Rows[0].Position, Seen: &page.Visible, Low: &page.Rows[0].Position.Ordinal})
-	if _, err := table.Keys(t.Context(), KeysQuery{Asks: []Ask{{Hash: page.Rows[0].Hash, Limit: 9}}, Most: anyNumber}); err != nil {
+	if _, err := table.Keys(t.Context(),
+		KeysQuery{Asks: []Ask{{Hash: page.Rows[0].Hash, Limit: 9}}, Most: anyNumber}); err != nil {
 		t.Fatal(err)
 	}
 	var rows []*Row
@@ -54,7 +56,8 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 	if _, err := table.SettleFree(t.Context(), rows[:1]); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[1].Identity(), Attempt: 1, Error: "no", Of: rows[1]}}); err != nil {
+	if _, _, err := table.Refuse(t.Context(),
+		[]Refusal{{ID: rows[1].Identity(), Attempt: 1, Error: "no", Of: rows[1]}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := table.Settle(t.Context(), append(rows[2:], rows[1])); err != nil {
@@ -76,8 +79,8 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 	}
 }
 
-// Rows that come into a partition that no statement names, into the default partition for example, are found by the sweep, and by the
-// next look at the catalogue, after which the table is to be opened again.
+// Rows that come into a partition that no statement names, into the default partition for example, are found by the
+// sweep, and by the next look at the catalogue, after which the table is to be opened again.
 func TestRowsOfOtherPartitions(t *testing.T) {
 	t.Parallel()
 	for name, days := range map[string]int{"past": 25, "default, past": 400, "default, future": -400} {
@@ -116,7 +119,8 @@ func TestRowsOfOtherPartitions(t *testing.T) {
 	}
 }
 
-// Partitions of which each statement opens all are reported when there are many, those by time when there are very many.
+// Partitions of which each statement opens all are reported when there are many, those by time when there are very
+// many.
 func TestExamineManyPartitions(t *testing.T) {
 	t.Parallel()
 	for ddl, says := range map[string]string{
@@ -124,15 +128,19 @@ func TestExamineManyPartitions(t *testing.T) {
 		"partition by range (at)": "",
 	} {
 		s := pgtest.New(t)
-		s.Exec(t, "create table outbox_messages (id bigint not null, topic text, payload text, at date, relayed_at timestamptz) "+ddl)
+		s.Exec(t, "create table outbox_messages (id bigint not null, topic text, payload text, at date, relayed_at "+
+			"timestamptz) "+ddl)
 		form, values := "with (modulus 40, remainder %s)", "i"
 		if says == "" {
 			form, values = "from (%L) to (%L)", "current_date + i, current_date + i + 1"
 		}
-		s.Exec(t, `do $$ begin for i in 0..39 loop execute format('create table p%s partition of outbox_messages for values `+form+
+		s.Exec(t, `do $$ begin for i in 0..39 loop execute format('create table p%s partition of outbox_messages for values `+
+			form+
 			"', i, "+values+"); end loop; end $$")
 		_, found := examine(t, s, Config{}, "")
-		named := slices.ContainsFunc(found, func(f finding.Finding) bool { return strings.Contains(f.Found, "partitions that are not") })
+		named := slices.ContainsFunc(found, func(f finding.Finding) bool {
+			return strings.Contains(f.Found, "partitions that are not")
+		})
 		if named != (says != "") {
 			t.Errorf("%s: %+v", ddl, worse(found))
 		}
@@ -143,11 +151,14 @@ func TestExamineManyPartitions(t *testing.T) {
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id bigint, topic text, payload text, day date, relayed_at timestamptz) partition by range (day)")
-	s.Exec(t, `do $$ begin for i in 0..9 loop execute format('create table p%s partition of outbox_messages for values from (%s) to (%s)', i,
+	s.Exec(t, "create table outbox_messages (id bigint, topic text, payload text, day date, relayed_at timestamptz) "+
+		"partition by range (day)")
+	s.Exec(t, `do $$ begin for i in 0..9 loop execute
+		format('create table p%s partition of outbox_messages for values from (%s) to (%s)', i,
 		case when i = 0 then 'minvalue' else quote_literal(current_date - 9 + i) end,
 		case when i = 9 then 'maxvalue' else quote_literal(current_date - 8 + i) end); end loop; end $$`)
-	s.Exec(t, "insert into outbox_messages select i, 't', '', current_date - i from generate_series(0, 20) i where i % 3 = 0")
+	s.Exec(t, "insert into outbox_messages select i, 't', '', current_date - i from generate_series(0, 20) i where i % "+
+		"3 = 0")
 	table := open(t, s, Config{})
 	if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 7 || table.relation.parts == nil {
 		t.Errorf("%d rows", len(rows))

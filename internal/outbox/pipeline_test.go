@@ -42,12 +42,15 @@ func TestStatementsStayPrepared(t *testing.T) {
 	for range 10 {
 		tail(t, table, TailQuery{})
 	}
-	prepared := query[string](t, s, "select statement from pg_prepared_statements where name like 'outbox_relay_%' order by name")
-	if len(prepared) != 2 || !strings.Contains(prepared[0], "set_config") || !strings.Contains(prepared[1], "outbox_messages") {
+	prepared := query[string](t, s,
+		"select statement from pg_prepared_statements where name like 'outbox_relay_%' order by name")
+	if len(prepared) != 2 || !strings.Contains(prepared[0], "set_config") ||
+		!strings.Contains(prepared[1], "outbox_messages") {
 		t.Fatalf("prepared: %q", prepared)
 	}
 	if used := query[int64](t, s,
-		"select custom_plans + generic_plans from pg_prepared_statements where statement like '%outbox_messages%'"); len(used) != 1 ||
+		"select custom_plans + generic_plans from pg_prepared_statements where statement like '%outbox_messages%'"); len(
+		used) != 1 ||
 		used[0] != 10 {
 		t.Errorf("used %d times", used)
 	}
@@ -67,9 +70,10 @@ func TestNothingIsPreparedThroughAPooler(t *testing.T) {
 func TestPreparedStatementsThatAreLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]string{
-		"taken away":                   "deallocate all",
-		"a column of another type":     "alter table outbox_messages alter payload type text",
-		"a column that is there again": "alter table outbox_messages rename topic to x; alter table outbox_messages rename x to topic",
+		"taken away":               "deallocate all",
+		"a column of another type": "alter table outbox_messages alter payload type text",
+		"a column that is there again": "alter table outbox_messages rename topic to x; alter table outbox_messages rename " +
+			"x to topic",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,8 +97,8 @@ func TestPreparedStatementsThatAreLost(t *testing.T) {
 	}
 }
 
-// A session of the relay's own keeps its limits until other ones are wanted, and statements that are planned once. After an error the
-// limits are set again, since the server has taken them back.
+// A session of the relay's own keeps its limits until other ones are wanted, and statements that are planned once.
+// After an error the limits are set again, since the server has taken them back.
 func TestLimitsStayWithTheSession(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -105,7 +109,8 @@ func TestLimitsStayWithTheSession(t *testing.T) {
 	for range 10 {
 		tail(t, table, TailQuery{})
 	}
-	used := query[int64](t, s, `select generic_plans from pg_prepared_statements where statement like '%outbox_messages%' and custom_plans = 0
+	used := query[int64](t, s, `select generic_plans from pg_prepared_statements where statement like '%outbox_messages%'
+		and custom_plans = 0
 		union all select generic_plans + custom_plans from pg_prepared_statements where statement like '%set_config%'`)
 	if len(used) != 2 || used[0] != 10 || used[1] != 1 {
 		t.Errorf("used %d times", used)

@@ -33,7 +33,8 @@ func TestPlans(t *testing.T) {
 			statement := strings.NewReplacer("$1", "100", "$2", "null", "$3", "65536", "$4", "'2020-01-01'",
 				"$5", "'00000000-0000-0000-0000-000000000000'").Replace(table.tail[tailAfter])
 			plan := explain(t, s, statement)
-			if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, ">  Sort  (") {
+			if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") ||
+				strings.Contains(plan, ">  Sort  (") {
 				t.Errorf("plan:\n%s", plan)
 			}
 		})
@@ -46,7 +47,8 @@ func TestPlansWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	s.Exec(t, "alter table outbox_messages set (autovacuum_enabled = off)")
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', now() from generate_series(1, 20000)")
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', now() from generate_series(1, "+
+		"20000)")
 	s.Exec(t, "analyze outbox_messages")
 	s.Exec(t, "insert into outbox_messages (topic, payload) select 't', '{}' from generate_series(1, 20000)")
 	plans := &planLog{}
@@ -89,7 +91,8 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, pgtest.ShapeA) // its index serves relayed_at only
 	s.Exec(t, "alter table outbox_messages set (autovacuum_enabled = off)")
-	const fill = `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at) select 't', '{}', now(), now(), %s
+	const fill = `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at) select 't', '{}',
+		now(), now(), %s
 		from generate_series(1, 20000)`
 	s.Exec(t, fmt.Sprintf(fill, "now()"))
 	s.Exec(t, "analyze outbox_messages")
@@ -108,7 +111,8 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	if err := table.Settle(t.Context(), rows[:100]); err != nil { // by place
 		t.Fatal(err)
 	}
-	s.Exec(t, "update outbox_messages set topic = topic where id in (select id from outbox_messages where relayed_at is null)")
+	s.Exec(t, "update outbox_messages set topic = topic where id in (select id from outbox_messages where relayed_at is "+
+		"null)")
 	if err := table.Settle(t.Context(), rows[100:200]); err != nil { // by id
 		t.Fatal(err)
 	}
@@ -130,7 +134,8 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	if updates < 4 {
 		t.Errorf("%d updates were explained", updates)
 	}
-	if left := pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null"); left != 20_000-300 {
+	if left := pgtest.Value[int](t, s,
+		"select count(*) from outbox_messages where relayed_at is null"); left != 20_000-300 {
 		t.Errorf("%d rows are left", left)
 	}
 }
@@ -138,7 +143,10 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 // Nor must they affect a read by id: a row that is tried again and again must not cost a read of the backlog each time.
 func TestReadsByIDFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	t.Parallel()
-	for name, schema := range map[string]string{"recommended": sql.Schema(messages), "A": pgtest.ShapeA, "B": pgtest.ShapeB} {
+	for name, schema := range map[string]string{
+		"recommended": sql.Schema(messages), "A": pgtest.ShapeA,
+		"B": pgtest.ShapeB,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
@@ -149,7 +157,8 @@ func TestReadsByIDFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 			s.Exec(t, fmt.Sprintf(fill, "now()"), 1)
 			s.Exec(t, "analyze outbox_messages")
 			s.Exec(t, fmt.Sprintf(fill, "null"), 1)
-			s.Exec(t, "update outbox_messages set payload = to_json(repeat('x', 100000)) where id = (select max(id::text)::uuid from "+
+			s.Exec(t, "update outbox_messages set payload = to_json(repeat('x', 100000)) where id = (select "+
+				"max(id::text)::uuid from "+
 				"outbox_messages where relayed_at is null)")
 			large := pgtest.Value[[16]byte](t, s, "select max(id::text)::uuid from outbox_messages where relayed_at is null")
 			plans := &planLog{}

@@ -40,8 +40,8 @@ type limits struct {
 	inOrder bool
 }
 
-// send runs some statements, which are sent at once and are one transaction, and returns their results. If one fails, it
-// returns the results of those before it, with the error.
+// send runs some statements, which are sent at once and are one transaction, and returns their results. If one fails,
+// it returns the results of those before it, with the error.
 func (t *Table) send(ctx context.Context, l limits, requests ...request) (results []*pgconn.Result, err error) {
 	err = t.run(ctx, l, func(p *pipeline) {
 		for _, r := range requests {

@@ -14,7 +14,8 @@ import (
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id text primary key, topic text not null, payload jsonb, headers jsonb, key bigint,
+	s.Exec(t, `create table outbox_messages (id text primary key, topic text not null, payload jsonb, headers jsonb, key
+		bigint,
 		relayed_at timestamptz, inserted_at timestamptz not null default now())`)
 	s.Exec(t, `insert into outbox_messages values
 		('a', 'orders', '{"customer": {"id": 7, "na.me": "x"}}',
@@ -79,8 +80,10 @@ func TestOrder(t *testing.T) {
 	t.Run("nulls", func(t *testing.T) {
 		t.Parallel()
 		s := pgtest.New(t)
-		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, seq bigint)`)
-		s.Exec(t, `insert into outbox_messages select i, 't', 'p', null, case when i % 3 = 0 then 100 - i end from generate_series(1, 12) i`)
+		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, seq
+			bigint)`)
+		s.Exec(t, `insert into outbox_messages select i, 't', 'p', null, case when i % 3 = 0 then 100 - i end from
+			generate_series(1, 12) i`)
 		for _, limit := range []int{1, 4, 100} {
 			table := open(t, s, Config{})
 			page := tail(t, table, TailQuery{Most: Most{Rows: limit}})
@@ -102,7 +105,8 @@ func TestOrder(t *testing.T) {
 		}
 		table := open(t, s, Config{})
 		hash := tail(t, table, TailQuery{}).Rows[11].Hash
-		if page, err := table.Keys(t.Context(), KeysQuery{Asks: []Ask{{Hash: hash, Limit: 9}}, Most: anyNumber}); err != nil ||
+		if page, err := table.Keys(t.Context(),
+			KeysQuery{Asks: []Ask{{Hash: hash, Limit: 9}}, Most: anyNumber}); err != nil ||
 			idsOf(page.Keys[0].Rows) != "11" || table.Ordinal() {
 			t.Errorf("the row of a key: %v, %v", page.Keys, err)
 		}
@@ -110,9 +114,11 @@ func TestOrder(t *testing.T) {
 	t.Run("priority", func(t *testing.T) {
 		t.Parallel()
 		s := pgtest.New(t)
-		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, seq bigint not null,
+		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, seq
+			bigint not null,
 			priority smallint)`)
-		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1, 0), (2, 't', '', null, 2, 5), (3, 't', '', null, 3, null), (4, 't',
+		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1, 0), (2, 't', '', null, 2, 5), (3, 't', '', null,
+			3, null), (4, 't',
 			'', null, 4, 5), (5, 't', '', null, 5, -1)`)
 		for _, limit := range []int{1, 2, 100} {
 			if got := ids(t, open(t, s, Config{}), limit); got != "2 4 1 3 5" {
@@ -123,8 +129,10 @@ func TestOrder(t *testing.T) {
 	t.Run("extreme priorities", func(t *testing.T) {
 		t.Parallel()
 		s := pgtest.New(t)
-		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, priority bigint)`)
-		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, -9223372036854775808), (2, 't', '', null, 0), (3, 't', '', null,
+		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz,
+			priority bigint)`)
+		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, -9223372036854775808), (2, 't', '', null, 0), (3,
+			't', '', null,
 			9223372036854775807), (4, 't', '', null, -9223372036854775807), (5, 't', '', null, null)`)
 		if got := ids(t, open(t, s, Config{}), 2); got != "3 2 5 4 1" {
 			t.Errorf("got %s", got)
@@ -133,7 +141,8 @@ func TestOrder(t *testing.T) {
 	t.Run("not before", func(t *testing.T) {
 		t.Parallel()
 		s := pgtest.New(t)
-		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, available_at timestamp)`)
+		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz,
+			available_at timestamp)`)
 		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, null), (2, 't', '', null,
 			(now() at time zone 'UTC') + interval '1 hour'), (3, 't', '', null, (now() at time zone 'UTC') - interval '1 hour')`)
 		if got := ids(t, open(t, s, Config{}), 2); got != "1 3" {
@@ -147,7 +156,8 @@ func TestReadBytes(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload bytea, relayed_at timestamptz)`)
-	s.Exec(t, `insert into outbox_messages select i, 't', convert_to(repeat('x', 10000), 'UTF8') from generate_series(1, 5) i`)
+	s.Exec(t, `insert into outbox_messages select i, 't', convert_to(repeat('x', 10000), 'UTF8') from generate_series(1,
+		5) i`)
 	table := open(t, s, Config{})
 	page := tail(t, table, TailQuery{Most: Most{Bytes: 25000}})
 	if len(page.Rows) != 2 || !page.Full || len(page.Rows[0].Message.Payload) != 10000 {
@@ -168,7 +178,8 @@ func TestReadBytes(t *testing.T) {
 func TestShards(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, key text,
+	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, key
+		text,
 		seq bigint not null)`)
 	s.Exec(t, `insert into outbox_messages select i, 't', '', null, case when i % 2 = 0 then 'k' || i % 14 end, i
 		from generate_series(1, 200) i`)

@@ -15,19 +15,22 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A rehearsal changes nothing, waits for no row's lock, and tells the rows that cannot be settled and the locked ones from
-// the others, each for itself: a row that can be settled only without another one can be settled. If a slow trigger takes
-// too long, fewer rows are asked for, and a single one that takes too long cannot be settled.
+// A rehearsal changes nothing, waits for no row's lock, and tells the rows that cannot be settled and the locked ones
+// from the others, each for itself: a row that can be settled only without another one can be settled. If a slow
+// trigger takes too long, fewer rows are asked for, and a single one that takes too long cannot be settled.
 func TestRehearse(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz unique,
+			s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz
+				unique,
 				attempt int, note text)`)
-			s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise 'no' using detail = 'why', hint = 'how'; end $$`)
-			s.Exec(t, `create trigger no before update or delete on outbox_messages for each row when (old.id = 2) execute function no()`)
+			s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise 'no' using detail = 'why', hint =
+				'how'; end $$`)
+			s.Exec(t, `create trigger no before update or delete on outbox_messages for each row when (old.id = 2) execute
+				function no()`)
 			s.Exec(t, `insert into outbox_messages select i, 't', '' from generate_series(1, 5) i`)
 			tx, err := s.Pool.Begin(t.Context())
 			if err != nil {
@@ -53,7 +56,8 @@ func TestRehearse(t *testing.T) {
 			if left := pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null"); left != 4 {
 				t.Errorf("%d rows are left", left)
 			}
-			s.Exec(t, `create or replace function no() returns trigger language plpgsql as $$ begin perform pg_sleep(60); return null; end $$`)
+			s.Exec(t, `create or replace function no() returns trigger language plpgsql as $$ begin perform pg_sleep(60); return
+				null; end $$`)
 			if refused, err := table.Rehearse(t.Context(), rows); !TimedOut(err) {
 				t.Errorf("a slow trigger: %v, %v", refused, err)
 			}
@@ -92,17 +96,21 @@ func TestRehearseWhereNothingIsWritten(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, recommended())
-	s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise 'no' using errcode = 'disk_full'; end $$`)
-	s.Exec(t, `create trigger no before update on outbox_messages for each row when (old.topic = 'bad') execute function no()`)
-	s.Exec(t, "insert into outbox_messages (topic, payload) select case when i < 3 then 'bad' else 't' end, '1' from generate_series(1, 3) i")
+	s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise 'no' using errcode = 'disk_full';
+		end $$`)
+	s.Exec(t, `create trigger no before update on outbox_messages for each row when (old.topic = 'bad') execute function
+		no()`)
+	s.Exec(t, "insert into outbox_messages (topic, payload) select case when i < 3 then 'bad' else 't' end, '1' from "+
+		"generate_series(1, 3) i")
 	table := open(t, s, Config{})
 	page := tail(t, table, TailQuery{}).Rows
 	some := []*Row{&page[0], &page[1]}
 	if refused, err := table.Rehearse(t.Context(), some); err == nil {
 		t.Errorf("refused: %v", refused)
 	}
-	if refused, err := table.Rehearse(t.Context(), append(some, &page[2])); err != nil || fmt.Sprint(refused[some[0].Identity()]) !=
-		"rehearse marks: ERROR: no (SQLSTATE 53100)" || len(refused) != 2 {
+	if refused, err := table.Rehearse(t.Context(), append(some, &page[2])); err != nil ||
+		fmt.Sprint(refused[some[0].Identity()]) !=
+			"rehearse marks: ERROR: no (SQLSTATE 53100)" || len(refused) != 2 {
 		t.Errorf("refused: %v, %v", refused, err)
 	}
 }
@@ -127,11 +135,13 @@ func TestRehearseOfEveryTable(t *testing.T) {
 			s.Exec(t, schema, pgx.QueryExecModeSimpleProtocol)
 			s.Exec(t, "insert into outbox_messages (topic, payload, n) select 't', '1', i from generate_series(1, 5) i")
 			s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise 'no'; end $$`)
-			s.Exec(t, `create trigger no before update on outbox_messages for each row when (old.n in (1, 3)) execute function no()`)
+			s.Exec(t, `create trigger no before update on outbox_messages for each row when (old.n in (1, 3)) execute function
+				no()`)
 			pool := s.Pool
 			if name == "without rights" {
 				role := s.NewRole(t)
-				s.Exec(t, "grant usage on schema "+s.Name+" to "+role+"; grant select, update (relayed_at, attempt, failed_at, last_error, "+
+				s.Exec(t, "grant usage on schema "+s.Name+" to "+role+
+					"; grant select, update (relayed_at, attempt, failed_at, last_error, "+
 					"updated_at) on outbox_messages to "+role, pgx.QueryExecModeSimpleProtocol)
 				pool = s.PoolAs(t, role)
 			}

@@ -9,8 +9,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// A mark is for the version of a row that was read. A row whose content has changed stays pending and is named; one that was only
-// written to, by another destination say, is marked. That holds wherever the relay finds its rows, and when it deletes them.
+// A mark is for the version of a row that was read. A row whose content has changed stays pending and is named; one
+// that was only written to, by another destination say, is marked. That holds wherever the relay finds its rows, and
+// when it deletes them.
 func TestSettleMarksWhatWasRead(t *testing.T) {
 	t.Parallel()
 	const columns = `(id bigint %s, seq bigint generated always as identity, topic text not null default 't', key text default 'k',
@@ -24,7 +25,8 @@ func TestSettleMarksWhatWasRead(t *testing.T) {
 		{"update outbox_messages set key = null where id = $1", false},
 		{"update outbox_messages set headers = '{\"h\": \"1\"}' where id = $1", false},
 		{"update outbox_messages set extra = null where id = $1", false},
-		{"with gone as (delete from outbox_messages where id = $1 returning id) insert into outbox_messages (id) select id from gone", false},
+		{"with gone as (delete from outbox_messages where id = $1 returning id) insert into outbox_messages (id) select id " +
+			"from gone", false},
 		{"update outbox_messages set state = 'seen by another' where id = $1", true},
 		{"update outbox_messages set payload = payload where id = $1", true},
 		{"select $1::bigint", true},

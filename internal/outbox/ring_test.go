@@ -74,8 +74,8 @@ func (l *listening) insert(t *testing.T) {
 	l.Exec(t, "insert into outbox_messages (topic, payload) values ('t', '{}')")
 }
 
-// Writers ring from when the relay wants it until it no longer does. The listener relies on it only if the trigger is known to
-// exist.
+// Writers ring from when the relay wants it until it no longer does. The listener relies on it only if the trigger is
+// known to exist.
 func TestListenerArms(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
@@ -85,7 +85,8 @@ func TestListenerArms(t *testing.T) {
 		t.Error("nobody has said that there is a trigger, and it is relied on")
 	}
 	l.Trust(true)
-	eventually(t, "relied on", func() bool { return !l.Armed().IsZero() }) // the server knows of the lock before the listener does
+	// the server knows of the lock before the listener does
+	eventually(t, "relied on", func() bool { return !l.Armed().IsZero() })
 	since := l.Armed()
 	if time.Since(since) < 0 {
 		t.Errorf("armed since %v", since)

@@ -178,8 +178,8 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 	return locked, err
 }
 
-// stillLocked leaves out of locked rows those that row security hides from every write of this role. While there are some
-// of both, all count as locked.
+// stillLocked leaves out of locked rows those that row security hides from every write of this role. While there are
+// some of both, all count as locked.
 func (t *Table) stillLocked(ctx context.Context, locked []string) ([]string, error) {
 	if !t.relation.Policies || len(locked) == 0 {
 		return locked, nil

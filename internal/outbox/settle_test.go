@@ -12,10 +12,12 @@ import (
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, attempt int
+	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz,
+		attempt int
 		check (attempt < 3))`)
 	s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$`)
-	s.Exec(t, `create trigger no before update on outbox_messages for each row when (new.relayed_at is not null and new.id = 2)
+	s.Exec(t, `create trigger no before update on outbox_messages for each row when (new.relayed_at is not null and new.id
+		= 2)
 		execute function no()`)
 	s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1), (2, 't', '', null, 2)`)
 	table := open(t, s, Config{})
@@ -26,7 +28,8 @@ func TestRejected(t *testing.T) {
 	if err := table.Settle(t.Context(), []*Row{&rows[0]}); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[1].Identity(), Attempt: 2, Error: "x"}}); !Rejected(err) {
+	if _, _, err := table.Refuse(t.Context(),
+		[]Refusal{{ID: rows[1].Identity(), Attempt: 2, Error: "x"}}); !Rejected(err) {
 		t.Errorf("a constraint: %v", err)
 	}
 	s.Exec(t, "drop table outbox_messages")
@@ -46,7 +49,10 @@ func TestRefusalIsGuarded(t *testing.T) {
 	table := open(t, s, Config{})
 	rows := tail(t, table, TailQuery{}).Rows
 	var refusals []Refusal
-	for i, change := range []string{"relayed_at = inserted_at", "failed_at = inserted_at", "attempt = 2", "topic = topic"} {
+	for i, change := range []string{
+		"relayed_at = inserted_at", "failed_at = inserted_at", "attempt = 2",
+		"topic = topic",
+	} {
 		s.Exec(t, "update outbox_messages set "+change+" where id::text = $1", rows[i].Message.ID)
 		refusals = append(refusals, Refusal{ID: rows[i].Identity(), Attempt: rows[i].Attempt, Error: "no"})
 	}
@@ -76,8 +82,8 @@ func TestMarkIsGuarded(t *testing.T) {
 	}
 }
 
-// Rows are settled at the places where they were read, and moved rows wherever they are. Other rows in the old places are left
-// alone.
+// Rows are settled at the places where they were read, and moved rows wherever they are. Other rows in the old places
+// are left alone.
 func TestSettleMovedRows(t *testing.T) {
 	t.Parallel()
 	const columns = "(id uuid primary key, topic text, payload text, relayed_at timestamptz)"

@@ -12,7 +12,8 @@ import (
 func TestSizeOfPartitions(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id int not null, topic text not null, payload text not null, relayed_at timestamptz,
+	s.Exec(t, `create table outbox_messages (id int not null, topic text not null, payload text not null, relayed_at
+		timestamptz,
 		inserted_at timestamptz not null) partition by range (id)`)
 	for _, bounds := range []string{"1 from (0) to (1000)", "2 from (1000) to (2000)"} {
 		name, bound, _ := strings.Cut(bounds, " ")
@@ -40,7 +41,8 @@ func TestSizeOfPartitions(t *testing.T) {
 func TestAgeNeedsColumns(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id int primary key, topic text not null, payload text not null, relayed_at timestamptz)")
+	s.Exec(t, "create table outbox_messages (id int primary key, topic text not null, payload text not null, relayed_at "+
+		"timestamptz)")
 	_, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{{Name: "default", Expires: true}}})
 	setup, ok := errors.AsType[*SetupError](err)
 	if !ok || !strings.Contains(setup.Error(), "failed_at") || !strings.Contains(setup.Error(), "MaxAge") {
@@ -52,7 +54,8 @@ func TestAgeNeedsColumns(t *testing.T) {
 		t.Errorf("without inserted_at: %v", err)
 	}
 	s.Exec(t, "alter table outbox_messages add inserted_at timestamptz")
-	if _, err = Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{{Name: "default", Expires: true}}}); err != nil {
+	if _, err = Open(t.Context(), s.Pool,
+		Config{Table: messages, Views: []View{{Name: "default", Expires: true}}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -84,7 +84,8 @@ func TestShapes(t *testing.T) {
 			for _, row := range rows {
 				got = append(got, row.Message.ID)
 			}
-			want = append(want, pgtest.Value[[]string](t, s, "select array_agg(id::text order by inserted_at, id) from outbox_messages")...)
+			want = append(want, pgtest.Value[[]string](t, s,
+				"select array_agg(id::text order by inserted_at, id) from outbox_messages")...)
 			if !slices.Equal(got, want) {
 				t.Errorf("order %v, want %v", got, want)
 			}
@@ -131,7 +132,8 @@ func TestShapes(t *testing.T) {
 					t.Errorf("after a refusal: attempt %d, retried %v, waited %v", row.Attempt, row.Retried, row.Waited)
 				}
 			}
-			if text := pgtest.Value[string](t, s, "select last_error from outbox_messages where failed_at is not null"); name != "B" &&
+			if text := pgtest.Value[string](t, s,
+				"select last_error from outbox_messages where failed_at is not null"); name != "B" &&
 				text != strings.Repeat("é", 255) {
 				t.Errorf("last_error was not cut to 255 characters: %d bytes", len(text))
 			}
@@ -143,7 +145,8 @@ func TestShapes(t *testing.T) {
 				if counts.Pending != nil || counts.Failed != nil || counts.Oldest != nil {
 					t.Errorf("without indexes nothing may be measured: %+v", counts)
 				}
-			} else if counts.Pending == nil || *counts.Pending != 22 || counts.Failed == nil || *counts.Failed != 1 || counts.Oldest == nil ||
+			} else if counts.Pending == nil || *counts.Pending != 22 || counts.Failed == nil || *counts.Failed != 1 ||
+				counts.Oldest == nil ||
 				*counts.Oldest < 0 {
 				t.Errorf("counts %+v", counts)
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// One statement marks rows for several destinations, at the places where they were read or wherever they are. If a row already
-// has one of the marks, no other is written, and the result says that not all rows were marked.
+// One statement marks rows for several destinations, at the places where they were read or wherever they are. If a row
+// already has one of the marks, no other is written, and the result says that not all rows were marked.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	for name, partitioned := range map[string]string{
@@ -38,8 +38,10 @@ func TestTogether(t *testing.T) {
 			if all, err := joint.Settle(t.Context(), rows[3:5]); err != nil || all {
 				t.Errorf("of rows one of which has a mark, all %v, %v", all, err)
 			}
-			got := pgtest.Value[string](t, s, `select string_agg(concat(id, case when relayed_at > now() - interval '1 minute' then 'a' end,
-				case when "b At" between (now() at time zone 'UTC') - interval '1 minute' and now() at time zone 'UTC' then 'b' end, c_at), ' ' order
+			got := pgtest.Value[string](t, s, `select string_agg(concat(id, case when relayed_at > now() - interval '1 minute'
+				then 'a' end,
+				case when "b At" between (now() at time zone 'UTC') - interval '1 minute' and now() at time zone 'UTC' then 'b'
+				end, c_at), ' ' order
 				by id)
 				from outbox_messages`)
 			if got != "1ab 2ab 3ab 4 5ab 6" {

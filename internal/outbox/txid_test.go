@@ -20,8 +20,8 @@ func TestTxidIsDescribed(t *testing.T) {
 	}
 }
 
-// If a column holds the inserting transaction, a row that another destination has marked first does not count as a late commit,
-// and a real late commit does, marked or not. Without the column the mark makes a row look like one.
+// If a column holds the inserting transaction, a row that another destination has marked first does not count as a late
+// commit, and a real late commit does, marked or not. Without the column the mark makes a row look like one.
 func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 	t.Parallel()
 	for name, column := range map[string]string{
@@ -31,7 +31,8 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, "create table outbox_messages (id bigint primary key, "+column+" topic text default 't', payload text, relayed_at "+
+			s.Exec(t, "create table outbox_messages (id bigint primary key, "+column+
+				" topic text default 't', payload text, relayed_at "+
 				"timestamptz, b_at timestamptz)")
 			a, b := View{Name: "a"}, View{Name: "b", Columns: map[string]string{"relayed_at": "b_at"}}
 			config := Config{Views: []View{a, b}}
@@ -89,9 +90,11 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 func TestTransactionsOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id bigint primary key, txid xid8 default pg_current_xact_id(), topic text default 't', payload "+
+	s.Exec(t, "create table outbox_messages (id bigint primary key, txid xid8 default pg_current_xact_id(), topic text "+
+		"default 't', payload "+
 		"text, relayed_at timestamptz)")
-	s.Exec(t, `insert into outbox_messages (id, txid) values (1, null), (2, '3'), (3, '18446744073709551615'), (4, '99999999999')`)
+	s.Exec(t, `insert into outbox_messages (id, txid) values (1, null), (2, '3'), (3, '18446744073709551615'), (4,
+		'99999999999')`)
 	s.Exec(t, "insert into outbox_messages (id, txid) select 5, (pg_current_xact_id()::text::bigint + 1000000)::text::xid8")
 	s.Exec(t, "insert into outbox_messages (id) values (6)")
 	table := open(t, s, Config{})
@@ -103,14 +106,15 @@ func TestTransactionsOfAnotherServer(t *testing.T) {
 	}
 }
 
-// awaitOlder waits until all transactions of the server that began before now have ended, including those of other tests,
-// except for the test's own.
+// awaitOlder waits until all transactions of the server that began before now have ended, including those of other
+// tests, except for the test's own.
 func awaitOlder(t *testing.T, s *pgtest.Schema, own ...string) {
 	t.Helper()
 	now := pgtest.Value[string](t, s, "select pg_current_xact_id()::text")
 	eventually(t, "older transactions have ended", func() bool {
 		return pgtest.Value[bool](t, s, `select not exists (
-			select from pg_snapshot_xip(pg_current_snapshot()) x where x <= $1::text::xid8 and x::text <> all(coalesce($2::text[],
+			select from pg_snapshot_xip(pg_current_snapshot()) x where x <= $1::text::xid8 and x::text <>
+			all(coalesce($2::text[],
 			'{}')))`, now, own)
 	})
 }

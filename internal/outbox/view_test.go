@@ -16,8 +16,10 @@ var auditColumns = map[string]string{
 	"last_error": "audit_last_error", "updated_at": "audit_updated_at",
 }
 
-const auditTable = `alter table outbox_messages add audit_relayed_at timestamptz, add audit_attempt integer not null default 1,
-	add audit_failed_at timestamptz, add audit_last_error varchar(20), add audit_updated_at timestamptz not null default now()`
+const auditTable = `alter table outbox_messages add audit_relayed_at timestamptz, add audit_attempt integer not null
+	default 1,
+	add audit_failed_at timestamptz, add audit_last_error varchar(20), add audit_updated_at timestamptz not null default
+	now()`
 
 func viewOf(t *testing.T, table *Table, v View) *Table {
 	t.Helper()
@@ -35,11 +37,14 @@ func rowsOf(page TailPage) (rows []*Row) {
 	return rows
 }
 
-// What becomes of a row at a destination with columns of its own is written there, and changes nothing for another destination,
-// with all of the columns and with only one.
+// What becomes of a row at a destination with columns of its own is written there, and changes nothing for another
+// destination, with all of the columns and with only one.
 func TestColumnsOfItsOwn(t *testing.T) {
 	t.Parallel()
-	for name, columns := range map[string]map[string]string{"all": auditColumns, "one": {"relayed_at": "audit_relayed_at"}} {
+	for name, columns := range map[string]map[string]string{
+		"all": auditColumns,
+		"one": {"relayed_at": "audit_relayed_at"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
@@ -64,13 +69,18 @@ func TestColumnsOfItsOwn(t *testing.T) {
 				t.Errorf("attempts %d and %d", mine.Rows[0].Attempt, all.Rows[0].Attempt)
 			}
 			state := func() string {
-				return pgtest.Value[string](t, s, `select string_agg(concat_ws(' ', seq, attempt, last_error, failed_at is not null, relayed_at is not
+				return pgtest.Value[string](t, s, `select string_agg(concat_ws(' ', seq, attempt, last_error, failed_at is not
+					null, relayed_at is not
 				null,
-					audit_attempt, audit_last_error, audit_failed_at is not null, audit_relayed_at is not null), '; ' order by seq) from outbox_messages
+					audit_attempt, audit_last_error, audit_failed_at is not null, audit_relayed_at is not null), '; ' order by seq)
+					from outbox_messages
 					where topic = 'order.a'`)
 			}
 			rows := rowsOf(mine)
-			refused := Refusal{ID: rows[1].Identity(), Attempt: rows[1].Attempt, Error: "no, and this text is too long", Failed: true}
+			refused := Refusal{
+				ID: rows[1].Identity(), Attempt: rows[1].Attempt, Error: "no, and this text is too long",
+				Failed: true,
+			}
 			if written, _, err := second.Refuse(t.Context(), []Refusal{refused}); err != nil || len(written) != 1 {
 				t.Fatal(written, err)
 			}
@@ -170,12 +180,13 @@ func TestColumnsThatAreMissing(t *testing.T) {
 	check(err, "x_at")
 }
 
-// If a destination that blocks keys lacks its index, only this destination cannot use the table; if there is no other, the
-// table cannot be opened.
+// If a destination that blocks keys lacks its index, only this destination cannot use the table; if there is no other,
+// the table cannot be opened.
 func TestBlockingDestinationWithoutAnIndex(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at "+
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at "+
+		"timestamptz, failed_at "+
 		"timestamptz)")
 	blocking, other := View{Name: "a", BlockFailed: true}, View{Name: "b", Filter: Filter{Before: [][]string{{"x"}}}}
 	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{blocking}}); err == nil ||
@@ -195,12 +206,17 @@ func TestBlockingDestinationWithoutAnIndex(t *testing.T) {
 func TestNoColumnsOfTheTable(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, payload text, a timestamptz, b timestamptz)")
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, payload text, a timestamptz, b "+
+		"timestamptz)")
 	s.Exec(t, "insert into outbox_messages select i, 't', 'p' from generate_series(1, 5) i")
-	views := []View{{Name: "a", Columns: map[string]string{"relayed_at": "a"}}, {Name: "b", Columns: map[string]string{"relayed_at": "b"}}}
+	views := []View{
+		{Name: "a", Columns: map[string]string{"relayed_at": "a"}},
+		{Name: "b", Columns: map[string]string{"relayed_at": "b"}},
+	}
 	table := open(t, s, Config{Views: views})
 	noTxid := func(f Lack) bool { return strings.Contains(f.Remedy, "add column txid xid8") }
-	if !slices.ContainsFunc(table.Lacks(), noTxid) || slices.ContainsFunc(open(t, s, Config{Views: views[:1]}).Lacks(), noTxid) {
+	if !slices.ContainsFunc(table.Lacks(), noTxid) ||
+		slices.ContainsFunc(open(t, s, Config{Views: views[:1]}).Lacks(), noTxid) {
 		t.Errorf("a table with two destinations lacks %v", table.Lacks())
 	}
 	for _, v := range views {
@@ -214,8 +230,9 @@ func TestNoColumnsOfTheTable(t *testing.T) {
 	}
 }
 
-// The index of a destination's rows is recognised by its predicate, however that is written and whatever the topics' type is.
-// Another index does not count: then gauges that would be expensive are not measured, and a warning gives the statement to run.
+// The index of a destination's rows is recognised by its predicate, however that is written and whatever the topics'
+// type is. Another index does not count: then gauges that would be expensive are not measured, and a warning gives the
+// statement to run.
 func TestIndexOfADestination(t *testing.T) {
 	t.Parallel()
 	for name, topic := range map[string]string{
@@ -237,7 +254,10 @@ func TestIndexOfADestination(t *testing.T) {
 				{Topics: []string{"it's AND \"that\"*", `a\b`, "(", "a) AND (b*"}},
 				{Before: [][]string{{"x*", "!xy*"}, {"z"}}},
 			} {
-				audit := View{Name: "audit", Filter: f, Columns: map[string]string{"relayed_at": `Odd "at`, "failed_at": "odd_failed"}}
+				audit := View{
+					Name: "audit", Filter: f,
+					Columns: map[string]string{"relayed_at": `Odd "at`, "failed_at": "odd_failed"},
+				}
 				config := Config{Views: []View{{Name: "rest"}, audit}, Table: messages}
 				look := func() (measured bool, remedy string) {
 					t.Helper()
@@ -265,7 +285,8 @@ func TestIndexOfADestination(t *testing.T) {
 				s.Exec(t, strings.Replace(strings.Replace(remedy, "concurrently", "", 1), "index", "index its_own", 1))
 				if measured, remedy := look(); !measured || remedy != "" {
 					t.Errorf("%v with its index: measured %v, remedy %s, predicate %s", f, measured, remedy,
-						pgtest.Value[string](t, s, "select pg_get_expr(indpred, indrelid) from pg_index where indexrelid = 'its_own'::regclass"))
+						pgtest.Value[string](t, s,
+							"select pg_get_expr(indpred, indrelid) from pg_index where indexrelid = 'its_own'::regclass"))
 				}
 				other := audit
 				other.Topics = append(slices.Clone(f.Topics), "!another")

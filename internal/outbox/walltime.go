@@ -27,7 +27,8 @@ func (e *examination) wallTime(ctx context.Context, conn *pgx.Conn) error {
 	e.found.Warn("inserted_at", e.subject, fmt.Sprintf("the last row was written a moment ago, and its %s says %v: it "+
 		"looks like local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows "+
 		"may expire at once",
-		m.Inserted.Plain, time.Duration(seconds)*time.Second), "make the column timestamptz, or let the application and the default "+
-		"write UTC: (now() at time zone 'utc')")
+		m.Inserted.Plain, time.Duration(seconds)*time.Second),
+		"make the column timestamptz, or let the application and the default "+
+			"write UTC: (now() at time zone 'utc')")
 	return nil
 }

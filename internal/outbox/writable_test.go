@@ -13,11 +13,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A table whose rows the server lets nobody mark, delete or refuse is not opened, and doctor reports the same error. Each case is
-// another place in the server that refuses. With the remedy the table is opened.
+// A table whose rows the server lets nobody mark, delete or refuse is not opened, and doctor reports the same error.
+// Each case is another place in the server that refuses. With the remedy the table is opened.
 func TestUnwritableTables(t *testing.T) {
 	t.Parallel()
-	const keyless = `create table outbox_messages (id bigint not null, seq bigint, topic text, payload jsonb, relayed_at timestamptz,
+	const keyless = `create table outbox_messages (id bigint not null, seq bigint, topic text, payload jsonb, relayed_at
+		timestamptz,
 		attempt integer, failed_at timestamptz, last_error text, updated_at timestamptz)`
 	const parts = keyless + ` partition by list (topic); create table a partition of outbox_messages default`
 	const full = "alter table outbox_messages replica identity full"
@@ -26,18 +27,23 @@ func TestUnwritableTables(t *testing.T) {
 		schema, says, remedy string
 		delete               bool
 	}{
-		"no replica identity":       {schema: keyless + publish, says: "replica identity", remedy: full},
-		"nor for deletes":           {schema: keyless + publish, says: "deletes", remedy: full, delete: true},
-		"nor of a partition":        {schema: parts + publish, says: `"a"`, remedy: "alter table a replica identity full"},
-		"nor of it for deletes":     {schema: parts + publish, says: `"a"`, remedy: "alter table a replica identity full", delete: true},
+		"no replica identity": {schema: keyless + publish, says: "replica identity", remedy: full},
+		"nor for deletes":     {schema: keyless + publish, says: "deletes", remedy: full, delete: true},
+		"nor of a partition":  {schema: parts + publish, says: `"a"`, remedy: "alter table a replica identity full"},
+		"nor of it for deletes": {
+			schema: parts + publish, says: `"a"`, remedy: "alter table a replica identity full",
+			delete: true,
+		},
 		"updates are not published": {schema: keyless + publish + " with (publish = 'insert')"},
-		"deletes are not published": {schema: keyless + publish + " with (publish = 'insert, update'); alter table outbox_messages replica " +
+		"deletes are not published": {schema: keyless + publish +
+			" with (publish = 'insert, update'); alter table outbox_messages replica " +
 			"identity full", delete: true},
 		"a row filter": {
 			schema: recommended() + publish + " where (topic <> 'x')", says: "row filter", remedy: full,
 		},
 		"a generated column": {
-			schema: "create table outbox_messages (id bigint primary key, topic text, payload jsonb, relayed_at timestamptz generated always as " +
+			schema: "create table outbox_messages (id bigint primary key, topic text, payload jsonb, relayed_at timestamptz " +
+				"generated always as " +
 				"(null) stored)", says: "DEFAULT", remedy: "alter table outbox_messages alter relayed_at drop expression",
 		},
 		"a rule that does nothing": {
@@ -55,7 +61,8 @@ func TestUnwritableTables(t *testing.T) {
 			s := pgtest.New(t)
 			s.Exec(t, strings.ReplaceAll(test.schema, "SCHEMA", s.Name), pgx.QueryExecModeSimpleProtocol)
 			role := s.NewRole(t)
-			s.Exec(t, "grant usage on schema "+s.Name+" to "+role+"; grant select, update, delete on all tables in schema "+s.Name+" to "+role,
+			s.Exec(t, "grant usage on schema "+s.Name+" to "+role+"; grant select, update, delete on all tables in schema "+
+				s.Name+" to "+role,
 				pgx.QueryExecModeSimpleProtocol)
 			own := s.PoolAs(t, role)
 			prepared := s.PoolWith(t, func(c *pgxpool.Config) {
@@ -65,7 +72,8 @@ func TestUnwritableTables(t *testing.T) {
 			for _, pool := range []*pgxpool.Pool{own, prepared} {
 				_, err := Open(t.Context(), pool, config)
 				setup, refused := errors.AsType[*SetupError](err)
-				if refused != (test.says != "") || refused && !strings.Contains(setup.Error(), test.says) || err != nil && !refused {
+				if refused != (test.says != "") || refused && !strings.Contains(setup.Error(), test.says) ||
+					err != nil && !refused {
 					t.Fatal(err)
 				}
 			}

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// logged lets a replica try for some minutes to connect, and returns the number of attempts and of log lines that say that it
-// owns nothing.
+// logged lets a replica try for some minutes to connect, and returns the number of attempts and of log lines that say
+// that it owns nothing.
 func logged(t *testing.T, connect func(ctx context.Context, attempt int) error) (attempts, lines int) {
 	t.Helper()
 	var log bytes.Buffer

@@ -57,12 +57,16 @@ func TestDifferentMappings(t *testing.T) {
 	second, _ := startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, with("by key"))
 	third, _ := startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, with("by key"))
 	for _, o := range []*tested{second, third} {
-		state := await(t, o, "says why it waits", func(s State) bool { return s.Note != "" && s.Others == 1 && s.Replicas == 2 })
+		state := await(t, o, "says why it waits", func(s State) bool {
+			return s.Note != "" && s.Others == 1 && s.Replicas == 2
+		})
 		if state.Holds() || state.Err != nil || !strings.Contains(state.Note, "Key") {
 			t.Errorf("%+v", state)
 		}
 	}
-	await(t, first, "first owns everything and sees the others", func(s State) bool { return owns(16)(s) && s.Others == 2 && s.Replicas == 1 })
+	await(t, first, "first owns everything and sees the others", func(s State) bool {
+		return owns(16)(s) && s.Others == 2 && s.Replicas == 1
+	})
 	stop()
 	await(t, second, "second takes half", owns(8))
 	await(t, third, "third takes half", owns(8))

@@ -25,8 +25,8 @@ type tested struct {
 	strangers []Stranger
 }
 
-// start runs a replica until the test or the returned function ends it. Like a relay with nothing in flight, it releases
-// leaving shards at once.
+// start runs a replica until the test or the returned function ends it. Like a relay with nothing in flight, it
+// releases leaving shards at once.
 func start(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network) (
 	*tested, func(),
 ) {
@@ -162,8 +162,8 @@ func (c *giving) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Shards are released once, even if the engines report again that they have left them while they are being released, as each turn of
-// their loops does, and if this replica takes the shards again at once because the other one has gone.
+// Shards are released once, even if the engines report again that they have left them while they are being released, as
+// each turn of their loops does, and if this replica takes the shards again at once because the other one has gone.
 func TestShardsAreReleasedOnce(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -215,7 +215,8 @@ func TestDifferentNumbersOfShards(t *testing.T) {
 	}
 	third, leave := start(t, s.URL, s.Name, 32, 5*time.Second, nil)
 	state = await(t, third, "waits too", func(s State) bool { return s.Note != "" })
-	if state.Holds() || state.Err != nil || state.Unowned != 0 { // no row is without an owner, whatever the number of shards
+	// no row is without an owner, whatever the number of shards
+	if state.Holds() || state.Err != nil || state.Unowned != 0 {
 		t.Errorf("%+v", state)
 	}
 	leave()
@@ -233,13 +234,15 @@ func TestTerminatedSessionIsReplaced(t *testing.T) {
 		where locktype = 'advisory' and objid = 0 and classid = ($1::bigint & 4294967295)::oid`, classOf(s.Name)); n != 1 {
 		t.Fatalf("%d owners in pg_locks", n)
 	}
-	if now := await(t, first, "owns again", func(s State) bool { return s.Owned.Len() == 4 && s.Term > term }); now.Trusted.IsZero() {
+	if now := await(t, first, "owns again", func(s State) bool {
+		return s.Owned.Len() == 4 && s.Term > term
+	}); now.Trusted.IsZero() {
 		t.Error("not trusted")
 	}
 }
 
-// A replica that cannot publish releases its shards to one that can, after a while, and takes part again when it can. If none
-// can, they share as usual.
+// A replica that cannot publish releases its shards to one that can, after a while, and takes part again when it can.
+// If none can, they share as usual.
 func TestReplicaThatCannotPublish(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -274,7 +277,9 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 		t.Errorf("%+v", state)
 	}
 	third, stop := startWith(t, s.URL, s.Name, 16, ttl, nil, unable(0))
-	await(t, third, "a newcomer that cannot publish takes none", func(s State) bool { return s.Unable && s.Replicas == 3 && !s.Holds() })
+	await(t, third, "a newcomer that cannot publish takes none", func(s State) bool {
+		return s.Unable && s.Replicas == 3 && !s.Holds()
+	})
 	stop()
 
 	broken[0].Store(false)
@@ -335,7 +340,8 @@ func TestEndedSessionIsNoticedAtOnce(t *testing.T) {
 	var slowest time.Duration
 	for range ends {
 		term := await(t, o, "owns", owns(1)).Term
-		s.Exec(t, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = 0 and classid = ($1::bigint & "+
+		s.Exec(t, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = 0 and classid = "+
+			"($1::bigint & "+
 			"4294967295)::oid", classOf(s.Name))
 		ended := time.Now()
 		await(t, o, "knows that it owns nothing", func(s State) bool { return !s.Holds() || s.Term > term })

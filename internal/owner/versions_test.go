@@ -10,9 +10,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// These are the numbers that replicas of other versions read from this one's locks. A change to any of them makes the versions
-// before and after it invisible to each other, so that both relay the same rows, or makes the new replicas of a rolling update
-// wait for the last old one. `make upgrade` tests this with real ones.
+// These are the numbers that replicas of other versions read from this one's locks. A change to any of them makes the
+// versions before and after it invisible to each other, so that both relay the same rows, or makes the new replicas of
+// a rolling update wait for the last old one. `make upgrade` tests this with real ones.
 func TestLocksAreThoseOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	const mapping = "shard (hashtext(coalesce(key, id::text)) & 2147483647) % 16, order seq, id, priority none"

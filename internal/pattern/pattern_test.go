@@ -133,7 +133,8 @@ func FuzzPattern(f *testing.F) {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, pattern, topic string) {
-		want := regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(strings.ToValidUTF8(pattern, "")), `\*`, ".*") +
+		want := regexp.MustCompile("(?s)^" +
+			strings.ReplaceAll(regexp.QuoteMeta(strings.ToValidUTF8(pattern, "")), `\*`, ".*") +
 			"$").MatchString(strings.ToValidUTF8(topic, ""))
 		if got := fits(strings.ToValidUTF8(pattern, ""), strings.ToValidUTF8(topic, "")); got != want {
 			t.Errorf("%q takes %q: %v", pattern, topic, got)

@@ -12,15 +12,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// PostgreSQL takes the same topics as Go, whatever characters patterns and topics contain, both with backslashes as ordinary
-// characters in string constants and without.
+// PostgreSQL takes the same topics as Go, whatever characters patterns and topics contain, both with backslashes as
+// ordinary characters in string constants and without.
 func TestSQLTakesWhatGoTakes(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ab.", 100_000)
 	topics := []string{
 		"", " ", "a", "A", "a ", " a", "b", "ab", "abc", "a.b", "a/b", "a.b.c", "a\nb", "a\tb", "!", "!a", "*", "%", "_", `\`,
 		`\\`, "'", "''", `"`, `\'`,
-		`a%b`, `a_b`, `a\b`, `a\%b`, `a\_b`, "a'b", `a"b`, "a*b", "a|b", "{a}", "$1", "-- a", "order.created", "order.internal.x", "audit.x",
+		`a%b`, `a_b`, `a\b`, `a\%b`, `a\_b`, "a'b", `a"b`, "a*b", "a|b", "{a}", "$1", "-- a", "order.created",
+		"order.internal.x", "audit.x",
 		"é", "e\u0301", "ß", "SS", "İ", "ı", "日本語", "日本", "😀", "a😀b", "\u00a0", "\ufeff", "\x01", long, long + "z",
 		"z" + long,
 	}
@@ -115,7 +116,8 @@ func TestSQLTakesWhatGoTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := pool.Exec(t.Context(),
-			"insert into topics select n, topic from unnest($1::text[]) with ordinality t (topic, n) union all select 0, null", topics); err != nil {
+			"insert into topics select n, topic from unnest($1::text[]) with ordinality t (topic, n) union all select 0, null",
+			topics); err != nil {
 			t.Fatal(err)
 		}
 		for _, set := range sets {
@@ -134,7 +136,8 @@ func TestSQLTakesWhatGoTakes(t *testing.T) {
 	}
 }
 
-// A condition can be part of others as it is. The same patterns give the same condition, so that an index with it still fits.
+// A condition can be part of others as it is. The same patterns give the same condition, so that an index with it still
+// fits.
 func TestSQLText(t *testing.T) {
 	t.Parallel()
 	const x = "x"
@@ -186,7 +189,8 @@ func FuzzSQL(f *testing.F) {
 		patterns := []string{taken, "!" + excluded}
 		condition := SQL(Text("topic"), patterns)
 		var got bool
-		if err := s.Pool.QueryRow(t.Context(), "select "+condition+" from (select $1::text as topic) t", pgx.QueryExecModeExec,
+		if err := s.Pool.QueryRow(t.Context(), "select "+condition+" from (select $1::text as topic) t",
+			pgx.QueryExecModeExec,
 			topic).Scan(&got); err != nil {
 			t.Fatalf("%s: %v", condition, err)
 		}

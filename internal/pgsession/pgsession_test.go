@@ -11,7 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// It was decided about every setting that a user, a role or a database can give to a session, in both versions of the server.
+// It was decided about every setting that a user, a role or a database can give to a session, in both versions of the
+// server.
 func TestEverySettingIsDecided(t *testing.T) {
 	t.Parallel()
 	for _, variable := range []string{"TEST_DATABASE_URL", "TEST_DATABASE_URL_OTHER"} {
@@ -36,8 +37,8 @@ func TestEverySettingIsDecided(t *testing.T) {
 	}
 }
 
-// A session has the relay's settings whatever the role sets; so has a transaction in a session of somebody else, and only that
-// transaction.
+// A session has the relay's settings whatever the role sets; so has a transaction in a session of somebody else, and
+// only that transaction.
 func TestHostileRole(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -120,11 +121,13 @@ func connect(t *testing.T, url string) *pgx.Conn {
 func shown(t *testing.T, conn *pgx.Conn, expression string) (text string) {
 	t.Helper()
 	if expression == "" {
-		expression = `concat_ws(e'\n', '\x6b01'::bytea, timestamptz '2026-04-03 05:06:07.89+02', date '2026-04-03', interval '1 day 2 hours',
+		expression = `concat_ws(e'\n', '\x6b01'::bytea, timestamptz '2026-04-03 05:06:07.89+02', date '2026-04-03', interval
+			'1 day 2 hours',
 			1::float8 / 3, 12.5::float4, 1234.5::money, to_char(1234.5, 'L9G999D9'), 'a\b',
 			(select count(*) from (values (1), (null)) v (a) where a = null),
 			xmlelement(name x, '\x6b01'::bytea), pg_get_viewdef('pg_catalog.pg_user'::regclass),
-			(select string_agg(name || setting, ' ' order by name) from pg_settings where category like 'Query Tuning%' and name !~ '^(geqo|jit)'),
+			(select string_agg(name || setting, ' ' order by name) from pg_settings where category like 'Query Tuning%' and name
+			!~ '^(geqo|jit)'),
 			current_setting('statement_timeout'), current_setting('lock_timeout'), current_setting('idle_session_timeout'),
 			current_setting('row_security'))`
 	}

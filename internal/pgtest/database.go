@@ -13,8 +13,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 )
 
-// NewDatabase creates another database on the same server, with options as SQL writes them, and returns its schema public. The
-// database is dropped when the test ends. Sessions of the pool have the usual settings, whatever the database carries.
+// NewDatabase creates another database on the same server, with options as SQL writes them, and returns its schema
+// public. The database is dropped when the test ends. Sessions of the pool have the usual settings, whatever the
+// database carries.
 func NewDatabase(t testing.TB, options ...string) *Schema {
 	t.Helper()
 	s := New(t)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A Firewall lies between a client and the server, and can forget connections: data sent on them is lost silently, and neither
-// end learns that the other has closed. New connections work.
+// A Firewall lies between a client and the server, and can forget connections: data sent on them is lost silently, and
+// neither end learns that the other has closed. New connections work.
 type Firewall struct {
 	listener net.Listener
 	server   string

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// hostile are settings that roles and databases carry for other programs, each with a value that changes how values are written,
-// what statements mean, how they are planned or how long they may take.
+// hostile are settings that roles and databases carry for other programs, each with a value that changes how values are
+// written, what statements mean, how they are planned or how long they may take.
 const hostile = `
 client_encoding LATIN1
 DateStyle German
@@ -89,8 +89,8 @@ tcp_keepalives_idle 1
 client_connection_check_interval 100ms
 `
 
-// NewHostileRole creates a role whose settings are all hostile to a program that trusts its session. It may do with the schema
-// whatever its owner may.
+// NewHostileRole creates a role whose settings are all hostile to a program that trusts its session. It may do with the
+// schema whatever its owner may.
 func (s *Schema) NewHostileRole(t testing.TB) (name string) {
 	t.Helper()
 	name = s.NewRole(t)
@@ -121,7 +121,8 @@ func (s *Schema) makeHostile(t testing.TB, what string) {
 	t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(hostile)) {
 		setting, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.HasPrefix(setting, "lc_") && !Value[bool](t, s, "select exists (select from pg_collation where collcollate = $1)", value) {
+		if strings.HasPrefix(setting, "lc_") &&
+			!Value[bool](t, s, "select exists (select from pg_collation where collcollate = $1)", value) {
 			value = "C.UTF-8" // a system without other locales
 		}
 		if Value[bool](t, s, "select current_setting($1, true) is not null", setting) {

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// NewRole creates a role that may only log in. When the test ends, the role and its rights are dropped before the schema;
-// whatever uses the role must have ended by then.
+// NewRole creates a role that may only log in. When the test ends, the role and its rights are dropped before the
+// schema; whatever uses the role must have ended by then.
 func (s *Schema) NewRole(t testing.TB) (name string) {
 	t.Helper()
 	name = s.Name + "_" + strings.ToLower(rand.Text()[:12])

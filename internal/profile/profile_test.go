@@ -14,8 +14,9 @@ type header = publisher.Header
 func row() publisher.Message {
 	return publisher.Message{
 		ID: "8f14e45f-0000-4000-8000-000000000001", DedupID: "dedup", Topic: "order.placed", Key: []byte("käse 1"),
-		Payload: []byte(`{"n": 1.50}`), Type: "application/json", Inserted: time.Date(2026, 3, 1, 12, 0, 0, 120_000_000, time.UTC),
-		Headers: []header{{Name: "traceparent", Value: "00-1-2-01"}},
+		Payload: []byte(`{"n": 1.50}`), Type: "application/json",
+		Inserted: time.Date(2026, 3, 1, 12, 0, 0, 120_000_000, time.UTC),
+		Headers:  []header{{Name: "traceparent", Value: "00-1-2-01"}},
 	}
 }
 
@@ -201,8 +202,11 @@ func TestStructuredEventGoesAsItIs(t *testing.T) {
 	m := row()
 	m.Headers = append(m.Headers, header{Name: "content-type", Value: "application/cloudevents+json"})
 	for broker, want := range map[publisher.Protocol][]header{
-		publisher.ProtocolKafka: {{Name: "content-type", Value: "application/cloudevents+json"}, {Name: "traceparent", Value: "00-1-2-01"}},
-		publisher.ProtocolAMQP:  {{Name: "traceparent", Value: "00-1-2-01"}},
+		publisher.ProtocolKafka: {
+			{Name: "content-type", Value: "application/cloudevents+json"},
+			{Name: "traceparent", Value: "00-1-2-01"},
+		},
+		publisher.ProtocolAMQP: {{Name: "traceparent", Value: "00-1-2-01"}},
 	} {
 		got, err := apply(t, CloudEvents, broker, m)
 		if err != nil || !reflect.DeepEqual(got.Headers, want) || got.ContentType() != "application/cloudevents+json" {
@@ -246,7 +250,9 @@ func TestRefused(t *testing.T) {
 		broker  publisher.Protocol
 		change  func(*publisher.Message)
 	}{
-		"debezium id": {Debezium, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "Id", Value: "1"}} }},
+		"debezium id": {Debezium, publisher.ProtocolKafka, func(m *publisher.Message) {
+			m.Headers = []header{{Name: "Id", Value: "1"}}
+		}},
 		"attempt": {PhoenixMicro, publisher.ProtocolNATS, func(m *publisher.Message) {
 			m.Headers = []header{{
 				Name:  "X-Attempt",
@@ -351,7 +357,9 @@ func FuzzCloudEvents(f *testing.F) {
 			return
 		}
 		for _, h := range m.Headers {
-			if strings.HasPrefix(h.Name, "ce-") && strings.ContainsFunc(h.Value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			if strings.HasPrefix(h.Name, "ce-") && strings.ContainsFunc(h.Value, func(r rune) bool {
+				return r <= ' ' || r > '~'
+			}) {
 				t.Errorf("%s has the value %q", h.Name, h.Value)
 			}
 		}

@@ -13,7 +13,8 @@ import (
 func TestTemplate(t *testing.T) {
 	row := &outbox.Row{Message: publisher.Message{Topic: "orders"}, Extra: []string{"eu", "7", ""}, Nulls: 0b100}
 	for text, want := range map[string]string{
-		"": "orders", "{topic}": "orders", "shop.{topic}": "shop.orders", "{region}-{topic}.v{version}": "eu-orders.v7", "fixed": "fixed",
+		"": "orders", "{topic}": "orders", "shop.{topic}": "shop.orders", "{region}-{topic}.v{version}": "eu-orders.v7",
+		"fixed":     "fixed",
 		"{{topic}}": "{topic}", "a{{b": "a{b", "a}}b": "a}b", "{{{topic}}}": "{orders}", "{{{{": "{{", "{region}}}": "eu}",
 		"{{}}{region}": "{}eu",
 	} {

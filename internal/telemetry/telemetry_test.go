@@ -84,7 +84,8 @@ func TestMetricNames(t *testing.T) {
 		}
 	}
 	for _, name := range regexp.MustCompile(`(?m)^[a-z_]+`).FindAllString(got, -1) {
-		if !strings.HasPrefix(name, "outbox_relay_") && !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") {
+		if !strings.HasPrefix(name, "outbox_relay_") && !strings.HasPrefix(name, "go_") &&
+			!strings.HasPrefix(name, "process_") {
 			t.Errorf("unexpected metric %s", name)
 		}
 	}
@@ -180,7 +181,10 @@ func TestTracesWanted(t *testing.T) {
 		{endpoint + " OTEL_TRACES_EXPORTER=none", false, ""},
 		{endpoint + " OTEL_SDK_DISABLED=True", false, ""},
 		{endpoint + " OTEL_SDK_DISABLED=no", true, ""},
-		{endpoint + " OTEL_TRACES_EXPORTER=zipkin", false, `OTEL_TRACES_EXPORTER="zipkin" is not supported; use otlp or none`},
+		{
+			endpoint + " OTEL_TRACES_EXPORTER=zipkin", false,
+			`OTEL_TRACES_EXPORTER="zipkin" is not supported; use otlp or none`,
+		},
 		{"OTEL_TRACES_EXPORTER=otlp", false, "OTEL_TRACES_EXPORTER is otlp, but OTEL_EXPORTER_OTLP_ENDPOINT is not set"},
 		{endpoint + " OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", true, ""},
 		{
@@ -194,7 +198,9 @@ func TestTracesWanted(t *testing.T) {
 			name, value, _ := strings.Cut(entry, "=")
 			env[name] = value
 		}
-		if wanted, warning := tracesWanted(func(name string) string { return env[name] }); wanted != c.wanted || warning != c.warning {
+		if wanted, warning := tracesWanted(func(name string) string {
+			return env[name]
+		}); wanted != c.wanted || warning != c.warning {
 			t.Errorf("%s: got %v, %q", c.env, wanted, warning)
 		}
 	}
@@ -249,7 +255,8 @@ func TestVariablesAreChecked(t *testing.T) {
 		var log bytes.Buffer
 		checkVariables([]string{entry}, slog.New(slog.NewTextHandler(&log, nil)))
 		text := log.String()
-		if strings.Contains(text, "hush") || want == "" && text != "" || !strings.Contains(text, want) || strings.Count(text, "\n") > 1 {
+		if strings.Contains(text, "hush") || want == "" && text != "" || !strings.Contains(text, want) ||
+			strings.Count(text, "\n") > 1 {
 			t.Errorf("%s: %q", entry, text)
 		}
 	}

@@ -48,8 +48,8 @@ const (
 	forms   = "write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}"
 )
 
-// Parse parses a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. Its errors continue a
-// sentence that names the template.
+// Parse parses a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. Its errors continue
+// a sentence that names the template.
 func Parse(text string) ([]Part, error) {
 	var parts []Part
 	var fixed strings.Builder

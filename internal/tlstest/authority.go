@@ -63,7 +63,8 @@ func (a *Authority) Issue(t testing.TB, l Leaf) Leaf {
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: l.Name}, DNSNames: []string{l.Name},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	if ip := net.ParseIP(l.Name); ip != nil {
 		template.DNSNames, template.IPAddresses = nil, []net.IP{ip}

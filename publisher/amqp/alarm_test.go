@@ -14,7 +14,8 @@ import (
 // blocked checks that the publisher knows of an alarm, and holds all messages because of it without waiting.
 func blocked(t *testing.T, p *amqp.Publisher, topic, reason string) {
 	t.Helper()
-	if err := p.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), "has blocked publishing ("+reason+")") {
+	if err := p.Ping(within(t, 10*time.Second)); err == nil ||
+		!strings.Contains(err.Error(), "has blocked publishing ("+reason+")") {
 		t.Errorf("ping says %v, want that the broker is %s", err, reason)
 	}
 	begun := time.Now()

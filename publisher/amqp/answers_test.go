@@ -29,7 +29,10 @@ func TestAnswers(t *testing.T) {
 			"return, then ack", func(m *sent) { m.sendBack(); m.ack() }, publisher.Topology, publisher.ScopeTopic,
 			"no queue takes it; the ack only says that the broker is done",
 		},
-		{"nack", (*sent).nack, publisher.Unavailable, publisher.ScopeTopic, "a queue is full and rejects, or has failed; never the content"},
+		{
+			"nack", (*sent).nack, publisher.Unavailable, publisher.ScopeTopic,
+			"a queue is full and rejects, or has failed; never the content",
+		},
 		{"311", closing(amqp091.ContentTooLarge), publisher.Permanent, 0, "the body is beyond a limit of the protocol"},
 		{
 			"403", closing(amqp091.AccessRefused), publisher.Topology, publisher.ScopeTopic,
@@ -39,8 +42,14 @@ func TestAnswers(t *testing.T) {
 			"404", closing(amqp091.NotFound), publisher.Topology, publisher.ScopeDestination,
 			"the configured exchange went away; every message needs it",
 		},
-		{"405", closing(amqp091.ResourceLocked), publisher.Refused, 0, "unheard of for a publish: it counts, so that the row ends"},
-		{"406", closing(amqp091.PreconditionFailed), publisher.Permanent, 0, "beyond max_message_size, or a property that no retry changes"},
+		{
+			"405", closing(amqp091.ResourceLocked), publisher.Refused, 0,
+			"unheard of for a publish: it counts, so that the row ends",
+		},
+		{
+			"406", closing(amqp091.PreconditionFailed), publisher.Permanent, 0,
+			"beyond max_message_size, or a property that no retry changes",
+		},
 		{
 			"541", closing(amqp091.InternalError), publisher.Refused, 0,
 			"the broker breaks on this message, alone: it counts, so that the row ends",
@@ -53,11 +62,19 @@ func TestAnswers(t *testing.T) {
 			"540", dying(amqp091.NotImplemented), publisher.Ambiguous, 0,
 			"the connection dies; a row that kills it alone, again and again, is refused by the relay",
 		},
-		{"541 of the connection", dying(amqp091.InternalError), publisher.Ambiguous, 0, "the connection dies; the message may be stored"},
+		{
+			"541 of the connection", dying(amqp091.InternalError), publisher.Ambiguous, 0,
+			"the connection dies; the message may be stored",
+		},
 		{"connection cut", func(m *sent) { _ = m.conn.Close() }, publisher.Ambiguous, 0, "sent, and no answer"},
 		{"no answer", nil, publisher.Ambiguous, 0, "sent, and no answer: a queue without majority confirms nothing"},
-		{"530 of the connection", dying(amqp091.NotAllowed), publisher.Unavailable, 0, "a limit, or the virtual host: nobody's fault"},
-		{"blocked", func(m *sent) { m.conn.block("low on disk") }, publisher.Unavailable, 0, "the confirm comes after the alarm"},
+		{
+			"530 of the connection", dying(amqp091.NotAllowed), publisher.Unavailable, 0,
+			"a limit, or the virtual host: nobody's fault",
+		},
+		{"blocked", func(m *sent) {
+			m.conn.block("low on disk")
+		}, publisher.Unavailable, 0, "the confirm comes after the alarm"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

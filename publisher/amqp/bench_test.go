@@ -118,7 +118,10 @@ func benchMessages(topic string) []publisher.Message {
 		m := &messages[i]
 		*m = publisher.Message{
 			ID: "018f4b1e-7c3a-7000-8000-" + fmt.Sprintf("%012d", i), Topic: topic, Payload: bytes.Repeat([]byte{'x'}, 512),
-			Headers:  []publisher.Header{{Name: "source", Value: "orders-service"}, {Name: "trace", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736"}},
+			Headers: []publisher.Header{
+				{Name: "source", Value: "orders-service"},
+				{Name: "trace", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736"},
+			},
 			Type:     "application/json",
 			Inserted: time.Unix(1_700_000_000, 0),
 		}

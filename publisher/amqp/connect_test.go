@@ -100,16 +100,28 @@ func TestMistakes(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	const user = "nobody:" + password + "@"
 	for name, m := range map[string]mistake{
-		"wrong password":           {url: "amqp://" + user + rabbit + "/", says: `refuses the login of user "nobody": check user and password`},
+		"wrong password": {
+			url:  "amqp://" + user + rabbit + "/",
+			says: `refuses the login of user "nobody": check user and password`,
+		},
 		"wrong password, AMQPLAIN": {url: "amqp://" + user + rabbit, mechanism: "AMQPLAIN", says: "check user and password"},
-		"mechanism in the URL":     {url: "amqp://" + user + rabbit + "?auth_mechanism=amqplain", says: "check user and password"},
+		"mechanism in the URL": {
+			url:  "amqp://" + user + rabbit + "?auth_mechanism=amqplain",
+			says: "check user and password",
+		},
 		"mechanism not offered": {
 			url: "amqp://" + user + rabbit, mechanism: "EXTERNAL",
 			says: "enable its plugin rabbitmq_auth_mechanism_ssl",
 		},
-		"unknown mechanism":         {url: "amqp://" + user + rabbit + "?auth_mechanism=scram", says: `auth_mechanism "scram"`},
-		"unknown vhost":             {url: "amqp://guest:guest@" + rabbit + "/no-such-vhost", says: "no-such-vhost"},
-		"nothing listens":           {url: "amqp://" + user + closed.Addr().String(), says: "nothing listens there: check that it runs"},
+		"unknown mechanism": {
+			url:  "amqp://" + user + rabbit + "?auth_mechanism=scram",
+			says: `auth_mechanism "scram"`,
+		},
+		"unknown vhost": {url: "amqp://guest:guest@" + rabbit + "/no-such-vhost", says: "no-such-vhost"},
+		"nothing listens": {
+			url:  "amqp://" + user + closed.Addr().String(),
+			says: "nothing listens there: check that it runs",
+		},
 		"unknown host":              {url: "amqp://" + user + "no-such-host.invalid", says: "cannot be resolved"},
 		"no answer":                 {url: "amqp://" + user + silent.Addr().String(), says: "does not answer"},
 		"no answer to TLS":          {url: "amqps://" + user + silent.Addr().String(), says: "does not answer"},
@@ -155,7 +167,9 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	authority := tlstest.NewAuthority(t)
 	certificate := authority.Issue(t, tlstest.Leaf{Name: "rabbit.test"}).Pair
-	f := newFake(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{certificate}}), func(m *sent) { m.ack() })
+	f := newFake(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{certificate}}), func(m *sent) {
+		m.ack()
+	})
 	p := amqp.New(amqp.Config{
 		URL: func() (string, error) { return "amqps://guest:guest@" + f.listener.Addr().String(), nil },
 		TLS: trusting(authority.Pool, "rabbit.test"),

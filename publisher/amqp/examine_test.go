@@ -32,7 +32,8 @@ func TestExamine(t *testing.T) {
 	topic := h.Topic(t)
 	p := h.open(t, nil)
 	defer p.Close()
-	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic, "no-such-queue", strings.Repeat("x", 256))))
+	text := shown(p.Examine(within(t, 20*time.Second),
+		publishertest.Addresses(topic, "no-such-queue", strings.Repeat("x", 256))))
 	for _, part := range []string{
 		"ok reach", "warning authentication", "without TLS", "ok version", ": RabbitMQ ", "ok alarms",
 		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic,
@@ -67,7 +68,8 @@ func TestExamineExchange(t *testing.T) {
 		test.config.URL = func() (string, error) { return h.url, nil }
 		p := amqp.New(test.config)
 		defer p.Close()
-		if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("some.key"))); !strings.Contains(text, test.part) ||
+		if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("some.key"))); !strings.Contains(text,
+			test.part) ||
 			strings.Contains(text, "wrong remedy") {
 			t.Errorf("the findings lack %q:\n%s", test.part, text)
 		}
@@ -79,11 +81,15 @@ func TestExamineExchange(t *testing.T) {
 		{Topic: "b", Exchange: "missing"},
 		{Topic: "c", Exchange: h.exchange},
 		{Topic: "d", Exchange: "amq.direct"},
-	})), "256 bytes", "error exchange missing: it does not exist", `ok permission "c": `, `ok permission "d" on exchange amq.direct: `)
-	if text := shown(amqp.New(h.config()).Examine(within(t, 20*time.Second), nil)); !strings.Contains(text, "warning management") {
+	})), "256 bytes", "error exchange missing: it does not exist", `ok permission "c": `,
+		`ok permission "d" on exchange amq.direct: `)
+	if text := shown(amqp.New(h.config()).Examine(within(t, 20*time.Second), nil)); !strings.Contains(text,
+		"warning management") {
 		t.Errorf("without a management interface: %s", text)
 	}
-	away := amqp.New(amqp.Config{URL: func() (string, error) { return "amqp://nobody:wrong@" + hostOf(t, "TEST_AMQP_URL"), nil }})
+	away := amqp.New(amqp.Config{URL: func() (string, error) {
+		return "amqp://nobody:wrong@" + hostOf(t, "TEST_AMQP_URL"), nil
+	}})
 	defer away.Close()
 	if text := shown(away.Examine(within(t, 20*time.Second), nil)); !strings.HasPrefix(text, "error authentication ") {
 		t.Errorf("with a wrong password: %s", text)
@@ -99,7 +105,8 @@ func (o *ownBroker) readerExamined(t *testing.T) {
 		return strings.Replace(o.harness.url, "guest:guest", "reader:reader", 1), nil
 	}, Exchange: "amq.topic"})
 	defer reader.Close()
-	if text := shown(reader.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); !strings.Contains(text, "error permission") {
+	if text := shown(reader.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); !strings.Contains(text,
+		"error permission") {
 		t.Errorf("for a user without the right to write:\n%s", text)
 	}
 }
@@ -113,7 +120,8 @@ func TestExamineAlarm(t *testing.T) {
 	})
 	p := f.open(t, "")
 	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("topic")))
-	if !strings.Contains(text, "error alarms") || !strings.Contains(text, "low on disk") || strings.Contains(text, "topic") {
+	if !strings.Contains(text, "error alarms") || !strings.Contains(text, "low on disk") ||
+		strings.Contains(text, "topic") {
 		t.Errorf("with an alarm:\n%s", text)
 	}
 }

@@ -152,7 +152,10 @@ func (c *fakeConn) run(r *bufio.Reader) error {
 				c.tags[channel]++
 				exchange, rest := short(payload[6:])
 				topic, rest := short(rest)
-				now[channel] = &sent{conn: c, channel: channel, tag: c.tags[channel], exchange: exchange, topic: topic, mandatory: rest[0]&1 == 1}
+				now[channel] = &sent{
+					conn: c, channel: channel, tag: c.tags[channel], exchange: exchange, topic: topic,
+					mandatory: rest[0]&1 == 1,
+				}
 			} else if !c.answer(channel, payload) {
 				return nil
 			}
@@ -248,7 +251,8 @@ func (m *sent) sendBack() {
 	m.conn.mu.Lock()
 	defer m.conn.mu.Unlock()
 	args := append([]byte{0x01, 0x38}, text("NO_ROUTE")...)
-	m.conn.frame(1, m.channel, append([]byte{0, 60, 0, 50}, append(append(args, text(m.exchange)...), text(m.topic)...)...))
+	m.conn.frame(1, m.channel,
+		append([]byte{0, 60, 0, 50}, append(append(args, text(m.exchange)...), text(m.topic)...)...))
 	m.conn.frame(2, m.channel, m.header)
 	if len(m.body) > 0 {
 		m.conn.frame(3, m.channel, m.body)

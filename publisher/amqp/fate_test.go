@@ -50,7 +50,8 @@ func TestFatesOfQueues(t *testing.T) {
 	p := h.open(t, nil)
 	t.Cleanup(func() { _ = p.Close() })
 	p.Publish(within(t, 10*time.Second), to(one, two))
-	expectFates(t, p, to(one, free, two, missing, one, free), "queue "+one, "-", "queue "+two, "queue "+missing, "queue "+one, "-")
+	expectFates(t, p, to(one, free, two, missing, one, free), "queue "+one, "-", "queue "+two, "queue "+missing,
+		"queue "+one, "-")
 }
 
 // On any other exchange, the fate is the route, because it is not known which of its queues rejects.
@@ -58,13 +59,17 @@ func TestFatesOfRoutes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, amqp091.ExchangeDirect, amqp091.QueueTypeClassic)
 	full, missing, free := h.Unknown(t), h.Unknown(t), h.Topic(t)
-	h.create(t, full, amqp091.Table{amqp091.QueueMaxLenArg: 1, amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish})
+	h.create(t, full, amqp091.Table{
+		amqp091.QueueMaxLenArg:   1,
+		amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish,
+	})
 	p := h.open(t, nil)
 	t.Cleanup(func() { _ = p.Close() })
 	p.Publish(within(t, 10*time.Second), to(full))
 	messages := to(full, free, missing, free)
 	messages[3].Exchange = "amqp-test-missing"
-	expectFates(t, p, messages, fmt.Sprintf("topic %s/%s", h.exchange, full), "-", fmt.Sprintf("topic %s/%s", h.exchange, missing),
+	expectFates(t, p, messages, fmt.Sprintf("topic %s/%s", h.exchange, full), "-",
+		fmt.Sprintf("topic %s/%s", h.exchange, missing),
 		"exchange amqp-test-missing")
 }
 

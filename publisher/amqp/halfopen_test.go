@@ -22,10 +22,16 @@ func TestHalfOpenConnection(t *testing.T) {
 		before   func(ctx context.Context, p *amqp.Publisher) // runs on the healthy connection
 		ping     bool                                         // a ping finds it out
 	}{
-		"publish":               {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
-		"open a channel":        {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Ping(ctx) }},
-		"look for the exchange": {other: "x", before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
-		"ping":                  {ping: true, before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+		"publish": {before: func(ctx context.Context, p *amqp.Publisher) {
+			_ = p.Publish(ctx, numbered(9, 3, "q"))
+		}},
+		"open a channel": {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Ping(ctx) }},
+		"look for the exchange": {other: "x", before: func(ctx context.Context, p *amqp.Publisher) {
+			_ = p.Publish(ctx, numbered(9, 3, "q"))
+		}},
+		"ping": {ping: true, before: func(ctx context.Context, p *amqp.Publisher) {
+			_ = p.Publish(ctx, numbered(9, 3, "q"))
+		}},
 		"ping, with the exchange": {
 			ping: true, exchange: "x",
 			before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) },
@@ -113,7 +119,9 @@ func TestUnconfirmedIsNotHalfOpen(t *testing.T) {
 				m.ack()
 			}
 		})
-		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) {
+			return "amqp://relay:secret@broker", nil
+		}})
 		t.Cleanup(func() { _ = p.Close() })
 		for range 5 {
 			want(t, "another message", p.Publish(within(t, 3*time.Second), numbered(1, 1, "well"))[0], publisher.Accepted)

@@ -178,7 +178,10 @@ func message(t *testing.T, d amqp091.Delivery) publisher.Message {
 	if d.DeliveryMode != amqp091.Persistent {
 		t.Errorf("message %s is not persistent", d.MessageId)
 	}
-	m := publisher.Message{ID: d.MessageId, Topic: d.RoutingKey, Payload: d.Body, Type: d.ContentType, Inserted: d.Timestamp}
+	m := publisher.Message{
+		ID: d.MessageId, Topic: d.RoutingKey, Payload: d.Body, Type: d.ContentType,
+		Inserted: d.Timestamp,
+	}
 	if m.Payload == nil {
 		m.Payload = []byte{}
 	}

@@ -41,7 +41,9 @@ func newStalledQueue(t *testing.T) *stalledQueue {
 		}
 		q.waiting = append(q.waiting, m)
 	})
-	q.publisher = amqp.New(amqp.Config{Dial: q.network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+	q.publisher = amqp.New(amqp.Config{Dial: q.network.Dial, URL: func() (string, error) {
+		return "amqp://relay:secret@broker", nil
+	}})
 	t.Cleanup(func() { _ = q.publisher.Close() })
 	return q
 }
@@ -176,7 +178,9 @@ func TestSilentHosts(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			p := amqp.New(amqp.Config{Dial: dial, URL: func() (string, error) { return "amqp://relay:secret@silent,mute,well", nil }})
+			p := amqp.New(amqp.Config{Dial: dial, URL: func() (string, error) {
+				return "amqp://relay:secret@silent,mute,well", nil
+			}})
 			defer p.Close()
 			began := time.Now()
 			want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Accepted)
@@ -194,7 +198,9 @@ func TestBrokerFallsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := newPipes()
 		f := newFake(t, network, func(m *sent) { m.ack() })
-		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) {
+			return "amqp://relay:secret@broker", nil
+		}})
 		defer p.Close()
 		want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Accepted)
 		for _, c := range f.connections() {
@@ -219,8 +225,8 @@ func TestBrokerFallsSilent(t *testing.T) {
 	})
 }
 
-// After a channel has been filled with messages that wait for their confirms, their answers are learned all the same, and
-// other messages go out.
+// After a channel has been filled with messages that wait for their confirms, their answers are learned all the same,
+// and other messages go out.
 func TestFullChannelGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, channels := range []byte{0, 1} { // no limit, one
@@ -238,7 +244,9 @@ func TestFullChannelGoesOn(t *testing.T) {
 				}
 			})
 			f.channels = channels
-			p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+			p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) {
+				return "amqp://relay:secret@broker", nil
+			}})
 			defer p.Close()
 			messages := numbered(1500, 0, "q")
 			for _, err := range p.Publish(within(t, 3*time.Second), messages) {

@@ -66,8 +66,8 @@ func (o *ownBroker) addUser(t *testing.T, user string) {
 }
 
 // The broker allows a user one channel, or three that two publishers share. It answers one more by closing the
-// connection, with all that is on the wire. Whatever the limit, no outcome is unknown, nothing is spent, and there is no
-// copy. Without any channel the destination is unavailable, and the reason is named.
+// connection, with all that is on the wire. Whatever the limit, no outcome is unknown, nothing is spent, and there is
+// no copy. Without any channel the destination is unavailable, and the reason is named.
 func (o *ownBroker) channelLimits(t *testing.T) {
 	h := o.harness
 	ch := channel(t, h.conn)

@@ -32,16 +32,23 @@ func (o *ownBroker) mistakes(t *testing.T) {
 			url:  "amqps://" + user + o.secure,
 			says: "signed by an unknown authority",
 		},
-		"wrong authority":              {url: "amqps://" + user + o.secure, tls: &tls.Config{RootCAs: other.Pool}, says: "TLS.RootCAs"},
-		"wrong name":                   {url: "amqps://" + user + o.secure, tls: nameless, says: "TLS.ServerName"},
-		"expired certificate":          {url: "amqps://" + user + "localhost:" + port, tls: trusted(), says: "renew it"},
-		"wrong password over TLS":      {url: "amqps://" + user + o.secure, tls: trusted(), says: "check user and password"},
-		"no TLS to the port with":      {url: "amqp://" + user + o.secure, says: "amqps://"},
-		"TLS to the port without":      {url: "amqps://" + user + plain, tls: trusted(), says: "does not speak TLS"},
-		"EXTERNAL without certificate": {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "EXTERNAL", says: "TLS.Certificates"},
+		"wrong authority": {
+			url: "amqps://" + user + o.secure, tls: &tls.Config{RootCAs: other.Pool},
+			says: "TLS.RootCAs",
+		},
+		"wrong name":              {url: "amqps://" + user + o.secure, tls: nameless, says: "TLS.ServerName"},
+		"expired certificate":     {url: "amqps://" + user + "localhost:" + port, tls: trusted(), says: "renew it"},
+		"wrong password over TLS": {url: "amqps://" + user + o.secure, tls: trusted(), says: "check user and password"},
+		"no TLS to the port with": {url: "amqp://" + user + o.secure, says: "amqps://"},
+		"TLS to the port without": {url: "amqps://" + user + plain, tls: trusted(), says: "does not speak TLS"},
+		"EXTERNAL without certificate": {
+			url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "EXTERNAL",
+			says: "TLS.Certificates",
+		},
 		"EXTERNAL, no such user": {
 			url: "amqps://" + o.secure,
-			tls: trusted(o.authority.Issue(t, tlstest.Leaf{Name: "stranger"}).Pair), mechanism: "EXTERNAL", says: "create the user",
+			tls: trusted(o.authority.Issue(t, tlstest.Leaf{Name: "stranger"}).Pair), mechanism: "EXTERNAL",
+			says: "create the user",
 		},
 		"client of unknown authority": {
 			url: "amqps://" + o.secure, tls: trusted(other.Issue(t, tlstest.Leaf{Name: "guest"}).Pair),
@@ -58,7 +65,8 @@ func (o *ownBroker) mistakes(t *testing.T) {
 		},
 		"vhost of the certificate user": {
 			url: "amqps://" + o.secure + "/none",
-			tls: trusted(o.authority.Issue(t, tlstest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: `virtual host "none"`,
+			tls: trusted(o.authority.Issue(t, tlstest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL",
+			says: `virtual host "none"`,
 		},
 	} {
 		// These are not parallel: they are quick, and parallel ones would wait for the other tests and delay what
@@ -104,7 +112,10 @@ func (o *ownBroker) rotatedCertificate(t *testing.T) {
 	p := amqp.New(amqp.Config{
 		URL: func() (string, error) { return "amqps://" + o.secure, nil }, Mechanism: "EXTERNAL",
 		TLS: func() (*tls.Config, error) {
-			return &tls.Config{RootCAs: o.authority.Pool, Certificates: []tls.Certificate{*current.Load()}, MinVersion: tls.VersionTLS12}, nil
+			return &tls.Config{
+				RootCAs: o.authority.Pool, Certificates: []tls.Certificate{*current.Load()},
+				MinVersion: tls.VersionTLS12,
+			}, nil
 		},
 	})
 	defer p.Close()

@@ -108,7 +108,9 @@ func TestCredentialsAreReadAgain(t *testing.T) {
 	f := newFake(t, listen(t), func(m *sent) { m.ack() })
 	f.login = func(response string) bool { return response == "\x00user\x00"+now.Load().(string) }
 	password := "first"
-	p := amqp.New(amqp.Config{URL: func() (string, error) { return "amqp://user:" + password + "@" + f.listener.Addr().String(), nil }})
+	p := amqp.New(amqp.Config{URL: func() (string, error) {
+		return "amqp://user:" + password + "@" + f.listener.Addr().String(), nil
+	}})
 	defer p.Close()
 	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 0, "topic"))[0] }
 	want(t, "a message", publish(), publisher.Accepted)

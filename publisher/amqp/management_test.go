@@ -35,7 +35,8 @@ func examined(t *testing.T, config amqp.Config, addresses ...publisher.Address) 
 		text = shown(p.Examine(within(t, 20*time.Second), addresses))
 		return !strings.Contains(text, "policies are not reported")
 	})
-	if strings.Contains(text, "wrong remedy") || strings.Contains(text, password) || strings.Contains(text, "guest:guest") {
+	if strings.Contains(text, "wrong remedy") || strings.Contains(text, password) ||
+		strings.Contains(text, "guest:guest") {
 		t.Errorf("a finding without its remedy, or with a secret:\n%s", text)
 	}
 	return text
@@ -74,7 +75,10 @@ func TestExamineQueues(t *testing.T) {
 	}{
 		"quorum": {
 			durable: true, arguments: amqp091.Table{"x-queue-type": "quorum"},
-			says: []string{"ok durability queue NAME: it is durable", "warning replication queue NAME: it is a quorum queue with one member"},
+			says: []string{
+				"ok durability queue NAME: it is durable",
+				"warning replication queue NAME: it is a quorum queue with one member",
+			},
 		},
 		"stream": {
 			durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-length-bytes": 1000000},
@@ -183,8 +187,10 @@ func TestExamineBindings(t *testing.T) {
 		publisher.Address{Topic: "x", Exchange: empty}, publisher.Address{Topic: "x", Exchange: headers}),
 		"ok durability "+h.exchange+": this exchange is durable, of type topic",
 		"ok topic "+h.exchange+": queues that are bound to it: "+strings.Join(sorted, ", ")+"; RabbitMQ decides",
-		`ok durability queue "`+one+`": it is durable`, fmt.Sprintf("warning durability queue %q: it is exclusive", transient.Name),
-		"error durability "+headers+": none of its queues outlives", "error topic "+empty+": nothing is bound to this exchange")
+		`ok durability queue "`+one+`": it is durable`,
+		fmt.Sprintf("warning durability queue %q: it is exclusive", transient.Name),
+		"error durability "+headers+": none of its queues outlives",
+		"error topic "+empty+": nothing is bound to this exchange")
 }
 
 // An exchange that returns what it delivers.
@@ -207,7 +213,8 @@ func TestExamineDelayedExchange(t *testing.T) {
 	server := httptest.NewServer(proxy)
 	t.Cleanup(server.Close)
 	config.Management = func() (string, error) { return server.URL, nil }
-	says(t, examined(t, config, publishertest.Addresses("x")...), "error exchange "+h.exchange+": it is of type x-delayed-message")
+	says(t, examined(t, config, publishertest.Addresses("x")...),
+		"error exchange "+h.exchange+": it is of type x-delayed-message")
 	config.Unrouted = true
 	if text := examined(t, config, publishertest.Addresses("x")...); strings.Contains(text, "error exchange") ||
 		!strings.Contains(text, "Unrouted: rows") {
@@ -225,11 +232,13 @@ func TestExamineAlternate(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.exchange = "amqp-test-" + rand.Text()
-	if err := ch.ExchangeDeclare(h.exchange, "direct", false, false, false, false, amqp091.Table{"alternate-exchange": other}); err != nil {
+	if err := ch.ExchangeDeclare(h.exchange, "direct", false, false, false, false,
+		amqp091.Table{"alternate-exchange": other}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ch.ExchangeDelete(h.exchange, false, false) })
-	says(t, examined(t, h.managed(t), publishertest.Addresses("x")...), "ok topic "+h.exchange+": queues that are bound to it: none",
+	says(t, examined(t, h.managed(t), publishertest.Addresses("x")...),
+		"ok topic "+h.exchange+": queues that are bound to it: none",
 		"warning durability "+h.exchange+": this exchange is not durable")
 }
 
@@ -287,7 +296,10 @@ func TestExamineManagementMistakes(t *testing.T) {
 func (o *ownBroker) managedExamined(t *testing.T) {
 	topic := o.harness.Topic(t)
 	config := o.harness.config()
-	for name, tag := range map[string]string{"untagged": "", "looker": "management", "monitor": "monitoring", "outsider": "monitoring"} {
+	for name, tag := range map[string]string{
+		"untagged": "", "looker": "management", "monitor": "monitoring",
+		"outsider": "monitoring",
+	} {
 		o.ctl(t, "add_user", name, password)
 		o.ctl(t, "set_user_tags", name, tag)
 		if name != "outsider" {
@@ -315,6 +327,7 @@ func (o *ownBroker) managedExamined(t *testing.T) {
 	config.TLS = func() (*tls.Config, error) {
 		return &tls.Config{RootCAs: o.authority.Pool, MinVersion: tls.VersionTLS12}, nil
 	}
-	says(t, examined(t, config, publishertest.Addresses(topic)...), `ok management `+o.secureManagement+`: user "guest" may look`,
+	says(t, examined(t, config, publishertest.Addresses(topic)...),
+		`ok management `+o.secureManagement+`: user "guest" may look`,
 		`ok durability queue "`+topic)
 }

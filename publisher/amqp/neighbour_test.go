@@ -27,7 +27,9 @@ func (o *ownBroker) neighbours(t *testing.T) {
 	}{
 		{"payload of 2 MiB", func(m *publisher.Message) { m.Payload = make([]byte, 2<<20) }, publisher.Permanent},
 		{"missing exchange", func(m *publisher.Message) { m.Exchange = "no-such-exchange" }, publisher.Topology},
-		{"exchange with too long a name", func(m *publisher.Message) { m.Exchange = string(make([]byte, 256)) }, publisher.Permanent},
+		{"exchange with too long a name", func(m *publisher.Message) {
+			m.Exchange = string(make([]byte, 256))
+		}, publisher.Permanent},
 		{"exchange with a line break", func(m *publisher.Message) { m.Exchange = "amq.topic\n" }, publisher.Permanent},
 		{"routing key without a queue", func(m *publisher.Message) { m.Topic = "no-such-queue" }, publisher.Topology},
 		{"no binding", func(m *publisher.Message) { m.Exchange = "amq.topic" }, publisher.Topology},

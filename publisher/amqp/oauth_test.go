@@ -57,10 +57,14 @@ func (o *ownBroker) token(t *testing.T, life time.Duration) string {
 // A token expires, on the default exchange and on another one. RabbitMQ refuses what is published and keeps the
 // connection. The next token is read from its file.
 func (o *ownBroker) expiredToken(t *testing.T) {
-	o.ctl(t, "eval", "application:set_env(rabbit, channel_tick_interval, 500).") // how long a channel remembers what was allowed
+	// how long a channel remembers what was allowed
+	o.ctl(t, "eval", "application:set_env(rabbit, channel_tick_interval, 500).")
 	_, host, _ := strings.Cut(o.harness.url, "@")
 	topic := o.harness.Topic(t)
-	for name, exchange := range map[string]string{"default exchange": "", "exchange": declareExchange(t, o.harness.conn, "fanout")} {
+	for name, exchange := range map[string]string{
+		"default exchange": "",
+		"exchange":         declareExchange(t, o.harness.conn, "fanout"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if exchange != "" {

@@ -93,8 +93,8 @@ func newOwnBroker(t *testing.T) *ownBroker {
 	return o
 }
 
-// Ports of the listeners with TLS, beside those in dev/services/ports.sh and, like these, below the ports that Linux gives to
-// outgoing connections: RabbitMQ takes seconds to start, and until then other tests open many.
+// Ports of the listeners with TLS, beside those in dev/services/ports.sh and, like these, below the ports that Linux
+// gives to outgoing connections: RabbitMQ takes seconds to start, and until then other tests open many.
 const (
 	tlsPort           = 26674
 	managementTLSPort = 27677
@@ -127,7 +127,8 @@ func free(port int) bool {
 // ctl runs rabbitmqctl and returns what it prints.
 func (o *ownBroker) ctl(t *testing.T, arguments ...string) string {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(o.set.Dir, "bin", "rabbitmqctl"), append([]string{"--quiet"}, arguments...)...).CombinedOutput()
+	out, err := exec.Command(filepath.Join(o.set.Dir, "bin", "rabbitmqctl"),
+		append([]string{"--quiet"}, arguments...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("rabbitmqctl %v: %v\n%s", arguments, err, out)
 	}

@@ -19,7 +19,8 @@ func TestOwnBroker(t *testing.T) {
 	t.Run("client credentials", o.clientCredentials)
 	t.Run("rotated certificate", o.rotatedCertificate)
 	t.Run("memory alarm", func(t *testing.T) {
-		o.alarm(t, "low on memory", []string{"set_vm_memory_high_watermark", "0.0001"}, []string{"set_vm_memory_high_watermark", "0.4"})
+		o.alarm(t, "low on memory", []string{"set_vm_memory_high_watermark", "0.0001"},
+			[]string{"set_vm_memory_high_watermark", "0.4"})
 	})
 	t.Run("disk alarm", func(t *testing.T) {
 		o.alarm(t, "low on disk", []string{"set_disk_free_limit", "1000000GB"}, []string{"set_disk_free_limit", "1MB"})

@@ -35,7 +35,9 @@ func newBlockedChannels(t *testing.T, away func(topic string) bool) *blockedChan
 			m.ack()
 		}
 	})
-	b.publisher = amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+	b.publisher = amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) {
+		return "amqp://relay:secret@broker", nil
+	}})
 	t.Cleanup(func() { _ = b.publisher.Close() })
 	return b
 }

@@ -38,11 +38,14 @@ func TestProxyRefusesChannels(t *testing.T) {
 	}
 }
 
-// A connection that ends because of a frame (frame_max of a proxy) or of heartbeats that do not arrive speaks against no
-// message, and nothing is spent.
+// A connection that ends because of a frame (frame_max of a proxy) or of heartbeats that do not arrive speaks against
+// no message, and nothing is spent.
 func TestConnectionEndsForNoMessage(t *testing.T) {
 	t.Parallel()
-	for code, reason := range map[uint16]string{501: "FRAME_ERROR - frame too large", 541: "INTERNAL_ERROR", 505: "UNEXPECTED_FRAME"} {
+	for code, reason := range map[uint16]string{
+		501: "FRAME_ERROR - frame too large", 541: "INTERNAL_ERROR",
+		505: "UNEXPECTED_FRAME",
+	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, listen(t), func(m *sent) { m.conn.closeConnection(code, reason) })

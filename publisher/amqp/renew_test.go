@@ -17,7 +17,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
-const expiredToken = "ACCESS_REFUSED - access to exchange 'amq.default' in vhost '/' refused for user 'relay': Provided JWT " +
+const expiredToken = "ACCESS_REFUSED - access to exchange 'amq.default' in vhost '/' refused for user 'relay': " +
+	"Provided JWT " +
 	"token has expired"
 
 // A pipes is a network within the process, for a fake in simulated time.
@@ -159,7 +160,9 @@ func TestRefusedForLong(t *testing.T) {
 			}
 			m.ack()
 		})
-		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) {
+			return "amqp://relay:secret@broker", nil
+		}})
 		t.Cleanup(func() { _ = p.Close() })
 		for begun := time.Now(); time.Since(begun) < 2*time.Hour; {
 			messages := numbered(2, 0, "q")
@@ -180,7 +183,10 @@ func numberedPort() func() error {
 	port := 0
 	return func() error {
 		port++
-		return &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 443}, Err: syscall.ECONNRESET}
+		return &net.OpError{
+			Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 443},
+			Err: syscall.ECONNRESET,
+		}
 	}
 }
 

@@ -34,5 +34,7 @@ func (h several) Open(t *testing.T, network *publishertest.Network) (p publisher
 	}
 	u.Host = strings.Join(hosts, ",")
 	all := u.String()
-	return amqp.New(amqp.Config{URL: func() (string, error) { return all, nil }, Dial: network.Dial, Name: t.Name()}), topics
+	return amqp.New(amqp.Config{URL: func() (string, error) {
+		return all, nil
+	}, Dial: network.Dial, Name: t.Name()}), topics
 }

@@ -74,7 +74,8 @@ func TestTokenIsHandedOver(t *testing.T) {
 		if err := p.Ping(within(t, 10*time.Second)); err != nil {
 			t.Error(err)
 		}
-		want(t, "a message without a new token", p.Publish(within(t, 10*time.Second), numbered(1, 0, "q"))[0], publisher.Accepted)
+		want(t, "a message without a new token", p.Publish(within(t, 10*time.Second), numbered(1, 0, "q"))[0],
+			publisher.Accepted)
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
@@ -94,7 +95,9 @@ func TestTokenIsRefused(t *testing.T) {
 	f := newFake(t, listen(t), func(m *sent) { m.ack() })
 	f.login = func(response string) bool { return response == "\x00relay\x00hush-1" }
 	tokens := &serial{}
-	p := amqp.New(amqp.Config{Tokens: tokens, URL: func() (string, error) { return fmt.Sprint("amqp://relay@", f.listener.Addr()), nil }})
+	p := amqp.New(amqp.Config{Tokens: tokens, URL: func() (string, error) {
+		return fmt.Sprint("amqp://relay@", f.listener.Addr()), nil
+	}})
 	t.Cleanup(func() { _ = p.Close() })
 	err := p.Ping(within(t, 10*time.Second))
 	if err == nil || publisher.ShortOf(err) != "login refused" || !strings.Contains(err.Error(), "check Tokens") ||
@@ -160,7 +163,8 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 	})
 	defer p.Close()
 	connections, accepted := map[string]bool{}, 0
-	for began := time.Now(); asked.Load() < 3 || time.Since(began) < life+time.Second; { // until the first token has expired
+	// until the first token has expired
+	for began := time.Now(); asked.Load() < 3 || time.Since(began) < life+time.Second; {
 		if err := p.Ping(within(t, 10*time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +190,8 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 	if len(connections) != 1 {
 		t.Errorf("%d connections for %d tokens: %v", len(connections), asked.Load(), connections)
 	}
-	if found := fmt.Sprint(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); strings.Contains(found, "sees nothing") ||
+	if found := fmt.Sprint(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); strings.Contains(found,
+		"sees nothing") ||
 		!strings.Contains(found, "queue") {
 		t.Errorf("doctor: %s", found)
 	}

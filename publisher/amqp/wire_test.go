@@ -92,7 +92,10 @@ func TestPlainProfile(t *testing.T) {
 			}},
 			want: amqp091.Delivery{
 				MessageId: "id-6", ReplyTo: "answers", ContentEncoding: "gzip", UserId: "guest",
-				Headers: amqp091.Table{"reply_to": "answers", "Content-Encoding": "gzip", "user-id": "guest", "priority": "null", "user_ids": "x"},
+				Headers: amqp091.Table{
+					"reply_to": "answers", "Content-Encoding": "gzip", "user-id": "guest", "priority": "null",
+					"user_ids": "x",
+				},
 			},
 		},
 		{
@@ -105,7 +108,8 @@ func TestPlainProfile(t *testing.T) {
 		want(t, test.name, p.Publish(within(t, 10*time.Second), []publisher.Message{test.give})[0], publisher.Accepted)
 		d := h.get(t, test.give.Topic)
 		show := func(d amqp091.Delivery) string {
-			return fmt.Sprintln(d.MessageId, string(d.Body), d.ContentType, d.CorrelationId, d.Timestamp.UTC(), d.Type, d.AppId, d.Priority,
+			return fmt.Sprintln(d.MessageId, string(d.Body), d.ContentType, d.CorrelationId, d.Timestamp.UTC(), d.Type, d.AppId,
+				d.Priority,
 				d.Expiration, d.ReplyTo, d.ContentEncoding, d.UserId, d.Headers)
 		}
 		got, expected := show(d), show(test.want)
@@ -196,7 +200,10 @@ func TestFullQueueIsUnavailable(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeClassic)
 	full, free := h.Unknown(t), h.Topic(t)
-	h.create(t, full, amqp091.Table{amqp091.QueueMaxLenArg: 10, amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish})
+	h.create(t, full, amqp091.Table{
+		amqp091.QueueMaxLenArg:   10,
+		amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish,
+	})
 	p := h.open(t, nil)
 	defer p.Close()
 	messages := append(numbered(100, 0, full), numbered(100, 0, free)...)
@@ -284,7 +291,8 @@ func TestUnrouted(t *testing.T) {
 	if got := h.Received(t, messages[0].Topic, 1); len(got) != 1 {
 		t.Errorf("the queue holds %d messages", len(got))
 	}
-	if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(messages[1].Topic))); !strings.Contains(text,
+	if text := shown(p.Examine(within(t, 20*time.Second),
+		publishertest.Addresses(messages[1].Topic))); !strings.Contains(text,
 		"so its rows are lost") ||
 		!strings.Contains(text, "warning durability") {
 		t.Errorf("the findings are\n%s", text)

@@ -16,7 +16,8 @@ func rows(topic string, partition, n int, ids ...string) []publisher.Message {
 		for try := 0; ; try++ {
 			key := fmt.Appendf(nil, "%s-%d", id, try)
 			if partitionOf(key, n) == partition {
-				messages = append(messages, publisher.Message{ID: id, Topic: topic, Key: key, Payload: []byte(`{}`), Type: "application/json"})
+				messages = append(messages,
+					publisher.Message{ID: id, Topic: topic, Key: key, Payload: []byte(`{}`), Type: "application/json"})
 				break
 			}
 		}

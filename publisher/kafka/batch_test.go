@@ -24,9 +24,14 @@ func TestAppendBatch(t *testing.T) {
 		{ID: "skipped"},
 		{ID: "2", Type: "text/plain"},
 		{ID: "3", Key: []byte{}, Payload: []byte{}, Inserted: old},
-		{ID: "4", Payload: bytes.Repeat([]byte("x"), 70_000), Type: "text/plain", Inserted: time.Unix(-5, 0), Headers: []publisher.Header{
-			{Name: "Content-Type", Value: "text/csv"}, {Name: "", Value: ""}, {Name: strings.Repeat("n", 200), Value: strings.Repeat("ü", 9000)},
-		}},
+		{
+			ID: "4", Payload: bytes.Repeat([]byte("x"), 70_000), Type: "text/plain", Inserted: time.Unix(-5, 0),
+			Headers: []publisher.Header{
+				{Name: "Content-Type", Value: "text/csv"},
+				{Name: "", Value: ""},
+				{Name: strings.Repeat("n", 200), Value: strings.Repeat("ü", 9000)},
+			},
+		},
 	}
 	from := producer{id: 1<<40 + 7, epoch: 12}
 	encoded, n := appendBatch([]byte("reused"), messages, []int32{0, 2, 3, 4}, 1<<20, from, maxSequence-1, clockAt(now))
@@ -36,7 +41,8 @@ func TestAppendBatch(t *testing.T) {
 	}
 	batch := decode(t, encoded)
 	if batch.ProducerID != from.id || batch.ProducerEpoch != from.epoch || batch.BaseSequence != maxSequence-1 {
-		t.Errorf("the batch says producer %d, epoch %d, sequence %d", batch.ProducerID, batch.ProducerEpoch, batch.BaseSequence)
+		t.Errorf("the batch says producer %d, epoch %d, sequence %d", batch.ProducerID, batch.ProducerEpoch,
+			batch.BaseSequence)
 	}
 	type header = publisher.Header
 	want := []struct {

@@ -164,11 +164,17 @@ func TestOneBadRowAmongMany(t *testing.T) {
 		bad  publisher.Message
 		want publisher.Class
 	}{
-		"2 MiB":           {publisher.Message{ID: "bad", Topic: topic, Key: []byte("bad"), Payload: make([]byte, 2<<20)}, publisher.Permanent},
-		"2 MiB, no key":   {publisher.Message{ID: "bad", Topic: topic, Payload: make([]byte, 2<<20)}, publisher.Permanent},
-		"unknown topic":   {publisher.Message{ID: "bad", Topic: h.unknown(), Key: []byte("bad")}, publisher.Topology},
-		"illegal topic":   {publisher.Message{ID: "bad", Topic: "a b", Key: []byte("bad")}, publisher.Permanent},
-		"reserved header": {publisher.Message{ID: "bad", Topic: topic, Headers: []publisher.Header{{Name: "message-id"}}}, publisher.Permanent},
+		"2 MiB": {
+			publisher.Message{ID: "bad", Topic: topic, Key: []byte("bad"), Payload: make([]byte, 2<<20)},
+			publisher.Permanent,
+		},
+		"2 MiB, no key": {publisher.Message{ID: "bad", Topic: topic, Payload: make([]byte, 2<<20)}, publisher.Permanent},
+		"unknown topic": {publisher.Message{ID: "bad", Topic: h.unknown(), Key: []byte("bad")}, publisher.Topology},
+		"illegal topic": {publisher.Message{ID: "bad", Topic: "a b", Key: []byte("bad")}, publisher.Permanent},
+		"reserved header": {
+			publisher.Message{ID: "bad", Topic: topic, Headers: []publisher.Header{{Name: "message-id"}}},
+			publisher.Permanent,
+		},
 	} {
 		messages := slices.Insert(benchMessages(topic)[:300], 150, test.bad)
 		begun := time.Now()

@@ -78,7 +78,8 @@ func TestHundredCallsBesideOneBrokerInTrouble(t *testing.T) {
 						if err == nil {
 							continue
 						}
-						if fate, _ := publisher.FateOf(err, "t"); s.leaderOf(&messages[i]) != s.first || fate.Kind != publisher.FateBroker {
+						if fate, _ := publisher.FateOf(err, "t"); s.leaderOf(&messages[i]) != s.first ||
+							fate.Kind != publisher.FateBroker {
 							t.Errorf("leader %d: %v", s.leaderOf(&messages[i]), err)
 						}
 						mu.Lock()
@@ -162,7 +163,8 @@ func TestNewEpochOfSuspect(t *testing.T) {
 	p := f.open()
 	expect(t, "before", publish(t, p, slices.Concat(rows("t", 0, 2, "a"), rows("t", 1, 2, "b"))), ok, ok)
 	asked, over := silentBrokers(f, 1)
-	expect(t, "in the silence", publish(t, p, slices.Concat(rows("t", 0, 2, "c"), rows("t", 1, 2, "forgotten"))), ok, unsure)
+	expect(t, "in the silence", publish(t, p, slices.Concat(rows("t", 0, 2, "c"), rows("t", 1, 2, "forgotten"))), ok,
+		unsure)
 	<-asked
 	age(p.cluster.topics["t"].partitions[1], 0, idleKept+time.Second)
 	f.set(func() { f.bend = nil })

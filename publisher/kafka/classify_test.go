@@ -91,7 +91,8 @@ func TestClassify(t *testing.T) {
 		}
 		// If it is not certain that a batch was refused before the append, its sequence must not be given to another
 		// batch.
-		if got.unsure != (test.action == relocate || test.action == keep || test.action == divide && test.class == unavailable) {
+		if got.unsure != (test.action == relocate || test.action == keep || test.action == divide &&
+			test.class == unavailable) {
 			t.Errorf("%v: unsure is %t", test.code, got.unsure)
 		}
 		if got.action != accept && got.short == "" {

@@ -149,7 +149,8 @@ func TestTimeLimitsOnBroker(t *testing.T) {
 // they are sent.
 func TestTimesOfRecords(t *testing.T) {
 	t.Parallel()
-	now, inserted, own := time.UnixMilli(1_767_000_000_123), time.UnixMilli(1_766_000_000_000), time.UnixMilli(1_765_000_000_000)
+	now, inserted, own := time.UnixMilli(1_767_000_000_123), time.UnixMilli(1_766_000_000_000),
+		time.UnixMilli(1_765_000_000_000)
 	for name, test := range map[string]struct {
 		inserted, own time.Time
 		sending       bool

@@ -18,7 +18,9 @@ func TestOneAddressOfSeveral(t *testing.T) {
 // fakeAddresses are the brokers of a cluster, each of which leads topics that no other broker leads.
 type fakeAddresses struct{ *fakeCluster }
 
-func (f fakeAddresses) Open(_ *testing.T, network *publishertest.Network) (p publisher.Publisher, topics map[string]string) {
+func (f fakeAddresses) Open(_ *testing.T, network *publishertest.Network) (
+	p publisher.Publisher, topics map[string]string,
+) {
 	topics = map[string]string{}
 	var addresses []string
 	for _, b := range f.brokers {

@@ -58,7 +58,8 @@ func TestCompressionRoundTrip(t *testing.T) {
 			}
 			for _, got := range h.received(t, topic, 2*len(messages)) {
 				m := sent[got.ID]
-				if !bytes.Equal(got.Payload, m.Payload) || (got.Payload == nil) != (m.Payload == nil) || !bytes.Equal(got.Key, m.Key) {
+				if !bytes.Equal(got.Payload, m.Payload) || (got.Payload == nil) != (m.Payload == nil) ||
+					!bytes.Equal(got.Key, m.Key) {
 					t.Errorf("message %q came back with another key or payload", got.ID)
 				}
 				if value, _ := got.Header("tenant"); value != "north" {
@@ -82,7 +83,8 @@ func TestCompressionPaysOrIsLeft(t *testing.T) {
 		}
 		p := New(Config{Compression: codec})
 		for payload, want := range map[string]byte{string(noise): 0, string(text(50_000)): byte(code)} {
-			plain, _ := appendBatch(nil, []publisher.Message{{ID: "1", Payload: []byte(payload)}}, []int32{0}, maxBatchBytes, producer{id: 7}, 0,
+			plain, _ := appendBatch(nil, []publisher.Message{{ID: "1", Payload: []byte(payload)}}, []int32{0}, maxBatchBytes,
+				producer{id: 7}, 0,
 				clockAt(time.Now()))
 			size := len(plain)
 			packed := p.compress(plain)

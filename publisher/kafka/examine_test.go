@@ -34,7 +34,8 @@ func findings(list []finding.Finding, checks ...string) []string {
 func wellFormed(t *testing.T, list []finding.Finding) {
 	t.Helper()
 	for _, f := range list {
-		if f.Check == "" || f.Found == "" || strings.HasSuffix(f.Found, ".") || (f.Severity == finding.OK) != (f.Remedy == "") {
+		if f.Check == "" || f.Found == "" || strings.HasSuffix(f.Found, ".") ||
+			(f.Severity == finding.OK) != (f.Remedy == "") {
 			t.Errorf("not well formed: %+v", f)
 		}
 	}
@@ -62,7 +63,8 @@ func TestExamineBroker(t *testing.T) {
 	want := []string{
 		"ok reach " + address, "warning authentication ", "ok idempotence ", `error topic "a b"`, "error topic " + unknown,
 		"ok topic " + good, "warning replication " + good, "ok unclean_election " + good, "ok message_size " + good,
-		"ok topic " + odd, "warning topic " + odd, "error replication " + odd, "error unclean_election " + odd, "warning message_size " + odd,
+		"ok topic " + odd, "warning topic " + odd, "error replication " + odd, "error unclean_election " + odd,
+		"warning message_size " + odd,
 	}
 	slices.Sort(want)
 	expect(t, "findings", findings(list), want...)

@@ -187,7 +187,10 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 				func(k apiversions.ApiKeyResponse) bool { return f.unknown != 0 && k.ApiKey == int16(f.unknown) })
 		case *saslhandshake.Request:
 			login.mechanism = r.Mechanism
-			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", mechanismIAM}}
+			response = &saslhandshake.Response{Mechanisms: []string{
+				"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER",
+				mechanismIAM,
+			}}
 			if !slices.Contains(response.(*saslhandshake.Response).Mechanisms, r.Mechanism) {
 				response.(*saslhandshake.Response).ErrorCode = int16(kafkago.UnsupportedSASLMechanism)
 			}
@@ -296,7 +299,8 @@ func (f *fakeCluster) describe(r *describeconfigs.Request) *describeconfigs.Resp
 			resource.ErrorCode = int16(kafkago.TopicAuthorizationFailed)
 		}
 		for name, value := range f.settings {
-			resource.ConfigEntries = append(resource.ConfigEntries, describeconfigs.ResponseConfigEntry{ConfigName: name, ConfigValue: value})
+			resource.ConfigEntries = append(resource.ConfigEntries,
+				describeconfigs.ResponseConfigEntry{ConfigName: name, ConfigValue: value})
 		}
 		response.Resources = append(response.Resources, resource)
 	}

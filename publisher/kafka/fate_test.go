@@ -58,9 +58,13 @@ var troubles = map[string]struct {
 			return fault{}
 		}
 	}, [4]string{"-", "-", "partition t/2", "partition t/3"}},
-	"long pause":    {func(f *fakeCluster) { f.throttle, f.throttles = 3_600_000, []int32{1} }, [4]string{"-", "broker 1", "-", "broker 1"}},
-	"broker away":   {func(f *fakeCluster) { f.brokers[1].down = true }, [4]string{"-", "broker 1", "-", "broker 1"}},
-	"broker silent": {func(f *fakeCluster) { f.bend = bendBroker(1, fault{until: f.closed}) }, [4]string{"-", "broker 1", "-", "broker 1"}},
+	"long pause": {func(f *fakeCluster) {
+		f.throttle, f.throttles = 3_600_000, []int32{1}
+	}, [4]string{"-", "broker 1", "-", "broker 1"}},
+	"broker away": {func(f *fakeCluster) { f.brokers[1].down = true }, [4]string{"-", "broker 1", "-", "broker 1"}},
+	"broker silent": {func(f *fakeCluster) {
+		f.bend = bendBroker(1, fault{until: f.closed})
+	}, [4]string{"-", "broker 1", "-", "broker 1"}},
 	"topic not allowed": {func(f *fakeCluster) {
 		f.bend = bendPartition(2, fault{code: kafkago.TopicAuthorizationFailed})
 	}, [4]string{"-", "-", "topic t", "-"}},
@@ -202,7 +206,8 @@ func TestMessagesWithoutKeyNameTheirTopic(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		expect(t, "without leaders", fates(f, messages, answered(t, p, messages)), "topic t", "partition t/0", "partition t/1")
+		expect(t, "without leaders", fates(f, messages, answered(t, p, messages)), "topic t", "partition t/0",
+			"partition t/1")
 	}
 	f.set(func() { f.bend, f.topics["t"][0].leader, f.topics["t"][1].leader = nil, 0, 1 })
 	eventually(t, func() bool { return firstError(answered(t, p, messages)) == nil })

@@ -65,12 +65,14 @@ func TestKeylessMessagesAreSpread(t *testing.T) {
 	f.topic("t", 0, 0, -1, 0)
 	p := f.open()
 	for i := range 12 {
-		expect(t, "call", publish(t, p, []publisher.Message{{ID: fmt.Sprint(i), Topic: "t"}, {ID: fmt.Sprint(i), Topic: "t"}}), ok, ok)
+		expect(t, "call", publish(t, p,
+			[]publisher.Message{{ID: fmt.Sprint(i), Topic: "t"}, {ID: fmt.Sprint(i), Topic: "t"}}), ok, ok)
 		if _, err := p.cluster.refresh(t.Context(), []string{"t"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	expect(t, "by partition", []int{len(f.log("t", 0)), len(f.log("t", 1)), len(f.log("t", 2)), len(f.log("t", 3))}, 8, 8, 0, 8)
+	expect(t, "by partition", []int{len(f.log("t", 0)), len(f.log("t", 1)), len(f.log("t", 2)), len(f.log("t", 3))}, 8, 8,
+		0, 8)
 }
 
 func TestRefusals(t *testing.T) {
@@ -87,10 +89,12 @@ func TestRefusals(t *testing.T) {
 		messages := rows("t", 0, 1, "a", "b", "c")
 		messages[2].Key = messages[0].Key
 		answers := answersOf(t, p, messages)
-		if publisher.ClassOf(answers[0]) != want.Class || publisher.ScopeOf(answers[0]) != want.Scope || !errors.Is(answers[0], code) {
+		if publisher.ClassOf(answers[0]) != want.Class || publisher.ScopeOf(answers[0]) != want.Scope ||
+			!errors.Is(answers[0], code) {
 			t.Errorf("%v: %v", code, answers[0])
 		}
-		expect(t, "after it", []publisher.Class{publisher.ClassOf(answers[1]), publisher.ClassOf(answers[2])}, want.Class, after)
+		expect(t, "after it", []publisher.Class{publisher.ClassOf(answers[1]), publisher.ClassOf(answers[2])}, want.Class,
+			after)
 		expect(t, "next call", publish(t, p, messages), ok, ok, ok)
 		expect(t, "log", f.log("t", 0), "a", "b", "c")
 	}

@@ -181,7 +181,8 @@ func (h *harness) ends(ctx context.Context, topic string, partitions int) ([]int
 	for i := range partitions {
 		requests = append(requests, kafkago.LastOffsetOf(i))
 	}
-	response, err := h.client.ListOffsets(ctx, &kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{topic: requests}})
+	response, err := h.client.ListOffsets(ctx,
+		&kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{topic: requests}})
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +239,10 @@ func (h *harness) read(t testing.TB, topic string, partition int, end int64) []p
 
 func messageOf(t testing.TB, topic string, record *protocol.Record) publisher.Message {
 	t.Helper()
-	m := publisher.Message{Topic: topic, Key: bytesOf(t, record.Key), Payload: bytesOf(t, record.Value), Inserted: record.Time}
+	m := publisher.Message{
+		Topic: topic, Key: bytesOf(t, record.Key), Payload: bytesOf(t, record.Value),
+		Inserted: record.Time,
+	}
 	for _, header := range record.Headers {
 		m.Headers = append(m.Headers, publisher.Header{Name: header.Key, Value: string(header.Value)})
 	}

@@ -30,8 +30,12 @@ func TestIAMMessage(t *testing.T) {
 		if err := json.Unmarshal([]byte(want), &theirs); err != nil {
 			t.Fatal(err)
 		}
-		key := aws.Credentials{KeyID: "AKIDEXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", Token: theirs["x-amz-security-token"]}
-		ours := (&iam{userAgent: "test"}).message(theirs["host"], regionOf(theirs["host"]), key, time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC))
+		key := aws.Credentials{
+			KeyID: "AKIDEXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
+			Token: theirs["x-amz-security-token"],
+		}
+		ours := (&iam{userAgent: "test"}).message(theirs["host"], regionOf(theirs["host"]), key,
+			time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC))
 		if !reflect.DeepEqual(ours, theirs) {
 			t.Errorf("got %v\nwant %v", ours, theirs)
 		}
@@ -59,7 +63,8 @@ func TestRegionOf(t *testing.T) {
 // broker makes the same check.
 func signedBy(message []byte, secret string) bool {
 	var m map[string]string
-	if json.Unmarshal(message, &m) != nil || m["version"] != "2020_10_22" || m["action"] != "kafka-cluster:Connect" || m["user-agent"] == "" {
+	if json.Unmarshal(message, &m) != nil || m["version"] != "2020_10_22" || m["action"] != "kafka-cluster:Connect" ||
+		m["user-agent"] == "" {
 		return false
 	}
 	at, err := time.Parse("20060102T150405Z", m["x-amz-date"])
@@ -120,7 +125,8 @@ func TestIAM(t *testing.T) {
 		"no region":   {keys, "", "credentials unusable", "IAM.Region"},
 	} {
 		answer := answersOf(t, open(test.keys, test.region), rows("t", 0, 1, "b"))[0]
-		if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != test.short || !strings.Contains(answer.Error(), test.says) {
+		if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != test.short ||
+			!strings.Contains(answer.Error(), test.says) {
 			t.Errorf("%s: %v (%s)", name, answer, publisher.ShortOf(answer))
 		}
 		if strings.Contains(answer.Error()+log.String(), "hush") {

@@ -9,7 +9,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// age makes time pass for the batch that the partition keeps: since it was kept, and since a call last had its messages.
+// age makes time pass for the batch that the partition keeps: since it was kept, and since a call last had its
+// messages.
 func age(p *partition, kept, given time.Duration) {
 	p.batch.since = time.Now().Add(-kept)
 	p.batch.given.Store(time.Now().Add(-given).UnixNano())

@@ -52,7 +52,9 @@ func TestGoroutines(t *testing.T) { // not parallel: it counts the goroutines of
 		begun := time.Now()
 		_ = p.Close()
 		eventually(t, func() bool { // a goroutine that ends is visible for a moment
-			return !slices.ContainsFunc(goroutines(), func(stack string) bool { return !strings.Contains(stack, ".(*Publisher).Publish(") })
+			return !slices.ContainsFunc(goroutines(), func(stack string) bool {
+				return !strings.Contains(stack, ".(*Publisher).Publish(")
+			})
 		})
 		for range cap(done) - 1 {
 			<-done

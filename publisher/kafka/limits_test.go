@@ -29,10 +29,14 @@ func TestRecordAboveTheLimit(t *testing.T) {
 			}
 		}
 	}
-	_, err := h.client.AlterConfigs(t.Context(), &kafkago.AlterConfigsRequest{Resources: []kafkago.AlterConfigRequestResource{{
-		ResourceType: kafkago.ResourceTypeTopic, ResourceName: topic,
-		Configs: []kafkago.AlterConfigRequestConfig{{Name: "max.message.bytes", Value: "10000000"}, {Name: "retention.ms", Value: "-1"}},
-	}}})
+	_, err := h.client.AlterConfigs(t.Context(),
+		&kafkago.AlterConfigsRequest{Resources: []kafkago.AlterConfigRequestResource{{
+			ResourceType: kafkago.ResourceTypeTopic, ResourceName: topic,
+			Configs: []kafkago.AlterConfigRequestConfig{
+				{Name: "max.message.bytes", Value: "10000000"},
+				{Name: "retention.ms", Value: "-1"},
+			},
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}

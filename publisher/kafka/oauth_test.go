@@ -40,7 +40,8 @@ func TestOAuth(t *testing.T) {
 		"two lines":     {with("secret\ntoken", nil), "credentials unusable", "blanks"},
 	} {
 		answer := answersOf(t, test.p, rows("t", 0, 1, "b"))[0]
-		if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != test.short || !strings.Contains(answer.Error(), test.says) {
+		if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != test.short ||
+			!strings.Contains(answer.Error(), test.says) {
 			t.Errorf("%s: %v (%s)", name, answer, publisher.ShortOf(answer))
 		}
 		if strings.Contains(answer.Error(), "secret") {

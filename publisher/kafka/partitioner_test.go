@@ -110,8 +110,8 @@ func TestPartitionByHeader(t *testing.T) {
 	expect(t, "partition 1", f.log("t", 1), "b1", "plain")
 }
 
-// A partition that the topic does not have is refused. The topic may have grown since it was asked for, and is asked for
-// again.
+// A partition that the topic does not have is refused. The topic may have grown since it was asked for, and is asked
+// for again.
 func TestPartitionBeyondTheTopic(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -149,7 +149,8 @@ func TestTopicGrows(t *testing.T) {
 	expect(t, "after the growth", publish(t, p, messages), ok, ok)
 	expect(t, "partition 0", f.log("t", 0), "a")
 	expect(t, "partition 2", f.log("t", 2), "b")
-	if n := strings.Count(log.String(), "another number of partitions"); n != 1 || !strings.Contains(log.String(), "before=1 partitions=3") {
+	if n := strings.Count(log.String(), "another number of partitions"); n != 1 ||
+		!strings.Contains(log.String(), "before=1 partitions=3") {
 		t.Errorf("%d lines of the growth:\n%s", n, log.String())
 	}
 }

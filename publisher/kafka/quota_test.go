@@ -18,9 +18,11 @@ func TestQuotaOnBroker(t *testing.T) {
 	h := newHarness(t)
 	topic, client := h.topic(t, 2), "quota-"+rand.Text()
 	quota := func(op kafkago.AlterClientQuotaOps) {
-		response, err := h.client.AlterClientQuotas(t.Context(), &kafkago.AlterClientQuotasRequest{Entries: []kafkago.AlterClientQuotaEntry{{
-			Entities: []kafkago.AlterClientQuotaEntity{{EntityType: "client-id", EntityName: client}}, Ops: []kafkago.AlterClientQuotaOps{op},
-		}}})
+		response, err := h.client.AlterClientQuotas(t.Context(),
+			&kafkago.AlterClientQuotasRequest{Entries: []kafkago.AlterClientQuotaEntry{{
+				Entities: []kafkago.AlterClientQuotaEntity{{EntityType: "client-id", EntityName: client}},
+				Ops:      []kafkago.AlterClientQuotaOps{op},
+			}}})
 		if err == nil && len(response.Entries) == 1 {
 			err = response.Entries[0].Error
 		}
@@ -48,7 +50,8 @@ func TestQuotaOnBroker(t *testing.T) {
 			again = append(again, left[i])
 		}
 		left = append(again, left[min(400, len(left)):]...)
-		if len(left) == 0 && !throttled && len(messages) < 20*benchBatch { // the machine is so slow that the client keeps within the quota
+		// the machine is so slow that the client keeps within the quota
+		if len(left) == 0 && !throttled && len(messages) < 20*benchBatch {
 			left = benchMessages(topic)
 			messages = append(messages, left...)
 		}

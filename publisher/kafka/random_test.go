@@ -35,7 +35,10 @@ func TestRandomFaults(t *testing.T) {
 		choose := rand.New(rand.NewPCG(seed, uint64(caller)+1))
 		var all []publisher.Message
 		for i := range keys * rounds {
-			m := publisher.Message{ID: fmt.Sprintf("%d-%d-%d", caller, i%keys, i/keys), Topic: []string{"one", "two"}[choose.IntN(2)]}
+			m := publisher.Message{
+				ID:    fmt.Sprintf("%d-%d-%d", caller, i%keys, i/keys),
+				Topic: []string{"one", "two"}[choose.IntN(2)],
+			}
 			if m.Key = fmt.Appendf(nil, "%d-%d", caller, i%keys); i%keys == 0 {
 				m.Key = nil
 			}

@@ -96,19 +96,26 @@ func TestPrefixHoldsForRecalledMessages(t *testing.T) {
 	f.set(func() { f.bend = times(2, fault{drop: true, append: true}) })
 	messages := rows("t", 0, 1, "b")
 	expect(t, "lost", publish(t, p, messages), unsure)
-	older := publisher.Message{ID: "a", Topic: "t", Key: messages[0].Key, Headers: []publisher.Header{{Name: "CC", Value: "x"}}}
+	older := publisher.Message{
+		ID: "a", Topic: "t", Key: messages[0].Key,
+		Headers: []publisher.Header{{Name: "CC", Value: "x"}},
+	}
 	expect(t, "resolved", publish(t, p, rows("t", 0, 1, "other")), ok)
 	expect(t, "after an older one", publish(t, p, append([]publisher.Message{older}, messages...)), never, after)
 	older.Headers = nil
 	f.set(func() { f.bend = once(fault{code: kafkago.NotEnoughReplicas}) })
-	expect(t, "after one that the broker refuses", publish(t, p, append([]publisher.Message{older}, messages...)), down, after)
+	expect(t, "after one that the broker refuses", publish(t, p, append([]publisher.Message{older}, messages...)), down,
+		after)
 	expect(t, "alone", publish(t, p, messages), ok)
 	expect(t, "log", f.log("t", 0), "b", "other")
 }
 
 func TestLostSequenceBeginsNewEpoch(t *testing.T) {
 	t.Parallel()
-	for _, code := range []kafkago.Error{kafkago.OutOfOrderSequenceNumber, kafkago.InvalidProducerEpoch, kafkago.UnknownProducerId} {
+	for _, code := range []kafkago.Error{
+		kafkago.OutOfOrderSequenceNumber, kafkago.InvalidProducerEpoch,
+		kafkago.UnknownProducerId,
+	} {
 		f := newFakeCluster(t, 1)
 		f.topic("t", 0)
 		p := f.open()

@@ -120,13 +120,19 @@ func TestTLS(t *testing.T) {
 		short  string
 	}{
 		"trusted by address": {&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ok, "unknown answer"},
-		"trusted by name":    {&tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}, ok, "unknown answer"},
+		"trusted by name": {
+			&tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}, ok,
+			"unknown answer",
+		},
 		"another name": {
 			&tls.Config{RootCAs: roots, ServerName: "kafka.invalid", MinVersion: tls.VersionTLS12}, down,
 			"certificate not trusted",
 		},
-		"unknown authority": {&tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}, down, "certificate not trusted"},
-		"plain TCP":         {nil, down, "connection ended"},
+		"unknown authority": {
+			&tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}, down,
+			"certificate not trusted",
+		},
+		"plain TCP": {nil, down, "connection ended"},
 	} {
 		answer := answersOf(t, f.open(func(c *Config) {
 			if test.config != nil {

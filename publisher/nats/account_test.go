@@ -24,10 +24,12 @@ func TestStreamsOfADomain(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	hubDir, leafDir := t.TempDir(), t.TempDir()
-	hub := startNode(t, hubDir, fmt.Sprintf("server_name: hub\njetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", hubDir,
-		address))
-	leaf := startNode(t, leafDir, fmt.Sprintf("server_name: leaf\njetstream { store_dir: %q, domain: leaf }\nleafnodes { reconnect: 1, "+
-		"remotes: [{url: \"nats://%s\"}] }", leafDir, address))
+	hub := startNode(t, hubDir,
+		fmt.Sprintf("server_name: hub\njetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", hubDir,
+			address))
+	leaf := startNode(t, leafDir,
+		fmt.Sprintf("server_name: leaf\njetstream { store_dir: %q, domain: leaf }\nleafnodes { reconnect: 1, "+
+			"remotes: [{url: \"nats://%s\"}] }", leafDir, address))
 	if _, err := connect(t, "nats://"+hub.address).CreateStream(timely(t),
 		jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}}); err != nil {
 		t.Fatal(err)
@@ -47,7 +49,8 @@ func TestStreamsOfADomain(t *testing.T) {
 		t.Errorf("doctor finds %q", got)
 	}
 	there := open(t, nats.Config{Servers: []string{leaf.address}})
-	if got := about(there.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
+	if got := about(there.Examine(timely(t), publishertest.Addresses("orders.placed")),
+		"orders.placed"); !slices.Equal(got,
 		[]string{"error topic"}) {
 		t.Errorf("without the domain, doctor finds %q", got)
 	}
@@ -64,7 +67,8 @@ func TestInboxPrefix(t *testing.T) {
 		jetstream.StreamConfig{Subjects: []string{"orders.>"}})
 	url := "nats://relay:secret@" + server.address
 	refused := open(t, nats.Config{Servers: []string{url}}).Ping(timely(t))
-	if refused == nil || !strings.Contains(refused.Error(), "_INBOX.>") || !strings.Contains(refused.Error(), "InboxPrefix") {
+	if refused == nil || !strings.Contains(refused.Error(), "_INBOX.>") ||
+		!strings.Contains(refused.Error(), "InboxPrefix") {
 		t.Errorf("with the usual inboxes: %v", refused)
 	}
 	p := open(t, nats.Config{Servers: []string{url}, InboxPrefix: "_INBOX_relay.shop"})

@@ -75,7 +75,8 @@ func FuzzPlainAck(f *testing.F) {
 		if !ok {
 			return
 		}
-		if a, ok := parseAck(data); !ok || a.refusal != nil || a.duplicate != duplicate || utf8.Valid(stream) && a.stream != string(stream) {
+		if a, ok := parseAck(data); !ok || a.refusal != nil || a.duplicate != duplicate || utf8.Valid(stream) &&
+			a.stream != string(stream) {
 			t.Errorf("%q is an acceptance for the quick reader and %+v, %t for the full one", data, a, ok)
 		}
 	})

@@ -82,7 +82,8 @@ func TestMeanings(t *testing.T) {
 			continue
 		}
 		if answer.Class != want.class || answer.Scope != want.scope {
-			t.Errorf("%s (%d) is %v with scope %d, want %v with scope %d", want.name, code, answer.Class, answer.Scope, want.class, want.scope)
+			t.Errorf("%s (%d) is %v with scope %d, want %v with scope %d", want.name, code, answer.Class, answer.Scope,
+				want.class, want.scope)
 		}
 		if answer.Short == "" {
 			t.Errorf("%s (%d) has no short form", want.name, code)
@@ -91,7 +92,8 @@ func TestMeanings(t *testing.T) {
 }
 
 func TestAnswers(t *testing.T) {
-	small, large := &publisher.Message{Topic: "orders"}, &publisher.Message{Topic: "orders", Payload: make([]byte, recordLimit+1)}
+	small, large := &publisher.Message{Topic: "orders"},
+		&publisher.Message{Topic: "orders", Payload: make([]byte, recordLimit+1)}
 	full := ack{refusal: &apiError{Code: 503, ErrCode: 10077, Description: "message to large"}}
 	for _, test := range []struct {
 		name    string

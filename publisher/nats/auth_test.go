@@ -19,7 +19,8 @@ func TestAuth(t *testing.T) {
 	seed, _ := pair.Seed()
 	public, _ := pair.PublicKey()
 	creds := fmt.Appendf(nil,
-		"-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY "+
+		"-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY "+
+			"SEED-----\n%s\n------END USER NKEY "+
 			"SEED------\n", seed)
 
 	signs := func(t *testing.T, options nats.Options) {
@@ -69,10 +70,11 @@ func TestAuth(t *testing.T) {
 	account, _ := nkeys.CreateAccount()
 	accountSeed, _ := account.Seed()
 	for name, auth := range map[string]Auth{
-		"credentials without seed": {Credentials: []byte("-----BEGIN NATS USER JWT-----\nsecret\n------END NATS USER JWT------\n")},
-		"credentials of garbage":   {Credentials: []byte("secret")},
-		"seed of garbage":          {Seed: []byte("secret")},
-		"seed of an account":       {Seed: accountSeed},
+		"credentials without seed": {Credentials: []byte(
+			"-----BEGIN NATS USER JWT-----\nsecret\n------END NATS USER JWT------\n")},
+		"credentials of garbage": {Credentials: []byte("secret")},
+		"seed of garbage":        {Seed: []byte("secret")},
+		"seed of an account":     {Seed: accountSeed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var options nats.Options

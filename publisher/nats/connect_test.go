@@ -231,7 +231,8 @@ func TestServerThrowsOut(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	if _, err := nats.New(nats.Config{Servers: []string{"http://user:secret@host"}}); err == nil || strings.Contains(err.Error(), "secret") {
+	if _, err := nats.New(nats.Config{Servers: []string{"http://user:secret@host"}}); err == nil ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("a wrong URL gives %v", err)
 	}
 }

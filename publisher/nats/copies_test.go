@@ -197,7 +197,8 @@ func inShortCalls(t *testing.T, p *nats.Publisher, messages []publisher.Message)
 	}
 }
 
-// A call may end before the time of its messages does, when the replica's ownership must be renewed. The next calls wait on.
+// A call may end before the time of its messages does, when the replica's ownership must be renewed. The next calls
+// wait on.
 func TestShortCallsMakeNoCopies(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, t.TempDir(), "")

@@ -57,7 +57,8 @@ func relays(t *testing.T, p *nats.Publisher, s jetstream.Stream) {
 	if err := p.Ping(timely(t)); err != nil {
 		t.Errorf("a subject without a stream speaks against all others: %v", err)
 	}
-	if got := about(p.Examine(timely(t), publishertest.Addresses("orders.placed")), ""); !slices.Equal(got, []string{"warning jetstream"}) {
+	if got := about(p.Examine(timely(t), publishertest.Addresses("orders.placed")), ""); !slices.Equal(got,
+		[]string{"warning jetstream"}) {
 		t.Errorf("doctor finds %q", got)
 	}
 }
@@ -69,7 +70,8 @@ func TestStreamsOfAnotherAccount(t *testing.T) {
 		STREAMS { jetstream: enabled, users: [{user: owner, password: secret}], exports: [{service: "orders.>"}] }
 		RELAY { users: [{user: relay, password: secret}], imports: [{service: {account: STREAMS, subject: "orders.>"}}] }
 	}`)
-	s := stream(t, connect(t, "nats://owner:secret@"+server.address), jetstream.StreamConfig{Subjects: []string{"orders.>"}})
+	s := stream(t, connect(t, "nats://owner:secret@"+server.address),
+		jetstream.StreamConfig{Subjects: []string{"orders.>"}})
 	relays(t, open(t, nats.Config{Servers: []string{"nats://relay:secret@" + server.address}}), s)
 }
 
@@ -84,8 +86,10 @@ func TestStreamsBehindALeafNode(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	dir := t.TempDir()
-	hub := startNode(t, dir, fmt.Sprintf("server_name: hub\njetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", dir, address))
-	leaf := startNode(t, t.TempDir(), fmt.Sprintf("server_name: leaf\nleafnodes { reconnect: 1, remotes: [{url: \"nats://%s\"}] }", address))
+	hub := startNode(t, dir,
+		fmt.Sprintf("server_name: hub\njetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", dir, address))
+	leaf := startNode(t, t.TempDir(),
+		fmt.Sprintf("server_name: leaf\nleafnodes { reconnect: 1, remotes: [{url: \"nats://%s\"}] }", address))
 	js := connect(t, "nats://"+hub.address)
 	s, err := js.CreateStream(timely(t), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err != nil {
@@ -119,8 +123,9 @@ func TestLeafNodeRenamesSubjects(t *testing.T) {
 	dir := t.TempDir()
 	hub := startNode(t, dir, fmt.Sprintf(
 		"server_name: hub\njetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", dir, address))
-	leaf := startNode(t, t.TempDir(), fmt.Sprintf("server_name: leaf\nleafnodes { reconnect: 1, remotes: [{url: \"nats://%s\"}] }\n"+
-		`mappings { "orders.*": "shop.orders.{{wildcard(1)}}" }`, address))
+	leaf := startNode(t, t.TempDir(),
+		fmt.Sprintf("server_name: leaf\nleafnodes { reconnect: 1, remotes: [{url: \"nats://%s\"}] }\n"+
+			`mappings { "orders.*": "shop.orders.{{wildcard(1)}}" }`, address))
 	js := connect(t, "nats://"+hub.address)
 	s, err := js.CreateStream(timely(t), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"shop.orders.>"}})
 	if err != nil {

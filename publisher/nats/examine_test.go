@@ -116,7 +116,8 @@ func TestExamineWrongStream(t *testing.T) {
 	topic := harness{}.Unknown(t)
 	stream(t, broker(t), jetstream.StreamConfig{Subjects: []string{topic}})
 	p := open(t, nats.Config{Stream: "ANOTHER"})
-	if got := about(p.Examine(timely(t), publishertest.Addresses(topic)), topic); !slices.Equal(got, []string{"error topic"}) {
+	if got := about(p.Examine(timely(t), publishertest.Addresses(topic)), topic); !slices.Equal(got,
+		[]string{"error topic"}) {
 		t.Errorf("found %q", got)
 	}
 }

@@ -78,7 +78,8 @@ func (f *fake) serve(c *fakeConn) {
 		return
 	}
 	urls, _ := json.Marshal(f.cluster)
-	c.say(`INFO {"server_id":"F","version":"2.15.0","proto":1,"headers":true,"max_payload":1048576,"connect_urls":%s}`, urls)
+	c.say(`INFO {"server_id":"F","version":"2.15.0","proto":1,"headers":true,"max_payload":1048576,"connect_urls":%s}`,
+		urls)
 	in := bufio.NewReader(c)
 	var refused error
 	for {

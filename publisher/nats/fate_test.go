@@ -51,7 +51,10 @@ func TestFatesOfFullStreams(t *testing.T) {
 	var want []string
 	var messages []publisher.Message
 	for i, limit := range []int64{1, 1, -1} {
-		s := stream(t, js, jetstream.StreamConfig{Subjects: []string{fmt.Sprint(prefix, i, ".>")}, MaxMsgs: limit, Discard: jetstream.DiscardNew})
+		s := stream(t, js, jetstream.StreamConfig{
+			Subjects: []string{fmt.Sprint(prefix, i, ".>")}, MaxMsgs: limit,
+			Discard: jetstream.DiscardNew,
+		})
 		expect(t, p.Publish(timely(t), hotRows(fmt.Sprint(prefix, i, ".first"), 1, 1)), publisher.Accepted)
 		for n := range 20 {
 			messages = append(messages, hotRows(fmt.Sprint(prefix, i, ".", n), 1, 1)...)

@@ -89,7 +89,8 @@ func stream(t testing.TB, js jetstream.JetStream, config jetstream.StreamConfig)
 	// When the account's last stream is removed, the server removes the directory in which it may be creating the next
 	// one.
 	const storeFailed = 10049
-	for refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == storeFailed && ctx.Err() == nil; {
+	for refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == storeFailed &&
+		ctx.Err() == nil; {
 		stream, err = js.CreateStream(ctx, config)
 	}
 	if err != nil {

@@ -176,7 +176,8 @@ func TestRefusedMessageStopsItsKey(t *testing.T) {
 		}
 	}
 	got := <-answers
-	expect(t, got, publisher.Refused, publisher.Accepted, publisher.NotAttempted, publisher.Accepted, publisher.NotAttempted,
+	expect(t, got, publisher.Refused, publisher.Accepted, publisher.NotAttempted, publisher.Accepted,
+		publisher.NotAttempted,
 		publisher.Accepted)
 	if !im.quiet(t, p) {
 		t.Error("a message was sent after a refused one of its key")

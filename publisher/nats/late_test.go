@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
-// silentStream is a fake server on which the stream B acknowledges a message after a time, and the stream A at once. sent
-// is called with the id of each message to B.
+// silentStream is a fake server on which the stream B acknowledges a message after a time, and the stream A at once.
+// sent is called with the id of each message to B.
 func silentStream(t *testing.T, after time.Duration, sent func(id string)) *fake {
 	t.Helper()
 	f := &fake{}

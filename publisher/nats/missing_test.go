@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
-// A subject that no stream takes is not taken for one whose stream's servers are away: what rows wait for is what operators
-// need to know.
+// A subject that no stream takes is not taken for one whose stream's servers are away: what rows wait for is what
+// operators need to know.
 func TestMissingStreamsAreNoOutage(t *testing.T) {
 	p := open(t, nats.Config{})
 	p.BePatient(patience)

@@ -62,7 +62,8 @@ func (p *process) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(binary); err != nil {
-		if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../..", "bin/nats-server").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../..",
+			"bin/nats-server").CombinedOutput(); err != nil {
 			t.Fatalf("build nats-server: %v\n%s", err, out)
 		}
 	}

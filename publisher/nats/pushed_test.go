@@ -80,11 +80,12 @@ func TestPushedLimitIsLearned(t *testing.T) {
 			"mem_storage": -1, "disk_storage": -1, "streams": -1, "consumer": -1,
 		}})
 	}
-	server := startServer(t, t.TempDir(), fmt.Sprintf("operator: %q\nresolver: MEMORY\nresolver_preload: { %s: %q, %s: %q }",
-		operator.signs(t, operator, map[string]any{"type": "operator", "system_account": system.public}),
-		account.public, ofAccount(64<<10), system.public, operator.signs(t, system, map[string]any{
-			"type": "account", "limits": map[string]any{"subs": -1, "data": -1, "payload": -1, "conn": -1, "leaf": -1},
-		})))
+	server := startServer(t, t.TempDir(),
+		fmt.Sprintf("operator: %q\nresolver: MEMORY\nresolver_preload: { %s: %q, %s: %q }",
+			operator.signs(t, operator, map[string]any{"type": "operator", "system_account": system.public}),
+			account.public, ofAccount(64<<10), system.public, operator.signs(t, system, map[string]any{
+				"type": "account", "limits": map[string]any{"subs": -1, "data": -1, "payload": -1, "conn": -1, "leaf": -1},
+			})))
 	login := account.user(t)
 	url := "nats://" + server.address
 	createStream(t, url, client.UserCredentialBytes(login))

@@ -29,8 +29,9 @@ func startCluster(t *testing.T) []*process {
 	}
 	all := make([]*process, len(routes))
 	for i, listen := range routes {
-		all[i] = startServer(t, t.TempDir(), fmt.Sprintf("server_name: s%d\ncluster { name: c, listen: %q, routes: [nats://%s] }", i, listen,
-			strings.Join(routes, ", nats://")))
+		all[i] = startServer(t, t.TempDir(),
+			fmt.Sprintf("server_name: s%d\ncluster { name: c, listen: %q, routes: [nats://%s] }", i, listen,
+				strings.Join(routes, ", nats://")))
 	}
 	return all
 }
@@ -59,7 +60,8 @@ func TestNoQuorum(t *testing.T) {
 	}
 	p := open(t, nats.Config{Servers: []string{servers[0].address}})
 	persist(t, p)
-	for ctx := timely(t); errors.Join(p.Publish(ctx, hotRows("a.b", 10, 2))...) != nil; { // the stream's leader may be elsewhere
+	// the stream's leader may be elsewhere
+	for ctx := timely(t); errors.Join(p.Publish(ctx, hotRows("a.b", 10, 2))...) != nil; {
 		if ctx.Err() != nil {
 			t.Fatal("the stream takes nothing")
 		}

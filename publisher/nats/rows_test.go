@@ -15,7 +15,10 @@ func hotRows(topic string, n, keys int) []publisher.Message {
 	all := make([]publisher.Message, n)
 	for i := range all {
 		id := rand.Text()
-		all[i] = publisher.Message{ID: id, DedupID: id, Topic: topic, Key: fmt.Append(nil, "key", i%keys), Payload: fmt.Append(nil, i)}
+		all[i] = publisher.Message{
+			ID: id, DedupID: id, Topic: topic, Key: fmt.Append(nil, "key", i%keys),
+			Payload: fmt.Append(nil, i),
+		}
 	}
 	return all
 }

@@ -68,7 +68,8 @@ func TestParseServersRefuses(t *testing.T) {
 
 func TestServersOfTheCluster(t *testing.T) {
 	from := server{address: "nats.example:4222", tls: true, auth: Auth{Token: "t"}}
-	all := from.with([]server{from}, []string{"nats://10.0.0.1:4222", "nats://nats.example:4222", "tls://other.example:4222", "::"})
+	all := from.with([]server{from},
+		[]string{"nats://10.0.0.1:4222", "nats://nats.example:4222", "tls://other.example:4222", "::"})
 	addresses := []string{}
 	for _, s := range all {
 		addresses = append(addresses, s.address)

@@ -24,7 +24,10 @@ func TestStream(t *testing.T) {
 	}
 	row := func(subject, key string, size int) publisher.Message {
 		id := rand.Text()
-		return publisher.Message{ID: id, DedupID: id, Topic: subject, Key: []byte(key), Payload: []byte(strings.Repeat("x", size))}
+		return publisher.Message{
+			ID: id, DedupID: id, Topic: subject, Key: []byte(key),
+			Payload: []byte(strings.Repeat("x", size)),
+		}
 	}
 
 	t.Run("stores a message once", func(t *testing.T) {
@@ -42,9 +45,13 @@ func TestStream(t *testing.T) {
 	t.Run("holds the subject of a full stream", func(t *testing.T) {
 		subject := harness{}.Unknown(t)
 		s := stream(t, js, jetstream.StreamConfig{Subjects: []string{subject}, MaxMsgs: 3, Discard: jetstream.DiscardNew})
-		all := []publisher.Message{row(subject, "a", 1), row(subject, "b", 1), row(subject, "b", 1), row(subject, "b", 1), row(subject, "b", 1)}
+		all := []publisher.Message{
+			row(subject, "a", 1), row(subject, "b", 1), row(subject, "b", 1), row(subject, "b", 1),
+			row(subject, "b", 1),
+		}
 		answers := publish(t, all...)
-		expect(t, answers, publisher.Accepted, publisher.Accepted, publisher.Accepted, publisher.Unavailable, publisher.NotAttempted)
+		expect(t, answers, publisher.Accepted, publisher.Accepted, publisher.Accepted, publisher.Unavailable,
+			publisher.NotAttempted)
 		if scope := publisher.ScopeOf(answers[3]); scope != publisher.ScopeTopic {
 			t.Errorf("the scope is %d, not ScopeTopic", scope)
 		}

@@ -20,7 +20,8 @@ func TestCheckSubject(t *testing.T) {
 	for _, illegal := range []string{
 		"", ".", "..", ".a", "a.", "a..b", " ", "a b", "a\tb", "a\rb", "a\nb", "a\x00b", "a\x7fb", "a ", "*", ">",
 		"a.*", "*.a", "a.>", "a.>.b",
-		"$JS.API.INFO", "$SYS", "$KV.bucket.key", "_INBOX.a", "_INBOX.a.b", "_INBOX_shop.a", strings.Repeat("x", maxSubject+1),
+		"$JS.API.INFO", "$SYS", "$KV.bucket.key", "_INBOX.a", "_INBOX.a.b", "_INBOX_shop.a",
+		strings.Repeat("x", maxSubject+1),
 	} {
 		err := checkSubject(illegal, "_INBOX_shop.")
 		if publisher.ClassOf(err) != publisher.Permanent {

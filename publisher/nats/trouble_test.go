@@ -79,7 +79,8 @@ func TestTroubles(t *testing.T) {
 		return seed
 	}()
 	jwt := fmt.Appendf(nil,
-		"-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY "+
+		"-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY "+
+			"SEED-----\n%s\n------END USER NKEY "+
 			"SEED------\n", seed)
 	as := func(auth nats.Auth) func() (nats.Auth, error) { return func() (nats.Auth, error) { return auth, nil } }
 	trusting := func(pool *x509.CertPool) func() (*tls.Config, error) {
@@ -102,9 +103,15 @@ func TestTroubles(t *testing.T) {
 			nats.Config{Servers: []string{login}, Auth: as(nats.Auth{User: "hush", Password: "good"})},
 			[]string{"refuses the login"},
 		},
-		"token for a user": {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Token: "hush"})}, []string{"refuses the login"}},
-		"nkey for a user":  {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Seed: seed})}, []string{"NATS server"}},
-		"creds for a user": {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Credentials: jwt})}, []string{"NATS server"}},
+		"token for a user": {
+			nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Token: "hush"})},
+			[]string{"refuses the login"},
+		},
+		"nkey for a user": {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Seed: seed})}, []string{"NATS server"}},
+		"creds for a user": {
+			nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Credentials: jwt})},
+			[]string{"NATS server"},
+		},
 		"unusable creds": {
 			nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Credentials: []byte("hush")})},
 			[]string{"credentials cannot be used", "give the whole .creds file"},
@@ -161,7 +168,10 @@ func TestTroubles(t *testing.T) {
 			nats.Config{Servers: []string{at("TEST_DATABASE_URL")}, TLS: trust, TLSFirst: true},
 			[]string{"TLS session", "check the port"},
 		},
-		"no WebSocket": {nats.Config{Servers: []string{"ws://" + plain}}, []string{"not a WebSocket listener", "write nats://"}},
+		"no WebSocket": {
+			nats.Config{Servers: []string{"ws://" + plain}},
+			[]string{"not a WebSocket listener", "write nats://"},
+		},
 		"HTTP, WebSocket": {
 			nats.Config{Servers: []string{"ws://" + web.Listener.Addr().String() + "/path"}},
 			[]string{"not a WebSocket listener", "path"},
@@ -175,9 +185,18 @@ func TestTroubles(t *testing.T) {
 			[]string{"unknown authority", "TLS.RootCAs"},
 		},
 		"WebSocket, no TLS": {nats.Config{Servers: []string{"wss://" + plain}, TLS: trust}, []string{"does not speak TLS"}},
-		"WebSocket, nobody": {nats.Config{Servers: []string{"ws://127.0.0.1:1"}}, []string{"nothing listens there", "host and port in Servers"}},
-		"nobody":            {nats.Config{Servers: []string{"127.0.0.1:1"}}, []string{"nothing listens there", "host and port in Servers"}},
-		"nobody's name":     {nats.Config{Servers: []string{"nats.invalid:4222"}}, []string{"cannot be resolved", "correct the host"}},
+		"WebSocket, nobody": {
+			nats.Config{Servers: []string{"ws://127.0.0.1:1"}},
+			[]string{"nothing listens there", "host and port in Servers"},
+		},
+		"nobody": {
+			nats.Config{Servers: []string{"127.0.0.1:1"}},
+			[]string{"nothing listens there", "host and port in Servers"},
+		},
+		"nobody's name": {
+			nats.Config{Servers: []string{"nats.invalid:4222"}},
+			[]string{"cannot be resolved", "correct the host"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

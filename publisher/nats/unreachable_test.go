@@ -18,17 +18,20 @@ func TestUnreachableClusterAddresses(t *testing.T) {
 	f := (&fake{publish: stores, cluster: []string{"10.1.1.1:4222", "10.1.1.2:4222", "10.1.1.3:4222"}}).start(t)
 	var away atomic.Bool
 	swallowed := make(chan string, 100)
-	p := open(t, nats.Config{Servers: []string{f.address}, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		if address != f.address {
-			swallowed <- address
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		if away.Load() {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-		}
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}})
+	p := open(t, nats.Config{
+		Servers: []string{f.address},
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address != f.address {
+				swallowed <- address
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			if away.Load() {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+			}
+			return new(net.Dialer).DialContext(ctx, network, address)
+		},
+	})
 	p.GiveUpAfter(2 * patience)
 	blink := func() {
 		away.Store(true)

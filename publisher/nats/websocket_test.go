@@ -21,7 +21,10 @@ func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	a := tlstest.NewAuthority(t)
 	leaf := a.Issue(t, tlstest.Leaf{Name: "127.0.0.1"})
-	for name, settings := range map[string]string{"ws": `no_tls: true`, "wss": `tls { cert_file: "server.pem", key_file: "server.key" }`} {
+	for name, settings := range map[string]string{
+		"ws":  `no_tls: true`,
+		"wss": `tls { cert_file: "server.pem", key_file: "server.key" }`,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

@@ -50,12 +50,16 @@ func TestEncode(t *testing.T) {
 			nil,
 		},
 		{
-			"that stays for ever", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "Never"}} },
+			"that stays for ever", func(m *publisher.Message) {
+				m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "Never"}}
+			},
 			nats.Header{"Nats-TTL": {"Never"}},
 			nil,
 		},
 		{
-			"with a TTL in seconds", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "9000"}} },
+			"with a TTL in seconds", func(m *publisher.Message) {
+				m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "9000"}}
+			},
 			nats.Header{"Nats-TTL": {"9000"}},
 			nil,
 		},
@@ -72,7 +76,10 @@ func TestEncode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := nats.Header{"Nats-Msg-Id": {"public.outbox/1"}, "message-id": {"1"}, "message-key": {"k"}, "content-type": {"application/json"}}
+			want := nats.Header{
+				"Nats-Msg-Id": {"public.outbox/1"}, "message-id": {"1"}, "message-key": {"k"},
+				"content-type": {"application/json"},
+			}
 			maps.Copy(want, test.want)
 			for _, name := range test.less {
 				delete(want, name)

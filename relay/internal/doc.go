@@ -107,8 +107,8 @@ A key that waits, for a topic or a partition to come back (a hold), for a failed
   - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and from then on
     nothing is handed to a publisher. Marks may still be written: they are guarded.
   - The outcome of a publish is unknown: the same messages go first when the broker is back. A row that leaves the
-    outcome unknown again and again is tried alone. If other rows are accepted meanwhile, this row is the culprit, and it
-    is refused.
+    outcome unknown again and again is tried alone. If other rows are accepted meanwhile, this row is the culprit, and
+    it is refused.
   - A panic while a row is made into a message: it is that row's error, and the row fails. A panic in a publisher: the
     outcome of what it was given is unknown, as above, and a new publisher takes its place, so that the row that
     causes the panic is found and refused (client). A panic in a goroutine that a publisher started still ends the

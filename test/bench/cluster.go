@@ -64,7 +64,8 @@ func clusterStudy(ctx context.Context, l *lab, r *report) error {
 					return fmt.Errorf("%s: %w", f.Name, err)
 				}
 				fmt.Printf("%s, %s: %.0f rows/s of healthy leaders beside %.0f, leaders moved after %v, then all %.0f "+
-					"beside %.0f\n", k.name, f.Name, found.healthy, control.healthy, found.moved.Round(time.Millisecond), found.all, control.all)
+					"beside %.0f\n", k.name, f.Name, found.healthy, control.healthy, found.moved.Round(time.Millisecond), found.all,
+					control.all)
 				with[f.Name], without[f.Name] = append(with[f.Name], found), append(without[f.Name], control)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAlarm: RabbitMQ raises a memory alarm while rows flow, and reads nothing more from publishers. No attempt is spent,
-// readiness and doctor name the reason, and rows flow at once when the alarm is over.
+// TestAlarm: RabbitMQ raises a memory alarm while rows flow, and reads nothing more from publishers. No attempt is
+// spent, readiness and doctor name the reason, and rows flow at once when the alarm is over.
 func TestAlarm(t *testing.T) {
 	t.Parallel()
 	set := newServices(t, "alarm", 1625, "SERVICES_MODE=native")
@@ -24,7 +24,8 @@ func TestAlarm(t *testing.T) {
 	b := newRabbit(t, set.address("TEST_AMQP_URL"))
 	topic, outbox := b.topic(t), newTable(t)
 	const rows, keys = 2000, 50
-	env := outbox.env(b.url(), "OUTBOX_PUBLISH_TIMEOUT=1s", "OUTBOX_AMQP_MANAGEMENT_URL="+set.address("TEST_AMQP_MANAGEMENT_URL"))
+	env := outbox.env(b.url(), "OUTBOX_PUBLISH_TIMEOUT=1s",
+		"OUTBOX_AMQP_MANAGEMENT_URL="+set.address("TEST_AMQP_MANAGEMENT_URL"))
 	r := startRelay(t, env)
 	r.awaitReady()
 	outbox.insert(topic, 0, rows, keys)

@@ -17,9 +17,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestAlerts provokes every alert: real relays get into real trouble, and a real Prometheus observes them with the shipped
-// rules, whose windows are shortened. Each alert fires, and ends when the trouble does. Then every query of the dashboard
-// must return data.
+// TestAlerts provokes every alert: real relays get into real trouble, and a real Prometheus observes them with the
+// shipped rules, whose windows are shortened. Each alert fires, and ends when the trouble does. Then every query of the
+// dashboard must return data.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	rules := shortened(t)
@@ -78,8 +78,8 @@ func (tr *trouble) missing(p *prometheus) (names []string) {
 	return names
 }
 
-// provoke makes all faults and waits until every alert has fired. Some alerts cover only the last few seconds: if the machine
-// stalls for as long, they do not fire, and their fault is made again.
+// provoke makes all faults and waits until every alert has fired. Some alerts cover only the last few seconds: if the
+// machine stalls for as long, they do not fire, and their fault is made again.
 func provoke(t *testing.T, p *prometheus, all []trouble) {
 	t.Helper()
 	var missing []string
@@ -139,7 +139,8 @@ func troubledOrders(t *testing.T, p *prometheus, job string, js *natsBroker) tro
 	outbox := newTable(t)
 	_, subject := js.shared(t)
 	insert := func(topic, key, more string) {
-		outbox.Exec(t, `insert into outbox_messages (topic, key, payload, headers) values ($1, $2, '{}', $3)`, topic, key, more)
+		outbox.Exec(t, `insert into outbox_messages (topic, key, payload, headers) values ($1, $2, '{}', $3)`, topic, key,
+			more)
 	}
 	p.relay(job, outbox.env(js.url(), "OUTBOX_ON_FAILED=block"))
 	trickle(t, outbox, subject+".placed")
@@ -191,9 +192,11 @@ func largeTable(t *testing.T, p *prometheus, job string, js *natsBroker) trouble
 			restart()
 		},
 		repair: func() {
-			outbox.Exec(t, "truncate outbox_messages") // a vacuum would leave versions that a transaction of another test may still see
+			// a vacuum would leave versions that a transaction of another test may still see
+			outbox.Exec(t, "truncate outbox_messages")
 			await(t, "the statistics know", func() bool {
-				return pgtest.Value[int64](t, outbox.Schema, "select n_dead_tup from pg_stat_all_tables where relid = 'outbox_messages'::regclass") == 0
+				return pgtest.Value[int64](t, outbox.Schema,
+					"select n_dead_tup from pg_stat_all_tables where relid = 'outbox_messages'::regclass") == 0
 			})
 			restart()
 		},
@@ -227,7 +230,10 @@ func withoutBroker(t *testing.T, p *prometheus, job string, js *natsBroker) trou
 	gate, through := newGate(t, js.url())
 	p.relay(job, outbox.env(through))
 	trickle(t, outbox, topic)
-	return trouble{job: job, alerts: []string{"OutboxRelayDestinationDown", "OutboxRelayRowsWait"}, fault: gate.shut, repair: gate.open}
+	return trouble{
+		job: job, alerts: []string{"OutboxRelayDestinationDown", "OutboxRelayRowsWait"}, fault: gate.shut,
+		repair: gate.open,
+	}
 }
 
 // withoutDatabase makes a relay lose its database.
@@ -253,7 +259,9 @@ func pausedRelay(t *testing.T, p *prometheus, job string, js *natsBroker) troubl
 			t.Fatal(err)
 		}
 	}
-	return trouble{job: job, alerts: []string{"OutboxRelayPaused"}, fault: func() { write("true") }, repair: func() { write("false") }}
+	return trouble{job: job, alerts: []string{"OutboxRelayPaused"}, fault: func() {
+		write("true")
+	}, repair: func() { write("false") }}
 }
 
 // relay starts the relay of a job.
@@ -272,7 +280,8 @@ func (p *prometheus) awaitScraped() {
 		var data struct {
 			Result []any `json:"result"`
 		}
-		if err := p.ask("query", url.Values{"query": {"count_over_time(outbox_relay_build_info[1m]) >= 3"}}, &data); err != nil {
+		if err := p.ask("query", url.Values{"query": {"count_over_time(outbox_relay_build_info[1m]) >= 3"}},
+			&data); err != nil {
 			p.t.Fatal(err)
 		}
 		p.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestBadRows mixes rows that a broker can never accept with good ones. Each bad row fails alone, at once, with a reason. All
-// other rows arrive, including those of the same key.
+// TestBadRows mixes rows that a broker can never accept with good ones. Each bad row fails alone, at once, with a
+// reason. All other rows arrive, including those of the same key.
 func TestBadRows(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -40,7 +40,8 @@ func TestBadRows(t *testing.T) {
 		}
 		outbox.insert(topic, 0, 500, 10)
 		for name, row := range rows {
-			outbox.Exec(t, "insert into outbox_messages (topic, key, payload, headers) values ($1, 'k1', $2, $3)", row.topic, row.payload,
+			outbox.Exec(t, "insert into outbox_messages (topic, key, payload, headers) values ($1, 'k1', $2, $3)", row.topic,
+				row.payload,
 				row.headers)
 			t.Log("bad row:", name)
 		}
@@ -51,11 +52,13 @@ func TestBadRows(t *testing.T) {
 		if failed := outbox.count(isFailed); failed != len(rows) {
 			t.Errorf("%d rows have failed, want %d", failed, len(rows))
 		}
-		if odd := outbox.count(isFailed + " and (attempt <> 2 or coalesce(last_error, '') = '' or relayed_at is not null)"); odd > 0 {
+		if odd := outbox.count(isFailed +
+			" and (attempt <> 2 or coalesce(last_error, '') = '' or relayed_at is not null)"); odd > 0 {
 			t.Errorf("%d failed rows are not as they should be", odd)
 		}
 		outbox.checkUnspent(isRelayed)
-		reasons := pgtest.Value[[]string](t, outbox.Schema, "select array_agg(last_error) from outbox_messages where failed_at is not null")
+		reasons := pgtest.Value[[]string](t, outbox.Schema,
+			"select array_agg(last_error) from outbox_messages where failed_at is not null")
 		t.Logf("reasons: %q", reasons)
 		check(t, outbox, b.received(t, topic))
 		r.awaitReady()
@@ -65,15 +68,16 @@ func TestBadRows(t *testing.T) {
 	})
 }
 
-// TestMissingTopic: the rows of a topic that does not exist are held, and no others. They spend no attempts, and flow when
-// the topic has been made.
+// TestMissingTopic: the rows of a topic that does not exist are held, and no others. They spend no attempts, and flow
+// when the topic has been made.
 func TestMissingTopic(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
 		topic, missing, outbox := b.topic(t), uniqueTopic(), newTable(t)
 		const rows = 300
 		outbox.Exec(t, `insert into outbox_messages (topic, key, payload)
-			select case when i % 3 = 0 then $2 else $1 end, case when i % 3 = 0 then 'm' else 'k' end || i % 5, jsonb_build_object('n', i)
+			select case when i % 3 = 0 then $2 else $1 end, case when i % 3 = 0 then 'm' else 'k' end || i % 5,
+			jsonb_build_object('n', i)
 			from generate_series(1, $3) i`, topic, missing, rows)
 		r := startRelay(t, outbox.env(b.url()))
 		outbox.awaitRelayed(rows * 2 / 3)
@@ -95,8 +99,8 @@ func TestMissingTopic(t *testing.T) {
 	})
 }
 
-// TestBadRowDelaysNobody sends 300 rows of as many keys, with one row among them that the broker cannot accept. That row
-// fails or waits alone. None of the others fails, is held, or arrives twice or late.
+// TestBadRowDelaysNobody sends 300 rows of as many keys, with one row among them that the broker cannot accept. That
+// row fails or waits alone. None of the others fails, is held, or arrives twice or late.
 func TestBadRowDelaysNobody(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -125,7 +129,8 @@ func badRow(t *testing.T, b broker, badTopic, payload, ends string) {
 	if badTopic == "" {
 		badTopic = topic
 	}
-	outbox.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i = $1 / 2 then $2 else $3 end, 'k' || i,
+	outbox.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i = $1 / 2 then $2 else $3 end, 'k'
+		|| i,
 		case when i = $1 / 2 then $4::jsonb else jsonb_build_object('n', i) end from generate_series(0, $1) i order by i`,
 		rows, badTopic, topic, payload)
 	outbox.awaitRelayed(rows)

@@ -14,7 +14,8 @@ func TestBlockedByFailed(t *testing.T) {
 		const rows, keys = 600, 6
 		outbox.insert(topic, 0, rows, keys)
 		// No broker accepts these two rows in the middle of k1 and k2.
-		outbox.Exec(t, `update outbox_messages set headers = '{"message-id": "mine"}' where (payload ->> 'n')::int in (301, 302)`)
+		outbox.Exec(t, `update outbox_messages set headers = '{"message-id": "mine"}' where (payload ->> 'n')::int in (301,
+			302)`)
 		env := outbox.env(b.url(), "OUTBOX_ON_FAILED=block")
 		first := startRelay(t, env)
 		const waiting = 49 + 49 // after the two bad rows
@@ -35,7 +36,8 @@ func TestBlockedByFailed(t *testing.T) {
 			t.Errorf("%d rows are relayed, want %d", outbox.count(isRelayed), rows-waiting-2)
 		}
 		outbox.Exec(t,
-			`update outbox_messages set failed_at = null, last_error = null, attempt = default, headers = '{}' where (payload ->> 'n')::int = 301`)
+			`update outbox_messages set failed_at = null, last_error = null, attempt = default, headers = '{}' where (payload
+				->> 'n')::int = 301`)
 		outbox.Exec(t, `delete from outbox_messages where (payload ->> 'n')::int = 302`)
 		took := await(t, "the freed keys flow", func() bool { return outbox.count(isRelayed) == rows-1 })
 		t.Logf("relayed %v after they were freed", took)
@@ -44,8 +46,8 @@ func TestBlockedByFailed(t *testing.T) {
 	})
 }
 
-// TestBlockNeedsAnIndex checks the reported remedy for a table in which the failed rows could only be found by reading all of
-// it.
+// TestBlockNeedsAnIndex checks the reported remedy for a table in which the failed rows could only be found by reading
+// all of it.
 func TestBlockNeedsAnIndex(t *testing.T) {
 	t.Parallel()
 	outbox := newShape(t, strings.Split(recommended(t), "-- For counting")[0])

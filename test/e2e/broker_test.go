@@ -148,7 +148,10 @@ type rabbitBroker struct {
 func newRabbit(t testing.TB, url string) *rabbitBroker {
 	r := testkit.OpenRabbitMQ(url)
 	t.Cleanup(r.Close)
-	return &rabbitBroker{common: common{Broker: r, kind: "rabbitmq", address: url}, rabbit: r, taken: map[string][]delivery{}}
+	return &rabbitBroker{
+		common: common{Broker: r, kind: "rabbitmq", address: url}, rabbit: r,
+		taken: map[string][]delivery{},
+	}
 }
 
 func (b *rabbitBroker) received(t testing.TB, topic string) []delivery {

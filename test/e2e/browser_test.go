@@ -28,7 +28,8 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(endpoint(t, "TEST_CHROMIUM")), chromedp.NoSandbox,
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(endpoint(t, "TEST_CHROMIUM")),
+		chromedp.NoSandbox,
 		chromedp.WindowSize(1280, 1040))
 	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(release)
@@ -89,7 +90,9 @@ func (b *browser) screenReader() {
 			} `json:"name"`
 		} `json:"nodes"`
 	}
-	b.do(chromedp.ActionFunc(func(ctx context.Context) error { return cdp.Execute(ctx, "Accessibility.getFullAXTree", nil, &tree) }))
+	b.do(chromedp.ActionFunc(func(ctx context.Context) error {
+		return cdp.Execute(ctx, "Accessibility.getFullAXTree", nil, &tree)
+	}))
 	roles := map[string]int{}
 	for _, n := range tree.Nodes {
 		if n.Ignored {
@@ -130,7 +133,8 @@ func (b *browser) keyboard() {
 			continue
 		}
 		met[what] = true
-		if width := evaluate[string](b, `getComputedStyle(document.activeElement).outlineStyle`); what != "BODY " && width == "none" {
+		if width := evaluate[string](b, `getComputedStyle(document.activeElement).outlineStyle`); what != "BODY " &&
+			width == "none" {
 			b.t.Errorf("%s shows no focus", what)
 		}
 		switch what {
@@ -158,11 +162,14 @@ func (b *browser) keyboard() {
 	b.do(chromedp.Click("#pause"))
 }
 
-// check examines what is drawn: each text has enough contrast, stays within its card and keeps its words whole, and the page is
-// no wider than the window.
+// check examines what is drawn: each text has enough contrast, stays within its card and keeps its words whole, and the
+// page is no wider than the window.
 func (b *browser) check(name string) {
 	b.t.Helper()
-	for problem, script := range map[string]string{"too little contrast": contrast, "out of its card": outside, "broken words": broken} {
+	for problem, script := range map[string]string{
+		"too little contrast": contrast, "out of its card": outside,
+		"broken words": broken,
+	} {
 		if found := evaluate[[]string](b, script); len(found) > 0 {
 			b.t.Errorf("%s: %s: %q", name, problem, found)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// framed is a message as a schema registry's serializers write it: a zero byte, the schema's number in four bytes, then the
-// encoded value, which here contains every byte, including those that text and JSON cannot hold.
+// framed is a message as a schema registry's serializers write it: a zero byte, the schema's number in four bytes, then
+// the encoded value, which here contains every byte, including those that text and JSON cannot hold.
 func framed(schema uint32) []byte {
 	b := bigendian.BigEndian.AppendUint32([]byte{0}, schema)
 	for i := range 256 {
@@ -39,12 +39,14 @@ func TestBytes(t *testing.T) {
 				outbox := newShape(t,
 					`create table outbox_messages (id integer primary key, topic text not null, payload `+column.kind+`, headers jsonb,
 					attempt integer default 1, last_error text, updated_at timestamptz, relayed_at timestamptz, failed_at timestamptz)`)
-				outbox.Exec(t, `insert into outbox_messages (id, topic, payload, headers) values (1, $1, $2::text::`+column.kind+`, null),
+				outbox.Exec(t, `insert into outbox_messages (id, topic, payload, headers) values (1, $1,
+					$2::text::`+column.kind+`, null),
 					(2, $1, $2::text::`+column.kind+`, '{"content-type": "application/vnd.order+avro"}')`, topic, column.text)
 				if column.bad != "" {
 					outbox.Exec(t, "insert into outbox_messages (id, topic, payload) values (3, $1, $2)", topic, column.bad)
 				}
-				if code, _, problems := runCommand(t, outbox.env(b.url(), "OUTBOX_PAYLOAD_ENCODING="+encoding), "drain"); code != 0 {
+				if code, _, problems := runCommand(t, outbox.env(b.url(), "OUTBOX_PAYLOAD_ENCODING="+encoding),
+					"drain"); code != 0 {
 					t.Fatalf("drain: status %d: %s", code, problems)
 				}
 				got := b.received(t, topic)
@@ -78,7 +80,8 @@ func TestKafkaTimestamp(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
 	started := time.Now()
-	inserted, happened := started.Add(-2*time.Hour).Truncate(time.Millisecond), started.Add(-50*time.Hour).Truncate(time.Millisecond)
+	inserted, happened := started.Add(-2*time.Hour).Truncate(time.Millisecond),
+		started.Add(-50*time.Hour).Truncate(time.Millisecond)
 	for setting, right := range map[string]func(id string, at time.Time) bool{
 		"insert": func(_ string, at time.Time) bool { return at.Equal(inserted) },
 		"now":    func(_ string, at time.Time) bool { return !at.Before(started.Truncate(time.Millisecond)) },
@@ -87,10 +90,12 @@ func TestKafkaTimestamp(t *testing.T) {
 		},
 	} {
 		topic := b.topic(t)
-		outbox := newShape(t, `create table outbox_messages (id integer primary key, topic text not null, payload jsonb, inserted_at timestamptz, happened_at timestamp,
+		outbox := newShape(t, `create table outbox_messages (id integer primary key, topic text not null, payload jsonb,
+			inserted_at timestamptz, happened_at timestamp,
 			relayed_at timestamptz)`)
 		outbox.Exec(t,
-			`insert into outbox_messages (id, topic, payload, inserted_at, happened_at) values (1, $1, '{}', $2, $3), (2, $1, '{}', $2, null)`,
+			`insert into outbox_messages (id, topic, payload, inserted_at, happened_at) values (1, $1, '{}', $2, $3), (2, $1,
+				'{}', $2, null)`,
 			topic, inserted, happened.UTC())
 		if code, _, problems := runCommand(t, outbox.env(b.url(), "OUTBOX_KAFKA_TIMESTAMP="+setting), "drain"); code != 0 {
 			t.Fatalf("drain: status %d: %s", code, problems)

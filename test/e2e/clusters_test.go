@@ -29,8 +29,18 @@ type clusterCase struct {
 
 // anyCluster is the list of cases that all brokers have in common.
 var anyCluster = []clusterCase{
-	{name: "kill", faults: 1, happens: func(r *clusterRun) { r.nodes[1].Kill(); r.flow(0, 2); r.flow(0, 1, 2); r.start(1) }},
-	{name: "stop", faults: 1, happens: func(r *clusterRun) { r.must(r.nodes[1].Stop()); r.flow(0, 2); r.flow(0, 1, 2); r.start(1) }},
+	{name: "kill", faults: 1, happens: func(r *clusterRun) {
+		r.nodes[1].Kill()
+		r.flow(0, 2)
+		r.flow(0, 1, 2)
+		r.start(1)
+	}},
+	{name: "stop", faults: 1, happens: func(r *clusterRun) {
+		r.must(r.nodes[1].Stop())
+		r.flow(0, 2)
+		r.flow(0, 1, 2)
+		r.start(1)
+	}},
 	{name: "freeze", quick: true, faults: 1, happens: freezeNode},
 	{name: "freeze another", faults: 1, aside: true, happens: freezeNode},
 	{name: "blackhole", faults: 1, happens: func(r *clusterRun) {
@@ -77,8 +87,8 @@ func freezeNode(r *clusterRun) {
 // clusterInFlight bounds the duplicates at each fault.
 const clusterInFlight = 300
 
-// runClusterCases runs the cases of a broker one after the other on one cluster, each with separate topics, a separate outbox
-// and a separate relay.
+// runClusterCases runs the cases of a broker one after the other on one cluster, each with separate topics, a separate
+// outbox and a separate relay.
 func runClusterCases(t *testing.T, name string, exactly bool, cases []clusterCase) {
 	if !*everyCase {
 		cases = slices.DeleteFunc(slices.Clone(cases), func(c clusterCase) bool { return !c.quick })
@@ -192,7 +202,9 @@ func (r *clusterRun) move(topic, to int) {
 // inSync waits until all topics have all replicas.
 func (r *clusterRun) inSync() {
 	r.t.Helper()
-	awaitWithin(r.t, startPatience, "all replicas are in sync", func() bool { return r.InSync(r.t.Context(), r.topics...) })
+	awaitWithin(r.t, startPatience, "all replicas are in sync", func() bool {
+		return r.InSync(r.t.Context(), r.topics...)
+	})
 }
 
 const clusterKeys = 20 // keys of each topic
@@ -202,12 +214,13 @@ func (r *clusterRun) add() {
 	r.t.Helper()
 	r.Exec(r.t, `insert into outbox_messages (topic, key, payload)
 		select topic, topic || k, jsonb_build_object('n', $2::int + n, 'filler', repeat('x', 200))
-		from generate_series(0, 1) n, unnest($1::text[]) topic, generate_series(1, $3::int) k order by n`, r.topics, r.rows, clusterKeys)
+		from generate_series(0, 1) n, unnest($1::text[]) topic, generate_series(1, $3::int) k order by
+		n`, r.topics, r.rows, clusterKeys)
 	r.rows += 2
 }
 
-// flow inserts rows into all topics, round by round while the fault lasts. In each round it waits until the rows of the given
-// topics are relayed.
+// flow inserts rows into all topics, round by round while the fault lasts. In each round it waits until the rows of the
+// given topics are relayed.
 func (r *clusterRun) flow(topics ...int) {
 	r.t.Helper()
 	var names []string

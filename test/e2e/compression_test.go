@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestKafkaCompression relays with each codec and reads back with another client, franz-go. Every row arrives with its key,
-// its payload and its headers, in batches of that codec.
+// TestKafkaCompression relays with each codec and reads back with another client, franz-go. Every row arrives with its
+// key, its payload and its headers, in batches of that codec.
 func TestKafkaCompression(t *testing.T) {
 	t.Parallel()
 	k := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))

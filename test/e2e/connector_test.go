@@ -60,7 +60,8 @@ predicates.outbox.type=org.apache.kafka.connect.transforms.predicates.TopicNameM
 predicates.outbox.pattern=.*\\.public\\.outbox
 %s`, host, port, prefix, way.block(t, "connector")))
 	c.command = []string{
-		"java", "-Xmx256m", "-cp", filepath.Join(archives, "*"), "org.apache.kafka.connect.cli.ConnectStandalone", worker, settings,
+		"java", "-Xmx256m", "-cp", filepath.Join(archives, "*"), "org.apache.kafka.connect.cli.ConnectStandalone", worker,
+		settings,
 	}
 	return c
 }

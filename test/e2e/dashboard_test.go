@@ -29,8 +29,8 @@ type panel struct {
 	} `json:"fieldConfig"`
 }
 
-// checkDashboard runs every query of the dashboard over the life of the server, and draws some panels when golden files are
-// written.
+// checkDashboard runs every query of the dashboard over the life of the server, and draws some panels when golden files
+// are written.
 func checkDashboard(t *testing.T, p *prometheus, faults, repaired time.Time) {
 	t.Helper()
 	text, err := os.ReadFile("../../charts/outbox-relay/files/dashboard.json")
@@ -43,7 +43,8 @@ func checkDashboard(t *testing.T, p *prometheus, faults, repaired time.Time) {
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		t.Fatal(err)
 	}
-	variables := strings.NewReplacer("$namespace", ".*", "$job", ".*", "$destination", ".*", "$__rate_interval", "3s", "[1h]", "[10s]")
+	variables := strings.NewReplacer("$namespace", ".*", "$job", ".*", "$destination", ".*", "$__rate_interval", "3s",
+		"[1h]", "[10s]")
 	var plots []plot
 	for _, panel := range dashboard.Panels {
 		drawn := plot{title: panel.Title, unit: panel.FieldConfig.Defaults.Unit}

@@ -11,13 +11,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// failing makes every tenth inserted row one that NATS cannot carry because of a header, and returns a function that reports
-// which rows these are.
+// failing makes every tenth inserted row one that NATS cannot carry because of a header, and returns a function that
+// reports which rows these are.
 func (tb *table) failing() func(n int) bool {
 	tb.t.Helper()
 	tb.Exec(tb.t, `create function make_illegal() returns trigger language plpgsql as $illegal$
 		begin new.headers = '{"lines": "a\nb"}'; return new; end $illegal$`)
-	tb.Exec(tb.t, `create trigger make_illegal before insert on outbox_messages for each row when ((new.payload->>'n')::int % 10 = 3)
+	tb.Exec(tb.t, `create trigger make_illegal before insert on outbox_messages for each row when
+		((new.payload->>'n')::int % 10 = 3)
 		execute function make_illegal()`)
 	return func(n int) bool { return n%10 == 3 }
 }
@@ -34,7 +35,8 @@ func (s switches) file(name string) string { return filepath.Join(s.dir, name) }
 func (s switches) set(r *relay, paused bool, names ...string) {
 	s.t.Helper()
 	for _, name := range names {
-		if err := os.WriteFile(s.file(name), []byte(map[bool]string{true: "true", false: "false"}[paused]), 0o600); err != nil {
+		if err := os.WriteFile(s.file(name), []byte(map[bool]string{true: "true", false: "false"}[paused]),
+			0o600); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -49,8 +51,8 @@ func (s switches) set(r *relay, paused bool, names ...string) {
 	})
 }
 
-// TestDeadLettersGoOnWithoutTheirOrigin: an origin that is down, paused or renamed delays neither dead letters nor notices,
-// and nothing is lost or sent twice.
+// TestDeadLettersGoOnWithoutTheirOrigin: an origin that is down, paused or renamed delays neither dead letters nor
+// notices, and nothing is lost or sent twice.
 func TestDeadLettersGoOnWithoutTheirOrigin(t *testing.T) {
 	t.Parallel()
 	address := endpoint(t, "TEST_NATS_URL")
@@ -64,7 +66,8 @@ func TestDeadLettersGoOnWithoutTheirOrigin(t *testing.T) {
 		of := "OUTBOX_DESTINATION_" + strings.ToUpper(origin)
 		return outbox.env(nats.url(), "OUTBOX_SHARDS=4", "OUTBOX_DESTINATIONS="+origin+",dead,notice",
 			of+"_PUBLISH_URL="+through, of+"_TOPIC="+topic, of+"_PAUSE_FILE="+pauses.file("origin"),
-			"OUTBOX_DESTINATION_DEAD_TOPIC="+dead, "OUTBOX_DESTINATION_DEAD_COLUMNS="+own("dead"), "OUTBOX_DESTINATION_DEAD_FAILED_OF="+origin,
+			"OUTBOX_DESTINATION_DEAD_TOPIC="+dead, "OUTBOX_DESTINATION_DEAD_COLUMNS="+own("dead"),
+			"OUTBOX_DESTINATION_DEAD_FAILED_OF="+origin,
 			"OUTBOX_DESTINATION_DEAD_PAUSE_FILE="+pauses.file("dead"),
 			"OUTBOX_DESTINATION_NOTICE_TOPIC="+notice, "OUTBOX_DESTINATION_NOTICE_COLUMNS=relayed_at:notice_at",
 			"OUTBOX_DESTINATION_NOTICE_RELAYED_OF="+origin, "OUTBOX_DESTINATION_NOTICE_PAUSE_FILE="+pauses.file("notice"))
@@ -148,15 +151,16 @@ func TestDeadLettersGoOnWithoutTheirOrigin(t *testing.T) {
 		}
 	}
 	letters := nats.received(t, dead)
-	if first, last := letters[0].headers["outbox-destination"], letters[len(letters)-1].headers["outbox-destination"]; first != "orders" ||
+	if first, last := letters[0].headers["outbox-destination"],
+		letters[len(letters)-1].headers["outbox-destination"]; first != "orders" ||
 		last != "sales" {
 		t.Errorf("the first dead letter is of %q, the last one of %q", first, last)
 	}
 }
 
-// TestReplicaThatKnowsNoDeadLetter: while a rolling update adds a dead letter, or removes it, replicas without it fail rows
-// too. Each failure has its dead letter once such a replica has released its shards. This includes the second failure of a
-// row that `failed retry` retried.
+// TestReplicaThatKnowsNoDeadLetter: while a rolling update adds a dead letter, or removes it, replicas without it fail
+// rows too. Each failure has its dead letter once such a replica has released its shards. This includes the second
+// failure of a row that `failed retry` retried.
 func TestReplicaThatKnowsNoDeadLetter(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -172,8 +176,8 @@ func TestReplicaThatKnowsNoDeadLetter(t *testing.T) {
 	outbox.awaitDrained()
 	outbox.destination(with, "dead")
 	r := startRelay(t, with)
-	// meet waits until the replica with the dead letter and the one without have half of the rows each. The dead letters have
-	// shards of their own, which only one of them relays.
+	// meet waits until the replica with the dead letter and the one without have half of the rows each. The dead letters
+	// have shards of their own, which only one of them relays.
 	meet := func() {
 		t.Helper()
 		await(t, "both relay", func() bool { return old.owns(8) && r.owns(8+16) })
@@ -181,7 +185,9 @@ func TestReplicaThatKnowsNoDeadLetter(t *testing.T) {
 	// both waits until all rows that must fail have failed, and checks that each replica has failed some.
 	both := func() {
 		t.Helper()
-		await(t, "all has failed that is to fail", func() bool { return outbox.count("failed_at is not null") == (before+rows)/10 })
+		await(t, "all has failed that is to fail", func() bool {
+			return outbox.count("failed_at is not null") == (before+rows)/10
+		})
 		for name, r := range map[string]*relay{"with": r, "without": old} {
 			if n := r.metric(`rows_failed_total{destination="default",reason="permanent"}`); n == "" || n == "0" {
 				t.Errorf("the replica %s the dead letter has failed no row: %q", name, n)
@@ -210,8 +216,9 @@ func TestReplicaThatKnowsNoDeadLetter(t *testing.T) {
 	arrived(1)
 	old = startRelay(t, without)
 	meet()
-	ids := pgtest.Value[[]string](t, outbox.Schema, "select array_agg(id::text) from outbox_messages where failed_at is not null and "+
-		"(payload->>'n')::int >= 100")
+	ids := pgtest.Value[[]string](t, outbox.Schema,
+		"select array_agg(id::text) from outbox_messages where failed_at is not null and "+
+			"(payload->>'n')::int >= 100")
 	code, _, problems := runCommand(t, with, append([]string{"failed", "retry", "--yes"}, ids...)...)
 	if code != 0 {
 		t.Fatalf("failed retry: status %d: %s", code, problems)
@@ -220,7 +227,9 @@ func TestReplicaThatKnowsNoDeadLetter(t *testing.T) {
 	old.stop()
 	arrived(2)
 	r.stop()
-	if got := numbers(t, b.received(t, topic)); !maps.Equal(got, once(before+rows, func(n int) bool { return !illegal(n) })) {
+	if got := numbers(t, b.received(t, topic)); !maps.Equal(got, once(before+rows, func(n int) bool {
+		return !illegal(n)
+	})) {
 		t.Errorf("%d of the other rows have arrived, or some twice", len(got))
 	}
 }

@@ -29,15 +29,15 @@ func (d delivery) number(t testing.TB) int {
 	return payload.N
 }
 
-// check compares what arrived with what was committed: no row is missing, there is no other message, nothing arrived twice,
-// and the messages of each key are in order.
+// check compares what arrived with what was committed: no row is missing, there is no other message, nothing arrived
+// twice, and the messages of each key are in order.
 func check(t testing.TB, tb *table, got []delivery) {
 	t.Helper()
 	checkBounded(t, tb, got, 0)
 }
 
-// checkBounded is check for a run with faults. At each fault the rows in flight may be repeated; first deliveries must be in
-// order nevertheless.
+// checkBounded is check for a run with faults. At each fault the rows in flight may be repeated; first deliveries must
+// be in order nevertheless.
 func checkBounded(t testing.TB, tb *table, got []delivery, faults int) {
 	t.Helper()
 	checkWithin(t, tb, got, faults*maxInFlight)

@@ -49,7 +49,9 @@ func TestDeploymentForEachDestination(t *testing.T) {
 	audit = startRelay(t, with("audit"))
 	insert()
 	both := startRelay(t, with("orders,audit"))
-	await(t, "it shares the work of two", func() bool { return both.owns(16) && first.owns(8) && audit.owns(8) && mail.owns(16) })
+	await(t, "it shares the work of two", func() bool {
+		return both.owns(16) && first.owns(8) && audit.owns(8) && mail.owns(16)
+	})
 	insert()
 	if n := first.metric("replicas"); n != "4" {
 		t.Errorf("%s replicas, not 4", n)
@@ -57,7 +59,9 @@ func TestDeploymentForEachDestination(t *testing.T) {
 	both.stop()
 	mail.stop()
 	insert()
-	await(t, "the metric says that nobody relays a destination", func() bool { return first.metric("shards_unowned") == "16" })
+	await(t, "the metric says that nobody relays a destination", func() bool {
+		return first.metric("shards_unowned") == "16"
+	})
 	const nobody = "no replica relays "
 	if status, body := first.get("/readyz?verbose"); status != 200 || !strings.Contains(body, nobody+"mail") {
 		t.Errorf("/readyz: %d %s", status, body)
@@ -65,7 +69,8 @@ func TestDeploymentForEachDestination(t *testing.T) {
 	if !containsAll(first.Log(), []string{"rows wait for a destination that no replica relays", `"destinations":"mail"`}) {
 		t.Error("the log does not say that nobody relays it")
 	}
-	if d := doctor(t, with("audit")); !d.says("warning", "replicas", nobody+"destination mail", "mail_relayed_at", "drop column") ||
+	if d := doctor(t, with("audit")); !d.says("warning", "replicas", nobody+"destination mail", "mail_relayed_at",
+		"drop column") ||
 		!d.says("ok", "replicas", "those with the state in the table's own columns", "relayed by others: 1") {
 		t.Errorf("doctor says %+v", d)
 	}

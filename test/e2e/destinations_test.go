@@ -47,25 +47,28 @@ func once(n int, fits func(int) bool) map[int]int {
 
 func all(int) bool { return true }
 
-// TestOneRowManyDestinations: each destination with columns of its own gets each row once, whatever happens to the row at
-// another one. One destination refuses everything, and one cannot carry some of the rows. Failed rows go to the dead letters
-// with their reason, again when they have failed again, and relayed rows are noticed.
+// TestOneRowManyDestinations: each destination with columns of its own gets each row once, whatever happens to the row
+// at another one. One destination refuses everything, and one cannot carry some of the rows. Failed rows go to the dead
+// letters with their reason, again when they have failed again, and relayed rows are noticed.
 func TestOneRowManyDestinations(t *testing.T) {
 	t.Parallel()
 	const rows = 300
 	nats, rabbit := newNATS(t, endpoint(t, "TEST_NATS_URL")), newRabbit(t, endpoint(t, "TEST_AMQP_URL"))
 	orders, dead, notice, audit := nats.topic(t), nats.topic(t), nats.topic(t), rabbit.topic(t)
 	outbox := newTable(t)
-	env := outbox.env(nats.url(), "OUTBOX_DESTINATIONS=orders,audit,never,dead,notice", "OUTBOX_DESTINATION_ORDERS_TOPIC="+orders,
+	env := outbox.env(nats.url(), "OUTBOX_DESTINATIONS=orders,audit,never,dead,notice",
+		"OUTBOX_DESTINATION_ORDERS_TOPIC="+orders,
 		"OUTBOX_DESTINATION_AUDIT_PUBLISH_URL="+rabbit.url(), "OUTBOX_DESTINATION_AUDIT_TOPIC="+audit,
 		"OUTBOX_DESTINATION_AUDIT_COLUMNS="+own("audit"),
 		"OUTBOX_DESTINATION_NEVER_TOPIC=a space is illegal", "OUTBOX_DESTINATION_NEVER_COLUMNS="+own("never"),
-		"OUTBOX_DESTINATION_DEAD_TOPIC="+dead, "OUTBOX_DESTINATION_DEAD_COLUMNS="+own("dead"), "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders",
+		"OUTBOX_DESTINATION_DEAD_TOPIC="+dead, "OUTBOX_DESTINATION_DEAD_COLUMNS="+own("dead"),
+		"OUTBOX_DESTINATION_DEAD_FAILED_OF=orders",
 		"OUTBOX_DESTINATION_NOTICE_TOPIC="+notice, "OUTBOX_DESTINATION_NOTICE_COLUMNS=relayed_at:notice_at",
 		"OUTBOX_DESTINATION_NOTICE_RELAYED_OF=orders")
 	r := startRelay(t, env)
 	await(t, "the relay says which columns are missing", func() bool {
-		return containsAll(r.Log(), []string{"audit_relayed_at", "schema --destination audit", "dead_relayed_at", "notice_at"})
+		return containsAll(r.Log(),
+			[]string{"audit_relayed_at", "schema --destination audit", "dead_relayed_at", "notice_at"})
 	})
 	outbox.insert("any", -5, 5, 1) // the destination that uses the table's columns need not wait for the others
 	await(t, "rows are relayed without the others", func() bool { return len(nats.received(t, orders)) == 5 })
@@ -76,10 +79,12 @@ func TestOneRowManyDestinations(t *testing.T) {
 	outbox.Exec(t, `update outbox_messages set headers = '{"kept": "1", "lines": "a\nb"}'
 		where (payload->>'n')::int % 10 = 3 and relayed_at is null`)
 	r = startRelay(t, env)
-	const done = "(relayed_at is not null or failed_at is not null) and audit_relayed_at is not null and (never_failed_at is not null or " +
+	const done = "(relayed_at is not null or failed_at is not null) and audit_relayed_at is not null and " +
+		"(never_failed_at is not null or " +
 		"(payload->>'n')::int < 0)"
 	await(t, "all is done", func() bool {
-		return outbox.count(done) == rows+5 && outbox.count("dead_relayed_at is not null and failed_at is not null") == rows/10 &&
+		return outbox.count(done) == rows+5 &&
+			outbox.count("dead_relayed_at is not null and failed_at is not null") == rows/10 &&
 			outbox.count("notice_at is not null and relayed_at is not null") == rows*9/10+5
 	})
 	legal := func(n int) bool { return !illegal(n) }
@@ -108,7 +113,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 			t.Errorf("the dead letter's header %s is %q, want %q", name, letter.headers[name], want)
 		}
 	}
-	if reason := letter.headers["outbox-error"]; !containsAll(reason, []string{"NATS cannot carry", `; headers left out: "lines"`}) ||
+	if reason := letter.headers["outbox-error"]; !containsAll(reason,
+		[]string{"NATS cannot carry", `; headers left out: "lines"`}) ||
 		!strings.HasSuffix(letter.headers["outbox-failed-at"], "Z") {
 		t.Errorf("the dead letter says %v", letter.headers)
 	}
@@ -116,7 +122,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 		t.Errorf("%d rows have failed where everything is refused", n)
 	}
 	// Rows that are retried and fail again are sent again; the others are not.
-	outbox.Exec(t, "update outbox_messages set failed_at = null, last_error = null, attempt = 1 where failed_at is not null and "+
+	outbox.Exec(t, "update outbox_messages set failed_at = null, last_error = null, attempt = 1 where failed_at is not "+
+		"null and "+
 		"(payload->>'n')::int < 100")
 	for n := range wantDead {
 		if n < 100 {
@@ -124,7 +131,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 		}
 	}
 	await(t, "nothing is left", func() bool {
-		return outbox.count("dead_relayed_at is null and failed_at is not null or failed_at is null and relayed_at is null") == 0
+		return outbox.count(
+			"dead_relayed_at is null and failed_at is not null or failed_at is null and relayed_at is null") == 0
 	})
 	await(t, "they have failed again", func() bool { return len(nats.received(t, dead)) == rows/10+10 })
 	check("then")
@@ -134,8 +142,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 	}
 }
 
-// TestRenamedWhileRowsAreInFlight: destinations that divide the rows may be added, renamed and removed in a rolling update.
-// Nothing is lost and nothing is published twice.
+// TestRenamedWhileRowsAreInFlight: destinations that divide the rows may be added, renamed and removed in a rolling
+// update. Nothing is lost and nothing is published twice.
 func TestRenamedWhileRowsAreInFlight(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -173,9 +181,9 @@ func TestRenamedWhileRowsAreInFlight(t *testing.T) {
 	r.stop()
 }
 
-// TestDestinationComesAndGoes: a destination that is added with columns of its own starts with the rows that are inserted
-// from then on. One that is removed leaves its columns, which doctor names. Rows continue to be relayed to the other
-// destinations, once.
+// TestDestinationComesAndGoes: a destination that is added with columns of its own starts with the rows that are
+// inserted from then on. One that is removed leaves its columns, which doctor names. Rows continue to be relayed to the
+// other destinations, once.
 func TestDestinationComesAndGoes(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -194,7 +202,8 @@ func TestDestinationComesAndGoes(t *testing.T) {
 	outbox.insert("any", 1200, 400, 9)
 	r.stop()
 	await(t, "what was inserted since then is copied", func() bool {
-		return outbox.count("copy_relayed_at is not null and relayed_at is not null") == 1600 && len(b.received(t, copies)) == 800
+		return outbox.count("copy_relayed_at is not null and relayed_at is not null") == 1600 &&
+			len(b.received(t, copies)) == 800
 	})
 	if got := numbers(t, b.received(t, copies)); !maps.Equal(got, once(1600, func(n int) bool { return n >= 800 })) {
 		t.Errorf("the copy has %d rows", len(got))

@@ -36,7 +36,8 @@ func doctor(t testing.TB, env settings) diagnosis {
 		t.Errorf("status %d with %d errors", d.status, d.Errors)
 	}
 	for _, f := range d.Findings {
-		if f.Found == "" || f.Check == "" || (f.Remedy == "") != (f.Severity == "ok") || strings.ContainsAny(f.Found+f.Remedy, "\n\t") {
+		if f.Found == "" || f.Check == "" || (f.Remedy == "") != (f.Severity == "ok") ||
+			strings.ContainsAny(f.Found+f.Remedy, "\n\t") {
 			t.Errorf("not one clear line with a remedy: %+v", f)
 		}
 	}
@@ -60,8 +61,8 @@ func (d diagnosis) says(severity, check string, words ...string) bool {
 	})
 }
 
-// TestDoctorWell: if everything is in order, there is no error, with or without a running relay. doctor does not disturb the
-// relay, and changes and publishes nothing.
+// TestDoctorWell: if everything is in order, there is no error, with or without a running relay. doctor does not
+// disturb the relay, and changes and publishes nothing.
 func TestDoctorWell(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -83,7 +84,8 @@ func TestDoctorWell(t *testing.T) {
 		r := startRelay(t, outbox.env(b.url()))
 		outbox.awaitDrained()
 		d = doctor(t, outbox.env(b.url(), "OUTBOX_SHARDS=8"))
-		if d.Errors > 0 || !d.says("warning", "replicas", "1 with OUTBOX_SHARDS=16", "shards that are owned: 16") || !r.owns(16) {
+		if d.Errors > 0 || !d.says("warning", "replicas", "1 with OUTBOX_SHARDS=16", "shards that are owned: 16") ||
+			!r.owns(16) {
 			t.Errorf("beside a relay: %+v", d)
 		}
 	})
@@ -118,8 +120,9 @@ func TestDoctorBroker(t *testing.T) {
 	})
 }
 
-// TestDoctorBestEffort: a broker that is away, or a column that is missing, is a warning if only a best-effort destination needs it,
-// and doctor says what such a destination is. The same is an error for a destination that the relay needs.
+// TestDoctorBestEffort: a broker that is away, or a column that is missing, is a warning if only a best-effort
+// destination needs it, and doctor says what such a destination is. The same is an error for a destination that the
+// relay needs.
 func TestDoctorBestEffort(t *testing.T) {
 	t.Parallel()
 	b, outbox := newKafka(t, endpoint(t, "TEST_KAFKA_URL")), newTable(t)
@@ -133,7 +136,8 @@ func TestDoctorBestEffort(t *testing.T) {
 	}
 	env = append(env, "OUTBOX_DESTINATION_NOTICE_REQUIRED=false")
 	d = doctor(t, env)
-	if d.Errors != 0 || !d.says("warning", "reach", nobody) || !d.says("ok", "best_effort", "OUTBOX_DESTINATION_NOTICE_REQUIRED=false") {
+	if d.Errors != 0 || !d.says("warning", "reach", nobody) ||
+		!d.says("ok", "best_effort", "OUTBOX_DESTINATION_NOTICE_REQUIRED=false") {
 		t.Errorf("best effort: %+v", d.worse())
 	}
 	outbox.Exec(t, "alter table outbox_messages drop column notice_relayed_at")
@@ -162,7 +166,8 @@ func TestDoctorDestinations(t *testing.T) {
 	}) {
 		t.Errorf("%+v", d.errors())
 	}
-	if !d.says("ok", "topic", ours+"-k.x") || !d.says("warning", "topic", ours+"-lost", "no destination takes this topic") {
+	if !d.says("ok", "topic", ours+"-k.x") ||
+		!d.says("warning", "topic", ours+"-lost", "no destination takes this topic") {
 		t.Errorf("%+v", d.Findings)
 	}
 }
@@ -194,7 +199,8 @@ func TestDoctorText(t *testing.T) {
 		!strings.Contains(problems, "doctor found errors: 1") {
 		t.Errorf("status %d:\n%s%s", code, out, problems)
 	}
-	if code, _, problems := runCommand(t, settings{"OUTBOX_TABEL=x"}, "doctor"); code != 2 || !strings.Contains(problems, "OUTBOX_TABEL") {
+	if code, _, problems := runCommand(t, settings{"OUTBOX_TABEL=x"}, "doctor"); code != 2 ||
+		!strings.Contains(problems, "OUTBOX_TABEL") {
 		t.Errorf("status %d: %s", code, problems)
 	}
 }

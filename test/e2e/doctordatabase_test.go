@@ -17,7 +17,9 @@ func TestDoctorDatabase(t *testing.T) {
 		check string
 		says  []string
 	}{
-		"away": {databaseURL(t, func(u *url.URL) { u.Host = nobody }), "reach", []string{"connection refused", "check that the server runs"}},
+		"away": {databaseURL(t, func(u *url.URL) {
+			u.Host = nobody
+		}), "reach", []string{"connection refused", "check that the server runs"}},
 		"no such host": {
 			databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), "reach",
 			[]string{"nowhere.invalid", "the name service"},
@@ -26,13 +28,19 @@ func TestDoctorDatabase(t *testing.T) {
 			databaseURL(t, func(u *url.URL) { u.Host = refusingPostgres(t) }), "authentication",
 			[]string{"password authentication failed", "correct user and password"},
 		},
-		"no database": {databaseURL(t, func(u *url.URL) { u.Path = "/missing" }), "reach", []string{"missing", "correct the database's name"}},
+		"no database": {databaseURL(t, func(u *url.URL) {
+			u.Path = "/missing"
+		}), "reach", []string{"missing", "correct the database's name"}},
 		"no role": {
 			databaseURL(t, func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), "authentication",
 			[]string{"stranger", "create the role"},
 		},
-		"a broker there": {databaseURL(t, func(u *url.URL) { u.Host = hostOf(t, "TEST_NATS_URL") }), "reach", []string{"a PostgreSQL server"}},
-		"silence":        {databaseURL(t, func(u *url.URL) { u.Host = silent(t) }), "reach", []string{"check in OUTBOX_DATABASE_URL host and port"}},
+		"a broker there": {databaseURL(t, func(u *url.URL) {
+			u.Host = hostOf(t, "TEST_NATS_URL")
+		}), "reach", []string{"a PostgreSQL server"}},
+		"silence": {databaseURL(t, func(u *url.URL) {
+			u.Host = silent(t)
+		}), "reach", []string{"check in OUTBOX_DATABASE_URL host and port"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +73,13 @@ func TestDoctorTable(t *testing.T) {
 			[]string{"no column topic", "OUTBOX_COLUMNS=topic:NAME"},
 			false,
 		},
-		"template": {pgtest.ShapeB, settings{"OUTBOX_TOPIC=shop.{tenant}"}, "error", "columns", []string{"tenant", "template"}, false},
+		"template": {
+			pgtest.ShapeB,
+			settings{"OUTBOX_TOPIC=shop.{tenant}"},
+			"error", "columns",
+			[]string{"tenant", "template"},
+			false,
+		},
 		"header column": {
 			pgtest.ShapeB,
 			settings{"OUTBOX_COLUMNS=header.kind:type"},
@@ -150,7 +164,8 @@ func TestDoctorPooler(t *testing.T) {
 			t.Errorf("%+v", d.errors())
 		}
 	}
-	if d := doctor(t, append(env, "OUTBOX_DATABASE_DIRECT_URL="+endpoint(t, "TEST_DATABASE_URL"))); d.Errors > 0 || !d.says("ok", "pooler") {
+	if d := doctor(t, append(env, "OUTBOX_DATABASE_DIRECT_URL="+endpoint(t, "TEST_DATABASE_URL"))); d.Errors > 0 ||
+		!d.says("ok", "pooler") {
 		t.Errorf("with a way around it: %+v", d.errors())
 	}
 	elsewhere, err := url.Parse(endpoint(t, "TEST_DATABASE_URL"))

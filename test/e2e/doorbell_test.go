@@ -10,16 +10,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// TestDoorbellOfAFullQueue fills the server's queue of notifications, which belongs to all databases, as a session does that listens
-// and has a transaction open: no transaction of the application fails, rows are relayed by polling, and the relay and doctor say
-// what to do. When the session has ended, the doorbell rings again. Where transactions are prepared, it never rings.
+// TestDoorbellOfAFullQueue fills the server's queue of notifications, which belongs to all databases, as a session does
+// that listens and has a transaction open: no transaction of the application fails, rows are relayed by polling, and
+// the relay and doctor say what to do. When the session has ended, the doorbell rings again. Where transactions are
+// prepared, it never rings.
 func TestDoorbellOfAFullQueue(t *testing.T) {
 	t.Parallel()
 	pg := newServerOf(t, endpoint(t, "TEST_DATABASE_URL_OTHER"))
 	pg.start("max_notify_queue_pages=64")
 	outbox := &table{Schema: &pgtest.Schema{URL: hostsURL(pg.addr), Name: "public", Pool: pg.pool(pg.addr)}, t: t}
 	defer outbox.Pool.Close()
-	outbox.Exec(t, recommended(t)+sql.Doorbell(sql.Table{Name: "outbox_messages"}, "outbox_messages"), pgx.QueryExecModeSimpleProtocol)
+	outbox.Exec(t, recommended(t)+sql.Doorbell(sql.Table{Name: "outbox_messages"}, "outbox_messages"),
+		pgx.QueryExecModeSimpleProtocol)
 	const insert = `insert into outbox_messages (topic, payload) values ('orders', '{}')`
 	env := outbox.env("stdout:")
 	r := startRelay(t, env)
@@ -64,19 +66,21 @@ func TestDoorbellOfAFullQueue(t *testing.T) {
 	r.stop()
 }
 
-// TestDoorbellAndPreparedTransactions: a transaction that has notified cannot be prepared, so the doorbell's function does not notify
-// on a server where transactions may be prepared.
+// TestDoorbellAndPreparedTransactions: a transaction that has notified cannot be prepared, so the doorbell's function
+// does not notify on a server where transactions may be prepared.
 func TestDoorbellAndPreparedTransactions(t *testing.T) {
 	t.Parallel()
 	pg := newServer(t, nil)
 	pg.start("max_prepared_transactions=5")
 	outbox := &table{Schema: &pgtest.Schema{URL: hostsURL(pg.addr), Name: "public", Pool: pg.pool(pg.addr)}, t: t}
 	defer outbox.Pool.Close()
-	outbox.Exec(t, recommended(t)+sql.Doorbell(sql.Table{Name: "outbox_messages"}, "outbox_messages"), pgx.QueryExecModeSimpleProtocol)
+	outbox.Exec(t, recommended(t)+sql.Doorbell(sql.Table{Name: "outbox_messages"}, "outbox_messages"),
+		pgx.QueryExecModeSimpleProtocol)
 	r := startRelay(t, outbox.env("stdout:"))
 	await(t, "the relay wants to be rung", func() bool {
-		return pgtest.Value[bool](t, outbox.Schema, "select exists (select from pg_locks where locktype = 'advisory' and classid = "+
-			sql.DoorbellClass+")")
+		return pgtest.Value[bool](t, outbox.Schema,
+			"select exists (select from pg_locks where locktype = 'advisory' and classid = "+
+				sql.DoorbellClass+")")
 	})
 	outbox.Exec(t, "begin; insert into outbox_messages (topic, payload) values ('orders', '{}'); prepare transaction 'a'",
 		pgx.QueryExecModeSimpleProtocol)

@@ -15,7 +15,8 @@ func TestDrain(t *testing.T) {
 			t.Errorf("of an empty table: status %d: %s", code, problems)
 		}
 		outbox.insert(topic, 0, 5000, 50)
-		outbox.Exec(t, `insert into outbox_messages (topic, payload, headers) values ($1, '{"n": 0}', '{"message-id": "mine"}')`, topic)
+		outbox.Exec(t, `insert into outbox_messages (topic, payload, headers) values ($1, '{"n": 0}',
+			'{"message-id": "mine"}')`, topic)
 		if code, _, problems := runCommand(t, outbox.env(b.url()), "drain", "--timeout", "30s"); code != 0 {
 			t.Errorf("status %d: %s", code, problems)
 		}
@@ -45,8 +46,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainBesideRelay: any replica may relay the rows, and a drain that does not own the outbox waits for the replica that
-// does.
+// TestDrainBesideRelay: any replica may relay the rows, and a drain that does not own the outbox waits for the replica
+// that does.
 func TestDrainBesideRelay(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -62,10 +63,12 @@ func TestDrainBesideRelay(t *testing.T) {
 	check(t, outbox, b.received(t, topic))
 }
 
-// TestDrainWithoutDatabase: a drain that cannot reach the database has stopped before all was done, and says why it cannot count the rows.
+// TestDrainWithoutDatabase: a drain that cannot reach the database has stopped before all was done, and says why it
+// cannot count the rows.
 func TestDrainWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	code, _, problems := runCommand(t, settings{"OUTBOX_DATABASE_URL=postgres://u:hunter2@" + nobody + "/db", "OUTBOX_PUBLISH_URL=stdout:"},
+	code, _, problems := runCommand(t,
+		settings{"OUTBOX_DATABASE_URL=postgres://u:hunter2@" + nobody + "/db", "OUTBOX_PUBLISH_URL=stdout:"},
 		"drain", "--timeout", "1s")
 	if code != 3 {
 		t.Errorf("status %d", code)
@@ -74,7 +77,8 @@ func TestDrainWithoutDatabase(t *testing.T) {
 		strings.Contains(problems, "hunter2") {
 		t.Errorf("it says %s", problems)
 	}
-	if last := problems[strings.LastIndex(strings.TrimSpace(problems), "\n")+1:]; strings.Count(last, "connection refused") != 1 ||
+	if last := problems[strings.LastIndex(strings.TrimSpace(problems), "\n")+1:]; strings.Count(last,
+		"connection refused") != 1 ||
 		!strings.HasPrefix(last, "outbox-relay: ") {
 		t.Errorf("it ends with %q", last)
 	}

@@ -40,7 +40,8 @@ func newServer(t testing.TB, template *server) *server {
 
 func emptyServer(t testing.TB) *server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "outbox-relay-postgres-") //nolint:usetesting // t.TempDir is closed to the user that PostgreSQL runs as
+	//nolint:usetesting // t.TempDir is closed to the user that PostgreSQL runs as
+	dir, err := os.MkdirTemp("", "outbox-relay-postgres-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func (s *server) init() {
 	s.run("initdb", "-D", s.data, "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C")
 }
 
-// postgresUser returns the user as whom PostgreSQL runs, or nil for the user of the tests. PostgreSQL refuses to run as root.
+// postgresUser returns the user as whom PostgreSQL runs, or nil for the user of the tests. PostgreSQL refuses to run as
+// root.
 func postgresUser(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -135,8 +137,8 @@ func (s *server) kill() {
 	}
 }
 
-// crash stops the server in immediate mode. The effect is that of a crash, except that the server can be started again at
-// once.
+// crash stops the server in immediate mode. The effect is that of a crash, except that the server can be started again
+// at once.
 func (s *server) crash() {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
@@ -185,7 +187,8 @@ func TestFailover(t *testing.T) {
 	outbox.Exec(t, "alter system set synchronous_standby_names = '*'")
 	outbox.Exec(t, "select pg_reload_conf()")
 	await(t, "replication is synchronous", func() bool {
-		return pgtest.Value[int64](t, outbox.Schema, "select count(*) from pg_stat_replication where sync_state = 'sync'") == 1
+		return pgtest.Value[int64](t, outbox.Schema,
+			"select count(*) from pg_stat_replication where sync_state = 'sync'") == 1
 	})
 	outbox.Exec(t, recommended(t))
 	outbox.insert(topic, 0, manyRows, manyKeys)

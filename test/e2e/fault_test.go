@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestLostConnections cuts all of a relay's connections to the database repeatedly: the control connection, the listener's,
-// and those that read and mark.
+// TestLostConnections cuts all of a relay's connections to the database repeatedly: the control connection, the
+// listener's, and those that read and mark.
 func TestLostConnections(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -31,8 +31,8 @@ func TestLostConnections(t *testing.T) {
 	})
 }
 
-// TestFrozenOwner freezes one of two replicas in the middle of a backlog until the other one has taken over, and then resumes
-// it. It must not publish the rows that it holds out of order with those of its successor.
+// TestFrozenOwner freezes one of two replicas in the middle of a backlog until the other one has taken over, and then
+// resumes it. It must not publish the rows that it holds out of order with those of its successor.
 func TestFrozenOwner(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -53,7 +53,8 @@ func TestFrozenOwner(t *testing.T) {
 			t.Fatal("frozen too late: nothing was left")
 		}
 		await(t, "the other takes over", func() bool { return other.owns(16) })
-		t.Logf("taken over %v after the owner froze, with %d rows left", time.Since(since).Round(time.Millisecond), 2*manyRows-before)
+		t.Logf("taken over %v after the owner froze, with %d rows left", time.Since(since).Round(time.Millisecond),
+			2*manyRows-before)
 		outbox.awaitRelayed(before + 1)
 		frozen.Thaw()
 		outbox.awaitDrained()

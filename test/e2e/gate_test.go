@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A gate is a TCP proxy that can be shut. While it is shut, its connections are closed and new ones are refused, as if the
-// server were down.
+// A gate is a TCP proxy that can be shut. While it is shut, its connections are closed and new ones are refused, as if
+// the server were down.
 type gate struct {
 	t      testing.TB
 	addr   string // address of the gate

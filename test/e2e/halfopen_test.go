@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestForgottenBrokerConnections has a firewall forget the connections to the broker, under load. Rows are relayed on new
-// connections soon after the publish timeout, and none twice beyond the bound.
+// TestForgottenBrokerConnections has a firewall forget the connections to the broker, under load. Rows are relayed on
+// new connections soon after the publish timeout, and none twice beyond the bound.
 func TestForgottenBrokerConnections(t *testing.T) {
 	t.Parallel()
 	for _, b := range []broker{newNATS(t, endpoint(t, "TEST_NATS_URL")), newRabbit(t, endpoint(t, "TEST_AMQP_URL"))} {

@@ -12,11 +12,12 @@ import (
 
 // hostileTable is a table with a column of each type whose text depends on a session's settings.
 const hostileTable = `
-alter table outbox_messages add column code bytea, add column due timestamptz, add column span interval, add column ratio float8,
+alter table outbox_messages add column code bytea, add column due timestamptz, add column span interval, add column
+ratio float8,
   add column price money, add column day date;`
 
-// TestHostileRole relays and operates as a role whose settings, and whose URL's, change how values are written, what statements
-// mean, how they are planned and how long they may take: all arrives as from any other role.
+// TestHostileRole relays and operates as a role whose settings, and whose URL's, change how values are written, what
+// statements mean, how they are planned and how long they may take: all arrives as from any other role.
 func TestHostileRole(t *testing.T) {
 	t.Parallel()
 	b, outbox := newKafka(t, endpoint(t, "TEST_KAFKA_URL")), newShape(t, "")
@@ -29,10 +30,14 @@ func TestHostileRole(t *testing.T) {
 	q.Set("IntervalStyle", "iso_8601")
 	q.Set("default_transaction_isolation", "repeatable read")
 	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
-	smoke(t, b, outbox, settings{"OUTBOX_DATABASE_URL=" + u.String(), "PGOPTIONS=-c bytea_output=escape", "PGTZ=America/New_York"})
+	smoke(t, b, outbox, settings{
+		"OUTBOX_DATABASE_URL=" + u.String(), "PGOPTIONS=-c bytea_output=escape",
+		"PGTZ=America/New_York",
+	})
 }
 
-// TestHostileDatabase is the same for the settings of a database, through PgBouncer, which lends a session for a transaction.
+// TestHostileDatabase is the same for the settings of a database, through PgBouncer, which lends a session for a
+// transaction.
 func TestHostileDatabase(t *testing.T) {
 	t.Parallel()
 	b, outbox := newKafka(t, endpoint(t, "TEST_KAFKA_URL")), &table{Schema: pgtest.NewHostileDatabase(t), t: t}
@@ -45,7 +50,10 @@ func TestHostileDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	pooled.Path = direct.Path
-	smoke(t, b, outbox, settings{"OUTBOX_DATABASE_URL=" + pooled.String(), "OUTBOX_DATABASE_DIRECT_URL=" + direct.String()})
+	smoke(t, b, outbox, settings{
+		"OUTBOX_DATABASE_URL=" + pooled.String(),
+		"OUTBOX_DATABASE_DIRECT_URL=" + direct.String(),
+	})
 }
 
 // smoke lets a relay and the commands work on rows of all kinds.
@@ -67,7 +75,8 @@ func smoke(t *testing.T, b broker, outbox *table, env settings) {
 	r.awaitReady()
 	await(t, "it listens", func() bool { return r.metric("listener_up") == "1" })
 	const insert = `insert into outbox_messages (topic, payload, headers, code, due, span, ratio, price, day) values ($1,
-		'{"name": "André €", "n": 1}', $2, '\x6b0131', '2026-04-03 05:06:07.89Z', '1 day 2 hours', 1::float8 / 3, 1234.5::float8::numeric::money,
+		'{"name": "André €", "n": 1}', $2, '\x6b0131', '2026-04-03 05:06:07.89Z', '1 day 2 hours', 1::float8 / 3,
+		1234.5::float8::numeric::money,
 		'2026-04-03')`
 	outbox.Exec(t, insert, topic, `{"author": "José €"}`)
 	outbox.Exec(t, insert, topic, `{"message-id": "mine"}`)
@@ -75,7 +84,8 @@ func smoke(t *testing.T, b broker, outbox *table, env settings) {
 	// Of a refused row the time of the next try is computed from columns.
 	outbox.Exec(t, `insert into outbox_messages (topic, payload, code, ratio, attempt, last_error, updated_at)
 		values ($1, '{}', 'retried', 1::float8 / 3, 2, 'refused by a policy', now())`, topic)
-	outbox.Exec(t, `insert into outbox_messages (topic, payload, code, ratio) values ($1, '{}', 'held', 0.1::float8 + 0.2::float8)`, missing)
+	outbox.Exec(t, `insert into outbox_messages (topic, payload, code, ratio) values ($1, '{}', 'held', 0.1::float8 +
+		0.2::float8)`, missing)
 	await(t, "all but the held row are settled", func() bool { return outbox.count(isPending) == 1 })
 	await(t, "the doorbell has rung", func() bool {
 		if n := r.metric(`wakeups_total{source="listen"}`); n != "" && n != "0" {
@@ -96,7 +106,8 @@ func smoke(t *testing.T, b broker, outbox *table, env settings) {
 	command("shards owned: 16 of 16", "status")
 	command("größe", "failed", "list")
 	command("discarded: 1 row", "failed", "discard", "--keep", "--reason", "für immer", "--yes", "--error", "größe")
-	failed := pgtest.Value[string](t, outbox.Schema, "select id::text from outbox_messages where failed_at is not null and relayed_at is null")
+	failed := pgtest.Value[string](t, outbox.Schema,
+		"select id::text from outbox_messages where failed_at is not null and relayed_at is null")
 	command(`"key":"\\x6b0131"`, "failed", "show", failed, "--json")
 	outbox.Exec(t, "update outbox_messages set headers = '{}' where failed_at is not null and relayed_at is null")
 	command("retried: 1 row", "failed", "retry", failed)
@@ -126,7 +137,8 @@ func smoke(t *testing.T, b broker, outbox *table, env settings) {
 		}
 	}
 	wanted := map[string]string{
-		"author": "José €", "code": `\x6b0131`, "due": "2026-04-03 05:06:07.89+00", "span": "1 day 02:00:00", "ratio": "0.3333333333333333",
+		"author": "José €", "code": `\x6b0131`, "due": "2026-04-03 05:06:07.89+00", "span": "1 day 02:00:00",
+		"ratio": "0.3333333333333333",
 		"price": "$1,234.50", "day": "2026-04-03", "content-type": "application/json",
 	}
 	if first.key != `\x6b0131` || first.body != `{"n": 1, "name": "André €"}` || !maps.Equal(first.headers, wanted) {

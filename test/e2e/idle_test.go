@@ -7,9 +7,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestIdleOwnerAsksLittle counts the transactions of an owner whose doorbell works, in a database of its own. Soon it makes
-// fewer than eight a second for everything that it does: looks at the table and the catalogue, its ownership, its listener. By
-// hand they were three to four. Polls every 50 ms would be twenty.
+// TestIdleOwnerAsksLittle counts the transactions of an owner whose doorbell works, in a database of its own. Soon it
+// makes fewer than eight a second for everything that it does: looks at the table and the catalogue, its ownership, its
+// listener. By hand they were three to four. Polls every 50 ms would be twenty.
 func TestIdleOwnerAsksLittle(t *testing.T) {
 	t.Parallel()
 	outbox := &table{Schema: pgtest.NewDatabase(t), t: t}

@@ -30,8 +30,8 @@ func databaseURL(t testing.TB, change func(*url.URL)) string {
 	return u.String()
 }
 
-// refusingPostgres returns the address of a server that asks for the password and refuses it, as PostgreSQL does. The tests'
-// own server accepts every user without one.
+// refusingPostgres returns the address of a server that asks for the password and refuses it, as PostgreSQL does. The
+// tests' own server accepts every user without one.
 func refusingPostgres(t testing.TB) string {
 	t.Helper()
 	listener := listen(t)
@@ -47,7 +47,10 @@ func refusingPostgres(t testing.TB) string {
 		if _, err := backend.Receive(); err != nil {
 			return
 		}
-		backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "28P01", Message: `password authentication failed for user "postgres"`})
+		backend.Send(&pgproto3.ErrorResponse{
+			Severity: "FATAL", Code: "28P01",
+			Message: `password authentication failed for user "postgres"`,
+		})
 		_ = backend.Flush() // the client may be gone
 	})
 	return listener.Addr().String()
@@ -76,9 +79,13 @@ func serveNATS(t *testing.T, l tlstest.Leaf) string {
 	t.Helper()
 	listener := listen(t)
 	go serve(listener, func(c net.Conn) {
-		_, _ = c.Write([]byte(`INFO {"server_id":"x","version":"2.11.0","headers":true,"max_payload":1048576,"tls_required":true}` + "\r\n"))
+		_, _ = c.Write([]byte(
+			`INFO {"server_id":"x","version":"2.11.0","headers":true,"max_payload":1048576,"tls_required":true}` + "\r\n"))
 		// The client ends the connection.
-		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context())
+		_ = tls.Server(c, &tls.Config{
+			Certificates: []tls.Certificate{l.Pair},
+			MinVersion:   tls.VersionTLS12,
+		}).HandshakeContext(t.Context())
 	})
 	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
 }
@@ -86,7 +93,8 @@ func serveNATS(t *testing.T, l tlstest.Leaf) string {
 // serveTLS returns the address of a server that presents the given certificate and speaks another protocol.
 func serveTLS(t *testing.T, l tlstest.Leaf) string {
 	t.Helper()
-	listener := tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12})
+	listener := tls.NewListener(listen(t),
+		&tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12})
 	go serve(listener, func(c net.Conn) { _, _ = c.Write([]byte("hello, this is another protocol\r\n")) })
 	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
 }

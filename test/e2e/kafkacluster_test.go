@@ -22,7 +22,8 @@ var kafkaClusters = append([]clusterCase{
 	}},
 }, anyCluster...)
 
-// TestKafkaClusters takes nodes of three KRaft brokers away. Nothing is delivered twice, because producers are idempotent.
+// TestKafkaClusters takes nodes of three KRaft brokers away. Nothing is delivered twice, because producers are
+// idempotent.
 func TestKafkaClusters(t *testing.T) {
 	t.Parallel()
 	const exactly = true

@@ -18,8 +18,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
-// TestSecureKafka logs in to a Kafka server with TLS and SASL: with secrets that are rotated while the relay runs, and with
-// every mistake that can be made.
+// TestSecureKafka logs in to a Kafka server with TLS and SASL: with secrets that are rotated while the relay runs, and
+// with every mistake that can be made.
 func TestSecureKafka(t *testing.T) {
 	t.Parallel()
 	k := newSecureKafka(t)
@@ -27,8 +27,8 @@ func TestSecureKafka(t *testing.T) {
 	k.mistakes(t)
 }
 
-// rotations changes a relay's credentials while it runs. Rows continue to flow with the new secrets, and neither the end of a
-// session nor the end of the old secret costs an attempt or a duplicate.
+// rotations changes a relay's credentials while it runs. Rows continue to flow with the new secrets, and neither the
+// end of a session nor the end of the old secret costs an attempt or a duplicate.
 func (k *secureKafka) rotations(t *testing.T) {
 	ca := "OUTBOX_TLS_CA_FILE=" + k.write("ca.pem", k.authority.PEM)
 	t.Run("password", func(t *testing.T) {
@@ -59,7 +59,8 @@ func (k *secureKafka) rotations(t *testing.T) {
 		endpoint := k.tokenEndpoint(t)
 		relays := map[*table]*relay{
 			given: startRelay(t, oauth(given, "OUTBOX_KAFKA_OAUTH_TOKEN_FILE="+path)),
-			asked: startRelay(t, oauth(asked, "OUTBOX_KAFKA_OAUTH_TOKEN_URL="+endpoint, "OUTBOX_KAFKA_OAUTH_CLIENT_ASSERTION_FILE="+assertion)),
+			asked: startRelay(t,
+				oauth(asked, "OUTBOX_KAFKA_OAUTH_TOKEN_URL="+endpoint, "OUTBOX_KAFKA_OAUTH_CLIENT_ASSERTION_FILE="+assertion)),
 		}
 		topics := map[*table]string{given: k.topic(t), asked: k.topic(t)}
 		rows := 0
@@ -94,8 +95,8 @@ func (k *secureKafka) rotations(t *testing.T) {
 	})
 }
 
-// renewed keeps a secret in a file that is valid for three seconds, and replaces it long before it expires, however long the
-// rows take. A service that renews tokens does the same.
+// renewed keeps a secret in a file that is valid for three seconds, and replaces it long before it expires, however
+// long the rows take. A service that renews tokens does the same.
 func (k *secureKafka) renewed(t *testing.T, name string, next func() string) (path string) {
 	t.Helper()
 	path = filepath.Join(k.dir, name)
@@ -124,8 +125,8 @@ func (k *secureKafka) renewed(t *testing.T, name string, next func() string) (pa
 	return path
 }
 
-// tokenEndpoint issues tokens of three seconds for assertions that have not expired. Only an assertion that is read again
-// each time has not expired.
+// tokenEndpoint issues tokens of three seconds for assertions that have not expired. Only an assertion that is read
+// again each time has not expired.
 func (k *secureKafka) tokenEndpoint(t *testing.T) string {
 	t.Helper()
 	var mu sync.Mutex
@@ -168,8 +169,8 @@ func (k *secureKafka) expect(t *testing.T, r *relay, outbox *table, topic string
 	r.stop()
 }
 
-// mistakes starts a relay for each mistake in its settings. One line says what to change, in the log and in /readyz?verbose.
-// However often the relay tries again, the log has the line once.
+// mistakes starts a relay for each mistake in its settings. One line says what to change, in the log and in
+// /readyz?verbose. However often the relay tries again, the log has the line once.
 func (k *secureKafka) mistakes(t *testing.T) {
 	path := func(name string, content []byte) string { return k.write("mistakes-"+name, content) }
 	ca := "OUTBOX_TLS_CA_FILE=" + path("ca.pem", k.authority.PEM)
@@ -178,7 +179,10 @@ func (k *secureKafka) mistakes(t *testing.T) {
 	foreign := stranger.Issue(t, tlstest.Leaf{Name: "relay"})
 	good := k.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
 	pair := func(name string, l tlstest.Leaf) settings {
-		return settings{ca, "OUTBOX_TLS_CERT_FILE=" + path(name+".pem", l.Cert), "OUTBOX_TLS_KEY_FILE=" + path(name+".key", l.Key)}
+		return settings{
+			ca, "OUTBOX_TLS_CERT_FILE=" + path(name+".pem", l.Cert),
+			"OUTBOX_TLS_KEY_FILE=" + path(name+".key", l.Key),
+		}
 	}
 	login := func(mechanism, user, password string) settings {
 		return settings{
@@ -209,8 +213,14 @@ func (k *secureKafka) mistakes(t *testing.T) {
 			"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "relay", "wrong-hunter2"),
 			[]string{"refuses the login"},
 		},
-		"wrong user, SCRAM":          {"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "nobody", "old-hunter2"), []string{"refuses the login"}},
-		"wrong password without TLS": {"kafka://" + k.clear, login("PLAIN", "relay", "wrong-hunter2")[1:], []string{"refuses the login"}},
+		"wrong user, SCRAM": {
+			"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "nobody", "old-hunter2"),
+			[]string{"refuses the login"},
+		},
+		"wrong password without TLS": {
+			"kafka://" + k.clear, login("PLAIN", "relay", "wrong-hunter2")[1:],
+			[]string{"refuses the login"},
+		},
 		"unknown mechanism": {
 			"kafka+tls://" + k.secure, login("SCRAM-SHA-512", "relay", "old-hunter2"),
 			[]string{"SCRAM-SHA-512", "OUTBOX_KAFKA_SASL_MECHANISM", "PLAIN"},
@@ -255,21 +265,27 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		},
 		"expired certificate":   {"kafka+tls://" + serveTLS(t, expired), settings{ca}, []string{"has expired", "renew it"}},
 		"no client certificate": {"kafka+tls://" + k.mutual, settings{ca}, []string{"client certificate", "OUTBOX_TLS_CERT"}},
-		"expired client":        {"kafka+tls://" + k.mutual, pair("expired", expired), []string{"client certificate", "OUTBOX_TLS_CERT"}},
-		"foreign client":        {"kafka+tls://" + k.mutual, pair("foreign", foreign), []string{"client certificate", "OUTBOX_TLS_CERT"}},
-		"TLS on a plain port":   {"kafka+tls://" + plain, settings{ca}, []string{noTLS, "kafka://"}},
-		"plain on a TLS port":   {"kafka://" + k.mutual, nil, []string{"kafka+tls://"}},
-		"nobody":                {"kafka://" + nobody, nil, []string{"nothing listens there", "host and port"}},
-		"unknown host":          {"kafka://nowhere.invalid:9092", nil, []string{"cannot be resolved", "nowhere.invalid"}},
-		"NATS":                  {"kafka://" + host("TEST_NATS_URL"), nil, []string{notKafka}},
-		"RabbitMQ":              {"kafka://" + host("TEST_AMQP_URL"), nil, []string{notKafka}},
-		"PostgreSQL":            {"kafka://" + host("TEST_DATABASE_URL"), nil, []string{"Kafka's"}},
-		"HTTP":                  {"kafka://" + serveHTTP(t), nil, []string{"does not answer", "host and port"}},
-		"NATS with TLS":         {"kafka+tls://" + host("TEST_NATS_URL"), settings{ca}, []string{noTLS}},
-		"RabbitMQ with TLS":     {"kafka+tls://" + host("TEST_AMQP_URL"), settings{ca}, []string{noTLS}},
-		"PostgreSQL with TLS":   {"kafka+tls://" + host("TEST_DATABASE_URL"), settings{ca}, []string{noTLS}},
-		"HTTP with TLS":         {"kafka+tls://" + serveHTTP(t), settings{ca}, []string{noTLS}},
-		"another server, TLS":   {"kafka+tls://" + serveTLS(t, good), settings{ca}, []string{"Kafka's"}},
+		"expired client": {
+			"kafka+tls://" + k.mutual, pair("expired", expired),
+			[]string{"client certificate", "OUTBOX_TLS_CERT"},
+		},
+		"foreign client": {
+			"kafka+tls://" + k.mutual, pair("foreign", foreign),
+			[]string{"client certificate", "OUTBOX_TLS_CERT"},
+		},
+		"TLS on a plain port": {"kafka+tls://" + plain, settings{ca}, []string{noTLS, "kafka://"}},
+		"plain on a TLS port": {"kafka://" + k.mutual, nil, []string{"kafka+tls://"}},
+		"nobody":              {"kafka://" + nobody, nil, []string{"nothing listens there", "host and port"}},
+		"unknown host":        {"kafka://nowhere.invalid:9092", nil, []string{"cannot be resolved", "nowhere.invalid"}},
+		"NATS":                {"kafka://" + host("TEST_NATS_URL"), nil, []string{notKafka}},
+		"RabbitMQ":            {"kafka://" + host("TEST_AMQP_URL"), nil, []string{notKafka}},
+		"PostgreSQL":          {"kafka://" + host("TEST_DATABASE_URL"), nil, []string{"Kafka's"}},
+		"HTTP":                {"kafka://" + serveHTTP(t), nil, []string{"does not answer", "host and port"}},
+		"NATS with TLS":       {"kafka+tls://" + host("TEST_NATS_URL"), settings{ca}, []string{noTLS}},
+		"RabbitMQ with TLS":   {"kafka+tls://" + host("TEST_AMQP_URL"), settings{ca}, []string{noTLS}},
+		"PostgreSQL with TLS": {"kafka+tls://" + host("TEST_DATABASE_URL"), settings{ca}, []string{noTLS}},
+		"HTTP with TLS":       {"kafka+tls://" + serveHTTP(t), settings{ca}, []string{noTLS}},
+		"another server, TLS": {"kafka+tls://" + serveTLS(t, good), settings{ca}, []string{"Kafka's"}},
 	} {
 		t.Run(name, func(t *testing.T) { checkMistake(t, c.address, c.env, c.says) })
 	}

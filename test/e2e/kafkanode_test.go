@@ -13,8 +13,10 @@ func newKafkaNode(t testing.TB, advertise func(address string) string) *kafkaBro
 	address, controller := fmt.Sprint("127.0.0.1:", ports[0]), fmt.Sprint("127.0.0.1:", ports[1])
 	n := newNode(t, "Kafka")
 	properties := n.write("server.properties", strings.Join([]string{
-		"process.roles=broker,controller", "node.id=1", "controller.quorum.voters=1@" + controller, "controller.listener.names=CONTROLLER",
-		"listeners=PLAINTEXT://" + address + ",CONTROLLER://" + controller, "advertised.listeners=PLAINTEXT://" + advertise(address),
+		"process.roles=broker,controller", "node.id=1", "controller.quorum.voters=1@" + controller,
+		"controller.listener.names=CONTROLLER",
+		"listeners=PLAINTEXT://" + address + ",CONTROLLER://" + controller,
+		"advertised.listeners=PLAINTEXT://" + advertise(address),
 		"log.dirs=" + n.dir + "/data", "auto.create.topics.enable=false",
 	}, "\n"))
 	n.command = []string{

@@ -23,8 +23,8 @@ import (
 
 const fakeTopic = "orders"
 
-// newFakeKafka starts a cluster of three simulated brokers by a third party, with franz-go's rules of idempotence, and a
-// publisher for it.
+// newFakeKafka starts a cluster of three simulated brokers by a third party, with franz-go's rules of idempotence, and
+// a publisher for it.
 func newFakeKafka(t *testing.T) (*kfake.Cluster, *kafka.Publisher) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(kafkaPartitions, fakeTopic))
@@ -32,13 +32,16 @@ func newFakeKafka(t *testing.T) (*kfake.Cluster, *kafka.Publisher) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	p := kafka.New(kafka.Config{Brokers: cluster.ListenAddrs()[:1], ClientID: "test", Logger: slog.New(slog.DiscardHandler)})
+	p := kafka.New(kafka.Config{
+		Brokers: cluster.ListenAddrs()[:1], ClientID: "test",
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	t.Cleanup(func() { _ = p.Close() })
 	return cluster, p
 }
 
-// publishAll publishes until every message is accepted, as the relay would: messages that were not accepted are published
-// again, in their order. It returns the number of calls.
+// publishAll publishes until every message is accepted, as the relay would: messages that were not accepted are
+// published again, in their order. It returns the number of calls.
 func publishAll(t *testing.T, p *kafka.Publisher, messages []publisher.Message) (calls int) {
 	t.Helper()
 	for began := time.Now(); len(messages) > 0; calls++ {
@@ -133,13 +136,18 @@ func fault(cluster *kfake.Cluster, random *rand.Rand) {
 		cluster.ShufflePartitionLeaders()
 	case 1:
 		// This fault drops the connection without an answer.
-		cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("cut"), true })
+		cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+			return nil, errors.New("cut"), true
+		})
 	case 2:
 		cluster.Fault(kfake.Fault{Keys: produce, Err: kerr.RequestTimedOut})
 	case 3:
 		cluster.Fault(kfake.Fault{Keys: produce, Err: kerr.NotEnoughReplicasAfterAppend})
 	case 4:
-		cluster.Fault(kfake.Fault{Keys: produce, Err: kerr.NotLeaderForPartition, Partitions: []int32{random.Int32N(kafkaPartitions)}})
+		cluster.Fault(kfake.Fault{
+			Keys: produce, Err: kerr.NotLeaderForPartition,
+			Partitions: []int32{random.Int32N(kafkaPartitions)},
+		})
 	case 5:
 		cluster.Fault(kfake.Fault{Keys: produce, Err: kerr.NotEnoughReplicas})
 	}

@@ -11,8 +11,8 @@ const (
 // maxInFlight is the default of OUTBOX_MAX_IN_FLIGHT.
 const maxInFlight = 4096
 
-// TestKill kills a relay in the middle of a backlog, as kill -9 does, and starts another one. Nothing is lost, the order
-// holds, and at most the rows that were in flight arrive twice.
+// TestKill kills a relay in the middle of a backlog, as kill -9 does, and starts another one. Nothing is lost, the
+// order holds, and at most the rows that were in flight arrive twice.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {

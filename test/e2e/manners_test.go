@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestDatabaseManners watches the relay's sessions while it relays a backlog. No session is ever idle in a transaction, no
-// transaction lasts long, and there are few sessions.
+// TestDatabaseManners watches the relay's sessions while it relays a backlog. No session is ever idle in a transaction,
+// no transaction lasts long, and there are few sessions.
 func TestDatabaseManners(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -19,10 +19,13 @@ func TestDatabaseManners(t *testing.T) {
 	var longest float64
 	for outbox.count(isPending) > 0 {
 		looks++
-		sessions := pgtest.Value[int64](t, outbox.Schema, "select count(*) from pg_stat_activity where application_name = $1", outbox.Name)
+		sessions := pgtest.Value[int64](t, outbox.Schema, "select count(*) from pg_stat_activity where application_name = $1",
+			outbox.Name)
 		idle += pgtest.Value[int64](t, outbox.Schema,
-			"select count(*) from pg_stat_activity where application_name = $1 and state like 'idle in transaction%'", outbox.Name)
-		age := pgtest.Value[float64](t, outbox.Schema, `select coalesce(max(extract(epoch from clock_timestamp() - xact_start)), 0)::float8
+			"select count(*) from pg_stat_activity where application_name = $1 and state like 'idle in transaction%'",
+			outbox.Name)
+		age := pgtest.Value[float64](t, outbox.Schema, `select coalesce(max(extract(epoch from clock_timestamp() -
+			xact_start)), 0)::float8
 			from pg_stat_activity where application_name = $1`, outbox.Name)
 		most, longest = max(most, sessions), max(longest, age)
 	}
@@ -40,7 +43,8 @@ func TestDatabaseManners(t *testing.T) {
 	check(t, outbox, b.received(t, topic))
 }
 
-// TestEachConnectionLost ends the relay's sessions one after the other, whatever their purpose: reading, marking, ownership.
+// TestEachConnectionLost ends the relay's sessions one after the other, whatever their purpose: reading, marking,
+// ownership.
 func TestEachConnectionLost(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -53,7 +57,8 @@ func TestEachConnectionLost(t *testing.T) {
 		outbox.awaitRelayed(manyRows * (i + 1) / (faults + 2))
 		await(t, "a session is there", func() bool {
 			return pgtest.Value[int64](t, outbox.Schema,
-				"select count(*) from (select pg_terminate_backend(pid) "+victims+" order by random() limit 1) one", outbox.Name) == 1
+				"select count(*) from (select pg_terminate_backend(pid) "+victims+" order by random() limit 1) one",
+				outbox.Name) == 1
 		})
 	}
 	outbox.awaitDrained()
@@ -62,8 +67,8 @@ func TestEachConnectionLost(t *testing.T) {
 	outbox.checkUnspent(everyRow)
 }
 
-// TestDatabaseCrash stops the database in immediate mode in the middle of a backlog and starts it again, twice. The relay
-// remembers the rows that the broker has accepted, and marks them when the database is back.
+// TestDatabaseCrash stops the database in immediate mode in the middle of a backlog and starts it again, twice. The
+// relay remembers the rows that the broker has accepted, and marks them when the database is back.
 func TestDatabaseCrash(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))

@@ -14,15 +14,18 @@ var update = flag.Bool("update", false, "write the golden files")
 // contract lists the names that dashboards and alerts rely on.
 var contract = []string{
 	"rows_relayed_total", "publish_errors_total", "rows_failed_total", "rows_held", "relay_latency_seconds_count",
-	"stage_duration_seconds_count", "batch_rows_count", "in_flight_rows", "pending_rows", "scheduled_rows", "oldest_pending_age_seconds",
+	"stage_duration_seconds_count", "batch_rows_count", "in_flight_rows", "pending_rows", "scheduled_rows",
+	"oldest_pending_age_seconds",
 	"failed_rows",
-	"blocked_keys", "order_violations_total", "republished_total", "shards_owned", "shards_unowned", "replicas", "takeovers_total",
-	"wakeups_total", "database_up", "destination_up", "listener_up", "build_info", "ready", "table_bytes", "table_dead_rows",
+	"blocked_keys", "order_violations_total", "republished_total", "shards_owned", "shards_unowned", "replicas",
+	"takeovers_total",
+	"wakeups_total", "database_up", "destination_up", "listener_up", "build_info", "ready", "table_bytes",
+	"table_dead_rows",
 	"unexpected_duplicates_total",
 }
 
-// TestMetrics compares all series that exist from the start, before any row, with a golden file, and looks for every name of
-// the contract once a row has been relayed.
+// TestMetrics compares all series that exist from the start, before any row, with a golden file, and looks for every
+// name of the contract once a row has been relayed.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)

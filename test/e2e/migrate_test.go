@@ -84,8 +84,8 @@ func checkServed(t testing.TB, env settings) {
 	}
 }
 
-// checkNumbers checks that the rows with the numbers below n have arrived and no others, each key in order, and returns the
-// number of duplicates.
+// checkNumbers checks that the rows with the numbers below n have arrived and no others, each key in order, and returns
+// the number of duplicates.
 func checkNumbers(t testing.TB, got []delivery, n int) (duplicates int) {
 	t.Helper()
 	seen, last, wrong := make([]bool, n), map[string]int{}, 0

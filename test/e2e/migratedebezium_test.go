@@ -16,9 +16,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestMigrateFromDebezium follows docs/migrating.md from Debezium's outbox event router to the relay, and back, while rows
-// are written. No row is lost or delivered twice, and each key keeps its order. Without the filter, which PostgreSQL 14 does
-// not have, only rows that are committed while both are responsible are delivered twice.
+// TestMigrateFromDebezium follows docs/migrating.md from Debezium's outbox event router to the relay, and back, while
+// rows are written. No row is lost or delivered twice, and each key keeps its order. Without the filter, which
+// PostgreSQL 14 does not have, only rows that are committed while both are responsible are delivered twice.
 func TestMigrateFromDebezium(t *testing.T) {
 	t.Parallel()
 	own := newServer(t, nil) // since a slot waits for all transactions of its server
@@ -36,8 +36,10 @@ func TestMigrateFromDebezium(t *testing.T) {
 			topic := "outbox.event." + ours
 			b.create(t, topic)
 			outbox.Exec(t, "select pg_create_logical_replication_slot('debezium', 'pgoutput')")
-			w := startWriter(t, outbox.Pool, 0, 10, fmt.Sprintf(`insert into outbox (id, aggregatetype, aggregateid, type, payload)
-				select gen_random_uuid(), '%s', 'k' || i %% 30, 'OrderPlaced', jsonb_build_object('n', i) from generate_series($1::int, $2::int) i order by i`, ours))
+			w := startWriter(t, outbox.Pool, 0, 10, fmt.Sprintf(`insert into outbox (id, aggregatetype, aggregateid, type,
+				payload)
+				select gen_random_uuid(), '%s', 'k' || i %% 30, 'OrderPlaced', jsonb_build_object('n', i) from
+				generate_series($1::int, $2::int) i order by i`, ours))
 			debezium := newDebezium(t, own.addr, outbox, b, way)
 			old := debezium()
 			old.flow()
@@ -139,8 +141,8 @@ type captor interface {
 	stop() // stops it like a connector: what was sent is confirmed
 }
 
-// newDebezium returns a function that starts Debezium, which continues where it was stopped. If make debezium has obtained
-// the program it is used, otherwise capture takes its place.
+// newDebezium returns a function that starts Debezium, which continues where it was stopped. If make debezium has
+// obtained the program it is used, otherwise capture takes its place.
 func newDebezium(t testing.TB, addr string, outbox *table, b *kafkaBroker, way way) func() captor {
 	t.Helper()
 	if archives := os.Getenv("TEST_DEBEZIUM"); archives != "" {
@@ -149,8 +151,8 @@ func newDebezium(t testing.TB, addr string, outbox *table, b *kafkaBroker, way w
 	return func() captor { return startCapture(t, outbox.Pool, b) }
 }
 
-// capture replaces Debezium with its outbox event router. It decodes the inserts of a publication from a slot, and sends them
-// as the router does with its defaults, with one header less.
+// capture replaces Debezium with its outbox event router. It decodes the inserts of a publication from a slot, and
+// sends them as the router does with its defaults, with one header less.
 type capture struct {
 	t      testing.TB
 	pool   *pgxpool.Pool
@@ -202,7 +204,8 @@ func (c *capture) round(ctx context.Context) error {
 	if err := c.pool.QueryRow(ctx, "select pg_current_wal_lsn()").Scan(&upTo); err != nil {
 		return err
 	}
-	rows, err := c.pool.Query(ctx, `select data from pg_logical_slot_peek_binary_changes('debezium', $1, null, 'proto_version', '1',
+	rows, err := c.pool.Query(ctx, `select data from pg_logical_slot_peek_binary_changes('debezium', $1, null,
+		'proto_version', '1',
 		'publication_names', 'dbz_publication')`, upTo)
 	if err != nil {
 		return err

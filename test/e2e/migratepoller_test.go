@@ -15,8 +15,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestMigrateFromPoller follows docs/migrating.md from a hand-written poller to the relay, back, and again to the relay,
-// while rows are written.
+// TestMigrateFromPoller follows docs/migrating.md from a hand-written poller to the relay, back, and again to the
+// relay, while rows are written.
 func TestMigrateFromPoller(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -26,17 +26,22 @@ func TestMigrateFromPoller(t *testing.T) {
 	env := outbox.env(b.url(), way.settings(t, "poller")...)
 	theirs := func() *poller {
 		return startPoller(t, outbox.Pool,
-			"select id::text, event_type, aggregate_id, payload::text from outbox_events where status = 'new' and payload ->> 'n' <> '-1' order "+
+			"select id::text, event_type, aggregate_id, payload::text from outbox_events where status = 'new' and payload ->> "+
+				"'n' <> '-1' order "+
 				"by outbox_events.id limit 100 for update skip locked",
 			"update outbox_events set status = 'sent' where id = any($1::bigint[])",
 			func(ctx context.Context, id, topic, key, payload string) error {
-				message := &nats.Msg{Subject: topic, Data: []byte(payload), Header: nats.Header{"message-id": {id}, "message-key": {key}}}
+				message := &nats.Msg{
+					Subject: topic, Data: []byte(payload),
+					Header: nats.Header{"message-id": {id}, "message-key": {key}},
+				}
 				_, err := b.js.PublishMsg(ctx, message) // has arrived when the poller marks it, and before the relay begins
 				return err
 			})
 	}
 	// The poller has given up this row.
-	outbox.Exec(t, `insert into outbox_events (event_type, aggregate_id, payload, status) values ($1, 'given up', '{"n": 0}', 'failed')`,
+	outbox.Exec(t, `insert into outbox_events (event_type, aggregate_id, payload, status) values ($1, 'given up',
+		'{"n": 0}', 'failed')`,
 		topic)
 	w := startWriter(t, outbox.Pool, 1, 10, fmt.Sprintf(`insert into outbox_events (event_type, aggregate_id, payload)
 		select '%s', 'k' || i %% 30, jsonb_build_object('n', i) from generate_series($1::int, $2::int) i order by i`, topic))
@@ -59,7 +64,8 @@ func TestMigrateFromPoller(t *testing.T) {
 			t.Errorf("failed retry: status %d:\n%s%s", code, out, problems)
 		}
 		await(t, "the row that the poller had given up is relayed", func() bool {
-			return pgtest.Value[bool](t, outbox.Schema, "select relayed_at is not null from outbox_events where aggregate_id = 'given up'")
+			return pgtest.Value[bool](t, outbox.Schema,
+				"select relayed_at is not null from outbox_events where aggregate_id = 'given up'")
 		})
 		r.stop()
 		way.run(t, outbox, "back")
@@ -92,14 +98,16 @@ func TestMigrateFromPhoenixMicro(t *testing.T) {
 			}
 			theirs := func() *poller {
 				return startPoller(t, outbox.Pool,
-					"select id::text, topic, topic, payload::text from outbox_messages where relayed_at is null and failed_at is null and "+
+					"select id::text, topic, topic, payload::text from outbox_messages where relayed_at is null and failed_at is "+
+						"null and "+
 						"coalesce(attempt, 1) < 2 order by inserted_at, outbox_messages.id limit 100",
 					"update outbox_messages set relayed_at = now() at time zone 'UTC' where id::text = any($1::text[])",
 					func(ctx context.Context, _, topic, _, payload string) error {
-						sent, err := channel.PublishWithDeferredConfirmWithContext(ctx, "phoenix_micro", topic, false, false, amqp091.Publishing{
-							// The message has no id, because that of PhoenixMicro's relay changes with each attempt.
-							DeliveryMode: amqp091.Persistent, ContentType: "application/json", Timestamp: time.Now(), Body: []byte(payload),
-						})
+						sent, err := channel.PublishWithDeferredConfirmWithContext(ctx, "phoenix_micro", topic, false, false,
+							amqp091.Publishing{
+								// The message has no id, because that of PhoenixMicro's relay changes with each attempt.
+								DeliveryMode: amqp091.Persistent, ContentType: "application/json", Timestamp: time.Now(), Body: []byte(payload),
+							})
 						if err != nil {
 							return err
 						}
@@ -107,13 +115,16 @@ func TestMigrateFromPhoenixMicro(t *testing.T) {
 						return err
 					})
 			}
-			row := "insert into outbox_messages (topic, payload, attempt, failed_at, last_error, inserted_at, updated_at) values ($1, $2::jsonb, " +
+			row := "insert into outbox_messages (topic, payload, attempt, failed_at, last_error, inserted_at, updated_at) " +
+				"values ($1, $2::jsonb, " +
 				"$3, $4, $5, $6, $6)"
 			earlier := time.Now().UTC().Add(-time.Minute)
 			outbox.Exec(t, row, topic, `{"n": 0}`, 6, earlier, "connection refused", earlier) // given up because of an outage
 			outbox.Exec(t, row, topic, `{"n": 1}`, 3, nil, ":timeout", earlier)               // in the middle of its attempts
-			w := startWriter(t, outbox.Pool, 2, 5, fmt.Sprintf(`insert into outbox_messages (topic, payload, inserted_at, updated_at)
-				select '%s', jsonb_build_object('n', i), clock_timestamp() at time zone 'UTC', now() at time zone 'UTC' from generate_series($1::int, $2::int) i order by i`, topic))
+			w := startWriter(t, outbox.Pool, 2, 5, fmt.Sprintf(`insert into outbox_messages (topic, payload, inserted_at,
+				updated_at)
+				select '%s', jsonb_build_object('n', i), clock_timestamp() at time zone 'UTC', now() at time zone 'UTC' from
+				generate_series($1::int, $2::int) i order by i`, topic))
 			old := theirs()
 			old.flow()
 			if name != "B" {
@@ -142,7 +153,8 @@ func TestMigrateFromPhoenixMicro(t *testing.T) {
 				if got[i].headers["content-type"] != "application/json" {
 					t.Fatalf("message %+v", got[i])
 				}
-				if name == "C" || got[i].number(t) < 2 { // rows of one second have no order there, and those that it has tried come later
+				// rows of one second have no order there, and those that it has tried come later
+				if name == "C" || got[i].number(t) < 2 {
 					got[i].key = got[i].body
 				}
 			}

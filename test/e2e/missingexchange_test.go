@@ -12,7 +12,8 @@ func TestMissingExchange(t *testing.T) {
 	topic, missing, outbox := b.topic(t), uniqueTopic(), newTable(t)
 	outbox.Exec(t, "alter table outbox_messages add column exchange text not null default ''")
 	outbox.insert(topic, 0, 50, 300)
-	outbox.Exec(t, "insert into outbox_messages (topic, key, payload, exchange) values ($1, 'bad', '{}', $2)", topic, missing)
+	outbox.Exec(t, "insert into outbox_messages (topic, key, payload, exchange) values ($1, 'bad', '{}', $2)", topic,
+		missing)
 	outbox.insert(topic, 50, 250, 300)
 	r := startRelay(t, outbox.env(b.url(), "OUTBOX_AMQP_EXCHANGE={exchange}"))
 	outbox.awaitRelayed(300)

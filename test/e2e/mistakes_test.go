@@ -11,9 +11,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
-// checkMistake starts a relay with a mistake in the settings of its broker. A line of each of the relay's parts says what to change, with all of the
-// words: in the log, however often the relay tries again, in /readyz?verbose, and in doctor. No row is touched and no secret
-// is printed.
+// checkMistake starts a relay with a mistake in the settings of its broker. A line of each of the relay's parts says
+// what to change, with all of the words: in the log, however often the relay tries again, in /readyz?verbose, and in
+// doctor. No row is touched and no secret is printed.
 func checkMistake(t *testing.T, publishURL string, env settings, says []string) {
 	t.Helper()
 	outbox := newTable(t)
@@ -24,7 +24,8 @@ func checkMistake(t *testing.T, publishURL string, env settings, says []string) 
 	await(t, "the log says it", func() bool { return containsAll(r.Log(), says) })
 	d := doctor(t, env)
 	found := d.errors()
-	if len(found) != 1 || found[0].Area != "destination" || !containsAll(found[0].Subject+" "+found[0].Found+": "+found[0].Remedy, says) {
+	if len(found) != 1 || found[0].Area != "destination" ||
+		!containsAll(found[0].Subject+" "+found[0].Found+": "+found[0].Remedy, says) {
 		t.Errorf("doctor says %+v, want %q", found, says)
 	}
 	awaitRetries(t, r, 3)
@@ -113,12 +114,28 @@ func TestNATSMistakes(t *testing.T) {
 	expired := s.authority.Issue(t, tlstest.Leaf{Name: "localhost", Expired: true})
 	const right = "relay:old-hunter2@"
 	checkMistakes(t, map[string]mistake{
-		"wrong password": {"nats+tls://relay:wrong-hunter2@" + secure, settings{ca}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},
-		"wrong user":     {"nats+tls://nobody:old-hunter2@" + secure, settings{ca}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},
-		"wrong token":    {"nats+tls://" + secure, settings{ca, "OUTBOX_NATS_TOKEN=hunter2"}, []string{"refuses the login", "_TOKEN"}},
-		"no login":       {"nats+tls://" + secure, settings{ca}, []string{"refuses the login"}},
-		"wrong CA":       {"nats+tls://" + right + secure, settings{stranger}, []string{"unknown authority", "OUTBOX_TLS_CA"}},
-		"no CA":          {"nats+tls://" + right + secure, nil, []string{"unknown authority", "OUTBOX_TLS_CA"}},
+		"wrong password": {
+			"nats+tls://relay:wrong-hunter2@" + secure,
+			settings{ca},
+			[]string{"refuses the login", "OUTBOX_PUBLISH_URL"},
+		},
+		"wrong user": {
+			"nats+tls://nobody:old-hunter2@" + secure,
+			settings{ca},
+			[]string{"refuses the login", "OUTBOX_PUBLISH_URL"},
+		},
+		"wrong token": {
+			"nats+tls://" + secure,
+			settings{ca, "OUTBOX_NATS_TOKEN=hunter2"},
+			[]string{"refuses the login", "_TOKEN"},
+		},
+		"no login": {"nats+tls://" + secure, settings{ca}, []string{"refuses the login"}},
+		"wrong CA": {
+			"nats+tls://" + right + secure,
+			settings{stranger},
+			[]string{"unknown authority", "OUTBOX_TLS_CA"},
+		},
+		"no CA": {"nats+tls://" + right + secure, nil, []string{"unknown authority", "OUTBOX_TLS_CA"}},
 		"another name": {
 			"nats+tls://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1),
 			settings{ca},

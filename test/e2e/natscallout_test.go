@@ -15,8 +15,8 @@ import (
 // calloutLife is how long a user of the callout may stay logged in.
 const calloutLife = 3 * time.Second
 
-// natsCallout is a NATS server that asks a service who may log in (auth callout). The service accepts one token, and gives
-// its users a JWT that is valid for a few seconds.
+// natsCallout is a NATS server that asks a service who may log in (auth callout). The service accepts one token, and
+// gives its users a JWT that is valid for a few seconds.
 type natsCallout struct {
 	*natsBroker
 	mu    sync.Mutex
@@ -90,9 +90,9 @@ func (c *natsCallout) asks() int {
 	return c.asked
 }
 
-// TestNATSCallout logs in to a server where a service decides who may log in. The server ends the connections of its users
-// every few seconds. The relay logs in again with the token that is valid at that time. Neither this nor a refused token
-// costs a row an attempt.
+// TestNATSCallout logs in to a server where a service decides who may log in. The server ends the connections of its
+// users every few seconds. The relay logs in again with the token that is valid at that time. Neither this nor a
+// refused token costs a row an attempt.
 func TestNATSCallout(t *testing.T) {
 	t.Parallel()
 	s, c := newSecured(t), newNATSCallout(t)

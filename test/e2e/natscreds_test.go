@@ -101,8 +101,8 @@ func encode(t *testing.T, claims interface {
 	return text
 }
 
-// TestNATSCredentials logs in with a credentials file that is replaced by that of another user while the relay runs, and with
-// files that the server does not accept.
+// TestNATSCredentials logs in with a credentials file that is replaced by that of another user while the relay runs,
+// and with files that the server does not accept.
 func TestNATSCredentials(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
@@ -159,11 +159,16 @@ func TestNATSCredentials(t *testing.T) {
 	}
 	const refused = "refuses the login"
 	checkMistakes(t, map[string]mistake{
-		"no credentials":      {o.url(), nil, []string{refused, "OUTBOX_NATS_CREDS"}},
-		"user and password":   {"nats://relay:hunter2@" + host.Host, nil, []string{refused, "OUTBOX_NATS_CREDS"}},
-		"of another operator": {o.url(), creds("stranger.creds", credsOf(t, stranger, nil)), []string{refused, "OUTBOX_NATS_CREDS"}},
+		"no credentials":    {o.url(), nil, []string{refused, "OUTBOX_NATS_CREDS"}},
+		"user and password": {"nats://relay:hunter2@" + host.Host, nil, []string{refused, "OUTBOX_NATS_CREDS"}},
+		"of another operator": {
+			o.url(), creds("stranger.creds", credsOf(t, stranger, nil)),
+			[]string{refused, "OUTBOX_NATS_CREDS"},
+		},
 		"expired": {
-			o.url(), creds("expired.creds", o.creds(t, func(c *jwt.UserClaims) { c.Expires = time.Now().Add(-time.Hour).Unix() })),
+			o.url(), creds("expired.creds", o.creds(t, func(c *jwt.UserClaims) {
+				c.Expires = time.Now().Add(-time.Hour).Unix()
+			})),
 			[]string{refused, "have expired", "OUTBOX_NATS_CREDS_FILE"},
 		},
 		"no file of credentials": {o.url(), creds("broken.creds", []byte("hunter2")), []string{"credentials", ".creds"}},

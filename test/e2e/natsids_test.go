@@ -12,7 +12,8 @@ import (
 )
 
 // numbered is the recommended table with numbers for ids.
-const numbered = `create table outbox_messages (id bigint generated always as identity primary key, topic text not null, key text, payload jsonb,
+const numbered = `create table outbox_messages (id bigint generated always as identity primary key, topic text not
+	null, key text, payload jsonb,
 	attempt int not null default 1, relayed_at timestamptz, failed_at timestamptz, last_error text,
 	inserted_at timestamptz not null default clock_timestamp(), updated_at timestamptz not null default now())`
 
@@ -20,7 +21,8 @@ const numbered = `create table outbox_messages (id bigint generated always as id
 func (b *natsBroker) shared(t *testing.T) (stream jetstream.Stream, subject string) {
 	t.Helper()
 	subject = uniqueTopic()
-	stream, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: subject, Subjects: []string{subject + ".>"}})
+	stream, err := b.js.CreateStream(t.Context(),
+		jetstream.StreamConfig{Name: subject, Subjects: []string{subject + ".>"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +38,8 @@ func drain(t *testing.T, env settings) {
 	}
 }
 
-// Services whose tables have the same name and the same numbers for ids may share a stream, and the numbers of a table may
-// start again from the beginning.
+// Services whose tables have the same name and the same numbers for ids may share a stream, and the numbers of a table
+// may start again from the beginning.
 func TestSharedStreamKeepsEverybodysRows(t *testing.T) {
 	t.Parallel()
 	nats := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -46,7 +48,8 @@ func TestSharedStreamKeepsEverybodysRows(t *testing.T) {
 	want := uint64(0)
 	publish := func(s *pgtest.Schema, subject, prefix string) {
 		t.Helper()
-		s.Exec(t, "insert into outbox_messages (topic, key, payload) select $1, 'k' || i % 3, '{}' from generate_series(1, $2::int) i",
+		s.Exec(t, "insert into outbox_messages (topic, key, payload) select $1, 'k' || i % 3, '{}' from generate_series(1, "+
+			"$2::int) i",
 			subject, rows)
 		drain(t, (&table{Schema: s, t: t}).env(nats.url(), "OUTBOX_NATS_MSG_ID_PREFIX="+prefix))
 		want += rows
@@ -79,8 +82,8 @@ func TestSharedStreamKeepsEverybodysRows(t *testing.T) {
 	}
 }
 
-// Two tables give their rows the same uuid. Messages that the stream drops are reported and counted by the relay that loses
-// them.
+// Two tables give their rows the same uuid. Messages that the stream drops are reported and counted by the relay that
+// loses them.
 func TestDroppedRowsAreReported(t *testing.T) {
 	t.Parallel()
 	nats := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -91,7 +94,8 @@ func TestDroppedRowsAreReported(t *testing.T) {
 	r.awaitReady()
 	await(t, "the shards", func() bool { return r.owns(16) })
 	insert := func(tb *table) {
-		tb.Exec(t, "insert into outbox_messages (id, topic, key, payload) select md5($1 || i)::uuid, $1, 'k', '{}' from generate_series(1, "+
+		tb.Exec(t, "insert into outbox_messages (id, topic, key, payload) select md5($1 || i)::uuid, $1, 'k', '{}' from "+
+			"generate_series(1, "+
 			"$2::int) i", subject+".placed", rows)
 	}
 	insert(first)
@@ -105,7 +109,8 @@ func TestDroppedRowsAreReported(t *testing.T) {
 	for _, record := range r.records("WARN") {
 		if strings.Contains(record.Msg, "dropped by their broker as duplicates") {
 			warnings++
-			if !strings.Contains(record.Error, stream.CachedInfo().Config.Name) || !strings.Contains(record.Error, "stream of its own") {
+			if !strings.Contains(record.Error, stream.CachedInfo().Config.Name) ||
+				!strings.Contains(record.Error, "stream of its own") {
 				t.Errorf("stream and remedy are missing: %s", record.Error)
 			}
 		}

@@ -57,8 +57,8 @@ func doctored(t *testing.T, env settings, check string) (code int, severities ma
 	return code, severities
 }
 
-// TestMappedSubjects: the account maps the subjects, which JetStream does not report. doctor warns, and verify says that it
-// cannot compare, or compares by id if the stream is named.
+// TestMappedSubjects: the account maps the subjects, which JetStream does not report. doctor warns, and verify says
+// that it cannot compare, or compares by id if the stream is named.
 func TestMappedSubjects(t *testing.T) {
 	t.Parallel()
 	b := newOwnNATS(t, `mappings = { "orders.*": "shard.{{partition(3,1)}}.orders.{{wildcard(1)}}" }`, "shard.>")

@@ -29,8 +29,8 @@ type node struct {
 // startPatience is how long a node may take to start, as in dev/services.sh.
 const startPatience = 90 * time.Second
 
-// newNode makes a server that is not started yet. Its processes end with the test, and with the process of the tests, however
-// it ends.
+// newNode makes a server that is not started yet. Its processes end with the test, and with the process of the tests,
+// however it ends.
 func newNode(t testing.TB, name string) *node {
 	t.Helper()
 	n := &node{t: t, name: name, dir: t.TempDir()}

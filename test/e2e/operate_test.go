@@ -8,19 +8,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestOperate acts on rows of a running relay by commands: a row that blocks its key is retried, another one is discarded and
-// kept, and all rows are published again, each key in its order.
+// TestOperate acts on rows of a running relay by commands: a row that blocks its key is retried, another one is
+// discarded and kept, and all rows are published again, each key in its order.
 func TestOperate(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
 	topic, outbox := b.topic(t), newTable(t)
 	const rows, keys = 600, 6
 	outbox.insert(topic, 0, rows, keys)
-	outbox.Exec(t, `update outbox_messages set headers = '{"message-id": "mine"}' where (payload ->> 'n')::int in (301, 302)`)
+	outbox.Exec(t, `update outbox_messages set headers = '{"message-id": "mine"}' where (payload ->> 'n')::int in (301,
+		302)`)
 	env := outbox.env(b.url(), "OUTBOX_ON_FAILED=block")
 	r := startRelay(t, env)
 	await(t, "two keys are blocked", func() bool {
-		return outbox.count(isFailed) == 2 && r.metric(`blocked_keys{destination="default"}`) == "2" && outbox.count(isRelayed) == rows-100
+		return outbox.count(isFailed) == 2 && r.metric(`blocked_keys{destination="default"}`) == "2" &&
+			outbox.count(isRelayed) == rows-100
 	})
 	ours := append(env, "OUTBOX_HTTP_ADDR="+r.Address)
 	command := func(want string, args ...string) string {
@@ -39,11 +41,13 @@ func TestOperate(t *testing.T) {
 	if err := json.Unmarshal([]byte(command("", "status", "--json")), &report); err != nil {
 		t.Fatal(err)
 	}
-	if d := report.Destinations[0]; d.Due != 98 || d.Failed != 2 || d.Held == 0 || report.Process == nil || report.Ownership.Owned != 16 {
+	if d := report.Destinations[0]; d.Due != 98 || d.Failed != 2 || d.Held == 0 || report.Process == nil ||
+		report.Ownership.Owned != 16 {
 		t.Errorf("the status is %+v", report)
 	}
 	id := func(n int) string {
-		return pgtest.Value[string](t, outbox.Schema, "select id::text from outbox_messages where (payload ->> 'n')::int = $1", n)
+		return pgtest.Value[string](t, outbox.Schema,
+			"select id::text from outbox_messages where (payload ->> 'n')::int = $1", n)
 	}
 	outbox.Exec(t, `update outbox_messages set headers = '{}' where (payload ->> 'n')::int = 301`)
 	command("retried: 1 row", "failed", "retry", id(301))
@@ -87,6 +91,8 @@ func TestPruneAfter(t *testing.T) {
 	outbox.insert("x", 0, 3000, 10)
 	r := startRelay(t, outbox.env("stdout:", "OUTBOX_PRUNE_AFTER=1s"))
 	await(t, "relayed rows are deleted", func() bool { return outbox.count("true") == 1 })
-	await(t, "the deletion is logged", func() bool { return strings.Contains(r.Log(), `"msg":"deleted old rows","rows":`) })
+	await(t, "the deletion is logged", func() bool {
+		return strings.Contains(r.Log(), `"msg":"deleted old rows","rows":`)
+	})
 	r.stop()
 }

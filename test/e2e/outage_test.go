@@ -12,7 +12,10 @@ const outage = 800
 // and reports the reason, and rows flow soon after the broker is back.
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	for service, variable := range map[string]string{"kafka": "TEST_KAFKA_URL", "nats": "TEST_NATS_URL", "rabbitmq": "TEST_AMQP_URL"} {
+	for service, variable := range map[string]string{
+		"kafka": "TEST_KAFKA_URL", "nats": "TEST_NATS_URL",
+		"rabbitmq": "TEST_AMQP_URL",
+	} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
 			set := newServices(t, "outage-"+service, 1900) // each set uses separate ports

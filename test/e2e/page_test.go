@@ -18,8 +18,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// TestPageInBrowser tests the page of a real relay: it shows the actual state, does not treat text as markup, fetches nothing
-// from other servers, and can be used with a keyboard and with a screen reader.
+// TestPageInBrowser tests the page of a real relay: it shows the actual state, does not treat text as markup, fetches
+// nothing from other servers, and can be used with a keyboard and with a screen reader.
 func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
 	r, held := busy(t)
@@ -30,7 +30,10 @@ func TestPageInBrowser(t *testing.T) {
 		text = evaluate[string](b, "document.body.innerText")
 		return strings.Contains(text, held) && strings.Contains(text, "topology")
 	})
-	for _, part := range []string{hostile, "Destination default", "Topics of default with failed rows", "topology", "16", "rows held: default"} {
+	for _, part := range []string{
+		hostile, "Destination default", "Topics of default with failed rows", "topology", "16",
+		"rows held: default",
+	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the page does not say %q:\n%s", part, text)
 		}
@@ -39,7 +42,8 @@ func TestPageInBrowser(t *testing.T) {
 		strings.Contains(evaluate[string](b, "document.title"), "taken") {
 		t.Error("a key is shown, or a topic's name was taken for markup")
 	}
-	t.Logf("first contentful paint after %.0f ms", evaluate[float64](b, `performance.getEntriesByName("first-contentful-paint")[0].startTime`))
+	t.Logf("first contentful paint after %.0f ms",
+		evaluate[float64](b, `performance.getEntriesByName("first-contentful-paint")[0].startTime`))
 
 	b.screenReader()
 	b.keyboard()
@@ -60,13 +64,15 @@ func TestPageInBrowser(t *testing.T) {
 	}
 }
 
-// TestPageColours draws a report of a busy hour in light and dark colours. With -update the pictures in docs are written.
+// TestPageColours draws a report of a busy hour in light and dark colours. With -update the pictures in docs are
+// written.
 func TestPageColours(t *testing.T) {
 	t.Parallel()
 	addr := serveReport(t, func() operate.Report { return anHour(time.Now()) })
 	b := newBrowser(t)
 	for _, scheme := range []string{"light", "dark"} {
-		b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+		b.do(emulation.SetEmulatedMedia().WithFeatures(
+			[]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
 		b.open(addr)
 		b.check(scheme)
 		if *update {
@@ -79,8 +85,8 @@ func TestPageColours(t *testing.T) {
 	}
 }
 
-// TestPageSizes draws reports with and without trouble, from no destination to twelve, on a telephone and on a desk. The worst
-// destination is named beside the title and stands first. With -artifacts the pictures are kept.
+// TestPageSizes draws reports with and without trouble, from no destination to twelve, on a telephone and on a desk.
+// The worst destination is named beside the title and stands first. With -artifacts the pictures are kept.
 func TestPageSizes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -100,14 +106,16 @@ func TestPageSizes(t *testing.T) {
 			for _, width := range []int64{390, 1440} {
 				for _, scheme := range []string{"light", "dark"} {
 					name := fmt.Sprintf("%d-%d-%s", c.destinations, width, scheme)
-					b.do(emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
+					b.do(emulation.SetEmulatedMedia().WithFeatures(
+						[]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 						emulation.SetDeviceMetricsOverride(width, 900, 1, width < 500))
 					b.open(addr)
 					b.check(name)
 					if got := evaluate[string](b, `document.getElementById("state").textContent`); got != c.state {
 						t.Errorf("%s: the state is %q", name, got)
 					}
-					if got := evaluate[string](b, `(document.querySelector(".overview tbody a") || {}).textContent || ""`); got != c.first {
+					if got := evaluate[string](b,
+						`(document.querySelector(".overview tbody a") || {}).textContent || ""`); got != c.first {
 						t.Errorf("%s: the first destination is %q", name, got)
 					}
 					if c.first != "" && !evaluate[bool](b,
@@ -125,8 +133,8 @@ func TestPageSizes(t *testing.T) {
 	}
 }
 
-// TestPageBestEffort marks the best-effort destinations, in the overview and on their cards. Such a destination is a warning when
-// its broker is away, and comes after those that the relay needs.
+// TestPageBestEffort marks the best-effort destinations, in the overview and on their cards. Such a destination is a
+// warning when its broker is away, and comes after those that the relay needs.
 func TestPageBestEffort(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -138,14 +146,17 @@ func TestPageBestEffort(t *testing.T) {
 		return r
 	}))
 	const states = `[...document.querySelectorAll(".overview tbody tr")].map(r => r.innerText.replace(/\s+/g, " ").slice(0, 30))`
-	if got := evaluate[[]string](b, states); len(got) != 2 || !strings.HasPrefix(got[0], "search-index best effort down") ||
+	if got := evaluate[[]string](b, states); len(got) != 2 ||
+		!strings.HasPrefix(got[0], "search-index best effort down") ||
 		!strings.HasPrefix(got[1], "dead-letters up") {
 		t.Errorf("the overview is %q", got)
 	}
-	if got := evaluate[string](b, `document.querySelector("#destination-search-index h2").textContent`); !strings.Contains(got, "best effort") {
+	if got := evaluate[string](b,
+		`document.querySelector("#destination-search-index h2").textContent`); !strings.Contains(got, "best effort") {
 		t.Errorf("the card's heading is %q", got)
 	}
-	if got := evaluate[string](b, `document.getElementById("state").textContent + "/" + document.getElementById("state").className`); got !=
+	if got := evaluate[string](b,
+		`document.getElementById("state").textContent + "/" + document.getElementById("state").className`); got !=
 		"down: search-index/state warn" {
 		t.Errorf("the state is %q", got)
 	}

@@ -120,9 +120,13 @@ func troubled(now time.Time, destinations int) operate.Report {
 	calm := func(name string, history []operate.Interval) operate.Destination {
 		return operate.Destination{
 			Name: name, Held: n(0), Backlog: operate.Backlog{
-				Due: n(0), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{}, OldestAgeSeconds: age(0), Topics: []operate.Topic{},
+				Due: n(0), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{}, OldestAgeSeconds: age(0),
+				Topics: []operate.Topic{},
 			},
-			Process: &operate.DestinationProcess{Up: true, History: history, Reasons: []operate.ReasonRows{}, Holds: []operate.Hold{}},
+			Process: &operate.DestinationProcess{
+				Up: true, History: history, Reasons: []operate.ReasonRows{},
+				Holds: []operate.Hold{},
+			},
 		}
 	}
 	down := func(name, reason string) operate.Destination {
@@ -130,7 +134,10 @@ func troubled(now time.Time, destinations int) operate.Report {
 		d.Due, d.OldestAgeSeconds, d.Held, d.AtLeast = n(10_001), age(200), n(10_001), []string{"due"}
 		d.Process.Up, d.Process.Reason, d.Process.InFlight = false, reason, 1000
 		d.Process.Reasons = []operate.ReasonRows{{Reason: "unavailable", Rows: 10_001}}
-		d.Topics = []operate.Topic{{Topic: "audit." + strings.Repeat("very_long_name_", 18), Due: 10_001, OldestAgeSeconds: age(200)}}
+		d.Topics = []operate.Topic{{
+			Topic: "audit." + strings.Repeat("very_long_name_", 18), Due: 10_001,
+			OldestAgeSeconds: age(200),
+		}}
 		return d
 	}
 	failing := calm("notifications", idle)
@@ -139,7 +146,8 @@ func troubled(now time.Time, destinations int) operate.Report {
 	paused := calm("mail", busy)
 	paused.Process.Paused, paused.Due, paused.Held = true, n(12), n(12)
 	all := []operate.Destination{
-		r.Destinations[0], failing, down("audit", "dial tcp 10.244.12.17:5672: connect: connection refused: nothing listens there: check that "+
+		r.Destinations[0], failing,
+		down("audit", "dial tcp 10.244.12.17:5672: connect: connection refused: nothing listens there: check that "+
 			"RabbitMQ runs, the port, and OUTBOX_DESTINATION_AUDIT_PUBLISH_URL"), paused, calm("dead-letters", idle),
 	}
 	all[0].Process.History = append([]operate.Interval(nil), all[0].Process.History...)
@@ -161,11 +169,18 @@ func troubled(now time.Time, destinations int) operate.Report {
 	replicas := r.Ownership.Replicas
 	replicas[1].CanPublish, replicas[1].CannotPublishTo = false, []string{"audit", "search-index"}
 	r.Ownership.Groups = []operate.Group{
-		{Destinations: []string{"orders", "notifications", "mail"}, Configured: true, Shards: 16, Owned: 16, Replicas: replicas},
-		{Destinations: []string{"audit"}, Column: "audit_relayed_at", Configured: true, Shards: 16, Owned: 16, Replicas: replicas[:1]},
+		{
+			Destinations: []string{"orders", "notifications", "mail"}, Configured: true, Shards: 16, Owned: 16,
+			Replicas: replicas,
+		},
+		{
+			Destinations: []string{"audit"}, Column: "audit_relayed_at", Configured: true, Shards: 16, Owned: 16,
+			Replicas: replicas[:1],
+		},
 	}
 	if destinations > 12 {
-		r.Ownership.Groups = append(r.Ownership.Groups, operate.Group{Destinations: []string{"reports"}, Shards: 16, Replicas: []operate.Replica{}})
+		r.Ownership.Groups = append(r.Ownership.Groups,
+			operate.Group{Destinations: []string{"reports"}, Shards: 16, Replicas: []operate.Replica{}})
 	}
 	if destinations == 1 {
 		r.Process.Checks = append(r.Process.Checks, operate.Check{

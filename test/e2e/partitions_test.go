@@ -6,8 +6,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestPartitionsOfAnySchema applies `schema --partitioned` to a table of another schema than public, named by OUTBOX_TABLE or found
-// by the search path: its partitions are created, used and dropped there, whatever search path the session has that asks for it.
+// TestPartitionsOfAnySchema applies `schema --partitioned` to a table of another schema than public, named by
+// OUTBOX_TABLE or found by the search path: its partitions are created, used and dropped there, whatever search path
+// the session has that asks for it.
 func TestPartitionsOfAnySchema(t *testing.T) {
 	t.Parallel()
 	for name, named := range map[string]func(schema string) string{
@@ -40,8 +41,10 @@ func TestPartitionsOfAnySchema(t *testing.T) {
 			if n := pgtest.Value[int](t, outbox, partitions, outbox.Name); n != 21+1 {
 				t.Errorf("%d partitions in the schema, not the default one and those of 21 days", n)
 			}
-			outbox.Exec(t, `create table outbox_messages_p20240501 partition of outbox_messages for values from ('2024-05-01') to ('2024-05-02');
-				insert into outbox_messages (topic, payload, inserted_at, relayed_at) select 't', '{}', '2024-05-01 12:00', '2024-05-01 13:00'
+			outbox.Exec(t, `create table outbox_messages_p20240501 partition of outbox_messages for values from ('2024-05-01')
+				to ('2024-05-02');
+				insert into outbox_messages (topic, payload, inserted_at, relayed_at) select 't', '{}', '2024-05-01 12:00',
+				'2024-05-01 13:00'
 				from generate_series(1, 100)`)
 			if _, err := conn.Exec(t.Context(), "begin; set local search_path = pg_catalog; select "+outbox.Name+
 				".outbox_messages_drop_partition('1 hour'); commit"); err != nil {

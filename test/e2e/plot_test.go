@@ -75,13 +75,16 @@ func (p plot) draw(b *strings.Builder, start, end, from, to time.Time) {
 		return left + (plotWidth-left-right)*at.Sub(start).Seconds()/end.Sub(start).Seconds()
 	}
 	y := func(v float64) float64 { return top + (plotHeight-top-bottom)*(1-v/highest) }
-	fmt.Fprintf(b, `<text x="%d" y="18" font-size="13" font-weight="bold">%s</text>`+"\n", left, html.EscapeString(p.title))
-	fmt.Fprintf(b, `<rect class="fault" x="%.1f" y="%d" width="%.1f" height="%d"/>`+"\n", x(from), top, x(to)-x(from), plotHeight-top-bottom)
+	fmt.Fprintf(b, `<text x="%d" y="18" font-size="13" font-weight="bold">%s</text>`+"\n", left,
+		html.EscapeString(p.title))
+	fmt.Fprintf(b, `<rect class="fault" x="%.1f" y="%d" width="%.1f" height="%d"/>`+"\n", x(from), top, x(to)-x(from),
+		plotHeight-top-bottom)
 	fmt.Fprintf(b, `<path class="axis" fill="none" d="M%d %dV%dH%d"/>`+"\n", left, top, plotHeight-bottom, plotWidth-right)
 	for _, v := range []float64{0, highest / 2, highest} {
 		fmt.Fprintf(b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", left-5, y(v)+4, tick(v, p.unit))
 	}
-	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end">%.0f s</text>`+"\n", plotWidth-right, plotHeight-bottom+14, end.Sub(start).Seconds())
+	fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="end">%.0f s</text>`+"\n", plotWidth-right, plotHeight-bottom+14,
+		end.Sub(start).Seconds())
 	at := float64(left)
 	shown := 0
 	for _, l := range p.lines {
@@ -101,7 +104,8 @@ func (p plot) draw(b *strings.Builder, start, end, from, to time.Time) {
 			}
 		}
 		b.WriteString("\"/>\n")
-		fmt.Fprintf(b, `<text x="%.0f" y="%d" style="fill:%s">%s</text>`+"\n", at, plotHeight-bottom+30, colour, html.EscapeString(l.name))
+		fmt.Fprintf(b, `<text x="%.0f" y="%d" style="fill:%s">%s</text>`+"\n", at, plotHeight-bottom+30, colour,
+			html.EscapeString(l.name))
 		at += 5.6*float64(len(l.name)) + 10
 		shown++
 	}

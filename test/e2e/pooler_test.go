@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// pooled returns the settings for a table whose rows are read and marked through PgBouncer in transaction mode. PgBouncer
-// accepts no startup parameter such as the search path, so the table is named with its schema.
+// pooled returns the settings for a table whose rows are read and marked through PgBouncer in transaction mode.
+// PgBouncer accepts no startup parameter such as the search path, so the table is named with its schema.
 func (tb *table) pooled(publishURL string, more ...string) settings {
 	tb.t.Helper()
 	return append(settings{
@@ -14,13 +14,14 @@ func (tb *table) pooled(publishURL string, more ...string) settings {
 	}, more...)
 }
 
-// TestPooler relays through PgBouncer 1.18, which keeps no prepared statement and no setting of a session: two replicas in
-// order, a row that fails, a row that waits, the doorbell's wake-up, a clean stop.
+// TestPooler relays through PgBouncer 1.18, which keeps no prepared statement and no setting of a session: two replicas
+// in order, a row that fails, a row that waits, the doorbell's wake-up, a clean stop.
 func TestPooler(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
 	topic, missing, outbox := b.topic(t), uniqueTopic(), newTable(t)
-	env := outbox.pooled(b.url(), "OUTBOX_DATABASE_DIRECT_URL="+endpoint(t, "TEST_DATABASE_URL"), "OUTBOX_LISTEN_CHANNEL="+outbox.Name)
+	env := outbox.pooled(b.url(), "OUTBOX_DATABASE_DIRECT_URL="+endpoint(t, "TEST_DATABASE_URL"),
+		"OUTBOX_LISTEN_CHANNEL="+outbox.Name)
 	replicas := []*relay{startRelay(t, env), startRelay(t, env)}
 	for _, r := range replicas {
 		r.awaitReady()
@@ -28,7 +29,8 @@ func TestPooler(t *testing.T) {
 		await(t, "it owns its share", func() bool { return r.owns(8) })
 	}
 	outbox.insert(topic, 0, manyRows, manyKeys)
-	outbox.Exec(t, `insert into outbox_messages (topic, key, payload, headers) values ($1, 'bad', '{}', '{"message-id": "mine"}')`, topic)
+	outbox.Exec(t, `insert into outbox_messages (topic, key, payload, headers) values ($1, 'bad', '{}',
+		'{"message-id": "mine"}')`, topic)
 	outbox.Exec(t, `insert into outbox_messages (topic, key, payload) values ($1, 'held', '{"n": 0}')`, missing)
 	await(t, "all but the held row are settled", func() bool { return outbox.count(isPending) == 1 })
 	if failed := outbox.count(isFailed + " and attempt = 2 and last_error is not null"); failed != 1 {
@@ -54,8 +56,8 @@ func TestPooler(t *testing.T) {
 	}
 }
 
-// TestPoolerAlone: ownership through a transaction pooler would have no meaning. The relay reports this, with the remedy, and
-// publishes nothing.
+// TestPoolerAlone: ownership through a transaction pooler would have no meaning. The relay reports this, with the
+// remedy, and publishes nothing.
 func TestPoolerAlone(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)

@@ -7,11 +7,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestPreparedTransactions inserts rows in transactions that are prepared for a two-phase commit. Such transactions no longer
-// belong to a session and survive a restart of the server. They are committed when younger rows have been relayed for longer
-// than recent reads reach back, one of them after a crash of the server. Every committed row arrives once, and rows that were
-// rolled back never do. The order of each key is kept, except for rows that arrive after a younger row of their key that was
-// already relayed. These rows are counted.
+// TestPreparedTransactions inserts rows in transactions that are prepared for a two-phase commit. Such transactions no
+// longer belong to a session and survive a restart of the server. They are committed when younger rows have been
+// relayed for longer than recent reads reach back, one of them after a crash of the server. Every committed row arrives
+// once, and rows that were rolled back never do. The order of each key is kept, except for rows that arrive after a
+// younger row of their key that was already relayed. These rows are counted.
 func TestPreparedTransactions(t *testing.T) {
 	t.Parallel()
 	const keys, setting = 10, "max_prepared_transactions=10"
@@ -26,17 +26,20 @@ func TestPreparedTransactions(t *testing.T) {
 	n := 0
 	insert := func(rows int, key string) string { // keys key0, key1, ... in turns
 		n += rows
-		return fmt.Sprintf(`insert into outbox_messages (topic, key, payload) select '%s', '%s' || i %% %d, jsonb_build_object('n', i) from generate_series(%d, %d) i order by i`, topic, key, keys, n-rows, n-1)
+		return fmt.Sprintf(`insert into outbox_messages (topic, key, payload) select '%s', '%s' || i %% %d,
+			jsonb_build_object('n', i) from generate_series(%d, %d) i order by i`, topic, key, keys, n-rows, n-1)
 	}
 	// Each row is written under a savepoint, and thus with a separate transaction number.
 	prepare := func(name, key string) {
-		outbox.Exec(t, "begin; savepoint s; "+insert(keys, key)+"; release s; "+insert(keys, key)+fmt.Sprintf("; prepare transaction '%s'", name))
+		outbox.Exec(t, "begin; savepoint s; "+insert(keys, key)+"; release s; "+insert(keys, key)+
+			fmt.Sprintf("; prepare transaction '%s'", name))
 	}
 	younger := func(key string) { // until the prepared rows are old
 		await(t, "reads of recent rows reach back no further than the prepared transactions", func() bool {
 			outbox.Exec(t, insert(keys, key))
 			outbox.awaitDrained()
-			return pgtest.Value[bool](t, outbox.Schema, "select max(clock_timestamp() - prepared) > interval '8 s' from pg_prepared_xacts")
+			return pgtest.Value[bool](t, outbox.Schema,
+				"select max(clock_timestamp() - prepared) > interval '8 s' from pg_prepared_xacts")
 		})
 	}
 	r := startRelay(t, outbox.env(b.url()))

@@ -15,13 +15,15 @@ import (
 
 // debeziumLayout is the table of Debezium's outbox event router, without additions.
 const debeziumLayout = `create table outbox (
-	id uuid primary key, aggregatetype varchar(255) not null, aggregateid varchar(255) not null, type varchar(255) not null, payload jsonb)`
+	id uuid primary key, aggregatetype varchar(255) not null, aggregateid varchar(255) not null, type varchar(255) not
+	null, payload jsonb)`
 
-// The rows contain everything that a profile must carry: numbers beyond float64, texts beyond ASCII, empty keys and none,
-// JSON null and no payload at all. $1 is the topic.
+// The rows contain everything that a profile must carry: numbers beyond float64, texts beyond ASCII, empty keys and
+// none, JSON null and no payload at all. $1 is the topic.
 const (
 	plainRows = `insert into outbox_messages (id, topic, key, payload, headers, inserted_at) values
-		('00000000-0000-4000-8000-000000000001', $1, 'käse 7', '{"b": 1.50, "a": 12345678901234567890}', '{"traceparent": "` + traceparent +
+		('00000000-0000-4000-8000-000000000001', $1, 'käse 7', '{"b": 1.50, "a": 12345678901234567890}',
+		'{"traceparent": "` + traceparent +
 		`", "tracestate": "shop=a b,c=1", "ce_subject": "order/7 100%"}', '2026-03-01 12:00:00.123456Z'),
 		('00000000-0000-4000-8000-000000000002', $1, null, 'null', '{"retries": 2, "tenant": "Ähre"}', '2026-03-01 12:00:01Z'),
 		('00000000-0000-4000-8000-000000000003', $1, '', '"Grüße"', '{"content-type": "application/vnd.order+json"}', '2026-03-01 12:00:02Z'),
@@ -33,8 +35,8 @@ const (
 		('00000000-0000-4000-8000-000000000004', $1, '9', 'OrderDropped', null)`
 )
 
-// TestProfiles pins the wire format of each profile on each broker by messages read back from it: go test -run TestProfiles
-// -update writes the golden files.
+// TestProfiles pins the wire format of each profile on each broker by messages read back from it: go test -run
+// TestProfiles -update writes the golden files.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	for _, b := range brokers(t) {
@@ -130,8 +132,8 @@ func (b *rabbitBroker) bindTo(t testing.TB, exchange, queue string) {
 	}
 }
 
-// TestDebeziumAsPrinted relays a table in Debezium's layout with the settings that docs/wire-formats.md prints for it. Its rows have
-// keys, and no column gives their order: the log says so.
+// TestDebeziumAsPrinted relays a table in Debezium's layout with the settings that docs/wire-formats.md prints for it.
+// Its rows have keys, and no column gives their order: the log says so.
 func TestDebeziumAsPrinted(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/wire-formats.md")
@@ -154,7 +156,8 @@ func TestDebeziumAsPrinted(t *testing.T) {
 	outbox.Exec(t, debeziumRows, ours)
 	r := startRelay(t, env)
 	await(t, "the rows arrive", func() bool { return len(b.received(t, "outbox.event."+ours)) == 4 })
-	if !containsAll(r.Log(), []string{`"level":"WARN"`, "rows are taken in the order of id uuid, which does not grow with time"}) {
+	if !containsAll(r.Log(),
+		[]string{`"level":"WARN"`, "rows are taken in the order of id uuid, which does not grow with time"}) {
 		t.Error("the log does not say that rows of a key have no order")
 	}
 	r.stop()
@@ -167,7 +170,8 @@ func TestTombstones(t *testing.T) {
 	ours, outbox := uniqueTopic(), newShape(t, debeziumLayout)
 	b.create(t, "outbox.event."+ours)
 	outbox.Exec(t, debeziumRows, ours)
-	env := outbox.env(b.url(), "OUTBOX_PROFILE=debezium", "OUTBOX_DEBEZIUM_TOMBSTONES=true", "OUTBOX_TABLE=outbox", "OUTBOX_SETTLE=delete")
+	env := outbox.env(b.url(), "OUTBOX_PROFILE=debezium", "OUTBOX_DEBEZIUM_TOMBSTONES=true", "OUTBOX_TABLE=outbox",
+		"OUTBOX_SETTLE=delete")
 	if code, _, problems := runCommand(t, env, "drain"); code != 0 {
 		t.Fatalf("drain: status %d: %s", code, problems)
 	}

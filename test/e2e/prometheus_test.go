@@ -39,7 +39,8 @@ func startPrometheus(t testing.TB, rules string, jobs ...string) *prometheus {
 	config := "global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}\n" +
 		"rule_files: [rules.yaml]\nscrape_configs:\n"
 	for _, job := range jobs {
-		config += fmt.Sprintf("  - job_name: %s\n    metrics_path: /%s\n    static_configs: [{targets: [%q], labels: {namespace: shop}}]\n",
+		config += fmt.Sprintf(
+			"  - job_name: %s\n    metrics_path: /%s\n    static_configs: [{targets: [%q], labels: {namespace: shop}}]\n",
 			job, job, strings.TrimPrefix(p.scraped.URL, "http://"))
 	}
 	for name, text := range map[string]string{"prometheus.yaml": config, "rules.yaml": rules} {

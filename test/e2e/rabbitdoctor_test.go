@@ -20,7 +20,8 @@ func TestDoctorQueues(t *testing.T) {
 	if err := channel.ExchangeDeclare(exchange, amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := channel.QueueDeclare(dropping, true, false, false, false, amqp091.Table{"x-max-length": 1000}); err != nil {
+	if _, err := channel.QueueDeclare(dropping, true, false, false, false,
+		amqp091.Table{"x-max-length": 1000}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -37,7 +38,8 @@ func TestDoctorQueues(t *testing.T) {
 		outbox.insert(topic, i, 1, 1)
 	}
 	env := outbox.env(b.url(), "OUTBOX_AMQP_EXCHANGE="+exchange)
-	if d := doctor(t, env); d.Errors > 0 || !d.says("warning", "management", "OUTBOX_AMQP_MANAGEMENT_URL", "was not looked at") {
+	if d := doctor(t, env); d.Errors > 0 ||
+		!d.says("warning", "management", "OUTBOX_AMQP_MANAGEMENT_URL", "was not looked at") {
 		t.Errorf("without the interface: %+v", d.worse())
 	}
 
@@ -70,7 +72,8 @@ func TestDoctorQueues(t *testing.T) {
 		t.Errorf("with a wrong password: %+v", d.worse())
 	}
 	_, out, problems := runCommand(t, append(env, "OUTBOX_AMQP_MANAGEMENT_URL="+wrong), "config")
-	if shown := strings.Replace(wrong, "hunter2", "xxxxx", 1); !strings.Contains(out, shown) || strings.Contains(out+problems, "hunter2") {
+	if shown := strings.Replace(wrong, "hunter2", "xxxxx", 1); !strings.Contains(out, shown) ||
+		strings.Contains(out+problems, "hunter2") {
 		t.Errorf("the configuration is shown as\n%s%s", out, problems)
 	}
 }

@@ -48,10 +48,17 @@ func TestRabbitMistakes(t *testing.T) {
 			settings{ca},
 			[]string{"login", "user and password"},
 		},
-		"wrong user":         {"amqps://nobody:hunter2@" + secure + "/", settings{ca}, []string{"nobody", "user and password"}},
-		"without TLS":        {"amqp://nobody:hunter2@" + u.Host + "/", nil, []string{"nobody", "user and password"}},
-		"wrong vhost":        {"amqps://" + right + secure + "/missing", settings{ca}, []string{"missing", "vhost"}},
-		"EXTERNAL not there": {"amqps://" + secure + "/", external, []string{"does not offer", "EXTERNAL", "rabbitmq_auth_mechanism_ssl"}},
+		"wrong user": {
+			"amqps://nobody:hunter2@" + secure + "/",
+			settings{ca},
+			[]string{"nobody", "user and password"},
+		},
+		"without TLS": {"amqp://nobody:hunter2@" + u.Host + "/", nil, []string{"nobody", "user and password"}},
+		"wrong vhost": {"amqps://" + right + secure + "/missing", settings{ca}, []string{"missing", "vhost"}},
+		"EXTERNAL not there": {
+			"amqps://" + secure + "/", external,
+			[]string{"does not offer", "EXTERNAL", "rabbitmq_auth_mechanism_ssl"},
+		},
 		"AMQPLAIN not there": {
 			"amqps://" + right + secure + "/",
 			settings{ca, "OUTBOX_AMQP_SASL_MECHANISM=AMQPLAIN"},

@@ -37,7 +37,8 @@ func (b *rabbitBroker) streamed(t testing.TB, name string, n int) (all []deliver
 	if err := channel.Qos(100, 0, perConsumer); err != nil {
 		t.Fatal(err)
 	}
-	arriving, err := channel.ConsumeWithContext(ctx, name, "", autoAck, false, false, false, amqp091.Table{"x-stream-offset": "first"})
+	arriving, err := channel.ConsumeWithContext(ctx, name, "", autoAck, false, false, false,
+		amqp091.Table{"x-stream-offset": "first"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +64,8 @@ func (tb *table) insertSpread(t testing.TB, n, keys int) {
 		n, keys, streamPartitions)
 }
 
-// TestStreams publishes to a stream as to a queue, and to a super stream, whose exchange routes each routing key to a stream.
-// Every row arrives once, in the order of its key. doctor warns of a stream that keeps everything forever.
+// TestStreams publishes to a stream as to a queue, and to a super stream, whose exchange routes each routing key to a
+// stream. Every row arrives once, in the order of its key. doctor warns of a stream that keeps everything forever.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	b := newRabbit(t, endpoint(t, "TEST_AMQP_URL"))

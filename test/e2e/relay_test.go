@@ -194,7 +194,8 @@ func (r *relay) refusals() int {
 	_, body := r.get("/metrics")
 	sum := 0
 	for line := range strings.Lines(body) {
-		if series, value, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(series, "outbox_relay_publish_errors_total{") {
+		if series, value, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(series,
+			"outbox_relay_publish_errors_total{") {
 			n, _ := strconv.Atoi(value)
 			sum += n
 		}

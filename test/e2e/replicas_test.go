@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestReplicas runs two replicas of one outbox and kills one of them, twice. The other one takes over, nothing is lost and
-// the order holds. With one shard, one of them relays and the other is a standby.
+// TestReplicas runs two replicas of one outbox and kills one of them, twice. The other one takes over, nothing is lost
+// and the order holds. With one shard, one of them relays and the other is a standby.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 16} {
@@ -43,7 +43,8 @@ func killReplicas(t *testing.T, b broker, shards int) {
 		}
 		replicas[victim].Kill()
 		killed := time.Now()
-		outbox.insert(topic, kill*manyRows+first, manyRows-first, manyKeys) // whatever was left, these rows wait for the other replica
+		// whatever was left, these rows wait for the other replica
+		outbox.insert(topic, kill*manyRows+first, manyRows-first, manyKeys)
 		await(t, "the other one takes over", func() bool { return replicas[1-victim].owns(shards) })
 		took := time.Since(killed)
 		t.Logf("the other one owned everything after %v", took.Round(time.Millisecond))

@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestRunbookNamesWhoLocks follows docs/runbook.md from the warning that rows are locked to the session that locks them, and
-// ends this session.
+// TestRunbookNamesWhoLocks follows docs/runbook.md from the warning that rows are locked to the session that locks
+// them, and ends this session.
 func TestRunbookNamesWhoLocks(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/runbook.md")
@@ -38,7 +38,9 @@ func TestRunbookNamesWhoLocks(t *testing.T) {
 	}
 	r := startRelay(t, outbox.env("stdout:"))
 	await(t, "the relay says that the row is locked", func() bool {
-		return slices.ContainsFunc(r.records("WARN"), func(l record) bool { return strings.Contains(l.Msg, "locked by another session") })
+		return slices.ContainsFunc(r.records("WARN"), func(l record) bool {
+			return strings.Contains(l.Msg, "locked by another session")
+		})
 	})
 	pids := pgtest.Value[[]int32](t, outbox.Schema, "select array_agg(pid) from ("+query+") found")
 	if pid := int32(holder.Conn().PgConn().PID()); len(pids) == 0 || pids[0] != pid {

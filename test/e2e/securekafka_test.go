@@ -16,8 +16,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
-// secureKafka is a Kafka server for one test alone, with a listener for each way to log in. Its certificate is for localhost,
-// and its users are relay and other.
+// secureKafka is a Kafka server for one test alone, with a listener for each way to log in. Its certificate is for
+// localhost, and its users are relay and other.
 type secureKafka struct {
 	*kafkaBroker // on the plain listener
 	t            testing.TB
@@ -39,7 +39,8 @@ func newSecureKafka(t testing.TB) *secureKafka {
 	server := k.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
 	const offset = 1650
 	const plain = `org.apache.kafka.common.security.plain.PlainLoginModule required user_relay="old-hunter2" user_other="other-hunter2";`
-	listeners := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,SECURE://%s,MUTUAL://%s,CLEAR://%s", 29092+offset, k.secure, k.mutual, k.clear)
+	listeners := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,SECURE://%s,MUTUAL://%s,CLEAR://%s", 29092+offset, k.secure,
+		k.mutual, k.clear)
 	properties := strings.Join([]string{
 		fmt.Sprintf("listeners=%s,CONTROLLER://127.0.0.1:%d", listeners, 29093+offset),
 		"advertised.listeners=" + listeners,
@@ -52,7 +53,8 @@ func newSecureKafka(t testing.TB) *secureKafka {
 		"listener.name.clear.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
 		"listener.name.clear.sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256",
 		"listener.name.secure.plain.sasl.jaas.config=" + plain,
-		"listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.secure.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule " +
+			"required;",
 		`listener.name.secure.oauthbearer.sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";`,
 		fmt.Sprint("connections.max.reauth.ms=", secureSession.Milliseconds()),
 	}, "\n")
@@ -98,7 +100,8 @@ func (k *secureKafka) setPassword(password string) {
 func token(subject string, life time.Duration) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	now := time.Now().Unix()
-	return encode([]byte(`{"alg":"none"}`)) + "." + encode(fmt.Appendf(nil, `{"sub":%q,"iat":%d,"exp":%d}`, subject, now-60,
+	return encode([]byte(`{"alg":"none"}`)) + "." + encode(fmt.Appendf(nil, `{"sub":%q,"iat":%d,"exp":%d}`, subject,
+		now-60,
 		now+int64(life.Seconds()))) + "."
 }
 

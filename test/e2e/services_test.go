@@ -34,7 +34,8 @@ func newServices(t testing.TB, name string, offset int, env ...string) *ownServi
 // run runs a verb of dev/services.sh.
 func (s *ownServices) run(verb string, names ...string) {
 	s.t.Helper()
-	if _, err := s.Run(context.Background(), verb, names...); err != nil { // the test's context has ended when it cleans up
+	// the test's context has ended when it cleans up
+	if _, err := s.Run(context.Background(), verb, names...); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -64,7 +64,8 @@ func TestServiceLinks(t *testing.T) {
 	t.Parallel()
 	code, _, problems := runCommand(t, settings{
 		"OUTBOX_DATABASE_URL=postgres://h/db", "OUTBOX_PUBLISH_URL=stdout:",
-		"OUTBOX_SERVICE_HOST=10.0.0.1", "OUTBOX_SERVICE_PORT=80", "OUTBOX_SERVICE_PORT_HTTP=80", "OUTBOX_PORT=tcp://10.0.0.1:80",
+		"OUTBOX_SERVICE_HOST=10.0.0.1", "OUTBOX_SERVICE_PORT=80", "OUTBOX_SERVICE_PORT_HTTP=80",
+		"OUTBOX_PORT=tcp://10.0.0.1:80",
 		"OUTBOX_PORT_80_TCP=tcp://10.0.0.1:80", "OUTBOX_PORT_80_TCP_ADDR=10.0.0.1",
 	}, "config")
 	if code != 0 {
@@ -72,18 +73,23 @@ func TestServiceLinks(t *testing.T) {
 	}
 }
 
-// TestUnusableDatabase: the process keeps running, reports the problem where operators look for it, and prints no secret.
+// TestUnusableDatabase: the process keeps running, reports the problem where operators look for it, and prints no
+// secret.
 func TestUnusableDatabase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		url  string
 		says []string
 	}{
-		"away":           {databaseURL(t, func(u *url.URL) { u.Host = nobody }), []string{"connection refused"}},
-		"no such host":   {databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), []string{"nowhere.invalid"}},
-		"wrong password": {databaseURL(t, func(u *url.URL) { u.Host = refusingPostgres(t) }), []string{"password authentication failed"}},
-		"no database":    {databaseURL(t, func(u *url.URL) { u.Path = "/missing" }), []string{"missing", "does not exist"}},
-		"no role":        {databaseURL(t, func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), []string{"stranger"}},
+		"away":         {databaseURL(t, func(u *url.URL) { u.Host = nobody }), []string{"connection refused"}},
+		"no such host": {databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), []string{"nowhere.invalid"}},
+		"wrong password": {databaseURL(t, func(u *url.URL) {
+			u.Host = refusingPostgres(t)
+		}), []string{"password authentication failed"}},
+		"no database": {databaseURL(t, func(u *url.URL) { u.Path = "/missing" }), []string{"missing", "does not exist"}},
+		"no role": {databaseURL(t, func(u *url.URL) {
+			u.User = url.UserPassword("stranger", "hunter2")
+		}), []string{"stranger"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,8 +126,11 @@ func TestUnusableBroker(t *testing.T) {
 		"nats away":         {"nats://" + nobody, []string{nobody}},
 		"rabbitmq away":     {"amqp://guest:hunter2@" + nobody, []string{nobody}},
 		"rabbitmq password": {wrong.String(), []string{"destination default", "refuses the login of user"}},
-		"kafka for nats":    {strings.Replace(endpoint(t, "TEST_KAFKA_URL"), "kafka://", "nats://", 1), []string{"destination default"}},
-		"amqp for kafka":    {"kafka://" + rabbit.Host, []string{"destination default"}},
+		"kafka for nats": {
+			strings.Replace(endpoint(t, "TEST_KAFKA_URL"), "kafka://", "nats://", 1),
+			[]string{"destination default"},
+		},
+		"amqp for kafka": {"kafka://" + rabbit.Host, []string{"destination default"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,18 +148,20 @@ func TestUnusableBroker(t *testing.T) {
 			}
 			t.Log(body)
 			r.stop()
-			if untouched := outbox.count("attempt = 1 and relayed_at is null and failed_at is null and last_error is null"); untouched != 100 {
+			if untouched := outbox.count(
+				"attempt = 1 and relayed_at is null and failed_at is null and last_error is null"); untouched != 100 {
 				t.Errorf("only %d of 100 rows are untouched", untouched)
 			}
 		})
 	}
 }
 
-// TestUnusableTable: a table that cannot be used keeps the relay waiting, with the remedy, and the relay starts to work by
-// itself when the table has been repaired.
+// TestUnusableTable: a table that cannot be used keeps the relay waiting, with the remedy, and the relay starts to work
+// by itself when the table has been repaired.
 func TestUnusableTable(t *testing.T) {
 	t.Parallel()
-	const row = `insert into outbox_messages (topic, payload, inserted_at, updated_at) values ('orders', '{"n": 1}', now(), now())`
+	const row = `insert into outbox_messages (topic, payload, inserted_at, updated_at) values ('orders', '{"n": 1}',
+		now(), now())`
 	for name, c := range map[string]struct {
 		ddl    string
 		says   []string
@@ -168,7 +179,8 @@ func TestUnusableTable(t *testing.T) {
 			"alter table outbox_messages drop id, add id uuid primary key default gen_random_uuid()",
 		},
 		"view": {
-			strings.ReplaceAll(pgtest.ShapeB, "outbox_messages", "messages") + "create view outbox_messages as select * from messages",
+			strings.ReplaceAll(pgtest.ShapeB, "outbox_messages",
+				"messages") + "create view outbox_messages as select * from messages",
 			[]string{"is a view", "OUTBOX_TABLE"},
 			"drop view outbox_messages; alter table messages rename to outbox_messages",
 		},

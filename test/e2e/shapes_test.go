@@ -13,8 +13,8 @@ import (
 // traceparent is a header as applications write it.
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// These rows test the wire format, in a form that every table accepts: headers and payload, and the text that arrives for
-// them.
+// These rows test the wire format, in a form that every table accepts: headers and payload, and the text that arrives
+// for them.
 var wireRows = []struct {
 	headers, payload string
 	body             string
@@ -39,8 +39,8 @@ var wireRows = []struct {
 	{``, `{}`, `{}`, map[string]string{}}, // the headers are NULL
 }
 
-// TestShapes relays rows of each table that applications already have, unchanged, and of the recommended one, to each broker,
-// and compares what arrives byte for byte.
+// TestShapes relays rows of each table that applications already have, unchanged, and of the recommended one, to each
+// broker, and compares what arrives byte for byte.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	shapes := map[string]string{"A": pgtest.ShapeA, "B": pgtest.ShapeB, "C": pgtest.ShapeC, "recommended": ""}
@@ -73,7 +73,8 @@ func testShape(t *testing.T, b broker, ddl, shape string) {
 		} else {
 			columns, values = columns+", inserted_at, updated_at", values+", now() at time zone 'UTC', now() at time zone 'UTC'"
 		}
-		ids[i] = pgtest.Value[string](t, outbox.Schema, "insert into outbox_messages ("+columns+") values ("+values+") returning id::text",
+		ids[i] = pgtest.Value[string](t, outbox.Schema,
+			"insert into outbox_messages ("+columns+") values ("+values+") returning id::text",
 			topic, row.payload, row.headers)
 	}
 	outbox.awaitRelayed(len(wireRows))
@@ -98,8 +99,10 @@ func testShape(t *testing.T, b broker, ddl, shape string) {
 		if b.name() == "nats" {
 			wanted["Nats-Msg-Id"] = ids[i]
 			if shape == "C" { // an id that is not unique everywhere is extended by the database, the table and the insert time
-				wanted["Nats-Msg-Id"] = outbox.identity() + "/" + outbox.Name + ".outbox_messages/" + pgtest.Value[string](t, outbox.Schema,
-					"select id || '@' || (extract(epoch from inserted_at) * 1000000)::bigint from outbox_messages where id = $1::bigint", ids[i])
+				wanted["Nats-Msg-Id"] = outbox.identity() + "/" + outbox.Name + ".outbox_messages/" +
+					pgtest.Value[string](t, outbox.Schema,
+						"select id || '@' || (extract(epoch from inserted_at) * 1000000)::bigint from outbox_messages where id = "+
+							"$1::bigint", ids[i])
 			}
 		}
 		if !maps.Equal(d.headers, wanted) {
@@ -135,8 +138,10 @@ func TestKeySources(t *testing.T) {
 			t.Parallel()
 			topic, outbox := b.topic(t), newShape(t, pgtest.ShapeB)
 			outbox.Exec(t, `insert into outbox_messages (topic, payload, headers, inserted_at, updated_at)
-				select $1, jsonb_build_object('n', i, 'order', jsonb_build_object('id', 'p' || i % 7)), jsonb_build_object('order', 'h' || i % 7),
-				  t, t from generate_series(1, 3000) i, lateral (select (now() at time zone 'UTC') - interval '1 hour' + i * interval '1 ms' as t) x`,
+				select $1, jsonb_build_object('n', i, 'order', jsonb_build_object('id', 'p' || i % 7)), jsonb_build_object('order',
+				'h' || i % 7),
+				  t, t from generate_series(1, 3000) i, lateral (select (now() at time zone 'UTC') - interval '1 hour' + i *
+				interval '1 ms' as t) x`,
 				topic)
 			startRelay(t, outbox.env(b.url(), "OUTBOX_KEY="+source))
 			outbox.awaitDrained()

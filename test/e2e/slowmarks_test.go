@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSlowMarksOfOneDestination: a trigger that makes each mark of one destination slow makes the marks of another neither
-// slow nor fail.
+// TestSlowMarksOfOneDestination: a trigger that makes each mark of one destination slow makes the marks of another
+// neither slow nor fail.
 func TestSlowMarksOfOneDestination(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -17,14 +17,17 @@ func TestSlowMarksOfOneDestination(t *testing.T) {
 	outbox.destination(env, "slow")
 	outbox.Exec(t, `create function take_time() returns trigger language plpgsql as $slow$
 		begin perform pg_sleep(0.005); return new; end $slow$`)
-	outbox.Exec(t, "create trigger take_time before update of slow_relayed_at on outbox_messages for each row execute function take_time()")
+	outbox.Exec(t, "create trigger take_time before update of slow_relayed_at on outbox_messages for each row execute "+
+		"function take_time()")
 	const rows = 3000
 	r := startRelay(t, env)
 	r.awaitReady()
 	for i := range 6 {
 		outbox.insert("any", i*rows/6, rows/6, 50)
 	}
-	took := await(t, "all is relayed by the destination whose marks are fast", func() bool { return outbox.count("relayed_at is null") == 0 })
+	took := await(t, "all is relayed by the destination whose marks are fast", func() bool {
+		return outbox.count("relayed_at is null") == 0
+	})
 	if n := outbox.count("slow_relayed_at is not null"); n > rows/2 {
 		t.Errorf("%d of %d rows are marked by the slow destination when the fast one has done all, in %v", n, rows, took)
 	}

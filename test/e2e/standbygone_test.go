@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestSynchronousStandbyGone: commits that wait for the only synchronous standby are named as such, the relay is not ready meanwhile,
-// and goes on when they are confirmed.
+// TestSynchronousStandbyGone: commits that wait for the only synchronous standby are named as such, the relay is not
+// ready meanwhile, and goes on when they are confirmed.
 func TestSynchronousStandbyGone(t *testing.T) {
 	t.Parallel()
 	pg := newServer(t, nil)

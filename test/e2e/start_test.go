@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestReadySoon measures the time from the start until the relay is ready and until the first row, with all services running.
-// The bound is generous, for machines that are busy.
+// TestReadySoon measures the time from the start until the relay is ready and until the first row, with all services
+// running. The bound is generous, for machines that are busy.
 func TestReadySoon(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -15,7 +15,8 @@ func TestReadySoon(t *testing.T) {
 		r := startRelay(t, outbox.env(b.url()))
 		ready := r.awaitReady()
 		outbox.awaitDrained()
-		t.Logf("ready after %v, first row after %v", ready.Round(time.Millisecond), time.Since(r.Started).Round(time.Millisecond))
+		t.Logf("ready after %v, first row after %v", ready.Round(time.Millisecond),
+			time.Since(r.Started).Round(time.Millisecond))
 		if ready > 10*time.Second {
 			t.Errorf("ready only after %v", ready)
 		}

@@ -13,16 +13,18 @@ import (
 // hostile is the name of a topic that a page must not treat as markup.
 const hostile = `<img src=x onerror="document.title='taken'">`
 
-// busy starts a relay with rows that were relayed, rows of a topic whose stream is missing, rows that become due later, and
-// rows that have failed.
+// busy starts a relay with rows that were relayed, rows of a topic whose stream is missing, rows that become due later,
+// and rows that have failed.
 func busy(t *testing.T, more ...string) (r *relay, held string) {
 	t.Helper()
 	outbox := newShape(t, recommended(t)+"alter table outbox_messages add available_at timestamptz;")
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
 	held = uniqueTopic()
-	outbox.Exec(t, "insert into outbox_messages (topic, key, payload, failed_at, last_error) select $1, 'secret-key', '{\"secret\": "+
+	outbox.Exec(t, "insert into outbox_messages (topic, key, payload, failed_at, last_error) select $1, 'secret-key', "+
+		"'{\"secret\": "+
 		"\"payload\"}', now(), 'no' from generate_series(1, 3)", hostile)
-	outbox.Exec(t, "insert into outbox_messages (topic, payload, available_at) values ('later', '{}', now() + interval '1 day')")
+	outbox.Exec(t, "insert into outbox_messages (topic, payload, available_at) values ('later', '{}', now() + interval "+
+		"'1 day')")
 	outbox.insert(b.topic(t), 0, 500, 10)
 	outbox.insert(held, 0, 5, 1)
 	r = startRelay(t, outbox.env(b.url(), more...))
@@ -52,11 +54,13 @@ func TestStatus(t *testing.T) {
 			report.Ownership != nil && report.Ownership.Owned == 16
 	})
 	d, p := report.Destinations[0], report.Process
-	if h := d.Process.Holds[0]; h.Reason != "topology" || fmt.Sprint(h.Topics) != "["+held+"]" || !strings.Contains(h.Error, held) ||
+	if h := d.Process.Holds[0]; h.Reason != "topology" || fmt.Sprint(h.Topics) != "["+held+"]" ||
+		!strings.Contains(h.Error, held) ||
 		h.Since.IsZero() {
 		t.Errorf("%+v", h)
 	}
-	if d.Topics[0].Topic != hostile || d.Topics[0].Failed != 3 || d.Name != "default" || !d.Process.Up || *d.OldestAgeSeconds <= 0 {
+	if d.Topics[0].Topic != hostile || d.Topics[0].Failed != 3 || d.Name != "default" || !d.Process.Up ||
+		*d.OldestAgeSeconds <= 0 {
 		t.Errorf("%+v", d)
 	}
 	relayed, latencies := int64(0), 0
@@ -69,7 +73,8 @@ func TestStatus(t *testing.T) {
 	if relayed != 500 || d.Process.Relayed != 500 || latencies == 0 {
 		t.Errorf("%d rows and %d latencies in %+v", relayed, latencies, d.Process.History)
 	}
-	if o := report.Ownership; o.Owned != 16 || o.Unowned != 0 || len(o.Replicas) != 1 || p.Shards != 16 || !p.Ready || len(p.Checks) < 4 {
+	if o := report.Ownership; o.Owned != 16 || o.Unowned != 0 || len(o.Replicas) != 1 || p.Shards != 16 || !p.Ready ||
+		len(p.Checks) < 4 {
 		t.Errorf("%+v, %+v", o, p)
 	}
 	if len(report.Problems) > 0 || strings.Contains(body, "secret-key") || strings.Contains(body, "payload") ||
@@ -128,7 +133,9 @@ func TestUntakenRowsWereHandedToNobody(t *testing.T) {
 	outbox := newTable(t)
 	outbox.insert("orders", 0, 3, 3)
 	r := startRelay(t, outbox.env("stdout:", "OUTBOX_DESTINATIONS=a", "OUTBOX_DESTINATION_A_TOPICS=others"))
-	await(t, "the rows are held", func() bool { return r.metric(`rows_held{destination="none",reason="topology"}`) == "3" })
+	await(t, "the rows are held", func() bool {
+		return r.metric(`rows_held{destination="none",reason="topology"}`) == "3"
+	})
 	if tries := r.metric(`publish_errors_total{class="topology",destination="none"}`); tries != "0" {
 		t.Errorf("%s errors of a broker that there is not", tries)
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestStop stops a relay with SIGTERM in the middle of a backlog and starts another one, several times. No row is published
-// twice.
+// TestStop stops a relay with SIGTERM in the middle of a backlog and starts another one, several times. No row is
+// published twice.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {

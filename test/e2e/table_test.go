@@ -41,8 +41,8 @@ func (tb *table) env(publishURL string, more ...string) settings {
 	return append(settings{"OUTBOX_DATABASE_URL=" + tb.URL, "OUTBOX_PUBLISH_URL=" + publishURL}, more...)
 }
 
-// insert commits n rows on the given number of keys, in one transaction, numbered from the given number on. The keys are k0,
-// k1, ... in turns. Then it rolls back a transaction of ten more rows of the same kind.
+// insert commits n rows on the given number of keys, in one transaction, numbered from the given number on. The keys
+// are k0, k1, ... in turns. Then it rolls back a transaction of ten more rows of the same kind.
 func (tb *table) insert(topic string, from, n, keys int) {
 	tb.t.Helper()
 	const rows = `insert into outbox_messages (topic, key, payload, headers)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestTopicTemplates: the topic on the broker comes from the row's columns, for each destination in a different way. A row
-// whose column is NULL fails at once and delays no other row.
+// TestTopicTemplates: the topic on the broker comes from the row's columns, for each destination in a different way. A
+// row whose column is NULL fails at once and delays no other row.
 func TestTopicTemplates(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -18,7 +18,8 @@ func TestTopicTemplates(t *testing.T) {
 	outbox := newTable(t)
 	outbox.Exec(t, `alter table outbox_messages add "Region of" text`)
 	outbox.Exec(t, `insert into outbox_messages (topic, key, payload, "Region of") values
-		('orders', 'a', '{"n": 0}', 'eu'), ('orders', 'b', '{"n": 1}', null), ('orders', 'b', '{"n": 2}', 'us'), ('audited', 'a', '{"n": 3}', 'eu')`)
+		('orders', 'a', '{"n": 0}', 'eu'), ('orders', 'b', '{"n": 1}', null), ('orders', 'b', '{"n": 2}', 'us'), ('audited',
+		'a', '{"n": 3}', 'eu')`)
 	r := startRelay(t, outbox.env(b.url(), "OUTBOX_DESTINATIONS=main,audit", "OUTBOX_TOPIC="+ours+".{Region of}.{topic}",
 		"OUTBOX_DESTINATION_MAIN_TOPICS=orders", "OUTBOX_DESTINATION_AUDIT_TOPIC="+ours+".audit.{Region of}"))
 	outbox.awaitDrained()
@@ -27,13 +28,14 @@ func TestTopicTemplates(t *testing.T) {
 			t.Errorf("%s got %v", topic, got)
 		}
 	}
-	if failed := outbox.count(isFailed + ` and "Region of" is null and attempt = 2 and last_error like '%Region of%NULL%'`); failed != 1 {
+	if failed := outbox.count(isFailed +
+		` and "Region of" is null and attempt = 2 and last_error like '%Region of%NULL%'`); failed != 1 {
 		t.Errorf("the row without a region has not failed as it should:\n%s", r.Log())
 	}
 }
 
-// TestUnusableTemplate: a template that cannot be parsed is refused. One that names a column that the table lacks keeps the
-// relay waiting for the column.
+// TestUnusableTemplate: a template that cannot be parsed is refused. One that names a column that the table lacks keeps
+// the relay waiting for the column.
 func TestUnusableTemplate(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
@@ -55,8 +57,8 @@ func TestUnusableTemplate(t *testing.T) {
 	outbox.awaitDrained()
 }
 
-// TestUnusableTemplateOfOneDestination: a template that names a column that the table lacks holds its own destination, which waits for the
-// column, and no other.
+// TestUnusableTemplateOfOneDestination: a template that names a column that the table lacks holds its own destination,
+// which waits for the column, and no other.
 func TestUnusableTemplateOfOneDestination(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))

@@ -32,8 +32,10 @@ func TestRowTraces(t *testing.T) {
 		spans          bool
 	}{{"collector", collector.URL, true}, {"no collector", "", false}} {
 		outbox := newTable(t)
-		outbox.Exec(t, `insert into outbox_messages (topic, payload, headers) values ('t', '{}', '{"traceparent": "`+traceparent+`"}')`)
-		code, _, log := runCommand(t, outbox.env("stdout:", "OUTBOX_TRACE_ROWS=true", "OTEL_EXPORTER_OTLP_ENDPOINT="+c.endpoint), "drain")
+		outbox.Exec(t, `insert into outbox_messages (topic, payload, headers) values ('t', '{}', '{"traceparent": "`+
+			traceparent+`"}')`)
+		code, _, log := runCommand(t,
+			outbox.env("stdout:", "OUTBOX_TRACE_ROWS=true", "OTEL_EXPORTER_OTLP_ENDPOINT="+c.endpoint), "drain")
 		if code != 0 {
 			t.Fatalf("%s: status %d: %s", c.name, code, log)
 		}

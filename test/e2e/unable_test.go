@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestReplicaThatCannotPublish runs two replicas, one of which has a wrong password for the broker. It reports this, is not
-// ready, and releases its shards to the other one, so that every row is relayed.
+// TestReplicaThatCannotPublish runs two replicas, one of which has a wrong password for the broker. It reports this, is
+// not ready, and releases its shards to the other one, so that every row is relayed.
 func TestReplicaThatCannotPublish(t *testing.T) {
 	t.Parallel()
 	b := newRabbit(t, endpoint(t, "TEST_AMQP_URL"))

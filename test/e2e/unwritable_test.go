@@ -4,18 +4,22 @@ import (
 	"testing"
 )
 
-// keyless is a table that can be updated only as long as it is in no publication, as readers of the write-ahead log make them.
-const keyless = `create table outbox_messages (id bigint generated always as identity, topic text, payload jsonb, relayed_at timestamptz);
+// keyless is a table that can be updated only as long as it is in no publication, as readers of the write-ahead log
+// make them.
+const keyless = `create table outbox_messages (id bigint generated always as identity, topic text, payload jsonb,
+	relayed_at timestamptz);
 	create index on outbox_messages (id) where relayed_at is null`
 
-// TestNoReplicaIdentity publishes nothing while no row can be marked, however often the relay is started, and says why with the remedy.
-// When the table is put into a publication under a running relay, it publishes nothing more, and no row twice.
+// TestNoReplicaIdentity publishes nothing while no row can be marked, however often the relay is started, and says why
+// with the remedy. When the table is put into a publication under a running relay, it publishes nothing more, and no
+// row twice.
 func TestNoReplicaIdentity(t *testing.T) {
 	t.Parallel()
 	b, outbox := newKafka(t, endpoint(t, "TEST_KAFKA_URL")), newShape(t, keyless)
 	topic, env := b.topic(t), outbox.env(b.url())
 	insert := func(n int) {
-		outbox.Exec(t, "insert into outbox_messages (topic, payload) select $1, '{}' from generate_series(1, $2::int)", topic, n)
+		outbox.Exec(t, "insert into outbox_messages (topic, payload) select $1, '{}' from generate_series(1, $2::int)", topic,
+			n)
 	}
 	publication := "create publication " + outbox.Name + " for table outbox_messages"
 	outbox.Exec(t, publication)
@@ -41,7 +45,9 @@ func TestNoReplicaIdentity(t *testing.T) {
 	outbox.Exec(t, publication)
 	insert(10_000)
 	r.awaitNotReady("replica identity")
-	await(t, "nothing is published any more", func() bool { return r.metric(`in_flight_rows{destination="default"}`) != "0" })
+	await(t, "nothing is published any more", func() bool {
+		return r.metric(`in_flight_rows{destination="default"}`) != "0"
+	})
 	published := len(b.received(t, topic))
 	insert(1000)
 	await(t, "the relay has looked at the table again", func() bool {

@@ -1,7 +1,8 @@
 //go:build upgrade
 
-// These tests build earlier versions from the history of the repository, which a clone may lack: make upgrade runs them. What replicas of
-// other versions read from this one's locks is pinned by internal/owner/versions_test.go, which runs with all others.
+// These tests build earlier versions from the history of the repository, which a clone may lack: make upgrade runs
+// them. What replicas of other versions read from this one's locks is pinned by internal/owner/versions_test.go, which
+// runs with all others.
 
 package e2e
 
@@ -20,9 +21,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// TestUpgrade replaces both replicas of each earlier version by replicas of this version while rows are written, and puts the
-// old ones back. Nothing is lost, no row is delivered twice, and each key keeps its order. Then a replica is killed while
-// both versions run.
+// TestUpgrade replaces both replicas of each earlier version by replicas of this version while rows are written, and
+// puts the old ones back. Nothing is lost, no row is delivered twice, and each key keeps its order. Then a replica is
+// killed while both versions run.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/builds.txt")
@@ -116,8 +117,8 @@ func (u *upgrade) forward() {
 	}
 }
 
-// mend lets the new version handle the rows that the old one has left, and gives the table a column that the old version does
-// not support.
+// mend lets the new version handle the rows that the old one has left, and gives the table a column that the old
+// version does not support.
 func (u *upgrade) mend() {
 	u.t.Helper()
 	id := pgtest.Value[string](u.t, u.outbox.Schema, "select id::text from outbox_messages where "+isFailed)
@@ -196,7 +197,8 @@ func (u *upgrade) awaitAll(replicas []*relay) time.Duration {
 func (u *upgrade) bad(name string) {
 	u.t.Helper()
 	before := u.outbox.count(isFailed)
-	u.outbox.Exec(u.t, `insert into outbox_messages (topic, key, payload, headers) values ($1, 'bad', '{"n": 0}', '{"message-id": "mine"}')`,
+	u.outbox.Exec(u.t, `insert into outbox_messages (topic, key, payload, headers) values ($1, 'bad', '{"n": 0}',
+		'{"message-id": "mine"}')`,
 		u.topic)
 	await(u.t, "the bad row "+name+" fails", func() bool { return u.outbox.count(isFailed) == before+1 })
 }

@@ -36,13 +36,15 @@ func verified(t *testing.T, env settings, want int, args ...string) (rows []disc
 	return rows[:len(rows)-1], rows[len(rows)-1]
 }
 
-// TestVerify finds messages that are missing, duplicate or out of order, in each format that stores the ids differently.
+// TestVerify finds messages that are missing, duplicate or out of order, in each format that stores the ids
+// differently.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
 		topic, outbox := b.topic(t), newTable(t)
 		outbox.insert(strings.TrimPrefix(topic, "e2e"), 0, 300, 7)
-		env := outbox.env(b.url(), "OUTBOX_TOPIC=e2e{topic}", "OUTBOX_PROFILE="+map[string]string{"kafka": "cloudevents"}[b.name()])
+		env := outbox.env(b.url(), "OUTBOX_TOPIC=e2e{topic}",
+			"OUTBOX_PROFILE="+map[string]string{"kafka": "cloudevents"}[b.name()])
 		drained := func() {
 			t.Helper()
 			if code, _, problems := runCommand(t, env, "drain"); code != 0 {
@@ -61,7 +63,8 @@ func TestVerify(t *testing.T) {
 		}
 		id := func(n int) string {
 			t.Helper()
-			return pgtest.Value[string](t, outbox.Schema, "select id::text from outbox_messages where (payload ->> 'n')::int = $1", n)
+			return pgtest.Value[string](t, outbox.Schema,
+				"select id::text from outbox_messages where (payload ->> 'n')::int = $1", n)
 		}
 		again := id(20)
 		await(t, "a message is there twice", func() bool { // when the stream has forgotten its id
@@ -120,7 +123,8 @@ func TestVerifyRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := deleted.Header.Get("message-id")
-	if rows, sum := verified(t, env, 1); len(rows) != 1 || rows[0].ID != id || rows[0].Problem != "missing" || sum.Rows != 100 {
+	if rows, sum := verified(t, env, 1); len(rows) != 1 || rows[0].ID != id || rows[0].Problem != "missing" ||
+		sum.Rows != 100 {
 		t.Errorf("of one that was deleted: %+v, %+v", rows, sum)
 	}
 	outbox.Exec(t, "delete from outbox_messages where id = $1", id)

@@ -60,7 +60,8 @@ func TestWakes(t *testing.T) {
 			if n := r.metric(`wakeups_total{source="` + c.source + `"}`); n == "" || n == "0" {
 				t.Errorf("wakeups from %s: %q", c.source, n)
 			}
-			late := pgtest.Value[float64](t, outbox.Schema, "select extract(epoch from max(relayed_at - inserted_at))::float8 from outbox_messages")
+			late := pgtest.Value[float64](t, outbox.Schema,
+				"select extract(epoch from max(relayed_at - inserted_at))::float8 from outbox_messages")
 			if late > 1 {
 				t.Errorf("the row was marked %v s after its insert", late)
 			}
@@ -68,8 +69,8 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestWakesOfOneAmongSeveral wakes the replica that has the row, although only another replica is notified, or the database
-// records several sleeping ones.
+// TestWakesOfOneAmongSeveral wakes the replica that has the row, although only another replica is notified, or the
+// database records several sleeping ones.
 func TestWakesOfOneAmongSeveral(t *testing.T) {
 	t.Parallel()
 	for name, trigger := range map[string]bool{"doorbell over HTTP": false, "doorbell trigger": true} {
@@ -114,8 +115,8 @@ func TestWakesOfOneAmongSeveral(t *testing.T) {
 	}
 }
 
-// asleep waits until the relay has made no read for two seconds: each pause is twice as long as the previous one, so the next
-// read is at least as far away.
+// asleep waits until the relay has made no read for two seconds: each pause is twice as long as the previous one, so
+// the next read is at least as far away.
 func asleep(t testing.TB, r *relay) {
 	t.Helper()
 	reads := func() string { return r.metric(`stage_duration_seconds_count{destination="default",stage="fetch"}`) }

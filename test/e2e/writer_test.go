@@ -16,8 +16,8 @@ type writer struct {
 	done  chan struct{}
 }
 
-// startWriter executes a statement repeatedly, which inserts the rows with the numbers from $1 to $2. Each execution inserts
-// all of these rows or none.
+// startWriter executes a statement repeatedly, which inserts the rows with the numbers from $1 to $2. Each execution
+// inserts all of these rows or none.
 func startWriter(t testing.TB, pool *pgxpool.Pool, from, rows int, statement string) *writer {
 	w := &writer{rows: from, ended: make(chan struct{}), done: make(chan struct{})}
 	go func() {

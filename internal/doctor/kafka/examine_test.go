@@ -14,7 +14,8 @@ import (
 func TestHiddenTopic(t *testing.T) {
 	t.Parallel()
 	e := &examination{}
-	if e.topic(&metadata.ResponseTopic{Name: "hidden", ErrorCode: int16(kafkago.TopicAuthorizationFailed)}) || len(e.List) != 1 ||
+	if e.topic(&metadata.ResponseTopic{Name: "hidden", ErrorCode: int16(kafkago.TopicAuthorizationFailed)}) ||
+		len(e.List) != 1 ||
 		e.List[0].Severity != finding.Error || e.List[0].Check != inspect.Permission || e.List[0].Subject != "hidden" {
 		t.Errorf("found %+v", e.List)
 	}

@@ -217,8 +217,8 @@ func TestReadsAreForgotten(t *testing.T) {
 	s.sound(t)
 }
 
-// A batch that is handed over again, after an outage for instance, is no more rows: the marks of as many as may be in flight
-// are rehearsed.
+// A batch that is handed over again, after an outage for instance, is no more rows: the marks of as many as may be in
+// flight are rehearsed.
 func TestRowsThatAreHandedOverAgainAreNotProven(t *testing.T) {
 	t.Parallel()
 	s := aimed(func(s *sim) { s.limits.Rows, s.limits.Batch = 40, 10 })

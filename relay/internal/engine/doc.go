@@ -50,8 +50,8 @@ hold, for a failed row of theirs (blocked) or for room are remembered by their h
 Why this is enough: writers of a key are serialised, so whoever sees a row of a key sees all before it. A tail's
 first page is one statement. What precedes a row that it brings was seen by the last first page and was read, or is
 brought with it. A further page is taken only up to the first row that the first page may not have seen. A read of a
-key is one statement from its beginning, or goes on with rows that such a statement saw. And a key opens at a snapshot of
-which everything is in flight.
+key is one statement from its beginning, or goes on with rows that such a statement saw. And a key opens at a snapshot
+of which everything is in flight.
 
 What the tail misses all the same is found by the sweep, which goes over all pending rows now and then, reads no
 contents, and closes the key of each row that nobody knows: order values drawn long before their transaction's first

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Times of keys that are tried again fall together, a little later, and still follow the monotonic clock: when the machine's
-// clock is set back by an hour, nothing rests for an hour.
+// Times of keys that are tried again fall together, a little later, and still follow the monotonic clock: when the
+// machine's clock is set back by an hour, nothing rests for an hour.
 func TestTriesGatherByTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

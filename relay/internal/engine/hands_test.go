@@ -32,7 +32,8 @@ func TestRowMovedToAnotherKeyWhileItIsPublished(t *testing.T) {
 	s.end(t)
 }
 
-// Rows that are read by their available_at are made pending again by hand, where nobody tells and there are no other rows.
+// Rows that are read by their available_at are made pending again by hand, where nobody tells and there are no other
+// rows.
 func TestDueRowMadePendingByHand(t *testing.T) {
 	t.Parallel()
 	s := aimed(func(s *sim) { s.took, s.exact, s.delays = ms, true, true })

@@ -40,7 +40,8 @@ func TestLimiter(t *testing.T) {
 	}
 }
 
-// TestClocksOfCallers: a limiter whose callers read the clock one after the other, and ask with the earlier time last, sends all the same.
+// TestClocksOfCallers: a limiter whose callers read the clock one after the other, and ask with the earlier time last,
+// sends all the same.
 func TestClocksOfCallers(t *testing.T) {
 	t.Parallel()
 	l, now := limiter{rate: 1, tokens: 1}, time.Unix(1000, 0)

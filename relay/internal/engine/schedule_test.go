@@ -36,7 +36,8 @@ func TestSchedules(t *testing.T) {
 				}
 				if s := schedule(first+n, log); len(s.faults) > 0 {
 					bad.Add(1)
-					t.Errorf("SIMULATION_SEED=%d SIMULATION_RUNS=1: %d faults, the first: %.600s\n%+v", first+n, len(s.faults), strings.Join(s.faults[:min(3, len(s.faults))], "; "), s.shape)
+					t.Errorf("SIMULATION_SEED=%d SIMULATION_RUNS=1: %d faults, the first: %.600s\n%+v", first+n, len(s.faults),
+						strings.Join(s.faults[:min(3, len(s.faults))], "; "), s.shape)
 				}
 			}
 		})
@@ -70,7 +71,8 @@ func schedule(seed uint64, log func(string, ...any)) *sim {
 		delete(s.broker.missing, topic)
 	}
 	s.run(s.at + 31*time.Second)
-	for limit := s.at + 10*time.Minute; s.at < limit && (s.open > 0 || len(s.table.rows) > 0 || s.block && len(s.table.failed) > 0); {
+	for limit := s.at + 10*time.Minute; s.at < limit &&
+		(s.open > 0 || len(s.table.rows) > 0 || s.block && len(s.table.failed) > 0); {
 		s.run(s.at + time.Second)
 		s.retry(1)
 	}
@@ -84,14 +86,19 @@ func schedule(seed uint64, log func(string, ...any)) *sim {
 func (s *sim) choose() (stays bool) {
 	second := time.Second
 	s.limits = Limits{
-		Batch: 1 + s.IntN(50), Rows: 4 + s.IntN(200), Bytes: 1 << 20, Keys: 3 + s.IntN(30), Waiting: 1 + s.IntN(60), Holds: 1 + s.IntN(6),
-		Poll: 20*ms + s.upto(400*ms), Sweep: 4*second + s.upto(12*second), Patience: 15 * second,
+		Batch: 1 + s.IntN(50), Rows: 4 + s.IntN(200), Bytes: 1 << 20, Keys: 3 + s.IntN(30), Waiting: 1 + s.IntN(60),
+		Holds: 1 + s.IntN(6),
+		Poll:  20*ms + s.upto(400*ms), Sweep: 4*second + s.upto(12*second), Patience: 15 * second,
 	}
 	s.shape = shape{
-		keys: 1 + s.IntN(30), topics: 1 + s.IntN(4), late: s.one(2), savepoints: s.one(2), unserialised: s.one(12), stale: s.one(8), cache: s.one(8),
-		deletes: s.one(3), updates: s.one(3), second: s.one(4), bulk: s.one(4), crashes: s.one(4), moves: s.one(2), readFaults: s.one(4),
-		writeFaults: s.one(3), lost: s.one(3), away: s.one(3), events: 20 + s.IntN(60), pause: s.upto(300 * ms), replicas: 1 + s.IntN(3),
-		inserts: 1 + s.IntN(8), took: ms + s.upto(20*ms), slowKeys: s.one(4), exact: s.one(2), block: s.one(2), locked: s.one(4),
+		keys: 1 + s.IntN(30), topics: 1 + s.IntN(4), late: s.one(2), savepoints: s.one(2), unserialised: s.one(12),
+		stale: s.one(8), cache: s.one(8),
+		deletes: s.one(3), updates: s.one(3), second: s.one(4), bulk: s.one(4), crashes: s.one(4), moves: s.one(2),
+		readFaults:  s.one(4),
+		writeFaults: s.one(3), lost: s.one(3), away: s.one(3), events: 20 + s.IntN(60), pause: s.upto(300 * ms),
+		replicas: 1 + s.IntN(3),
+		inserts:  1 + s.IntN(8), took: ms + s.upto(20*ms), slowKeys: s.one(4), exact: s.one(2), block: s.one(2),
+		locked:  s.one(4),
 		guarded: s.one(8), delays: s.one(4), slowReads: s.one(8), collide: s.one(10), large: s.one(4), unordered: s.one(10),
 	}
 	if s.one(2) {
@@ -136,7 +143,14 @@ func (s *sim) choosesHot() {
 	s.limits.Rows, s.limits.Keys, s.limits.Waiting = 100, 100, 100
 	s.slowKeys, s.collide, s.unserialised, s.stale, s.cache, s.unordered, s.crashes, s.delays = false, false, false, false,
 		false, false, false, false
-	s.hands = [][]string{{"key"}, {"key", "null"}, {"key", "topic"}, {"key", "payload"}, {"key", "replay"}, {"key", "back"}}[s.IntN(6)]
+	s.hands = [][]string{
+		{"key"},
+		{"key", "null"},
+		{"key", "topic"},
+		{"key", "payload"},
+		{"key", "replay"},
+		{"key", "back"},
+	}[s.IntN(6)]
 	s.shape.events *= 2
 	s.broker.slow, s.slowest = s.upto(600*ms), 2*time.Second
 }
@@ -237,7 +251,8 @@ func (s *sim) checkOthers(topic string) {
 		if r.retried && r.available > 0 && s.delays {
 			continue // a new beginning finds it, within five minutes: no relay was told, and no sweep has such rows
 		}
-		if r.topic != topic && !has[nameOf(s.table.hash(r), r.available > 0)] && r.committed < s.at-100*time.Second && !r.touched {
+		if r.topic != topic && !has[nameOf(s.table.hash(r), r.available > 0)] && r.committed < s.at-100*time.Second &&
+			!r.touched {
 			s.faultf("%s waits for what it has nothing to do with", r.id)
 		}
 	}
@@ -246,15 +261,18 @@ func (s *sim) checkOthers(topic string) {
 // check checks what has become of all rows, and that nothing is remembered.
 func (s *sim) check() {
 	for _, p := range s.replicas {
-		if n := len(p.e.keys) + len(p.e.waits.by) + len(p.e.holds.by) + len(p.e.flying) + p.e.closed + len(p.e.resting) + p.e.queued; n > 0 {
-			s.faultf("remembered: %d keys, %d waiting, %d holds, %d in flight, %d closed, %d resting, %d queued", len(p.e.keys), len(p.e.waits.by),
+		if n := len(p.e.keys) + len(p.e.waits.by) + len(p.e.holds.by) + len(p.e.flying) + p.e.closed + len(p.e.resting) +
+			p.e.queued; n > 0 {
+			s.faultf("remembered: %d keys, %d waiting, %d holds, %d in flight, %d closed, %d resting, %d queued", len(p.e.keys),
+				len(p.e.waits.by),
 				len(p.e.holds.by), len(p.e.flying), p.e.closed, len(p.e.resting), p.e.queued)
 		}
 		if n := p.e.bytes + p.e.locked.bytes + p.e.rejected.bytes; n != 0 {
 			s.faultf("%d bytes in flight", n)
 		}
 		for _, k := range p.e.keys {
-			s.faultf("key %d of shard %d: state %d, wire %d, flying %d, writes %d, reads %d", k.hash(), k.shard, k.state, k.wire, k.flying, k.writes, k.reads)
+			s.faultf("key %d of shard %d: state %d, wire %d, flying %d, writes %d, reads %d", k.hash(), k.shard, k.state, k.wire,
+				k.flying, k.writes, k.reads)
 		}
 		for cause, n := range p.e.held {
 			if n != 0 {
@@ -298,12 +316,15 @@ func (s *sim) check() {
 // checkOrder checks the order of the first deliveries of a key, whose rows are given in table order.
 func (s *sim) checkOrder(rows []*simRow) {
 	for i, a := range rows {
-		if a.touched || len(a.spans) > 0 && !s.block || a.first == 0 && a.status != relayed || a.status == failed || a.status == deleted {
+		if a.touched || len(a.spans) > 0 && !s.block || a.first == 0 && a.status != relayed || a.status == failed ||
+			a.status == deleted {
 			continue
 		}
 		for _, b := range rows[i+1:] { // whoever the writers are
-			if !b.touched && !s.crashes && len(a.spans) == 0 && len(b.spans) == 0 && a.first > b.first && b.first > 0 && a.seen > 0 && b.hands[0] > a.seen {
-				s.faultf("%s came after %s, which was handed over at %v when it was in flight since %v", a.id, b.id, b.hands[0], a.seen)
+			if !b.touched && !s.crashes && len(a.spans) == 0 && len(b.spans) == 0 && a.first > b.first && b.first > 0 &&
+				a.seen > 0 && b.hands[0] > a.seen {
+				s.faultf("%s came after %s, which was handed over at %v when it was in flight since %v", a.id, b.id, b.hands[0],
+					a.seen)
 			}
 		}
 		if a.inserted-a.drawn > 900*ms { // it may be below the low watermark
@@ -314,7 +335,8 @@ func (s *sim) checkOrder(rows []*simRow) {
 			continue
 		}
 		for _, b := range rows[i+1:] {
-			if b.touched || b.first == 0 || !(a.committed <= b.inserted && a.tx != b.tx || a.tx == b.tx && a.inserted <= b.inserted) {
+			if b.touched || b.first == 0 ||
+				!(a.committed <= b.inserted && a.tx != b.tx || a.tx == b.tx && a.inserted <= b.inserted) {
 				continue
 			}
 			if a.first > b.first {

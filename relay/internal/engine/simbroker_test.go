@@ -86,7 +86,10 @@ func (b *simBroker) answer(row *simRow, r *Row) error {
 		if row.arrives {
 			b.deliver(row, r)
 		}
-		return &publisher.Error{Class: publisher.Ambiguous, Scope: publisher.Scope(2 * b.IntN(2)), Short: "lost", Err: fmt.Errorf("lost")}
+		return &publisher.Error{
+			Class: publisher.Ambiguous, Scope: publisher.Scope(2 * b.IntN(2)), Short: "lost",
+			Err: fmt.Errorf("lost"),
+		}
 	}
 	b.deliver(row, r)
 	return nil

@@ -143,7 +143,8 @@ func (p *simReplica) settle(o Outcome) {
 			t.end(x, true)
 			t.write(&o, x.xid, func(r *simRow) bool { return r.locked && p.locked && p.one(2) })
 			for _, r := range o.Rows {
-				p.logf("replica %d wrote %s: refused %v, failed %v, effect %d", p.name, r.ID(), r.Refused, r.Failed, o.Effects[r.Identity()])
+				p.logf("replica %d wrote %s: refused %v, failed %v, effect %d", p.name, r.ID(), r.Refused, r.Failed,
+					o.Effects[r.Identity()])
 			}
 		})
 	})
@@ -212,8 +213,10 @@ func (p *simReplica) logRead(r *Read) {
 	if p.log == nil {
 		return
 	}
-	p.logf("replica %d reads %d: kind %d, first %v, after %v, low %v, asks %v", p.name, r.number, r.Kind, r.first, r.tail.After, r.tail.Low, len(r.asked))
-	p.logf("    snapshot %v %v %v full %v", r.TailPage.Visible.Oldest, r.TailPage.Visible.Next, r.TailPage.Visible.Running, r.TailPage.Full)
+	p.logf("replica %d reads %d: kind %d, first %v, after %v, low %v, asks %v", p.name, r.number, r.Kind, r.first,
+		r.tail.After, r.tail.Low, len(r.asked))
+	p.logf("    snapshot %v %v %v full %v", r.TailPage.Visible.Oldest, r.TailPage.Visible.Next, r.TailPage.Visible.Running,
+		r.TailPage.Full)
 	for i := range r.TailPage.Rows {
 		p.logf("    %s after %v", r.TailPage.Rows[i].ID(), r.TailPage.Rows[i].After)
 	}

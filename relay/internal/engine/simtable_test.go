@@ -219,7 +219,8 @@ func (t *simTable) read(r *simRow) outbox.Row {
 	row := outbox.Row{
 		Message:  publisher.Message{ID: r.id, Topic: r.topic, Payload: make([]byte, r.size)},
 		Position: r.position(), Shard: r.shard, Attempt: r.attempt, Hash: t.hash(r), Writer: t.writer(r), After: true,
-		Delayed: r.available > 0 && t.delays, Timed: r.available > 0, Extra: []string{strconv.Itoa(r.version), strconv.Itoa(r.content)},
+		Delayed: r.available > 0 && t.delays, Timed: r.available > 0,
+		Extra: []string{strconv.Itoa(r.version), strconv.Itoa(r.content)},
 	}
 	if r.keyed {
 		row.Message.Key = []byte(r.key)
@@ -271,7 +272,8 @@ func (t *simTable) Tail(_ context.Context, q outbox.TailQuery) (outbox.TailPage,
 			continue
 		}
 		t.visited++
-		if !after && q.Seen.Certain(t.writer(r), t.exact, q.Seen.FirstEnded(&p.Visible)) && r.available <= q.Seen.Now.Sub(simStart) {
+		if !after && q.Seen.Certain(t.writer(r), t.exact, q.Seen.FirstEnded(&p.Visible)) &&
+			r.available <= q.Seen.Now.Sub(simStart) {
 			continue
 		}
 		row := t.read(r)
@@ -329,13 +331,15 @@ func (t *simTable) Sweep(_ context.Context, q outbox.SweepQuery) (outbox.SweepPa
 	p := outbox.SweepPage{Visible: t.snapshot()}
 	for _, r := range t.rows {
 		switch {
-		case !q.After.IsZero() && !q.After.Before(r.position()), q.Shards != nil && !slices.Contains(q.Shards, r.shard), !t.isDue(r, false):
+		case !q.After.IsZero() && !q.After.Before(r.position()), q.Shards != nil && !slices.Contains(q.Shards, r.shard),
+			!t.isDue(r, false):
 			continue
 		case !q.Upto.IsZero() && q.Upto.Before(r.position()):
 			return p, nil
 		}
 		p.Rows = append(p.Rows, outbox.SweptRow{
-			Identity: r.id, Topic: r.topic, Hash: t.hash(r), Keyless: !r.keyed, Shard: r.shard, Position: r.position(), Writer: t.writer(r),
+			Identity: r.id, Topic: r.topic, Hash: t.hash(r), Keyless: !r.keyed, Shard: r.shard, Position: r.position(),
+			Writer: t.writer(r),
 		})
 		if p.Full = len(p.Rows) == min(q.Rows, 4*t.limits.Batch); p.Full {
 			break
@@ -348,7 +352,8 @@ func (t *simTable) Blocked(_ context.Context, q outbox.BlockedQuery) (outbox.Blo
 	var p outbox.BlockedPage
 	var ids []string
 	for id, r := range t.failed {
-		if r.keyed && (q.After.IsZero() || q.After.Before(outbox.At(0, id))) && (q.Shards == nil || slices.Contains(q.Shards, r.shard)) {
+		if r.keyed && (q.After.IsZero() || q.After.Before(outbox.At(0, id))) &&
+			(q.Shards == nil || slices.Contains(q.Shards, r.shard)) {
 			ids = append(ids, id)
 		}
 	}

@@ -148,8 +148,9 @@ func (s *sim) insert(x *simTx, key string, order int64, drawn time.Duration) {
 	t := s.table
 	s.ids++
 	r := &simRow{
-		id: fmt.Sprintf("%s-%06d", key, s.ids), key: key, keyed: key != "", order: order, drawn: drawn, inserted: s.at, tx: x, attempt: 1,
-		topic: fmt.Sprintf("t%d", s.IntN(s.topics)), size: s.IntN(50),
+		id: fmt.Sprintf("%s-%06d", key, s.ids), key: key, keyed: key != "", order: order, drawn: drawn, inserted: s.at, tx: x,
+		attempt: 1,
+		topic:   fmt.Sprintf("t%d", s.IntN(s.topics)), size: s.IntN(50),
 	}
 	if !r.keyed {
 		r.id = fmt.Sprintf("row%06d", s.ids)

@@ -16,7 +16,8 @@ func TestLatencyBuckets(t *testing.T) {
 			t.Fatalf("%v is in bucket %d after %d", d, bucket, last)
 		}
 		last = bucket
-		if from, to := latencyFrom(bucket), latencyFrom(bucket+1); d < from-time.Nanosecond || d > to || to-from > from/4+time.Microsecond {
+		if from, to := latencyFrom(bucket), latencyFrom(bucket+1); d < from-time.Nanosecond || d > to ||
+			to-from > from/4+time.Microsecond {
 			t.Fatalf("%v is in the bucket from %v to %v", d, from, to)
 		}
 	}

@@ -28,8 +28,8 @@ func (t *slowTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 	}
 }
 
-// After a statement has shown how long a row takes, each of the following ones commits within a second or so, and when rows are
-// quick again, the statements become large again.
+// After a statement has shown how long a row takes, each of the following ones commits within a second or so, and when
+// rows are quick again, the statements become large again.
 func TestStatementsFollowTheTimeOfARow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

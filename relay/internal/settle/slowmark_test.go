@@ -32,7 +32,9 @@ func (c *timedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 }
 
 // settlementOf returns a settlement of the schema's table, the table, and its pending rows.
-func settlementOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.Duration) (*Settlement, *timedTable, []*engine.Row) {
+func settlementOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.Duration) (
+	*Settlement, *timedTable, []*engine.Row,
+) {
 	t.Helper()
 	config.Table = sql.Table{Schema: s.Name, Name: "outbox_messages"}
 	table, err := outbox.Open(t.Context(), s.Pool, config)
@@ -61,9 +63,12 @@ func TestSlowWritesEnd(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-	s.Exec(t, `create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.004); return new; end $$;
-		create trigger slow before update on outbox_messages for each row execute function slow()`, pgx.QueryExecModeSimpleProtocol)
-	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 1000) i`)
+	s.Exec(t, `create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.004); return new;
+		end $$;
+		create trigger slow before update on outbox_messages for each row execute function
+		slow()`, pgx.QueryExecModeSimpleProtocol)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from
+		generate_series(1, 1000) i`)
 	settlement, table, rows := settlementOf(t, s, outbox.Config{}, time.Second)
 	first := order{states: []int{0}, Outcome: engine.Outcome{Rows: rows[:600]}}
 	for _, r := range rows[500:600] {
@@ -73,10 +78,12 @@ func TestSlowWritesEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := table.late
-	if late == 0 || late > 6 || first.Slow == 0 || slices.Contains(slices.Collect(maps.Values(first.Effects)), engine.Unwritable) {
+	if late == 0 || late > 6 || first.Slow == 0 ||
+		slices.Contains(slices.Collect(maps.Values(first.Effects)), engine.Unwritable) {
 		t.Errorf("%d statements took too long, reported %d, effects %v", late, first.Slow, first.Effects)
 	}
-	if err := settlement.write(t.Context(), &order{states: []int{0}, Outcome: engine.Outcome{Rows: rows[600:]}}); err != nil {
+	if err := settlement.write(t.Context(),
+		&order{states: []int{0}, Outcome: engine.Outcome{Rows: rows[600:]}}); err != nil {
 		t.Fatal(err)
 	}
 	if table.late-late > 2 { // an overloaded machine may be late once or twice
@@ -92,10 +99,12 @@ func TestRowThatIsTooSlow(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-	s.Exec(t, `create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return new; end $$;
+	s.Exec(t, `create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return new; end
+		$$;
 		create trigger slow before update on outbox_messages for each row when (old.payload = '7') execute function slow()`,
 		pgx.QueryExecModeSimpleProtocol)
-	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 3, to_jsonb(i) from generate_series(1, 8) i`)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 3, to_jsonb(i) from
+		generate_series(1, 8) i`)
 	settlement, _, rows := settlementOf(t, s, outbox.Config{}, time.Second)
 	o := order{states: []int{0}, Outcome: engine.Outcome{Rows: rows}}
 	if err := settlement.write(t.Context(), &o); err != nil {
@@ -118,15 +127,20 @@ func TestLocksMetIndirectly(t *testing.T) {
 					t.Parallel()
 					s := pgtest.New(t)
 					s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
-					s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', i % $2::int, to_jsonb(i) from generate_series(1, $1::int) i`,
+					s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', i % $2::int, to_jsonb(i) from
+						generate_series(1, $1::int) i`,
 						rows, keys)
 					lock := "select from counters where name < $1 for update"
 					if way == "trigger" {
-						s.Exec(t, `create table counters (name int primary key, n int not null default 0); insert into counters select i from generate_series(0, 49) i;
-							create function bump() returns trigger language plpgsql as $$ begin update counters set n = n + 1 where name = new.key::int; return new; end $$;
-							create trigger count after update on outbox_messages for each row execute function bump()`, pgx.QueryExecModeSimpleProtocol)
+						s.Exec(t, `create table counters (name int primary key, n int not null default 0); insert into counters select i
+							from generate_series(0, 49) i;
+							create function bump() returns trigger language plpgsql as $$ begin update counters set n = n + 1 where name =
+							new.key::int; return new; end $$;
+							create trigger count after update on outbox_messages for each row execute function
+							bump()`, pgx.QueryExecModeSimpleProtocol)
 					} else {
-						s.Exec(t, `create table counters (id uuid primary key references outbox_messages on delete cascade, name int); insert into counters select id, key::int from outbox_messages`, pgx.QueryExecModeSimpleProtocol)
+						s.Exec(t, `create table counters (id uuid primary key references outbox_messages on delete cascade, name int);
+							insert into counters select id, key::int from outbox_messages`, pgx.QueryExecModeSimpleProtocol)
 					}
 					tx, err := s.Pool.Begin(t.Context())
 					if err != nil {
