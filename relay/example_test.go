@@ -236,6 +236,6 @@ func ExampleFieldError() {
 	}
 	// Output:
 	// relay.Config.BatchSize must be at least 1
-	// relay.Config.Destinations[0].WireFormat is an unknown wire format "avro": use plain, cloudevents, debezium or
-	// phoenix_micro the first is BatchSize
+	// relay.Config.Destinations[0].WireFormat is an unknown wire format "avro": use plain, cloudevents, debezium or phoenix_micro
+	// the first is BatchSize
 }
