@@ -114,7 +114,7 @@ func TestStreams(t *testing.T) {
 		d := doctor(t, env)
 		for i := range streamPartitions {
 			partition := fmt.Sprintf("%s-%d", name, i)
-			if !d.says("ok", "limits", partition, "older than 7D") {
+			if !d.says("ok", "limits", partition, "drops its oldest messages by age or size") {
 				t.Errorf("of partition %d: %+v", i, d.Findings)
 			}
 		}
