@@ -40,6 +40,11 @@ var engine = []mutant{
 		pkg: "./relay", tests: "^TestMarksOfTwoDestinations$",
 	},
 	{
+		name: "no pause after slow joint marks", breaks: "a slow trigger of one destination does not slow down another",
+		file: "relay/internal/settle/settlement.go", old: " && !time.Now().Before(s.apart) {", new: " {",
+		pkg: "./relay/internal/settle", tests: "^TestSlowJointMarksAreFollowedByOthers$",
+	},
+	{
 		name: "row written for two destinations at a time", breaks: "two destinations never wait for each other's locks",
 		file: "relay/internal/settle/order.go", old: "			s.taken[r.ID()] = struct{}{}\n", new: "			_ = r\n",
 		pkg: "./relay/internal/settle", tests: "^TestRowIsWrittenForOneDestinationAtATime$",
