@@ -23,7 +23,7 @@ const (
 )
 
 // A batch is the state of one call of Publish. Of each key, only the first unanswered message may be sent. It is in
-// ready, aside, alone or in flight.
+// ready, held or in flight.
 type batch struct {
 	p        *Publisher
 	stop     publisher.Stop // nothing more is sent after it is closed
@@ -35,15 +35,13 @@ type batch struct {
 	patience time.Duration // how long the confirms of the call's messages are waited for, from then on
 
 	ready   []int    // messages that may be sent now, in order
-	aside   []int    // messages that wait for others on their route
-	alone   []int    // messages that are sent with nothing else on the channel
+	held    []int    // messages that wait for answers to those in flight, because of their limit
 	flights []flight // messages sent on the channel and unanswered
-	trial   bool     // the message in flight is alone on purpose
-	urgent  bool     // those to be sent alone go before what is ready, because one of them has closed a channel
 
 	exchanges map[string]error // exchanges that messages name, with what was found for each
 	refusals  map[route]error  // ways that this call has found unusable
-	doubts    map[int]*doubt   // messages that may be at the broker although they had no answer
+	closings  map[int]int      // number of channels that the broker has closed with the message in flight
+	copied    map[int]bool     // messages that the broker may have already
 
 	tick      int           // number of looks
 	received  int64         // bytes received by the connection at the last look
@@ -56,7 +54,8 @@ type flight struct {
 	confirm  *amqp091.DeferredConfirmation
 	answered bool
 	returned *amqp091.Return
-	tick     int // tick at which the message was sent
+	tick     int  // tick at which the message was sent
+	alone    bool // nothing else is sent until it is answered
 }
 
 // newBatch begins a call of the publisher.
@@ -74,7 +73,8 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 
 		exchanges: map[string]error{},
 		refusals:  map[route]error{},
-		doubts:    map[int]*doubt{},
+		closings:  map[int]int{},
+		copied:    map[int]bool{},
 		confirmed: map[route]int{},
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -161,22 +161,33 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 	}
 }
 
-// send publishes what may be sent now, as far as the window and the connection's queue allow. It returns a channel to
-// wait for if the queue is full. If no more may be sent at all, it returns the answer for the rest.
+// send publishes what may be sent now, as far as the window and the connection's queue allow. What goes alone is sent
+// last, so that it delays nothing else. send returns a channel to wait for if the queue is full. If no more may be sent
+// at all, it returns the answer for the rest.
 func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, stop error) {
-	if len(b.aside) > 0 { // an answer may have made room on their routes
-		b.ready, b.aside = append(b.aside, b.ready...), nil
+	if b.trial() || ch.stale.Load() {
+		return nil, nil
 	}
 	room := window - ch.unanswered()
 	if room <= 0 {
 		return nil, unavailable("no answer", "RabbitMQ at %s has not confirmed %d messages yet", ch.conn.address,
 			window)
 	}
+	if len(b.held) > 0 { // an answer may have made room for them
+		b.ready, b.held = append(b.held, b.ready...), nil
+	}
 	sender := &ch.conn.socket.sender
 	sender.Burst(+1)
 	defer sender.Burst(-1)
-	for stop == nil && b.sendable(ch, room) {
-		if ctx.Err() != nil || b.stop.Closed() {
+	for stop == nil && !b.trial() && !ch.stale.Load() && len(b.flights) < room {
+		from := &b.ready
+		if len(b.ready) == 0 {
+			from = &b.held
+		}
+		switch {
+		case len(*from) == 0, from == &b.held && len(b.flights) > 0:
+			return nil, nil
+		case ctx.Err() != nil || b.stop.Closed():
 			return nil, publisher.ErrNotAttempted
 		}
 		if err := ch.conn.usable(); err != nil || ch.amqp.IsClosed() {
@@ -185,34 +196,28 @@ func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, st
 		if full = sender.Busy(); full != nil {
 			return full, nil
 		}
-		stop = b.sendNext(ch)
+		stop = b.sendNext(ch, from)
 	}
 	return nil, stop
 }
 
-// sendable reports whether there is a message to send and room for it on the channel.
-func (b *batch) sendable(ch *channel, room int) bool {
-	switch {
-	case b.trial, ch.stale.Load():
-		return false
-	case b.aloneNext():
-		return len(b.flights) == 0
-	default:
-		return len(b.ready) > 0 && len(b.flights) < room
+// trial reports whether a message in flight is to stay alone.
+func (b *batch) trial() bool { return len(b.flights) > 0 && b.flights[0].alone }
+
+// limit returns how many messages may be in flight on a message's route together with it. With 0, nothing else may be
+// in flight on the channel.
+func (b *batch) limit(conn *connection, i int, to route) int {
+	if b.closings[i] > 1 || !conn.carries(len(b.messages[i].Payload)) {
+		return 0
 	}
+	return b.p.routes.limit(to)
 }
 
-// aloneNext reports whether the next message to be sent goes alone.
-func (b *batch) aloneNext() bool { return len(b.alone) > 0 && (b.urgent || len(b.ready) == 0) }
-
-// sendNext sends the next message, or answers it if it cannot be sent.
-func (b *batch) sendNext(ch *channel) error {
-	from, alone := &b.ready, b.aloneNext()
-	if alone {
-		from = &b.alone
-	}
+// sendNext sends the first message of from, or answers it if it cannot be sent, or holds it because of its limit.
+// Messages of held are sent alone.
+func (b *batch) sendNext(ch *channel, from *[]int) error {
 	i := (*from)[0]
-	m, to := &b.messages[i], b.route(i)
+	m, to, alone := &b.messages[i], b.route(i), from == &b.held
 	if err := b.unusable(i); err != nil {
 		*from = (*from)[1:]
 		b.answer(i, err)
@@ -222,17 +227,9 @@ func (b *batch) sendNext(ch *channel) error {
 		*from = (*from)[1:]
 		return nil
 	}
-	if !alone {
-		switch limit, limited := b.p.routes.limit(to); {
-		case limited && limit == 0, !ch.conn.carries(len(m.Payload)):
-			*from = (*from)[1:]
-			b.alone = append(b.alone, i)
-			return nil
-		case limited && b.flying(to) >= limit:
-			*from = (*from)[1:]
-			b.aside = append(b.aside, i)
-			return nil
-		}
+	if limit := b.limit(ch.conn, i, to); !alone && limit < window && (limit == 0 || b.flying(to) >= limit) {
+		b.ready, b.held = b.ready[1:], append(b.held, i)
+		return nil
 	}
 	confirm, err := ch.publish(to.exchange, m)
 	if errors.Is(err, amqp091.ErrClosed) {
@@ -241,8 +238,7 @@ func (b *batch) sendNext(ch *channel) error {
 	*from = (*from)[1:]
 	switch _, final := errors.AsType[*publisher.Error](err); {
 	case err == nil:
-		b.flights = append(b.flights, flight{message: i, confirm: confirm, tick: b.tick})
-		b.trial = alone
+		b.flights = append(b.flights, flight{message: i, confirm: confirm, tick: b.tick, alone: alone})
 	case final:
 		b.answer(i, err)
 	default:
@@ -273,7 +269,7 @@ func (b *batch) look(ctx context.Context, ch *channel) {
 	b.received = received
 	b.tick++
 	most := glances
-	if b.trial {
+	if b.trial() {
 		most = glancesTrial
 	}
 	stalls := map[route]bool{}
@@ -337,16 +333,14 @@ func (b *batch) end(err error) {
 		b.p.routes.begin(to, 1)
 		b.answer(f.message, late(to)) // only the route's state can be the cause
 	}
-	for _, i := range slices.Concat(b.alone, b.aside, b.ready) {
-		if d := b.doubts[i]; d != nil && d.copied {
+	for _, i := range slices.Concat(b.held, b.ready) {
+		if b.copied[i] {
 			b.answer(i, unanswered(err))
 		} else {
 			b.answer(i, err)
 		}
 	}
-	for i, d := range b.doubts {
-		if d.copied {
-			b.answers[i] = publisher.Republish(b.answers[i])
-		}
+	for i := range b.copied {
+		b.answers[i] = publisher.Republish(b.answers[i])
 	}
 }

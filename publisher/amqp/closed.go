@@ -2,29 +2,16 @@ package amqp
 
 import (
 	"context"
-	"slices"
 
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A doubt is about a message that was sent and lost its answer, because the broker closed the channel.
-type doubt struct {
-	times  int  // how often that has happened
-	copied bool // the broker may have the message
-}
-
-// doubt returns the doubt about a message.
-func (b *batch) doubt(i int) *doubt {
-	if b.doubts[i] == nil {
-		b.doubts[i] = &doubt{}
-	}
-	return b.doubts[i]
-}
-
-// closed decides what the end of a channel means for the messages that were in flight on it. It returns the answer for
-// messages that were not sent, or nil if they can be sent on another channel.
+// closed decides what the end of a channel means for the messages that were in flight on it. If there are several, one
+// of them, or its route, is the reason. Their routes begin anew with one message alone, and a message that has lost two
+// channels goes alone itself, so that there are at most two copies of each. closed returns the answer for messages that
+// were not sent, or nil if they can be sent on another channel.
 func (b *batch) closed(ctx context.Context, ch *channel) error {
 	for _, f := range b.flights {
 		select {
@@ -42,7 +29,6 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	if ch.cause.Code == amqp091.NotFound {
 		conn.exchanges.Clear() // each is looked for again before it is used
 	}
-	b.trial = false
 	if len(b.flights) == 1 {
 		i := b.flights[0].message
 		b.flights = b.flights[:0]
@@ -50,11 +36,13 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 		return nil
 	}
 	for _, f := range b.flights {
-		d := b.doubt(f.message)
-		d.times, d.copied = d.times+1, true
-		b.alone = append(b.alone, f.message)
+		i := f.message
+		b.closings[i]++
+		b.copied[i] = true
+		b.p.routes.begin(b.route(i), 0)
+		b.held = append(b.held, i)
 	}
-	b.flights, b.urgent = b.flights[:0], len(b.alone) > 0
+	b.flights = b.flights[:0]
 	return nil
 }
 
@@ -83,31 +71,8 @@ func (b *batch) convict(i int, cause *amqp091.Error) {
 	if publisher.ClassOf(err) == publisher.Topology {
 		b.p.routes.begin(to, 0) // its next try closes a channel under nothing else
 	}
-	if d := b.doubts[i]; d != nil {
-		d.copied = false
-	}
-	b.urgent = b.urgent && len(b.alone) > 0
+	delete(b.copied, i)
 	b.condemn(i, err)
-}
-
-// acquit makes messages ready after one that was alone has been accepted: those of its route that are no larger, if
-// they have lost their answers once, and those that go alone because of their size or route, which are looked at again.
-// Messages that have lost their answers twice go alone in any case, because the broker may have had another reason.
-func (b *batch) acquit(accepted int) {
-	if !b.trial {
-		return
-	}
-	size, to := len(b.messages[accepted].Payload), b.route(accepted)
-	b.alone = slices.DeleteFunc(b.alone, func(i int) bool {
-		d := b.doubts[i]
-		free := d == nil || d.times == 0 ||
-			d.times == 1 && len(b.messages[i].Payload) <= size && b.route(i) == to
-		if free {
-			b.ready = append(b.ready, i)
-		}
-		return free
-	})
-	b.urgent = b.urgent && len(b.alone) > 0
 }
 
 // unproven is the payload size in bytes above which a message is not sent together with others until one as large has

@@ -8,33 +8,30 @@
 //
 // A message goes through these states within a call, and some confirms outlive their call:
 //
-//	           its route or its size has to be tried
-//	   ready ------------------------------------------> alone
-//	   |   ^ \                                           |
-//	   |   |  \ its route has its share in flight        | nothing else is on the channel
-//	   |   |   `----> aside (until an answer)            |
-//	   |   | the next message of an accepted one's key   |
-//	   v   |                                             v
-//	 in flight ------------------------------------> in flight, as a trial
-//	   |  |  |                                           |
-//	   |  |  | channel closed: alone, one by one         | channel closed: this message is the reason
-//	   |  |  | no answer while others are answered:      v
-//	   |  |  | kept, and answered Unavailable          answered
-//	   |  |  `-------------------------------------> kept ----------> answered by a later call, or sent again
-//	   |  | connection or call ended                   after the publish timeout, or with its channel
-//	   v  v
-//	answered
+//	         within its limit                 confirmed or returned, or the call or the connection ended,
+//	ready ---------------------> in flight ------------------------------------------------------------> answered
+//	 ^ |                          ^  |  |     or alone on a channel that was closed: it is the reason
+//	 | | over its limit    alone  |  |  |
+//	 | v                          |  |  | no answer while others are answered
+//	held -------------------------'  |  `---> kept ---> answered by a later call, or sent again after the
+//	 ^                               |                  publish timeout, or with its channel
+//	 `-------------------------------'
+//	   channel closed under several messages
 //
-// Three things are remembered from call to call:
+// The limit is the number of unanswered messages that a call may have on one route. With 0, the message is sent alone,
+// with nothing else on the channel. The limit of a message is that of its route; it is 0 for a payload larger than any
+// that the broker has accepted on the connection, and for a message that has been on two channels when they were
+// closed. What is held becomes ready with any answer.
 //
-//   - routes: what a try on a route may leave behind. On an exchange, a queue that rejects does not keep other queues
-//     from taking the message; a missing right closes the channel under other messages; a queue whose leader is on a
-//     silent node blocks its channel. Such routes have a limit of unanswered messages: none beside others at first,
-//     then one, and one more with each that is accepted.
+// Two things are remembered from call to call:
+//
+//   - routes: the limit of each route that was in trouble, until ten minutes after the last trouble. On an exchange, a
+//     queue that rejects does not keep other queues from taking the message; a missing right closes the channel under
+//     other messages; a queue whose leader is on a silent node blocks its channel. The limit is 0 or 1 at first, and
+//     rises by one with each message that is accepted.
 //   - kept: confirms that the broker owes. If a queue confirms nothing, if the broker blocks publishing, or if it has
 //     fallen silent, the message is on its way all the same. Its next try waits for the confirm instead of sending a
 //     copy, until the publish timeout of the call that sent it; during an alarm, for as long as the connection lives.
-//   - largest: the largest payload that the broker has accepted on the connection. Larger ones go alone.
 //
 // A silent connection is not closed but retired: new calls use another one, and its confirms are still kept. If a
 // channel was closed under messages, or a kept confirm was given up, the broker may have what is sent again: the answer

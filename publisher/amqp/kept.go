@@ -67,7 +67,7 @@ func (b *batch) remembered(i int, to route) bool {
 	case kept.None:
 		return false
 	case kept.Lost:
-		b.doubt(i).copied = true
+		b.copied[i] = true
 		return false
 	case kept.Waits:
 		b.answer(i, o.answer)
@@ -103,9 +103,7 @@ func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
 		b.p.kept.Keep(to.id(m.ID), m, o)
 		b.answer(f.message, now)
 	}
-	if b.flights = open; len(open) == 0 {
-		b.trial = false
-	}
+	b.flights = open
 }
 
 // keepAll keeps all confirms of a connection on which nothing moves. If the broker is silent, only the messages

@@ -36,19 +36,19 @@ const (
 	stubborn = 20
 )
 
-// limit returns the limit of a route, and whether there is one.
-func (r *routes) limit(to route) (limit int, ok bool) {
+// limit returns the limit of a route, or the window if there is none.
+func (r *routes) limit(to route) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known, ok := r.known[to]
-	if ok && time.Now().After(known.until) {
+	switch known := r.known[to]; {
+	case known == nil:
+		return window
+	case time.Now().After(known.until):
 		delete(r.known, to)
-		ok = false
+		return window
+	default:
+		return known.limit
 	}
-	if !ok {
-		return 0, false
-	}
-	return known.limit, true
 }
 
 // begin limits a route.

@@ -29,15 +29,11 @@ func (b *batch) settle(ch *channel) {
 			open = append(open, f)
 		case f.returned == nil && f.confirm.Acked():
 			b.accepted(ch.conn, f.message)
-			b.acquit(f.message)
 		default:
 			b.refused(ch, f.message, f.returned)
 		}
 	}
 	b.flights = open
-	if len(open) == 0 {
-		b.trial = false
-	}
 }
 
 // matchReturns matches the messages that the broker returned by id and route. It takes all messages that look alike: a
