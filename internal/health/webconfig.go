@@ -48,17 +48,15 @@ func readWebConfig(path string) (*webConfig, error) {
 		return nil, fmt.Errorf("%s: %w; name a file in the format of exporter-toolkit's web configuration", path, err)
 	}
 	c := &webConfig{local: localToken(content)}
-	if err := yaml.Unmarshal(content, &yaml.Node{}); err != nil { // whose text may quote a hash
-		return nil, fmt.Errorf("%s: not YAML", path)
-	}
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(c); err != nil && !errors.Is(err, io.EOF) { // an empty file protects nothing
-		if wrong, ok := errors.AsType[*yaml.TypeError](err); ok { // which quotes values
-			err = fmt.Errorf("not in the format of exporter-toolkit's web configuration, of which the relay reads "+
-				"basic_auth_users and most of tls_server_config; lines or fields that are wrong: %d", len(wrong.Errors))
-		}
-		return nil, fmt.Errorf("%s: %w", path, err)
+	err = decoder.Decode(c) // whose text quotes values, which may be hashes
+	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
+		return nil, fmt.Errorf("%s: not in the format of exporter-toolkit's web configuration, of which the relay reads "+
+			"basic_auth_users and, in tls_server_config, cert_file, key_file, client_ca_file and client_auth_type; lines "+
+			"or fields that are wrong: %d", path, len(wrong.Errors))
+	} else if err != nil && !errors.Is(err, io.EOF) { // an empty file protects nothing
+		return nil, fmt.Errorf("%s: not YAML", path)
 	}
 	for user, hash := range c.Users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
