@@ -6,9 +6,10 @@
 package aws
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -24,11 +25,8 @@ type Credentials struct {
 	Expires time.Time // zero for a permanent key
 }
 
-// String keeps secrets out of logs and errors.
-func (c Credentials) String() string { return "[redacted]" }
-
-// GoString keeps secrets out of %#v.
-func (c Credentials) GoString() string { return "aws.Credentials{[redacted]}" }
+// Format keeps secrets out of logs and errors.
+func (Credentials) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "[redacted]") }
 
 // A Chain looks for credentials in this order: in the environment, in a web identity token (EKS service accounts), and
 // at the container's endpoint (EKS Pod Identity, ECS). Permanent keys are read again each time; temporary ones are kept
@@ -37,13 +35,10 @@ type Chain struct {
 	Getenv func(string) string // os.Getenv, except in tests
 	// Client connects to the security token service, and Local to the container's endpoint, which no proxy can reach.
 	Client, Local *http.Client
-	Logger        *slog.Logger // nil discards
+	Logger        *slog.Logger
 
 	kept renewed.Value[Credentials]
 }
-
-// renewBefore is how long before their expiry credentials are renewed, or a fifth of their lifetime if that is shorter.
-const renewBefore = 5 * time.Minute
 
 // errNone reports that no place has credentials.
 var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for service " +
@@ -52,17 +47,9 @@ var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS
 // Credentials returns credentials for requests in a region. It may block for requests. Its errors say what to change,
 // and show no secrets.
 func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, error) {
-	return c.kept.From(renewed.Source[Credentials]{
-		Obtain: func() (Credentials, time.Time, error) {
-			found, err := c.find(ctx, region)
-			return found, found.Expires, err
-		},
-		Early: renewBefore,
-		Warn: func(until time.Time, err error) {
-			logger := cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-			logger.Warn("AWS credentials cannot be renewed; they are used until they expire", "until", until, "error",
-				err)
-		},
+	return c.kept.From("AWS credentials", c.Logger, func() (Credentials, time.Time, error) {
+		found, err := c.find(ctx, region)
+		return found, found.Expires, err
 	})
 }
 

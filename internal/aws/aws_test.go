@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -21,7 +22,7 @@ type environment map[string]string
 func (e environment) chain() *Chain {
 	return &Chain{Getenv: func(name string) string {
 		return e[name]
-	}, Client: http.DefaultClient, Local: http.DefaultClient}
+	}, Client: http.DefaultClient, Local: http.DefaultClient, Logger: slog.New(slog.DiscardHandler)}
 }
 
 func file(t *testing.T, text string) string {
@@ -169,7 +170,7 @@ func (a *fakeAgent) RoundTrip(*http.Request) (*http.Response, error) {
 	return answer.Result(), nil
 }
 
-// Temporary credentials are used until shortly before they expire and are then renewed; if renewal fails, they are used
+// Temporary credentials are used for four fifths of their life and are then renewed; if renewal fails, they are used
 // until they expire. Credentials with which a login was refused are dropped.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
@@ -186,7 +187,7 @@ func TestRenewal(t *testing.T) {
 				}
 				return found
 			}
-			margin := min(renewBefore, life/5)
+			margin := life / 5
 			after := func(d time.Duration) { <-time.After(d) }
 			key("1")
 			after(life - margin - time.Second)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -24,7 +25,7 @@ type Endpoint struct {
 	// Settings is the prefix of the settings' names in errors.
 	Settings string
 	HTTP     *http.Client // nil is http.DefaultClient
-	Logger   *slog.Logger // nil discards
+	Logger   *slog.Logger
 
 	kept renewed.Value[string]
 }
@@ -36,40 +37,31 @@ type Client struct {
 	Assertion string // a signed JWT (RFC 7523), as a cloud issues it to its workloads
 }
 
-// String keeps secrets out of logs and errors.
-func (Client) String() string { return "[redacted]" }
-
-// GoString keeps secrets out of %#v.
-func (Client) GoString() string { return "oauth.Client{[redacted]}" }
+// Format keeps secrets out of logs and errors.
+func (Client) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, "[redacted]") }
 
 // assertionType is the type of signed JWTs (RFC 7523, section 2.2).
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// unknownLife is the assumed lifetime of a token whose endpoint does not report one.
-const unknownLife = time.Minute
+// unknownLife is the assumed lifetime of a token whose endpoint does not report one; longestLife is the longest.
+const (
+	unknownLife = time.Minute
+	longestLife = 24 * time.Hour
+)
 
 // Refused records that a broker no longer accepts the token: the next login uses another token.
 func (e *Endpoint) Refused(token string) { e.kept.Refused(token) }
 
 // Token returns a token. It may block for a request. Errors show neither credentials nor tokens.
 func (e *Endpoint) Token(ctx context.Context) (string, error) {
-	return e.kept.From(renewed.Source[string]{
-		Obtain: func() (string, time.Time, error) {
-			token, life, err := e.request(ctx)
-			return token, time.Now().Add(life), err
-		},
-		Warn: func(until time.Time, err error) {
-			logger := cmp.Or(e.Logger, slog.New(slog.DiscardHandler))
-			logger.Warn("OAuth token cannot be renewed; it is used until it expires", "until", until, "error", err)
-		},
-	})
+	return e.kept.From("OAuth token", e.Logger, func() (string, time.Time, error) { return e.request(ctx) })
 }
 
-// request requests a token, and returns its lifetime.
-func (e *Endpoint) request(ctx context.Context) (token string, life time.Duration, err error) {
+// request requests a token, and returns when it expires.
+func (e *Endpoint) request(ctx context.Context) (token string, ends time.Time, err error) {
 	client, err := e.Client()
 	if err != nil {
-		return "", 0, err
+		return "", ends, err
 	}
 	form := url.Values{"grant_type": {"client_credentials"}}
 	if e.Scope != "" {
@@ -87,7 +79,7 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, strings.NewReader(form.Encode()))
 	if err != nil {
-		return "", 0, fmt.Errorf("%sTOKEN_URL is not a URL: correct it", e.Settings)
+		return "", ends, fmt.Errorf("%sTOKEN_URL is not a URL: correct it", e.Settings)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Accept", "application/json")
@@ -107,11 +99,11 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 		Foreign: fmt.Sprintf("what answers at %s is not a token endpoint: check %sTOKEN_URL", host, e.Settings),
 	})
 	if err != nil {
-		return "", 0, err
+		return "", ends, err
 	}
-	if answer.Life <= 0 {
-		return answer.Token, unknownLife, nil
+	life := unknownLife
+	if answer.Life > 0 {
+		life = time.Duration(min(answer.Life, longestLife.Seconds()) * float64(time.Second))
 	}
-	const longest = 24 * time.Hour
-	return answer.Token, time.Duration(min(answer.Life, longest.Seconds()) * float64(time.Second)), nil
+	return answer.Token, time.Now().Add(life), nil
 }

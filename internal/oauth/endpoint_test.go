@@ -48,6 +48,7 @@ func (s *server) endpoint(client Client) *Endpoint {
 	return &Endpoint{
 		URL: "https://id.example/token?hush", Scope: "kafka write", Settings: "OUTBOX_X_OAUTH_",
 		Client: func() (Client, error) { return client, nil }, HTTP: &http.Client{Transport: s},
+		Logger: slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -3,6 +3,7 @@
 package renewed
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -25,20 +26,11 @@ type Value[T comparable] struct {
 	logged bool      // the failed renewal has been logged
 }
 
-// A Source is where a value comes from.
-type Source[T comparable] struct {
-	// Obtain returns a value and when it expires. A value whose expiry is zero is not kept.
-	Obtain func() (T, time.Time, error)
-	// Early is how long before its expiry a value is renewed, or a fifth of its lifetime if that is shorter. Zero means a
-	// fifth of the lifetime.
-	Early time.Duration
-	// Warn logs that a renewal failed while the value is still valid. It is called once until a renewal succeeds.
-	Warn func(until time.Time, err error)
-}
-
-// From returns the value, or obtains another one; meanwhile other callers wait. An error of the source is returned only
-// if there is no valid value.
-func (v *Value[T]) From(s Source[T]) (T, error) {
+// From returns the value, or obtains another one with when it expires; meanwhile other callers wait. A value whose
+// expiry is zero is not kept; any other is renewed when four fifths of its life have passed. An error of obtain is
+// returned only if there is no valid value; otherwise it is logged, once until a renewal succeeds. what names the value
+// in the log.
+func (v *Value[T]) From(what string, logger *slog.Logger, obtain func() (T, time.Time, error)) (T, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
@@ -46,24 +38,20 @@ func (v *Value[T]) From(s Source[T]) (T, error) {
 	if valid && now.Before(v.renew) {
 		return v.value, nil
 	}
-	value, ends, err := s.Obtain()
-	switch now := time.Now(); {
-	case err != nil && valid:
+	value, ends, err := obtain()
+	now = time.Now()
+	if err != nil && valid {
 		if !v.logged {
-			s.Warn(v.ends.UTC(), err)
+			logger.Warn("credentials cannot be renewed; they are used until they expire", "which", what,
+				"until", v.ends.UTC(), "error", err)
 		}
 		v.logged, v.renew = true, now.Add(renewPause)
 		return v.value, nil
-	case err != nil:
-		return value, err
-	default:
-		early := ends.Sub(now) / 5
-		if s.Early > 0 {
-			early = min(early, s.Early)
-		}
-		v.value, v.got, v.renew, v.ends, v.logged = value, now, ends.Add(-early), ends, false
-		return value, nil
 	}
+	if err == nil {
+		v.value, v.got, v.renew, v.ends, v.logged = value, now, ends.Add(-ends.Sub(now)/5), ends, false
+	}
+	return value, err
 }
 
 // Refused records that a broker no longer accepts a value: keys were changed, the value was revoked, or a right that it
