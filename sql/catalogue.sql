@@ -11,10 +11,7 @@
 --               at which they begin or end
 select to_json(found) from (
 select c.oid::bigint, n.nspname as schema, c.relkind as kind, c.relhassubclass as children,
-       has_schema_privilege(n.oid, 'usage') as usage,
-       has_table_privilege(c.oid, 'delete') as candelete,
        current_user as role, c.relpersistence = 'u' as unlogged, row_security_active(c.oid) as policies,
-       case when c.relkind in ('r', 'p') then has_column_privilege(c.oid, 'xmin', 'select') else false end as writers,
        current_setting('transaction_read_only') = 'on' and not pg_is_in_recovery() as readonly,
        (select d.oid::text from pg_catalog.pg_database d where d.datname = current_database()) as database,
        current_setting('server_encoding') as encoding,
@@ -24,7 +21,6 @@ select c.oid::bigint, n.nspname as schema, c.relkind as kind, c.relhassubclass a
                  case when b.typname in ('varchar', 'bpchar') and coalesce(nullif(t.typtypmod, -1), a.atttypmod) > 4
                       then coalesce(nullif(t.typtypmod, -1), a.atttypmod) - 4 else 0 end as width,
                  a.attnotnull or t.typnotnull as notnull,
-                 has_column_privilege(a.attrelid, a.attnum, 'select') as canselect,
                  has_column_privilege(a.attrelid, a.attnum, 'update') as writable,
                  btrim(pg_get_expr(d.adbin, d.adrelid)) as default,
                  col_description(a.attrelid, a.attnum) as comment

@@ -31,12 +31,9 @@ type catalogued struct {
 	Schema     string
 	Kind       string // pg_class.relkind
 	Children   bool   // partitions, or tables that inherit from it
-	Usage      bool   // this role may use the schema
-	CanDelete  bool
 	Role       string
 	Unlogged   bool
 	Policies   bool          // row security may hide rows from this role
-	Writers    bool          // this role may select xmin
 	ReadOnly   bool          // this role's transactions are read-only, though the server is not a standby
 	Database   string        // the database's oid
 	Encoding   string        // the database's
@@ -65,9 +62,6 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 		return nil, fmt.Errorf("look up table: %w", err)
 	}
 	r.table.Schema = r.Schema
-	if !r.Usage {
-		return nil, problem(checkRights, grantRemedy(r.Role), "role %s has no right to use schema %s", r.Role, r.Schema)
-	}
 	switch r.Kind {
 	case "v", "m":
 		return nil, problem(checkTable, "set "+names.Of("Table")+" to the underlying table",

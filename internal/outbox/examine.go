@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,15 +36,18 @@ func Examine(
 			}
 		}
 		e.doorbell(channel)
-		marks, refusals, err := t.checkWrites(ctx, conn)
-		if problem := cmp.Or(marks, refusals); problem != nil {
+		problem, err := t.checkAccess(ctx, conn)
+		if problem != nil {
+			if server(problem.Err).Code == insufficientPrivilege { // nothing else could be asked
+				t = nil
+			}
 			e.found = append(e.found, findings([]*SetupError{problem})...)
 		}
 		if err != nil {
 			return err
 		}
 		for _, v := range config.Views {
-			e.found = append(e.found, t.viewFindings(v)...)
+			e.found = append(e.found, opened.viewFindings(v)...)
 		}
 		e.txid()
 		return nil
@@ -103,18 +105,9 @@ func (t *Table) viewFindings(v View) []finding.Finding {
 	return e.found
 }
 
-// findings returns the problems of a table that cannot be used. All missing rights are one finding, since one script
-// grants them all.
+// findings returns the problems of a table that cannot be used.
 func findings(problems []*SetupError) (found finding.List) {
-	rights := -1
 	for _, p := range problems {
-		switch {
-		case p.Check == checkRights && rights >= 0:
-			found[rights].Found += "; " + p.Problem
-			continue
-		case p.Check == checkRights:
-			rights = len(found)
-		}
 		found.Fail(p.Check, "", p.Problem, p.Remedy)
 	}
 	return found

@@ -128,7 +128,6 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	p.extra(config.Extra, config.Headers)
 	p.place(config.Headers)
 	if !config.Looks {
-		p.rights()
 		if view.Encoded {
 			p.encoded()
 		}

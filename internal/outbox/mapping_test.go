@@ -107,12 +107,12 @@ func TestMissingRights(t *testing.T) {
 	role := s.NewRole(t)
 	pool := s.PoolAs(t, role)
 	for _, step := range []struct{ grant, want string }{
-		{"", "no right to use schema"},
-		{"grant usage on schema " + s.Name, "may not read column id"},
+		{"", "rows cannot be read: ERROR: permission denied for schema"},
+		{"grant usage on schema " + s.Name, "rows cannot be read: ERROR: permission denied for table"},
 		{"grant select (id, topic, payload, headers, attempt, relayed_at, failed_at, last_error, inserted_at, updated_at) " +
-			"on outbox_messages", "may not read the system columns"},
-		{"grant select on outbox_messages", "may not update column relayed_at"},
-		{"grant update (relayed_at) on outbox_messages", "may not update column attempt"},
+			"on outbox_messages", "rows cannot be read: ERROR: permission denied for table"},
+		{"grant select on outbox_messages", "rows cannot be marked or refused, so none is published: ERROR: permission denied"},
+		{"grant update (relayed_at) on outbox_messages", "rows cannot be marked or refused, so none is published: ERROR: permission denied"},
 		{"grant update (attempt, failed_at, last_error, updated_at) on outbox_messages", ""},
 	} {
 		if step.grant != "" {

@@ -32,16 +32,15 @@ type Names struct {
 
 // A Column is a column of the table. The zero Column is a column that the table lacks.
 type Column struct {
-	Name      string // quoted
-	Plain     string // unquoted
-	Type      string // the type as SQL writes it
-	Default   string // an SQL expression, empty if there is none
-	Writable  bool   // this role may update it
-	NotNull   bool
-	Width     int    // the largest length in characters, 0 for no limit
-	OID       uint32 // the base type's
-	CanSelect bool
-	Comment   string
+	Name     string // quoted
+	Plain    string // unquoted
+	Type     string // the type as SQL writes it
+	Default  string // an SQL expression, empty if there is none
+	Writable bool   // this role may update it
+	NotNull  bool
+	Width    int    // the largest length in characters, 0 for no limit
+	OID      uint32 // the base type's
+	Comment  string
 }
 
 // Has reports whether the table has the column.

@@ -36,11 +36,6 @@ func (p *parts) missing(remedy, column, what string, args ...any) {
 	p.fail(remedy, "table %s has no column %s, "+what, append([]any{p.table(), column}, args...)...)
 }
 
-// deny records a missing right.
-func (p *parts) deny(format string, args ...any) {
-	p.problems = append(p.problems, problem(checkRights, grantRemedy(p.Role), format, args...))
-}
-
 func (p *parts) table() string { return p.relation.table.String() }
 
 // column returns the column that plays a part, the zero Column if the table has none that fits. Only a column of the
@@ -71,7 +66,7 @@ func (p *parts) column(r role, required bool) Column {
 		p.ignored = append(p.ignored, name+" ("+c.Type+")")
 		return Column{}
 	}
-	return p.readable(c)
+	return c
 }
 
 // own reports whether a part is of the state that the view keeps in columns of its own.
@@ -106,13 +101,6 @@ func (p *parts) find(part string) (c Column, name string, mapped bool) {
 	return c, name, mapped
 }
 
-func (p *parts) readable(c Column) Column {
-	if c.Has() && !c.CanSelect {
-		p.deny("role %s may not read column %s of table %s", p.Role, c.Plain, p.table())
-	}
-	return c
-}
-
 // text returns the expression for a column as text, and records whether it is the stored text.
 func (p *parts) text(c Column) string {
 	expression := c.Name + "::text"
@@ -134,7 +122,7 @@ func (p *parts) order() Column {
 		p.ignored = append(p.ignored, c.Plain+" ("+c.Type+")")
 		c = Column{}
 	}
-	return cmp.Or(p.readable(c), p.Inserted, p.ID)
+	return cmp.Or(c, p.Inserted, p.ID)
 }
 
 // The key and the place of every row in a table without them.
@@ -151,9 +139,8 @@ func (p *parts) key(key rowkey.Source) {
 	switch key.Kind {
 	case rowkey.Default:
 		c, _, _ = p.find("key")
-		p.readable(c)
 	case rowkey.Column:
-		if c = p.readable(p.columns[key.Name]); !c.Has() {
+		if c = p.columns[key.Name]; !c.Has() {
 			p.missing("correct "+setting, key.Name, "which %s names", setting)
 		}
 	case rowkey.Header:
@@ -226,7 +213,7 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 			expression = p.time(e.Name)
 			p.indistinct[expression] = true
 		case p.columns[e.Name].Has():
-			expression = p.text(p.readable(p.columns[e.Name]))
+			expression = p.text(p.columns[e.Name])
 		default:
 			p.missing("correct the template, or add the column", e.Name, "which a template names as {%s}", e.Name)
 		}
@@ -250,7 +237,7 @@ func (p *parts) time(name string) string {
 			name, p.table(), c.Type)
 	}
 	const form = "case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end"
-	return fmt.Sprintf(form, p.readable(c).Name)
+	return fmt.Sprintf(form, c.Name)
 }
 
 // encoded checks that a payload that encodes bytes is text.
@@ -275,7 +262,6 @@ func (p *parts) place(headers map[string]string) {
 			p.missing("correct "+setting, name, "which %s sends as header %s", setting, header)
 			return
 		}
-		p.readable(c)
 		expression := p.text(c)
 		if c.OID == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // it is in seconds
 			const form = "case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end"
@@ -297,24 +283,4 @@ func (p *parts) dated() {
 	}
 	need("failed_at", p.Failed.Has())
 	need("inserted_at", p.Inserted.Has() || p.view.origin() != nil)
-}
-
-// rights checks that the role may read the versions of rows, and write the columns that the relay writes.
-func (p *parts) rights() {
-	if !p.Writers {
-		p.deny("role %s may not read the system columns of table %s, which say what version of a row it is", p.Role,
-			p.table())
-	}
-	if p.delete {
-		if !p.CanDelete {
-			p.deny("role %s may not delete from table %s, as %s requires", p.Role, p.table(), p.names.Of("Delete"))
-		}
-	} else if p.Relayed.Has() && !p.Relayed.Writable {
-		p.deny("role %s may not update column %s of table %s", p.Role, p.Relayed.Plain, p.table())
-	}
-	for _, c := range []Column{p.Attempt, p.Failed, p.LastError, p.Updated} {
-		if c.Has() && !c.Writable {
-			p.deny("role %s may not update column %s of table %s", p.Role, c.Plain, p.table())
-		}
-	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
-	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -51,22 +50,14 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	problems, err := lookUp(ctx, pool, config, func(conn *pgx.Conn, opened *Table) error {
 		t = opened
 		t.lacks = t.findLacks()
-		if config.Looks {
-			return nil
-		}
-		if t.relation.ReadOnly { // before publishing anything that could not be marked
+		if t.relation.ReadOnly && !config.Looks { // before publishing anything that could not be marked
 			return problem(checkRights, "take away default_transaction_read_only from the role, the database or the "+
 				"URL; a service that has set it for want of space takes it away itself when there is some",
 				"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.Role)
 		}
-		marks, refusals, err := t.checkWrites(ctx, conn)
-		if marks != nil {
-			return marks
-		}
-		if refusals != nil {
-			found := findings([]*SetupError{refusals})[0]
-			found.Severity, found.Subject = finding.Warning, t.Name()
-			t.lacks = append(t.lacks, Lack{Finding: found})
+		problem, err := t.checkAccess(ctx, conn)
+		if problem != nil {
+			return problem
 		}
 		return err
 	})

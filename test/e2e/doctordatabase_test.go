@@ -147,7 +147,7 @@ func TestDoctorRights(t *testing.T) {
 		t.Errorf("with the grants: %+v", d.errors())
 	}
 	outbox.Exec(t, "revoke update (attempt) on outbox_messages from "+role)
-	if d := doctor(t, env); d.Errors != 1 || !d.says("error", "rights", "may not update column attempt") {
+	if d := doctor(t, env); d.Errors != 1 || !d.says("error", "rights", "rows cannot be marked or refused") {
 		t.Errorf("with one less: %+v", d.errors())
 	}
 }
