@@ -13,7 +13,7 @@ import (
 func (r *Relay) groups(table *outbox.Table) (groups []*owner.Group) {
 	for _, g := range table.Groups() {
 		groups = append(groups, &owner.Group{
-			Column: g.Column, Name: strings.Join(g.Names, ", "), Mapping: g.Mapping, Earlier: g.Earlier,
+			Column: g.Column, Name: strings.Join(g.Names, ", "), Mapping: g.Mapping,
 			Unable: func() error { return r.cannotPublish(g.Column) },
 		})
 	}

@@ -1,4 +1,3 @@
--- Changes what this session's memberships in a group say of the replica.
--- $1 the lock classes, $2 the new numbers, $3 the previous numbers. Takes and releases advisory locks, shared.
-select pg_advisory_lock_shared(class, -now), pg_advisory_unlock_shared(class, -before)
-from unnest($1::integer[], $2::integer[], $3::integer[]) member (class, now, before)
+-- Changes what this session's membership in a group says of the replica.
+-- $1 the group's lock class, $2 the new number, $3 the previous number. Takes and releases advisory locks, shared.
+select pg_advisory_lock_shared($1, -$2::integer), pg_advisory_unlock_shared($1, -$3::integer)

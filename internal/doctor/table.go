@@ -95,7 +95,7 @@ func unreadable(check string, err error) finding.Finding {
 // replicas examines which replicas relay at present: the destinations that are configured, and others whose state the
 // table keeps.
 func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) (f finding.List) {
-	all, earlier, err := operate.MembersOf(ctx, conn, opened)
+	all, err := operate.MembersOf(ctx, conn, opened)
 	if err != nil {
 		return finding.List{unreadable(checkReplicas, err)}
 	}
@@ -105,7 +105,7 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 			f.Add(checkReplicas, subject,
 				finding.OKIf(len(m.Replicas) > 0, fmt.Sprintf("destination %s, which is not configured here, is "+
 					"relayed by others: %d", s, len(m.Replicas))),
-				finding.WarnIf(!earlier, fmt.Sprintf("no replica relays destination %s, whose state the table keeps "+
+				finding.WarnIf(true, fmt.Sprintf("no replica relays destination %s, whose state the table keeps "+
 					"in %s: rows wait for it, and prune deletes none", s, strings.Join(s.Columns, ", ")),
 					"run a relay with this destination; or, if it is gone for good: "+s.Drop))
 			continue
@@ -127,7 +127,7 @@ func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.
 		counts[r.Of]++
 		owned += r.Owned.Len()
 		foreign = foreign || r.Of != d.Shards
-		if !r.Like(d.Shards, owner.Group{Mapping: g.Mapping, Earlier: g.Earlier}) {
+		if !r.Like(d.Shards, g.Mapping) {
 			different++
 		}
 	}
@@ -141,9 +141,9 @@ func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.
 		finding.WarnIf(foreign, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another "+
 			"number are gone", text, d.Shards), "give all replicas the same "+d.Names.Of("Shards")),
 		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find the key, the id, the order, the priority or "+
-			"the destination of rows otherwise than is set here, or are of an earlier version: a replica with these "+
-			"settings waits until they are gone", text, different),
-			"give all replicas of these destinations the same version, "+d.Names.Of("Key")+" and "+d.Names.Of("Columns")+
+			"the destination of rows otherwise than is set here: a replica with these settings waits until they are "+
+			"gone", text, different),
+			"give all replicas of these destinations the same "+d.Names.Of("Key")+" and "+d.Names.Of("Columns")+
 				", and configure in each of them all destinations that have the same columns, with the same names and "+
 				"topics"),
 		finding.OKIf(true, text))

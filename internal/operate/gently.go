@@ -76,7 +76,7 @@ func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Prog
 
 // relays reports whether a replica relays the destinations of a set.
 func (c *Choice) relays(ctx context.Context, s set) (bool, error) {
-	groups, _, err := c.outbox.members(ctx)
+	groups, err := c.outbox.members(ctx)
 	return err == nil && len(replicasOf(groups, c.outbox.Views[s.views[0]])) > 0, err
 }
 

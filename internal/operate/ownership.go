@@ -14,7 +14,7 @@ import (
 
 // Ownership reads from the advisory locks which replicas relay.
 func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
-	all, earlier, err := o.members(ctx)
+	all, err := o.members(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -38,9 +38,7 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 		}
 		g.Owned = owned.Len()
 		g.Unowned = max(g.Shards-g.Owned, 0)
-		if g.Configured || !earlier {
-			result.add(g)
-		}
+		result.add(g)
 	}
 	slices.SortFunc(result.Replicas, func(a, b Replica) int {
 		return cmp.Or(cmp.Compare(b.Shards, a.Shards), cmp.Compare(a.Backend, b.Backend))
@@ -72,8 +70,8 @@ type Members struct {
 }
 
 // MembersOf lists the replicas of each group: of the configured destinations, and of others whose state the table
-// keeps. earlier says that a replica is of a version which may relay any of them.
-func MembersOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table) (all []Members, earlier bool, err error) {
+// keeps.
+func MembersOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table) (all []Members, err error) {
 	for _, g := range table.Groups() {
 		all = append(all, Members{Group: g})
 	}
@@ -86,33 +84,29 @@ func MembersOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table) (all []
 	}
 	found, err := owner.Replicas(ctx, conn, table.Name(), columns...)
 	if err != nil {
-		return nil, false, fmt.Errorf("look at the replicas: %w", err)
+		return nil, fmt.Errorf("look at the replicas: %w", err)
 	}
 	for i := range all {
 		all[i].Replicas = found[i]
-		earlier = earlier || slices.ContainsFunc(found[i], func(r owner.Replica) bool { return r.Earlier })
 	}
-	return all, earlier, nil
+	return all, nil
 }
 
 // members is [MembersOf] the table.
-func (o *Outbox) members(ctx context.Context) (all []Members, earlier bool, err error) {
+func (o *Outbox) members(ctx context.Context) ([]Members, error) {
 	conn, err := o.Pool.Acquire(ctx)
 	if err != nil {
-		return nil, false, fmt.Errorf("connect to database: %w", err)
+		return nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
 	return MembersOf(ctx, conn.Conn(), o.Views[0].Table)
 }
 
-// replicasOf lists the replicas that take part in the ownership of a view's group. Those of versions that own the
-// shards of all destinations together do.
+// replicasOf lists the replicas that take part in the ownership of a view's group.
 func replicasOf(all []Members, view View) (replicas []owner.Replica) {
 	for _, m := range all {
-		for _, r := range m.Replicas {
-			if r.Earlier || m.Column == view.Table.GroupColumn() {
-				replicas = append(replicas, r)
-			}
+		if m.Column == view.Table.GroupColumn() {
+			replicas = append(replicas, m.Replicas...)
 		}
 	}
 	return replicas

@@ -19,7 +19,7 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 	if _, err := o.chosen(Selection{Destination: destination}); err != nil {
 		return nil, err
 	}
-	groups, _, err := o.members(ctx)
+	groups, err := o.members(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,10 +14,6 @@ type Group struct {
 	Column  string   // the column with relayed_at, empty for the columns of the table
 	Names   []string // of the destinations
 	Mapping string   // how a row's shard, its place in the order and its destination are found
-	// Earlier is the part that the first versions of the relay compare, if there is a single destination that takes
-	// every row into the columns of the table. Otherwise it is empty: these versions may understand the destinations
-	// differently.
-	Earlier string
 }
 
 // GroupColumn returns the column by which the group of a view is known; see [Group.Column].
@@ -31,15 +28,12 @@ func (t *Table) Groups() (groups []Group) {
 	views := slices.DeleteFunc(slices.Clone(t.config.views()), func(v View) bool { return v.Rest })
 	for _, v := range views {
 		group := func(g Group) bool { return g.Column == v.GroupColumn() }
-		m, problems := mapColumns(t.relation, t.config, v)
+		_, problems := mapColumns(t.relation, t.config, v)
 		if len(problems) > 0 || slices.ContainsFunc(groups, group) {
 			continue
 		}
 		g := Group{Column: v.GroupColumn()}
 		g.Names, g.Mapping = t.members(views, g.Column)
-		if len(views) == 1 && v.Columns == nil && m.Taken == pattern.Always {
-			g.Earlier = m.mapping()
-		}
 		groups = append(groups, g)
 	}
 	return groups
@@ -67,7 +61,14 @@ func (m *mapping) mapping() string {
 		priority)
 }
 
-// taking describes the rows that a destination takes, and where it keeps their state.
+// The only destination, and the columns that keep its state, in the recommended table without further settings.
+const (
+	usualName  = "default"
+	usualState = `["relayed_at" "attempt" "failed_at" "last_error" "updated_at"]`
+)
+
+// taking describes the rows that a destination takes, and where it keeps their state. Where all is as usual, that is
+// left out: versions that know no other case share the work then.
 func (m *mapping) taking(v View) string {
 	var columns []string
 	for _, c := range []Column{m.Relayed, m.Attempt, m.Failed, m.LastError, m.Updated} {
@@ -75,5 +76,9 @@ func (m *mapping) taking(v View) string {
 			columns = append(columns, c.Plain)
 		}
 	}
-	return fmt.Sprintf("%s: %s, columns %q, rows %s", v.Name, m.mapping(), columns, m.Taken)
+	state := fmt.Sprintf("%q", columns)
+	if cmp.Or(v.Name, usualName) == usualName && state == usualState && m.Taken == pattern.Always {
+		return m.mapping()
+	}
+	return fmt.Sprintf("%s: %s, columns %s, rows %s", v.Name, m.mapping(), state, m.Taken)
 }

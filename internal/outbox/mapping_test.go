@@ -167,7 +167,7 @@ func TestMappingIsThatOfOtherVersions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := table.mapping.mapping(); got != test.want {
+			if got := table.Groups()[0].Mapping; got != test.want {
 				t.Errorf("%s\nwant\n%s", got, test.want)
 			}
 		})

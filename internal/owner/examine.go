@@ -36,43 +36,34 @@ type Replica struct {
 	Owned   Set   // shards that it holds
 	Of      int   // number of shards into which it divides the rows
 	Able    bool  // the replica says that it can publish
-	Earlier bool  // of a version without groups, with the table's own columns: it may relay any other group too
 	kind    kind
 }
 
-// Like reports whether a replica with this number of shards would share the group with r.
-func (r Replica) Like(shards int, g Group) bool {
-	if r.Earlier {
-		return g.Earlier != "" && r.kind == kindOf(shards, g.Earlier)
-	}
-	return r.kind == kindOf(shards, g.Mapping)
-}
+// Like reports whether a replica with this number of shards and this mapping would share the group with r.
+func (r Replica) Like(shards int, mapping string) bool { return r.kind == kindOf(shards, mapping) }
 
 // Replicas returns the replicas that share each group at present, without taking part. The groups are named by their
 // columns, as in [Group]. The connection may go through a pooler.
 func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...string) ([][]Replica, error) {
-	common := placeOf(table, "")
-	classes := []int32{common.shards, common.members}
-	for _, column := range columns {
-		classes = append(classes, placeOf(table, column).members)
+	classes := make([]int32, len(columns))
+	for i, column := range columns {
+		classes[i] = classOf(table, column)
 	}
 	found, err := listLocks(ctx, conn, classes)
 	if err != nil {
 		return nil, err
 	}
-	earlier := earlierVersions(found, common)
 	all := make([][]Replica, len(columns))
-	for i, column := range columns {
-		place, at := placeOf(table, column), map[int32]int{}
+	for i, class := range classes {
+		at := map[int32]int{}
 		for _, l := range found {
-			old := earlier[l.pid] && column == "" && l.class == common.shards
-			if m, member := l.member(); member && (old || l.class == place.members) {
+			if m, member := l.member(); member && l.class == class {
 				at[l.pid] = len(all[i])
-				all[i] = append(all[i], Replica{Backend: l.pid, Of: m.shards, Able: m.able, Earlier: old, kind: m.kind})
+				all[i] = append(all[i], Replica{Backend: l.pid, Of: m.shards, Able: m.able, kind: m.kind})
 			}
 		}
 		for _, l := range found {
-			if n, member := at[l.pid]; member && l.class == place.shards && l.object < MaxShards {
+			if n, member := at[l.pid]; member && l.class == class && l.object < MaxShards {
 				all[i][n].Owned.Add(int(l.object))
 			}
 		}
@@ -85,4 +76,4 @@ func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...stri
 
 // CleaningLock returns the advisory lock of the replica that deletes old rows of a table. It is in the table's class,
 // and is neither a shard's nor a membership's.
-func CleaningLock(table string) (class, object int32) { return classOf(table), 1<<31 - 2 }
+func CleaningLock(table string) (class, object int32) { return classOf(table, ""), 1<<31 - 2 }

@@ -15,9 +15,6 @@ type Group struct {
 	// Mapping is how a row's shard, its place in the order and its destination are found. Replicas with another mapping
 	// never own shards of the group beside this one.
 	Mapping string
-	// Earlier is the mapping in the form in which versions without groups show it, empty if a replica of this group
-	// alone must not relay beside them.
-	Earlier string
 	// Unable returns why this replica cannot publish at present, nil if it can. While another replica can publish, this
 	// one takes no shards, and releases its own when that has lasted for three times the time to live. Unable must not
 	// block; it is nil for a replica that always can publish.
@@ -71,27 +68,13 @@ type Stranger struct {
 	unserved bool // that has lasted for so long that no restart explains it
 }
 
-// A place is where the locks of a group are.
-type place struct {
-	shards  int32 // class of the locks of shards
-	members int32 // class of the memberships
-}
-
-// placeOf returns the place of a group, the same in every replica. Versions without groups have shards and memberships
-// of the whole table in one class. The table's own columns keep that class for the shards, and their memberships are
-// elsewhere: this is how replicas of these versions are told from others.
-func placeOf(table, column string) place {
-	own := hashOf("outbox-relay:" + table + "/" + column)
-	if column == "" {
-		return place{classOf(table), own}
+// classOf returns the class of the locks of a group, the same in every replica. The group in the table's own columns
+// shares it with versions that know no other one.
+func classOf(table, column string) int32 {
+	text := "outbox-relay:" + table
+	if column != "" {
+		text += "/" + column
 	}
-	return place{own, own}
-}
-
-// classOf returns the lock class of an outbox.
-func classOf(table string) int32 { return hashOf("outbox-relay:" + table) }
-
-func hashOf(text string) int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(text)) // a hash never fails
 	return int32(h.Sum32())

@@ -26,9 +26,6 @@ func relaying(t *testing.T, s *pgtest.Schema, columns ...string) (groups map[str
 	var all []*Group
 	for _, column := range columns {
 		g := &Group{Column: column, Name: "destination " + column, Mapping: "mapping"}
-		if column == "" {
-			g.Earlier = "earlier"
-		}
 		groups[column], all = g, append(all, g)
 	}
 	return groups, o, o.run(t, all...)
@@ -142,97 +139,6 @@ func TestGroupThatNobodyRelays(t *testing.T) {
 	if text := log.String(); strings.Count(text, told) != 2 || strings.Contains(text, "=mail ") {
 		t.Errorf("the log says %s", text)
 	}
-}
-
-// old is a replica of a version without groups, whose shards are of all destinations.
-type old struct {
-	t     *testing.T
-	conn  *pgx.Conn
-	class int32
-}
-
-func newOld(t *testing.T, s *pgtest.Schema) *old {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	o := &old{t, conn, classOf(s.Name)}
-	o.exec("select pg_advisory_lock_shared($1, -$2::integer)", membership{kindOf(16, "earlier"), true}.number())
-	return o
-}
-
-func (o *old) exec(statement string, args ...any) {
-	o.t.Helper()
-	if _, err := o.conn.Exec(o.t.Context(), statement, append([]any{o.class}, args...)...); err != nil {
-		o.t.Fatal(err)
-	}
-}
-
-// tries takes the lock without which such a replica takes no shards, and reports whether it could. It is the statement
-// of these versions.
-func (o *old) tries() (alone bool) {
-	o.t.Helper()
-	err := o.conn.QueryRow(o.t.Context(), "select pg_try_advisory_lock($1, 2147483647)", o.class).Scan(&alone)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	if alone {
-		o.exec("select pg_advisory_unlock($1, 2147483647)")
-	}
-	return alone
-}
-
-// A replica of a version without groups relays all of its destinations for each shard that it owns. A replica with
-// groups owns nothing beside it, unless it relays the table's own columns alone, and then keeps it from taking shards.
-func TestGroupsBesideAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	for name, columns := range map[string][]string{"other columns": {"audit_at"}, "both": {"", "audit_at"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := pgtest.New(t)
-			before := newOld(t, s)
-			before.exec("select pg_advisory_lock($1, 3)")
-			groups, _, stop := relaying(t, s, columns...)
-			for column, g := range groups {
-				state := await(t, g, "says why it waits", func(s State) bool { return s.Note != "" })
-				if state.Holds() || state.Err != nil || !strings.Contains(state.Note, "earlier version") ||
-					column == "" && state.Replicas != 1 {
-					t.Errorf("%+v", state)
-				}
-			}
-			if !before.tries() {
-				t.Error("the replica that waits keeps the other one from taking shards")
-			}
-			before.exec("select pg_advisory_unlock($1, 3)")
-			for _, g := range groups {
-				await(t, g, "takes all when the other one owns nothing", owns(16))
-			}
-			if before.tries() {
-				t.Error("the other one could take shards beside it")
-			}
-			stop()
-			for deadline := time.Now().Add(20 * time.Second); !before.tries(); { // the server needs a moment to notice the end
-				if time.Now().After(deadline) {
-					t.Fatal("it keeps the other one out after its end")
-				}
-			}
-		})
-	}
-	t.Run("the table's own columns", func(t *testing.T) {
-		t.Parallel()
-		s := pgtest.New(t)
-		before := newOld(t, s)
-		before.exec("select pg_advisory_lock($1, shard) from generate_series(0, 7) shard")
-		g, _, _ := relaying(t, s, "")
-		if state := await(t, g[""], "shares", owns(8)); state.Replicas != 2 || state.Note != "" {
-			t.Errorf("%+v", state)
-		}
-		if !before.tries() {
-			t.Error("it keeps the other one from taking shards")
-		}
-	})
 }
 
 // Replicas of different groups come and go. No two ever own the same shard of a group, and in the end each group has

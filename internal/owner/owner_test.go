@@ -34,7 +34,7 @@ func start(t *testing.T, url, table string, shards int, ttl time.Duration, netwo
 	return startWith(t, url, table, shards, ttl, network, func(*tested) {})
 }
 
-// startWith is start with additional configuration. A mapping is shown to earlier versions as it is.
+// startWith is start with additional configuration.
 func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network,
 	configure func(*tested),
 ) (*tested, func()) {
@@ -50,9 +50,6 @@ func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, n
 	o.Shards, o.TTL, o.Logger = shards, ttl, slog.New(slog.DiscardHandler)
 	o.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	configure(o)
-	if o.Column == "" {
-		o.Earlier = o.Mapping
-	}
 	return o, o.run(t, o.Group)
 }
 
@@ -231,7 +228,7 @@ func TestTerminatedSessionIsReplaced(t *testing.T) {
 	first, _ := start(t, s.URL, s.Name, 4, 5*time.Second, nil)
 	term := await(t, first, "owns", owns(4)).Term
 	if n := pgtest.Value[int](t, s, `select count(pg_terminate_backend(pid)) from pg_locks
-		where locktype = 'advisory' and objid = 0 and classid = ($1::bigint & 4294967295)::oid`, classOf(s.Name)); n != 1 {
+		where locktype = 'advisory' and objid = 0 and classid = ($1::bigint & 4294967295)::oid`, classOf(s.Name, "")); n != 1 {
 		t.Fatalf("%d owners in pg_locks", n)
 	}
 	if now := await(t, first, "owns again", func(s State) bool {
@@ -342,7 +339,7 @@ func TestEndedSessionIsNoticedAtOnce(t *testing.T) {
 		term := await(t, o, "owns", owns(1)).Term
 		s.Exec(t, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = 0 and classid = "+
 			"($1::bigint & "+
-			"4294967295)::oid", classOf(s.Name))
+			"4294967295)::oid", classOf(s.Name, ""))
 		ended := time.Now()
 		await(t, o, "knows that it owns nothing", func(s State) bool { return !s.Holds() || s.Term > term })
 		slowest = max(slowest, time.Since(ended))

@@ -17,44 +17,29 @@ import (
 type session struct {
 	*Owner
 	conn  *pgx.Conn
-	table place // the place of the group in the table's own columns, whether this replica relays it or not
 	parts []*part
-	// simple says that versions without groups relay the same as this replica and may do so beside it.
-	simple bool
-	barred bool // this session keeps replicas of these versions from taking shards
 }
 
 // part is a group's part of a session.
 type part struct {
 	*Group
-	place
+	class  int32 // of its locks
 	kind   kind
-	shown  kind      // what versions without groups see
 	able   bool      // the membership says that this replica can publish
 	logged string    // the note that was last logged
 	apart  time.Time // since when this replica cannot publish while another one can; zero if that is not so
 }
 
-// memberships returns the part's locks that show this replica to others, if it says that it can or cannot publish.
-func (p *part) memberships(able bool) (classes []int32, numbers []int) {
-	classes, numbers = []int32{p.members}, []int{membership{p.kind, able}.number()}
-	if p.shards != p.members {
-		classes, numbers = append(classes, p.shards), append(numbers, membership{p.shown, able}.number())
-	}
-	return classes, numbers
-}
+// membership is the number of the lock that shows this replica to others, if it says that it can or cannot publish.
+func (p *part) membership(able bool) int { return membership{p.kind, able}.number() }
 
 // newSession makes a session of a connection.
 func (o *Owner) newSession(conn *pgx.Conn) *session {
-	s := &session{Owner: o, conn: conn, table: placeOf(o.table, "")}
-	s.simple = len(o.groups) == 1 && o.groups[0].Earlier != ""
+	s := &session{Owner: o, conn: conn}
 	for _, g := range o.groups {
-		p := &part{Group: g, place: placeOf(o.table, g.Column), kind: kindOf(o.Shards, g.Mapping), able: g.canPublish()}
-		p.shown = p.kind
-		if s.simple {
-			p.shown = kindOf(o.Shards, g.Earlier)
-		}
-		s.parts = append(s.parts, p)
+		s.parts = append(s.parts, &part{
+			Group: g, class: classOf(o.table, g.Column), kind: kindOf(o.Shards, g.Mapping), able: g.canPublish(),
+		})
 	}
 	return s
 }
@@ -102,8 +87,7 @@ func (s *session) join(ctx context.Context) error {
 	var classes []int32
 	var numbers []int
 	for _, p := range s.parts {
-		c, n := p.memberships(p.able)
-		classes, numbers = append(classes, c...), append(numbers, n...)
+		classes, numbers = append(classes, p.class), append(numbers, p.membership(p.able))
 	}
 	var standby bool
 	err := s.conn.QueryRow(ctx, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, classes, numbers,
@@ -185,7 +169,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	s.lookAround(found)
-	return pause, s.unbar(ctx)
+	return pause, nil
 }
 
 // turnOf is the part of a turn that concerns one group. It returns the shards that the replica keeps.
@@ -247,12 +231,12 @@ func (s *session) list(ctx context.Context) ([]lockRow, error) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	classes := []int32{s.table.shards, s.table.members}
+	var classes []int32
 	for _, p := range s.parts {
-		classes = append(classes, p.shards, p.members)
+		classes = append(classes, p.class)
 	}
 	for _, other := range s.strangers {
-		classes = append(classes, placeOf(s.Owner.table, other.Column).members)
+		classes = append(classes, classOf(s.table, other.Column))
 	}
 	found, err := listLocks(ctx, s.conn, classes)
 	if err != nil {

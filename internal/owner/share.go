@@ -17,7 +17,6 @@ type locks struct {
 	fit      int          // replicas of this kind that can publish
 	others   map[kind]int // replicas of other kinds
 	foreign  *kind        // another kind that owns shards, nil if there is none
-	earlier  bool         // versions without groups own shards that this replica cannot share with them
 	most     int          // shards of the replica that holds the most
 }
 
@@ -41,22 +40,10 @@ func (r lockRow) member() (m membership, ok bool) {
 // read interprets the locks of a part's group.
 func (s *session) read(rows []lockRow, p *part) locks {
 	l := locks{others: map[kind]int{}}
-	earlier := earlierVersions(rows, s.table)
 	kinds := map[int32]kind{}
 	for _, row := range rows {
 		m, member := row.member()
-		if earlier[row.pid] && row.class == s.table.shards {
-			if !s.simple {
-				l.earlier = l.earlier || row.object < MaxShards
-				continue
-			}
-			if m.kind == p.shown {
-				m.kind = p.kind
-			}
-		} else if row.class != p.members {
-			continue
-		}
-		if !member {
+		if !member || row.class != p.class {
 			continue
 		}
 		kinds[row.pid] = m.kind
@@ -72,7 +59,7 @@ func (s *session) read(rows []lockRow, p *part) locks {
 	}
 	held := map[int32]int{}
 	for _, row := range rows {
-		if row.class != p.shards || row.object >= MaxShards {
+		if row.class != p.class || row.object >= MaxShards {
 			continue
 		}
 		held[row.pid]++
@@ -88,38 +75,17 @@ func (s *session) read(rows []lockRow, p *part) locks {
 	return l
 }
 
-// earlierVersions returns the sessions of replicas of versions without groups: what they own is owned for all groups of
-// the table.
-func earlierVersions(rows []lockRow, table place) map[int32]bool {
-	sessions := map[int32]bool{}
-	for _, row := range rows {
-		if _, member := row.member(); member && row.class == table.shards {
-			sessions[row.pid] = true
-		}
-	}
-	for _, row := range rows {
-		if _, member := row.member(); member && row.class == table.members {
-			delete(sessions, row.pid)
-		}
-	}
-	return sessions
-}
-
 // note returns why this replica takes no shards of the group, for display; empty if it may.
 func (l locks) note(p *part, names setting.Names) string {
-	switch {
-	case l.earlier:
-		return "replicas of an earlier version relay at present, which share all destinations or none; " +
-			"this one waits until they are gone"
-	case l.foreign != nil:
-		return p.kind.why(*l.foreign, names)
+	if l.foreign == nil {
+		return ""
 	}
-	return ""
+	return p.kind.why(*l.foreign, names)
 }
 
 // lookAround notes which of the groups that this replica does not relay are relayed by another one.
 func (s *session) lookAround(rows []lockRow) {
-	served, sessions, earlier := map[int32]bool{}, map[int32]bool{}, earlierVersions(rows, s.table)
+	served, sessions := map[int32]bool{}, map[int32]bool{}
 	for _, row := range rows {
 		if _, member := row.member(); member {
 			served[row.class], sessions[row.pid] = true, true
@@ -131,7 +97,7 @@ func (s *session) lookAround(rows []lockRow) {
 	for i := range s.strangers {
 		other := &s.strangers[i]
 		switch {
-		case served[placeOf(s.Owner.table, other.Column).members] || len(earlier) > 0: // these may relay it
+		case served[classOf(s.table, other.Column)]:
 			if other.unserved {
 				s.Logger.Info("a replica relays the other destination of the table", "destinations", other.Name)
 			}

@@ -3,7 +3,6 @@ package owner
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,23 +17,20 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 	asked := time.Now()
 	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	var alone, barred, took bool
+	var alone bool
 	if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec,
-		p.shards, s.table.shards).Scan(&alone, &barred); err != nil {
+		p.class).Scan(&alone); err != nil {
 		return l, false, fmt.Errorf("guard shards: %w", err)
 	}
+	if !alone {
+		return l, true, nil
+	}
 	defer func() {
-		if barred && !s.simple && !s.barred && took {
-			barred, s.barred = false, true // until it owns nothing
-		}
 		if _, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec,
-			p.shards, s.table.shards, alone, barred); failed != nil && err == nil {
+			p.class); failed != nil && err == nil {
 			err = fmt.Errorf("end guard of shards: %w", failed)
 		}
 	}()
-	if !alone || !barred {
-		return l, true, nil
-	}
 	found, err := s.list(limited)
 	if err != nil {
 		return l, false, err
@@ -44,7 +40,7 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 	}
 	before := l.mine
 	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec,
-		p.shards, l.wanted(s.Shards, together))
+		p.class, l.wanted(s.Shards, together))
 	if err != nil {
 		return l, false, fmt.Errorf("take shards: %w", err)
 	}
@@ -67,32 +63,9 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 			}
 		}
 	})
-	took = true
 	s.Logger.Info("acquired shards", s.about(p, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
 		"before", before.Len(), "replicas", l.replicas)...)
 	return l, false, nil
-}
-
-// owns reports whether this session holds shards of any group.
-func (s *session) owns() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.holds()
-}
-
-// unbar lets replicas of versions without groups take shards again when this replica owns none.
-func (s *session) unbar(ctx context.Context) error {
-	if !s.barred || s.owns() {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.TTL)
-	defer cancel()
-	s.barred = false
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec,
-		s.table.shards, s.table.shards, false, true); err != nil {
-		return fmt.Errorf("let earlier versions in: %w", err)
-	}
-	return nil
 }
 
 // give releases the leaving shards that have no rows in flight any more.
@@ -121,7 +94,7 @@ func (s *session) release(ctx context.Context, p *part, shards Set) error {
 	ctx, cancel := context.WithTimeout(ctx, s.TTL)
 	defer cancel()
 	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec,
-		p.shards, shards.Shards(), s.Channel, Given); err != nil {
+		p.class, shards.Shards(), s.Channel, Given); err != nil {
 		return fmt.Errorf("release shards: %w", err)
 	}
 	return nil
@@ -135,14 +108,10 @@ func (s *session) leave(ctx context.Context) error {
 	held := false
 	s.update(func() {
 		for _, p := range s.parts {
-			c, n := p.memberships(p.able)
-			// Without the first one, this replica would look like one of an earlier version.
-			for i := range slices.Backward(c) {
-				classes, objects = append(classes, c[i]), append(objects, -n[i])
-			}
+			classes, objects = append(classes, p.class), append(objects, -p.membership(p.able))
 			held = held || p.state.Holds()
 			for _, shard := range p.state.Owned.Or(p.state.Leaving).Shards() {
-				classes, objects = append(classes, p.shards), append(objects, shard)
+				classes, objects = append(classes, p.class), append(objects, shard)
 			}
 			p.state.Owned, p.state.Leaving = Set{}, Set{}
 		}

@@ -24,10 +24,8 @@ func (s *session) declare(ctx context.Context) error {
 		if able == p.able {
 			continue
 		}
-		classes, now := p.memberships(able)
-		_, before := p.memberships(p.able)
 		if _, err := s.conn.Exec(ctx, sql.Text("owner_declare.sql", nil), pgx.QueryExecModeExec,
-			classes, now, before); err != nil {
+			p.class, p.membership(able), p.membership(p.able)); err != nil {
 			return fmt.Errorf("declare membership: %w", err)
 		}
 		p.able = able

@@ -17,7 +17,7 @@ func TestLocksAreThoseOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	const mapping = "shard (hashtext(coalesce(key, id::text)) & 2147483647) % 16, order seq, id, priority none"
 	for what, test := range map[string]struct{ got, want int }{
-		"the class of a table":           {int(classOf("public.outbox_messages")), -1995325405},
+		"the class of a table":           {int(classOf("public.outbox_messages", "")), -1995325405},
 		"a membership":                   {membership{kindOf(16, mapping), true}.number(), 1081623938},
 		"one that cannot publish":        {membership{kindOf(16, mapping), false}.number(), 1618494850},
 		"a membership with other shards": {membership{kindOf(1024, mapping), true}.number(), 1610106242},
@@ -44,7 +44,7 @@ func TestAnotherVersionShares(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	class := classOf(s.Name)
+	class := classOf(s.Name, "")
 	const pinned = 1082116834 // 16 shards, and the mapping below
 	exec("select pg_advisory_lock_shared($1, -$2::integer)", class, pinned)
 	exec("select pg_advisory_lock($1, shard) from generate_series(0, 7) shard", class)

@@ -8,7 +8,6 @@ package e2e
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"slices"
@@ -217,65 +216,4 @@ func owned(replicas ...*relay) int {
 		sum += n
 	}
 	return sum
-}
-
-// TestUpgradeOfDestinations replaces a replica of an earlier version that relays two destinations with columns of their
-// own, whose shards it owns together, by deployments for each of them, and puts it back. Nothing is relayed side by
-// side, nothing is lost, and no row is delivered twice.
-func TestUpgradeOfDestinations(t *testing.T) {
-	t.Parallel()
-	const commit = "1988c2f757e6c36966f386e0a1f0f8d0859a941d"
-	built, err := exec.Command("../../dev/build.sh", commit).Output()
-	if err != nil {
-		t.Fatalf("build %s: %v", commit, err)
-	}
-	before := strings.TrimSpace(string(built))
-	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
-	topic, copies, outbox := b.topic(t), b.topic(t), newTable(t)
-	common := outbox.env(b.url(), "OUTBOX_OWNER_TTL=1s")
-	orders := []string{"OUTBOX_DESTINATION_ORDERS_TOPIC=" + topic}
-	audit := []string{"OUTBOX_DESTINATION_AUDIT_TOPIC=" + copies, "OUTBOX_DESTINATION_AUDIT_COLUMNS=" + own("audit")}
-	with := func(names string, more ...[]string) settings {
-		return slices.Concat(common, settings{"OUTBOX_DESTINATIONS=" + names}, slices.Concat(more...))
-	}
-	both := with("orders,audit", orders, audit)
-	outbox.destination(both, "audit")
-	rows := 0
-	insert := func() {
-		outbox.insert("any", rows, 500, 20)
-		rows += 500
-	}
-	earlier := startBuild(t, before, both)
-	await(t, "the earlier version owns everything", func() bool { return earlier.owns(16) })
-	insert()
-	news := []*relay{startRelay(t, with("audit", audit)), startRelay(t, both)}
-	for _, r := range news {
-		r.awaitReady()
-		await(t, "it waits for the earlier version", func() bool {
-			_, body := r.get("/readyz?verbose")
-			return strings.Contains(body, "earlier version") && r.owns(0)
-		})
-	}
-	insert()
-	earlier.stop()
-	await(t, "the new ones own everything", func() bool { return news[0].owns(8) && news[1].owns(24) })
-	insert()
-	earlier = startBuild(t, before, both)
-	earlier.awaitReady()
-	news[1].stop()
-	await(t, "the rest is owned by the one that is left", func() bool { return news[0].owns(16) })
-	insert()
-	if !earlier.owns(0) {
-		t.Error("the earlier version relays all destinations beside one that relays one of them")
-	}
-	news[0].stop()
-	await(t, "the earlier version takes everything back", func() bool { return earlier.owns(16) })
-	insert()
-	await(t, "all is relayed", func() bool { return outbox.count("relayed_at is null or audit_relayed_at is null") == 0 })
-	for name, at := range map[string]string{"orders": topic, "audit": copies} {
-		if got := numbers(t, b.received(t, at)); !maps.Equal(got, once(rows, all)) {
-			t.Errorf("%s: %d of %d rows have arrived, or some twice", name, len(got), rows)
-		}
-	}
-	earlier.stop()
 }

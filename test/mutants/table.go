@@ -97,18 +97,6 @@ var table = []mutant{
 		new: "	if true {\n", pkg: "./relay", tests: "^TestDeletesNothingThatOthersWaitFor$",
 	},
 	{
-		name:   "groups beside an earlier version",
-		breaks: "a replica that relays other groups owns nothing beside one that owns the shards of all groups together",
-		file:   "internal/owner/share.go", old: "				l.earlier = l.earlier || row.object < MaxShards\n", new: "",
-		pkg: "./internal/owner", tests: "^TestGroupsBesideAnEarlierVersion$",
-	},
-	{
-		name:   "earlier version beside groups",
-		breaks: "a replica that owns the shards of all groups together takes none beside one that relays other groups",
-		file:   "internal/owner/take.go", old: "			barred, s.barred = false, true // until it owns nothing\n", new: "			s.barred = true\n",
-		pkg: "./internal/owner", tests: "^TestGroupsBesideAnEarlierVersion$",
-	},
-	{
 		name:   "destinations not compared",
 		breaks: "replicas that divide the rows of the same columns differently never own side by side",
 		file:   "internal/outbox/group.go", old: "append(all, m.taking(v))", new: "append(all, m.mapping())",
