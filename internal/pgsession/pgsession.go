@@ -26,10 +26,10 @@ func Startup(parameters map[string]string) {
 	if name := parameters["fallback_application_name"]; name != "" && parameters["application_name"] == "" {
 		parameters["application_name"] = name
 	}
-	for given := range parameters {
-		own := slices.ContainsFunc(settings(), func(s setting) bool { return strings.EqualFold(s.name, given) })
-		if own || given == "gssencmode" || slices.Contains(strings.Fields(ignored), given) {
-			delete(parameters, given)
+	for name := range parameters {
+		own := slices.ContainsFunc(settings(), func(s setting) bool { return s.given && s.named(name) })
+		if own || name == "gssencmode" || slices.Contains(strings.Fields(ignored), name) {
+			delete(parameters, name)
 		}
 	}
 	parameters["client_encoding"] = "UTF8"
@@ -43,7 +43,7 @@ const ownKey = "outbox-relay: own session"
 // Own changes the settings of a connection's session, unless the session is a pooler's. A pooler invents the process id
 // that it reports to its clients at login.
 func Own(ctx context.Context, conn *pgx.Conn) error {
-	names, values := lists()
+	names, values := given()
 	var own bool
 	err := conn.QueryRow(ctx, sql.Text("session.sql", nil), pgx.QueryExecModeExec, names, values,
 		int64(conn.PgConn().PID())).Scan(&own, nil)
@@ -68,7 +68,7 @@ type Statement struct {
 // First returns the statements with which each transaction must begin where the session is not the relay's own. Their
 // results mean nothing. The isolation level must be set by a command of its own before anything is read.
 func First() []Statement {
-	names, values := lists()
+	names, values := given()
 	return []Statement{
 		{SQL: "set transaction_isolation = 'read committed'"},
 		{SQL: sql.Text("session.sql", nil), Parameters: [][]byte{array(names), array(values), nil}},
@@ -114,18 +114,11 @@ func Within(ctx context.Context, tx pgx.Tx) error {
 	if IsOwn(tx.Conn()) {
 		return nil
 	}
-	names, values := lists()
+	names, values := given()
 	if _, err := tx.Exec(ctx, sql.Text("session.sql", nil), pgx.QueryExecModeExec, names, values, nil); err != nil {
 		return fmt.Errorf("change the transaction's settings: %w", err)
 	}
 	return nil
-}
-
-func lists() (names, values []string) {
-	for _, s := range settings() {
-		names, values = append(names, s.name), append(values, s.value)
-	}
-	return names, values
 }
 
 // array is the text form of an array of texts that contain neither quotes nor backslashes.

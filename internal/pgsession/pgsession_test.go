@@ -28,7 +28,7 @@ func TestEverySettingIsDecided(t *testing.T) {
 		}
 		for _, name := range names {
 			if !pgsession.Decided(name) {
-				t.Errorf("%s: add %s to a list in settings.go", variable, name)
+				t.Errorf("%s: add %s to settings.txt", variable, name)
 			}
 		}
 	}
