@@ -37,17 +37,15 @@ func Examine(
 		}
 		e.doorbell(channel)
 		problem, err := t.checkAccess(ctx, conn)
-		if problem != nil {
-			if server(problem.Err).Code == insufficientPrivilege { // nothing else could be asked
-				t = nil
-			}
-			e.found = append(e.found, findings([]*SetupError{problem})...)
-		}
 		if err != nil {
 			return err
 		}
-		for _, v := range config.Views {
-			e.found = append(e.found, opened.viewFindings(v)...)
+		if problem == nil {
+			for _, v := range config.Views {
+				e.found = append(e.found, t.viewFindings(v)...)
+			}
+		} else if e.found = append(e.found, findings([]*SetupError{problem})...); problem.denies() {
+			t = nil // nothing else can be asked
 		}
 		e.txid()
 		return nil
@@ -88,6 +86,9 @@ type Lack struct {
 // viewFindings returns the findings about the columns that a single destination has for itself.
 func (t *Table) viewFindings(v View) []finding.Finding {
 	m, problems := mapColumns(t.relation, t.config, v)
+	if denied := t.denied[v.Name]; denied != nil {
+		problems = append(problems, denied)
+	}
 	if found := findings(problems); len(found) > 0 {
 		if v.Optional { // best effort: the other destinations go on without it
 			found = finding.AsWarnings(found)
@@ -104,6 +105,9 @@ func (t *Table) viewFindings(v View) []finding.Finding {
 	e.failedIndex()
 	return e.found
 }
+
+// denies reports whether a right is missing.
+func (e *SetupError) denies() bool { return server(e.Err).Code == insufficientPrivilege }
 
 // findings returns the problems of a table that cannot be used.
 func findings(problems []*SetupError) (found finding.List) {

@@ -34,7 +34,8 @@ type Table struct {
 	maxRow   int64  // limit of the bytes of a row that are read
 
 	lacks    []Lack
-	prepares bool // statements stay prepared on their connections
+	denied   map[string]*SetupError // destinations whose statements the server does not accept, by name
+	prepares bool                   // statements stay prepared on their connections
 
 	description
 	limits, limitsGeneric string
@@ -49,7 +50,6 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	var t *Table
 	problems, err := lookUp(ctx, pool, config, func(conn *pgx.Conn, opened *Table) error {
 		t = opened
-		t.lacks = t.findLacks()
 		if t.relation.ReadOnly && !config.Looks { // before publishing anything that could not be marked
 			return problem(checkRights, "take away default_transaction_read_only from the role, the database or the "+
 				"URL; a service that has set it for want of space takes it away itself when there is some",
@@ -59,6 +59,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		if problem != nil {
 			return problem
 		}
+		t.lacks = t.findLacks()
 		return err
 	})
 	switch {
@@ -135,9 +136,13 @@ func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, p
 // doorbell's trigger notifies [Config.Channel] of each insert while a relay wants that.
 func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error) {
 	var found *Table
-	problems, err := lookUp(ctx, t.pool, t.config, func(_ *pgx.Conn, opened *Table) error {
-		found = opened // what it cannot write shows when that is to be written
-		return nil
+	problems, err := lookUp(ctx, t.pool, t.config, func(conn *pgx.Conn, opened *Table) error {
+		found = opened
+		if len(t.denied) == 0 { // what cannot be written shows when it is to be written
+			return nil
+		}
+		_, err := opened.checkAccess(ctx, conn)
+		return err
 	})
 	switch {
 	case len(problems) == 0 && err != nil:
@@ -147,7 +152,7 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 	case len(problems) > 0:
 		return false, false, problems[0]
 	}
-	same := reflect.DeepEqual(found.meaning(), t.meaning())
+	same := reflect.DeepEqual(found.meaning(), t.meaning()) && len(found.denied) == len(t.denied)
 	grown, err := t.followPartitions(ctx, found.relation)
 	return same && !grown, found.relation.Doorbell.on(t.config.Channel), err
 }
@@ -176,7 +181,7 @@ func (t *Table) mappings() []*mapping {
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
 	t := &Table{
 		pool: pool, relation: relation, mapping: m, config: config, view: view, idOID: m.ID.OID,
-		maxRow: cmp.Or(config.MaxRow, DefaultMaxRow),
+		maxRow: cmp.Or(config.MaxRow, DefaultMaxRow), denied: map[string]*SetupError{},
 	}
 	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.ID.OID == pgtype.VarcharOID {

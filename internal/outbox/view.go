@@ -104,6 +104,9 @@ func (c *Config) deadLetters(v View) (views []View) {
 // of the view. For makes no request to the database.
 func (t *Table) For(v View) (*Table, error) {
 	m, problems := mapColumns(t.relation, t.config, v)
+	if denied := t.denied[v.Name]; denied != nil {
+		problems = append(problems, denied)
+	}
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -22,20 +23,37 @@ const writablePatience = 200 * time.Millisecond
 // ExecCheckPermissions, and in CheckValidResultRel replica identity, publications with row filters or column lists; the
 // rewriter rules, the planner generated columns. It does so for each partition. What a trigger, a constraint or a
 // policy does to single rows it cannot know; [Table.Rehearse] does.
-func (t *Table) checkAccess(ctx context.Context, conn *pgx.Conn) (*SetupError, error) {
+//
+// The problem is nil if one of several destinations can use the table; the problems of the others are in t.denied.
+func (t *Table) checkAccess(ctx context.Context, conn *pgx.Conn) (problem *SetupError, err error) {
+	able := false
 	for _, v := range t.config.views() {
 		view, failure := t.For(v)
 		if failure != nil { // reported elsewhere
 			continue
 		}
-		statements := []string{view.tail[tailAll]}
-		if !t.config.Looks {
-			statements = append(statements, view.writes()...)
+		found, err := view.checkView(ctx, conn)
+		if err != nil {
+			return nil, err
 		}
-		for i, statement := range statements {
-			if problem, err := view.accepts(ctx, conn, statement, i > 0); problem != nil || err != nil {
-				return problem, err
-			}
+		if able = able || found == nil; found != nil {
+			t.denied[v.Name], problem = found, cmp.Or(problem, found)
+		}
+	}
+	if able {
+		return nil, nil
+	}
+	return problem, nil
+}
+
+func (t *Table) checkView(ctx context.Context, conn *pgx.Conn) (*SetupError, error) {
+	statements := []string{t.tail[tailAll]}
+	if !t.config.Looks {
+		statements = append(statements, t.writes()...)
+	}
+	for i, statement := range statements {
+		if problem, err := t.accepts(ctx, conn, statement, i > 0); problem != nil || err != nil {
+			return problem, err
 		}
 	}
 	return nil, nil
