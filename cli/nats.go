@@ -59,10 +59,10 @@ func natsAuth(d *config.Destination) func() (nats.Auth, error) {
 		if err != nil {
 			return auth, fmt.Errorf("%s %w", d.Variable("PUBLISH_URL"), err)
 		}
-		if broker.HasUser && !broker.HasPass {
-			auth.Token = broker.User
+		if password, given := broker.User.Password(); given {
+			auth.User, auth.Password = broker.User.Username(), password
 		} else {
-			auth.User, auth.Password = broker.User, broker.Password
+			auth.Token = broker.User.Username()
 		}
 		return auth, nil
 	}

@@ -14,13 +14,10 @@ import (
 type Broker struct {
 	Protocol publisher.Protocol // empty if the relay has no publisher of its own for the scheme, and for stdout:
 	TLS      bool
-	Scheme   string   // in lower case
-	Hosts    []string // host or host:port, at least one if there is a protocol
-	Path     string   // path of a WebSocket listener; empty or beginning with a slash
-	User     string   // decoded; a token for NATS without a password
-	Password string
-	HasUser  bool // the URL has a user part
-	HasPass  bool // the user part contains a password
+	Scheme   string        // in lower case
+	Hosts    []string      // host or host:port, at least one if there is a protocol
+	Path     string        // path of a WebSocket listener; empty or beginning with a slash
+	User     *url.Userinfo // nil if there is none; a token for NATS without a password
 }
 
 // schemeStdout is the scheme of the URL stdout: which writes JSON lines.
@@ -72,17 +69,9 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	if err := checkHosts(u.hosts); err != nil {
 		return b, err
 	}
-	b.Hosts = strings.Split(u.hosts, ",")
+	b.Hosts, b.User = strings.Split(u.hosts, ","), u.user
 	if b.WebSocket() {
 		b.Path = u.path
-	}
-	if u.user != nil { // splitURL has checked that it can be decoded
-		b.HasUser = true
-		b.User, _ = url.PathUnescape(*u.user)
-	}
-	if u.pass != nil {
-		b.HasPass = true
-		b.Password, _ = url.PathUnescape(*u.pass)
 	}
 	return b, nil
 }

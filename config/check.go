@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -12,26 +14,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // require records a problem for each missing URL that a command needs.
 func (l *loader) require(needs Needs, c *Config, global *scope, scopes []*scope) {
 	if o := global.at("DATABASE_URL"); needs&NeedDatabase != 0 && !o.given {
-		l.add(o.variable, nil, "is required; set it to a PostgreSQL URL such as "+
-			"postgres://user:password@host:5432/database, or set "+o.variable+fileSuffix+" to the path of a file that "+
-			"contains it")
+		l.add(o.variable, nil, "is required; "+databaseForms+", or set "+o.variable+fileSuffix+" to the path of a file")
 	}
 	for i, s := range scopes {
-		o := s.at("PUBLISH_URL")
-		if needs&NeedBrokers == 0 || o.given || c.Destinations[i].PublishURL.IsSet() {
-			continue
-		}
-		others := ""
+		o, others := s.at("PUBLISH_URL"), ""
 		if s.name != "" {
 			others = ", or OUTBOX_PUBLISH_URL for all destinations"
 		}
-		l.add(o.variable, nil, "is required"+others+"; "+brokerForms)
+		if needs&NeedBrokers != 0 && !o.given && !c.Destinations[i].PublishURL.IsSet() {
+			l.add(o.variable, nil, "is required"+others+"; "+brokerForms)
+		}
 	}
 }
 
@@ -45,7 +44,6 @@ func checkConfig(c *Config, s *scope) {
 	_, err := sql.ParseTable(c.Table.Name)
 	s.badIf(err != nil, "TABLE", "is not a table name; write table or schema.table, with double quotes around a name "+
 		"that contains a dot")
-	checkColumns(c, s)
 	const longest = 63 // PostgreSQL's NAMEDATALEN - 1
 	s.badIf(len(c.ListenChannel) > longest, "LISTEN_CHANNEL", "is too long; the name of a channel has at most %d bytes",
 		longest)
@@ -64,20 +62,24 @@ func checkConfig(c *Config, s *scope) {
 	}
 }
 
-// checkColumns refuses two meanings for one column that the relay writes.
-func checkColumns(c *Config, s *scope) {
-	table := c.Table
+// checkColumns refuses two meanings for one column that the relay writes. It returns the relay's names of the table's
+// columns.
+func checkColumns(c *Config, s *scope) map[string]string {
+	table, parts := c.Table, map[string]string{}
 	s.badIf(table.Columns["key"] != "" && table.Key != "", "COLUMNS",
 		"maps key, which contradicts %s; remove one of them", s.at("KEY").variable)
-	for i, ours := range ourColumns {
-		for _, other := range ourColumns[:i] {
-			configured := table.Columns[ours] != "" || table.Columns[other] != ""
-			written := slices.Contains(writtenColumns, ours) || slices.Contains(writtenColumns, other)
-			s.badIf(configured && written && table.Column(ours) == table.Column(other), "COLUMNS",
-				"uses the column %s for both %s and %s; each column that the relay writes must be a separate one",
-				table.Column(ours), other, ours)
-		}
+	for _, ours := range slices.Concat(ourColumns, slices.Sorted(maps.Keys(table.Columns))) {
+		theirs := table.Column(ours)
+		other := parts[theirs]
+		written := slices.Contains(writtenColumns, ours) || slices.Contains(writtenColumns, other)
+		s.badIf(other != "" && other != ours && written, "COLUMNS", "uses the column %s for both %s and %s; each column "+
+			"that the relay writes must be a separate one", theirs, other, ours)
+		parts[theirs] = cmp.Or(other, ours)
 	}
+	if key := table.Key.source(); key.Kind == rowkey.Column {
+		parts[key.Name] = "key"
+	}
+	return parts
 }
 
 // checkAddr checks an address to listen on. An empty address means no listener.
@@ -96,21 +98,6 @@ func (s *scope) checkAddr(key, addr string) {
 
 const databaseForms = "write postgres://user:password@host:5432/database or host=… user=… dbname=…"
 
-// foreignForm names the program whose form of a connection string a text has, if it is neither a URL nor a DSN.
-func foreignForm(text string) string {
-	lower := strings.ToLower(text)
-	name, rest, _ := strings.Cut(lower, "=")
-	value, _, listed := strings.Cut(rest, ";")
-	names := []string{"host", "server", "data source", "port", "database", "username", "user id"}
-	switch {
-	case strings.HasPrefix(lower, "jdbc:"):
-		return "JDBC"
-	case listed && !strings.Contains(value, " ") && slices.Contains(names, name):
-		return "ADO.NET"
-	}
-	return ""
-}
-
 // CheckDatabase checks a connection string. Its errors contain no part of it that could be a password.
 func CheckDatabase(text string) error {
 	if quoted(text) {
@@ -124,10 +111,8 @@ func CheckDatabase(text string) error {
 		if err != nil {
 			return err
 		}
-	} else if foreign := foreignForm(text); foreign != "" {
-		return errors.New("is in the form of " + foreign + ", which the relay does not read; " + databaseForms)
-	} else if redactDSN(text) == redacted {
-		return errors.New("is neither a PostgreSQL URL nor a DSN; " + databaseForms)
+	} else if first, _, _ := strings.Cut(text, " "); strings.Contains(first, ";") || redactDSN(text) == redacted {
+		return errors.New("is neither a PostgreSQL URL nor a DSN (JDBC's and ADO.NET's forms are not read); " + databaseForms)
 	}
 	parsed, err := pgconn.ParseConfig(text)
 	if err == nil {

@@ -4,10 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/template"
@@ -22,14 +20,13 @@ func checkDestinations(c *Config, scopes []*scope) {
 		var broken error
 		if d.PublishURL.IsSet() {
 			d.Broker, broken = parseBroker(d.PublishURL.value, s.loader.schemes)
-			d.Broker.User, d.Broker.Password = "", "" // they are read again at each login
 		}
 		applyProfile(d, s)
 		checkPublishing(d, s)
+		s.checkPairs()
 		checkTLS(d, s)
-		checkKafkaLogin(d, s)
-		checkAMQPLogin(d, s)
-		checkNATS(d, s)
+		checkLogin(d, s)
+		d.Broker.User = nil // it is read again at each login
 		if broken != nil {
 			d.Broker = Broker{}
 			s.badErr("PUBLISH_URL", broken)
@@ -55,8 +52,11 @@ func (s *scope) sortUse(d *Destination, unused map[string]func(), used map[strin
 		unused[o.variable] = func() { s.bad(o.key, format, args...) }
 	}
 	for _, o := range s.all {
-		with, value, _ := strings.Cut(o.with, "=")
+		with, values, _ := strings.Cut(o.with, "=")
 		other := s.at(with)
+		effective := slices.Contains(strings.Split(values, ","), other.text) || other.broken
+		s.badIf(o.tag.Get("must") != "" && effective && !o.given && !other.broken, with, "requires %s; set it, usually as %s",
+			o.variable, o.variable+fileSuffix)
 		switch {
 		case !o.given || o.text == "":
 		case o.scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
@@ -64,11 +64,27 @@ func (s *scope) sortUse(d *Destination, unused map[string]func(), used map[strin
 				ofURL, secureSchemes[b.Scheme])
 		case o.scheme != "" && o.scheme != string(b.Protocol) && (o.scheme != "tls" || !overTLS):
 			useless(o, "is for %s, but %s is not; remove one of them", kinds[o.scheme], ofURL)
-		case other.text != value && !other.broken && o.text != o.Default && (!o.inherited || other.inherited):
+		case !effective && o.text != o.Default && (!o.inherited || other.inherited):
 			useless(o, "has no effect without %s=%s; set that, or remove the setting",
-				other.variable, value)
+				other.variable, strings.ReplaceAll(values, ",", " or "))
 		default:
 			used[o.variable] = true
+		}
+	}
+}
+
+// checkPairs checks that a setting has those that it needs, and that none is given which contradicts it.
+func (s *scope) checkPairs() {
+	for _, o := range s.all {
+		prefix := strings.TrimSuffix(o.key, o.tag.Get("envconfig"))
+		for key := range strings.SplitSeq(o.tag.Get("needs"), ",") {
+			other := s.at(prefix + key)
+			s.badIf(o.given && key != "" && !other.given, o.key, "requires %s; set it, usually as %s", other.variable,
+				other.variable+fileSuffix)
+		}
+		for key := range strings.SplitSeq(o.tag.Get("not"), ",") {
+			other := s.at(prefix + key)
+			s.badIf(o.given && other.given, o.key, "contradicts %s; remove one of them", other.variable)
 		}
 	}
 }
@@ -82,10 +98,6 @@ func applyProfile(d *Destination, s *scope) {
 	}
 	fallback("TOPIC", &d.Topic, profile.Topic(d.Profile))
 	fallback("AMQP_EXCHANGE", &d.AMQPExchange, profile.Exchange(d.Profile, d.Broker.Protocol))
-	_, err := url.Parse(d.CloudEventsSource)
-	s.badIf(err != nil || strings.ContainsFunc(d.CloudEventsSource,
-		func(r rune) bool { return r <= ' ' || r == '"' || unicode.IsControl(r) }), "CLOUDEVENTS_SOURCE",
-		"is not a URI; write one without spaces, such as /shop/orders or https://shop.example/orders")
 }
 
 // checkPublishing checks the topics, and how rows are sent and retried.
@@ -102,9 +114,6 @@ func checkPublishing(d *Destination, s *scope) {
 	} else if d.BackoffMin > d.BackoffMax {
 		s.bad("BACKOFF_MAX", "is less than %s, which is %s; raise one or lower the other", low.variable, low.text)
 	}
-	t := d.Kafka.Timestamp
-	s.badIf(t != timestampInsert && t != TimestampNow && d.Kafka.TimestampColumn() == "", "KAFKA_TIMESTAMP",
-		"is not a timestamp of a record; write insert, now or column:NAME")
 	_, err = template.Parse(d.AMQPExchange)
 	s.badErr("AMQP_EXCHANGE", err)
 	s.badIf(err == nil && len(d.AMQPExchange) > 255 && !strings.Contains(d.AMQPExchange, "{"), "AMQP_EXCHANGE",
@@ -116,12 +125,7 @@ func checkTLS(d *Destination, s *scope) {
 	ca, cert, key := s.at("TLS_CA"), s.at("TLS_CERT"), s.at("TLS_KEY")
 	s.badIf(d.TLS.CA.IsSet() && !x509.NewCertPool().AppendCertsFromPEM([]byte(d.TLS.CA.value)), "TLS_CA",
 		"does not contain a PEM certificate; to name a file, use %s", ca.variable+fileSuffix)
-	switch {
-	case cert.given && !key.given:
-		s.bad("TLS_CERT", "requires its private key; set %s, usually as %s", key.variable, key.variable+fileSuffix)
-	case key.given && !cert.given:
-		s.bad("TLS_KEY", "requires its certificate; set %s, usually as %s", cert.variable, cert.variable+fileSuffix)
-	case cert.given && !cert.broken && !key.broken:
+	if cert.given && key.given && !cert.broken && !key.broken {
 		_, err := tls.X509KeyPair([]byte(d.TLS.Cert.value), []byte(d.TLS.Key.value))
 		s.badIf(err != nil, "TLS_CERT", "and %s are not a pair of PEM texts; to name files, use %s and %s",
 			key.variable, cert.variable+fileSuffix, key.variable+fileSuffix)

@@ -146,8 +146,8 @@ const OnFailedBlock = "block"
 // TLS holds PEM text for the connection to a broker with TLS. Empty means the system's roots and no client certificate.
 type TLS struct {
 	CA         Secret `envconfig:"TLS_CA" unset:"the system's" secret:"true" scheme:"tls"`
-	Cert       Secret `envconfig:"TLS_CERT" secret:"true" scheme:"tls"`
-	Key        Secret `envconfig:"TLS_KEY" secret:"true" scheme:"tls"`
+	Cert       Secret `envconfig:"TLS_CERT" secret:"true" scheme:"tls" needs:"TLS_KEY"`
+	Key        Secret `envconfig:"TLS_KEY" secret:"true" scheme:"tls" needs:"TLS_CERT"`
 	ServerName string `envconfig:"TLS_SERVER_NAME" unset:"the host" scheme:"tls"`
 }
 
@@ -160,8 +160,10 @@ type Kafka struct {
 
 	SASLMechanism string `envconfig:"KAFKA_SASL_MECHANISM" scheme:"kafka" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM"`
 
-	Username  Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka"`
-	Password  Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka"`
+	// Username and Password are set with the mechanisms that need them, and only then.
+	Username Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" must:"true"`
+	Password Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" must:"true"`
+
 	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=AWS_MSK_IAM"`
 	OAuth     OAuth  `prefix:"KAFKA_OAUTH_" scheme:"kafka" group:"kafka-oauth" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`
 	// OAuthExtensions are extensions of the mechanism, not of the token.
@@ -171,10 +173,10 @@ type Kafka struct {
 // An OAuth says where the tokens for a login come from: they are given, or requested with client credentials, whose
 // secret may be an assertion. On Kafka the mechanism is OAUTHBEARER; on RabbitMQ the token replaces the password.
 type OAuth struct {
-	Token           Secret `envconfig:"TOKEN" secret:"true"`
+	Token           Secret `envconfig:"TOKEN" secret:"true" not:"TOKEN_URL,CLIENT_ID,CLIENT_SECRET,CLIENT_ASSERTION,SCOPE"`
 	TokenURL        Secret `envconfig:"TOKEN_URL" unset:"none" secret:"broker"`
 	ClientID        Secret `envconfig:"CLIENT_ID" secret:"true"`
-	ClientSecret    Secret `envconfig:"CLIENT_SECRET" secret:"true"`
+	ClientSecret    Secret `envconfig:"CLIENT_SECRET" secret:"true" not:"CLIENT_ASSERTION"`
 	ClientAssertion Secret `envconfig:"CLIENT_ASSERTION" secret:"true"`
 	Scope           string `envconfig:"SCOPE" unset:"none"`
 }
@@ -218,6 +220,6 @@ type NATS struct {
 	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats"`
 
 	Creds Secret `envconfig:"NATS_CREDS" secret:"true" scheme:"nats" group:"nats"`
-	Nkey  Secret `envconfig:"NATS_NKEY" secret:"true" scheme:"nats" group:"nats"`
-	Token Secret `envconfig:"NATS_TOKEN" secret:"true" scheme:"nats" group:"nats"`
+	Nkey  Secret `envconfig:"NATS_NKEY" secret:"true" scheme:"nats" group:"nats" not:"NATS_CREDS"`
+	Token Secret `envconfig:"NATS_TOKEN" secret:"true" scheme:"nats" group:"nats" not:"NATS_CREDS,NATS_NKEY"`
 }

@@ -69,7 +69,7 @@ func (l *loader) config(needs Needs) (*Config, error) {
 	l.require(needs, c, global, scopes)
 	checkConfig(c, global)
 	checkDestinations(c, scopes)
-	checkStates(c, scopes)
+	checkStates(c, scopes, checkColumns(c, global))
 	checkShares(c, scopes)
 	l.refuseUnknown(named)
 	if !c.Database.DirectURL.IsSet() {
@@ -186,6 +186,10 @@ var betweenItems = regexp.MustCompile(`\s*,\s*`)
 func (s *scope) load(setting Setting, into reflect.Value) {
 	o := s.find(setting)
 	s.all = append(s.all, o)
+	if form, ok := textForms[setting.key]; ok && o.text != "" && !form.pattern.MatchString(o.text) {
+		s.bad(setting.key, "%s", form.problem)
+		o.broken, o.text = true, setting.Default
+	}
 	switch field := into.Addr().Interface().(type) {
 	case *Secret:
 		*field = Secret{value: o.text, path: o.path, shown: setting.redact(o.text)}

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -41,20 +39,13 @@ func (l *loader) lookup(prefix string, setting Setting) (o *origin, ok bool) {
 	var err error
 	if o.text, err = readFile(o.path); err != nil {
 		shown := &o.path
-		if setting.Secret && !mayBePath(o.path) {
+		if setting.Secret { // which may have been given in place of its path
 			shown = nil
 		}
 		l.add(o.variable+fileSuffix, shown, err.Error())
 		o.broken, o.text = true, setting.Default
 	}
 	return o, true
-}
-
-// mayBePath reports whether a text that names no file is meant as a path, and not as the secret itself.
-func mayBePath(text string) bool {
-	folder := filepath.Dir(text)
-	info, err := os.Stat(folder)
-	return err == nil && info.IsDir() && folder != "." && folder != "/"
 }
 
 // A Value is a setting that is in effect.

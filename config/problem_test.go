@@ -87,8 +87,7 @@ func firstDifference(got, want string) string {
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
 	_, err := parse([]string{"OUTBOX_BATCH_SIZE=x", "OUTBOX_SHARDS=0", "OUTBOX_TABEL=t", "OUTBOX_TOPIC={"}, true)
-	const required = "is required; set it to a PostgreSQL URL such as postgres://user:password@host:5432/database, " +
-		"or set OUTBOX_DATABASE_URL_FILE to the path of a file that contains it"
+	const required = "is required; " + databaseForms + ", or set OUTBOX_DATABASE_URL_FILE to the path of a file"
 	want := `configuration: 6 problems
   OUTBOX_BATCH_SIZE="x" is not a whole number; write digits only, such as 1000
   OUTBOX_SHARDS="0" must be at least 1

@@ -50,14 +50,15 @@ func redactURL(text string) string {
 	// On NATS, and for custom brokers as far as known, a user without a password is a token.
 	protocol, known := brokerSchemes[u.scheme]
 	token := !isDatabaseURL(text) && (!known || protocol == publisher.ProtocolNATS)
-	switch {
+	name := url.User(u.user.Username()).String()
+	switch _, given := u.user.Password(); {
 	case u.user == nil:
-	case u.pass != nil:
-		shown += *u.user + ":" + hidden + "@"
+	case given:
+		shown += name + ":" + hidden + "@"
 	case token:
 		shown += hidden + "@"
 	default:
-		shown += *u.user + "@"
+		shown += name + "@"
 	}
 	shown += u.hosts + u.path
 	separator := "?"

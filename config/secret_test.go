@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"reflect"
 	"strings"
@@ -151,22 +152,19 @@ func TestParseBroker(t *testing.T) {
 			Hosts: []string{"[::1]:9092", "a"},
 		},
 		"nats://tok%40en@h/": {
-			Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: "tok@en",
-			HasUser: true,
+			Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: url.User("tok@en"),
 		},
 		"ws://h,i:1": {Protocol: publisher.ProtocolNATS, Scheme: "ws", Hosts: []string{"h", "i:1"}},
 		"WSS://t@h/a%20b/c": {
 			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c",
-			User: "t", HasUser: true,
+			User: url.User("t"),
 		},
 		"nats+tls://u:@h": {
-			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: "u",
-			HasUser: true, HasPass: true,
+			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: url.UserPassword("u", ""),
 		},
 		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {
-			Protocol: publisher.ProtocolAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"}, User: "u",
-			Password: "p/+q", HasUser: true,
-			HasPass: true,
+			Protocol: publisher.ProtocolAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"},
+			User: url.UserPassword("u", "p/+q"),
 		},
 	} {
 		if got, err := parseBroker(text, nil); err != nil || !reflect.DeepEqual(got, want) {

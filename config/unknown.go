@@ -55,27 +55,21 @@ func isServiceLink(name string) bool {
 		"_PORT_")
 }
 
-// nearest returns at most three names: those that differ by the fewest letters, if these are few (two, or a quarter of
-// the name), or else those that contain all words of the name, such as KAFKA_SASL_PASSWORD for KAFKA_PASSWORD.
+// nearest returns at most three names: those that differ in at most two letters at one place, or else those that
+// contain all words of the name, such as KAFKA_SASL_PASSWORD for KAFKA_PASSWORD.
 func nearest(name string, known map[string]bool) (near []string) {
 	suffix := ""
 	if plain, ok := strings.CutSuffix(name, fileSuffix); ok {
 		name, suffix = plain, fileSuffix
 	}
-	own := strings.TrimPrefix(name, Prefix)
-	best := max(2, len(own)/4)
+	own := strings.Split(strings.TrimPrefix(name, Prefix), "_")
 	var withWords []string
 	for _, candidate := range slices.Sorted(maps.Keys(known)) {
-		d := distance(name, candidate)
-		if d < best {
-			best, near = d, nil
-		}
-		if d == best {
+		if different(name, candidate) <= 2 {
 			near = append(near, candidate+suffix)
 		}
 		words := strings.Split(strings.TrimPrefix(candidate, Prefix), "_")
-		lacks := func(word string) bool { return !slices.Contains(words, word) }
-		if !slices.ContainsFunc(strings.Split(own, "_"), lacks) {
+		if !slices.ContainsFunc(own, func(word string) bool { return !slices.Contains(words, word) }) {
 			withWords = append(withWords, candidate+suffix)
 		}
 	}
@@ -85,23 +79,14 @@ func nearest(name string, known map[string]bool) (near []string) {
 	return near[:min(len(near), 3)]
 }
 
-// distance is the number of letters to insert, remove or change between two names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1) // distances of the part of a so far to each beginning of b
-	for j := range row {
-		row[j] = j
+// different returns how many letters of the longer name are between a common beginning and a common end.
+func different(a, b string) int {
+	shorter, same := min(len(a), len(b)), 0
+	for same < shorter && a[same] == b[same] {
+		same++
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0]++
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(row[j+1]+1, row[j]+1, change)
-		}
+	for end := 1; same < shorter && a[len(a)-end] == b[len(b)-end]; end++ {
+		same++
 	}
-	return row[len(b)]
+	return max(len(a), len(b)) - same
 }

@@ -13,9 +13,8 @@ import (
 // print the URL with the password.
 type urlParts struct {
 	scheme string
-	user   *string // percent-encoded, like password; nil if there is none
-	pass   *string
-	hosts  string // comma-separated, with ports
+	user   *url.Userinfo // nil if there is none
+	hosts  string        // comma-separated, with ports
 	path   string
 	query  string
 }
@@ -66,13 +65,14 @@ func splitURL(text string) (urlParts, error) {
 	}
 	u := urlParts{scheme: strings.ToLower(scheme), hosts: authority}
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		user, pass, hasPass := strings.Cut(authority[:at], ":")
-		u.user, u.hosts = &user, authority[at+1:]
-		if hasPass {
-			u.pass = &pass
-		}
-		if _, err := url.PathUnescape(authority[:at]); err != nil {
+		name, password, given := strings.Cut(authority[:at], ":")
+		name, errName := url.PathUnescape(name)
+		password, err := url.PathUnescape(password)
+		if errName != nil || err != nil {
 			return urlParts{}, errURLEscape
+		}
+		if u.user, u.hosts = url.User(name), authority[at+1:]; given {
+			u.user = url.UserPassword(name, password)
 		}
 	}
 	u.path, u.query, _ = strings.Cut(after, "?")
