@@ -26,25 +26,19 @@ func shardOf(ctx context.Context, r *simRow) int {
 	return r.sharded()
 }
 
-// hash names a row's key.
-func (r *simRow) hash() uint64 {
+// simHash is the hash of a key, or of the id that stands for it.
+func simHash(key []byte) uint64 {
 	h := fnv.New64a()
-	if r.message.Key != nil {
-		_, _ = h.Write(r.message.Key)
-	} else {
-		_, _ = h.Write([]byte(r.id))
-	}
+	_, _ = h.Write(key)
 	return h.Sum64()
 }
 
 // hash names a row's key for reads. Rows that have a read of their own for their time are keys by their ids.
 func (t *simTable) hash(r *simRow) uint64 {
 	if t.inOrder(r) {
-		return r.hash()
+		return r.hash
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(r.id))
-	return h.Sum64()
+	return simHash([]byte(r.id))
 }
 
 func (t *simTable) visible() outbox.Visible {
@@ -94,18 +88,19 @@ func (t *simTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPag
 	rows, order := t.ordered(q.Due)
 	after := t.places[q.After]
 	for _, r := range rows {
-		row := t.read(ctx, r)
-		row.After = q.After.IsZero() || order(r, after) > 0
-		if !row.After && (q.Seen == nil || q.Low != nil && t.ordinal && r.ordinal < min(*q.Low, q.After.Ordinal)) {
+		later := q.After.IsZero() || order(r, after) > 0
+		if !later && (q.Seen == nil || q.Low != nil && t.ordinal && r.ordinal < min(*q.Low, q.After.Ordinal)) {
 			continue
 		}
 		if stepped++; !t.isPending(ctx, r, q.Due, q.Shards) {
 			continue
 		}
-		if !row.After && q.Seen.Certain(row.Writer, t.Exact(), q.Seen.FirstEnded(&page.Visible)) &&
+		if !later && q.Seen.Certain(t.writerOf(r), t.Exact(), q.Seen.FirstEnded(&page.Visible)) &&
 			!r.available.After(q.Seen.Now.Add(-t.ahead)) {
 			continue
 		}
+		row := t.read(ctx, r)
+		row.After = later
 		if !fits(&q.Most, len(page.Rows), bytes, &row) {
 			if page.Full = true; len(page.Rows) == 0 {
 				page.Wants = int64(row.Message.Size())
@@ -148,10 +143,7 @@ func (t *simTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPag
 			n++
 			bytes += int64(row.Message.Size())
 		}
-		for _, r := range t.rows {
-			k.Blocked = k.Blocked || q.Blocked && r.failed && r.message.Key != nil && r.hash() == a.Hash &&
-				taken(ctx, r.message.Topic)
-		}
+		k.Blocked = q.Blocked && t.blocks(ctx, a.Hash)
 		page.Keys = append(page.Keys, k)
 		all = append(all, k.Rows...)
 	}
@@ -162,6 +154,16 @@ func (t *simTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPag
 		n = len(t.open)
 	}
 	return page, t.answered(ctx, n, bytes, all)
+}
+
+// blocks reports whether a key has a failed row. The caller holds mu.
+func (t *simTable) blocks(ctx context.Context, key uint64) bool {
+	for _, r := range t.rows {
+		if r.failed && r.message.Key != nil && r.hash == key && taken(ctx, r.message.Topic) {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *simTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
@@ -177,7 +179,7 @@ func (t *simTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.Sweep
 			break
 		}
 		page.Rows = append(page.Rows, outbox.SweptRow{
-			Identity: r.id, Topic: r.message.Topic, Hash: r.hash(), Keyless: r.message.Key == nil, Shard: shardOf(ctx, r),
+			Identity: r.id, Topic: r.message.Topic, Hash: r.hash, Keyless: r.message.Key == nil, Shard: shardOf(ctx, r),
 			Position: t.position(r),
 			Writer:   t.writerOf(r),
 		})
@@ -203,7 +205,7 @@ func (t *simTable) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.B
 		return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.id, b.id))
 	})
 	for _, r := range failed[:min(q.Rows, len(failed))] {
-		page.Keys = append(page.Keys, outbox.BlockedKey{Hash: r.hash(), Shard: shardOf(ctx, r)})
+		page.Keys = append(page.Keys, outbox.BlockedKey{Hash: r.hash, Shard: shardOf(ctx, r)})
 		page.End = outbox.At(r.ordinal, r.id)
 	}
 	page.Full = len(page.Keys) == q.Rows

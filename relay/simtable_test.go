@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -54,6 +55,7 @@ type simRow struct {
 	id          string
 	ordinal     int64
 	shard       int
+	hash        uint64 // of its key
 	message     publisher.Message
 	available   time.Time // zero: at once
 	priority    int64
@@ -151,6 +153,7 @@ func (t *simTable) add(ordinal int64, id, key, topic string) {
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
+	r.hash = simHash([]byte(cmp.Or(key, id)))
 	for ; t != nil; t = t.own {
 		own := *r
 		t.rows[id] = &own
