@@ -106,7 +106,7 @@ $(MODULES:%=test-module-%): test-module-%:
 	@cd $* && $(GOTEST) $(if $(filter .,$*),$(LONGEST)) ./...
 
 .PHONY: test-schedules
-test-schedules: ## random schedules, without the race detector ten times as many; needs the TEST_ variables
+test-schedules: ## random schedules, without the race detector twenty times as many; needs the TEST_ variables
 	@echo "== random schedules"
 	@go test -count=1 -run 'TestRandom|TestStuckKey' ./relay
 

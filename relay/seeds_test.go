@@ -18,14 +18,14 @@ const longestSchedule = 5 * time.Minute
 // schedules runs the given number of random schedules, as many at a time as there are processors, and prints the seed
 // of the first that fails. They are the same each time, so that a change fails for what it does and not for what nobody
 // had found before: new ones are what make schedules is for. SIMULATION_RUNS changes the number, and SIMULATION_FIRST
-// where the seeds begin. With the race detector, which makes runs five times slower and needs few of them, there are
+// where the seeds begin. With the race detector, which makes runs ten times slower and needs few of them, there are
 // fewer.
 //
 // A seed decides what happens and when, but not which of two goroutines goes first if both could run at the same
 // instant. With SIMULATION_SEED, all runs therefore have the same seed: a rare failure occurs again in one of them.
 func schedules(t *testing.T, runs uint64, run func(*testing.T, *sim, *rand.Rand)) {
 	if raceDetector {
-		runs /= 10
+		runs /= 20
 	}
 	number := func(variable string, otherwise uint64) uint64 {
 		text := os.Getenv(variable)
