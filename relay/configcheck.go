@@ -84,8 +84,8 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 	switch d.Name {
 	case "":
 		p.add(at("Name"), "must be set where there are several destinations")
-	case nowhereName:
-		p.add(at("Name"), "must not be %q, which is reserved for rows that no destination takes", nowhereName)
+	case untaken:
+		p.add(at("Name"), "must not be %q, which is reserved for rows that no destination takes", untaken)
 	}
 	if d.Publisher == nil {
 		p.add(at("Publisher"), "is nil: give one of kafka.New, nats.New, amqp.New or your own")

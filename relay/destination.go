@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/panics"
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -102,9 +104,15 @@ type Destination struct {
 	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
 }
 
-// plain reports whether a destination takes rows as they are inserted, rather than rows that another destination
-// relayed or failed.
-func (d *Destination) plain() bool { return d.FailedOf == "" && d.RelayedOf == "" }
+// untaken is the name that stands for no destination in metrics.
+const untaken = "none"
+
+// takeAll reports whether each row that is inserted has a destination.
+func takeAll(destinations []*Destination) bool {
+	return slices.ContainsFunc(destinations, func(d *Destination) bool {
+		return d.FailedOf == "" && d.RelayedOf == "" && pattern.SQL("topic", d.Topics) == pattern.Always
+	})
+}
 
 // snapshot returns the state that the engine published last.
 func (d *Destination) snapshot() engine.Snapshot {
@@ -118,7 +126,7 @@ func (d *Destination) snapshot() engine.Snapshot {
 func (d *Destination) setup(c *Config) engine.Setup {
 	return engine.Setup{
 		Shards: c.Shards, Measure: d.measured, Logger: c.Logger.With("destination", d.Name),
-		Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
+		MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
 		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate,
 		Prepare: func(r *engine.Row, now time.Time) {
 			if c.TraceRows {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
@@ -40,7 +41,8 @@ func (e *LeftError) Error() string {
 }
 
 // Drain relays until the rows that are pending and due now are relayed or failed, by any replica. The error is a
-// [*LeftError] if ctx ends first, also while the database is away, or if only rows of paused destinations are left.
+// [*LeftError] if ctx ends first, also while the database is away, or if only rows are left whose destination is paused
+// or that no destination takes.
 func (r *Relay) Drain(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // the relay runs until the reasons have been read
 	done := make(chan struct{})
@@ -58,10 +60,9 @@ func (r *Relay) drained(ctx context.Context) error {
 		table, err := r.state()
 		started := time.Now()
 		if table != nil {
-			var open, paused int64
-			open, paused, err = r.left(ctx, table, ends)
-			if err == nil && open == 0 {
-				return r.leftError(0, paused)
+			var left rowsLeft
+			if left, err = r.left(ctx, table, ends); err == nil && left.open == 0 {
+				return r.leftError(left)
 			}
 		}
 		wait = max(min(2*wait, 200*time.Millisecond), engine.RestShare*time.Since(started))
@@ -73,11 +74,21 @@ func (r *Relay) drained(ctx context.Context) error {
 	}
 }
 
-// left counts the rows left of those that were pending and due at the first call: those of paused destinations, and of
-// the others, without best-effort ones. The first call notes where they end.
-func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (open, paused int64, err error) {
+// rowsLeft are the rows that are left of those that were pending and due when a drain began, without those of
+// best-effort destinations.
+type rowsLeft struct {
+	open  int64                  // may be relayed
+	waits map[engine.Cause]int64 // may not, by reason
+}
+
+// causeUntaken is the reason of rows that no destination takes.
+const causeUntaken engine.Cause = "no destination"
+
+// left counts the rows left. The first call notes where they end.
+func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (left rowsLeft, err error) {
+	left.waits = map[engine.Cause]int64{}
 	for i, v := range r.plan.Views {
-		if v.Optional || leavesRest(table, v) {
+		if v.Optional {
 			continue
 		}
 		view, failure := table.For(v)
@@ -91,22 +102,32 @@ func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.En
 		if failure == nil {
 			n, failure = view.Left(ctx, *ends[i])
 		}
-		err = errors.Join(err, failure)
-		if r.config.Destinations[i].paused.Load() {
-			paused += n
-		} else {
-			open += n
+		if err = errors.Join(err, failure); !r.config.Destinations[i].paused.Load() {
+			left.open += n
+		} else if n > 0 {
+			left.waits[engine.CausePaused] += n
 		}
 	}
-	return open, paused, err
+	if err == nil && left.open == 0 && !takeAll(r.config.Destinations) {
+		var report operate.Report
+		report, err = r.measureTable(ctx)
+		if rest := report.Untaken; rest != nil && rest.Due != nil && *rest.Due > 0 {
+			left.waits[causeUntaken] = *rest.Due
+		}
+	}
+	return left, err
 }
 
 // leftError returns a [*LeftError] with the reasons why rows are left, or nil if none are. The relay must still run.
-func (r *Relay) leftError(open, paused int64) error {
-	if open+paused == 0 {
+func (r *Relay) leftError(left rowsLeft) error {
+	rows := left.open
+	for _, n := range left.waits {
+		rows += n
+	}
+	if rows == 0 {
 		return nil
 	}
-	return &LeftError{Rows: min(open+paused, outbox.CountCap), Reasons: r.reasons(min(paused, outbox.CountCap))}
+	return &LeftError{Rows: min(rows, outbox.CountCap), Reasons: r.reasons(left.waits)}
 }
 
 // leftTimeout bounds the count of what is left at the end.
@@ -122,14 +143,14 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftTimeout)
 	defer cancel()
-	open, paused, err := r.left(ctx, table, ends)
+	left, err := r.left(ctx, table, ends)
 	switch {
 	case noServer(err):
 		return &LeftError{Unseen: err}
 	case err != nil:
 		return fmt.Errorf("not everything could be drained: %w", err)
 	}
-	return r.leftError(open, paused)
+	return r.leftError(left)
 }
 
 // noServer reports whether an error says that the database could not be reached. A server that refuses the user, the
@@ -143,12 +164,11 @@ func noServer(err error) bool {
 	return outbox.Unreachable(err) && !owner.Answered(err)
 }
 
-// reasons returns why rows may be left, with counts by reason.
-func (r *Relay) reasons(paused int64) string {
-	if states, _ := r.owner.States(); !holds(states) && paused == 0 {
+// reasons returns why rows may be left, with counts by reason. counts are the rows that may not be relayed.
+func (r *Relay) reasons(counts map[engine.Cause]int64) string {
+	if states, _ := r.owner.States(); !holds(states) && len(counts) == 0 {
 		return "other replicas relay"
 	}
-	counts := map[engine.Cause]int64{engine.CausePaused: paused}
 	s := allOf(r.config.Destinations)
 	for c, n := range s.Held {
 		counts[c] += n
@@ -156,7 +176,7 @@ func (r *Relay) reasons(paused int64) string {
 	var reasons []string
 	for _, c := range slices.Sorted(maps.Keys(counts)) {
 		if counts[c] > 0 {
-			reasons = append(reasons, fmt.Sprintf("%s %d", c, counts[c]))
+			reasons = append(reasons, fmt.Sprintf("%s %d", c, min(counts[c], outbox.CountCap)))
 		}
 	}
 	if n := s.InFlight - s.Stuck; n > 0 { // the stuck rows are counted under mark

@@ -300,7 +300,7 @@ func TestKeyOverTwoDestinations(t *testing.T) {
 		other := publishertest.NewBroker()
 		s.destinations = []*Destination{
 			s.destination("orders", s.Broker, "order.*"),
-			s.destination("audit", other, "audit.*"), nowhere(),
+			s.destination("audit", other, "audit.*"),
 		}
 		for i := range 200 {
 			key := "k" + strconv.Itoa(i%5)

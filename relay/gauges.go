@@ -8,8 +8,10 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // perTable ends the descriptions of gauges that every replica reads from the same table.
@@ -77,34 +79,38 @@ func (r *Relay) gauges(meter metric.Meter) error {
 			o.ObserveInt64(tableBytes, size.Bytes)
 			o.ObserveInt64(deadRows, size.DeadRows)
 		}
+		rows := func(gauge metric.Int64Observable, n *int64, labels ...string) {
+			if n != nil {
+				o.ObserveInt64(gauge, *n, measure.Label(labels...))
+			}
+		}
+		ofTable := func(destination string, b *operate.Backlog) (due *int64) {
+			due = b.Gauge(outbox.Due)
+			rows(pending, due, "destination", destination)
+			rows(scheduled, b.Gauge(outbox.Scheduled), "destination", destination)
+			rows(failed, b.Gauge(outbox.Failed), "destination", destination)
+			if b.OldestAgeSeconds != nil {
+				o.ObserveFloat64(oldest, *b.OldestAgeSeconds, measure.Label("destination", destination))
+			}
+			return due
+		}
 		for i, d := range r.config.Destinations {
-			s, labels := d.snapshot(), d.measured.Labelled()
+			s, labels := d.snapshot(), measure.Label("destination", d.Name)
 			o.ObserveInt64(inFlight, int64(s.InFlight), labels)
 			o.ObserveInt64(blocked, int64(s.Blocked), labels)
-			if d.Name != nowhereName {
-				o.ObserveInt64(up, one(d.unusable() == nil), labels)
-				o.ObserveInt64(required, one(!d.Optional), labels)
-			}
-			rows := func(gauge metric.Int64Observable, n *int64, reason ...string) {
-				if n != nil {
-					o.ObserveInt64(gauge, *n, d.measured.Labelled(reason...))
-				}
-			}
-			b := &report.Destinations[i].Backlog
-			due := b.Gauge(outbox.Due)
-			rows(pending, due)
-			rows(scheduled, b.Gauge(outbox.Scheduled))
-			rows(failed, b.Gauge(outbox.Failed))
-			if b.OldestAgeSeconds != nil {
-				o.ObserveFloat64(oldest, *b.OldestAgeSeconds, labels)
-			}
+			o.ObserveInt64(up, one(d.unusable() == nil), labels)
+			o.ObserveInt64(required, one(!d.Optional), labels)
+			due := ofTable(d.Name, &report.Destinations[i].Backlog)
 			for _, c := range engine.Causes {
 				n := new(s.Held[c])
 				if c == engine.CausePaused && d.paused.Load() {
 					n = due // all that are pending wait for the end of the pause
 				}
-				rows(held, n, "reason", c)
+				rows(held, n, "destination", d.Name, "reason", c)
 			}
+		}
+		if report.Untaken != nil {
+			rows(held, ofTable(untaken, report.Untaken), "destination", untaken, "reason", engine.CauseTopology)
 		}
 		return nil
 	}

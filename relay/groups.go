@@ -30,16 +30,12 @@ func strangers(table *outbox.Table) (groups []owner.Stranger) {
 	return groups
 }
 
-// leavesRest reports whether a view stands for the rows that no destination takes, and it is not known which they are:
-// other deployments may relay destinations that take them.
-func leavesRest(table *outbox.Table, v outbox.View) bool { return v.Rest && len(table.Strangers()) > 0 }
-
 // cannotPublish returns why this replica cannot publish to the destinations of a group: one that is not paused cannot
 // be used. Other replicas may be able to publish. Best-effort destinations count only among themselves.
 func (r *Relay) cannotPublish(column string) error {
 	var errs []error
 	optional := r.optional(column)
-	for _, d := range configured(r.config.Destinations) {
+	for _, d := range r.config.Destinations {
 		if d.group() == column && d.Optional == optional && !d.paused.Load() {
 			errs = append(errs, d.unusable())
 		}
@@ -49,7 +45,7 @@ func (r *Relay) cannotPublish(column string) error {
 
 // optional reports whether all destinations of a group are best effort.
 func (r *Relay) optional(column string) bool {
-	return !slices.ContainsFunc(configured(r.config.Destinations), func(d *Destination) bool {
+	return !slices.ContainsFunc(r.config.Destinations, func(d *Destination) bool {
 		return d.group() == column && !d.Optional
 	})
 }

@@ -131,7 +131,6 @@ func TestShares(t *testing.T) {
 		{[]*Destination{d(0, 0), d(0, 0), d(0, 0)}, []int{333, 333, 333}, []int64{2000, 2000, 2000}},
 		{[]*Destination{d(900, 0), d(0, 3000), d(0, 0)}, []int{900, 50, 50}, []int64{1500, 3000, 1500}},
 		{[]*Destination{d(10, 10), d(20, 20)}, []int{10, 20}, []int64{10, 20}},
-		{[]*Destination{d(0, 0), nowhere()}, []int{1000, 100}, []int64{6000, 6000}},
 	} {
 		for i, d := range c.destinations {
 			s := shareOf(engine.Limits{Batch: 500, Rows: 1000, Bytes: 6000}, c.destinations, d)

@@ -3,14 +3,11 @@ package relay
 import "github.com/outbox-relay/outbox-relay/relay/internal/engine"
 
 // shareOf returns a destination's share of the total limits. A destination with limits of its own has those; the others
-// have equal parts of what is left. Nowhere, whose rows are never sent, gets its limits in addition to the total.
+// have equal parts of what is left.
 func shareOf(l engine.Limits, destinations []*Destination, d *Destination) engine.Limits {
 	rows := func(d *Destination) int64 { return int64(d.MaxInFlight) }
 	bytes := func(d *Destination) int64 { return d.MaxInFlightBytes }
 	l.Rows, l.Bytes = int(portion(int64(l.Rows), destinations, d, rows)), portion(l.Bytes, destinations, d, bytes)
-	if d.Name == nowhereName {
-		l.Rows, l.Bytes = min(l.Rows, nowhereRows), min(l.Bytes, nowhereBytes)
-	}
 	l.Batch = min(l.Batch, l.Rows)
 	return l
 }
@@ -22,9 +19,6 @@ func portion(total int64, destinations []*Destination, d *Destination, own func(
 	}
 	left, sharers := total, int64(0)
 	for _, other := range destinations {
-		if other.Name == nowhereName {
-			continue
-		}
 		left -= own(other)
 		if own(other) == 0 {
 			sharers++

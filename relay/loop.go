@@ -55,9 +55,6 @@ var _ tableView = (*outbox.Table)(nil)
 func (l *loop) make(limits engine.Limits) {
 	interval := l.config.PollInterval
 	limits.Poll, limits.IdlePoll = cmp.Or(interval, defaultPoll), cmp.Or(interval, defaultIdle)
-	if l.to.Name == nowhereName {
-		limits.Poll = max(limits.Poll, nowhereInterval)
-	}
 	if l.table.Delays() { // no writer rings when a row becomes due
 		limits.IdlePoll = min(limits.IdlePoll, limits.Poll)
 	}

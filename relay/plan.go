@@ -45,7 +45,7 @@ func sources(destinations []*Destination) (all []route.Source) {
 		all = append(all, route.Source{
 			Route: route.Route{
 				Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-				BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0, Rest: d.Name == nowhereName,
+				BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0,
 				Names: d.SettingName, Encoding: route.Encoding(d.PayloadEncoding), DedupPrefix: d.DedupPrefix,
 			},
 			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,

@@ -71,7 +71,7 @@ func (r *Relay) Ready() []Check {
 		setup = errNotFound
 	}
 	checks := []Check{{Name: "database", Err: r.databaseTrouble()}, {Name: "table", Err: setup}, ownership}
-	for _, d := range configured(r.config.Destinations) {
+	for _, d := range r.config.Destinations {
 		waits := func(s owner.State) bool { return s.Column == d.group() && !s.Holds() }
 		standby := setup == nil && ownership.Err == nil && slices.ContainsFunc(states, waits)
 		checks = append(checks, d.checkUsable(standby))

@@ -21,7 +21,7 @@ import (
 
 // process is what a relay and its engines share.
 type process struct {
-	config   *Config // with its defaults, and with nowhere among the destinations if rows may go there
+	config   *Config // with its defaults
 	metrics  *measure.Metrics
 	database *database
 }
@@ -55,7 +55,6 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	c.Destinations = withNowhere(c.Destinations)
 	plan, err := c.understand()
 	if err != nil {
 		return nil, err
@@ -116,7 +115,7 @@ func (r *Relay) Close() error {
 func (r *Relay) Run(ctx context.Context) error {
 	left := 0
 	var group sync.WaitGroup
-	for _, d := range configured(r.config.Destinations) {
+	for _, d := range r.config.Destinations {
 		group.Go(func() { r.probe(ctx, d) })
 	}
 	group.Go(func() { every(ctx, pauseEvery, func(time.Time) { r.lookAtPauses() }) })

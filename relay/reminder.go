@@ -50,7 +50,8 @@ func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 		lasting := now.Sub(since).Round(time.Second)
 		r.config.Logger.Warn("database still cannot be used", "for", lasting, "error", trouble)
 	}
-	for i, d := range configured(r.config.Destinations) {
+	r.remindOfUntaken(ctx, m, now)
+	for i, d := range r.config.Destinations {
 		err, paused, held := d.unusable(), d.paused.Load(), d.snapshot().Note
 		attributes := func(since time.Time) []any {
 			return append([]any{"destination", d.Name, "for", now.Sub(since).Round(time.Second)}, r.waiting(ctx, i)...)
@@ -63,6 +64,28 @@ func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 		}
 	}
 }
+
+// remindOfUntaken logs the topics of rows that no destination takes: these rows wait until one does.
+func (r *Relay) remindOfUntaken(ctx context.Context, m reminders, now time.Time) {
+	if takeAll(r.config.Destinations) {
+		return
+	}
+	report, _ := r.measureTable(ctx)
+	rest := report.Untaken
+	_, known := m[untaken]
+	if _, due := m.due(untaken, rest != nil, now); rest == nil || known && !due {
+		return
+	}
+	var topics []string
+	for _, t := range rest.Topics[:min(len(rest.Topics), mostTopics)] {
+		topics = append(topics, t.Topic)
+	}
+	r.config.Logger.Warn("no destination takes rows of some topics: add these to the topics of a destination",
+		"topics", topics, "rows", rest.Due)
+}
+
+// mostTopics is how many topics a line of the log names.
+const mostTopics = 10
 
 // lookAtCommits finds out, while rows are under way, whether commits wait for a synchronous standby.
 func (r *Relay) lookAtCommits(ctx context.Context) {

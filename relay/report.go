@@ -30,11 +30,6 @@ func (r *Relay) Report(ctx context.Context, details bool) json.RawMessage {
 	if err != nil {
 		report.Note("the database could not be asked: " + shown(errtext.Line(err)))
 	}
-	destinations := configured(r.config.Destinations)
-	if rest := report.Destinations[len(destinations):]; len(rest) > 0 && len(rest[0].Topics) > 0 {
-		report.Untaken = &rest[0].Backlog
-	}
-	report.Destinations = report.Destinations[:len(destinations)]
 	p := &operate.Process{Ready: true, Shards: r.owned()}
 	for _, check := range r.Ready() {
 		line := operate.Check{Name: check.Name, OK: check.Err == nil, Text: shown(check.Note)}
@@ -43,7 +38,7 @@ func (r *Relay) Report(ctx context.Context, details bool) json.RawMessage {
 		}
 		p.Checks = append(p.Checks, line)
 	}
-	for i, d := range destinations {
+	for i, d := range r.config.Destinations {
 		known := d.report(details, shown)
 		report.Destinations[i].AddProcess(known)
 		p.InFlight += known.InFlight
@@ -87,9 +82,8 @@ func (r *Relay) owned() (shards int) {
 	return shards
 }
 
-// measureTable returns what the table knows of each destination, with one more destination for the rows that none
-// takes, if there may be such rows. The error says why the database did not answer; the report then holds what is known
-// all the same.
+// measureTable returns what the table knows of each destination, and of the rows that no destination takes. The error
+// says why the database did not answer; the report then holds what is known all the same.
 func (r *Relay) measureTable(ctx context.Context) (operate.Report, error) {
 	report := operate.Report{At: time.Now().UTC(), Table: r.config.Table, Problems: []string{}}
 	for _, d := range r.config.Destinations {
@@ -101,7 +95,7 @@ func (r *Relay) measureTable(ctx context.Context) (operate.Report, error) {
 		return report, nil
 	}
 	err := r.counter.Report(ctx, table, func() *operate.Outbox { return r.outbox(table) }, &report)
-	for _, v := range r.plan.Views[:len(configured(r.config.Destinations))] {
+	for _, v := range r.plan.Views {
 		if _, failure := table.For(v); failure != nil {
 			report.Note("the rows of destination " + v.Name + " were not counted: its check says why")
 		}
@@ -113,7 +107,7 @@ func (r *Relay) measureTable(ctx context.Context) (operate.Report, error) {
 func (r *Relay) outbox(table *outbox.Table) *operate.Outbox {
 	o := &operate.Outbox{Pool: r.pool, Shards: r.config.Shards}
 	for _, v := range r.plan.Views {
-		if view, err := table.For(v); err == nil && !leavesRest(table, v) { // the readiness reports what is missing
+		if view, err := table.For(v); err == nil { // the readiness reports what is missing
 			o.Views = append(o.Views, operate.View{View: v, Table: view})
 		}
 	}

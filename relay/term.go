@@ -88,9 +88,6 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 		},
 	}
 	for i, d := range r.config.Destinations {
-		if leavesRest(table, r.plan.Views[i]) {
-			continue
-		}
 		view, failure := table.For(r.plan.Views[i])
 		if failure != nil { // the other destinations need not wait for this one's columns
 			d.state.Store(&engine.Snapshot{Down: failure})

@@ -25,7 +25,7 @@ func (t *Table) GroupColumn() string { return t.view.GroupColumn() }
 // Groups returns the groups of the configured destinations that can use the table. Replicas whose mapping of a group
 // differs must not relay it side by side.
 func (t *Table) Groups() (groups []Group) {
-	views := slices.DeleteFunc(slices.Clone(t.config.views()), func(v View) bool { return v.Rest })
+	views := t.config.views()
 	for _, v := range views {
 		group := func(g Group) bool { return g.Column == v.GroupColumn() }
 		_, problems := mapColumns(t.relation, t.config, v)

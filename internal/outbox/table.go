@@ -118,7 +118,7 @@ func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, p
 	views := slices.Clone(config.views())
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
 	for _, v := range views {
-		v.Filter, v.Rest, v.FailedOf, v.RelayedOf = Filter{}, false, nil, nil
+		v.Filter, v.FailedOf, v.RelayedOf = Filter{}, nil, nil
 		_, found := mapColumns(r, config, v)
 		if len(found) == 0 {
 			m, _ := mapColumns(r, config, v.bare())

@@ -13,7 +13,6 @@ import (
 type View struct {
 	Filter
 	Name string // name of the destination
-	Rest bool   // stands for the rows that no destination takes
 	// Optional says that the destination is best effort: no row is kept for it.
 	Optional bool
 	// Columns maps the relay's names of the columns that keep the destination's state (relayed_at, attempt, failed_at,

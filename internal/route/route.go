@@ -21,7 +21,6 @@ type Route struct {
 	BlockFailed         bool // a failed row blocks its key
 	Optional            bool // best effort: nothing waits for it
 	Expires             bool // rows may expire
-	Rest                bool // takes the rows that no other destination takes
 	// Names are the user's names of the fields of the destination's configuration.
 	Names setting.Names
 

@@ -19,7 +19,7 @@ func Views(routes []*Route) []outbox.View {
 // view returns one destination's view of the table.
 func view(routes []*Route, to *Route) outbox.View {
 	v := outbox.View{
-		Name: to.Name, Rest: to.Rest, Optional: to.Optional, Columns: to.Columns, BlockFailed: to.BlockFailed,
+		Name: to.Name, Optional: to.Optional, Columns: to.Columns, BlockFailed: to.BlockFailed,
 		Expires: to.Expires, Names: to.Names,
 		Filter: outbox.Filter{Topics: to.Topics}, Encoded: to.Encoding != EncodingNone, Extra: to.extra(),
 	}
@@ -27,7 +27,7 @@ func view(routes []*Route, to *Route) outbox.View {
 		if d == to {
 			break
 		}
-		if to.Rest && d.Plain() || !to.Rest && maps.Equal(d.Columns, to.Columns) {
+		if maps.Equal(d.Columns, to.Columns) {
 			v.Before = append(v.Before, d.Topics)
 		}
 	}

@@ -127,16 +127,23 @@ func TestStatusWithoutDatabase(t *testing.T) {
 	}
 }
 
-// TestUntakenRowsWereHandedToNobody: rows that no destination takes are held, and count as nothing else.
-func TestUntakenRowsWereHandedToNobody(t *testing.T) {
+// TestUntakenRows: rows that no destination takes wait and are counted, the log names their topics, and a drain that
+// leaves them says so and does not wait for them.
+func TestUntakenRows(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
 	outbox.insert("orders", 0, 3, 3)
-	r := startRelay(t, outbox.env("stdout:", "OUTBOX_DESTINATIONS=a", "OUTBOX_DESTINATION_A_TOPICS=others"))
+	env := outbox.env("stdout:", "OUTBOX_DESTINATIONS=a", "OUTBOX_DESTINATION_A_TOPICS=others")
+	r := startRelay(t, env)
 	await(t, "the rows are held", func() bool {
-		return r.metric(`rows_held{destination="none",reason="topology"}`) == "3"
+		return r.metric(`rows_held{destination="none",reason="topology"}`) == "3" &&
+			r.metric(`pending_rows{destination="none"}`) == "3"
 	})
-	if tries := r.metric(`publish_errors_total{class="topology",destination="none"}`); tries != "0" {
-		t.Errorf("%s errors of a broker that there is not", tries)
+	await(t, "the log names the topic", func() bool {
+		return strings.Contains(r.Log(), `"topics":["orders"]`)
+	})
+	code, _, problems := runCommand(t, env, "drain", "--timeout", "10m")
+	if code != 3 || !strings.Contains(problems, "rows left: 3 (no destination 3") {
+		t.Errorf("drain: status %d: %s", code, problems)
 	}
 }

@@ -36,9 +36,7 @@ func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	// The rate is what the broker gets. What it has not taken does not count, or an outage would use the rate up.
 	spared := a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]
 	e.limiter.spend(-spared)
-	if !e.Nowhere {
-		e.Measure.Published(len(batch), a.counts)
-	}
+	e.Measure.Published(len(batch), a.counts)
 	switch {
 	case a.alive:
 		e.up()

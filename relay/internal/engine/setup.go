@@ -16,7 +16,6 @@ type Setup struct {
 	MaxAge                 time.Duration
 	BlockFailed            bool    // a failed row blocks its key
 	Rate                   float64 // rows per second, over all replicas
-	Nowhere                bool    // stands for rows that no destination takes: they are handed to no broker
 
 	Prepare func(*Row, time.Time) // gives the message of a row its form
 

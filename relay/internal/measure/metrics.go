@@ -57,8 +57,8 @@ var errorClasses = []publisher.Class{
 	publisher.Refused, publisher.Permanent, publisher.Unavailable, publisher.Ambiguous, publisher.Topology,
 }
 
-// label makes a set of labels from pairs of a name and a value.
-func label(pairs ...string) metric.MeasurementOption {
+// Label makes a set of labels from pairs of a name and a value.
+func Label(pairs ...string) metric.MeasurementOption {
 	var set []attribute.KeyValue
 	for i := 0; i < len(pairs); i += 2 {
 		set = append(set, attribute.String(pairs[i], pairs[i+1]))
@@ -108,7 +108,7 @@ func New(meter metric.Meter) (*Metrics, error) {
 	}
 	ctx := context.Background()
 	for _, source := range []string{SourcePoll, SourceListen, SourceDoorbell, SourceRetry} {
-		m.wakeups.Add(ctx, 0, label("source", source))
+		m.wakeups.Add(ctx, 0, Label("source", source))
 	}
 	for _, c := range []metric.Int64Counter{m.violations, m.republished, m.takeovers} {
 		c.Add(ctx, 0)
@@ -133,7 +133,7 @@ func (m *Metrics) Destination(name string) *Destination {
 
 // Labelled returns the destination's label, together with others if pairs of a name and a value are given.
 func (d *Destination) Labelled(pairs ...string) metric.MeasurementOption {
-	return label(append([]string{"destination", d.name}, pairs...)...)
+	return Label(append([]string{"destination", d.name}, pairs...)...)
 }
 
 // Published counts the rows of one batch and the answers to it.
@@ -183,7 +183,7 @@ func (m *Metrics) TookOver(shards int) { m.takeovers.Add(context.Background(), i
 // Wakeup counts a hint, or a read that found new rows.
 func (m *Metrics) Wakeup(source string) {
 	if source != SourceNone {
-		m.wakeups.Add(context.Background(), 1, label("source", source))
+		m.wakeups.Add(context.Background(), 1, Label("source", source))
 	}
 }
 
