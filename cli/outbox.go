@@ -65,6 +65,12 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	return o, nil
 }
 
+// planOf returns how the settings' relay understands its table, and where the rows go.
+func planOf(c *config.Config) (outbox.Config, []*route.Route, error) {
+	r := relayConfig(c, slog.New(slog.DiscardHandler))
+	return r.Plan()
+}
+
 // rowsOnly returns the table's configuration for commands that examine rows and publish none. They need none of the
 // parts of messages except, if requested, the texts that topics are made of.
 func rowsOnly(c *config.Config, topics bool) (outbox.Config, []*route.Route, error) {

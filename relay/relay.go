@@ -15,6 +15,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/internal/profile"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
@@ -55,9 +57,16 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	plan, err := c.understand()
+	plan, routes, err := c.Plan()
 	if err != nil {
 		return nil, err
+	}
+	for i, d := range c.Destinations {
+		d.route = *routes[i]
+		if d.profile, err = profile.New(d.WireFormat, publisher.ProtocolOf(d.Publisher),
+			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones}); err != nil {
+			return nil, err
+		}
 	}
 	if c.guard == nil {
 		c.guard = &poolGuard{connect: connector(cmp.Or(c.Direct, pool.Config()), 2*c.patience())}

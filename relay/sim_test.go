@@ -14,7 +14,6 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
@@ -179,6 +178,7 @@ func taken(ctx context.Context, topic string) bool {
 
 // viewsOf returns the destinations' views of the table.
 func viewsOf(destinations []*Destination) []outbox.View {
-	plan, _, _ := route.Plan(outbox.Config{}, sources(destinations))
+	c := Config{Table: "t", Destinations: destinations}
+	plan, _, _ := c.Plan()
 	return plan.Views
 }
