@@ -245,7 +245,7 @@ func TestTokenIsForThisHost(t *testing.T) {
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	path := webFile(t, tlsFiles+
-		"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n")
+		"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  min_version: TLS13\n")
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }})
 	if err := (Here{Addr: addr, Config: path}).Probe(t.Context()); err != nil {
 		t.Errorf("health check: %v", err)
@@ -280,7 +280,7 @@ func pair(t *testing.T, name string) tls.Certificate {
 func TestConfigFile(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"": "", tlsFiles: "",
+		"": "", tlsFiles: "", tlsFiles + "  min_version: TLS13\n": "",
 		"rate_limit: {burst: 10, interval: 1s}\n":                                                   "not in the format",
 		"http_server_config: {http2: false}\n":                                                      "fields that are wrong: 1",
 		"basic_auth_users:\n  prom: hush\n":                                                         "bcrypt",
@@ -293,6 +293,7 @@ func TestConfigFile(t *testing.T) {
 		tlsFiles + "  client_ca_file: server.crt\n":                                                 "without client_auth_type",
 		tlsFiles + "  client_auth_type: Maybe\n":                                                    "Maybe",
 		tlsFiles + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.key\n": "no PEM certificate",
+		tlsFiles + "  min_version: TLS11\n":                                                         "TLS11",
 		tlsFiles + "  client_allowed_sans: [relay.example]\n":                                       "not in the format",
 	} {
 		err := CheckConfig(webFile(t, text))

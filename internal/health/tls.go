@@ -16,6 +16,7 @@ type tlsSection struct {
 	Key        string `yaml:"key_file"`
 	ClientCA   string `yaml:"client_ca_file"`
 	ClientAuth string `yaml:"client_auth_type"`
+	MinVersion string `yaml:"min_version"`
 }
 
 var clientAuth = map[string]tls.ClientAuthType{
@@ -24,6 +25,8 @@ var clientAuth = map[string]tls.ClientAuthType{
 	"VerifyClientCertIfGiven":    tls.VerifyClientCertIfGiven,
 	"RequireAndVerifyClientCert": tls.RequireAndVerifyClientCert,
 }
+
+var minVersions = map[string]uint16{"TLS12": tls.VersionTLS12, "TLS13": tls.VersionTLS13}
 
 // config returns the server's TLS configuration, nil if the section does not configure TLS. The certificate stays the
 // one that was read with the file, so that one that is being replaced does not fail handshakes.
@@ -38,6 +41,7 @@ func (s *tlsSection) config(folder string) (*tls.Config, error) {
 		return filepath.Join(folder, path)
 	}
 	auth, knownAuth := clientAuth[cmp.Or(s.ClientAuth, "NoClientCert")]
+	minVersion, knownVersion := minVersions[cmp.Or(s.MinVersion, "TLS12")]
 	switch {
 	case s.Cert == "":
 		return nil, errors.New("missing cert_file")
@@ -45,6 +49,8 @@ func (s *tlsSection) config(folder string) (*tls.Config, error) {
 		return nil, errors.New("missing key_file")
 	case !knownAuth:
 		return nil, fmt.Errorf("client_auth_type: unknown value %q", s.ClientAuth)
+	case !knownVersion:
+		return nil, fmt.Errorf("min_version: unknown value %q; write TLS12 or TLS13", s.MinVersion)
 	case s.ClientCA != "" && auth == tls.NoClientCert:
 		return nil, errors.New("client_ca_file is given without client_auth_type")
 	}
@@ -52,7 +58,7 @@ func (s *tlsSection) config(folder string) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cert_file and key_file: %w", err)
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: auth, Certificates: []tls.Certificate{pair}}
+	c := &tls.Config{MinVersion: minVersion, ClientAuth: auth, Certificates: []tls.Certificate{pair}}
 	if s.ClientCA != "" {
 		text, err := os.ReadFile(at(s.ClientCA))
 		if c.ClientCAs = x509.NewCertPool(); err == nil && !c.ClientCAs.AppendCertsFromPEM(text) {

@@ -53,8 +53,8 @@ func readWebConfig(path string) (*webConfig, error) {
 	err = decoder.Decode(c) // whose text quotes values, which may be hashes
 	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
 		return nil, fmt.Errorf("%s: not in the format of exporter-toolkit's web configuration, of which the relay reads "+
-			"basic_auth_users and, in tls_server_config, cert_file, key_file, client_ca_file and client_auth_type; lines "+
-			"or fields that are wrong: %d", path, len(wrong.Errors))
+			"basic_auth_users and, in tls_server_config, cert_file, key_file, client_ca_file, client_auth_type and "+
+			"min_version; lines or fields that are wrong: %d", path, len(wrong.Errors))
 	} else if err != nil && !errors.Is(err, io.EOF) { // an empty file protects nothing
 		return nil, fmt.Errorf("%s: not YAML", path)
 	}
