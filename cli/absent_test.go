@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
@@ -73,44 +71,6 @@ func TestInterrupted(t *testing.T) {
 		if status != 3 || !strings.HasSuffix(errs.String(), "outbox-relay: stopped before all was done\n") {
 			t.Errorf("%s: status %d: %s%s", command, status, out.String(), errs.String())
 		}
-	}
-}
-
-// stopper ends a context when something is written.
-type stopper struct {
-	strings.Builder
-	stop func()
-}
-
-func (s *stopper) Write(text []byte) (int, error) {
-	s.stop()
-	return s.Builder.Write(text)
-}
-
-// A prune that is stopped while it looks for rows says so, with or without a question to ask.
-func TestPruneStoppedWhileItLooks(t *testing.T) {
-	_, env := failedRows(t)
-	if status, _, errs := execute(t, env, "status"); status != 0 { // sets the environment
-		t.Fatal(errs)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	out, errs := stopper{stop: stop}, strings.Builder{}
-	const want = "found before it was stopped: "
-	if status := (&program{}).execute(ctx, strings.Fields("prune --older-than 0s --dry-run"), strings.NewReader(""), &out,
-		&errs); status != 3 || !strings.HasPrefix(errs.String(), want) {
-		t.Errorf("dry run: status %d: %s", status, &errs)
-	}
-	ctx, stop = context.WithCancel(t.Context())
-	o, err := (&program{}).openOutbox(ctx, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.close()
-	cmd := (&program{}).pruneCommand()
-	cmd.SetContext(ctx)
-	err = (&changing{}).confirmPrune(cmd, &operate.Prune{Outbox: o.Outbox, Done: func(int64) { stop() }})
-	if exit, ok := errors.AsType[*exitError](err); !ok || exit.Status != 3 {
-		t.Errorf("before the question: %v", err)
 	}
 }
 

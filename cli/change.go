@@ -106,7 +106,7 @@ func (c *changing) apply(cmd *cobra.Command, ids []string, change operate.Change
 			},
 		})
 		bar.clear()
-		if refused := rightsError(err, "operate"); refused != nil {
+		if refused := rightsError(err, change.For); refused != nil {
 			return refused
 		}
 		if err != nil {

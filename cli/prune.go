@@ -2,19 +2,13 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/printable"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
-
-// pruneRest is the length of the command's pause after a transaction, as a multiple of the transaction's duration.
-const pruneRest = 1
 
 func (p *program) pruneCommand() *cobra.Command {
 	var flags changing
@@ -43,61 +37,7 @@ not configured.
 			if older < 0 {
 				return usageError(errors.New("--older-than must not be negative"))
 			}
-			chosen, o, err := flags.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer o.close()
-			out, errs := cmd.OutOrStdout(), cmd.ErrOrStderr()
-			p := &operate.Prune{
-				Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: chosen,
-				Rest: pruneRest,
-			}
-			if !flags.dryRun && !flags.yes {
-				if err := flags.confirmPrune(cmd, p); err != nil {
-					return err
-				}
-			}
-			bar := newProgressBar(errs, 0)
-			action := "deleted"
-			if p.DryRun = flags.dryRun; p.DryRun {
-				action = "delete"
-			}
-			if flags.json {
-				p.Row = func(id string) error {
-					return writeJSON(out, struct {
-						ID     string `json:"id"`
-						Action string `json:"action"`
-						DryRun bool   `json:"dry_run,omitempty"`
-					}{id, action, p.DryRun})
-				}
-			} else if p.DryRun {
-				p.Row = func(id string) error { _, err := fmt.Fprintln(out, printable.Text(id)); return err }
-			}
-			p.Done = bar.show
-			locked := int64(0)
-			p.Locked = func(rows int64) { locked = rows }
-			deleted, err := p.Run(cmd.Context())
-			bar.clear()
-			if refused := rightsError(err, "prune"); refused != nil {
-				return refused
-			}
-			if err != nil {
-				return selectionError(err)
-			}
-			stopped := cmd.Context().Err() != nil
-			switch {
-			case p.DryRun && stopped:
-				fmt.Fprintf(errs, "found before it was stopped: %s; nothing was changed\n", rows(deleted))
-			case p.DryRun:
-				fmt.Fprintf(errs, "would delete %s; nothing was changed\n", rows(deleted))
-			default:
-				fmt.Fprintf(errs, "deleted: %s\n", rows(deleted))
-			}
-			if stopped {
-				return unfinishedError(errors.New("stopped before all was done; run it again for the rest"))
-			}
-			return lockedError(locked)
+			return flags.apply(cmd, nil, operate.Prune(time.Duration(older), failed))
 		},
 	}
 	flags.add(p, cmd, "inserted")
@@ -105,21 +45,4 @@ not configured.
 	cmd.Flags().Lookup("older-than").DefValue = ""
 	cmd.Flags().BoolVar(&failed, "failed", false, "also delete rows that failed so long ago")
 	return cmd
-}
-
-// confirmPrune counts the rows that would be deleted, and asks for confirmation if there are several.
-func (c *changing) confirmPrune(cmd *cobra.Command, p *operate.Prune) error {
-	counting := *p
-	counting.DryRun = true
-	n, err := counting.Run(cmd.Context())
-	if err != nil {
-		return selectionError(err)
-	}
-	if cmd.Context().Err() != nil {
-		return unfinishedError(errors.New("stopped while the rows were counted; nothing was changed"))
-	}
-	if n <= 1 {
-		return nil
-	}
-	return c.confirm(cmd.Context(), cmd, "delete", rows(n))
 }

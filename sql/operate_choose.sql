@@ -1,9 +1,10 @@
--- Chooses rows for an operator's command, in table order. The server keeps them beyond the transaction. Therefore the table is
--- read once however many transactions change the rows, and neither memory nor an open transaction has to hold them.
+-- Chooses rows for an operator's command. The server keeps them beyond the transaction. Therefore the table is read
+-- once however many transactions change the rows, and neither memory nor an open transaction has to hold them.
 -- The parameters are those of the selection. No locks. Uses an index of the rows in that state, if there is one.
 declare {cursor} scroll cursor with hold for
 select ({identity})::text as identity_text, coalesce({id}::text, '') as id_text, {topic}::text as topic_text, {taker}, ({order})::text as order_text, {key},
   {action} as action_text, {inserted_at} as inserted_time
 from {table}
 where {state}
-order by {order}, {id}
+{sorting}
+limit {most}

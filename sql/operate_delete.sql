@@ -1,5 +1,6 @@
--- Deletes failed rows that no other destination needs any more and that no other session keeps locked.
--- $1 the identities, $2 the time until which they had failed. Locks the rows, and waits for none. Uses the primary key, or the
+-- Deletes chosen rows that have not changed since they were chosen, that no other destination needs any more, and that no
+-- other session keeps locked.
+-- $1 the identities, $2 the time of the choice. Locks the rows, and waits for none. Uses the primary key, or the
 -- places in the identities.
 delete from {table}
 where {here}{identity} = any (array(

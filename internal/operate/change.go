@@ -9,10 +9,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// A Change is an operator's change to rows. [Retry], [Discard] and [Replay] make them.
+// A Change is an operator's change to rows. [Retry], [Discard], [Replay] and [Prune] make them.
 type Change struct {
 	Verb string // the name of the change, for display: "retry"
 	Done string // the participle of the name: "retried"
+	For  string // for what a role needs rights, as the command grants names it
+	// Rest is the length of the pause after a transaction, as a multiple of the transaction's duration.
+	Rest int
 	// Deletes says that rows are deleted that every other destination has done, and others are kept. All rows are kept
 	// while the table has the state of others ([Outbox.Strangers]).
 	Deletes bool
@@ -25,10 +28,15 @@ type Change struct {
 	plan   string // what would become of a chosen row that is not deleted: "keep"
 	kept   string // what has become of such a row: "kept"
 	gently bool   // the order of a key among the rows is kept; rows that no relay would publish are left alone
+	prune  *pruning
+	most   int // number of rows that are chosen at most; 0 for all
 }
 
 // still is the condition that a row has not changed since it was chosen, at $2.
-func (c Change) still(n outbox.Names) string {
+func (c Change) still(o *Outbox, n outbox.Names) string {
+	if c.prune != nil {
+		return c.prune.done(o, "$2::timestamptz")
+	}
 	at := c.at(n)
 	return c.state(n) + " and " + at.Name + " <= " + at.At("$2::timestamptz + interval '1 second'")
 }
@@ -37,7 +45,7 @@ func (c Change) still(n outbox.Names) string {
 // of their dead letters: a relay that does not know these columns does not empty them when a row fails again.
 func Retry() Change {
 	return Change{
-		Verb: "retry", Done: "retried", plan: "retry", kept: "retried", state: failed, at: failedAt,
+		Verb: "retry", Done: "retried", For: "operate", plan: "retry", kept: "retried", state: failed, at: failedAt,
 		refuse: keepsFailures, assign: func(n outbox.Names) ([]string, []any) {
 			return slices.Concat([]string{n.Failed.Name + " = null"}, n.Unsent, fresh(n)), nil
 		},
@@ -50,7 +58,8 @@ func Retry() Change {
 // destinations that are not configured.
 func Discard(keep bool, reason string) Change {
 	return Change{
-		Verb: "discard", Done: "discarded", Deletes: !keep, plan: "keep", kept: "kept", state: failed, at: failedAt,
+		Verb: "discard", Done: "discarded", For: "operate", Deletes: !keep, plan: "keep", kept: "kept",
+		state: failed, at: failedAt,
 		refuse: func(n outbox.Names) error {
 			if keep && n.Failed.Has() && !n.Relayed.Has() {
 				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; "+
@@ -72,7 +81,7 @@ func Discard(keep bool, reason string) Change {
 // Replay returns the change that publishes relayed rows again.
 func Replay() Change {
 	return Change{
-		Verb: "replay", Done: "replayed", plan: "replay", kept: "replayed", gently: true,
+		Verb: "replay", Done: "replayed", For: "operate", plan: "replay", kept: "replayed", gently: true,
 		state: func(n outbox.Names) string {
 			state := n.Relayed.Name + " is not null"
 			if n.Failed.Has() { // otherwise the row was discarded

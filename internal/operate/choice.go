@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,16 +53,22 @@ const (
 	chunkRows = 500
 )
 
-// Choose finds the rows for a change without changing any. The connection must not go through a transaction pooler. The
-// caller must close the choice.
+// Choose finds the rows for a change without changing any. The connection must not go through a transaction pooler. It
+// keeps the list until it is closed or the next choice is made on it.
 func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, selection Selection) (*Choice, error) {
 	sets, err := o.chosen(selection)
 	if err != nil {
 		return nil, err
 	}
+	if change.prune != nil { // a row is deleted for all destinations
+		if err := o.Strangers(); err != nil {
+			return nil, err
+		}
+		sets = []set{{names: o.base()}}
+	}
 	// Destinations that do not support the change have no such rows, unless no destination supports it.
 	if able := slices.DeleteFunc(slices.Clone(sets),
-		func(s set) bool { return change.refuse(s.names) != nil }); len(able) > 0 {
+		func(s set) bool { return change.refuse != nil && change.refuse(s.names) != nil }); len(able) > 0 {
 		sets = able
 	}
 	keepsNone := func(s set) bool { return !s.names.Relayed.Has() }
@@ -69,6 +76,9 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 		return nil, err // rows can be neither deleted nor kept
 	}
 	c := &Choice{outbox: o, change: change, conn: conn}
+	if _, err := conn.Exec(ctx, "close all"); err != nil {
+		return nil, fmt.Errorf("choose rows: %w", err)
+	}
 	err = within(ctx, conn, limits{statement: chooseTime, snapshot: true}, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, "select now()").Scan(&c.began); err != nil {
 			return err
@@ -104,21 +114,33 @@ const actionDelete = "delete"
 // declare makes the server keep a list of a part's rows.
 func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selection) error {
 	var values parameters
-	state, err := c.rowsOf(p.set, selection, &values)
+	state, err := c.rowsOf(ctx, p.set, selection, &values)
 	if err != nil {
 		return err
 	}
-	action := "'" + c.change.plan + "'"
+	action, taker, most, n := "'"+c.change.plan+"'", fmt.Sprint(untaken), "all", p.set.names
+	sorting := "order by " + n.Order.Name + ", " + n.ID.Name
+	if c.change.prune != nil {
+		sorting = "" // it may be millions
+	} else {
+		taker = c.outbox.taker(p.set)
+	}
 	if c.change.Deletes {
 		action = "case when " + c.outbox.doneElsewhere(p.set) + " then '" + actionDelete + "' else " + action + " end"
 	}
-	_, err = tx.Exec(ctx, p.set.names.Text("operate_choose.sql", "cursor", p.cursor, "taker", c.outbox.taker(p.set),
-		"action", action, "state", state), values...)
+	if c.change.most > 0 {
+		most = strconv.Itoa(c.change.most)
+	}
+	_, err = tx.Exec(ctx, n.Text("operate_choose.sql", "cursor", p.cursor, "taker", taker, "action", action,
+		"state", state, "sorting", sorting, "most", most), values...)
 	return err
 }
 
 // rowsOf is the condition that a row is chosen in a set.
-func (c *Choice) rowsOf(s set, selection Selection, values *parameters) (string, error) {
+func (c *Choice) rowsOf(ctx context.Context, s set, selection Selection, values *parameters) (string, error) {
+	if c.change.prune != nil {
+		return c.change.prune.rowsOf(ctx, c.outbox, selection, values)
+	}
 	if err := c.change.refuse(s.names); err != nil {
 		return "", err
 	}
@@ -186,7 +208,7 @@ func (c *Choice) read(row pgx.CollectableRow) (chosen Chosen, err error) {
 	return chosen, err
 }
 
-// A Progress receives reports about each transaction.
+// A Progress receives reports about each transaction. Row and Done may be nil.
 type Progress struct {
 	// Row is called for each row that was changed, after its transaction has been committed. The row's Action is what
 	// has become of it: "deleted", "kept".
@@ -221,9 +243,16 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 		if err := orStopped(nil); err != nil || len(rows) == 0 {
 			return err
 		}
+		began := time.Now()
 		err := c.applyTo(ctx, s, rows, channel, progress, &result)
 		seen += int64(len(rows))
-		progress.Done(seen)
+		if progress.Done != nil {
+			progress.Done(seen)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Duration(c.change.Rest) * time.Since(began)):
+		}
 		return err
 	}
 	for _, p := range c.parts {
@@ -265,7 +294,7 @@ var errStopped = errors.New("stopped")
 // of them.
 func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress, result *Result,
 ) error {
-	n, change := s.names, c.change
+	n, change, o := s.names, c.change, c.outbox
 	byID := make(map[string]Chosen, len(rows))
 	var all, deletable []string // identities
 	for _, row := range rows {
@@ -281,7 +310,7 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 	defer cancel()
 	err := within(ctx, c.outbox.Pool, limits{statement: changeTime, lock: changeTime / 2}, func(tx pgx.Tx) error {
 		do := func(how, file, name, text string, parameters ...any) error {
-			found, err := tx.Query(ctx, n.Text(file, "still", change.still(n), name, text), parameters...)
+			found, err := tx.Query(ctx, n.Text(file, "still", change.still(o, n), name, text), parameters...)
 			if err != nil {
 				return err
 			}
@@ -295,11 +324,15 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 			return err
 		}
 		if len(deletable) > 0 {
-			if err := do("deleted", "operate_delete.sql", "done", c.outbox.doneElsewhere(s), deletable, c.began); err != nil {
+			done := "true"
+			if change.Deletes {
+				done = o.doneElsewhere(s)
+			}
+			if err := do("deleted", "operate_delete.sql", "done", done, deletable, c.began); err != nil {
 				return err
 			}
 		}
-		if len(changed) < len(rows) && (!change.Deletes || n.Relayed.Has()) {
+		if len(changed) < len(rows) && change.assign != nil && (!change.Deletes || n.Relayed.Has()) {
 			assignments, values := change.assign(n)
 			if err := do(change.kept, "operate_update.sql", "assignments", strings.Join(assignments, ", "),
 				append([]any{all, c.began}, values...)...); err != nil {
@@ -307,12 +340,12 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 			}
 		}
 		if len(changed) < len(rows) {
-			left := n.Text("operate_unchanged.sql", "still", change.still(n))
+			left := n.Text("operate_unchanged.sql", "still", change.still(o, n))
 			if err := tx.QueryRow(ctx, left, all, c.began).Scan(&locked); err != nil {
 				return err
 			}
 		}
-		if channel == "" || len(changed) == 0 {
+		if channel == "" || len(changed) == 0 || change.prune != nil {
 			return nil
 		}
 		_, err := tx.Exec(ctx, sql.Text("notify.sql", nil), channel, outbox.Operated)
@@ -323,6 +356,9 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 	}
 	result.Changed, result.Locked = result.Changed+int64(len(changed)), result.Locked+locked
 	for _, row := range changed {
+		if progress.Row == nil {
+			break
+		}
 		if err := progress.Row(row); err != nil {
 			return err
 		}

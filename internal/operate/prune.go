@@ -8,132 +8,78 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Prune deletes rows that every destination has done. Its exported fields are its configuration.
-type Prune struct {
-	Outbox    *Outbox
-	OlderThan time.Duration // how long a row must have been done
-	Failed    bool          // failed rows count as done
-	Selection Selection     // the rows to consider; Since and Until refer to the time of insert
-	// Rest is the length of the pause after a transaction, as a multiple of the transaction's duration.
-	Rest int
-	// Row is called for each deleted row, after its transaction; may be nil.
-	Row func(id string) error
-	// Done is called after each transaction with the number of rows deleted so far; may be nil.
-	Done func(deleted int64)
-	// Locked is called at the end with the number of rows that another session kept locked; may be nil, and then they
-	// are not counted.
-	Locked func(rows int64)
-	// DryRun deletes nothing, and reports the rows as if it had.
-	DryRun bool
+// pruning says which rows are deleted because they are old.
+type pruning struct {
+	olderThan time.Duration
+	failed    bool // failed rows count as done
 }
 
-const (
-	mostPrune  = 2000 // rows that one transaction deletes
-	leastPrune = 50
-	// pruneSlow is the duration above which the next transaction deletes fewer rows, and pruneQuick the one below which
-	// it deletes more.
-	pruneSlow, pruneQuick = 80 * time.Millisecond, 20 * time.Millisecond
-	// pruneTime bounds each statement, and pruneBrief one that deletes more than the least number of rows: while the
-	// disk or others are busy, many rows at once would keep the application's statements waiting. A statement that is
-	// cut off is tried again with the least number.
-	pruneTime, pruneBrief = 5 * time.Second, 150 * time.Millisecond
-	// smallTable is the largest size at which a table is scanned by id.
-	smallTable = 16 << 20
-)
-
-// way is an index by which the rows to be deleted are found.
-type way struct {
-	column  outbox.Column
-	bounded bool // rows beyond the cutoff cannot have been done for long enough
+// Prune returns the change that deletes rows that every destination has done for some time; if failed is set, also
+// those that failed so long ago. The times of a selection refer to the time of insert.
+func Prune(olderThan time.Duration, failed bool) Change {
+	return Change{
+		Verb: "delete", Done: "deleted", For: "prune", Rest: 1, plan: actionDelete, prune: &pruning{olderThan, failed},
+	}
 }
 
-// Run deletes what may be deleted, and returns the number of deleted rows. When ctx ends, it stops after the current
-// transaction.
-func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
-	if err := p.Outbox.Strangers(); err != nil {
-		return 0, err
-	}
-	var cutoff time.Time
-	if err := p.Outbox.Pool.QueryRow(ctx, "select now() - $1::interval", p.OlderThan).Scan(&cutoff); err != nil {
-		return 0, fmt.Errorf("prune: %w", err)
-	}
-	ways, err := p.ways(ctx)
+// smallTable is the largest size at which a table may be read as a whole.
+const smallTable = 16 << 20
+
+// rowsOf is the condition for the rows that are deleted. Whatever deletes rows again and again must not read a large
+// table for it: without an index that leads to the rows, the error names the one that is missing.
+func (p *pruning) rowsOf(ctx context.Context, o *Outbox, selection Selection, values *parameters) (string, error) {
+	n := o.base()
+	selected, err := p.selected(o, selection, values)
 	if err != nil {
-		return 0, err
+		return "", err
 	}
-	s := &pruning{Prune: p, rows: leastPrune}
-	for _, w := range ways {
-		if err := s.follow(ctx, w, cutoff); err != nil {
-			return s.deleted, fmt.Errorf("prune: %w", err)
-		}
+	condition := p.done(o, "now()") + selected
+	if n.Inserted.Has() && n.Indexed(n.Inserted, true) {
+		return condition + " and " + n.Inserted.Name + " < " + p.cutoff(n.Inserted, "now()"), nil
 	}
-	if p.Locked != nil {
-		p.Locked(s.locked)
-	}
-	return s.deleted, nil
-}
-
-// ways returns the indexes to follow, one after the other.
-func (p *Prune) ways(ctx context.Context) ([]way, error) {
-	n := p.Outbox.base()
-	indexed := func(c outbox.Column, every bool) bool { return c.Has() && n.Indexed(c, every) }
-	if indexed(n.Inserted, true) {
-		return []way{{n.Inserted, true}}, nil
-	}
-	wanted := n.Inserted
+	missing := n.Inserted
 	// The index of a set that takes every row: each row that is done has a time there.
-	for _, s := range p.Outbox.sets() {
-		if !p.Outbox.takesAll(s) || !s.names.Relayed.Has() || p.Outbox.optional(s) && !p.Outbox.allOptional() {
+	for _, s := range o.sets() {
+		relayed, failed := s.names.Relayed, s.names.Failed
+		if !o.takesAll(s) || !relayed.Has() || o.optional(s) && !o.allOptional() {
 			continue
 		}
-		wanted = s.names.Relayed
-		if !indexed(wanted, false) {
-			continue
-		}
-		ways := []way{{wanted, true}}
-		if failed := s.names.Failed; p.Failed && failed.Has() {
-			if !indexed(failed, false) {
-				return nil, p.noIndex(failed)
+		if missing = relayed; n.Indexed(relayed, false) {
+			if !p.failed || !failed.Has() || n.Indexed(failed, false) {
+				return condition, nil
 			}
-			ways = append(ways, way{failed, true})
+			missing = failed
 		}
-		return ways, nil
+		break
 	}
-	if indexed(n.Order, true) {
-		return []way{{n.Order, false}}, nil
+	size, err := o.Views[0].Table.Size(ctx)
+	if err != nil || size.Bytes <= smallTable {
+		return condition, err
 	}
-	var size int64
-	if err := p.Outbox.Pool.QueryRow(ctx, sql.Text("prune_size.sql", nil), n.Table).Scan(&size); err != nil {
-		return nil, fmt.Errorf("look at the table's size: %w", err)
-	}
-	if n.IDIndexed && size <= smallTable {
-		return []way{{n.ID, false}}, nil
-	}
-	return nil, p.noIndex(wanted)
-}
-
-func (p *Prune) noIndex(c outbox.Column) error {
-	n := p.Outbox.base()
-	how, where := "create index concurrently on", " where "+c.Name+" is not null"
+	how, where := "create index concurrently on", " where "+missing.Name+" is not null"
 	if n.Partitioned {
 		how = "create index on"
 	}
-	if c.Name == n.Inserted.Name {
+	if missing.Name == n.Inserted.Name {
 		where = ""
 	}
-	return fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
-		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Table, how, c.Name, where)
+	return "", fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
+		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Table, how, missing.Name, where)
 }
 
-// done is the condition that every destination that is waited for has been done with a row for long enough; $2 is the
-// cutoff. These are the required ones, and for a row that none of them takes the best-effort ones. A row that no
-// destination takes is kept.
-func (p *Prune) done() string {
-	required, takers := p.doneAt(false)
-	optional, others := p.doneAt(true)
+// cutoff is the time before which a row must have been done, as a value of a column.
+func (p *pruning) cutoff(c outbox.Column, now string) string {
+	return c.At(fmt.Sprintf("%s - interval '%d microseconds'", now, p.olderThan.Microseconds()))
+}
+
+// done is the condition that every destination that is waited for has been done with a row for long enough. These are
+// the required ones, and for a row that none of them takes the best-effort ones. A row that no destination takes is
+// kept.
+func (p *pruning) done(o *Outbox, now string) string {
+	required, takers := p.doneAt(o, now, false)
+	optional, others := p.doneAt(o, now, true)
 	switch {
 	case others == "":
 		return required + " and (" + takers + ")"
@@ -145,15 +91,15 @@ func (p *Prune) done() string {
 
 // doneAt is the condition that the required destinations, or the best-effort ones, have been done with a row for long
 // enough, and the condition that one of them takes it as it is inserted, empty if there is none.
-func (p *Prune) doneAt(optional bool) (done, takes string) {
+func (p *pruning) doneAt(o *Outbox, now string, optional bool) (done, takes string) {
 	var takers []string
 	all := []string{"true"}
-	for _, s := range p.Outbox.sets() {
+	for _, s := range o.sets() {
 		n := s.names
 		var taken, ended []string
 		for _, i := range s.views {
-			if p.Outbox.Views[i].Optional == optional {
-				taken = append(taken, p.Outbox.takes(i))
+			if o.Views[i].Optional == optional {
+				taken = append(taken, o.takes(i))
 			}
 		}
 		if len(taken) == 0 {
@@ -163,10 +109,10 @@ func (p *Prune) doneAt(optional bool) (done, takes string) {
 			takers = append(takers, taken...)
 		}
 		if n.Relayed.Has() {
-			ended = append(ended, n.Relayed.Name+" < "+n.Relayed.At("$2"))
+			ended = append(ended, n.Relayed.Name+" < "+p.cutoff(n.Relayed, now))
 		}
-		if p.Failed && n.Failed.Has() {
-			end := n.Failed.Name + " < " + n.Failed.At("$2")
+		if p.failed && n.Failed.Has() {
+			end := n.Failed.Name + " < " + p.cutoff(n.Failed, now)
 			if n.Relayed.Has() {
 				end += " and " + n.Relayed.Name + " is null"
 			}
@@ -183,22 +129,22 @@ func (p *Prune) doneAt(optional bool) (done, takes string) {
 
 // selected is the selection in SQL, to be added to another condition. The last error is that of the chosen destination,
 // or of any.
-func (p *Prune) selected(n outbox.Names, values *parameters) (string, error) {
-	chosen, err := p.Outbox.chosen(p.Selection)
+func (p *pruning) selected(o *Outbox, selection Selection, values *parameters) (string, error) {
+	chosen, err := o.chosen(selection)
 	if err != nil {
 		return "", err
 	}
-	if p.Selection.Error == "" {
+	if selection.Error == "" {
 		chosen = chosen[:1] // whatever else is selected is the same in every set
 	}
 	var anywhere []string
 	for _, s := range chosen {
-		condition, err := p.Selection.condition(s.names, n.Inserted, values)
+		condition, err := selection.condition(s.names, o.base().Inserted, values)
 		if err != nil {
 			return "", err
 		}
-		if p.Selection.Destination != "" {
-			condition += " and " + p.Outbox.takes(s.views[0])
+		if selection.Destination != "" {
+			condition += " and " + o.takes(s.views[0])
 		}
 		anywhere = append(anywhere, "true"+condition)
 	}

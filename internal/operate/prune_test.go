@@ -16,14 +16,23 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// prune runs a prune that must succeed and returns how many rows it deleted.
-func prune(t testing.TB, p *Prune) int64 {
+// prune deletes rows and returns how many.
+func prune(t testing.TB, s *pgtest.Schema, o *Outbox, olderThan time.Duration, failed bool, selection Selection) int64 {
 	t.Helper()
-	deleted, err := p.Run(t.Context())
+	result, _ := apply(t, choose(t, s, o, Prune(olderThan, failed), selection))
+	return result.Changed
+}
+
+// refused returns the error of a prune.
+func refused(t testing.TB, s *pgtest.Schema, o *Outbox) error {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return deleted
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = o.Choose(t.Context(), conn, Prune(time.Hour, false), Selection{})
+	return err
 }
 
 // TestPrune deletes rows that were done long ago, whichever index leads to them.
@@ -48,20 +57,21 @@ func TestPrune(t *testing.T) {
 					case n % 5 when 3 then now() - interval '50 hours' end from generate_series(1, 5000) n`)
 			o := open(t, s)
 			left := func() int64 { return pgtest.Value[int64](t, s, "select count(*) from outbox_messages") }
-			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, DryRun: true}); n != 2000 || left() != 5000 {
-				t.Errorf("a dry run reports %d rows and leaves %d", n, left())
+			if n := choose(t, s, o, Prune(48*time.Hour, false), Selection{}).Rows(); n != 2000 || left() != 5000 {
+				t.Errorf("%d rows chosen, %d left", n, left())
 			}
-			if n := prune(t, &Prune{
-				Outbox: o, OlderThan: 48 * time.Hour,
-				Selection: Selection{Topics: []string{"t1"}},
-			}); n != 1000 ||
-				left() != 4000 {
+			some := Prune(48*time.Hour, false)
+			some.most = 10
+			if n := choose(t, s, o, some, Selection{}).Rows(); n != 10 {
+				t.Errorf("%d rows chosen, not 10", n)
+			}
+			if n := prune(t, s, o, 48*time.Hour, false, Selection{Topics: []string{"t1"}}); n != 1000 || left() != 4000 {
 				t.Errorf("%d rows of a topic deleted, %d left", n, left())
 			}
-			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour}); n != 1000 || left() != 3000 {
+			if n := prune(t, s, o, 48*time.Hour, false, Selection{}); n != 1000 || left() != 3000 {
 				t.Errorf("%d rows deleted, %d left", n, left())
 			}
-			if n := prune(t, &Prune{Outbox: o, OlderThan: time.Minute, Failed: true}); n != 2000 || left() != 1000 {
+			if n := prune(t, s, o, time.Minute, true, Selection{}); n != 2000 || left() != 1000 {
 				t.Errorf("%d rows deleted, also failed ones, %d left", n, left())
 			}
 			if n := pgtest.Value[int64](t, s,
@@ -69,29 +79,6 @@ func TestPrune(t *testing.T) {
 				t.Errorf("of 1000 pending rows %d are left", n)
 			}
 		})
-	}
-}
-
-// TestPruneOfSlowRows: rows whose deletion suddenly takes long are deleted a few at a time, so that no statement lasts.
-func TestPruneOfSlowRows(t *testing.T) {
-	t.Parallel()
-	s := recommended(t)
-	s.Exec(t, `create index on outbox_messages (relayed_at) where relayed_at is not null;
-		insert into outbox_messages (topic, payload, relayed_at)
-			select case when n <= 2000 then 'quick' else 'slow' end, '{}', now() - interval '2 hours' + n * interval '1 ms'
-			from generate_series(1, 2500) n;
-		create table deleted (slow bigint);
-		create function wait() returns trigger language plpgsql as $$begin perform pg_sleep(0.005); return old; end$$;
-		create trigger wait before delete on outbox_messages for each row when (old.topic = 'slow') execute function wait();
-		create function note() returns trigger language plpgsql as $$begin
-			insert into deleted select count(*) from gone where topic = 'slow'; return null; end$$;
-		create trigger note after delete on outbox_messages referencing old table as gone for each statement execute function
-		note()`)
-	if n := prune(t, &Prune{Outbox: open(t, s), OlderThan: time.Hour}); n != 2500 {
-		t.Errorf("%d rows deleted, not 2500", n)
-	}
-	if n := pgtest.Value[int64](t, s, "select max(slow) from deleted"); n > leastPrune {
-		t.Errorf("a statement deleted %d rows of 5 ms each", n)
 	}
 }
 
@@ -103,7 +90,7 @@ func TestPruneDivided(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select unnest(array['order.a', 'audit', "+
 		"'stray']), '{}', now() - "+
 		"interval '1 day'")
-	if n := prune(t, &Prune{Outbox: open(t, s, "orders order.*", "audit audit"), OlderThan: time.Hour}); n != 2 {
+	if n := prune(t, s, open(t, s, "orders order.*", "audit audit"), time.Hour, false, Selection{}); n != 2 {
 		t.Errorf("%d rows deleted, not 2", n)
 	}
 }
@@ -117,8 +104,7 @@ func TestPruneRefuses(t *testing.T) {
 		"now() - interval '1 "+
 		"day' from generate_series(1, 11000) n")
 	o := open(t, s)
-	p := &Prune{Outbox: o, OlderThan: time.Hour}
-	_, err := p.Run(t.Context())
+	err := refused(t, s, o)
 	_, statement, told := strings.Cut(fmt.Sprint(err), "again and again is too much for a database: run ")
 	if !told {
 		t.Fatalf("a large table without an index: %v", err)
@@ -127,14 +113,12 @@ func TestPruneRefuses(t *testing.T) {
 	s.Exec(t, "alter table outbox_messages add audited_at timestamptz; comment on column outbox_messages.audited_at is "+
 		"'outbox-relay "+
 		"destination audit: relayed_at'")
-	p.Outbox = open(t, s)
-	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(),
+	if err := refused(t, s, open(t, s)); err == nil || !strings.Contains(err.Error(),
 		"destinations that are not configured here (audit), in the columns audited_at") {
 		t.Errorf("the state of another destination: %v", err)
 	}
 	s.Exec(t, "comment on column outbox_messages.audited_at is 'of no matter'")
-	p.Outbox = open(t, s)
-	if n := prune(t, p); n != 11000 {
+	if n := prune(t, s, open(t, s), time.Hour, false, Selection{}); n != 11000 {
 		t.Errorf("with the index that it has asked for: %d rows, not 11000", n)
 	}
 }
@@ -154,16 +138,18 @@ func TestPruneLocked(t *testing.T) {
 			return err
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		p := &Prune{Outbox: o, OlderThan: time.Hour, Done: func(deleted int64) {
-			if deleted > 20000 {
-				stop()
-			}
-		}}
-		if n, err := p.Run(ctx); err != nil || n < 20000 || n > 25000 {
-			t.Errorf("stopped after %d rows (%v)", n, err)
+		stopped, err := choose(t, s, o, Prune(time.Hour, false), Selection{}).Apply(ctx, "", Progress{
+			Done: func(rows int64) {
+				if rows > 20000 {
+					stop()
+				}
+			},
+		})
+		if err != nil || stopped.Changed < 15000 || stopped.Changed > 21000 || stopped.Left != 100000-20500 {
+			t.Errorf("stopped: %+v (%v)", stopped, err)
 		}
-		locked := int64(0)
-		prune(t, &Prune{Outbox: o, OlderThan: time.Hour, Locked: func(rows int64) { locked = rows }})
+		result, _ := apply(t, choose(t, s, o, Prune(time.Hour, false), Selection{}))
+		locked := result.Locked
 		if locked != 10000 {
 			t.Errorf("%d rows reported as locked, not 10000", locked)
 		}
@@ -172,7 +158,7 @@ func TestPruneLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour}); n != 10000 {
+	if n := prune(t, s, o, time.Hour, false, Selection{}); n != 10000 {
 		t.Errorf("%d rows that had been locked were deleted at last, not 10000", n)
 	}
 }
@@ -213,7 +199,7 @@ func TestPrunePartitioned(t *testing.T) {
 	if name := drop(false); name != "" {
 		t.Errorf("dropped %q, of which rows are not done", name)
 	}
-	if n := prune(t, &Prune{Outbox: open(t, s), OlderThan: time.Hour}); n != 198 {
+	if n := prune(t, s, open(t, s), time.Hour, false, Selection{}); n != 198 {
 		t.Errorf("%d rows deleted of the others", n)
 	}
 	if name := drop(true); !strings.HasSuffix(name, "outbox_messages_p20240503") {
@@ -292,16 +278,17 @@ func TestPruneByError(t *testing.T) {
 		{"", "timed out", true, 2},
 		{"", "too large", false, 1},
 	} {
-		p := &Prune{
-			Outbox: o, OlderThan: time.Hour, Failed: c.failed, DryRun: true,
-			Selection: Selection{Destination: c.destination, Error: c.text},
-		}
-		if n := prune(t, p); n != c.want {
+		selection := Selection{Destination: c.destination, Error: c.text}
+		if n := choose(t, s, o, Prune(time.Hour, c.failed), selection).Rows(); n != c.want {
 			t.Errorf("%+v: %d rows", c, n)
 		}
 	}
-	p := &Prune{Outbox: o, DryRun: true, Selection: Selection{Destination: "dead", Error: "timed out"}}
-	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no column for the last error") {
+	conn, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := o.Choose(t.Context(), conn, Prune(0, false), Selection{Destination: "dead", Error: "timed out"}); err == nil || !strings.Contains(err.Error(), "no column for the last error") {
 		t.Errorf("of a destination without last_error: %v", err)
 	}
 }

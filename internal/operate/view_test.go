@@ -76,11 +76,11 @@ func TestOwnColumns(t *testing.T) {
 		how[0] != "audit a relayed, failed deleted" {
 		t.Errorf("discard at audit what orders has done: %+v %v", result, how)
 	}
-	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour}); n != 2 ||
+	if n := prune(t, s, o, time.Hour, false, Selection{}); n != 2 ||
 		left() != "a failed, relayed, dead; a failed, relayed, not dead; a relayed, pending; failed, dead" {
 		t.Errorf("prune deletes %d rows and leaves %s", n, left())
 	}
-	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour, Failed: true}); n != 2 ||
+	if n := prune(t, s, o, time.Hour, true, Selection{}); n != 2 ||
 		left() != "a failed, relayed, not dead; a relayed, pending" {
 		t.Errorf("prune, also of failed rows, deletes %d rows and leaves %s", n, left())
 	}
@@ -108,7 +108,7 @@ func TestOwnColumns(t *testing.T) {
 		how[0] != "orders a failed, relayed, not dead kept" {
 		t.Errorf("discard what a dead letter is to be made of: %+v %v", result, how)
 	}
-	if n := prune(t, &Prune{Outbox: o}); n != 1 || left() != "a relayed, pending" {
+	if n := prune(t, s, o, 0, false, Selection{}); n != 1 || left() != "a relayed, pending" {
 		t.Errorf("prune deletes %d rows and leaves %s", n, left())
 	}
 	if result, _ := apply(t, choose(t, s, o, Replay(), Selection{Destination: "orders"})); result.Changed != 1 ||
@@ -143,7 +143,7 @@ func TestRemovedDestination(t *testing.T) {
 		!strings.Contains(r.Problems[0], "no replica relays audit, whose state the table keeps (audit_at)") {
 		t.Errorf("problems %q (%v)", r.Problems, err)
 	}
-	_, err = (&Prune{Outbox: o}).Run(t.Context())
+	err = refused(t, s, o)
 	if err == nil || !strings.Contains(err.Error(), "not configured here (audit)") {
 		t.Errorf("prune: %v", err)
 	}
@@ -196,7 +196,7 @@ func TestDiscardBesideAStranger(t *testing.T) {
 			if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where dead_at is not null"); n != 1 {
 				t.Error("the row is gone")
 			}
-			if _, err := (&Prune{Outbox: o}).Run(t.Context()); err == nil || !strings.Contains(err.Error(), c.stranger) {
+			if err := refused(t, s, o); err == nil || !strings.Contains(err.Error(), c.stranger) {
 				t.Errorf("prune: %v", err)
 			}
 		})

@@ -3,7 +3,6 @@ package outbox
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -131,11 +130,6 @@ func (n Names) Text(file string, pairs ...string) string { return n.parts.text(f
 
 // IDType is the type of the elements of an array of ids.
 func (n Names) IDType() string { return n.parts["id_type"] }
-
-// HereOf returns {here} for rows whose identities a query returns as text.
-func (n Names) HereOf(query string) string {
-	return strings.ReplaceAll(n.parts["here"], "unnest($1::text[]) i", "("+query+") found (i)")
-}
 
 // dueAt is the time since which a row could be relayed, a timestamptz in one of the forms of a column; null if the
 // table does not hold it.
