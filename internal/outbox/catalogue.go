@@ -20,7 +20,8 @@ type relation struct {
 	table   sql.Table // with its schema
 	cluster string    // the system identifier of the server, empty if this role may not read it
 	columns map[string]Column
-	parts   *partitions // nil unless there are many by time
+	texts   map[string]bool // expressions that give a stored text
+	parts   *partitions     // nil unless there are many by time
 	seed    maphash.Seed
 	normal  map[string][]string // conditions to their parts in normal form; see [relation.normalise]
 }
@@ -45,7 +46,7 @@ type catalogued struct {
 }
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
-	r := &relation{table: name, columns: map[string]Column{}, seed: maphash.MakeSeed()}
+	r := &relation{table: name, columns: map[string]Column{}, texts: map[string]bool{}, seed: maphash.MakeSeed()}
 	var schema *string
 	if name.Schema != "" {
 		schema = &name.Schema
@@ -74,6 +75,7 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 	for _, c := range r.Columns {
 		c.Name = sql.Quote(c.Plain)
 		r.columns[c.Plain] = c
+		r.texts[c.Name], r.texts[c.text()] = c.isText(), c.isText()
 	}
 	for _, i := range r.Indexes {
 		i.conjuncts = conjuncts(i.Predicate)

@@ -85,10 +85,7 @@ type Lack struct {
 
 // viewFindings returns the findings about the columns that a single destination has for itself.
 func (t *Table) viewFindings(v View) []finding.Finding {
-	m, problems := mapColumns(t.relation, t.config, v)
-	if denied := t.denied[v.Name]; denied != nil {
-		problems = append(problems, denied)
-	}
+	m, problems := t.see(v)
 	if found := findings(problems); len(found) > 0 {
 		if v.Optional { // best effort: the other destinations go on without it
 			found = finding.AsWarnings(found)
@@ -164,7 +161,7 @@ func (e *examination) storage() {
 func (e *examination) columns() {
 	m, setting := e.mapping, e.config.Names.Of("Columns")
 	var parts []string
-	for _, r := range m.roles() {
+	for _, r := range m.found() {
 		switch c := *r.column; {
 		case !c.Has():
 		case c.Plain == r.name:
@@ -190,9 +187,9 @@ func (e *examination) columns() {
 // ownColumns reports which columns a destination has for itself, and once the cost of those that it does without.
 func (e *examination) ownColumns() {
 	var parts []string
-	for _, part := range stateColumns {
-		if name, named := e.view.Columns[part]; named {
-			parts = append(parts, part+": "+name)
+	for _, r := range e.mapping.state.roles() {
+		if r.column.Has() {
+			parts = append(parts, r.name+": "+r.column.Plain)
 		}
 	}
 	e.found.Well(checkColumns, e.subject, strings.Join(parts, ", "))
@@ -206,7 +203,7 @@ func (e *examination) ownColumns() {
 
 // absent returns the missing columns of a destination's state, with the consequence of each.
 func (e *examination) absent() (names, without []string) {
-	for _, r := range e.mapping.roles() {
+	for _, r := range e.mapping.state.roles() {
 		if cost := map[string]string{
 			"failed_at":  "a row that the broker refuses for good holds its key for ever",
 			"attempt":    "tries are counted in memory only, and begin again after a restart",

@@ -22,33 +22,25 @@ func (v View) GroupColumn() string { return v.Columns["relayed_at"] }
 // GroupColumn returns the column by which the group of the table's view is known; see [Group.Column].
 func (t *Table) GroupColumn() string { return t.view.GroupColumn() }
 
-// Groups returns the groups of the configured destinations that can use the table. Replicas whose mapping of a group
-// differs must not relay it side by side.
+// Groups returns the groups of the configured destinations of which one can use the table. Replicas whose mapping of a
+// group differs must not relay it side by side.
 func (t *Table) Groups() (groups []Group) {
-	views := t.config.views()
-	for _, v := range views {
-		group := func(g Group) bool { return g.Column == v.GroupColumn() }
-		_, problems := mapColumns(t.relation, t.config, v)
-		if len(problems) > 0 || slices.ContainsFunc(groups, group) {
-			continue
+	of, able := map[string][]string{}, map[string]bool{}
+	for _, v := range t.config.views() {
+		m, problems := t.see(v)
+		i := slices.IndexFunc(groups, func(g Group) bool { return g.Column == v.GroupColumn() })
+		if i < 0 {
+			i, groups = len(groups), append(groups, Group{Column: v.GroupColumn()})
 		}
-		g := Group{Column: v.GroupColumn()}
-		g.Names, g.Mapping = t.members(views, g.Column)
-		groups = append(groups, g)
+		g := &groups[i]
+		g.Names, of[g.Column] = append(g.Names, v.Name), append(of[g.Column], m.taking(v))
+		able[g.Column] = able[g.Column] || len(problems) == 0
 	}
-	return groups
-}
-
-// members returns the names of a group's destinations, and how their rows are found.
-func (t *Table) members(views []View, group string) (names []string, mapping string) {
-	var all []string
-	for _, v := range views {
-		if m, problems := mapColumns(t.relation, t.config, v.bare()); v.GroupColumn() == group && len(problems) == 0 {
-			names, all = append(names, v.Name), append(all, m.taking(v))
-		}
+	for i, g := range groups {
+		slices.Sort(of[g.Column]) // where the order of the destinations matters, it is part of their filters
+		groups[i].Mapping = strings.Join(of[g.Column], "\n")
 	}
-	slices.Sort(all) // where the order of the destinations matters, it is part of their filters
-	return names, strings.Join(all, "\n")
+	return slices.DeleteFunc(groups, func(g Group) bool { return !able[g.Column] })
 }
 
 // mapping describes how a row's shard and its place in the order are found.
@@ -71,10 +63,8 @@ const (
 // left out: versions that know no other case share the work then.
 func (m *mapping) taking(v View) string {
 	var columns []string
-	for _, c := range []Column{m.Relayed, m.Attempt, m.Failed, m.LastError, m.Updated} {
-		if c.Has() {
-			columns = append(columns, c.Plain)
-		}
+	for _, c := range m.state.columns() {
+		columns = append(columns, c.Plain)
 	}
 	state := fmt.Sprintf("%q", columns)
 	if cmp.Or(v.Name, usualName) == usualName && state == usualState && m.Taken == pattern.Always {

@@ -2,31 +2,29 @@ package outbox
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// mapping says which column of the table plays which part. A part that the table lacks is the zero Column.
+// A mapping is the table as one destination sees it: which column plays which role, which rows are its own, in which
+// order they are read, and which of the reads an index makes cheap. A role that the table lacks is the zero Column.
 type mapping struct {
-	ID, Topic, Payload, Headers         Column
-	Attempt, Relayed, Failed, LastError Column
-	Inserted, Updated, Available, Rank  Column
-	Txid                                Column
-	Order                               Column
-	Taken                               string          // the SQL condition for the view's rows, in any state
-	origin                              *upstream       // destination whose rows these are, or nil
-	Key, topicText                      string          // SQL expressions of type text
-	keySource                           string          // what the key is, for display
-	extra                               []string        // SQL expressions of type text
-	placed                              []placed        // columns that are sent as headers
-	keyVaries                           bool            // the key's text depends on settings, so no index can hold it
-	texts                               map[string]bool // expressions above that are columns of type text or varchar
-	indistinct                          map[string]bool // expressions in extra that samples leave out
-	ignored                             []string        // columns with a name of the relay's whose type does not fit
+	ID, Topic, Payload, Headers      Column
+	Inserted, Available, Rank, Order Column
+	Txid                             Column
+	state
+	Taken          string              // the SQL condition for the view's rows, in any state
+	origin         *upstream           // destination whose rows these are, or nil
+	Key, topicText string              // SQL expressions of type text
+	keySource      string              // what the key is, for display
+	extra          []string            // SQL expressions of type text
+	lacking        map[int]*SetupError // what is in the way of some of the extra texts, by index
+	placed         []placed            // columns that are sent as headers
+	keyVaries      bool                // the key's text depends on settings, so no index can hold it
+	ignored        []string            // columns with a name of the relay's whose type does not fit
 	served
 	delete bool
 	writer string   // an SQL expression: the transaction that inserted a row, or wrote it last
@@ -34,56 +32,6 @@ type mapping struct {
 	apart  bool     // ids are not known to be unique, so rows are distinguished by beside as well
 	beside []Column // columns that distinguish rows; if there are none, rows are distinguished by their places
 	shards int
-}
-
-var (
-	idTypes      = slices.Concat([]uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.VarcharOID}, intTypes)
-	payloadTypes = slices.Concat(jsonTypes, []uint32{pgtype.TextOID, pgtype.VarcharOID, pgtype.ByteaOID})
-	textTypes    = []uint32{pgtype.TextOID, pgtype.VarcharOID, pgtype.BPCharOID}
-	jsonTypes    = []uint32{pgtype.JSONBOID, pgtype.JSONOID}
-	txidTypes    = []uint32{pgtype.XID8OID}
-	timeTypes    = []uint32{pgtype.TimestampOID, pgtype.TimestamptzOID}
-	intTypes     = []uint32{pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID}
-	// plainTypes are types whose values have one text form each.
-	plainTypes = slices.Concat([]uint32{pgtype.UUIDOID, pgtype.DateOID}, timeTypes, intTypes)
-	// varying are types whose values are written as settings say.
-	varying   = slices.Concat(timeTypes, []uint32{pgtype.ByteaOID, pgtype.DateOID, pgtype.IntervalOID, pgtype.JSONOID})
-	unordered = []uint32{pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID, pgtype.BoolOID}
-)
-
-// A role is what a column may be for the relay.
-type role struct {
-	name     string
-	column   *Column
-	types    []uint32 // those that fit; nil for any, or for an order, which is found otherwise
-	required bool
-}
-
-// roles are all roles.
-func (m *mapping) roles() []role {
-	return []role{
-		{"id", &m.ID, idTypes, true},
-		{"topic", &m.Topic, nil, true},
-		{"payload", &m.Payload, payloadTypes, true},
-		{"headers", &m.Headers, jsonTypes, false},
-		{"order", &m.Order, nil, false},
-		{"relayed_at", &m.Relayed, timeTypes, false}, // required unless rows are deleted
-		{"attempt", &m.Attempt, intTypes, false},
-		{"failed_at", &m.Failed, timeTypes, false},
-		{"last_error", &m.LastError, textTypes, false},
-		{"inserted_at", &m.Inserted, timeTypes, false},
-		{"updated_at", &m.Updated, timeTypes, false},
-		{"available_at", &m.Available, timeTypes, false},
-		{"priority", &m.Rank, intTypes, false},
-		{"txid", &m.Txid, txidTypes, false},
-	}
-}
-
-// typeNames are the types of required columns, as a remedy names them.
-var typeNames = map[string]string{
-	"id":         "uuid, bigint, integer, smallint, text or varchar",
-	"payload":    "jsonb, json, text, varchar or bytea",
-	"relayed_at": "timestamp or timestamptz",
 }
 
 // rowWriter is the system column with the transaction that wrote a row last.
@@ -98,79 +46,106 @@ func inserter(txid Column) string {
 		txid.Name, rowWriter)
 }
 
-// mapColumns finds the column for each part of a view, and checks types and rights. If there is any problem, it
-// returns no mapping.
-func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError) {
-	m := &mapping{
-		delete: config.Delete, writer: rowWriter, place: "ctid", texts: map[string]bool{},
-		indistinct: map[string]bool{}, shards: max(config.Shards, 1),
-	}
-	if r.Kind == "p" && r.parts == nil { // places repeat in each of the partitions, which are all looked at
-		m.place = noPlace
-	}
-	p := parts{
-		relation: r, view: view, names: config.Names, named: config.Columns, preferred: config.Preferred, mapping: m,
-	}
-	for _, r := range m.roles() {
-		if required := r.required || r.name == "relayed_at" && !config.Delete; required || r.types != nil {
-			*r.column = p.column(r, required)
-		}
+// understand finds what the columns mean that all destinations share. Problems of templates are the problems of the
+// destinations that use them.
+func (r *relation) understand(config *Config) (*mapping, []*SetupError) {
+	m := &mapping{delete: config.Delete, writer: rowWriter, place: "ctid", shards: max(config.Shards, 1)}
+	f := finder{relation: r, config: config}
+	for _, role := range m.roles() {
+		*role.column = f.column(role, View{})
 	}
 	if m.Txid.Has() {
 		m.writer = inserter(m.Txid)
 	}
-	m.Order = p.order()
-	p.key(config.Key)
-	p.fromOrigin(config)
-	if m.Topic.Has() {
-		m.topicText = p.text(m.Topic)
+	m.Order, m.topicText, m.lacking = f.order(m), m.Topic.text(), map[int]*SetupError{}
+	f.key(m)
+	before := f.problems
+	for i, e := range config.Extra {
+		f.problems = nil
+		if m.extra = append(m.extra, f.extra(m, e)); f.problems != nil {
+			m.extra[i], m.lacking[i] = noKey, f.problems[0]
+		}
 	}
-	p.extra(config.Extra, config.Headers)
-	p.place(config.Headers)
+	f.problems = before
+	m.placed, m.ignored = f.headers(), f.ignored
+	beside, unique := r.uniqueWith(m.ID)
+	m.apart, m.beside = !unique || beside != nil, beside
+	// Places repeat in each of the partitions if all are looked at, or are in the identity.
+	if r.Kind == "p" && r.parts == nil || m.apart && beside == nil {
+		m.place = noPlace
+	}
+	return m, f.problems
+}
+
+// as returns the mapping of a destination. With problems it is incomplete, but has the columns that are there.
+func (m mapping) as(r *relation, config *Config, v View) (*mapping, []*SetupError) {
+	f := finder{relation: r, config: config}
+	m.state = f.state(v)
+	m.ignored = slices.Concat(m.ignored, f.ignored)
+	for _, i := range slices.Sorted(maps.Keys(m.lacking)) {
+		if v.Extra == nil || slices.Contains(v.Extra, i) {
+			f.problems = append(f.problems, m.lacking[i])
+		}
+	}
+	f.fromOrigin(&m, v)
 	if !config.Looks {
-		if view.Encoded {
-			p.encoded()
-		}
-		if view.Expires {
-			p.dated()
-		}
+		f.demands(&m, v)
 	}
-	if len(p.problems) > 0 {
-		return nil, p.problems
+	if len(f.problems) > 0 {
+		return &m, f.problems
 	}
-	if beside, ok := r.uniqueWith(m.ID); !ok || beside != nil {
-		m.apart, m.beside = true, beside
-	}
-	if m.apart && m.beside == nil && view.written(config) {
-		return nil, []*SetupError{problem(checkTable,
+	if m.apart && m.beside == nil && v.written(*config) {
+		return &m, []*SetupError{problem(checkTable,
 			"let a unique index hold "+m.ID.Plain+", alone or with others, and all of its columns be not null; or "+
 				"keep the destination's state in the columns of the table",
 			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark "+
-				"of another destination would move a row, which would then be published again here",
-			view.Name, p.table())}
+				"of another destination would move a row, which would then be published again here", v.Name, r.table)}
 	}
-	if m.apart && m.beside == nil {
-		m.place = noPlace // the place is in the identity
-	}
-	m.Taken = config.takes(view, m.Topic)
+	m.Taken = config.takes(v, m.Topic)
 	m.chooseIndexes(r)
-	if !config.Looks && view.BlockFailed && m.Failed.Has() && m.Key != noKey && !m.failedIndex {
-		return nil, []*SetupError{problem(checkTable,
+	if !config.Looks && v.BlockFailed && m.Failed.Has() && m.Key != noKey && !m.failedIndex {
+		return &m, []*SetupError{problem(checkTable,
 			fmt.Sprintf("create one (create index concurrently on %s (%s, %s) where %s is not null), or remove %s",
-				p.table(), m.Failed.Name, m.ID.Name, m.Failed.Name, view.Names.Of("BlockFailed")),
+				r.table, m.Failed.Name, m.ID.Name, m.Failed.Name, v.Names.Of("BlockFailed")),
 			"%s reads the failed rows every second, but table %s has no index on them",
-			view.Names.Of("BlockFailed"), p.table())}
+			v.Names.Of("BlockFailed"), r.table)}
 	}
-	return m, nil
+	return &m, nil
+}
+
+// demands checks what the settings of a destination need of the table.
+func (f *finder) demands(m *mapping, v View) {
+	if setting := v.Names.Of("PayloadEncoding"); v.Encoded && m.Payload.Has() && !m.Payload.isText() {
+		f.fail("remove "+setting+", or store the payload as text",
+			"%s requires a payload of type text or varchar, and column %s of table %s has type %s",
+			setting, m.Payload.Plain, f.table, m.Payload.Type)
+	}
+	if !v.Expires {
+		return
+	}
+	// For rows that failed or were relayed elsewhere, age counts from then.
+	for _, need := range []struct {
+		name  string
+		found bool
+	}{{"failed_at", m.Failed.Has()}, {"inserted_at", m.since().Has()}} {
+		if !need.found {
+			setting := f.config.Names.Of("Columns")
+			if v.Columns != nil && need.name == "failed_at" {
+				setting = v.Names.Of("Columns")
+			}
+			f.missing("add the column, name the one that serves in "+setting+", or remove "+v.Names.Of("MaxAge"),
+				need.name, "which destination %s needs for rows to fail for their age", v.Name)
+		}
+	}
 }
 
 // sampled returns the columns of a sample, named for a subquery, then what is selected from the subquery and what it
 // is grouped by.
-func (m *mapping) sampled() (columns, selected, groups string) {
+func (m *mapping) sampled(extra []Extra) (columns, selected, groups string) {
 	columns = m.Topic.Name + "::text as topic, " + m.Inserted.Or("null::timestamptz") + " as inserted"
 	selected, groups = "topic, max(inserted)", "topic"
 	for i, expression := range m.extra {
-		if m.indistinct[expression] {
+		if extra[i].Kind == ExtraTime { // which differs in each row
 			expression = "null::text"
 		}
 		columns += fmt.Sprintf(", %s as extra%d", expression, i)
@@ -269,7 +244,7 @@ func (m *mapping) pendingByID() string {
 
 // describe returns the mapping for the log.
 func (m *mapping) describe() (found []any) {
-	for _, r := range m.roles() {
+	for _, r := range m.found() {
 		text := "none"
 		if c := *r.column; c.Has() {
 			if text = c.Plain + " " + c.Type; r.name == "order" && !c.NotNull {

@@ -45,6 +45,12 @@ type Column struct {
 // Has reports whether the table has the column.
 func (c Column) Has() bool { return c.Name != "" }
 
+// text is the column's value as text.
+func (c Column) text() string { return c.Name + "::text" }
+
+// isText reports whether the column stores text as it is read.
+func (c Column) isText() bool { return c.OID == pgtype.TextOID || c.OID == pgtype.VarcharOID }
+
 // Time returns the value of a column of times as a timestamptz. Columns without a time zone hold UTC. Times that are
 // infinite or outside the years of RFC 3339 become the nearest time within: PostgreSQL subtracts no infinite time, and
 // JSON has no such year.

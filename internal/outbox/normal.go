@@ -17,8 +17,8 @@ import (
 // the predicates and the conditions of the views are compared as the planner sees them: only the planner decides
 // whether an index serves a read. If each view takes every row, nothing is asked.
 func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config) error {
-	p := parts{relation: r, names: config.Names, named: config.Columns, preferred: config.Preferred}
-	topic, _, _ := p.find("topic")
+	f := finder{relation: r, config: &config}
+	topic := f.column(role{name: "topic"}, View{})
 	if !topic.Has() {
 		return nil
 	}

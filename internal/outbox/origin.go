@@ -13,64 +13,48 @@ import (
 
 // upstream is what a view knows about another destination whose failed or relayed rows it takes.
 type upstream struct {
-	name               string
-	failed             bool   // the view takes the rows that have failed there
-	without            Column // a column that is null in the rows that the view takes, if there is one
-	attempt, lastError Column // the columns about a failure
+	failed  bool   // the view takes the rows that have failed there
+	without Column // a column that is null in the rows that the view takes, if there is one
 }
 
 // fromOrigin makes the rows of a view come from another destination. Their order, and the time since when they are due,
 // is the time when they failed or were relayed there. They have no key. The columns about the insert do not apply: they
 // say neither when the rows become available, nor their priority, nor the transaction that made them available.
-func (p *parts) fromOrigin(config Config) {
-	from := p.view.origin()
+func (f *finder) fromOrigin(m *mapping, v View) {
+	from := v.origin()
 	if from == nil {
 		return
 	}
-	there, problems := mapColumns(p.relation, config, from.bare())
-	if len(problems) > 0 {
-		p.problems = append(p.problems, problems...)
-		return
-	}
-	o := &upstream{name: from.Name, failed: p.view.FailedOf != nil}
-	at := there.Relayed
-	if o.failed {
-		at, o.attempt, o.lastError = there.Failed, there.Attempt, there.LastError
-		o.without = there.Relayed // set if an operator has discarded the row and kept it
-	} else {
-		o.without = there.Failed
+	there := f.state(*from)
+	at, without := there.Relayed, there.Failed
+	if v.FailedOf != nil {
+		at, without = there.Failed, there.Relayed // which is set if an operator has discarded the row and kept it
 	}
 	if !at.Has() {
-		p.fail("give it the column, or remove "+p.view.Names.Of("FailedOf"),
-			"destination %s takes what has failed at %s, which has no column failed_at", p.view.Name, from.Name)
+		f.fail("give it the column, or remove "+v.Names.Of("FailedOf"),
+			"destination %s takes what has failed at %s, which has no column failed_at", v.Name, from.Name)
 		return
 	}
-	m, due := p.mapping, at
-	due.NotNull = true // in pending rows
-	m.origin, m.Order, m.Key, m.keySource = o, due, noKey, noSource
-	m.Available, m.Rank, m.Txid, m.writer = Column{}, Column{}, Column{}, rowWriter
-	p.describeFailure()
-}
-
-// describeFailure adds headers that describe the failure, in place of the row's own headers of these names.
-func (p *parts) describeFailure() {
-	o := p.mapping.origin
-	if !o.failed {
+	at.NotNull = true // in pending rows
+	m.origin, m.Order, m.Key, m.keySource = &upstream{v.FailedOf != nil, without}, at, noKey, noSource
+	m.Available, m.Rank, m.Txid, m.writer, m.keyVaries = Column{}, Column{}, Column{}, rowWriter, false
+	if v.FailedOf == nil {
 		return
 	}
-	utc := p.mapping.Order.Name
-	if p.mapping.Order.OID == pgtype.TimestamptzOID {
+	// Headers describe the failure, in place of the row's own headers of these names.
+	m.placed = append(slices.Clip(m.placed),
+		placed{HeaderDestination, strings.TrimSpace(sql.Literal(from.Name)) + "::text"},
+		placed{HeaderTopic, m.topicText})
+	if there.Attempt.Has() {
+		m.placed = append(m.placed, placed{HeaderAttempt, "coalesce(" + there.Attempt.Name + ", 1)::text"})
+	}
+	utc := at.Name
+	if at.OID == pgtype.TimestamptzOID {
 		utc = "(" + utc + " at time zone 'UTC')"
 	}
-	p.placed = append(p.placed, placed{HeaderDestination, strings.TrimSpace(sql.Literal(o.name)) + "::text"},
-		placed{HeaderTopic, p.text(p.Topic)})
-	if o.attempt.Has() {
-		p.placed = append(p.placed, placed{HeaderAttempt, "coalesce(" + o.attempt.Name + ", 1)::text"})
-	}
-	failedAt := "to_char(" + utc + `, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
-	p.placed = append(p.placed, placed{HeaderFailedAt, failedAt})
-	if o.lastError.Has() {
-		p.placed = append(p.placed, placed{HeaderError, p.text(o.lastError)})
+	m.placed = append(m.placed, placed{HeaderFailedAt, "to_char(" + utc + `, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`})
+	if there.LastError.Has() {
+		m.placed = append(m.placed, placed{HeaderError, there.LastError.text()})
 	}
 }
 
@@ -129,10 +113,7 @@ type letter struct {
 // letters returns the columns of a view's dead letters, each once.
 func (t *Table) letters() (all []letter) {
 	for _, v := range t.config.deadLetters(t.view) {
-		m, problems := mapColumns(t.relation, t.config, v.bare())
-		if len(problems) > 0 {
-			continue // the destination does not run before these problems are solved
-		}
+		m, _ := t.see(v)
 		for _, l := range []letter{{m.Relayed, "null"}, {m.Failed, "null"}, {m.LastError, "null"}, {m.Attempt, "1"}} {
 			same := func(other letter) bool { return other.column.Plain == l.column.Plain }
 			if l.column.Has() && !slices.ContainsFunc(all, same) {

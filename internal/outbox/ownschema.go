@@ -38,9 +38,9 @@ func (c *Config) own(v View) sql.Own {
 		return cmp.Or(append([]string{c.Columns[part], c.Preferred[part]}, append(otherwise, part)...)...)
 	}
 	o := sql.Own{Table: c.Table, Destination: v.Name, ID: name("id"), Priority: name("priority"), Txid: name("txid")}
-	for _, part := range stateColumns {
-		if theirs, named := v.Columns[part]; named {
-			o.Columns = append(o.Columns, sql.OwnColumn{Ours: part, Theirs: theirs})
+	for _, part := range new(state).roles() {
+		if theirs, named := v.Columns[part.name]; named {
+			o.Columns = append(o.Columns, sql.OwnColumn{Ours: part.name, Theirs: theirs})
 		}
 	}
 	if o.Order = []string{"seq", name("inserted_at"), o.ID}; c.Columns["order"] != "" {

@@ -70,7 +70,7 @@ func (t *Table) describe() description {
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
 	d["t_identity"], _, d["t_here"] = m.identity("t.", d["id_type"])
 	d["here"], d["t_here"] = mark+d["here"], mark+d["t_here"]
-	d["sampled"], d["grouped"], d["groups"] = m.sampled()
+	d["sampled"], d["grouped"], d["groups"] = m.sampled(t.config.Extra)
 	d["arrived_filter"], d["due"] = filtered, mark+pending+filtered
 	if c := m.Available; c.Has() {
 		name, at := c.Name, now(c)
@@ -172,7 +172,7 @@ const (
 // columns returns what every read selects, in the order that decode expects, with bounds on its size.
 func (t *Table) columns(b bounds) string {
 	m := t.mapping
-	bounded := func(expression string) string { return b.text(expression, m.texts[expression]) }
+	bounded := func(expression string) string { return b.text(expression, t.relation.texts[expression]) }
 	waited := "null::bigint"
 	if m.LastError.Has() && m.Updated.Has() {
 		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) "+

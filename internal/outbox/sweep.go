@@ -25,7 +25,7 @@ func (t *Table) swept() []string {
 	m, b := t.mapping, bounds{most: strconv.Itoa(shortText)}
 	return []string{
 		m.keyHash(), "(" + m.Key + ") is null", m.shard(), m.writer, m.ID.Name, m.Order.Name, m.rankOrNull(),
-		m.identityOrNull(), b.text(m.topicText, m.texts[m.topicText]),
+		m.identityOrNull(), b.text(m.topicText, t.relation.texts[m.topicText]),
 	}
 }
 

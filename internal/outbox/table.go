@@ -24,6 +24,7 @@ import (
 type Table struct {
 	pool     *pgxpool.Pool
 	relation *relation // the table as [Open] found it
+	common   *mapping  // what all destinations share
 	mapping  *mapping
 	config   Config
 	view     View
@@ -101,7 +102,7 @@ func lookUp(
 	if err := relation.normalise(ctx, conn.Conn(), config); err != nil {
 		return nil, fmt.Errorf("read indexes: %w", err)
 	}
-	t, problems := wholeTable(pool, relation, config)
+	t, problems := relation.open(pool, config)
 	if t == nil {
 		return problems, nil
 	}
@@ -111,20 +112,19 @@ func lookUp(
 	return nil, do(conn.Conn(), t)
 }
 
-// wholeTable returns the table with all of its rows, in the state that the columns of the table hold, or in a
-// destination's state if no destination can use these columns. If no destination can use the table, it returns the
-// problems.
-func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, problems []*SetupError) {
+// open returns the table with all of its rows, in the state that the columns of the table hold, or in a destination's
+// state if no destination can use these columns. If no destination can use the table, it returns the problems.
+func (r *relation) open(pool *pgxpool.Pool, config Config) (whole *Table, problems []*SetupError) {
+	common, all := r.understand(&config)
+	t := &Table{pool: pool, relation: r, config: config, common: common, denied: map[string]*SetupError{}}
 	views := slices.Clone(config.views())
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
 	for _, v := range views {
 		v.Filter, v.FailedOf, v.RelayedOf = Filter{}, nil, nil
-		_, found := mapColumns(r, config, v)
-		if len(found) == 0 {
-			m, _ := mapColumns(r, config, v.bare())
-			return newTable(pool, r, m, config, v.bare()), nil
-		}
-		if problems == nil {
+		m, found := t.see(v)
+		if found = slices.Concat(all, found); len(found) == 0 {
+			return t.with(m, v), nil
+		} else if problems == nil {
 			problems = found
 		}
 	}
@@ -152,16 +152,16 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 	case len(problems) > 0:
 		return false, false, problems[0]
 	}
-	same := reflect.DeepEqual(found.meaning(), t.meaning()) && len(found.denied) == len(t.denied)
+	same := reflect.DeepEqual(found.meaning(), t.meaning())
 	grown, err := t.followPartitions(ctx, found.relation)
 	return same && !grown, found.relation.Doorbell.on(t.config.Channel), err
 }
 
 // meaning is how the table is understood, by all destinations.
 func (t *Table) meaning() []any {
-	all := []any{t.relation.OID, t.relation.table, t.mapping, t.Strangers()}
+	all := []any{t.relation.OID, t.relation.table, t.common, t.Strangers()}
 	for _, v := range t.config.views() {
-		m, problems := mapColumns(t.relation, t.config, v)
+		m, problems := t.see(v)
 		all = append(all, m, problems)
 	}
 	return all
@@ -171,35 +171,37 @@ func (t *Table) meaning() []any {
 func (t *Table) mappings() []*mapping {
 	all := []*mapping{t.mapping}
 	for _, v := range t.config.views() {
-		if m, problems := mapColumns(t.relation, t.config, v); len(problems) == 0 {
+		if m, problems := t.see(v); len(problems) == 0 {
 			all = append(all, m)
 		}
 	}
 	return all
 }
 
-func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
-	t := &Table{
-		pool: pool, relation: relation, mapping: m, config: config, view: view, idOID: m.ID.OID,
-		maxRow: cmp.Or(config.MaxRow, DefaultMaxRow), denied: map[string]*SetupError{},
+// with returns the same table with the mapping of a view.
+func (t *Table) with(m *mapping, view View) *Table {
+	seen := &Table{
+		pool: t.pool, relation: t.relation, common: t.common, denied: t.denied, config: t.config, mapping: m, view: view,
+		idOID: m.ID.OID, maxRow: cmp.Or(t.config.MaxRow, DefaultMaxRow),
 	}
-	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+	seen.prepares = t.pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.ID.OID == pgtype.VarcharOID {
-		t.idOID = pgtype.TextOID
+		seen.idOID = pgtype.TextOID
 	}
-	t.rowOID = t.idOID
+	seen.rowOID = seen.idOID
 	if m.compound() {
-		t.rowOID = pgtype.TextOID
+		seen.rowOID = pgtype.TextOID
 	}
-	t.source = "/" + relation.origin() + "/" + url.PathEscape(t.relation.table.String())
+	origin, name := t.relation.origin(), t.relation.table.String()
+	seen.source = "/" + origin + "/" + url.PathEscape(name)
 	if m.ID.OID != pgtype.UUIDOID {
-		t.prefix = relation.origin() + "/" + t.relation.table.String() + "/"
+		seen.prefix = origin + "/" + name + "/"
 	}
-	t.limits = sql.Text("limits.sql", nil)
-	t.limitsGeneric = strings.Replace(t.limits, "force_custom_plan", "force_generic_plan", 1)
-	t.description = t.describe()
-	t.prepareAsks()
-	return t
+	seen.limits = sql.Text("limits.sql", nil)
+	seen.limitsGeneric = strings.Replace(seen.limits, "force_custom_plan", "force_generic_plan", 1)
+	seen.description = seen.describe()
+	seen.prepareAsks()
+	return seen
 }
 
 // Name returns schema.table, by which all replicas identify the outbox.

@@ -37,9 +37,6 @@ type View struct {
 	Names setting.Names
 }
 
-// stateColumns are the relay's names of the columns that keep what became of a row at a destination.
-var stateColumns = []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}
-
 // SameColumns reports whether two destinations keep their state in the same columns, so that they divide the rows.
 func (v View) SameColumns(other View) bool { return maps.Equal(v.Columns, other.Columns) }
 
@@ -50,12 +47,6 @@ func (v View) origin() *View {
 		return v.FailedOf
 	}
 	return v.RelayedOf
-}
-
-// bare returns the view for looking at the columns of its state only, whatever its messages are made of.
-func (v View) bare() View {
-	v.Extra, v.Encoded = []int{}, false
-	return v
 }
 
 // takes is the SQL condition for the rows that a view takes, as far as topics decide it. If the view takes rows that
@@ -102,12 +93,18 @@ func (c *Config) deadLetters(v View) (views []View) {
 // filter of rows whose state is in the columns of the table. The error is a [*SetupError] if the table lacks a column
 // of the view. For makes no request to the database.
 func (t *Table) For(v View) (*Table, error) {
-	m, problems := mapColumns(t.relation, t.config, v)
-	if denied := t.denied[v.Name]; denied != nil {
-		problems = append(problems, denied)
-	}
+	m, problems := t.see(v)
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}
-	return newTable(t.pool, t.relation, m, t.config, v), nil
+	return t.with(m, v), nil
+}
+
+// see returns how a destination understands the table, and what keeps it from using it.
+func (t *Table) see(v View) (*mapping, []*SetupError) {
+	m, problems := t.common.as(t.relation, &t.config, v)
+	if denied := t.denied[v.Name]; denied != nil {
+		problems = append(problems, denied)
+	}
+	return m, problems
 }

@@ -14,12 +14,12 @@ var table = []mutant{
 	},
 	{
 		name: "message ids of other databases", breaks: "no two rows of a stream have the same id",
-		file: "internal/outbox/table.go", old: "t.prefix = relation.origin() + \"/\" + ", new: "t.prefix = ",
+		file: "internal/outbox/table.go", old: "seen.prefix = origin + \"/\" + ", new: "seen.prefix = ",
 		pkg: "./internal/outbox", tests: "^TestDedupIDsAreApart$",
 	},
 	{
 		name: "state of one destination written to another", breaks: "a destination with columns of its own keeps its state only in them",
-		file: "internal/outbox/parts.go", old: "		names, whose = p.view.Columns, ", new: "		whose = ",
+		file: "internal/outbox/columns.go", old: "		names, setting, whose = v.Columns, ", new: "		_, setting, whose = v.Columns, ",
 		pkg: "./internal/outbox", tests: "^TestColumnsOfItsOwn$",
 	},
 	{
@@ -99,7 +99,7 @@ var table = []mutant{
 	{
 		name:   "destinations not compared",
 		breaks: "replicas that divide the rows of the same columns differently never own side by side",
-		file:   "internal/outbox/group.go", old: "append(all, m.taking(v))", new: "append(all, m.mapping())",
+		file:   "internal/outbox/group.go", old: "append(of[g.Column], m.taking(v))", new: "append(of[g.Column], m.mapping())",
 		pkg: "./relay", tests: "^TestDestinationAloneGoesByItsTopics$",
 	},
 	{
