@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/outbox-relay/outbox-relay/internal/destinations"
+	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
 // checkStates checks where the destinations keep their state: in the columns of the table, in the same columns as
@@ -15,7 +15,7 @@ func checkStates(c *Config, scopes []*scope, parts map[string]string) {
 	keys := map[string]string{
 		"Topics": "TOPICS", "Columns": "COLUMNS", "FailedOf": "FAILED_OF", "RelayedOf": "RELAYED_OF",
 	}
-	var all []destinations.Destination
+	var all []*route.Route
 	for i, s := range scopes {
 		d := &c.Destinations[i]
 		s.badIf(d.MaxAge > 0 && d.Columns != nil && d.Columns["failed_at"] == "", "MAX_AGE",
@@ -28,16 +28,16 @@ func checkStates(c *Config, scopes []*scope, parts map[string]string) {
 			s.badIf(parts[column] != "", "COLUMNS", "uses the column %s, which is the table's %s; each column must belong to "+
 				"the destination alone", column, parts[column])
 		}
-		all = append(all, destinations.Destination{
+		all = append(all, &route.Route{
 			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-			Field: func(field string) string { return s.at(keys[field]).variable },
+			Names: func(field string) string { return s.at(keys[field]).variable },
 		})
 	}
 	deletes := ""
 	if c.Settle == SettleDelete {
 		deletes = Prefix + "SETTLE=" + SettleDelete
 	}
-	for _, p := range destinations.Check(all, Prefix+"DESTINATIONS", deletes) {
+	for _, p := range route.Check(all, Prefix+"DESTINATIONS", deletes) {
 		scopes[p.Destination].bad(keys[p.Field], "%s", p.Text)
 	}
 }

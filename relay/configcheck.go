@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/destinations"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
@@ -118,7 +117,6 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 // checkTogether adds what is wrong with the destinations in relation to one another.
 func (c *Config) checkTogether(p *problems) {
 	field := func(i int, name string) string { return fmt.Sprintf("Destinations[%d].%s", i, name) }
-	var all []destinations.Destination
 	for i, d := range c.Destinations {
 		sameName := func(other *Destination) bool { return other.Name == d.Name }
 		if j := slices.IndexFunc(c.Destinations, sameName); j < i && d.Name != "" {
@@ -127,17 +125,17 @@ func (c *Config) checkTogether(p *problems) {
 		if d.Columns != nil && d.Columns["relayed_at"] == "" {
 			p.add(field(i, "Columns"), "must name a column for relayed_at")
 		}
-		all = append(all, destinations.Destination{
-			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-			Field: func(name string) string { return field(i, name) },
-		})
+	}
+	all := c.routes()
+	for i := range all {
+		all[i].Names = func(name string) string { return field(i, name) }
 	}
 	deletes := ""
 	if c.Delete {
 		deletes = "Delete"
 	}
 	wrong := len(*p) > 0
-	for _, found := range destinations.Check(all, "Destinations", deletes) {
+	for _, found := range route.Check(all, "Destinations", deletes) {
 		if wrong && found.Field == "Topics" {
 			continue // which rows are left may depend on what is wrong
 		}

@@ -1,9 +1,6 @@
 package relay
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -13,8 +10,8 @@ import (
 // at the table beside a relay. Of the configuration it needs Table, and of each destination the Topic.
 func (c *Config) Plan() (plan outbox.Config, routes []*route.Route, err error) {
 	plan = outbox.Config{
-		Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete,
-		MaxRow: c.MaxRowBytes, Channel: c.channel(), Shards: c.Shards, Names: c.SettingName,
+		Columns: c.Columns, Delete: c.Delete, MaxRow: c.MaxRowBytes, Channel: c.channel(), Shards: c.Shards,
+		Names: c.SettingName,
 	}
 	if plan.Table, err = sql.ParseTable(c.Table); err != nil {
 		return plan, nil, err
@@ -24,22 +21,22 @@ func (c *Config) Plan() (plan outbox.Config, routes []*route.Route, err error) {
 			return plan, nil, err
 		}
 	}
-	var sources []route.Source
+	routes = c.routes()
+	if plan, err = route.Plan(plan, routes); err != nil {
+		return plan, nil, &FieldError{"Destinations", err.Error()}
+	}
+	return plan, routes, nil
+}
+
+// routes returns what decides which rows the destinations take, and where these go.
+func (c *Config) routes() (all []*route.Route) {
 	for _, d := range c.Destinations {
-		sources = append(sources, route.Source{
-			Route: route.Route{
-				Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-				BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0,
-				Names: d.SettingName, Encoding: route.Encoding(d.PayloadEncoding), DedupPrefix: d.DedupPrefix,
-			},
+		all = append(all, &route.Route{
+			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
+			BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0,
+			Names: d.SettingName, Encoding: route.Encoding(d.PayloadEncoding), DedupPrefix: d.DedupPrefix,
 			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
 		})
 	}
-	plan, routes, err = route.Plan(plan, sources)
-	if wrong, ok := errors.AsType[*route.SourceError](err); ok {
-		return plan, nil, &FieldError{
-			fmt.Sprintf("Destinations[%d].%s", wrong.Destination, wrong.Field), wrong.Err.Error(),
-		}
-	}
-	return plan, routes, err
+	return all
 }

@@ -1,59 +1,31 @@
 package route
 
 import (
-	"fmt"
-
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 )
 
-// A Source is a destination as it is configured: a route whose topic, exchange and time are still texts.
-type Source struct {
-	Route
-	TopicText    string // template of the topic; empty for the row's own
-	ExchangeText string // template of the exchange; empty leaves it to the publisher
-	TimeColumn   string // column with the message's time; empty leaves it to the publisher
-	WireFormat   string
-}
-
-// A SourceError reports a text of a destination that cannot be used.
-type SourceError struct {
-	Destination int    // index of the destination
-	Field       string // Topic or Exchange
-	Err         error
-}
-
-func (e *SourceError) Error() string {
-	return fmt.Sprintf("%s of destination %d: %v", e.Field, e.Destination, e.Err)
-}
-func (e *SourceError) Unwrap() error { return e.Err }
-
-// Plan returns the routes of all destinations, and the table's configuration with everything that they need of its
-// rows. The error is a [*SourceError].
-func Plan(table outbox.Config, sources []Source) (outbox.Config, []*Route, error) {
-	routes := make([]*Route, len(sources))
-	for i := range sources {
-		s := &sources[i]
-		to := s.Route
-		var err error
-		if to.Topic, table.Extra, err = ParseTemplate(s.TopicText, table.Extra); err != nil {
-			return table, nil, &SourceError{i, "Topic", err}
+// Plan parses the texts of all routes, and returns the table's configuration with everything that the routes need of
+// its rows.
+func Plan(table outbox.Config, routes []*Route) (outbox.Config, error) {
+	var err error
+	for _, to := range routes {
+		if to.Topic, table.Extra, err = ParseTemplate(to.TopicText, table.Extra); err != nil {
+			return table, err
 		}
-		if s.ExchangeText != "" {
-			exchange, extra, err := ParseTemplate(s.ExchangeText, table.Extra)
-			if err != nil {
-				return table, nil, &SourceError{i, "Exchange", err}
+		if to.ExchangeText != "" {
+			to.Exchange = new(Template)
+			if *to.Exchange, table.Extra, err = ParseTemplate(to.ExchangeText, table.Extra); err != nil {
+				return table, err
 			}
-			to.Exchange, table.Extra = &exchange, extra
 		}
-		if s.TimeColumn != "" {
-			to.Time, table.Extra = TimeFrom(s.TimeColumn, table.Extra)
+		if to.TimeColumn != "" {
+			to.Time, table.Extra = TimeFrom(to.TimeColumn, table.Extra)
 		}
 		if table.Preferred == nil {
-			table.Preferred = profile.Columns(s.WireFormat)
+			table.Preferred = profile.Columns(to.WireFormat)
 		}
-		routes[i] = &to
 	}
-	table.Views = Views(routes)
-	return table, routes, nil
+	table.Headers, table.Views = outbox.HeaderColumns(table.Columns), Views(routes)
+	return table, nil
 }

@@ -24,11 +24,17 @@ type Route struct {
 	// Names are the user's names of the fields of the destination's configuration.
 	Names setting.Names
 
-	Topic       Template  // template of the topic on the broker
-	Exchange    *Template // template of the AMQP exchange; nil leaves it to the publisher
-	Time        *Time     // source of the message's time; nil leaves it to the publisher
-	Encoding    Encoding  // encoding of the payload
-	DedupPrefix string    // replaces the database's identity in dedup ids, if not empty
+	TopicText    string // template of the topic; empty for the row's own
+	ExchangeText string // template of the AMQP exchange; empty leaves it to the publisher
+	TimeColumn   string // column with the message's time; empty leaves it to the publisher
+	WireFormat   string
+	Encoding     Encoding // encoding of the payload
+	DedupPrefix  string   // replaces the database's identity in dedup ids, if not empty
+
+	// [Plan] sets what the texts mean. Exchange and Time are nil if the publisher decides.
+	Topic    Template
+	Exchange *Template
+	Time     *Time
 }
 
 // Address sets in a row's message where it goes on the broker.

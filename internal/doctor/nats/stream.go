@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -21,42 +23,13 @@ func (e *examination) streamSubject(stream string) string {
 	return e.link.API + "STREAM.INFO." + stream
 }
 
-// An apiError is JetStream's error object.
-type apiError struct {
-	ErrCode     int    `json:"err_code"`
-	Description string `json:"description"`
-}
-
-func (e *apiError) Error() string { return fmt.Sprintf("%s (error %d)", e.Description, e.ErrCode) }
-
-// A streamInfo is the part that matters here of what JetStream reports about a stream.
+// A streamInfo is what JetStream reports about a stream.
 type streamInfo struct {
+	nats.StreamInfo
 	Config struct {
-		Name       string        `json:"name"`
-		Retention  string        `json:"retention"`
-		Storage    string        `json:"storage"`
-		Persist    string        `json:"persist_mode"`
-		Replicas   int           `json:"num_replicas"`
-		Discard    string        `json:"discard"`
-		MaxMsgs    int64         `json:"max_msgs"`
-		MaxBytes   int64         `json:"max_bytes"`
-		MaxMsgSize int64         `json:"max_msg_size"`
-		PerSubject int64         `json:"max_msgs_per_subject"`
-		Duplicates time.Duration `json:"duplicate_window"`
-		Sealed     bool          `json:"sealed"`
-		NoAck      bool          `json:"no_ack"`
+		nats.StreamConfig
+		Persist string `json:"persist_mode"`
 	} `json:"config"`
-	State struct {
-		Consumers int `json:"consumer_count"`
-	} `json:"state"`
-	Cluster struct {
-		Name     string `json:"name"` // empty if the server is not part of a cluster
-		Leader   string `json:"leader"`
-		Replicas []struct {
-			Current bool `json:"current"`
-			Offline bool `json:"offline"`
-		} `json:"replicas"` // besides the leader
-	} `json:"cluster"`
 }
 
 // ask asks JetStream a question and decodes the answer. It reports a failure as a finding, and returns whether there is
@@ -66,7 +39,7 @@ func (e *examination) ask(ctx context.Context, api string, question []byte, answ
 	const log = "look at the server's log"
 	m, denied, err := e.link.Request(ctx, api, question)
 	var refused struct {
-		Error *apiError `json:"error"`
+		Error *nats.APIError `json:"error"`
 	}
 	switch {
 	case err != nil:
@@ -78,7 +51,8 @@ func (e *examination) ask(ctx context.Context, api string, question []byte, answ
 		e.Fail(check, subject, "what answers for JetStream is not JetStream",
 			"look for a service that is subscribed to "+e.link.API+">")
 	case refused.Error != nil:
-		e.Fail(check, subject, "JetStream does not report it: "+refused.Error.Error(), log)
+		e.Fail(check, subject, fmt.Sprintf("JetStream does not report it: %s (error %d)",
+			refused.Error.Description, refused.Error.ErrorCode), log)
 	default:
 		return true
 	}
@@ -148,15 +122,18 @@ func (e *examination) stream(ctx context.Context, name string) {
 		finding.FailIf(c.NoAck, "it sends no acknowledgements (no_ack): no row ever counts as relayed",
 			"turn no_ack off"),
 		finding.OKIf(true, "acknowledges; the messages of one key go one after the other"))
-	behind := 0
-	for _, r := range s.Cluster.Replicas {
-		if r.Offline || !r.Current {
-			behind++
+	behind, leaderless := 0, false
+	if cluster := s.Cluster; cluster != nil && cluster.Name != "" { // otherwise the server is not part of one
+		leaderless = cluster.Leader == ""
+		for _, r := range cluster.Replicas {
+			if r.Offline || !r.Current {
+				behind++
+			}
 		}
 	}
 	e.Add(inspect.Replication, c.Name,
-		finding.FailIf(s.Cluster.Name != "" && s.Cluster.Leader == "", "it has no leader: most of its servers are "+
-			"away, and its rows are held", "start the servers that hold it"),
+		finding.FailIf(leaderless, "it has no leader: most of its servers are away, and its rows are held", "start the "+
+			"servers that hold it"),
 		finding.WarnIf(c.Replicas < 2, "it has one replica: what is acknowledged is lost with its server's disk",
 			"give it three replicas, in different zones"),
 		finding.WarnIf(behind > 0, fmt.Sprintf("of its %d replicas %d are away or behind", c.Replicas, behind),
@@ -168,16 +145,16 @@ func (e *examination) stream(ctx context.Context, name string) {
 	e.Add(checkStorage, c.Name,
 		finding.FailIf(c.Persist == "async", "it acknowledges before it writes (persist_mode async): what is "+
 			"acknowledged is lost when its server ends unexpectedly", "make a stream with persist_mode default"),
-		finding.WarnIf(c.Storage == "memory" && c.Replicas < 2, "it is in the memory of one server: what is "+
+		finding.WarnIf(c.Storage == nats.MemoryStorage && c.Replicas < 2, "it is in the memory of one server: what is "+
 			"acknowledged is lost when that restarts", file),
-		finding.WarnIf(c.Storage == "memory", "it is in memory: what is acknowledged is lost when most of its servers "+
-			"restart at once", file),
+		finding.WarnIf(c.Storage == nats.MemoryStorage, "it is in memory: what is acknowledged is lost when most of its "+
+			"servers restart at once", file),
 		finding.OKIf(true, "is on disk; an acknowledgement comes before the server syncs it (sync_interval, 2 minutes "+
 			"unless set): a loss of power loses what is not on another replica"))
 	// With limits and work queues the stream keeps what nobody has read yet.
 	e.Add(checkRetention, c.Name,
-		finding.WarnIf(c.Retention == "interest" && s.State.Consumers == 0, "it keeps only what a consumer waits for "+
-			"(retention interest), and has no consumer: what is acknowledged is dropped at once",
+		finding.WarnIf(c.Retention == nats.InterestPolicy && s.State.Consumers == 0, "it keeps only what a consumer waits "+
+			"for (retention interest), and has no consumer: what is acknowledged is dropped at once",
 			"create its consumers before rows are relayed, or choose retention limits"))
 	e.limits(s)
 	// The window is what makes a repeated publish harmless: whoever publishes again within it is told that the stream
@@ -194,10 +171,10 @@ func (e *examination) stream(ctx context.Context, name string) {
 // limits examines what happens when the stream is full.
 func (e *examination) limits(s *streamInfo) {
 	c := &s.Config
-	limited := c.MaxMsgs > 0 || c.MaxBytes > 0 || c.PerSubject > 0
+	limited := c.MaxMsgs > 0 || c.MaxBytes > 0 || c.MaxMsgsPerSubject > 0
 	e.Add(inspect.Limits, c.Name,
-		finding.OKIf(limited && c.Discard != "new", "drops its oldest messages at its limits, read or not (discard "+
-			"old)"),
+		finding.OKIf(limited && c.Discard != nats.DiscardNew, "drops its oldest messages at its limits, read or not "+
+			"(discard old)"),
 		finding.OKIf(limited, "holds rows when it is full (discard new)"),
 		finding.OKIf(true, "has no limit of messages or bytes"))
 	if c.MaxMsgSize > 0 {

@@ -1,6 +1,4 @@
-// Package destinations checks that the destinations of one table fit together: what each keeps where, and which rows it
-// takes. The settings and the embedded relay are checked by the same rules, each with its own names of the fields.
-package destinations
+package route
 
 import (
 	"cmp"
@@ -12,36 +10,26 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// A Destination is the part of a destination that the others have to fit.
-type Destination struct {
-	Name   string
-	Topics []string // patterns
-	// Columns keep the state; nil stands for the columns of the table.
-	Columns             map[string]string
-	FailedOf, RelayedOf string // names of destinations
-	// Field returns the user's name of a field: Topics, Columns, FailedOf or RelayedOf.
-	Field func(field string) string
-}
-
 // A Problem is what is wrong with a field of a destination, in relation to the others.
 type Problem struct {
 	Destination int    // index
-	Field       string // as in [Destination]
+	Field       string // Topics, Columns, FailedOf or RelayedOf
 	Text        string // continues the sentence after the field's name
 }
 
-// Check returns the problems in the order of the destinations. listed is the user's name of the list of destinations,
+// Check returns what keeps the destinations of one table from fitting together: where each keeps its state, and which
+// rows it takes. The settings and the embedded relay are checked by it, each with its own names of the fields. The
+// problems are in the order of the destinations. listed is the user's name of the list of destinations,
 // and deletes that of a setting with which acknowledged rows are deleted, empty if they are kept.
-func Check(all []Destination, listed, deletes string) (found []Problem) {
-	for i := range all {
-		d := &all[i]
+func Check(all []*Route, listed, deletes string) (found []Problem) {
+	for i, d := range all {
 		bad := func(is bool, field, format string, args ...any) {
 			if is {
 				found = append(found, Problem{i, field, fmt.Sprintf(format, args...)})
 			}
 		}
 		if d.FailedOf != "" && d.RelayedOf != "" {
-			bad(true, "RelayedOf", "contradicts %s; remove one of them", d.Field("FailedOf"))
+			bad(true, "RelayedOf", "contradicts %s; remove one of them", d.Names.Of("FailedOf"))
 		} else if field, text := d.origin(all, listed); text != "" {
 			bad(true, field, "%s", text)
 		}
@@ -54,9 +42,9 @@ func Check(all []Destination, listed, deletes string) (found []Problem) {
 			}
 			shared := common(d.Columns, other.Columns)
 			bad(len(shared) > 0 && !equal, "Columns", "shares only %s with %s; two destinations must have either the "+
-				"same columns or no column in common", strings.Join(shared, ", "), other.Field("Columns"))
+				"same columns or no column in common", strings.Join(shared, ", "), other.Names.Of("Columns"))
 			bad(len(shared) > 0 && equal && !sameRows, "Columns", "is the same as %s, but these two destinations do "+
-				"not take the same rows; set separate columns for each", other.Field("Columns"))
+				"not take the same rows; set separate columns for each", other.Names.Of("Columns"))
 		}
 		if pattern.TakesNone(d.Topics, nil) {
 			bad(true, "Topics", "excludes every topic that it includes, so that the destination takes no row; correct "+
@@ -65,7 +53,7 @@ func Check(all []Destination, listed, deletes string) (found []Problem) {
 			bad(pattern.TakesNone(d.Topics, earlier), "Topics", "leaves no row to the destination, since each row "+
 				"goes to the first destination that takes it, which is always %s; to divide the rows, set topics or "+
 				"list this one first in %s; for a copy of each row, set %s to columns of its own",
-				strings.Join(names, " or "), listed, d.Field("Columns"))
+				strings.Join(names, " or "), listed, d.Names.Of("Columns"))
 		}
 		bad(deletes != "" && d.Columns != nil, "Columns", "contradicts %s, which deletes a row as soon as one "+
 			"destination has relayed it; remove one of them", deletes)
@@ -74,10 +62,10 @@ func Check(all []Destination, listed, deletes string) (found []Problem) {
 }
 
 // source returns from which destination the rows come, and in which state: empty for rows as they are inserted.
-func (d *Destination) source() [2]string { return [2]string{d.FailedOf, d.RelayedOf} }
+func (d *Route) source() [2]string { return [2]string{d.FailedOf, d.RelayedOf} }
 
 // origin returns what is wrong with the destination whose failed or relayed rows this one takes, empty if it is right.
-func (d *Destination) origin(all []Destination, listed string) (field, text string) {
+func (d *Route) origin(all []*Route, listed string) (field, text string) {
 	field, name := "FailedOf", d.FailedOf
 	if name == "" {
 		field, name = "RelayedOf", d.RelayedOf
@@ -85,12 +73,11 @@ func (d *Destination) origin(all []Destination, listed string) (field, text stri
 	if name == "" {
 		return "", ""
 	}
-	named := func(name string) *Destination {
-		i := slices.IndexFunc(all, func(d Destination) bool { return name != "" && d.Name == name })
-		if i < 0 {
-			return nil
+	named := func(name string) *Route {
+		if i := slices.IndexFunc(all, func(d *Route) bool { return name != "" && d.Name == name }); i >= 0 {
+			return all[i]
 		}
-		return &all[i]
+		return nil
 	}
 	from := named(name)
 	origin := from
@@ -112,7 +99,7 @@ func (d *Destination) origin(all []Destination, listed string) (field, text stri
 		return field, "leads back to " + d.Name + ", so that neither would ever receive a row; one of them must take " +
 			"rows as they are inserted"
 	case d.Columns == nil:
-		return field, "requires columns of its own; set " + d.Field("Columns")
+		return field, "requires columns of its own; set " + d.Names.Of("Columns")
 	case d.FailedOf != "" && from.Columns != nil && from.Columns["failed_at"] == "":
 		return field, "names " + name + ", whose columns do not include failed_at, so that no row fails there; add " +
 			"failed_at to them"
