@@ -44,7 +44,7 @@ type batch struct {
 	copied    map[int]bool     // messages that the broker may have already
 
 	tick      int           // number of looks
-	received  int64         // bytes received by the connection at the last look
+	looked    time.Time     // time of the last look
 	confirmed map[route]int // tick at which a route last confirmed
 }
 
@@ -130,7 +130,7 @@ func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 // nothing more can be sent, run returns the answer for the messages that were not sent; messages in flight then have no
 // answer.
 func (b *batch) run(ctx context.Context, ch *channel) error {
-	b.received = ch.conn.socket.received.Load()
+	b.looked = time.Now()
 	looking := time.NewTicker(glance)
 	defer looking.Stop()
 	for {
@@ -144,12 +144,9 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 			b.settle(ch)
 		case <-looking.C:
 			b.settle(ch)
-			b.look(ctx, ch)
+			b.look(ch)
 		case <-ctx.Done():
 			b.settle(ch)
-			if len(b.flights) > 0 {
-				ch.conn.greet(ctx) // the call is over, and the broker gets its time
-			}
 			return publisher.ErrNotAttempted
 		}
 		if ch.closed() {
@@ -243,7 +240,7 @@ func (b *batch) sendNext(ch *channel, from *[]int) error {
 		b.answer(i, err)
 	default:
 		b.answer(i, unanswered(err))
-		return ch.conn.lost()
+		return ch.conn.Lost()
 	}
 	return nil
 }
@@ -258,15 +255,15 @@ func (b *batch) flying(to route) (n int) {
 	return n
 }
 
-// look is called repeatedly while a call waits. It asks the broker whether it is there. If that is answered, and routes
+// look is called repeatedly while a call waits. It lets the broker be greeted. If that is answered, and routes
 // confirm nothing, they are not waited for: their confirms are kept.
-func (b *batch) look(ctx context.Context, ch *channel) {
-	received := ch.conn.socket.received.Load()
-	ch.conn.greet(ctx)
-	if quiet := received == b.received; quiet {
+func (b *batch) look(ch *channel) {
+	quiet := ch.conn.QuietSince(b.looked)
+	b.p.keeper.Look()
+	if quiet {
 		return
 	}
-	b.received = received
+	b.looked = time.Now()
 	b.tick++
 	most := glances
 	if b.trial() {

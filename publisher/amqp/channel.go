@@ -96,7 +96,7 @@ func (ch *channel) keep(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ch.kept += n
-	c.users.Add(n)
+	c.Users.Add(n)
 	if ch.kept == 0 && ch.left {
 		c.p.life.Go(func() { _ = ch.amqp.Close() })
 	}

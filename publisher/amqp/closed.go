@@ -25,7 +25,10 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	if conn.amqp.IsClosed() || ch.cause == nil {
 		return b.disconnected(ctx, conn)
 	}
-	conn.refused.CompareAndSwap(false, ch.cause.Code == amqp091.AccessRefused)
+	if ch.cause.Code == amqp091.AccessRefused {
+		conn.refused.Store(true)
+		b.p.keeper.Look()
+	}
 	if ch.cause.Code == amqp091.NotFound {
 		conn.exchanges.Clear() // each is looked for again before it is used
 	}
@@ -51,10 +54,10 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 // flight have lost their answers for the relay's own doing, and nothing is held against them.
 func (b *batch) disconnected(ctx context.Context, conn *connection) error {
 	select {
-	case <-conn.ended: // now the reason is known
+	case <-conn.Ended: // now the reason is known
 	case <-ctx.Done():
 	}
-	err := conn.lost()
+	err := conn.Lost()
 	if server := conn.cause.Load(); server != nil && server.Server && server.Code == amqp091.NotAllowed {
 		for _, f := range b.flights {
 			b.answer(f.message, publisher.Republish(err))

@@ -13,24 +13,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-const (
-	// closeTimeout bounds the wait for the broker's reply to a close.
-	closeTimeout = time.Second
-	// silence is how long the broker may send nothing at all after it was asked something. The connection is then
-	// retired, because a firewall on the way may have forgotten it, or the node may be gone. Heartbeats would take half
-	// a minute to find that out.
-	silence = 1500 * time.Millisecond
-)
+// closeTimeout bounds the wait for the broker's reply to a close.
+const closeTimeout = time.Second
 
 // A connection is one connection to the broker and its channels.
 type connection struct {
+	connect.State
 	p       *Publisher
 	amqp    *amqp091.Connection
 	socket  *socket
 	address string
 	url     string        // URL with which the connection was made
 	made    time.Time     // time at which it was made, or at which a refused token was last given up
-	ended   chan struct{} // closed when the connection has ended
 	pool    chan *channel // channels that no call uses; in place of nil, one may be opened
 	limit   string        // what allows no further channels than those of the pool; empty for nothing
 
@@ -38,15 +32,13 @@ type connection struct {
 	token   string // token that the broker currently has
 	renewal connect.Renewal
 
-	user  string        // user that has logged in; empty if the broker derives it from a certificate or a token
-	users connect.Users // calls, and messages whose confirms are kept
+	user string // user that has logged in; empty if the broker derives it from a certificate or a token
 
 	closing  atomic.Bool // this client ends the connection
 	renewing atomic.Bool // the token is being renewed
 	// the broker has refused access on the connection, and its login has not been checked since
-	refused  atomic.Bool
-	greeting atomic.Bool  // the broker is being asked whether it still answers
-	accepts  atomic.Int64 // number of messages accepted on the connection
+	refused atomic.Bool
+	accepts atomic.Int64 // number of messages accepted on the connection
 	// value of accepts when a message had been waited for in vain, plus one; 0 before that
 	futile  atomic.Int64
 	largest atomic.Int64                  // size of the largest payload that was accepted
@@ -69,7 +61,7 @@ func (c *connection) start() {
 
 // watch follows the connection's state until the connection and all its channels have ended.
 func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.Blocking) {
-	defer close(c.ended)
+	defer close(c.Ended)
 	for closes != nil || blocks != nil {
 		select {
 		case err, open := <-closes:
@@ -94,7 +86,7 @@ func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.B
 		c.wake()
 	}
 	if !c.closing.Load() {
-		c.p.log.Warn("rabbitmq connection lost", "address", c.address, "error", c.lost())
+		c.p.log.Warn("rabbitmq connection lost", "address", c.address, "error", c.Lost())
 	}
 	c.wake()
 }
@@ -111,35 +103,33 @@ func (c *connection) wake() {
 	}
 }
 
-// silent reports whether the broker has left a question without any sign of life for too long. During an alarm the
-// broker does not read questions.
-func (c *connection) silent() bool {
-	asked := c.socket.asked.Load()
-	return asked != 0 && time.Since(time.Unix(0, asked)) >= silence && c.blocked.Load() == nil
-}
-
 // broken reports whether the connection has ended. The library needs a moment to notice that the socket was given up.
 func (c *connection) broken() bool { return c.amqp.IsClosed() || c.socket.broken.Load() != nil }
 
 // usable returns the answer for messages that cannot be sent now, or nil if they can.
 func (c *connection) usable() error {
-	reason := c.blocked.Load()
-	switch {
-	case c.broken():
-		return c.lost()
-	case reason != nil:
+	if reason := c.blocked.Load(); reason != nil && !c.broken() {
 		return unavailable("broker blocked",
 			"RabbitMQ at %s has blocked publishing (%s): free memory or disk on the broker", c.address, *reason)
-	case c.silent():
+	}
+	return c.Away()
+}
+
+// Away implements [connect.Link]. During an alarm the broker reads nothing.
+func (c *connection) Away() error {
+	switch {
+	case c.broken():
+		return c.Lost()
+	case c.Silent() && c.blocked.Load() == nil:
 		return unavailable("no answer", "RabbitMQ at %s sends nothing any more: check that it runs, and the network",
 			c.address)
 	}
 	return nil
 }
 
-// lost returns the answer for messages that were not sent on a connection that has ended.
-func (c *connection) lost() error {
-	_, cause := c.socket.heard()
+// Lost implements [connect.Link].
+func (c *connection) Lost() error {
+	_, cause := c.socket.beginning()
 	if broken := c.socket.broken.Load(); broken != nil {
 		cause = *broken
 	}
@@ -156,17 +146,12 @@ func (c *connection) lost() error {
 // ask waits for a question to the broker and its answer. The library cannot interrupt a question. If ctx ends first,
 // ask returns ErrNotAttempted, and the question ends later with its answer or with the connection.
 func (c *connection) ask(ctx context.Context, question func() error) error {
-	c.socket.asked.CompareAndSwap(0, time.Now().UnixNano())
 	done := make(chan error, 1)
-	c.p.life.Go(func() {
-		err := question()
-		c.socket.asked.Store(0)
-		done <- err
-	})
+	c.p.life.Go(func() { done <- question() })
 	select {
 	case err := <-done:
 		if err != nil && c.amqp.IsClosed() {
-			return c.lost()
+			return c.Lost()
 		}
 		return err
 	case <-ctx.Done():
@@ -174,14 +159,13 @@ func (c *connection) ask(ctx context.Context, question func() error) error {
 	}
 }
 
-// greet finds out, in the background, whether the broker still answers, as soon as there is a channel to ask it on.
-func (c *connection) greet(ctx context.Context) {
-	if c.greeting.CompareAndSwap(false, true) {
-		c.p.life.Go(func() {
-			defer c.greeting.Store(false)
-			_ = c.onChannel(context.WithoutCancel(ctx), hello)
-		})
+// Greet implements [connect.Link]. The broker can be asked if it reads, and if there is a channel to ask it on.
+func (c *connection) Greet(ctx context.Context) (asked bool) {
+	if c.blocked.Load() != nil || len(c.pool) == 0 {
+		return false
 	}
+	_ = c.onChannel(ctx, hello) // what comes is noticed
+	return true
 }
 
 // hello changes nothing: the channel is in confirm mode already.
@@ -206,10 +190,10 @@ func (c *connection) failed(what string, err error) error {
 	return unavailable(what+" failed", "%s on RabbitMQ at %s: %w", what, c.address, err)
 }
 
-// close ends the connection with a notice to the broker, and takes about closeTimeout at most. If the broker does not
+// Close ends the connection with a notice to the broker, and takes about closeTimeout at most. If the broker does not
 // receive the notice, or if the connection breaks in the meantime, that is not a failure: calls that are under way get
 // answers of their own.
-func (c *connection) close() {
+func (c *connection) Close() {
 	c.closing.Store(true)
 	// Each frame that arrives removes the deadline that the library sets.
 	kill := time.AfterFunc(closeTimeout, func() { _ = c.socket.Close() })

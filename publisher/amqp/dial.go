@@ -12,7 +12,6 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
@@ -21,89 +20,6 @@ const (
 	dialTimeout = 5 * time.Second // for each host, including the AMQP handshake
 	heartbeat   = 10 * time.Second
 )
-
-// connect returns the live connection, or makes one. The caller gives it back with release. Soon after a failure,
-// connect returns that failure. If look is true, it compares the connection's login with the current one.
-func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error) {
-	if live := p.live.Load(); live != nil && !look && live.quiet() && live.users.Use() {
-		return live, nil
-	}
-	select {
-	case p.dialing <- struct{}{}:
-		defer func() { <-p.dialing }()
-	case <-ctx.Done():
-		return nil, publisher.ErrNotAttempted
-	}
-	if live := p.live.Load(); live != nil {
-		if live.accepts.Load() > 0 {
-			p.backoff.Reset()
-		}
-		if !live.amqp.IsClosed() && !live.silent() {
-			live = p.renewed(ctx, live)
-			live.users.Use() // no other call can retire it in the meantime
-			return live, nil
-		}
-		// A connection that dies before it has done anything counts as a failed attempt. Otherwise, if something kills
-		// each connection, the next one would be tried without a pause.
-		if live.accepts.Load() == 0 {
-			p.fail(live.usable())
-		}
-		p.live.Store(nil)
-		if !live.amqp.IsClosed() {
-			p.log.Warn("rabbitmq sends nothing any more, so another connection is made", "address", live.address)
-			p.host++
-			p.replace(live)
-		}
-	}
-	if time.Now().Before(p.retryAt) {
-		return nil, *p.failed.Load()
-	}
-	conn, err := p.open(ctx)
-	switch {
-	case err == nil:
-		p.retryAt = time.Time{}
-		conn.users.Use()
-		return conn, nil
-	case errors.Is(err, publisher.ErrClosed), errors.Is(err, publisher.ErrNotAttempted):
-		return nil, err
-	}
-	if known := p.failed.Load(); known == nil || errtext.Line(*known) != errtext.Line(err) {
-		p.log.Debug("rabbitmq cannot be reached", "error", err) // the caller reports it
-	}
-	p.fail(err)
-	return nil, err
-}
-
-// quiet reports whether nothing about the connection is to be looked at before it is used.
-func (c *connection) quiet() bool {
-	return !c.refused.Load() && c.futile.Load() == 0 && !c.amqp.IsClosed() && !c.silent()
-}
-
-// open makes a connection, which becomes the live one.
-func (p *Publisher) open(ctx context.Context) (*connection, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(p.life.Ctx, cancel)() //nolint:contextcheck // Close ends the dial
-	conn, err := p.dial(ctx)
-	switch {
-	case err == nil:
-		p.log.Info("rabbitmq connected", "address", conn.address)
-		p.live.Store(conn)
-		p.failed.Store(nil)
-		return conn, nil
-	case p.life.Over():
-		return nil, publisher.ErrClosed
-	case errors.Is(ctx.Err(), context.Canceled): // ended by the caller: not a failure
-		return nil, publisher.ErrNotAttempted
-	}
-	return nil, err
-}
-
-// fail begins or lengthens the time in which no call dials.
-func (p *Publisher) fail(err error) {
-	p.failed.Store(&err)
-	p.retryAt = time.Now().Add(p.backoff.After(err))
-}
 
 // dial tries each of the URL's hosts once, beginning with the one that worked last, and returns the first connection
 // that is made. The hosts' errors are in the URL's order, so that the same situation gives the same text.
@@ -127,7 +43,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 		Open: func(ctx context.Context, host int) (*connection, error) {
 			return p.dialOne(ctx, urls[host], token, nil)
 		},
-		Drop: func(late *connection) { late.close() },
+		Drop: (*connection).Close,
 		Ended: func(host int, err error) {
 			if errs[host], last = err, err; err == nil {
 				p.host = host
@@ -140,6 +56,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	conn, _, won := race.Run(ctx)
 	if won {
 		conn.url = url
+		p.log.Info("rabbitmq connected", "address", conn.address)
 		return conn, nil
 	}
 	if ctx.Err() != nil {
@@ -179,8 +96,8 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &connection{
-		p: p, made: time.Now(), address: address(uri), token: token,
-		ended: make(chan struct{}), busy: map[*channel]struct{}{},
+		State: connect.State{Ended: make(chan struct{})}, p: p, made: time.Now(), address: address(uri), token: token,
+		busy: map[*channel]struct{}{},
 	}
 	if !a.token && !slices.Contains(a.mechanisms, mechanismExternal) {
 		conn.user = uri.Username
@@ -190,7 +107,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 		link, err = p.handshake(ctx, raw, uri.Host)
 	}
 	if err == nil {
-		conn.socket = newSocket(link, raw, conn.wake, p.life.Go)
+		conn.socket = newSocket(link, raw, conn)
 		a.socket = conn.socket
 		config.Dial = func(string, string) (net.Conn, error) { return conn.socket, nil }
 		// Otherwise the library would put its own TLS session above the socket, and each message into a record of its

@@ -33,7 +33,7 @@
 //     fallen silent, the message is on its way all the same. Its next try waits for the confirm instead of sending a
 //     copy, until the publish timeout of the call that sent it; during an alarm, for as long as the connection lives.
 //
-// A silent connection is not closed but retired: new calls use another one, and its confirms are still kept. If a
-// channel was closed under messages, or a kept confirm was given up, the broker may have what is sent again: the answer
-// is then publisher.Republished.
+// A silent connection is not closed but retired (see connect.Keeper): new calls use another one, and its confirms are
+// still kept. If a channel was closed under messages, or a kept confirm was given up, the broker may have what is sent
+// again: the answer is then publisher.Republished.
 package amqp

@@ -29,7 +29,7 @@ func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
 	if !p.life.Enter() {
 		return nil, publisher.ErrClosed
 	}
-	conn, err := p.connect(ctx, true)
+	conn, err := p.keeper.Borrow(ctx, true)
 	if err != nil {
 		p.life.Leave()
 		return nil, err
@@ -39,7 +39,7 @@ func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
 		CheckExchange: checkExchangeName, Ask: conn.onPlainChannel, Blocked: conn.blocked.Load,
 		Channels: cap(conn.pool), Limit: conn.limit,
 		Release: func() {
-			conn.users.Add(-1)
+			conn.Users.Add(-1)
 			p.life.Leave()
 		},
 	}

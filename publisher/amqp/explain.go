@@ -52,7 +52,7 @@ func (a *attempt) reason(err error) *connect.Failure {
 	var first []byte
 	var ended error // why the handshake broke off; the library keeps only the text
 	if a.socket != nil {
-		if first, ended = a.socket.heard(); len(first) > 0 && first[0] != frameMethod {
+		if first, ended = a.socket.beginning(); len(first) > 0 && first[0] != frameMethod {
 			return stranger(c, first)
 		}
 	}

@@ -54,6 +54,7 @@ func (o *owed) Release() {
 	default:
 		if conn := o.channel.conn; conn.accepts.Load() == o.accepts {
 			conn.futile.Store(o.accepts + 1)
+			conn.p.keeper.Look()
 		}
 	}
 }

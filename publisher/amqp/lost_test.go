@@ -96,7 +96,7 @@ func TestDeadlyMessageDoesNotStorm(t *testing.T) {
 			want(t, "a message between connections", err, publisher.Unavailable)
 		}
 	}
-	if n := len(f.connections()); n != sent || n < 2 || n > 15 {
+	if n := len(f.connections()); n-sent > 1 || n < 2 || n > 15 { // the last one may be unused
 		t.Errorf("%d connections and %d sent messages in a second, want a handful", n, sent)
 	}
 }

@@ -43,7 +43,7 @@ func (c *connection) fill(limit *tooMany) error {
 			opened = append(opened, ch)
 			continue
 		case c.amqp.IsClosed():
-			<-c.ended // now the reason is known
+			<-c.Ended // now the reason is known
 			server := c.cause.Load()
 			if server == nil || !server.Server {
 				return err
@@ -80,8 +80,8 @@ func (c *connection) take(ctx context.Context) (*channel, error) {
 			if err := c.ask(ctx, c.open); err != nil {
 				return nil, c.failed("open channel", err)
 			}
-		case <-c.ended:
-			return nil, c.lost()
+		case <-c.Ended:
+			return nil, c.Lost()
 		case <-ctx.Done():
 			return nil, publisher.ErrNotAttempted
 		}
@@ -175,6 +175,7 @@ func (c *connection) lookFor(ctx context.Context, name string, scope publisher.S
 				name, c.address)
 		case amqp091.AccessRefused:
 			c.refused.Store(true)
+			c.p.keeper.Look()
 			return topology(scope, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name,
 				answer)
 		}

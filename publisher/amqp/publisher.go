@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
@@ -57,19 +56,12 @@ type Publisher struct {
 	names  setting.Names
 	log    *slog.Logger
 
-	dialing chan struct{} // holds one token while a call checks or makes the connection
-	// The following fields are guarded by the token.
-	host    int // index of the URL's host to try first
-	backoff connect.Backoff
-	retryAt time.Time
-	retired []*connection // connections that calls may still use
-	renewal connect.Renewal
+	life   *connect.Lifetime // counts calls, and the background work of connections
+	keeper *connect.Keeper[*connection]
+	// The following fields belong to the keeper's goroutine.
+	host    int       // index of the URL's host to try first
 	leaveAt time.Time // earliest time at which a node that confirms nothing is left
 
-	live   atomic.Pointer[connection] // newest connection, nil before the first; changed only with the token
-	failed atomic.Pointer[error]      // why the last connection could not be made or was of no use; like live
-
-	life   *connect.Lifetime // counts calls, and the background work of connections
 	routes routes
 	kept   kept.Table[*owed]
 }
@@ -77,9 +69,9 @@ type Publisher struct {
 // New returns a publisher that connects when it is first used.
 func New(config Config) *Publisher {
 	p := &Publisher{
-		config: config, names: config.SettingName, log: config.Logger, dialing: make(chan struct{}, 1),
-		life: connect.NewLifetime(),
+		config: config, names: config.SettingName, log: config.Logger, life: connect.NewLifetime(),
 	}
+	p.keeper = p.newKeeper()
 	if p.config.Dial == nil {
 		p.config.Dial = new(net.Dialer).DialContext
 	}
@@ -115,11 +107,16 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 		return publisher.ErrNotAttempted
 	}
 	p.kept.Sweep()
-	conn, err := p.connect(ctx, false)
+	conn, err := p.keeper.Borrow(ctx, false)
 	if err != nil {
 		return err
 	}
-	defer conn.users.Add(-1)
+	defer func() {
+		conn.Users.Add(-1)
+		if ctx.Err() != nil {
+			p.keeper.Look() // something has not been answered
+		}
+	}()
 	if err := conn.usable(); err != nil {
 		return err
 	}
@@ -153,19 +150,13 @@ func (p *Publisher) Ping(ctx context.Context) error {
 	}
 	defer p.life.Leave()
 	p.kept.Sweep()
-	conn, err := p.connect(ctx, true)
-	if errors.Is(err, publisher.ErrNotAttempted) {
-		// Another call still makes the connection. With the failure of the last one, the log does not alternate between
-		// two texts.
-		if failed := p.failed.Load(); failed != nil {
-			err = *failed
-		}
+	conn, err := p.keeper.Borrow(ctx, true)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = conn.ping(ctx, p.config.Exchange)
-		conn.users.Add(-1)
-	}
-	if errors.Is(err, publisher.ErrNotAttempted) {
+	defer conn.Users.Add(-1)
+	if err = conn.ping(ctx, p.config.Exchange); errors.Is(err, publisher.ErrNotAttempted) {
+		p.keeper.Look()
 		return unavailable("no answer", "RabbitMQ did not answer the ping: %w", context.Cause(ctx))
 	}
 	return err
@@ -173,17 +164,7 @@ func (p *Publisher) Ping(ctx context.Context) error {
 
 // Close implements [publisher.Publisher].
 func (p *Publisher) Close() error {
-	if p.life.End() {
-		p.dialing <- struct{}{}
-		connections := p.retired
-		if live := p.live.Load(); live != nil {
-			connections = append(connections, live)
-		}
-		<-p.dialing
-		for _, conn := range connections {
-			p.life.Go(conn.close)
-		}
-		p.life.Wait()
-	}
+	p.life.End()
+	p.life.Wait()
 	return nil
 }

@@ -1,12 +1,9 @@
 package amqp
 
 import (
-	"context"
-	"errors"
-	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 // A connection keeps the login with which it was made. If its OAuth token has expired, RabbitMQ refuses each operation
@@ -25,44 +22,38 @@ const (
 	stay = time.Minute
 )
 
-// renewed returns a new connection in place of live, if there is a reason for one and it can be made. Otherwise it
-// returns live.
-func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
+// newKeeper returns the keeper of the publisher's connection.
+func (p *Publisher) newKeeper() *connect.Keeper[*connection] {
+	return &connect.Keeper[*connection]{
+		Life: p.life, Broker: "RabbitMQ", Dial: p.dial, Outdated: p.outdated,
+		Stays: func(live *connection, err error) {
+			p.log.Warn("rabbitmq cannot be logged in to again, so the connection from before stays", "address",
+				live.address, "error", err)
+		},
+		Replaced: func(silent, _ *connection) {
+			p.log.Warn("rabbitmq sends nothing any more, so another connection is made", "address", silent.address)
+		},
+	}
+}
+
+// outdated reports whether another connection must take the place of this one, and renews its token.
+func (p *Publisher) outdated(live *connection) bool {
 	refused := live.refused.Swap(false)
-	url, err := p.config.URL()
-	changed := err == nil && url != live.url
-	leaves := p.leaves(live)
-	if !changed && !leaves && p.config.Tokens != nil {
+	if p.leaves(live) {
+		p.host++
+		return true
+	}
+	if url, err := p.config.URL(); err == nil && url != live.url {
+		return true
+	}
+	if p.config.Tokens != nil {
 		outdated := refused && time.Since(live.made) >= tokenRest
 		if outdated {
 			live.made = time.Now()
 		}
 		live.renew(outdated)
 	}
-	if !changed && !leaves || !p.renewal.Due() {
-		return live
-	}
-	if leaves {
-		p.host++
-	}
-	conn, err := p.open(ctx)
-	news := p.renewal.Ended(err)
-	if err != nil {
-		if news && !errors.Is(err, publisher.ErrNotAttempted) && !errors.Is(err, publisher.ErrClosed) {
-			p.log.Warn("rabbitmq cannot be logged in to again, so the connection from before stays", "address",
-				live.address, "error", err)
-		}
-		return live
-	}
-	p.replace(live)
-	return conn
-}
-
-// replace retires a connection.
-func (p *Publisher) replace(c *connection) {
-	p.retired = slices.DeleteFunc(p.retired, func(c *connection) bool { return c.amqp.IsClosed() })
-	p.retired = append(p.retired, c)
-	c.retire()
+	return false
 }
 
 // leaves reports whether to leave the connection's node because the node confirms nothing.
@@ -74,16 +65,4 @@ func (p *Publisher) leaves(live *connection) bool {
 	p.leaveAt = now.Add(stay)
 	p.log.Warn("rabbitmq confirms nothing, so another node is asked", "address", live.address)
 	return true
-}
-
-// retire ends the connection once no call uses it any more and none of its confirms is kept.
-func (c *connection) retire() {
-	unused := c.users.Retire()
-	c.p.life.Go(func() {
-		select {
-		case <-unused:
-			c.close()
-		case <-c.ended:
-		}
-	})
 }

@@ -18,21 +18,19 @@ type socket struct {
 	sender network.Sender
 
 	// dispatched is called whenever the library begins to read more. Everything read before has then been handled,
-	// including confirms and returns.
-	dispatched func()
+	// including confirms and returns. heard is called when the peer has sent something.
+	dispatched, heard func()
 
-	received atomic.Int64          // number of bytes received
-	asked    atomic.Int64          // Unix time in nanoseconds of the first question since the last byte; 0 for none
-	broken   atomic.Pointer[error] // error of the write because of which this client has ended the connection
+	broken atomic.Pointer[error] // error of the write because of which this client has ended the connection
 
-	hearing sync.Mutex
-	first   []byte // first few bytes that the peer has sent
-	ended   error  // error of the first read that failed
+	noting sync.Mutex
+	first  []byte // first few bytes that the peer has sent
+	ended  error  // error of the first read that failed
 }
 
-func newSocket(link, raw net.Conn, dispatched func(), start func(func())) *socket {
-	s := &socket{Conn: link, raw: raw, dispatched: dispatched}
-	s.sender = network.Sender{To: link, Go: start, Ended: func(err error) {
+func newSocket(link, raw net.Conn, c *connection) *socket {
+	s := &socket{Conn: link, raw: raw, dispatched: c.wake, heard: c.Heard}
+	s.sender = network.Sender{To: link, Go: c.p.life.Go, Ended: func(err error) {
 		s.broken.CompareAndSwap(nil, &err)
 		_ = s.Close()
 	}}
@@ -45,18 +43,18 @@ func (s *socket) Read(b []byte) (int, error) {
 	if broken := s.broken.Load(); err != nil && broken != nil {
 		err = *broken // why the connection was closed during the read
 	}
-	if s.received.Add(int64(n)); n > 0 {
-		s.asked.Store(0)
+	if n > 0 {
+		s.heard()
 	}
-	s.hear(b[:n], err)
+	s.note(b[:n], err)
 	return n, err
 }
 
-// hear remembers the peer's first bytes and the reason of the end. The library keeps only a text of the latter.
-func (s *socket) hear(b []byte, err error) {
+// note remembers the peer's first bytes and the reason of the end. The library keeps only a text of the latter.
+func (s *socket) note(b []byte, err error) {
 	const few = 8
-	s.hearing.Lock()
-	defer s.hearing.Unlock()
+	s.noting.Lock()
+	defer s.noting.Unlock()
 	if len(s.first) < few {
 		s.first = append(s.first, b[:min(len(b), few-len(s.first))]...)
 	}
@@ -65,10 +63,10 @@ func (s *socket) hear(b []byte, err error) {
 	}
 }
 
-// heard returns the first bytes that the peer has sent, and why the connection has ended, if it has.
-func (s *socket) heard() (first []byte, ended error) {
-	s.hearing.Lock()
-	defer s.hearing.Unlock()
+// beginning returns the first bytes that the peer has sent, and why the connection has ended, if it has.
+func (s *socket) beginning() (first []byte, ended error) {
+	s.noting.Lock()
+	defer s.noting.Unlock()
 	return s.first, s.ended
 }
 

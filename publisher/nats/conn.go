@@ -16,12 +16,12 @@ const reasonTime = 200 * time.Millisecond
 type conn struct {
 	net.Conn
 	sender network.Sender
-	heard  atomic.Int64          // time at which the other side last sent something, in nanoseconds since 1970
+	heard  func()                // called when the other side has sent something
 	failed atomic.Pointer[error] // error of the write that ended the connection, or why this client ended it
 }
 
-func newConn(socket net.Conn) *conn {
-	c := &conn{Conn: socket}
+func newConn(socket net.Conn, heard func()) *conn {
+	c := &conn{Conn: socket, heard: heard}
 	c.sender = network.Sender{To: socket, Go: func(f func()) { go f() }, Ended: c.fails}
 	return c
 }
@@ -29,7 +29,7 @@ func newConn(socket net.Conn) *conn {
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.heard.Store(time.Now().UnixNano())
+		c.heard()
 	}
 	return n, err
 }
@@ -50,6 +50,3 @@ func (c *conn) failure() error {
 	}
 	return nil
 }
-
-// quietSince reports whether the other side has sent nothing since the given time.
-func (c *conn) quietSince(t time.Time) bool { return c.heard.Load() < t.UnixNano() }

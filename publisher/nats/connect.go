@@ -2,144 +2,72 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-// renewEvery is how often the credentials are checked.
-const renewEvery = 2 * time.Second
-
-// borrow returns the present link, which the caller must release, or the answer for messages that cannot be sent now.
-// It waits for the very first attempt to connect, which it starts. If again is true and there is no link, it waits
-// until another attempt has ended, for which the pause between two attempts is a second at most.
-func (p *Publisher) borrow(ctx context.Context, again bool) (*link, error) {
-	p.begun.Do(func() { p.life.Start(p.run) })
-	for asked := !again; ; asked = true {
-		p.mu.Lock()
-		link, down, tried := p.link, p.down, p.tried
-		p.mu.Unlock()
-		switch {
-		case p.life.Over():
-			return nil, publisher.ErrClosed
-		case link != nil:
-			if err := link.away(); err != nil || link.users.Use() {
-				return link, err
+// newKeeper returns the keeper of the publisher's link.
+func (p *Publisher) newKeeper() *connect.Keeper[*link] {
+	return &connect.Keeper[*link]{
+		Life: p.life, Broker: "NATS server " + p.servers[0].address,
+		Dial: func(ctx context.Context) (*link, error) {
+			servers := p.servers
+			if p.last != nil {
+				servers = p.last.server.with(servers, p.last.nc.DiscoveredServers())
 			}
-			continue // another one takes its place in a moment
-		case down != nil && (asked || ctx.Err() != nil):
-			return nil, down
-		case ctx.Err() != nil && again:
-			return nil, publisher.UnavailableError(publisher.ScopeDestination, "connecting",
-				"NATS server %s has not answered yet: %w", p.servers[0].address, context.Cause(ctx))
-		case ctx.Err() != nil:
-			return nil, publisher.ErrNotAttempted
-		}
-		select {
-		case <-tried:
-		case <-ctx.Done():
-		}
+			link, err := p.dial(ctx, servers)
+			if err == nil {
+				p.logger.Info("connected to NATS", "server", link.server.address, "version",
+					link.nc.ConnectedServerVersion())
+				p.last = link
+			}
+			return link, err
+		},
+		Outdated: p.outdated,
+		Stays: func(_ *link, err error) {
+			p.logger.Warn("NATS takes no new connection, so the one from before stays", "error", err)
+		},
+		Replaced: p.replaced,
 	}
 }
 
-// run keeps one link up until the publisher is closed.
-func (p *Publisher) run() {
-	ctx := p.life.Ctx
-	var replaced sync.WaitGroup
-	defer replaced.Wait()
-	known := p.servers
-	var backoff connect.Backoff
-	for ctx.Err() == nil {
-		link, err := p.dial(ctx, known)
-		if err != nil {
-			p.logger.Debug("cannot connect to NATS", "error", err) // the caller reports it
-			p.report(nil, err)
-		}
-		for since := time.Now(); link != nil; {
-			next := p.hold(ctx, link)
-			if next != nil {
-				old := link
-				replaced.Go(func() { old.retire(ctx.Done()) })
-			} else {
-				known = link.cluster()
-				if time.Since(since) > connect.LongestPause { // otherwise the server ends connections at once
-					backoff.Reset()
-				}
-			}
-			link = next
-		}
-		select {
-		case <-time.After(backoff.After(err)):
-		case <-ctx.Done():
-		}
-	}
+// outdated reports whether the link has other credentials than the current ones, or an outdated limit. A server ends
+// the connection of a user whose JWT expires or whose password was changed, and messages on the wire then have no
+// answer. A new connection therefore replaces the old one before that. An error of auth is reported by the next attempt
+// to connect.
+func (p *Publisher) outdated(l *link) bool {
+	auth, err := p.auth(l.server)
+	return l.outgrown.Load() || err == nil && !auth.equal(l.auth)
 }
 
-// hold lends out the link until the link or ctx has ended, or another link, which it returns, takes its place.
-func (p *Publisher) hold(ctx context.Context, l *link) (next *link) {
-	p.logger.Info("connected to NATS", "server", l.server.address, "version", l.nc.ConnectedServerVersion())
-	p.report(l, nil)
-	look := time.NewTicker(renewEvery)
-	defer look.Stop()
-	for open := true; open && next == nil; {
-		select {
-		case <-look.C:
-			if auth, err := p.auth(l.server); err == nil && !auth.equal(l.auth) {
-				next = p.renewed(ctx)
-			} // the next attempt to connect reports an error of auth
-			if next == nil && (l.away() != nil || l.conn.quietSince(time.Now().Add(-2*pingInterval))) {
-				next = p.suspect(ctx, l)
-			}
-		case <-l.doubted:
-			next = p.suspect(ctx, l)
-		case <-p.outgrown:
-			select {
-			case <-time.After(time.Until(l.begun.Add(limitPause))):
-			case <-ctx.Done():
-			}
-			next = p.renewed(ctx)
-		case <-l.closed:
-			open = false
-		case <-ctx.Done():
-			l.drop()
-			open = false
-		}
+var errSilent = errors.New("the server sends nothing over it, not even an answer to a ping, " +
+	"although it answers on a new one")
+
+// replaced ends a silent link at once if the same server answers on the new one: the old connection is dead, and what
+// was sent over it and not answered is sent again. If another server of the cluster answers, calls under way go on
+// waiting on the old connection.
+func (p *Publisher) replaced(silent, next *link) {
+	if next.nc.ConnectedServerId() == silent.nc.ConnectedServerId() {
+		silent.conn.fails(errSilent)
+		silent.Close()
+		p.logger.Warn("lost the connection to NATS", "error", silent.Lost())
+		return
 	}
-	if next == nil {
-		err := l.lost()
-		if ctx.Err() == nil {
-			p.logger.Warn("lost the connection to NATS", "error", err)
-		}
-		p.report(nil, err)
-	}
-	return next
+	p.logger.Warn("a NATS server does not answer, so another is used", "server", silent.server.address)
 }
 
-// report publishes the outcome of an attempt, or the loss of a link, to all waiting calls.
-func (p *Publisher) report(link *link, down error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.link, p.down = link, down
-	close(p.tried)
-	p.tried = make(chan struct{})
-}
+// quietBefore is how long nothing must have come from a server before a call asks for a check of its link.
+const quietBefore = 300 * time.Millisecond
 
-// renewed returns a link with the current credentials and limits, or nil if none can be made. A server ends the
-// connection of a user whose JWT expires or whose password was changed, and messages on the wire then have no answer. A
-// new connection therefore replaces the old one before that: new calls use the new connection, and calls under way end
-// on theirs.
-func (p *Publisher) renewed(ctx context.Context) *link {
-	if !p.renewal.Due() {
-		return nil
+// doubt asks whether the server is there, after an answer failed to arrive, if nothing else has come from it either.
+func (l *link) doubt() {
+	if l.QuietSince(time.Now().Add(-quietBefore)) {
+		l.p.keeper.Look()
 	}
-	next, err := p.dial(ctx, p.servers)
-	if p.renewal.Ended(err) && ctx.Err() == nil {
-		p.logger.Warn("NATS takes no new connection, so the one from before stays", "error", err)
-	}
-	return next
 }
 
 // dial tries the servers and returns a link to the first that accepts the connection, or else the answer of a
@@ -157,7 +85,7 @@ func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 	race := connect.Race[*link]{
 		Turns: turns, Again: configured, Go: group.Go,
 		Open: func(ctx context.Context, i int) (*link, error) { return p.open(ctx, servers[i]) },
-		Drop: (*link).drop,
+		Drop: (*link).Close,
 		Ended: func(i int, err error) {
 			if i < configured {
 				failed = err
@@ -170,6 +98,3 @@ func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 	}
 	return link, nil
 }
-
-// cluster returns the configured servers and those that the link's server has reported.
-func (l *link) cluster() []server { return l.server.with(l.p.servers, l.nc.DiscoveredServers()) }

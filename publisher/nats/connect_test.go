@@ -103,9 +103,8 @@ func TestLoginIsReadAgain(t *testing.T) {
 	persist(t, p)
 	expect(t, p.Publish(timely(t), rows("a", 1)), publisher.Accepted)
 	// Callers report failures: the relay reports each one once.
-	if text := log.String(); strings.Contains(text, "level=WARN") || strings.Count(text, "level=INFO") != 1 ||
-		!strings.Contains(text, "permission denied") || !strings.Contains(text, "refuses the login") {
-		t.Errorf("the log has more than the failures at level debug and one line for the connection:\n%s", text)
+	if text := log.String(); strings.Count(text, "level=") != 1 {
+		t.Errorf("the log has more than one line for the connection:\n%s", text)
 	}
 }
 

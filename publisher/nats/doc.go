@@ -25,13 +25,12 @@
 //
 // # A connection
 //
-//	              nothing comes for 0.3 seconds            not even an answer to a ping, within a second
-//	answers <--------------------------------> doubted ---------------------------------> suspected
-//	              anything comes                                                              |
-//	                                                            another connection is made    v
-//	    the same server answers it, and the old one is still silent:   closed, its messages are ambiguous
-//	    another server answers it:     new messages go there, and those under way wait on the old connection
-//	    nobody answers:                new messages are Unavailable, and those under way wait
+// One link is up at a time (see connect.Keeper, which draws its states). A call doubts it when nothing has come from
+// the server for 0.3 seconds while answers are due. If the server is found silent, and then
+//
+//   - the same server answers another connection: the old one is closed, and its messages are ambiguous;
+//   - another server answers: new messages go there, and those under way wait on the old connection;
+//   - nobody answers: new messages are Unavailable, and those under way wait.
 //
 // No other time limit ends a connection, and none sends a message again before the caller's own limit, the publish
 // timeout.

@@ -19,7 +19,7 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 
 // inspect lends the publisher's connection for an inspection of the server, and connects first if needed.
 func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
-	link, err := p.borrow(ctx, true)
+	link, err := p.keeper.Borrow(ctx, true)
 	if err != nil {
 		return nil, err
 	}
@@ -28,6 +28,6 @@ func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
 		CheckSubject: func(subject string) error { return checkSubject(subject, link.inboxes) },
 		Request:      link.request,
 		CheckAccount: link.checkAccount,
-		Release:      func() { link.users.Add(-1) },
+		Release:      func() { link.Users.Add(-1) },
 	}, nil
 }

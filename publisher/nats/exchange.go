@@ -55,7 +55,7 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 		case <-room:
 		case <-c.warned:
 			c.deny()
-		case <-c.link.closed:
+		case <-c.link.Ended:
 			return c.cutOff()
 		case <-ctx.Done():
 			c.drain()
@@ -149,7 +149,7 @@ func (c *call) deny() {
 func (c *call) cutOff() (unanswered, unsent error) {
 	c.drain()
 	c.stalls.clear()
-	lost := c.link.lost()
+	lost := c.link.Lost()
 	return lost, lost
 }
 
@@ -159,7 +159,7 @@ func (c *call) silence(subject string, why error) error {
 	answer := &publisher.Error{
 		Class: publisher.Ambiguous, Short: "no acknowledgement", Err: c.unanswered(why),
 	}
-	if begun := c.stalls.begun; !begun.IsZero() && !c.link.conn.quietSince(begun) {
+	if begun := c.stalls.begun; !begun.IsZero() && !c.link.QuietSince(begun) {
 		if answer.Scope = publisher.ScopeTopic; !c.stranger {
 			answer.Fate = c.link.streams.find(subject).fate()
 		}

@@ -35,7 +35,6 @@ type attempt struct {
 	server   server
 	dialled  bool   // the network connection was made
 	heard    bool   // the server sent something over it
-	greeted  bool   // the same address has accepted a connection before
 	tls      bool   // TLS is configured
 	tlsFirst bool   // TLS begins before the greeting
 	jwt      string // JWT of the credentials file, if there is one
@@ -98,9 +97,6 @@ func (a attempt) explain(err error) *connect.Failure {
 	case is(nats.ErrMaxConnectionsExceeded, nats.ErrMaxAccountConnectionsExceeded):
 		return failed("too many connections", "it takes no more connections",
 			"raise max_connections there, or the account's limit")
-	case a.dialled && !a.heard && a.greeted:
-		return c.FailedAbsent("no answer", "it accepts connections but does not answer, although it did before",
-			"see whether the server or its host is frozen or overloaded", nil)
 	case a.dialled && !a.heard && a.tlsFirst && timeout:
 		return failed("no NATS server", "what listens there does not speak TLS", "correct host and port in "+c.Servers)
 	case a.dialled && !a.heard:

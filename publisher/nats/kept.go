@@ -44,7 +44,7 @@ func (o *owed) Release() {
 	defer o.link.mu.Unlock()
 	if o.link.owed[o.at] == o {
 		delete(o.link.owed, o.at)
-		o.link.users.Add(-1)
+		o.link.Users.Add(-1)
 	}
 }
 
@@ -85,7 +85,7 @@ func (l *link) owe(o *owed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.owed[o.at] = o
-	l.users.Add(+1)
+	l.Users.Add(+1)
 }
 
 func keptID(m *publisher.Message) kept.ID { return kept.ID{Topic: m.Topic, ID: m.DedupID} }
@@ -126,7 +126,7 @@ func (l *link) late(arrived arrival) {
 	if o := l.owed[at]; o != nil {
 		o.got = &a
 		delete(l.owed, at)
-		l.users.Add(-1)
+		l.Users.Add(-1)
 	}
 }
 

@@ -7,18 +7,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A server does not tell its clients that its max_payload, or that of their account, was raised, and nats.go refuses
-// what is larger than the server's greeting allowed. Before a message fails for its size, another connection therefore
-// takes the place of the present one: its greeting has the present limit.
+// limitTime is how long a call waits for a connection that shows the present limit.
+const limitTime = 3 * time.Second
 
-const (
-	// limitPause is the minimum time between two such connections.
-	limitPause = time.Second
-	// limitTime is how long a call waits for one.
-	limitTime = 3 * time.Second
-)
-
-// tooLarge returns the answer for a message of so many bytes with headers, which are too many for the connection.
+// tooLarge returns the answer for a message of so many bytes with headers, which are too many for the connection. A
+// server does not tell its clients that its max_payload, or that of their account, was raised, and nats.go refuses what
+// is larger than the server's greeting allowed. Before a message fails for its size, another connection is therefore
+// made: its greeting has the present limit.
 func (c *call) tooLarge(ctx context.Context, size int64) error {
 	if c.limit == 0 {
 		c.limit = c.link.p.presentLimit(ctx)
@@ -29,6 +24,8 @@ func (c *call) tooLarge(ctx context.Context, size int64) error {
 			"%d bytes with headers are more than the NATS server took at first (%d), and it cannot be asked again",
 			size, c.link.nc.MaxPayload())
 	case c.limit >= size:
+		c.link.outgrown.Store(true)
+		c.link.p.keeper.Look()
 		return publisher.UnavailableError(publisher.ScopeMessage, "limit raised",
 			"the NATS server now takes messages of up to %d bytes: this one goes over the next connection", c.limit)
 	}
@@ -40,22 +37,10 @@ func (c *call) tooLarge(ctx context.Context, size int64) error {
 func (p *Publisher) presentLimit(ctx context.Context) int64 {
 	ctx, cancel := context.WithTimeout(ctx, limitTime)
 	defer cancel()
-	asked := time.Now()
-	select {
-	case p.outgrown <- struct{}{}:
-	default: // one is asked for already
+	next, err := p.dial(ctx, p.servers)
+	if err != nil {
+		return 0
 	}
-	for {
-		p.mu.Lock()
-		link, tried := p.link, p.tried
-		p.mu.Unlock()
-		if link != nil && link.begun.After(asked) {
-			return link.nc.MaxPayload()
-		}
-		select {
-		case <-tried:
-		case <-ctx.Done():
-			return 0
-		}
-	}
+	defer next.Close()
+	return next.nc.MaxPayload()
 }

@@ -1,12 +1,12 @@
 package nats
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -22,22 +22,20 @@ const queued = 1 << 14
 
 // A link is one connection to one server, from its greeting to its end. It never reconnects.
 type link struct {
-	p       *Publisher
-	nc      *nats.Conn
-	js      jetstream.JetStream
-	conn    *conn
-	server  server
-	auth    Auth          // credentials with which it has logged in
-	inboxes string        // prefix of reply subjects, including those of other clients
-	inbox   string        // prefix of all reply subjects of this link
-	begun   time.Time     // when the connection was begun
-	doubted chan struct{} // holds a request to check whether the server is there
-	ended   chan struct{} // closed when the connection has ended
-	closed  chan struct{} // closed when, in addition, all answers that came over it are with their calls
-	users   connect.Users // calls, and answers for which no call waits
-	streams streams
-	blind   atomic.Bool             // the account's information may not be requested
-	silence atomic.Pointer[silence] // nil while the server answers, as far as is known
+	connect.State
+	p        *Publisher
+	nc       *nats.Conn
+	js       jetstream.JetStream
+	conn     *conn
+	server   server
+	auth     Auth          // credentials with which it has logged in
+	inboxes  string        // prefix of reply subjects, including those of other clients
+	inbox    string        // prefix of all reply subjects of this link
+	closed   chan struct{} // closed when the library reads no more; answers may still be on their way to calls
+	streams  streams
+	blind    atomic.Bool // the account's information may not be requested
+	outgrown atomic.Bool // the server takes larger messages now
+	dropped  atomic.Bool // this client ends the connection
 
 	mu    sync.Mutex
 	calls map[uint64]*call // calls under way, by number
@@ -50,20 +48,23 @@ type link struct {
 func (l *link) listen() error {
 	acks := make(chan *nats.Msg, queued)
 	if _, err := l.nc.ChanSubscribe(l.inbox+"*", acks); err != nil {
-		close(l.closed)
+		close(l.Ended)
 		return err
 	}
 	go func() {
-		defer close(l.closed)
+		defer close(l.Ended)
 		for open := true; open || len(acks) > 0; {
 			select {
 			case m := <-acks:
 				l.passOn(m)
-			case <-l.ended: // the library reads no more
+			case <-l.closed:
 				if open = false; len(acks) > 0 {
 					l.passOn(<-acks)
 				}
 			}
+		}
+		if !l.dropped.Load() {
+			l.p.logger.Warn("lost the connection to NATS", "error", l.Lost())
 		}
 	}()
 	return nil
@@ -168,8 +169,8 @@ func (l *link) denied(c *call) map[string]struct{} {
 	return subjects
 }
 
-// lost returns the answer for messages that cannot be sent because the connection has ended.
-func (l *link) lost() error {
+// Lost implements [connect.Link].
+func (l *link) Lost() error {
 	err := l.nc.LastError() // the server's reason, if it gave one
 	if failed := l.conn.failure(); failed != nil && (err == nil || network.Ended(err) || network.TimedOut(err)) {
 		err = failed
@@ -181,24 +182,26 @@ func (l *link) lost() error {
 		"the connection to NATS server %s has ended: %w", l.server.address, err)
 }
 
-// retire ends the link when nothing needs it any more. Another link has taken its place.
-func (l *link) retire(ended <-chan struct{}) {
-	select {
-	case <-l.users.Retire():
-	case <-l.closed:
-	case <-ended:
-	}
-	l.drop()
+// Greet implements [connect.Link].
+func (l *link) Greet(ctx context.Context) (asked bool) {
+	_ = l.nc.FlushWithContext(ctx) // what comes is noticed
+	return true
 }
 
-// close ends the connection at once. The channel closed is closed soon after.
-func (l *link) close() {
+// Away implements [connect.Link].
+func (l *link) Away() error {
+	if l.Silent() {
+		return publisher.UnavailableError(publisher.ScopeDestination, "no answer",
+			"NATS server %s sends nothing any more: see whether the server or its host is frozen or overloaded, and "+
+				"check the network", l.server.address)
+	}
+	return nil
+}
+
+// Close implements [connect.Link].
+func (l *link) Close() {
+	l.dropped.Store(true)
 	_ = l.conn.Close()
 	l.nc.Close()
-}
-
-// drop closes a link and waits for its end.
-func (l *link) drop() {
-	l.close()
-	<-l.closed
+	<-l.Ended
 }

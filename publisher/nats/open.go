@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 const (
@@ -40,11 +42,11 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	}
 	l := &link{
 		p: p, server: s, auth: auth, inboxes: inboxes(p.config.InboxPrefix),
-		begun: time.Now(), doubted: make(chan struct{}, 1), ended: make(chan struct{}), closed: make(chan struct{}),
+		State: connect.State{Ended: make(chan struct{})}, closed: make(chan struct{}),
 		calls: map[uint64]*call{}, owed: map[place]*owed{},
 	}
 	l.inbox = l.inboxes + rand.Text()[:12] + "."
-	options.ClosedCB = func(*nats.Conn) { close(l.ended) }
+	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }
 	var refused error // nats.go does not return the reason why dialling failed
 	connecting := func() bool { return true }
@@ -54,11 +56,12 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 			refused = err
 			return nil, err
 		}
-		l.conn = newConn(socket)
+		l.conn = newConn(socket, l.Heard)
 		// nats.go does not use a context. Closing the socket is what ends its handshake.
 		connecting = context.AfterFunc(ctx, func() { _ = socket.Close() })
 		return l.conn, nil
 	})
+	begun := time.Now()
 	l.nc, err = options.Connect()
 	if err != nil {
 		switch {
@@ -69,16 +72,14 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		}
 		if try.dialled = l.conn != nil; try.dialled {
 			_ = l.conn.Close()
-			try.heard = l.conn.heard.Load() != 0
+			try.heard = !l.QuietSince(begun)
 		}
-		_, try.greeted = p.greeted.Load(s.address)
 		return nil, answer(try.explain(err))
 	}
 	if err = l.begin(ctx); err == nil && connecting() {
-		p.greeted.Store(s.address, nil)
 		return l, nil
 	}
-	l.drop()
+	l.Close()
 	if err == nil {
 		err = context.Cause(ctx)
 	}
@@ -115,7 +116,7 @@ func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	options.AllowReconnect = false
 	options.Timeout = p.connectTimeout
 	options.PingInterval = pingInterval
-	options.MaxPingsOut = math.MaxInt    // suspect decides whether a silent server is gone
+	options.MaxPingsOut = math.MaxInt    // the keeper decides whether a silent server is gone
 	options.FlusherTimeout = 0           // writes to conn do not wait
 	options.SkipHostLookup = true        // the dialer looks up the host, and stops with its context
 	options.SkipSubjectValidation = true // checkSubject is stricter

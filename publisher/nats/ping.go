@@ -23,11 +23,11 @@ func (p *Publisher) api() string {
 // server through a leaf node.
 func (p *Publisher) Ping(ctx context.Context) error {
 	p.kept.Sweep()
-	link, err := p.borrow(ctx, true)
+	link, err := p.keeper.Borrow(ctx, true)
 	if err != nil {
 		return err
 	}
-	defer link.users.Add(-1)
+	defer link.Users.Add(-1)
 	err = link.roundTrip(ctx)
 	if ctx.Err() != nil {
 		link.doubt()
@@ -59,7 +59,7 @@ func (l *link) request(ctx context.Context, subject string, question []byte) (
 	c := l.take()
 	defer l.give(c)
 	if err := l.nc.PublishRequest(subject, c.address(0), question); err != nil {
-		return nil, false, l.lost()
+		return nil, false, l.Lost()
 	}
 	for {
 		select {
@@ -71,8 +71,8 @@ func (l *link) request(ctx context.Context, subject string, question []byte) (
 			if _, denied := l.denied(c)[subject]; denied {
 				return nil, true, nil
 			}
-		case <-l.closed:
-			return nil, false, l.lost()
+		case <-l.Ended:
+			return nil, false, l.Lost()
 		case <-ctx.Done():
 			return nil, false, l.silent(ctx)
 		}
@@ -124,7 +124,7 @@ func (l *link) greet(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return l.silent(ctx)
 	default:
-		return l.lost()
+		return l.Lost()
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
@@ -65,18 +64,10 @@ type Publisher struct {
 	connectTimeout time.Duration // see the constant
 	patience       time.Duration // see firstPatience
 
-	kept     kept.Table[*owed]
-	outgrown chan struct{}     // holds a request for a connection with the present limits
-	greeted  sync.Map          // addresses of servers that have accepted a connection of this publisher
-	life     *connect.Lifetime // of the connecting goroutine
-	begun    sync.Once         // starts the connecting goroutine
-
-	mu    sync.Mutex
-	link  *link         // nil while not connected
-	down  error         // why there is no link; nil before the first attempt has ended
-	tried chan struct{} // closed and replaced when an attempt to connect has ended
-
-	renewal connect.Renewal // belongs to the connecting goroutine
+	kept   kept.Table[*owed]
+	life   *connect.Lifetime // of the keeper's goroutine
+	keeper *connect.Keeper[*link]
+	last   *link // has learned the servers of the cluster; belongs to the keeper's goroutine
 }
 
 var _ publisher.Publisher = (*Publisher)(nil)
@@ -95,11 +86,12 @@ func New(config Config) (*Publisher, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	return &Publisher{
+	p := &Publisher{
 		config: config, names: config.SettingName, servers: servers, logger: logger,
-		connectTimeout: connectTimeout, patience: firstPatience,
-		outgrown: make(chan struct{}, 1), life: connect.NewLifetime(), tried: make(chan struct{}),
-	}, nil
+		connectTimeout: connectTimeout, patience: firstPatience, life: connect.NewLifetime(),
+	}
+	p.keeper = p.newKeeper()
+	return p, nil
 }
 
 // Publish implements [publisher.Publisher].
@@ -109,14 +101,14 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	}
 	errs := make([]error, len(messages))
 	p.kept.Sweep()
-	link, err := p.borrow(ctx, false)
+	link, err := p.keeper.Borrow(ctx, false)
 	if err != nil {
 		for i := range errs {
 			errs[i] = err
 		}
 		return errs
 	}
-	defer link.users.Add(-1)
+	defer link.Users.Add(-1)
 	c := link.take()
 	defer link.give(c)
 	c.publish(ctx, messages, errs)

@@ -28,11 +28,11 @@ var _ publisher.Reader = (*Publisher)(nil)
 func (p *Publisher) Read(ctx context.Context, subjects []string, from, until time.Time, do func(*publisher.Stored)) (
 	map[string]publisher.Held, error,
 ) {
-	link, err := p.borrow(ctx, true)
+	link, err := p.keeper.Borrow(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	defer link.users.Add(-1)
+	defer link.Users.Add(-1)
 	held := map[string]publisher.Held{}
 	var streams []*storedStream
 	for _, subject := range subjects {

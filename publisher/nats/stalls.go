@@ -48,7 +48,7 @@ func (c *call) look(now time.Time) {
 	if s.begun.IsZero() {
 		s.begun, s.asked, s.since, s.gone = now, now, map[string]time.Time{}, map[string]error{}
 	}
-	answers := !c.link.conn.quietSince(s.asked)
+	answers := !c.link.QuietSince(s.asked)
 	if answers {
 		s.asked = now
 	}

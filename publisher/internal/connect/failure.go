@@ -1,5 +1,5 @@
-// Package connect holds what the publishers share for connecting: the wording of a failure, the pause after a failure,
-// and the order in which several addresses are tried.
+// Package connect holds what the publishers share for connecting: the one connection that is kept up, the wording of a
+// failure, the pause after a failure, and the order in which several addresses are tried.
 package connect
 
 import (

@@ -1,0 +1,225 @@
+package connect
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const (
+	// checkEvery is how often a connection is checked while nothing else asks for a check.
+	checkEvery = 2 * time.Second
+	// signTime is how long a server may take to send anything at all after it was greeted. Healthy ones take
+	// milliseconds; a garbage collection or a packet that is lost on the way takes some tenths of a second.
+	signTime = time.Second
+)
+
+// A Keeper keeps one link of a publisher up, and lends it to calls:
+//
+//	       dial succeeds            greeted, and nothing comes for a second
+//	none ----------------> up <----------------------------------------------> silent
+//	 ^                     | |      anything comes                                |
+//	 |     it has ended    | | outdated, and another link is made                 | another link is made
+//	 `---------------------' `-----------------------> retired <------------------'
+//
+// New calls use the link that is up. A silent link may be slow, frozen or gone, or a firewall may have forgotten the
+// connection; what tells them apart is another connection. Until there is one, new messages are unavailable. A retired
+// link ends when no call and no answer that is still owed needs it.
+//
+// The exported fields are set before the first use. Their functions are called by one goroutine at a time.
+type Keeper[L Link] struct {
+	Life   *Lifetime
+	Broker string // name of the broker in errors
+	// Dial makes a link to one of the servers.
+	Dial func(context.Context) (L, error)
+	// Outdated reports whether another link must take the place of this one, for example because the credentials have
+	// changed.
+	Outdated func(L) bool
+	// Stays is told why an outdated link stays, once for each reason.
+	Stays func(L, error)
+	// Replaced is told that another link takes the place of a silent one.
+	Replaced func(silent, next L)
+
+	begun   sync.Once
+	look    chan struct{} // holds a request for a check
+	renewal Renewal       // belongs to the goroutine
+
+	mu    sync.Mutex
+	link  L             // zero while there is none
+	down  error         // why there is none; nil while an attempt is under way that calls wait for
+	tried chan struct{} // closed and replaced when an attempt or a check has ended
+}
+
+// Borrow returns the link, for which the caller must count its users down, or the answer for messages that cannot be
+// sent now. It waits for the attempt to connect that follows the first call, or the end of a link that had lasted. If
+// check is true, it waits until a check of the link, or another attempt, has ended.
+func (k *Keeper[L]) Borrow(ctx context.Context, check bool) (L, error) {
+	k.begun.Do(func() {
+		k.look, k.tried = make(chan struct{}, 1), make(chan struct{})
+		k.Life.Start(k.run)
+	})
+	var none L
+	for waits := check; ; waits = false {
+		k.mu.Lock()
+		link, down, tried := k.link, k.down, k.tried
+		k.mu.Unlock()
+		switch {
+		case k.Life.Over():
+			return none, publisher.ErrClosed
+		case waits && ctx.Err() == nil:
+			k.Look()
+		case link != none:
+			if err := link.Away(); err != nil {
+				k.Look()
+				return none, err
+			}
+			if link.Common().Users.Use() {
+				return link, nil
+			}
+			continue // another one has taken its place
+		case down != nil:
+			return none, down
+		case ctx.Err() != nil && check:
+			return none, publisher.UnavailableError(publisher.ScopeDestination, "connecting",
+				"%s has not answered yet: %w", k.Broker, context.Cause(ctx))
+		case ctx.Err() != nil:
+			return none, publisher.ErrNotAttempted
+		}
+		select {
+		case <-tried:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Look asks for a check of the link, and does not wait for it.
+func (k *Keeper[L]) Look() {
+	select {
+	case k.look <- struct{}{}:
+	default: // one is asked for already
+	}
+}
+
+// run keeps a link up until the publisher is closed.
+func (k *Keeper[L]) run() {
+	var none L
+	var backoff Backoff
+	for ctx := k.Life.Ctx; ctx.Err() == nil; {
+		link, err := k.Dial(ctx)
+		begun := time.Now()
+		for link != none {
+			k.report(link, nil)
+			next := k.hold(ctx, link)
+			if next == none {
+				err = link.Lost()
+			} else {
+				k.report(next, nil)
+				k.retire(link)
+			}
+			link = next
+		}
+		if time.Since(begun) > LongestPause { // otherwise something ends each link at once
+			backoff.Reset()
+			k.report(none, nil)
+			continue
+		}
+		k.report(none, err)
+		select {
+		case <-time.After(backoff.After(err)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// report publishes what has become of the link, or of an attempt, to all waiting calls.
+func (k *Keeper[L]) report(link L, down error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.link, k.down = link, down
+	close(k.tried)
+	k.tried = make(chan struct{})
+}
+
+// hold returns when the link has ended, or the link that takes its place.
+func (k *Keeper[L]) hold(ctx context.Context, link L) (next L) {
+	var none L
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for next == none {
+		select {
+		case <-tick.C:
+		case <-k.look:
+		case <-link.Common().Ended:
+			return none
+		case <-ctx.Done():
+			link.Close()
+			return none
+		}
+		next = k.check(ctx, link)
+		k.report(link, nil)
+	}
+	return next
+}
+
+// check returns the link that is to take the place of this one, or none.
+func (k *Keeper[L]) check(ctx context.Context, link L) (next L) {
+	var none L
+	if k.renewal.Due() && k.Outdated(link) {
+		next, err := k.Dial(ctx)
+		if k.renewal.Ended(err) && ctx.Err() == nil {
+			k.Stays(link, err)
+		}
+		if err == nil {
+			return next
+		}
+	}
+	begun := time.Now()
+	if k.speaks(ctx, link, begun) || ctx.Err() != nil {
+		return none
+	}
+	link.Common().silent.Store(begun.UnixNano())
+	next, err := k.Dial(ctx)
+	if err != nil {
+		return none
+	}
+	if !link.Common().QuietSince(begun) { // it is only slow
+		next.Close()
+		return none
+	}
+	k.Replaced(link, next)
+	return next
+}
+
+// speaks reports whether the server has sent something since the given time, after it is greeted. A link that has ended
+// is not silent.
+func (k *Keeper[L]) speaks(ctx context.Context, link L, since time.Time) bool {
+	ctx, cancel := context.WithTimeout(ctx, signTime)
+	defer cancel()
+	asked := link.Greet(ctx)
+	select {
+	case <-link.Common().Ended:
+		return true
+	default:
+		return !asked || !link.Common().QuietSince(since)
+	}
+}
+
+// retire ends a link when nothing needs it any more. Until then it is greeted, so that the calls that use it can tell
+// what is silent.
+func (k *Keeper[L]) retire(link L) {
+	link.Common().Users.retire()
+	k.Life.Go(func() {
+		defer link.Close()
+		for link.Common().Users.Any() && k.Life.Ctx.Err() == nil {
+			select {
+			case <-time.After(Stagger):
+				k.speaks(k.Life.Ctx, link, time.Now())
+			case <-link.Common().Ended:
+				return
+			case <-k.Life.Ctx.Done():
+			}
+		}
+	})
+}
