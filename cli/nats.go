@@ -17,7 +17,7 @@ func newNATS(d *config.Destination, names setting.Names, secure func() (*tls.Con
 	publisher.Publisher, error,
 ) {
 	c := nats.Config{
-		Servers: natsServers(d.Broker), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
+		Servers: withPort(d.Broker.Hosts, "4222"), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
 		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix,
 		Name: clientName, SettingName: names, Logger: logger,
 		Timeout: d.PublishTimeout,
@@ -26,18 +26,6 @@ func newNATS(d *config.Destination, names setting.Names, secure func() (*tls.Con
 		c.TLS = secure
 	}
 	return nats.New(c)
-}
-
-// natsServers returns the servers' URLs, without credentials.
-func natsServers(broker config.Broker) []string {
-	if !broker.WebSocket() {
-		return withPort(broker.Hosts, "4222")
-	}
-	var servers []string
-	for _, host := range broker.Hosts {
-		servers = append(servers, broker.Scheme+"://"+host+broker.Path)
-	}
-	return servers
 }
 
 // natsAuth returns a function that reads the present credentials.

@@ -16,27 +16,23 @@ type Broker struct {
 	TLS      bool
 	Scheme   string        // in lower case
 	Hosts    []string      // host or host:port, at least one if there is a protocol
-	Path     string        // path of a WebSocket listener; empty or beginning with a slash
 	User     *url.Userinfo // nil if there is none; a token for NATS without a password
 }
 
 // schemeStdout is the scheme of the URL stdout: which writes JSON lines.
 const schemeStdout = "stdout"
 
-// WebSocket reports whether a NATS server is reached through its WebSocket listener.
-func (b Broker) WebSocket() bool { return b.Scheme == "ws" || b.Scheme == "wss" }
-
 // secureSchemes maps schemes without TLS to their counterparts with TLS.
-var secureSchemes = map[string]string{"kafka": "kafka+tls", "nats": "nats+tls", "amqp": "amqps", "ws": "wss"}
+var secureSchemes = map[string]string{"kafka": "kafka+tls", "nats": "nats+tls", "amqp": "amqps"}
 
 var brokerSchemes = map[string]publisher.Protocol{
 	"kafka": publisher.ProtocolKafka, "kafka+tls": publisher.ProtocolKafka,
-	"nats": publisher.ProtocolNATS, "nats+tls": publisher.ProtocolNATS, "ws": publisher.ProtocolNATS,
-	"wss": publisher.ProtocolNATS, "amqp": publisher.ProtocolAMQP, "amqps": publisher.ProtocolAMQP,
+	"nats": publisher.ProtocolNATS, "nats+tls": publisher.ProtocolNATS,
+	"amqp": publisher.ProtocolAMQP, "amqps": publisher.ProtocolAMQP,
 }
 
 const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS " +
-	"kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS over WebSocket, or stdout: to try it out"
+	"kafka+tls, nats+tls or amqps), or stdout: to try it out"
 
 // parseBroker parses a publish URL. If it has one of the further schemes, only the scheme is read. Errors continue the
 // sentence that begins with the variable's name, and contain no secret.
@@ -61,7 +57,7 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	case b.Protocol == publisher.ProtocolKafka && u.user != nil:
 		return b, errors.New("contains a user, which Kafka URLs do not support; set OUTBOX_KAFKA_SASL_MECHANISM, " +
 			"_USERNAME and _PASSWORD instead")
-	case b.Protocol != publisher.ProtocolAMQP && !b.WebSocket() && strings.Trim(u.path, "/") != "":
+	case b.Protocol != publisher.ProtocolAMQP && strings.Trim(u.path, "/") != "":
 		return b, errors.New("has a path, which only AMQP URLs support (the vhost); set the topic with OUTBOX_TOPIC")
 	case b.Protocol != publisher.ProtocolAMQP && u.query != "":
 		return b, errors.New("has parameters after a ?, which only AMQP URLs support")
@@ -70,9 +66,6 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 		return b, err
 	}
 	b.Hosts, b.User = strings.Split(u.hosts, ","), u.user
-	if b.WebSocket() {
-		b.Path = u.path
-	}
 	return b, nil
 }
 

@@ -43,7 +43,6 @@ func TestRedaction(t *testing.T) {
 		{"broker", "amqp://u:hush@h:5672/v?heartbeat=3&auth=hush", "amqp://u:xxxxx@h:5672/v?heartbeat=3&auth=xxxxx"},
 		{"broker", "amqp://u@h", "amqp://u@h"},
 		{"broker", "nats://hush@h:4222", "nats://xxxxx@h:4222"},
-		{"broker", "wss://hush@h/path", "wss://xxxxx@h/path"},
 		{"broker", "nats+tls://u:hush@h:4222", "nats+tls://u:xxxxx@h:4222"},
 		{"broker", "hush", "[redacted]"},
 		{"broker", "", ""},
@@ -153,11 +152,6 @@ func TestParseBroker(t *testing.T) {
 		},
 		"nats://tok%40en@h/": {
 			Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: url.User("tok@en"),
-		},
-		"ws://h,i:1": {Protocol: publisher.ProtocolNATS, Scheme: "ws", Hosts: []string{"h", "i:1"}},
-		"WSS://t@h/a%20b/c": {
-			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c",
-			User: url.User("t"),
 		},
 		"nats+tls://u:@h": {
 			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: url.UserPassword("u", ""),

@@ -41,9 +41,6 @@ type attempt struct {
 	names    setting.Names
 }
 
-// errNoWebSocket reports that the answer to a request for a WebSocket does not open one.
-var errNoWebSocket = errors.New("its answer does not open a WebSocket")
-
 // explain turns an error of nats.go or the network into a failure that says what is wrong.
 func (a attempt) explain(err error) *connect.Failure {
 	c := &connect.Attempt{
@@ -102,13 +99,7 @@ func (a attempt) explain(err error) *connect.Failure {
 	case a.dialled && !a.heard:
 		return failed("no NATS server", "what listens there sends no greeting of a NATS server",
 			"correct the port in "+c.Servers+"; if the server has handshake_first, write nats+tls:// and set "+
-				a.names.Of("TLSFirst")+" to true; if it is its WebSocket port, write ws:// or wss://")
-	case a.server.webSocket && a.heard && !timeout && !network.Ended(err):
-		// The library's error quotes an answer that does not open a WebSocket.
-		return c.Failed("no NATS server", "what answers there is not a WebSocket listener of a NATS server",
-			"correct host, port and path in "+c.Servers+
-				"; if it is the server's usual port, write nats:// or nats+tls://",
-			errNoWebSocket)
+				a.names.Of("TLSFirst")+" to true")
 	case timeout:
 		return c.Silent()
 	}
@@ -127,9 +118,6 @@ func (a attempt) explainTLS(c *connect.Attempt, err error) *connect.Failure {
 	case authority && !a.tls:
 		return c.Failed("TLS wanted", "it wants TLS, and the system does not know who signed its certificate",
 			"write nats+tls:// and give the authority's certificate as "+a.names.Of("TLS.RootCAs"), err)
-	case isRecord && a.server.webSocket:
-		return c.Failed("no TLS", "it does not speak TLS there",
-			"correct host and port in "+c.Servers+", or write ws:// or nats+tls://, whichever it speaks", nil)
 	case isRecord && string(record.RecordHeader[:]) == "INFO ":
 		return c.Failed("TLS after the greeting", "it greets before TLS begins", "remove "+a.names.Of("TLSFirst"), err)
 	}

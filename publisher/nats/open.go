@@ -109,7 +109,7 @@ func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	if err != nil {
 		return options, &localError{err: err}
 	}
-	options.Url = s.url()
+	options.Url = "nats://" + s.address
 	options.Name = p.config.Name
 	options.InboxPrefix = p.config.InboxPrefix // for the consumers of Read
 	options.NoEcho = true

@@ -12,12 +12,10 @@ import (
 
 // A server is a NATS server to which the publisher may connect.
 type server struct {
-	address   string // host:port, without secrets
-	tls       bool   // the URL requires TLS
-	webSocket bool   // it is a WebSocket listener
-	path      string // path of the URL, for WebSocket
-	name      string // name in its certificate, if address is an IP learned from the cluster
-	auth      Auth   // user and password, or token, from the URL
+	address string // host:port, without secrets
+	tls     bool   // the URL requires TLS
+	name    string // name in its certificate, if address is an IP learned from the cluster
+	auth    Auth   // user and password, or token, from the URL
 }
 
 // parseServers reads Config.Servers. Its errors do not repeat the URLs, which may hold a password.
@@ -31,14 +29,11 @@ func parseServers(urls []string) ([]server, error) {
 			text = "nats://" + text
 		}
 		u, err := url.Parse(text)
-		if err != nil || u.Hostname() == "" || !slices.Contains(schemes, u.Scheme) || u.RawQuery != "" ||
-			u.Fragment != "" || strings.Trim(u.Path, "/") != "" && !isWebSocket(u) {
-			return nil, fmt.Errorf("NATS server %d is not of the form nats://host:port or ws://host:port", i+1)
+		if err != nil || u.Hostname() == "" || u.Scheme != "nats" && u.Scheme != "tls" || u.RawQuery != "" ||
+			u.Fragment != "" || strings.Trim(u.Path, "/") != "" {
+			return nil, fmt.Errorf("NATS server %d is not of the form nats://host:port", i+1)
 		}
-		s := server{address: hostPort(u), tls: u.Scheme == "tls" || u.Scheme == schemeWSS, webSocket: isWebSocket(u)}
-		if s.webSocket {
-			s.path = u.EscapedPath()
-		}
+		s := server{address: hostPort(u), tls: u.Scheme == "tls"}
 		if u.User != nil {
 			if password, ok := u.User.Password(); ok {
 				s.auth = Auth{User: u.User.Username(), Password: password}
@@ -51,35 +46,7 @@ func parseServers(urls []string) ([]server, error) {
 	return servers, nil
 }
 
-// The schemes of WebSocket listeners, without and with TLS.
-const (
-	schemeWS  = "ws"
-	schemeWSS = "wss"
-)
-
-var schemes = []string{"nats", "tls", schemeWS, schemeWSS}
-
-func isWebSocket(u *url.URL) bool { return u.Scheme == schemeWS || u.Scheme == schemeWSS }
-
-func hostPort(u *url.URL) string {
-	port := u.Port()
-	if port == "" {
-		port = cmp.Or(map[string]string{schemeWS: "80", schemeWSS: "443"}[u.Scheme], "4222")
-	}
-	return net.JoinHostPort(u.Hostname(), port)
-}
-
-// url returns the server's URL without secrets.
-func (s server) url() string {
-	switch {
-	case s.webSocket && s.tls:
-		return schemeWSS + "://" + s.address + s.path
-	case s.webSocket:
-		return schemeWS + "://" + s.address + s.path
-	default:
-		return "nats://" + s.address
-	}
-}
+func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")) }
 
 // tlsConfig returns the configuration for a connection to the server, or nil if TLS was not requested.
 func (s server) tlsConfig(config *tls.Config) *tls.Config {

@@ -168,27 +168,6 @@ func TestTroubles(t *testing.T) {
 			nats.Config{Servers: []string{at("TEST_DATABASE_URL")}, TLS: trust, TLSFirst: true},
 			[]string{"TLS session", "check the port"},
 		},
-		"no WebSocket": {
-			nats.Config{Servers: []string{"ws://" + plain}},
-			[]string{"not a WebSocket listener", "write nats://"},
-		},
-		"HTTP, WebSocket": {
-			nats.Config{Servers: []string{"ws://" + web.Listener.Addr().String() + "/path"}},
-			[]string{"not a WebSocket listener", "path"},
-		},
-		"HTTPS, WebSocket": {
-			nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: trusting(pool(webTLS))},
-			[]string{"not a WebSocket listener"},
-		},
-		"WebSocket, wrong CA": {
-			nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: strange},
-			[]string{"unknown authority", "TLS.RootCAs"},
-		},
-		"WebSocket, no TLS": {nats.Config{Servers: []string{"wss://" + plain}, TLS: trust}, []string{"does not speak TLS"}},
-		"WebSocket, nobody": {
-			nats.Config{Servers: []string{"ws://127.0.0.1:1"}},
-			[]string{"nothing listens there", "host and port in Servers"},
-		},
 		"nobody": {
 			nats.Config{Servers: []string{"127.0.0.1:1"}},
 			[]string{"nothing listens there", "host and port in Servers"},
