@@ -22,14 +22,13 @@ type engines struct {
 	doorbell doorbell
 
 	settlement *settle.Settlement
-	mu         sync.Mutex
 	all        []*loop
-	changed    chan struct{} // closed and replaced when an engine may have to look at its shards
+	mu         sync.Mutex // guards what the loops know of each other
 }
 
 // ownership knows which shards this replica owns, and until when.
 type ownership interface {
-	State() (owner.State, <-chan struct{})
+	State() (state owner.State, changed <-chan struct{})
 	Trusted() time.Time // nothing is written to a broker after this time
 	Left(owner.Set)     // nothing of these shards is in flight any more
 }
@@ -43,7 +42,6 @@ type doorbell interface {
 
 // make makes the engines of all loops and does not start them.
 func (es *engines) make() {
-	es.changed = make(chan struct{})
 	var destinations []*Destination
 	states := map[string]int{} // numbers of the sets of columns, by the one for relayed_at, which no two sets share
 	var tables []settle.Table  // one table for each set
@@ -70,15 +68,7 @@ func (es *engines) add(to *Destination, table tableView, o ownership) {
 func (es *engines) run(ctx context.Context) (left int, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	var watching, running sync.WaitGroup
-	watch, done := context.WithCancel(context.WithoutCancel(ctx))
-	var followed []ownership
-	for _, e := range es.all {
-		if !slices.Contains(followed, e.ownership) {
-			followed = append(followed, e.ownership)
-			watching.Go(func() { es.follow(watch, e.ownership) })
-		}
-	}
+	var running sync.WaitGroup
 	// Work that is under way when ctx ends, or an engine ends by itself, goes on until it is done or the stop timeout
 	// is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
@@ -94,101 +84,39 @@ func (es *engines) run(ctx context.Context) (left int, err error) {
 			left += n
 			if failure != nil && err == nil {
 				err = failure
-				end(errOutdated)
+				end(errEnded)
 			}
 		})
 	}
 	running.Wait()
 	es.settlement.Close()
-	done()
-	watching.Wait()
 	es.database.stopped()
 	return left, err
 }
 
-// follow wakes the engines when an ownership has changed.
-func (es *engines) follow(ctx context.Context, ownership ownership) {
-	var owned owner.Set
-	for {
-		state, changed := ownership.State()
-		if won := state.Owned.Without(owned); won.Len() > 0 {
-			es.metrics.TookOver(won.Len())
-		}
-		owned = state.Owned
-		es.mu.Lock()
-		es.notify()
-		es.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-changed:
-		}
+// own follows the shards that this replica gains and loses. A shard is released when no engine that shares the
+// ownership has rows of it in flight any more.
+func (l *loop) own(now time.Time) (changed <-chan struct{}) {
+	l.mu.Lock()
+	state, changed := l.ownership.State()
+	l.left = l.left.And(state.Leaving) // before the engine can read rows of a shard that is ours again
+	l.mu.Unlock()
+	left := l.engine.Own(l.relayed(state.Owned), state.Leaving, now)
+	if left == (owner.Set{}) {
+		return changed
 	}
-}
-
-// notify makes the engines look at their shards. The caller holds mu.
-func (es *engines) notify() {
-	close(es.changed)
-	es.changed = make(chan struct{})
-}
-
-// ours returns the shards that the engine relays, and those that it is to leave. If a shard is to be released, the
-// engines that are kept waiting let go of it first. The others keep relaying it until the waiting engines have nothing
-// of it in flight.
-func (l *loop) ours() (owner.State, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state, _ := l.ownership.State()
-	var awaited owner.Set
-	for other := range l.sharers {
-		other.left = other.left.And(state.Leaving)
-		if other.slow {
-			awaited = awaited.Or(state.Leaving.Without(other.left))
-		}
-	}
-	if !l.slow {
-		awaited = awaited.Without(l.left)
-		state.Owned, state.Leaving = state.Owned.Or(awaited), state.Leaving.Without(awaited)
-	}
-	return state, l.changed
-}
-
-// sharers calls yield with all engines that share the ownership, this one included.
-func (l *loop) sharers(yield func(*loop) bool) {
+	l.left = l.left.Or(left)
 	for _, other := range l.all {
-		if other.ownership == l.ownership && !yield(other) {
-			return
+		if other.ownership == l.ownership {
+			left = left.And(other.left)
 		}
 	}
-}
-
-// leave notes that the engine has nothing of these shards in flight any more. A shard is released when all engines that
-// share the ownership have left it. That is reported before any engine can learn that it has the shard again.
-func (l *loop) leave(set owner.Set) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	before := l.left
-	l.left = l.left.Or(set)
-	all := l.left
-	for other := range l.sharers {
-		all = all.And(other.left)
+	if left != (owner.Set{}) {
+		l.ownership.Left(left)
 	}
-	if l.left != before {
-		l.notify()
-	}
-	if all != (owner.Set{}) {
-		l.ownership.Left(all)
-	}
-}
-
-// wait notes whether the destination keeps the engine waiting.
-func (l *loop) wait(slow bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.slow != slow {
-		l.slow = slow
-		l.notify()
-	}
+	return changed
 }
 
 // arm notes whether writers may ring for this engine. Writers ring if no engine has so many rows that ringing would

@@ -25,7 +25,6 @@ type loop struct {
 
 	// Requests from other goroutines, guarded by the engines' mu.
 	left  owner.Set // shards to be released with nothing in flight here
-	slow  bool      // the destination keeps the loop waiting
 	rings bool      // writers may ring
 
 	// Touched only by the loop.
@@ -94,7 +93,7 @@ func (l *loop) turn(ctx, work context.Context, ending func()) error {
 	done := ctx.Done()
 	for {
 		now := time.Now()
-		moved := l.own(now)
+		changed := l.own(now)
 		stops := done == nil || l.outdated != nil
 		if !stops {
 			l.hand(ctx, work, now)
@@ -109,7 +108,7 @@ func (l *loop) turn(ctx, work context.Context, ending func()) error {
 		select {
 		case <-done:
 			done = nil
-		case <-moved:
+		case <-changed:
 		case r := <-l.results:
 			l.taken(ctx, r)
 		case w := <-l.answers:
@@ -135,10 +134,6 @@ func (l *loop) stop(ctx context.Context, ending func()) (done bool) {
 	return !l.engine.Busy() && l.settling == 0 && (l.abandoned || !l.waitsForLocked(ctx))
 }
 
-// errTermOver is the cause of a context that ends because the replica no longer owns the outbox, or has not owned it
-// without a break.
-var errTermOver = errors.New("the ownership has ended")
-
 // waitsForLocked reports whether the loop goes on because of rows that another session keeps locked. It goes on when
 // the process ends, so that nothing is published twice. At the end of a term it does not, since everything else would
 // have to wait.
@@ -147,37 +142,13 @@ func (l *loop) waitsForLocked(ctx context.Context) bool {
 	if n == 0 {
 		return false
 	}
-	cause := context.Cause(ctx)
-	if l.outdated == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
+	if l.outdated == nil && !errors.Is(context.Cause(ctx), errEnded) {
 		return true
 	}
 	l.config.Logger.Warn("the ownership has ended, or the table has changed; "+
 		"rows that another session keeps locked are published again",
 		"rows", n)
 	return false
-}
-
-// own follows the shards that this replica gains and loses.
-func (l *loop) own(now time.Time) (moved <-chan struct{}) {
-	state, moved := l.ours()
-	l.wait(l.isSlow(now))
-	if left := l.engine.Own(l.relayed(state.Owned), state.Leaving, now); left != (owner.Set{}) {
-		l.leave(left)
-	}
-	return moved
-}
-
-// slowAfter is how long an answer of a healthy broker may take.
-const slowAfter = 500 * time.Millisecond
-
-// isSlow reports whether the destination keeps rows waiting.
-func (l *loop) isSlow(now time.Time) bool {
-	for _, w := range l.workers {
-		if !w.since.IsZero() && now.Sub(w.since) > slowAfter {
-			return true
-		}
-	}
-	return l.engine.Down() != nil
 }
 
 // mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted.

@@ -33,7 +33,7 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer outdated(nil)
-	group.Go(func() { r.follow(ctx, table, func() { outdated(errOutdated) }) })
+	group.Go(func() { r.lookAtTable(ctx, table, func() { outdated(errEnded) }) })
 	for ctx.Err() == nil {
 		states, changed := r.owner.States()
 		if !holds(states) {
@@ -63,20 +63,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer end(nil)
-	group.Go(func() {
-		for {
-			states, changed := r.owner.States()
-			if !holds(states) || states[0].Term != term {
-				end(errTermOver)
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-			}
-		}
-	})
+	group.Go(func() { r.follow(ctx, term, func() { end(errEnded) }) })
 	if r.plan.Channel != "" {
 		group.Go(func() { r.listener.Run(ctx) })
 	}
@@ -107,17 +94,40 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 	return e.run(ctx)
 }
 
-// followLimit limits the duration of a look at the catalogue.
-const followLimit = 5 * time.Second
+// errEnded is the cause of a context that ends although the process goes on: the table has changed since it was opened,
+// or the replica no longer owns the outbox, or has not owned it without a break.
+var errEnded = errors.New("the table or the ownership has changed")
 
-// errOutdated is the cause of a context that ends because the table has changed since it was opened.
-var errOutdated = errors.New("the table has changed")
+// follow calls end when shards are no longer held, or have not been held without a break, and counts those that are
+// acquired.
+func (r *Relay) follow(ctx context.Context, term uint64, end func()) {
+	owned := map[string]owner.Set{}
+	for {
+		states, changed := r.owner.States()
+		if !holds(states) || states[0].Term != term {
+			end()
+			return
+		}
+		for _, s := range states {
+			r.metrics.TookOver(s.Owned.Without(owned[s.Column]).Len())
+			owned[s.Column] = s.Owned
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
 
-// follow looks at the catalogue now and then, and calls outdated if the table has changed: a column that was added may
+// lookLimit limits the duration of a look at the catalogue.
+const lookLimit = 5 * time.Second
+
+// lookAtTable looks at the catalogue now and then, and calls outdated if the table has changed: a column that was added may
 // have a meaning, for instance. Statements still work then, but replicas that start now understand the table in another
-// way, and stand by until all other replicas understand it in that way, too. That is why follow also looks when such
+// way, and stand by until all other replicas understand it in that way, too. That is why it also looks when such
 // replicas come or go, and at the beginning of each term.
-func (r *Relay) follow(ctx context.Context, table *outbox.Table, outdated func()) {
+func (r *Relay) lookAtTable(ctx context.Context, table *outbox.Table, outdated func()) {
 	term, others, changed := r.seen()
 	timer := time.NewTimer(r.looks)
 	defer timer.Stop()
@@ -133,7 +143,7 @@ func (r *Relay) follow(ctx context.Context, table *outbox.Table, outdated func()
 		case <-timer.C:
 		}
 		timer.Reset(r.looks)
-		limited, cancel := context.WithTimeout(ctx, followLimit)
+		limited, cancel := context.WithTimeout(ctx, lookLimit)
 		current, doorbell, err := table.Current(limited)
 		cancel()
 		if err == nil {

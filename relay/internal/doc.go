@@ -92,7 +92,7 @@ A key that waits, for a topic or a partition to come back (a hold), for a failed
     when the control connection was lost, does not wait: the rows are then published again.
   - The table changes, or replicas are configured differently: replicas that would place a row in another shard or
     order never own shards at the same time (package owner). Each replica looks at the catalogue now and then and
-    reopens a table that has changed (follow).
+    reopens a table that has changed (lookAtTable).
   - A read needs more time than it has: it rests in proportion, the other reads go first, and it is repeated with twice
     the time (reads). A sweep has little time at first.
   - The database does not mark rows, with an error or by doing nothing: they stay in flight, and some of them are
