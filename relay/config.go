@@ -80,33 +80,14 @@ type Config struct {
 // NoChannel is the [Config.ListenChannel] that turns LISTEN off.
 const NoChannel = "-"
 
-// Defaults of Config and Destination.
-const (
-	defaultName          = "default"
-	defaultTable         = "outbox_messages"
-	defaultChannel       = "outbox_messages"
-	defaultBatch         = 1000
-	defaultInFlight      = 4096
-	defaultInFlightBytes = 64 << 20
-	defaultPoll          = 50 * time.Millisecond
-	defaultIdle          = time.Second // once a doorbell works and ten seconds brought nothing
-	defaultShards        = 16
-	defaultTTL           = 10 * time.Second
-	defaultStop          = 25 * time.Second
-	defaultAttempts      = 5
-	defaultBackoffMin    = 500 * time.Millisecond
-	defaultBackoffMax    = time.Minute
-	defaultPublish       = 10 * time.Second
-)
-
 // fillIn gives every empty field its default, except PollInterval and ListenChannel.
 func (c *Config) fillIn() {
-	c.Table = cmp.Or(c.Table, defaultTable)
-	c.BatchSize, c.MaxInFlight = cmp.Or(c.BatchSize, defaultBatch), cmp.Or(c.MaxInFlight, defaultInFlight)
-	c.MaxInFlightBytes = cmp.Or(c.MaxInFlightBytes, defaultInFlightBytes)
+	c.Table = cmp.Or(c.Table, "outbox_messages")
+	c.BatchSize, c.MaxInFlight = cmp.Or(c.BatchSize, 1000), cmp.Or(c.MaxInFlight, 4096)
+	c.MaxInFlightBytes = cmp.Or(c.MaxInFlightBytes, 64<<20)
 	c.MaxRowBytes = cmp.Or(c.MaxRowBytes, max(outbox.DefaultMaxRow, c.MaxInFlightBytes))
-	c.Shards, c.OwnerTTL = cmp.Or(c.Shards, defaultShards), cmp.Or(c.OwnerTTL, defaultTTL)
-	c.StopTimeout = cmp.Or(c.StopTimeout, defaultStop)
+	c.Shards, c.OwnerTTL = cmp.Or(c.Shards, 16), cmp.Or(c.OwnerTTL, 10*time.Second)
+	c.StopTimeout = cmp.Or(c.StopTimeout, 25*time.Second)
 	if c.Meter == nil {
 		c.Meter = metricnoop.Meter{}
 	}
@@ -121,13 +102,13 @@ func (c *Config) fillIn() {
 			continue // check refuses it
 		}
 		if len(c.Destinations) == 1 {
-			d.Name = cmp.Or(d.Name, defaultName)
+			d.Name = cmp.Or(d.Name, "default")
 		}
 		d.Topic = cmp.Or(d.Topic, profile.Topic(d.WireFormat))
-		d.MaxAttempts = cmp.Or(d.MaxAttempts, defaultAttempts)
-		d.PublishTimeout = cmp.Or(d.PublishTimeout, defaultPublish)
-		d.BackoffMin = cmp.Or(d.BackoffMin, defaultBackoffMin)
-		d.BackoffMax = cmp.Or(d.BackoffMax, max(defaultBackoffMax, d.BackoffMin))
+		d.MaxAttempts = cmp.Or(d.MaxAttempts, 5)
+		d.PublishTimeout = cmp.Or(d.PublishTimeout, 10*time.Second)
+		d.BackoffMin = cmp.Or(d.BackoffMin, 500*time.Millisecond)
+		d.BackoffMax = cmp.Or(d.BackoffMax, max(time.Minute, d.BackoffMin))
 	}
 }
 
@@ -139,5 +120,5 @@ func (c *Config) channel() string {
 	if c.ListenChannel == NoChannel {
 		return ""
 	}
-	return cmp.Or(c.ListenChannel, defaultChannel)
+	return cmp.Or(c.ListenChannel, "outbox_messages")
 }

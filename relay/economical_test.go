@@ -152,7 +152,7 @@ func TestIdleOwnerPollsWithoutADoorbell(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*sim){
 		"without a doorbell":          func(s *sim) { s.doorbell, s.interval = deaf{}, 0 },
-		"with an interval of its own": func(s *sim) { s.doorbell, s.interval = newSimBell(), defaultPoll },
+		"with an interval of its own": func(s *sim) { s.doorbell, s.interval = newSimBell(), 50*time.Millisecond },
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {

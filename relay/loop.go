@@ -53,7 +53,7 @@ var _ tableView = (*outbox.Table)(nil)
 // make makes the engine.
 func (l *loop) make(limits engine.Limits) {
 	interval := l.config.PollInterval
-	limits.Poll, limits.IdlePoll = cmp.Or(interval, defaultPoll), cmp.Or(interval, defaultIdle)
+	limits.Poll, limits.IdlePoll = cmp.Or(interval, 50*time.Millisecond), cmp.Or(interval, time.Second)
 	if l.table.Delays() { // no writer rings when a row becomes due
 		limits.IdlePoll = min(limits.IdlePoll, limits.Poll)
 	}

@@ -123,10 +123,10 @@ func (r *Relay) follow(ctx context.Context, term uint64, end func()) {
 // lookLimit limits the duration of a look at the catalogue.
 const lookLimit = 5 * time.Second
 
-// lookAtTable looks at the catalogue now and then, and calls outdated if the table has changed: a column that was added may
-// have a meaning, for instance. Statements still work then, but replicas that start now understand the table in another
-// way, and stand by until all other replicas understand it in that way, too. That is why it also looks when such
-// replicas come or go, and at the beginning of each term.
+// lookAtTable looks at the catalogue now and then, and calls outdated if the table has changed: a column that was added
+// may have a meaning, for instance. Statements still work then, but replicas that start now understand the table in
+// another way, and stand by until all other replicas understand it in that way, too. That is why it also looks when
+// such replicas come or go, and at the beginning of each term.
 func (r *Relay) lookAtTable(ctx context.Context, table *outbox.Table, outdated func()) {
 	term, others, changed := r.seen()
 	timer := time.NewTimer(r.looks)

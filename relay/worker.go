@@ -23,34 +23,33 @@ type worker struct {
 	since time.Time // when its call began, zero while it is idle; touched only by the loop
 	most  int       // rows of a rehearsal; 0: all of a batch
 
-	// The batch, and then its answers.
-	rows     []*engine.Row
-	errs     []error
+	rows     []*engine.Row // the batch
+	errs     []error       // its answers
 	messages []publisher.Message
 }
 
 // start publishes a batch, if rehearsed is true only what the database would mark, and then tells the loop. ctx ends
 // only when the relay may wait no longer. Nothing is sent after relaying has ended.
 func (w *worker) start(ctx, relaying context.Context, rows []*engine.Row, rehearsed bool) {
-	w.rows = rows
-	publish := w.publish
-	if rehearsed {
-		publish = w.rehearse
-	}
+	w.rows, w.errs = rows, make([]error, len(rows))
 	go func() { // the loop waits for it
 		started := time.Now()
-		w.errs = publish(ctx, relaying, rows)
+		if rehearsed {
+			w.rehearse(ctx, relaying)
+		}
+		w.publish(ctx, relaying)
 		w.loop.to.measured.Stage(measure.StagePublish, time.Since(started))
 		w.loop.answers <- w
 	}()
 }
 
-// rehearse publishes the rows that the database would mark, as far as it can tell within a second or two. The rest of
-// the batch comes again. If it takes no writes at present, none is published.
-func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []error {
-	answers := slices.Repeat([]error{publisher.ErrNotAttempted}, len(rows))
+// rehearse gives an answer to the rows that the database would not mark, as far as it can tell within a second or two.
+// The rest of the batch is not attempted and comes again. If the database takes no writes at present, none is.
+func (w *worker) rehearse(ctx, relaying context.Context) {
+	rows := w.rows
 	if w.most > 0 && w.most < len(rows) {
 		rows = rows[:w.most]
+		putOff(w.errs[w.most:])
 	}
 	var read []*outbox.Row
 	for _, r := range rows {
@@ -59,7 +58,7 @@ func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []e
 		}
 	}
 	if len(read) == 0 {
-		return append(w.publish(ctx, relaying, rows), answers[len(rows):]...)
+		return
 	}
 	started := time.Now()
 	limited, cancel := context.WithTimeout(ctx, engine.StatementTimeout)
@@ -68,43 +67,49 @@ func (w *worker) rehearse(ctx, relaying context.Context, rows []*engine.Row) []e
 	switch took := time.Since(started); {
 	case outbox.Cancelled(err):
 		w.most = max(1, len(read)/4)
-		return answers
+		putOff(w.errs)
+		return
 	case w.most > 0 && took < outbox.RehearsalTime/3: // twice as many end in time, too
 		w.most = min(2*w.most, 1<<20)
 	}
 	if w.loop.database.rehearsed(w.loop.state, err); err != nil {
+		putOff(w.errs)
 		select { // the database is not asked all the time
 		case <-relaying.Done():
 		case <-time.After(retry.ShortestHold):
 		}
-		return answers
+		return
 	}
-	clear(answers[:len(rows)])
-	var good []*engine.Row
 	for i, r := range rows {
 		switch why := refused[r.Identity()]; {
-		case i > 0 && answers[i-1] != nil && r.Beside(rows[i-1]): // it waits behind the row before it
-			answers[i] = publisher.ErrNotAttempted
+		case i > 0 && w.errs[i-1] != nil && r.Beside(rows[i-1]): // it waits behind the row before it
+			w.errs[i] = publisher.ErrNotAttempted
 		case why != nil:
-			answers[i] = engine.UnmarkableError(why)
+			w.errs[i] = engine.UnmarkableError(why)
 		default:
 			r.Rehearsed = true
-			good = append(good, r)
 		}
 	}
-	if len(good) == 0 {
-		return answers
-	}
-	published := w.publish(ctx, relaying, good)
-	for i := range answers {
-		if answers[i] == nil {
-			answers[i], published = published[0], published[1:]
-		}
-	}
-	return answers
 }
 
-func (w *worker) publish(ctx, relaying context.Context, rows []*engine.Row) []error {
+// putOff answers that rows were not attempted.
+func putOff(answers []error) {
+	for i := range answers {
+		answers[i] = publisher.ErrNotAttempted
+	}
+}
+
+// publish publishes the rows that have no answer.
+func (w *worker) publish(ctx, relaying context.Context) {
+	w.messages = w.messages[:0]
+	for i, r := range w.rows {
+		if w.errs[i] == nil {
+			w.messages = append(w.messages, r.Message)
+		}
+	}
+	if len(w.messages) == 0 {
+		return
+	}
 	now := time.Now()
 	deadline := now.Add(w.loop.to.PublishTimeout)
 	if trusted := w.loop.ownership.Trusted(); trusted.Before(deadline) {
@@ -116,14 +121,13 @@ func (w *worker) publish(ctx, relaying context.Context, rows []*engine.Row) []er
 	// sent later to a slow broker, they would be published again although the broker has them.
 	relaying, stop := context.WithDeadline(relaying, now.Add(deadline.Sub(now)/2))
 	defer stop()
-	ctx = publisher.WithStop(ctx, relaying.Done())
-	w.messages = w.messages[:0]
-	for _, r := range rows {
-		w.messages = append(w.messages, r.Message)
-	}
-	errs := w.handOver(ctx)
+	published := w.handOver(publisher.WithStop(ctx, relaying.Done()))
 	clear(w.messages) // releases the rows' bytes
-	return errs
+	for i := range w.errs {
+		if w.errs[i] == nil {
+			w.errs[i], published = published[0], published[1:]
+		}
+	}
 }
 
 // handOver publishes the messages. After a panic, the outcome of all of them is unknown.
