@@ -35,23 +35,13 @@ func (c *changing) add(p *program, cmd *cobra.Command, when string) {
 	cmd.Flags().BoolVar(&c.json, "json", false, "print a line of JSON for each row")
 }
 
-// changedRow is a line of the output for machines.
-type changedRow struct {
-	ID          string `json:"id"`
-	Topic       string `json:"topic"`
-	Destination string `json:"destination"`
-	Action      string `json:"action"`
-	DryRun      bool   `json:"dry_run,omitempty"`
-}
-
 // errRefused is the error for a change that was not confirmed.
 var errRefused = errors.New("nothing was changed")
 
 // apply changes the rows that the flags and the arguments, which are ids, select.
 func (c *changing) apply(cmd *cobra.Command, ids []string, change operate.Change) error {
 	ctx := cmd.Context()
-	c.IDs = append(c.IDs, ids...)
-	chosen, o, err := c.open(cmd)
+	chosen, o, err := c.open(cmd, ids...)
 	if err != nil {
 		return err
 	}
@@ -170,9 +160,10 @@ func (o *operating) noteExpired(ctx context.Context, out io.Writer, chosen opera
 func (c *changing) print(cmd *cobra.Command, row operate.Chosen) error {
 	out := cmd.OutOrStdout()
 	if c.json {
-		return writeJSON(out, changedRow{
-			ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: row.Action, DryRun: c.dryRun,
-		})
+		return writeJSON(out, struct {
+			operate.Chosen
+			DryRun bool `json:"dry_run,omitempty"`
+		}{row, c.dryRun})
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable.Text(row.ID), row.Destination, printable.Text(row.Topic))
 	return err

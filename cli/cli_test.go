@@ -172,8 +172,8 @@ func TestBadInput(t *testing.T) {
 		{nil, "failed rety", 2, `outbox-relay: failed has no command "rety"; it has list, show, retry and discard`},
 		{
 			nil, "failed list --since 3x", 2,
-			"outbox-relay: invalid argument \"3x\" for \"--since\" flag: write a time as 2026-03-01T12:00:00Z, " +
-				"or how long ago as 90s, 2h or 3d; see outbox-relay failed list --help",
+			"outbox-relay: --since \"3x\": write a time as 2026-03-01T12:00:00Z, " +
+				"or how long ago as 90s, 2h or 3d",
 		},
 		{nil, "failed discard --keep", 2, "outbox-relay: --keep requires --reason TEXT, for whoever finds the row later"},
 

@@ -17,25 +17,12 @@ import (
 
 // selection holds the flags by which commands choose rows.
 type selection struct {
-	operate.Selection // all but the key and the times
-	program           *program
-	key               string
-	since, until      moment
-	topicsOf          bool // the topics on the broker of rows that are given by their ids are of interest
+	program                        *program
+	ids, topics                    []string
+	key, since, until, destination string
+	lastError                      string
+	topicsOf                       bool // the topics on the broker of rows that are given by their ids are of interest
 }
-
-// list is a flag with several texts. Quotes in them have no special meaning, since ids and topics of rows may contain
-// quotes.
-type list []string
-
-func (l *list) Set(text string) error {
-	*l = append(*l, strings.Split(text, ",")...)
-	return nil
-}
-
-func (l *list) String() string { return strings.Join(*l, ",") }
-
-func (l *list) Type() string { return "strings" }
 
 // selectionHelp is the explanation of the flags that all commands share.
 const selectionHelp = `
@@ -47,80 +34,81 @@ ago (2h, 3d).`
 func (s *selection) add(p *program, cmd *cobra.Command, when string) {
 	s.program = p
 	flags := cmd.Flags()
-	flags.Var((*list)(&s.IDs), "id", "ids of rows, repeated or separated by commas")
-	flags.Var((*list)(&s.Topics), "topic", "topics or patterns of topics, repeated or separated by commas")
-	flags.StringVar(&s.key, "key", "", "rows with this ordering key")
-	flags.Var(&s.since, "since", "rows "+when+" at this time or later")
-	flags.Var(&s.until, "until", "rows "+when+" before this time")
-	flags.StringVar(&s.Error, "error", "", "rows whose last error contains this text, in whatever case")
-	flags.StringVar(&s.Destination, "destination", "", "this destination's rows and their state there; without it, "+
-		"those of all destinations")
+	flags.StringArrayVar(&s.ids, "id", nil, "`ids` of rows, repeated or separated by commas")
+	flags.StringArrayVar(&s.topics, "topic", nil, "`topics` or patterns of topics, repeated or separated by commas")
+	flags.StringVar(&s.key, "key", "", "rows with this ordering `key`")
+	flags.StringVar(&s.since, "since", "", "rows "+when+" at this `time` or later")
+	flags.StringVar(&s.until, "until", "", "rows "+when+" before this `time`")
+	flags.StringVar(&s.lastError, "error", "", "rows whose last error contains this `text`, in whatever case")
+	flags.StringVar(&s.destination, "destination", "", "rows of the destination with this `name` and their state "+
+		"there; without it, those of all destinations")
 }
 
-// open returns the selection that the flags describe and the outbox to which it applies. The caller must close the
-// outbox.
-func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, error) {
+// open returns the selection that the flags and the arguments, which are ids, describe, and the outbox to which it
+// applies. The caller must close the outbox.
+func (s *selection) open(cmd *cobra.Command, ids ...string) (operate.Selection, *operating, error) {
 	chosen, err := s.chosen(cmd)
 	if err != nil {
 		return chosen, nil, err
 	}
+	chosen.IDs = append(chosen.IDs, ids...)
 	o, err := s.program.openOutbox(cmd.Context(), s.topicsOf && len(chosen.IDs) > 0)
 	return chosen, o, err
 }
 
 // chosen returns the selection that the flags describe. A flag with an empty value is refused: it comes from an unset
-// variable, and would choose all rows.
-func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
-	for flag, empty := range map[string]bool{
-		"id":    len(s.IDs) == 0 || slices.Contains(s.IDs, ""),
-		"topic": len(s.Topics) == 0 || slices.Contains(s.Topics, ""),
-		"error": s.Error == "", "destination": s.Destination == "",
+// variable, and would choose all rows. Quotes have no special meaning, since ids and topics of rows may contain quotes.
+func (s *selection) chosen(cmd *cobra.Command) (chosen operate.Selection, err error) {
+	given := cmd.Flags().Changed
+	split := func(texts []string) (all []string) {
+		for _, text := range texts {
+			all = append(all, strings.Split(text, ",")...)
+		}
+		return all
+	}
+	chosen = operate.Selection{
+		IDs: split(s.ids), Topics: split(s.topics), Error: s.lastError, Destination: s.destination,
+	}
+	if given("key") {
+		chosen.Key = &s.key
+	}
+	for flag, values := range map[string][]string{
+		"id": chosen.IDs, "topic": chosen.Topics, "error": {s.lastError}, "destination": {s.destination},
 	} {
-		if empty && cmd.Flags().Changed(flag) {
-			return operate.Selection{}, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for "+
-				"all rows", flag))
+		if given(flag) && slices.Contains(values, "") {
+			return chosen, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for all rows", flag))
 		}
 	}
-	if slices.Contains(s.Topics, "!") {
-		return operate.Selection{}, usageError(errors.New("--topic holds the empty pattern \"!\": name after it the " +
-			"topics to leave out"))
+	if slices.Contains(chosen.Topics, "!") {
+		return chosen, usageError(errors.New("--topic holds the empty pattern \"!\": name after it the topics to " +
+			"leave out"))
 	}
-	if !s.since.IsZero() && !s.until.IsZero() && !s.since.Before(s.until.Time) {
-		return operate.Selection{}, usageError(fmt.Errorf("--since %s is not before --until %s, so no row can match",
-			s.since.text, s.until.text))
+	if chosen.Since, err = moment(cmd, "since", s.since); err != nil {
+		return chosen, usageError(err)
 	}
-	chosen := s.Selection
-	chosen.Since, chosen.Until = s.since.Time, s.until.Time
-	if cmd.Flags().Changed("key") {
-		chosen.Key = &s.key
+	if chosen.Until, err = moment(cmd, "until", s.until); err != nil {
+		return chosen, usageError(err)
+	}
+	if given("since") && given("until") && !chosen.Since.Before(chosen.Until) {
+		return chosen, usageError(fmt.Errorf("--since %s is not before --until %s, so no row can match", s.since,
+			s.until))
 	}
 	return chosen, nil
 }
 
-// A moment is a time as people write it: RFC 3339, or how long ago.
-type moment struct {
-	time.Time
-	text string
-}
-
-func (m *moment) String() string { return m.text }
-
-// Type is the name of the value in the help text.
-func (*moment) Type() string { return "time" }
-
-// Set reads a time.
-func (m *moment) Set(text string) error {
-	m.text = text
-	var err error
-	if m.Time, err = time.Parse(time.RFC3339Nano, text); err == nil && !m.IsZero() { // the zero time means none
-		return nil
+// moment reads a flag with a time as people write it: RFC 3339, or how long ago. The zero time stands for none.
+func moment(cmd *cobra.Command, flag, text string) (at time.Time, err error) {
+	if !cmd.Flags().Changed(flag) {
+		return at, nil
+	}
+	if at, err = time.Parse(time.RFC3339Nano, text); err == nil && !at.IsZero() {
+		return at, nil
 	}
 	var ago config.Duration
 	if ago.Set(strings.TrimPrefix(text, "-")) != nil || ago < 0 {
-		return errors.New("write a time as 2026-03-01T12:00:00Z, or how long ago as 90s, 2h or 3d")
+		return at, fmt.Errorf("--%s %q: write a time as 2026-03-01T12:00:00Z, or how long ago as 90s, 2h or 3d", flag, text)
 	}
-	m.Time = time.Now().Add(-time.Duration(ago))
-	return nil
+	return time.Now().Add(-time.Duration(ago)), nil
 }
 
 // noteAbsent reports that rows were chosen by their ids, and that there are fewer of them in the state that the command

@@ -81,7 +81,7 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 				chosen.Until = time.Now().Add(-verifyRest)
 				if !chosen.Since.Before(chosen.Until) {
 					return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with "+
-						"--until", flags.since.text, verifyRest))
+						"--until", flags.since, verifyRest))
 				}
 			}
 			return p.verify(cmd, c, chosen, asJSON)

@@ -34,12 +34,12 @@ type part struct {
 	rows   int64
 }
 
-// A Chosen row is one of a [Choice].
+// A Chosen row is one of a [Choice]. The names of its JSON fields are stable.
 type Chosen struct {
-	ID          string
-	Topic       string
-	Destination string // empty if no destination takes the row
-	Action      string // what the change would do to the row: "delete"
+	ID          string `json:"id"`
+	Topic       string `json:"topic"`
+	Destination string `json:"destination"` // empty if no destination takes the row, or if it is pruned
+	Action      string `json:"action"`      // what the change would do to the row: "delete"
 	identity    string
 	order, key  *string
 }

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// changing completes a command that makes a change to the rows that its flags choose. when describes the time to which
+// --since and --until apply.
+func (p *program) changing(cmd *cobra.Command, when string, change func(*cobra.Command) (operate.Change, error),
+) *cobra.Command {
+	var flags changing
+	cmd.Long += selectionHelp + changingHelp
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		to, err := change(cmd)
+		if err != nil {
+			return usageError(err)
+		}
+		return flags.apply(cmd, args, to)
+	}
+	flags.add(p, cmd, when)
+	return cmd
+}
+
+func (p *program) failedRetryCommand() *cobra.Command {
+	return p.changing(&cobra.Command{
+		Use:        "retry [ID...]",
+		SuggestFor: []string{"requeue", "redrive"},
+		Short:      "Retry failed rows, with all their attempts",
+		Long: `Retry failed rows, with all their attempts: failed_at and last_error are cleared. Unless OUTBOX_ON_FAILED=block
+is set, younger rows of their keys have been relayed in the meantime, and the retried rows are published after them. Ids
+may also be given as arguments.
+`,
+	}, "that failed", func(*cobra.Command) (operate.Change, error) { return operate.Retry(), nil })
+}
+
+func (p *program) failedDiscardCommand() *cobra.Command {
+	keep, reason := false, ""
+	cmd := p.changing(&cobra.Command{
+		Use:        "discard [ID...]",
+		Aliases:    []string{"rm"},
+		SuggestFor: []string{"delete", "skip", "drop"},
+		Short:      "Give up failed rows: delete them, or keep them with a reason",
+		Long: `Give up failed rows. A row that every other destination has done is deleted. Any other row, and every row with
+--keep, stays in the table with failed_at and relayed_at set and the reason appended to its last error, and no longer
+counts as failed. No row is deleted while the table has state columns of a destination that is not configured.
+Ids may also be given as arguments. With --yes rows have to be chosen; --topic '*' chooses all.
+`,
+	}, "that failed", func(*cobra.Command) (operate.Change, error) {
+		if keep && strings.TrimSpace(reason) == "" {
+			return operate.Change{}, errors.New("--keep requires --reason TEXT, for whoever finds the row later")
+		}
+		return operate.Discard(keep, reason), nil
+	})
+	cmd.Flags().BoolVar(&keep, "keep", false, "leave the rows in the table")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, appended to the last error of rows that stay")
+	return cmd
+}
+
+func (p *program) replayCommand() *cobra.Command {
+	return p.changing(&cobra.Command{
+		Use:        "replay [ID...]",
+		SuggestFor: []string{"resend", "republish", "redrive"},
+		Short:      "Publish relayed rows again",
+		Long: `Publish relayed rows again, with the same message ids: relayed_at is cleared. Discarded rows are left alone.
+The rows of a key are published in their order among themselves, but after younger rows that were relayed before. Ids
+may also be given as arguments.
+
+JetStream drops a message that it has stored within the duplicate window of the stream (two minutes by default): such
+a row is marked as relayed again, and nothing is stored.
+`,
+		Example: `  outbox-relay replay --topic order.placed --since 2026-03-01T12:00:00Z --dry-run`,
+	}, "that were relayed", func(cmd *cobra.Command) (operate.Change, error) {
+		if c, err := p.load(config.NeedDatabase); err == nil && mayDeduplicate(c) {
+			fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops messages that it has stored within its "+
+				"duplicate window; such rows are marked as relayed again, and not stored again")
+		}
+		return operate.Replay(), nil
+	})
+}
+
+// mayDeduplicate reports whether a destination publishes to JetStream, or may do so according to the settings.
+func mayDeduplicate(c *config.Config) bool {
+	return slices.ContainsFunc(c.Destinations, func(d config.Destination) bool {
+		return d.Broker.Scheme == "" || d.Broker.Protocol == publisher.ProtocolNATS
+	})
+}
+
+func (p *program) pruneCommand() *cobra.Command {
+	var older config.Duration
+	failed := false
+	cmd := p.changing(&cobra.Command{
+		Use:        "prune --older-than D",
+		SuggestFor: []string{"purge", "cleanup", "clean", "delete", "vacuum"},
+		Short:      "Delete rows that every destination has done",
+		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions with
+pauses between them. OUTBOX_PRUNE_AFTER does the same within run. Whole partitions are dropped by the function that
+outbox-relay schema --partitioned prints.
+
+prune reads along an index on inserted_at or relayed_at. If the table is large and has neither, prune names the
+missing index and deletes nothing. It also deletes nothing while the table has state columns of a destination that is
+not configured.
+`,
+		Example: `  outbox-relay prune --older-than 7d --yes
+  outbox-relay prune --older-than 30d --failed --topic 'audit.*' --dry-run`,
+		Args: noArgs,
+	}, "inserted", func(cmd *cobra.Command) (operate.Change, error) {
+		if !cmd.Flags().Changed("older-than") {
+			return operate.Change{}, errors.New("prune requires --older-than D, the time since rows were done, such as 7d")
+		}
+		if older < 0 {
+			return operate.Change{}, errors.New("--older-than must not be negative")
+		}
+		return operate.Prune(time.Duration(older), failed), nil
+	})
+	cmd.Flags().Var(&older, "older-than", "for how long rows must have been done, such as 7d")
+	cmd.Flags().Lookup("older-than").DefValue = ""
+	cmd.Flags().BoolVar(&failed, "failed", false, "also delete rows that failed so long ago")
+	return cmd
+}
