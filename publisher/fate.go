@@ -34,25 +34,10 @@ const (
 	FateQueue
 )
 
+var kinds = [...]string{"destination", "broker", "topic", "partition", "stream", "exchange", "queue"}
+
 // String returns the name of the kind in logs.
-func (k FateKind) String() string {
-	switch k {
-	case FateDestination:
-		return "destination"
-	case FateBroker:
-		return "broker"
-	case FateTopic:
-		return "topic"
-	case FatePartition:
-		return "partition"
-	case FateStream:
-		return "stream"
-	case FateExchange:
-		return "exchange"
-	default:
-		return "queue"
-	}
-}
+func (k FateKind) String() string { return kinds[k] }
 
 // String returns the name of the fate in logs, for example "partition orders/3".
 func (f Fate) String() string {
@@ -66,15 +51,9 @@ func (f Fate) String() string {
 // nothing, its Scope decides. FateOf reports false if the answer concerns only this message and its key, and for the
 // classes that report no trouble outside the message: Accepted, NotAttempted, Refused and Permanent. See [Error].
 func FateOf(err error, topic string) (f Fate, ok bool) {
-	switch ClassOf(err) {
-	case Topology, Unavailable, Ambiguous:
-	default:
+	switch e := of(err); {
+	case e.Class < Topology:
 		return Fate{}, false
-	}
-	e, ok := errors.AsType[*Error](err)
-	switch {
-	case !ok:
-		return Fate{}, true
 	case e.Fate != Fate{}:
 		return e.Fate, true
 	case e.Scope == ScopeTopic:

@@ -28,25 +28,12 @@ const (
 	Ambiguous
 )
 
-// String returns the name of the class in metrics and logs.
-func (c Class) String() string {
-	switch c {
-	case Accepted:
-		return "accepted"
-	case NotAttempted:
-		return "not_attempted"
-	case Refused:
-		return "refused"
-	case Permanent:
-		return "permanent"
-	case Topology:
-		return "topology"
-	case Unavailable:
-		return "unavailable"
-	default:
-		return "ambiguous"
-	}
+var classes = [...]string{
+	"accepted", "not_attempted", "refused", "permanent", "topology", "unavailable", "ambiguous",
 }
+
+// String returns the name of the class in metrics and logs.
+func (c Class) String() string { return classes[c] }
 
 // A Scope says how far a Topology, Unavailable or Ambiguous answer reaches.
 type Scope uint8
@@ -113,49 +100,36 @@ func (d *Duplicate) Error() string {
 		d.Remedy)
 }
 
-// ClassOf returns the class of an answer. An error that no publisher has classified is Ambiguous, so that no message is
-// lost and no attempt is spent.
-func ClassOf(err error) Class {
+// of returns the answer in full. One that no publisher has classified is Ambiguous, so that no message is lost and no
+// attempt is spent.
+func of(err error) Error {
 	if err == nil {
-		return Accepted
+		return Error{}
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return *e
 	}
 	if _, ok := errors.AsType[*Duplicate](err); ok {
-		return Accepted
+		return Error{}
 	}
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Class
-	}
-	return Ambiguous
+	return Error{Class: Ambiguous, Short: "unknown answer"}
 }
+
+// ClassOf returns the class of an answer.
+func ClassOf(err error) Class { return of(err).Class }
 
 // ScopeOf returns the scope of an answer.
-func ScopeOf(err error) Scope {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Scope
-	}
-	return ScopeDestination
-}
+func ScopeOf(err error) Scope { return of(err).Scope }
 
 // ShortOf returns the fixed words of an answer for logs, or "unknown answer".
-func ShortOf(err error) string {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Short
-	}
-	return "unknown answer"
-}
+func ShortOf(err error) string { return of(err).Short }
 
 // Repeats reports whether each further try may leave another copy. See [Error].
-func Repeats(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Repeats
-}
+func Repeats(err error) bool { return of(err).Repeats }
 
 // Republished reports whether the broker may hold one more copy of the message than the answer's class tells. See
 // [Error].
-func Republished(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && e.Republished
-}
+func Republished(err error) bool { return of(err).Republished }
 
 // Republish returns an answer that says the same as err and is [Republished]. For nil, it is an answer of class
 // Accepted.

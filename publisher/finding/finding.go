@@ -13,17 +13,10 @@ const (
 	Error
 )
 
+var severities = [...]string{"ok", "warning", "error"}
+
 // String returns the name of the severity in reports.
-func (s Severity) String() string {
-	switch s {
-	case OK:
-		return "ok"
-	case Warning:
-		return "warning"
-	default:
-		return "error"
-	}
-}
+func (s Severity) String() string { return severities[s] }
 
 // MarshalText returns the text of [Severity.String].
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -124,3 +124,6 @@ func (p *Publisher) recycle(b []byte) {
 		p.buffers.Put(&b)
 	}
 }
+
+// Protocol implements [publisher.Speaker].
+func (p *Publisher) Protocol() publisher.Protocol { return publisher.ProtocolKafka }

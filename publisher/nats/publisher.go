@@ -124,3 +124,6 @@ func (p *Publisher) Close() error {
 	p.life.Wait()
 	return nil
 }
+
+// Protocol implements [publisher.Speaker].
+func (p *Publisher) Protocol() publisher.Protocol { return publisher.ProtocolNATS }

@@ -1,8 +1,0 @@
-package amqp
-
-import "github.com/outbox-relay/outbox-relay/publisher"
-
-var _ publisher.Speaker = (*Publisher)(nil)
-
-// Protocol returns [publisher.ProtocolAMQP].
-func (p *Publisher) Protocol() publisher.Protocol { return publisher.ProtocolAMQP }

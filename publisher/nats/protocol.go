@@ -1,8 +1,0 @@
-package nats
-
-import "github.com/outbox-relay/outbox-relay/publisher"
-
-var _ publisher.Speaker = (*Publisher)(nil)
-
-// Protocol returns [publisher.ProtocolNATS].
-func (p *Publisher) Protocol() publisher.Protocol { return publisher.ProtocolNATS }
