@@ -87,7 +87,7 @@ func unreadable(check string, err error) finding.Finding {
 		Remedy: "look at the server's log for the same message",
 	}
 	if setup, ok := errors.AsType[*outbox.SetupError](err); ok {
-		f.Found, f.Remedy = setup.Problem, setup.Remedy
+		f.Found, f.Remedy = setup.Found, setup.Remedy
 	}
 	return f
 }

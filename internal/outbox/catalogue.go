@@ -89,6 +89,9 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 	return r, nil
 }
 
+// partitioned reports whether the table has partitions, which it may have none of yet.
+func (r *relation) partitioned() bool { return r.Kind == "p" }
+
 func grantRemedy(role string) string {
 	return "let its owner run what `outbox-relay grants --role " + role + "` prints"
 }

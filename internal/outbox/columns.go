@@ -20,19 +20,20 @@ type role struct {
 	column   *Column
 	types    []uint32 // those that fit; nil for any
 	required bool
+	without  string // the consequence if the table lacks it
 }
 
 // roles are the roles of columns that all destinations share; the order is found otherwise.
 func (m *mapping) roles() []role {
 	return []role{
-		{"id", &m.ID, idTypes, true},
-		{"topic", &m.Topic, nil, true},
-		{"payload", &m.Payload, payloadTypes, true},
-		{"headers", &m.Headers, jsonTypes, false},
-		{"inserted_at", &m.Inserted, timeTypes, false},
-		{"available_at", &m.Available, timeTypes, false},
-		{"priority", &m.Rank, intTypes, false},
-		{"txid", &m.Txid, txidTypes, false},
+		{name: "id", column: &m.ID, types: idTypes, required: true},
+		{name: "topic", column: &m.Topic, required: true},
+		{name: "payload", column: &m.Payload, types: payloadTypes, required: true},
+		{name: "headers", column: &m.Headers, types: jsonTypes},
+		{name: "inserted_at", column: &m.Inserted, types: timeTypes},
+		{name: "available_at", column: &m.Available, types: timeTypes},
+		{name: "priority", column: &m.Rank, types: intTypes},
+		{name: "txid", column: &m.Txid, types: txidTypes},
 	}
 }
 
@@ -40,12 +41,22 @@ func (m *mapping) roles() []role {
 type state struct{ Relayed, Attempt, Failed, LastError, Updated Column }
 
 func (s *state) roles() []role {
+	const again = "waits between tries begin again after a restart"
 	return []role{
-		{"relayed_at", &s.Relayed, timeTypes, true}, // unless rows are deleted
-		{"attempt", &s.Attempt, intTypes, false},
-		{"failed_at", &s.Failed, timeTypes, false},
-		{"last_error", &s.LastError, textTypes, false},
-		{"updated_at", &s.Updated, timeTypes, false},
+		{name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true}, // unless rows are deleted
+		{
+			name: "attempt", column: &s.Attempt, types: intTypes,
+			without: "tries are counted in memory only, and begin again after a restart",
+		},
+		{
+			name: "failed_at", column: &s.Failed, types: timeTypes,
+			without: "a row that the broker refuses for good holds its key for ever",
+		},
+		{
+			name: "last_error", column: &s.LastError, types: textTypes,
+			without: "why a row was refused is only in the log, and " + again,
+		},
+		{name: "updated_at", column: &s.Updated, types: timeTypes, without: again},
 	}
 }
 

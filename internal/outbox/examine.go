@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,58 +24,31 @@ func Examine(
 ) (t *Table, found []finding.Finding, err error) {
 	problems, err := lookUp(ctx, pool, config, func(conn *pgx.Conn, opened *Table) error {
 		t = opened
+		denied, err := t.checkAccess(ctx, conn)
 		e := t.examination()
-		defer func() { found = e.found }()
-		e.storage()
-		e.encoding()
-		e.columns()
-		e.indexes()
-		e.ordered()
+		e.storage(channel)
+		e.lacks(denied == nil)
 		for _, ask := range []func(context.Context, *pgx.Conn) error{e.sequence, e.vacuum, e.wallTime} {
-			if err := ask(ctx, conn); err != nil {
-				return err
+			err = errors.Join(err, ask(ctx, conn))
+		}
+		if found = each(e.found, func(l Lack) finding.Finding { return l.Finding }); denied != nil {
+			if found = append(found, denied.Finding); server(denied.Err).Code == insufficientPrivilege {
+				t = nil // nothing else can be asked
 			}
 		}
-		e.doorbell(channel)
-		problem, err := t.checkAccess(ctx, conn)
-		if err != nil {
-			return err
-		}
-		if problem == nil {
-			for _, v := range config.Views {
-				e.found = append(e.found, t.viewFindings(v)...)
-			}
-		} else if e.found = append(e.found, findings([]*SetupError{problem})...); problem.denies() {
-			t = nil // nothing else can be asked
-		}
-		e.txid()
-		return nil
+		return err
 	})
 	return t, append(findings(problems), found...), err
 }
 
 // findLacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why
 // single destinations cannot use the table.
-func (t *Table) findLacks() (all []Lack) {
+func (t *Table) findLacks() []Lack {
 	e := t.examination()
-	e.columns()
-	if t.mapping.Key != noKey {
-		e.ordered()
-	}
-	e.indexes()
-	e.txid()
-	add := func(destination string, found []finding.Finding) {
-		for _, f := range found {
-			if f.Severity != finding.OK {
-				all = append(all, Lack{f, destination})
-			}
-		}
-	}
-	add("", e.found)
-	for _, v := range t.config.Views {
-		add(v.Name, t.viewFindings(v))
-	}
-	return all
+	e.lacks(true)
+	return slices.DeleteFunc(e.found, func(l Lack) bool {
+		return l.Severity == finding.OK || l.Check == checkOrder && t.mapping.Key == noKey
+	})
 }
 
 // A Lack is something that the table should have, with its remedy.
@@ -83,146 +57,136 @@ type Lack struct {
 	Destination string // the destination that lacks it, empty for all of them
 }
 
-// viewFindings returns the findings about the columns that a single destination has for itself.
-func (t *Table) viewFindings(v View) []finding.Finding {
-	m, problems := t.see(v)
-	if found := findings(problems); len(found) > 0 {
-		if v.Optional { // best effort: the other destinations go on without it
-			found = finding.AsWarnings(found)
-		}
-		return found
-	}
-	if v.Columns == nil {
-		return nil
-	}
-	e := t.examination()
-	e.mapping, e.view, e.subject = m, v, e.subject+", destination "+v.Name
-	e.ownColumns()
-	e.pendingIndex()
-	e.failedIndex()
-	return e.found
-}
-
-// denies reports whether a right is missing.
-func (e *SetupError) denies() bool { return server(e.Err).Code == insufficientPrivilege }
-
 // findings returns the problems of a table that cannot be used.
-func findings(problems []*SetupError) (found finding.List) {
-	for _, p := range problems {
-		found.Fail(p.Check, "", p.Problem, p.Remedy)
-	}
-	return found
+func findings(problems []*SetupError) []finding.Finding {
+	return each(problems, func(e *SetupError) finding.Finding { return e.Finding })
 }
 
 // examination gathers the findings about a table that can be used.
 type examination struct {
 	*Table
-	mapping *mapping
-	view    View
-	subject string
-	quoted  string // the table's name, for statements
-	found   finding.List
+	mapping              *mapping
+	view                 View
+	destination, subject string
+	found                []Lack
 }
 
 func (t *Table) examination() *examination {
-	return &examination{Table: t, mapping: t.mapping, view: t.view, subject: t.Name(), quoted: t.Quoted()}
+	return &examination{Table: t, mapping: t.mapping, view: t.view, subject: t.Name()}
 }
 
 // add adds the first of the answers that applies.
 func (e *examination) add(check string, answers ...finding.Answer) {
-	e.found.Add(check, e.subject, answers...)
-}
-
-func (e *examination) partitioned() bool { return e.relation.Kind == "p" }
-
-// storage examines the properties of the table itself: partitions, persistence and row security.
-func (e *examination) storage() {
-	r, kind := e.relation, "a table"
-	if e.partitioned() {
-		kind = "a partitioned table"
+	var first finding.List
+	first.Add(check, e.subject, answers...)
+	for _, f := range first {
+		e.found = append(e.found, Lack{f, e.destination})
 	}
-	e.found.Well(checkTable, e.subject, fmt.Sprintf("found %s, %s", r.table, kind))
-	const manyByTime, manyOthers = 500, 32
-	e.add(checkTable,
-		finding.WarnIf(r.parts != nil && r.Partitions.Number > manyByTime, fmt.Sprintf("there are %d partitions: a "+
-			"look at all of them, which there is once a minute, takes long", r.Partitions.Number),
-			"drop partitions of which every row is done (`outbox-relay prune`)"),
-		finding.WarnIf(r.parts == nil && r.Partitions.Number > manyOthers, fmt.Sprintf("there are %d partitions that "+
-			"are not ranges of a time: each statement opens all of them", r.Partitions.Number),
-			"partition the table by time, or into fewer parts"))
-	e.add(checkTable, finding.WarnIf(r.Unlogged, "the table is unlogged: after a crash of the server it is empty, and "+
-		"what was not relayed is lost", "alter table "+e.quoted+" set logged;"))
-	e.add(checkRights, finding.WarnIf(r.Policies, "row security is active for role "+r.Role+": rows that its policies "+
-		"hide are never relayed, and rows that they let it see but not change are published and cannot be marked",
-		"give the relay's role a policy that lets it see and update every row, or the attribute bypassrls"))
 }
 
-// columns reports which column is used for what, and what the table lacks.
-func (e *examination) columns() {
+// lacks examines the columns and indexes, of the destinations too if they can use the table.
+func (e *examination) lacks(able bool) {
 	m, setting := e.mapping, e.config.Names.Of("Columns")
-	var parts []string
-	for _, r := range m.found() {
-		switch c := *r.column; {
-		case !c.Has():
-		case c.Plain == r.name:
-			parts = append(parts, r.name+" "+c.Type)
-		default:
-			parts = append(parts, r.name+": "+c.Plain+" "+c.Type)
-		}
+	e.columns()
+	e.indexes()
+	if e.ordered(); e.config.shared() {
+		e.add(checkColumns, finding.WarnIf(!m.Txid.Has(), "there is no txid, the transaction that inserted a row: while "+
+			"one destination marks rows before another has read them, they look to it as if they had been committed "+
+			"late, and wait", "alter table "+e.Quoted()+" add column txid xid8 not null default pg_current_xact_id();"))
 	}
-	e.found.Well(checkColumns, e.subject, strings.Join(parts, ", ")+"; key: "+m.keySource)
 	e.add(checkColumns, finding.WarnIf(len(m.ignored) > 0, "not used, since the type does not fit the name: "+
 		strings.Join(m.ignored, ", "), "rename the column, or map another one with "+setting))
 	e.add(checkColumns, finding.WarnIf(m.Key == noKey && e.config.Key.Kind != rowkey.None,
 		"no row has an ordering key, so rows are relayed without any order", "name the column of the ordering key "+
 			"with "+setting+"=key:NAME, or another source with "+e.config.Names.Of("Key")+"; none there means that "+
 			"rows have no key"))
-	names, without := e.absent()
-	for i, name := range names {
-		e.add(checkColumns, finding.WarnIf(!m.delete && e.view.Columns == nil, "there is no "+name+": "+without[i],
-			"add the column, or name another one with "+setting+"="+name+":NAME"))
+	for _, v := range e.config.Views {
+		m, problems := e.see(v)
+		own := examination{
+			Table: e.Table, mapping: m, view: v, destination: v.Name, subject: e.subject + ", destination " + v.Name,
+		}
+		switch {
+		case able && len(problems) > 0:
+			found := findings(problems)
+			if v.Optional { // best effort: the other destinations go on without it
+				found = finding.AsWarnings(found)
+			}
+			own.found = each(found, func(f finding.Finding) Lack { return Lack{f, v.Name} })
+		case v.Columns != nil && len(problems) == 0:
+			own.columns()
+			own.pendingIndex()
+			own.failedIndex()
+		}
+		e.found = append(e.found, own.found...)
 	}
 }
 
-// ownColumns reports which columns a destination has for itself, and once the cost of those that it does without.
-func (e *examination) ownColumns() {
-	var parts []string
-	for _, r := range e.mapping.state.roles() {
-		if r.column.Has() {
-			parts = append(parts, r.name+": "+r.column.Plain)
+// storage examines the properties of the table itself: partitions, persistence, row security, encoding and trigger.
+func (e *examination) storage(channel string) {
+	r, kind, many := e.relation, "a table", 32
+	if r.partitioned() {
+		kind = "a partitioned table"
+	}
+	if r.parts != nil {
+		many = 500
+	}
+	e.add(checkTable, finding.OKIf(true, fmt.Sprintf("found %s, %s", r.table, kind)))
+	e.add(checkTable, finding.WarnIf(r.Partitions.Number > many, fmt.Sprintf("there are %d partitions: each statement "+
+		"opens all of them, or, if they are ranges of a time, a look at all of them once a minute takes long",
+		r.Partitions.Number), "drop partitions of which every row is done (`outbox-relay prune`), or partition the table "+
+		"by time, or into fewer parts"))
+	e.add(checkTable, finding.WarnIf(r.Unlogged, "the table is unlogged: after a crash of the server it is empty, and "+
+		"what was not relayed is lost", "alter table "+e.Quoted()+" set logged;"))
+	e.add(checkRights, finding.WarnIf(r.Policies, "row security is active for role "+r.Role+": rows that its policies "+
+		"hide are never relayed, and rows that they let it see but not change are published and cannot be marked",
+		"give the relay's role a policy that lets it see and update every row, or the attribute bypassrls"))
+	how := `texts are published in UTF-8, and characters beyond ASCII stand in last_error as \u20ac`
+	if r.Encoding == encodingNone {
+		how = "texts are published as the bytes that the application stored, in UTF-8 only if it wrote UTF-8"
+	}
+	e.add("encoding", finding.WarnIf(r.Encoding != encodingUTF8, "the database's encoding is "+r.Encoding+": "+how,
+		"move the database to encoding UTF8"))
+
+	const again = "apply again what `outbox-relay schema --doorbell` prints"
+	d, listen := r.Doorbell, e.config.Names.Of("ListenChannel")
+	e.add("doorbell",
+		finding.OKIf(!d.Found, "there is no doorbell trigger; a sleeping relay finds rows at its next poll "+
+			"(`outbox-relay schema --doorbell` prints the trigger)"),
+		finding.WarnIf(!d.Enabled, "the doorbell trigger is disabled",
+			"alter table "+e.Quoted()+" enable trigger outbox_relay_doorbell;"),
+		finding.WarnIf(d.Channel != channel, "the doorbell trigger notifies channel "+d.Channel+", the relay listens "+
+			"on "+cmp.Or(channel, "none"), "set "+listen+"="+d.Channel+", or "+again),
+		finding.WarnIf(!d.Rings, "the doorbell trigger has been changed so that it does not notify for each insert",
+			again),
+		finding.OKIf(d.Prepares, "a trigger is there and does not ring, since transactions may be prepared here "+
+			"(max_prepared_transactions); a sleeping relay finds rows at its next poll"),
+		finding.OKIf(true, "a trigger wakes a sleeping relay through channel "+channel))
+}
+
+// columns reports which column is used for what, and what cannot be done without those of the state that are missing.
+func (e *examination) columns() {
+	m := e.mapping
+	roles, key := m.found(), "; key: "+m.keySource
+	add := "add it, or name another one with " + e.config.Names.Of("Columns") + "=NAME:COLUMN"
+	if e.view.Columns != nil {
+		roles, key = m.state.roles(), ""
+		add = "name them in " + e.view.Names.Of("Columns") + ", and run what `outbox-relay schema --destination " +
+			e.view.Name + "` prints"
+	}
+	var has, without, costs []string
+	for _, r := range roles {
+		switch c := *r.column; {
+		case c.Has():
+			has = append(has, r.name+": "+c.Plain+" "+c.Type)
+		case r.without != "":
+			without, costs = append(without, r.name), append(costs, r.without)
 		}
 	}
-	e.found.Well(checkColumns, e.subject, strings.Join(parts, ", "))
-	names, without := e.absent()
-	cost := strings.Join(without, "; ")
+	e.add(checkColumns, finding.OKIf(true, strings.Join(has, ", ")+key))
+	cost := strings.Join(costs, "; ")
 	e.add(checkColumns,
-		finding.OKIf(e.view.RelayedOf != nil && len(e.view.Columns) == 1, "with relayed_at alone: "+cost),
-		finding.WarnIf(len(names) > 0, "there is no "+strings.Join(names, ", ")+": "+cost, "name them in "+
-			e.view.Names.Of("Columns")+", and run what `outbox-relay schema --destination "+e.view.Name+"` prints"))
-}
-
-// absent returns the missing columns of a destination's state, with the consequence of each.
-func (e *examination) absent() (names, without []string) {
-	for _, r := range e.mapping.state.roles() {
-		if cost := map[string]string{
-			"failed_at":  "a row that the broker refuses for good holds its key for ever",
-			"attempt":    "tries are counted in memory only, and begin again after a restart",
-			"last_error": "why a row was refused is only in the log, and waits begin again after a restart",
-			"updated_at": "waits between tries begin again after a restart",
-		}[r.name]; cost != "" && !r.column.Has() {
-			names, without = append(names, r.name), append(without, cost)
-		}
-	}
-	return names, without
-}
-
-// txid reports the consequences if no column holds the transaction that inserted a row and several destinations write
-// into the row.
-func (e *examination) txid() {
-	e.add(checkColumns, finding.WarnIf(e.config.shared() && !e.mapping.Txid.Has(),
-		"there is no txid, the transaction that inserted a row: while one destination marks rows before another has "+
-			"read them, they look to it as if they had been committed late, and wait", "alter table "+e.quoted+" add "+
-			"column txid xid8 not null default pg_current_xact_id();"))
+		finding.OKIf(e.view.RelayedOf != nil && len(has) == 1, "with relayed_at alone: "+cost),
+		finding.WarnIf(len(without) > 0 && !m.delete, "there is no "+strings.Join(without, ", ")+": "+cost, add))
 }
 
 const checkOrder = "order"
@@ -232,18 +196,17 @@ func (e *examination) ordered() {
 	c := e.mapping.Order
 	add := "add a column that grows with time (seq bigint generated always as identity), or name one with " +
 		e.config.Names.Of("Columns") + "=order:NAME"
+	timed := slices.Contains(timeTypes, c.OID)
 	e.add(checkOrder, finding.OKIf(!c.NotNull, fmt.Sprintf("%s may be NULL: rows without it come after all others, "+
 		"and each poll begins at the first pending row instead of a recent one; alter table %s alter column %s set "+
-		"not null avoids both",
-		c.Plain, e.quoted, c.Name)))
-	timed := slices.Contains(timeTypes, c.OID)
+		"not null avoids both", c.Plain, e.Quoted(), c.Name)))
 	e.add(checkOrder,
+		finding.WarnIf(timed && strings.Contains(c.Type, "(0)"), c.Plain+" holds whole seconds: rows of one key within "+
+			"a second are relayed in the order of their ids", add),
 		finding.OKIf(timed, "rows are taken in the order of "+c.Plain+", then of the id"),
-		finding.WarnIf(!slices.Contains(intTypes, c.OID), "rows are taken in the order of "+c.Plain+" "+c.Type+", "+
-			"which does not grow with time: a key's rows leave in another order than they were written, and rows "+
-			"after those read last wait for the reconciliation scan", add))
-	e.add(checkOrder, finding.WarnIf(timed && strings.Contains(c.Type, "(0)"),
-		c.Plain+" holds whole seconds: rows of one key within a second are relayed in the order of their ids", add))
+		finding.WarnIf(!slices.Contains(intTypes, c.OID), "rows are taken in the order of "+
+			c.Plain+" "+c.Type+", which does not grow with time: a key's rows leave in another order than they were "+
+			"written, and rows after those read last wait for the reconciliation scan", add))
 }
 
 // sequence examines whether numbers that give the order are handed out in the order of time.
@@ -260,7 +223,7 @@ func (e *examination) sequence(ctx context.Context, conn *pgx.Conn) error {
 	e.add(checkOrder,
 		finding.WarnIf(cache != 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a "+
 			"later row may get a smaller one: such rows leave in another order than they were written", c.Plain, cache),
-			"alter sequence … cache 1 for the sequence of "+e.quoted+"."+c.Name),
+			"alter sequence … cache 1 for the sequence of "+e.Quoted()+"."+c.Name),
 		finding.OKIf(true, "rows are taken in the order of "+c.Plain))
 	return nil
 }
@@ -274,48 +237,13 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("read table statistics: %w", err)
 	}
 	const many = 200_000
-	settings := "alter table " + e.quoted
-	if e.partitioned() { // which takes no such settings
-		settings = "for each of its partitions alter table …"
-	}
 	counts := fmt.Sprintf("%d dead rows beside %d live ones", dead, live)
 	e.add("vacuum",
 		finding.WarnIf(off != "", "autovacuum is switched off for "+off+": each relayed row leaves a dead one behind, "+
 			"and reads become slower and slower", "alter table "+off+" reset (autovacuum_enabled);"),
 		finding.WarnIf(dead > many && dead > live/2, counts, "end transactions that have been open for long, then "+
-			"vacuum "+e.quoted+"; let autovacuum begin sooner: "+settings+
-			" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"),
+			"vacuum "+e.Quoted()+"; let autovacuum begin sooner, for each partition if there are some: alter table "+
+			e.Quoted()+" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"),
 		finding.OKIf(true, counts))
 	return nil
-}
-
-// encoding examines whether the database can hold every character.
-func (e *examination) encoding() {
-	encoding := e.relation.Encoding
-	e.add("encoding",
-		finding.WarnIf(encoding == encodingNone, "the database's encoding is "+encoding+": texts are published as the "+
-			"bytes that the application stored, in UTF-8 only if it wrote UTF-8", "move the database to encoding UTF8"),
-		finding.WarnIf(encoding != encodingUTF8, "the database's encoding is "+encoding+": texts are published in "+
-			`UTF-8, and characters beyond ASCII stand in last_error as \u20ac`,
-			"move the database to encoding UTF8; until then nothing is lost"))
-}
-
-// doorbell examines the trigger that wakes a sleeping relay.
-func (e *examination) doorbell(channel string) {
-	const again = "apply again what `outbox-relay schema --doorbell` prints"
-	d, listen := e.relation.Doorbell, e.config.Names.Of("ListenChannel")
-	e.add("doorbell",
-		finding.OKIf(!d.Found, "there is no doorbell trigger; a sleeping relay finds rows at its next poll "+
-			"(`outbox-relay schema --doorbell` prints the trigger)"),
-		finding.WarnIf(!d.Enabled, "the doorbell trigger is disabled",
-			"alter table "+e.quoted+" enable trigger outbox_relay_doorbell;"),
-		finding.WarnIf(channel == "", "the doorbell trigger notifies channel "+d.Channel+", but "+listen+" is empty, "+
-			"so no relay listens", "set "+listen+"="+d.Channel+", or drop the trigger"),
-		finding.WarnIf(d.Channel != channel, "the doorbell trigger notifies channel "+d.Channel+", the relay listens "+
-			"on "+channel, "set "+listen+"="+d.Channel+", or "+again),
-		finding.WarnIf(!d.Rings, "the doorbell trigger has been changed so that it does not notify for each insert",
-			again),
-		finding.OKIf(d.Prepares, "a trigger is there and does not ring, since transactions may be prepared here "+
-			"(max_prepared_transactions); a sleeping relay finds rows at its next poll"),
-		finding.OKIf(true, "a trigger wakes a sleeping relay through channel "+channel))
 }

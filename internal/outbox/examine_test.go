@@ -152,13 +152,13 @@ func TestExamineTable(t *testing.T) {
 				"alter table outbox_messages drop failed_at; create index on outbox_messages (seq) where relayed_at is null",
 			Config{},
 			"columns",
-			"there is no failed_at", "Columns=failed_at:NAME",
+			"there is no failed_at", "add it, or name another one with Columns=NAME:COLUMN",
 		},
 		"no attempt": {
 			recommended() + "alter table outbox_messages drop attempt",
 			Config{},
 			"columns", "there is no attempt",
-			"Columns=attempt:NAME",
+			"add it, or name another one with Columns=NAME:COLUMN",
 		},
 		"random order": {
 			`create table outbox_messages (id uuid primary key, topic text, payload jsonb, key text)`,
@@ -195,7 +195,7 @@ func TestExamineTable(t *testing.T) {
 			null and failed_at is
 			null; create index on outbox_messages (failed_at) where failed_at is not null`,
 			Config{},
-			"id", "two rows may have one id", "in all partitions",
+			"id", "two rows may have one id", "in all these tables",
 		},
 		"cached sequence": {
 			recommended() + "alter table outbox_messages alter seq set cache 32",

@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"strings"
+
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -10,8 +12,7 @@ const checkIndex = "index"
 // indexes reports the cost of each missing index, and the statement that creates it.
 func (e *examination) indexes() {
 	m := e.mapping
-	own := e.view.Columns != nil
-	if !own {
+	if e.view.Columns == nil {
 		e.pendingIndex()
 	}
 	e.unique()
@@ -20,22 +21,13 @@ func (e *examination) indexes() {
 		without = "each try of a row that has no key and was refused or held"
 	}
 	e.add(checkIndex, finding.WarnIf(!m.IDIndexed, "no index by "+m.ID.Plain+": "+without+" reads the whole table",
-		e.createIndex(m.ID.Name, "")))
-	if !own {
-		e.failedIndex()
-		e.byKey()
+		e.createIndex(m.ID.Name)))
+	if e.view.Columns != nil {
+		return
 	}
-}
-
-// byKey reports what it costs that there is no index of the pending rows by key.
-func (e *examination) byKey() {
-	m := e.mapping
+	e.failedIndex()
 	const cost = "while rows are refused, or a topic is missing, each round of retries passes over all pending rows"
-	columns := m.keyHash()
-	if m.Rank.Has() {
-		columns += ", " + rank(m)
-	}
-	create := e.createIndex(columns+", "+m.Order.Name, e.where())
+	create := e.createPending(m.keyHash() + ", " + m.rankFirst() + m.Order.Name)
 	e.add(checkIndex,
 		finding.OKIf(m.keyIndex, "pending rows of a key are found by an index"),
 		finding.WarnIf(m.keyVaries, "no index of pending rows by key is possible, since the text of the key's type "+
@@ -45,102 +37,87 @@ func (e *examination) byKey() {
 		finding.WarnIf(true, "no index of pending rows by key: "+cost, create))
 }
 
-// where is the condition for an index of pending rows, with others. It is empty if all rows are pending.
-func (e *examination) where(more ...string) string {
-	where := e.mapping.pending()
-	for _, condition := range append([]string{e.mapping.Taken}, more...) {
-		where = pattern.And(where, condition)
-	}
-	if where == pattern.Always {
-		return ""
-	}
-	return where
-}
-
 // pendingIndex reports the cost if there is no index of the pending rows, or none that fits.
 func (e *examination) pendingIndex() {
-	m := e.mapping
-	order := m.placeOrdering()
-	if m.Rank.Has() {
-		order = rank(m) + ", " + order
-	}
-	where := e.where()
+	m, available := e.mapping, e.mapping.Available
+	order, untimed, timed := m.rankFirst()+m.placeOrdering(), available.Name+" is null", available.Name+" is not null"
+	create := e.createPending(order)
 	if m.dueIndex {
-		where = e.where(m.Available.Name + " is null")
+		create = e.createPending(order, untimed)
 	}
-	create := e.createIndex(order, where)
+	const left = "pending_rows and oldest_pending_age_seconds are left out"
 	e.add(checkIndex,
 		finding.WarnIf(m.Rank.Has() && !m.rankIndex,
 			"no index of pending rows by priority: each poll reads and sorts all that is pending", create),
 		finding.WarnIf(!m.Rank.Has() && !m.orderIndex, "no index of pending rows in their order: each poll reads the "+
-			"table, so polls are made less often, and pending_rows and oldest_pending_age_seconds are left out",
-			create),
+			"table, so polls are made less often, and "+left, create),
 		finding.WarnIf(e.view.Columns != nil && !m.filtered, "the index of pending rows also holds those that the "+
-			"destination never takes, for ever: each read steps over all of them, and pending_rows and "+
-			"oldest_pending_age_seconds are left out", create),
+			"destination never takes, for ever: each read steps over all of them, and "+left, create),
 		finding.WarnIf(!m.Rank.Has() && m.relayedFirst && m.failedToo, "the index of pending rows holds failed ones "+
 			"too: while many rows have failed, each poll steps over all of them", create),
 		finding.OKIf(true, "pending rows are read in order from an index"))
-	if !m.Available.Has() {
+	if !available.Has() {
 		return
 	}
-	name, quoted := m.Available.Plain, m.Available.Name
+	name, quoted := available.Plain, available.Name
 	e.add(checkIndex,
 		finding.WarnIf(!m.dueIndex, "no index of due times: rows with "+name+" are looked for among all that are "+
 			"scheduled for later, and relayed half a second late, or many seconds while hundreds of thousands are",
-			e.createIndex(quoted+", "+order, e.where(quoted+" is not null"))),
-		finding.OKIf(!m.Available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no "+
-			"order"),
+			e.createPending(quoted+", "+order, timed)),
+		finding.OKIf(!available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no order"),
 		finding.WarnIf(true, name+" is never null: every row is read by that time, and rows of one key keep no order",
-			"let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.quoted+" alter "+
+			"let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.Quoted()+" alter "+
 				quoted+" drop not null, alter "+quoted+" drop default;"))
-	e.add(checkIndex, finding.WarnIf(!m.Available.NotNull && !m.undelayed, "no index of the pending rows without "+name+
+	e.add(checkIndex, finding.WarnIf(!available.NotNull && !m.undelayed, "no index of the pending rows without "+name+
 		" in their order: reads of these step over every row that is scheduled for later",
-		e.createIndex(order, e.where(quoted+" is null"))))
+		e.createPending(order, untimed)))
 }
 
 // failedIndex reports the cost if there is no index of the failed rows.
 func (e *examination) failedIndex() {
 	m := e.mapping
-	if !m.Failed.Has() {
-		return
+	if m.Failed.Has() {
+		e.add(checkIndex,
+			finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking for "+
+				"failed rows reads the table", e.createIndex(m.Failed.Name+", "+m.ID.Name, m.Failed.Name+" is not null")),
+			finding.OKIf(true, "failed rows are read in order from an index"))
 	}
-	failed := m.Failed.Name
-	e.add(checkIndex,
-		finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking for "+
-			"failed rows reads the table", e.createIndex(failed+", "+m.ID.Name, failed+" is not null")),
-		finding.OKIf(true, "failed rows are read in order from an index"))
 }
 
 // unique reports the consequences if two rows may have the same id.
 func (e *examination) unique() {
 	id := e.mapping.ID
-	beside, ok := e.relation.uniqueWith(id)
-	if ok && beside == nil {
-		return
+	text := "no unique index holds " + id.Plain + " alone, so two rows may have one id: rows are distinguished by " +
+		"their places, a row that is changed while it is relayed is published again, and consumers or JetStream may " +
+		"drop one of two messages with one id"
+	remedy := "create unique index concurrently on " + e.Quoted() + " (" + id.Name + ");"
+	if !id.NotNull {
+		remedy = "alter table " + e.Quoted() + " alter " + id.Name + " set not null; " + remedy
 	}
-	const meaning = "rows are distinguished by their places, a row that is changed while it is relayed is published " +
-		"again, and consumers or JetStream may drop one of two messages with one id"
-	text := "no unique index holds " + id.Plain + " alone, so two rows may have one id: " + meaning
-	const draw = "let every writer draw ids that are used once in all "
 	e.add("id",
-		finding.WarnIf(e.partitioned(), text, draw+"partitions, uuids for example; an index can only see to it where "+
-			"the table is partitioned by the id"),
-		finding.WarnIf(e.relation.Children, text, draw+"these tables, uuids for example; no index can see to it"),
-		finding.WarnIf(!id.NotNull, text, "alter table "+e.quoted+" alter "+id.Name+
-			" set not null, and see to it that a unique index holds this column alone"),
-		finding.WarnIf(true, text, "create unique index concurrently on "+e.quoted+" ("+id.Name+");"))
+		finding.WarnIf(e.mapping.apart && e.relation.Children, text, "let every writer draw ids that are used once in "+
+			"all these tables, uuids for example: an index sees to it only where a table is partitioned by the id"),
+		finding.WarnIf(e.mapping.apart, text, remedy))
 }
 
-// createIndex returns the statement that creates an index, of all rows if there is no condition. An index on a
-// partitioned table cannot be created concurrently.
-func (e *examination) createIndex(columns, where string) string {
+// createPending returns the statement that creates an index of pending rows that meet further conditions.
+func (e *examination) createPending(columns string, more ...string) string {
+	where := pattern.And(e.mapping.pending(), e.mapping.Taken)
+	for _, condition := range more {
+		where = pattern.And(where, condition)
+	}
+	return e.createIndex(columns, where)
+}
+
+// createIndex returns the statement that creates an index. One on a partitioned table cannot be created concurrently.
+func (e *examination) createIndex(columns string, where ...string) string {
 	how := "create index concurrently on "
-	if e.partitioned() {
+	if e.relation.partitioned() {
 		how = "create index on "
 	}
-	if where != "" {
-		where = " where " + where
+	condition := ""
+	if where != nil && where[0] != pattern.Always {
+		condition = " where " + strings.Join(where, " and ")
 	}
-	return how + e.quoted + " (" + columns + ")" + where + ";"
+	return how + e.Quoted() + " (" + columns + ")" + condition + ";"
 }

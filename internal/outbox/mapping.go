@@ -71,7 +71,7 @@ func (r *relation) understand(config *Config) (*mapping, []*SetupError) {
 	beside, unique := r.uniqueWith(m.ID)
 	m.apart, m.beside = !unique || beside != nil, beside
 	// Places repeat in each of the partitions if all are looked at, or are in the identity.
-	if r.Kind == "p" && r.parts == nil || m.apart && beside == nil {
+	if r.partitioned() && r.parts == nil || m.apart && beside == nil {
 		m.place = noPlace
 	}
 	return m, f.problems

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
@@ -194,5 +195,45 @@ func TestDomains(t *testing.T) {
 	// Headers of a type that does not fit would be left out unseen.
 	if !slices.ContainsFunc(table.Lacks(), func(f Lack) bool { return strings.Contains(f.Found, "headers (text)") }) {
 		t.Errorf("%+v", table.Lacks())
+	}
+}
+
+// A right that is missing for one destination's columns is that destination's problem, and the table's if none has it.
+func TestMissingRightsOfDestinations(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(messages)+"alter table outbox_messages add a timestamptz, add b timestamptz")
+	role := s.NewRole(t)
+	s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
+	s.Exec(t, "grant select on outbox_messages to "+role)
+	pool := s.PoolAs(t, role)
+	pooled := s.PoolWith(t, func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["role"], c.ConnConfig.DefaultQueryExecMode = role, pgx.QueryExecModeExec
+	})
+	view := func(name string) View { return View{Name: name, Columns: map[string]string{"relayed_at": name}} }
+	config := Config{Table: messages, Views: []View{view("a"), view("b")}}
+	for _, pool := range []*pgxpool.Pool{pool, pooled} {
+		if _, err := Open(t.Context(), pool, config); err == nil || !strings.Contains(err.Error(), "permission denied") {
+			t.Errorf("without any right: %v", err)
+		}
+	}
+	s.Exec(t, "grant update (b) on outbox_messages to "+role)
+	for _, pool := range []*pgxpool.Pool{pool, pooled} {
+		table, err := Open(t.Context(), pool, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := table.For(config.Views[0]); err == nil || !strings.Contains(err.Error(), "permission denied") {
+			t.Errorf("the destination without a right: %v", err)
+		}
+		if _, err := table.For(config.Views[1]); err != nil {
+			t.Errorf("the other one: %v", err)
+		}
+	}
+	s.Exec(t, "grant update (a) on outbox_messages to "+role)
+	for _, pool := range []*pgxpool.Pool{pool, pooled} {
+		if _, err := Open(t.Context(), pool, config); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -311,19 +311,16 @@ func (t *Table) noEffect(identities []string) error {
 	if len(identities) == 0 {
 		return nil
 	}
-	e := &NoEffectError{Identities: identities}
-	e.Check = checkRights
-	e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: a BEFORE trigger that returns NULL, a "+
-		"rule, or row security keeps role %s from it", t.relation.Role)
-	e.Remedy = "change the trigger or the rule, or give the role a policy for updates of all rows, or the attribute " +
-		"bypassrls"
+	const none = "writing rows has no effect and gives no error: "
+	const policies = "give the role a policy for updates of all rows"
 	if t.relation.Policies {
-		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, "+
-			"and lets it see rows that it may not write", t.relation.Role)
-		e.Remedy = "give the role a policy for updates of all rows (for deletes with " + t.config.Names.Of("Delete") +
-			"), or the attribute bypassrls"
+		return &NoEffectError{identities, *problem(checkRights, policies+" (for deletes with "+t.config.Names.Of("Delete")+
+			"), or the attribute bypassrls", none+"row security is active for role %s, and lets it see rows that it may "+
+			"not write", t.relation.Role)}
 	}
-	return e
+	return &NoEffectError{identities, *problem(checkRights, "change the trigger or the rule, or "+policies+", or the "+
+		"attribute bypassrls", none+"a BEFORE trigger that returns NULL, a rule, or row security keeps role %s from it",
+		t.relation.Role)}
 }
 
 // WithoutEffect returns the identities that a [*NoEffectError] names, nil for any other error.

@@ -8,17 +8,17 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // A SetupError says why the configured table cannot be used, and what to do about it.
 type SetupError struct {
-	Check   string // the subject of the problem: table, columns or rights
-	Problem string // the problem
-	Remedy  string // what to do, a sentence
-	Err     error  // the server's error, if a statement failed
+	finding.Finding
+	Err error // the server's error, if a statement failed
 }
 
-func (e *SetupError) Error() string { return e.Problem + ": " + e.Remedy }
+func (e *SetupError) Error() string { return e.Found + ": " + e.Remedy }
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
@@ -30,7 +30,9 @@ const (
 )
 
 func problem(check, remedy, format string, args ...any) *SetupError {
-	return &SetupError{Check: check, Problem: fmt.Sprintf(format, args...), Remedy: remedy}
+	return &SetupError{Finding: finding.Finding{
+		Severity: finding.Error, Check: check, Found: fmt.Sprintf(format, args...), Remedy: remedy,
+	}}
 }
 
 // server returns the server's error that is in err, and one without a code if there is none.

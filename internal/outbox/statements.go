@@ -145,6 +145,14 @@ func (m *mapping) since() Column {
 // smallest bigint: one such row would make every read fail.
 func rank(m *mapping) string { return "(~coalesce(" + m.Rank.Name + ", 0)::bigint)" }
 
+// rankFirst begins the columns of an order in which larger priorities come first; it is empty without priorities.
+func (m *mapping) rankFirst() string {
+	if !m.Rank.Has() {
+		return ""
+	}
+	return rank(m) + ", "
+}
+
 func (m *mapping) rankOrNull() string {
 	if !m.Rank.Has() {
 		return "null::bigint"
@@ -210,13 +218,10 @@ func (t *Table) columns(b bounds) string {
 // ordering is the order in which rows are read, larger priorities first, phrased so that the planner can use the index
 // of pending rows.
 func (m *mapping) ordering() string {
-	switch {
-	case m.Rank.Has():
-		return rank(m) + ", " + m.placeOrdering()
-	case m.relayedFirst:
+	if m.relayedFirst && !m.Rank.Has() {
 		return m.Relayed.Name + ", " + m.placeOrdering() // null in every row read
 	}
-	return m.placeOrdering()
+	return m.rankFirst() + m.placeOrdering()
 }
 
 // placeOrdering is table order without the rows' priorities.

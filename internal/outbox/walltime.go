@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // wallTime examines whether the times of insert look like local ones: a row that one of the last transactions has
@@ -24,11 +26,11 @@ func (e *examination) wallTime(ctx context.Context, conn *pgx.Conn) error {
 	} else if err != nil {
 		return fmt.Errorf("look at the time of insert: %w", err)
 	}
-	e.found.Warn("inserted_at", e.subject, fmt.Sprintf("the last row was written a moment ago, and its %s says %v: it "+
+	e.add("inserted_at", finding.WarnIf(true, fmt.Sprintf("the last row was written a moment ago, and its %s says %v: it "+
 		"looks like local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows "+
 		"may expire at once",
 		m.Inserted.Plain, time.Duration(seconds)*time.Second),
 		"make the column timestamptz, or let the application and the default "+
-			"write UTC: (now() at time zone 'utc')")
+			"write UTC: (now() at time zone 'utc')"))
 	return nil
 }

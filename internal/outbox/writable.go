@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -36,7 +38,8 @@ func (t *Table) checkAccess(ctx context.Context, conn *pgx.Conn) (problem *Setup
 		if err != nil {
 			return nil, err
 		}
-		if able = able || found == nil; found != nil {
+		able = able || found == nil
+		if found != nil {
 			t.denied[v.Name], problem = found, cmp.Or(problem, found)
 		}
 	}
@@ -46,60 +49,46 @@ func (t *Table) checkAccess(ctx context.Context, conn *pgx.Conn) (problem *Setup
 	return problem, nil
 }
 
-func (t *Table) checkView(ctx context.Context, conn *pgx.Conn) (*SetupError, error) {
-	statements := []string{t.tail[tailAll]}
-	if !t.config.Looks {
-		statements = append(statements, t.writes()...)
+func (t *Table) checkView(ctx context.Context, conn *pgx.Conn) (problem *SetupError, err error) {
+	problem, err = t.accepts(ctx, conn, t.tail[tailAll], make([][]byte, 3)) // its parameters, null
+	if t.config.Looks || problem != nil || err != nil {
+		return problem, err
 	}
-	for i, statement := range statements {
-		if problem, err := t.accepts(ctx, conn, statement, i > 0); problem != nil || err != nil {
-			return problem, err
-		}
-	}
-	return nil, nil
-}
-
-// writes returns statements that write what marks and refusals write, and meet no row: the planner cannot evaluate
-// their condition, so that it looks at each partition.
-func (t *Table) writes() (all []string) {
+	// A condition that the planner cannot evaluate, so that it looks at each partition, and that no row meets.
 	const never = " where pg_backend_pid() < 0"
-	m := t.mapping
-	columns := []Column{m.Relayed, m.Attempt, m.Failed, m.LastError, m.Updated}
-	if m.delete {
-		all, columns = append(all, "delete from "+t.Quoted()+never), columns[1:]
+	columns := t.mapping.state.columns()
+	if t.mapping.delete {
+		problem, err = t.accepts(ctx, conn, "delete from "+t.Quoted()+never, nil)
+		columns = slices.DeleteFunc(columns, func(c Column) bool { return c == t.mapping.Relayed })
 	}
-	var set []string
-	for _, c := range columns {
-		if c.Has() {
-			set = append(set, c.Name+" = null") // a column there would need a policy for reading it, too
-		}
+	if len(columns) == 0 || problem != nil || err != nil {
+		return problem, err
 	}
-	if set != nil {
-		all = append(all, "update "+t.Quoted()+" set "+strings.Join(set, ", ")+never)
-	}
-	return all
+	// In place of null, a column would need a policy for reading it, too.
+	set := each(columns, func(c Column) string { return c.Name + " = null" })
+	return t.accepts(ctx, conn, "update "+t.Quoted()+" set "+strings.Join(set, ", ")+never, nil)
 }
 
-// accepts returns why the server does not accept a statement, nil if it does, or if a lock or something else that
-// passes was in the way: the statement itself will show it.
-func (t *Table) accepts(ctx context.Context, conn *pgx.Conn, statement string, write bool) (*SetupError, error) {
-	p := &pipeline{table: t, conn: conn}
-	p.ownSettings()
-	p.silently("select set_config('lock_timeout', $1, true)", [][]byte{milliseconds(writablePatience)})
-	var parameters [][]byte
-	if !write {
-		parameters = make([][]byte, 3) // those of tail.sql, null
-	}
-	p.batch.ExecParams("explain (costs off) "+statement, parameters, nil, nil, nil)
-	p.added = append(p.added, true)
-	p.send(ctx)
+// accepts returns why the server does not accept a statement, which is a read if it has parameters. It is nil if the
+// server does, or if a lock or something else that passes was in the way: the statement itself will show it.
+func (t *Table) accepts(
+	ctx context.Context, conn *pgx.Conn, statement string, parameters [][]byte,
+) (*SetupError, error) {
 	plan := ""
-	for result := p.next(); result != nil && result.NextRow(); {
-		plan += string(result.Values()[0]) + "\n"
-	}
-	err := p.results.Close()
+	err := pgsession.Try(ctx, conn, func() error {
+		p := &pipeline{table: t, conn: conn}
+		p.ownSettings()
+		p.silently("select set_config('lock_timeout', $1, true)", [][]byte{milliseconds(writablePatience)})
+		p.batch.ExecParams("explain (costs off) "+statement, parameters, nil, nil, nil)
+		p.added = append(p.added, true)
+		p.send(ctx)
+		for result := p.next(); result != nil && result.NextRow(); {
+			plan += string(result.Values()[0]) + "\n"
+		}
+		return p.results.Close()
+	})
 	// A rule or a policy lets the statement pass and do nothing. A partitioned table may have no partitions yet.
-	nothing := write && t.relation.Kind == "r" &&
+	nothing := parameters == nil && t.relation.Kind == "r" &&
 		(!strings.Contains(plan, "pg_backend_pid") || strings.Contains(plan, " Filter: false\n"))
 	switch e := server(err); {
 	case err == nil && nothing:
@@ -110,7 +99,7 @@ func (t *Table) accepts(ctx context.Context, conn *pgx.Conn, statement string, w
 	case e.Code == "":
 		return nil, fmt.Errorf("examine how rows are written: %w", err)
 	default:
-		return t.unwritable(e, write), nil
+		return t.unwritable(e, parameters == nil), nil
 	}
 }
 
