@@ -194,7 +194,7 @@ type countedFailed struct {
 	rows atomic.Int64
 }
 
-func (c *countedFailed) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
+func (c *countedFailed) Blocked(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	page, err := c.simTable.Blocked(ctx, q)
 	c.rows.Add(int64(len(page.Keys)))
 	return page, err
@@ -252,7 +252,7 @@ type retryAt struct {
 	read int
 }
 
-func (r *retryAt) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+func (r *retryAt) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	page, err := r.simTable.Tail(ctx, q)
 	if r.read--; r.read == 0 {
 		r.free(r.id, false)

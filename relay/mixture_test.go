@@ -69,19 +69,15 @@ func otherwiseIn(ctx context.Context) context.Context {
 	return context.WithValue(ctx, sharding{}, otherShard)
 }
 
-func (t *otherwise) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+func (t *otherwise) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	return t.simTable.Tail(otherwiseIn(ctx), q)
 }
 
-func (t *otherwise) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+func (t *otherwise) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
 	return t.simTable.Keys(otherwiseIn(ctx), q)
 }
 
-func (t *otherwise) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
-	return t.simTable.Sweep(otherwiseIn(ctx), q)
-}
-
-func (t *otherwise) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
+func (t *otherwise) Blocked(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	return t.simTable.Blocked(otherwiseIn(ctx), q)
 }
 

@@ -36,25 +36,22 @@ func (s *slowTable) take(ctx context.Context, kind engine.Kind, first bool) erro
 	return nil
 }
 
-func (s *slowTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
-	if err := s.take(ctx, engine.Tail, q.After.IsZero()); err != nil {
-		return outbox.TailPage{}, err
+func (s *slowTable) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	kind := engine.Tail
+	if q.Sweep {
+		kind = engine.Sweep
+	}
+	if err := s.take(ctx, kind, kind == engine.Tail && q.After.IsZero()); err != nil {
+		return outbox.Page{}, err
 	}
 	return s.simTable.Tail(ctx, q)
 }
 
-func (s *slowTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+func (s *slowTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
 	if err := s.take(ctx, engine.Keys, false); err != nil {
-		return outbox.KeysPage{}, err
+		return outbox.Page{}, err
 	}
 	return s.simTable.Keys(ctx, q)
-}
-
-func (s *slowTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
-	if err := s.take(ctx, engine.Sweep, false); err != nil {
-		return outbox.SweepPage{}, err
-	}
-	return s.simTable.Sweep(ctx, q)
 }
 
 // A read that exceeds its time lets other reads go first. It takes a small share of the time, however long it would

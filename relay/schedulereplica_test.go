@@ -77,30 +77,23 @@ func (s *session) read() error {
 	return nil
 }
 
-func (s *session) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+func (s *session) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	if err := s.read(); err != nil {
-		return outbox.TailPage{}, err
+		return outbox.Page{}, err
 	}
 	return s.simTable.Tail(ctx, q)
 }
 
-func (s *session) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+func (s *session) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
 	if err := s.read(); err != nil {
-		return outbox.KeysPage{}, err
+		return outbox.Page{}, err
 	}
 	return s.simTable.Keys(ctx, q)
 }
 
-func (s *session) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
+func (s *session) Blocked(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	if err := s.read(); err != nil {
-		return outbox.SweepPage{}, err
-	}
-	return s.simTable.Sweep(ctx, q)
-}
-
-func (s *session) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
-	if err := s.read(); err != nil {
-		return outbox.BlockedPage{}, err
+		return outbox.Page{}, err
 	}
 	return s.simTable.Blocked(ctx, q)
 }

@@ -154,19 +154,15 @@ type simView struct {
 
 type filterKey struct{}
 
-func (v *simView) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+func (v *simView) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	return v.tableView.Tail(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 
-func (v *simView) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+func (v *simView) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
 	return v.tableView.Keys(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 
-func (v *simView) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
-	return v.tableView.Sweep(context.WithValue(ctx, filterKey{}, v.filter), q)
-}
-
-func (v *simView) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
+func (v *simView) Blocked(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	return v.tableView.Blocked(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 

@@ -78,9 +78,12 @@ func fits(m *outbox.Most, rows int, bytes int64, r *outbox.Row) bool {
 	return rows < m.Rows && bytes < m.Bytes
 }
 
-func (t *simTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+func (t *simTable) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	if q.Sweep {
+		return t.sweep(ctx, q)
+	}
 	t.mu.Lock()
-	page := outbox.TailPage{Visible: t.visible()}
+	page := outbox.Page{Visible: t.visible()}
 	if q.Due {
 		page.Next = t.nextDue()
 	}
@@ -119,9 +122,9 @@ func (t *simTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPag
 	return page, t.answered(ctx, stepped, bytes, page.Rows)
 }
 
-func (t *simTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+func (t *simTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
 	t.mu.Lock()
-	page := outbox.KeysPage{Visible: t.visible()}
+	page := outbox.Page{Visible: t.visible()}
 	n, bytes, full := 0, int64(0), false
 	var all []outbox.Row
 	rows, _ := t.ordered(false)
@@ -166,9 +169,9 @@ func (t *simTable) blocks(ctx context.Context, key uint64) bool {
 	return false
 }
 
-func (t *simTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
+func (t *simTable) sweep(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	t.mu.Lock()
-	page := outbox.SweepPage{Visible: t.visible()}
+	page := outbox.Page{Visible: t.visible()}
 	rows, order := t.ordered(false)
 	after, upto := t.places[q.After], t.places[q.Upto]
 	for _, r := range rows {
@@ -178,11 +181,9 @@ func (t *simTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.Sweep
 		if !q.Upto.IsZero() && order(r, upto) > 0 {
 			break
 		}
-		page.Rows = append(page.Rows, outbox.SweptRow{
-			Identity: r.id, Topic: r.message.Topic, Hash: r.hash, Keyless: r.message.Key == nil, Shard: shardOf(ctx, r),
-			Position: t.position(r),
-			Writer:   t.writerOf(r),
-		})
+		row := t.read(ctx, r)
+		row.Message.Payload, row.Message.Headers = nil, nil
+		page.Rows = append(page.Rows, row)
 		if page.Full = len(page.Rows) == q.Rows; page.Full {
 			break
 		}
@@ -190,9 +191,9 @@ func (t *simTable) Sweep(ctx context.Context, q outbox.SweepQuery) (outbox.Sweep
 	return page, t.answered(ctx, len(page.Rows), 0, nil)
 }
 
-func (t *simTable) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
+func (t *simTable) Blocked(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	t.mu.Lock()
-	var page outbox.BlockedPage
+	var page outbox.Page
 	var failed []*simRow
 	for _, r := range t.rows {
 		if r.failed && r.message.Key != nil && taken(ctx, r.message.Topic) &&
@@ -205,11 +206,12 @@ func (t *simTable) Blocked(ctx context.Context, q outbox.BlockedQuery) (outbox.B
 		return cmp.Or(cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.id, b.id))
 	})
 	for _, r := range failed[:min(q.Rows, len(failed))] {
-		page.Keys = append(page.Keys, outbox.BlockedKey{Hash: r.hash, Shard: shardOf(ctx, r)})
-		page.End = outbox.At(r.ordinal, r.id)
+		page.Rows = append(page.Rows, outbox.Row{
+			Hash: r.hash, Shard: shardOf(ctx, r), Position: outbox.At(r.ordinal, r.id),
+		})
 	}
-	page.Full = len(page.Keys) == q.Rows
-	return page, t.answered(ctx, len(page.Keys), 0, nil)
+	page.Full = len(page.Rows) == q.Rows
+	return page, t.answered(ctx, len(page.Rows), 0, nil)
 }
 
 // answered lets the time of a read pass that has stepped over some rows and returns some. It unlocks mu.

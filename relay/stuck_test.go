@@ -25,13 +25,15 @@ type workTable struct {
 
 const stuckKey = "stuck"
 
-func (w *workTable) Tail(ctx context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
+func (w *workTable) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	page, err := w.simTable.Tail(ctx, q)
-	w.count(page.Rows)
+	if !q.Sweep {
+		w.count(page.Rows)
+	}
 	return page, err
 }
 
-func (w *workTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
+func (w *workTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
 	page, err := w.simTable.Keys(ctx, q)
 	var rows []outbox.Row
 	for _, k := range page.Keys {

@@ -51,10 +51,10 @@ func TestColumnOfAnotherType(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						before := tail(t, table, TailQuery{})
+						before := tail(t, table, Query{})
 						s.Exec(t, `alter table outbox_messages alter column `+altered+` type `+to+` using `+
 							fmt.Sprintf(types[to], altered))
-						page, err := table.Tail(t.Context(), TailQuery{Most: anyNumber})
+						page, err := table.Tail(t.Context(), Query{Most: anyNumber})
 						if err != nil && !Changed(err) {
 							t.Errorf("the table is not opened again for %v", err)
 						}

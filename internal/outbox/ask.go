@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// This file is what the engine asks of a table. There are five statements. Each is one transaction of its own, which
+// This file is what the engine asks of a table. There are four statements. Each is one transaction of its own, which
 // locks nothing, and each has a bound in rows and in bytes, whatever the table holds.
 //
-//	Tail     pending rows in table order, after a cursor, with those before it that a snapshot may not have seen
+//	Tail     pending rows in table order, after a cursor, with those before it that a snapshot may not have seen; or,
+//	         as a sweep, without their contents
 //	Due      the same for rows with available_at whose time has come, where they have an index of their own
 //	Keys     the first pending rows of some keys
-//	Sweep    pending rows in table order, without their contents
 //	Blocked  the keys of failed rows
 //
 // A key is named by its hash ([Row.Hash]), a number that the statement computes from the key's text, or from the id of
@@ -19,7 +19,7 @@ import (
 // they keep one order and wait together. So no statement compares a key's text, and the engine holds no text.
 //
 // "Pending" means that a row is neither relayed nor failed, that the view takes it, and that its time has come. Rows
-// that have a read of their own for their time (ReadsDue) are left out of Tail, Keys without Due, and Sweep.
+// that have a read of their own for their time (ReadsDue) are left out of Tail and Keys without Due.
 
 // A Visible says which transactions had ended at the time of a statement: all before Oldest, none from Next on, and in
 // between all that are not Running. Unassigned is the number that was to be assigned next, so that of the numbers from
@@ -41,7 +41,7 @@ type Most struct {
 	Bytes, First int64
 }
 
-// A TailQuery asks for a page of pending rows in table order: priority if there is one, order value, id.
+// A Query asks for a page of pending rows in table order: priority if there is one, order value, id.
 //
 // A first page has the rows after After (the cursor), and those before it of which Seen may have missed the commit:
 //
@@ -58,20 +58,25 @@ type Most struct {
 //
 // If Seen is nil, all rows from After on are wanted, and with After zero all rows. A further page is the same without
 // Seen.
-type TailQuery struct {
-	After  Position
-	Seen   *Visible
-	Low    *int64 // an ordinal; only where [Table.Ordinal]
-	Due    bool   // rows with available_at that are due, in the order of that time; only where ReadsDue. Low is nil
-	Shards []int  // nil for all
+type Query struct {
+	After Position
+	Seen  *Visible
+	Low   *int64 // an ordinal; only where [Table.Ordinal]
+	Due   bool   // rows with available_at that are due, in the order of that time; only where ReadsDue. Low is nil
+	// Sweep asks for rows up to Upto inclusive (zero: to the end), without contents: no payload, no headers and no extra
+	// texts. Topic and key are cut after a kilobyte. Only the number of rows bounds the page.
+	Sweep  bool
+	Upto   Position
+	Shards []int // nil for all
 	Most
 }
 
-// A TailPage is the answer to a [TailQuery]. Visible is that of the statement that has read the rows: it comes also
-// when there are none.
-type TailPage struct {
-	Rows     []Row // with After, Hash and Writer
-	Full     bool  // a limit was reached, so that there may be more rows
+// A Page is the answer to a question. Visible is that of the statement that has read the rows: it comes also when there
+// are none.
+type Page struct {
+	Rows     []Row     // with After, Hash and Writer
+	Keys     []KeyRows // instead, with a [KeysQuery]: one for each ask
+	Full     bool      // a limit was reached, so that there may be more rows
 	Visible  Visible
 	Distance time.Duration // the part of the read's time that the server did not take: the way there and back
 	Next     time.Duration // with Due: until the next row's time comes; 0 if there is none
@@ -95,13 +100,6 @@ type Ask struct {
 	From  *int64 // the first ordinal to read; nil for the very beginning; only where [Table.Ordinal]
 }
 
-// A KeysPage is the answer to a [KeysQuery], with one element for each ask.
-type KeysPage struct {
-	Keys    []KeyRows
-	Visible Visible
-	Wants   int64 // bytes of the first row, if there was no room for it
-}
-
 // A KeyRows has the first pending rows of a key, in table order. A key may have more rows if its limit was reached, or
 // the page's, or because one of its rows went away while it was read: then All is false. A page that is full of the
 // rows of other keys has none of the last ones. Blocked says that the key has a failed row.
@@ -109,52 +107,6 @@ type KeyRows struct {
 	Rows    []Row
 	All     bool
 	Blocked bool
-}
-
-// A SweepQuery asks for pending rows in table order, from After to Upto inclusive (zero: to the end), without contents.
-type SweepQuery struct {
-	After, Upto Position
-	Shards      []int // nil for all
-	Rows        int
-}
-
-// A SweepPage is the answer to a [SweepQuery].
-type SweepPage struct {
-	Rows    []SweptRow
-	Full    bool
-	Visible Visible
-}
-
-// A SweptRow is what a sweep reads of a row. Its texts are bounded: a topic is cut as in [Row], and no key is read.
-type SweptRow struct {
-	Identity string // as [Row.Identity]
-	Topic    string // the row's own, as [Row.Message] has it before a template is applied
-	Hash     uint64
-	Keyless  bool
-	Shard    int
-	Position Position
-	Writer   uint64
-}
-
-// A BlockedQuery asks for the keys of failed rows, in the order in which they failed, after the place at which an
-// earlier page ended (zero: from the beginning). Rows without a key are left out.
-type BlockedQuery struct {
-	After  Position
-	Shards []int // nil for all
-	Rows   int
-}
-
-// A BlockedPage is the answer to a [BlockedQuery]. Keys may come several times.
-type BlockedPage struct {
-	Keys []BlockedKey
-	End  Position // the place after which the next page begins
-	Full bool
-}
-
-// A BlockedKey is a key that has a failed row.
-type BlockedKey struct {
-	Hash  uint64
-	Shard int
 }
 
 // What the engine asks of the statements that write:
@@ -191,7 +143,7 @@ func (v *Visible) FirstEnded(later *Visible) uint64 {
 	return later.Unassigned
 }
 
-// Certain reports whether a row's writer had certainly ended at the time of v, as certain in [TailQuery]. ended is the
+// Certain reports whether a row's writer had certainly ended at the time of v, as certain in [Query]. ended is the
 // first transaction that has ended since ([Visible.FirstEnded]). A savepoint's number is not among those running: it is
 // higher than its transaction's, and in doubt if one that was running has ended.
 func (v *Visible) Certain(writer uint64, exact bool, ended uint64) bool {

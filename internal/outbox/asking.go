@@ -33,7 +33,7 @@ const firstNormal = 3
 // ask sends a statement that reads rows. Its third parameter is the bytes of a row that come with the page, and is
 // filled in here. Of rows that are larger the contents are read afterwards, by their ids.
 func (t *Table) ask(ctx context.Context, l limits, statement string, parameters [][]byte, m Most) (
-	a TailPage, err error,
+	a Page, err error,
 ) {
 	for _, apart := range []bool{false, true} {
 		each := t.each(m, apart)
@@ -63,7 +63,7 @@ func (t *Table) each(m Most, apart bool) int64 {
 
 func (t *Table) askOnce(
 	ctx context.Context, l limits, statement string, parameters [][]byte, m Most, each int64,
-) (a TailPage, err error) {
+) (a Page, err error) {
 	var memory arena
 	taken, bytes := 0, int64(0)
 	var server time.Duration
@@ -95,7 +95,7 @@ func (t *Table) askOnce(
 		bytes += size
 	})
 	if err != nil {
-		return TailPage{}, err
+		return Page{}, err
 	}
 	for i := range a.Rows {
 		a.Rows[i].Writer = a.Visible.widen(a.Rows[i].writer)
@@ -117,7 +117,7 @@ func (t *Table) decodeAsked(row *Row, values [][]byte, each int64, memory *arena
 
 // contents reads the contents of the large rows of an answer: together, or one by one if reading them together fails
 // because of one row. It cuts the answer at a row that is no longer pending, or has moved meanwhile.
-func (t *Table) contents(ctx context.Context, a *TailPage) error {
+func (t *Table) contents(ctx context.Context, a *Page) error {
 	var missing []*Row
 	for i := range a.Rows {
 		if a.Rows[i].size > 0 {

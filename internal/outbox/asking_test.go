@@ -12,7 +12,7 @@ import (
 
 var anyNumber = Most{Rows: 1000, Bytes: 1 << 30, First: 1 << 30}
 
-func tail(t *testing.T, table *Table, q TailQuery) TailPage {
+func tail(t *testing.T, table *Table, q Query) Page {
 	t.Helper()
 	q.Most = Most{
 		Rows: cmp.Or(q.Rows, anyNumber.Rows), Bytes: cmp.Or(q.Bytes, anyNumber.Bytes),
@@ -48,7 +48,7 @@ func TestPagesTakeMemoryForTheirRows(t *testing.T) {
 		s.Exec(t, "delete from outbox_messages")
 		s.Exec(t, "insert into outbox_messages (id, seq) select i, i from generate_series($1::int, $2::int) i", first,
 			first+rows-1)
-		page := tail(t, table, TailQuery{})
+		page := tail(t, table, Query{})
 		if room := cap(page.Rows); len(page.Rows) != rows || room > max(5*rows, 32) {
 			t.Errorf("%d of %d rows, with room for %d", len(page.Rows), rows, room)
 		}
@@ -72,26 +72,26 @@ func TestTailPages(t *testing.T) {
 				s := pgtest.New(t)
 				s.Exec(t, fmt.Sprintf(plainTable, typ+" not null", txid))
 				table := open(t, s, Config{})
-				if got := tail(t, table, TailQuery{}); len(got.Rows) != 0 || got.Full || got.Visible.Next == 0 ||
+				if got := tail(t, table, Query{}); len(got.Rows) != 0 || got.Full || got.Visible.Next == 0 ||
 					got.Visible.Now.IsZero() {
 					t.Errorf("an empty table: %+v", got)
 				}
 				insert := fmt.Sprintf(later, value)
 				s.Exec(t, insert, []int64{2, 3, 4})
-				first := tail(t, table, TailQuery{Most: Most{Rows: 3, Bytes: 1 << 20}})
+				first := tail(t, table, Query{Most: Most{Rows: 3, Bytes: 1 << 20}})
 				if idsOf(first.Rows) != "234" || !first.Full {
 					t.Fatalf("the first page: %s", idsOf(first.Rows))
 				}
 				cursor, zero := first.Rows[2].Position, int64(-1<<63)
 				s.Exec(t, insert, []int64{1, 5})
 				for name, c := range map[string]struct {
-					query TailQuery
+					query Query
 					want  string
 				}{
-					"after":                {TailQuery{After: cursor}, "5"},
-					"seen":                 {TailQuery{After: cursor, Seen: &first.Visible}, "15"},
-					"seen, from the least": {TailQuery{After: cursor, Seen: &first.Visible, Low: &zero}, "15"},
-					"no cursor":            {TailQuery{Seen: &first.Visible}, "12345"},
+					"after":                {Query{After: cursor}, "5"},
+					"seen":                 {Query{After: cursor, Seen: &first.Visible}, "15"},
+					"seen, from the least": {Query{After: cursor, Seen: &first.Visible, Low: &zero}, "15"},
+					"no cursor":            {Query{Seen: &first.Visible}, "12345"},
 				} {
 					page := tail(t, table, c.query)
 					if got := idsOf(sure(page, c.query.Seen, table)); got != c.want || page.Full {
@@ -107,14 +107,14 @@ func TestTailPages(t *testing.T) {
 						}
 					}
 				}
-				second := tail(t, table, TailQuery{After: cursor, Seen: &first.Visible})
+				second := tail(t, table, Query{After: cursor, Seen: &first.Visible})
 				last := second.Rows[len(second.Rows)-1].Position
 				if again := tail(t, table,
-					TailQuery{After: last, Seen: &second.Visible}); len(sure(again, &second.Visible, table)) > 0 {
+					Query{After: last, Seen: &second.Visible}); len(sure(again, &second.Visible, table)) > 0 {
 					t.Errorf("again: %s", idsOf(again.Rows))
 				}
 				if low := int64(1) << 40; table.Ordinal() && !table.Timed() {
-					q := TailQuery{After: cursor, Seen: &first.Visible, Low: &low}
+					q := Query{After: cursor, Seen: &first.Visible, Low: &low}
 					if got := idsOf(sure(tail(t, table, q), q.Seen, table)); got != "5" {
 						t.Errorf("above the low watermark: %s", got)
 					}
@@ -126,7 +126,7 @@ func TestTailPages(t *testing.T) {
 
 // sure are the rows of a page without those that are brought again because transactions of other tests have ended:
 // without txid their numbers could be those of transactions that the rows were written in.
-func sure(page TailPage, seen *Visible, table *Table) []Row {
+func sure(page Page, seen *Visible, table *Table) []Row {
 	return slices.DeleteFunc(slices.Clone(page.Rows), func(r Row) bool {
 		return seen != nil && !r.After && seen.Sees(r.Writer) &&
 			!seen.Certain(r.Writer, table.Exact(), seen.FirstEnded(&page.Visible))
@@ -155,11 +155,11 @@ func TestTailBringsRowsOfSavepoints(t *testing.T) {
 		}
 	}
 	s.Exec(t, "insert into outbox_messages (id, seq) values (3, 3)")
-	first := tail(t, table, TailQuery{})
+	first := tail(t, table, Query{})
 	if got := idsOf(first.Rows); got != "3" {
 		t.Fatalf("the first page: %s", got)
 	}
-	q := TailQuery{After: first.Rows[0].Position, Seen: &first.Visible}
+	q := Query{After: first.Rows[0].Position, Seen: &first.Visible}
 	if got := idsOf(sure(tail(t, table, q), q.Seen, table)); got != "" {
 		t.Errorf("while the transaction runs: %s", got)
 	}
@@ -212,14 +212,14 @@ func TestVisibleKnowsTheNextNumber(t *testing.T) {
 		if err := tx.QueryRow(t.Context(), "select pg_current_xact_id()::text::bigint").Scan(&number); err != nil {
 			t.Fatal(err)
 		}
-		running := tail(t, table, TailQuery{}).Visible
+		running := tail(t, table, Query{}).Visible
 		if number >= running.Unassigned || running.Unassigned < running.Next || running.Sees(number) {
 			t.Errorf("transaction %d runs, and these are visible: %+v", number, running)
 		}
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if ended := tail(t, table, TailQuery{}).Visible; !ended.Sees(number) || running.FirstEnded(&ended) > number {
+		if ended := tail(t, table, Query{}).Visible; !ended.Sees(number) || running.FirstEnded(&ended) > number {
 			t.Errorf("transaction %d has ended, and these are visible: %+v, before %+v", number, ended, running)
 		}
 	}

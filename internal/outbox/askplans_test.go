@@ -51,7 +51,7 @@ func TestPlansOfAsks(t *testing.T) {
 			check := func(state string) {
 				t.Helper()
 				s.Exec(t, "vacuum outbox_messages") // what is relayed leaves no dead entries that a scan would pass
-				var page TailPage
+				var page Page
 				look := func(read, index string, most int) {
 					t.Helper()
 					found := plans.take()
@@ -64,7 +64,7 @@ func TestPlansOfAsks(t *testing.T) {
 				}
 				plans.take()
 				some := Most{Rows: 100, Bytes: 1 << 20, First: 1 << 20}
-				page = tail(t, table, TailQuery{Most: some})
+				page = tail(t, table, Query{Most: some})
 				look("tail", "outbox_messages_pending_idx", 500)
 				cursor, low := Position{}, int64(0)
 				var asks []Ask
@@ -76,21 +76,21 @@ func TestPlansOfAsks(t *testing.T) {
 					asks = append(asks, Ask{Hash: page.Rows[0].Hash, Limit: 10},
 						Ask{Hash: page.Rows[0].Hash + 1, Limit: 10, From: &low})
 				}
-				tail(t, table, TailQuery{After: cursor, Most: some})
+				tail(t, table, Query{After: cursor, Most: some})
 				look("further", "outbox_messages_pending_idx", 500)
-				tail(t, table, TailQuery{After: cursor, Seen: &page.Visible, Low: &low, Most: some})
+				tail(t, table, Query{After: cursor, Seen: &page.Visible, Low: &low, Most: some})
 				look("first", "outbox_messages_pending_idx", 500)
-				tail(t, table, TailQuery{Seen: &page.Visible, Shards: []int{0, 1, 2, 3, 4, 5, 6, 7}, Most: some})
+				tail(t, table, Query{Seen: &page.Visible, Shards: []int{0, 1, 2, 3, 4, 5, 6, 7}, Most: some})
 				look("first of some shards", "outbox_messages_pending_idx", 500)
 				if _, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: some}); err != nil {
 					t.Fatal(err)
 				}
 				look("keys", "outbox_messages_key_idx", 60)
-				if _, err := table.Sweep(t.Context(), SweepQuery{Upto: cursor, Rows: 100}); err != nil {
+				if _, err := table.Tail(t.Context(), Query{Sweep: true, Upto: cursor, Most: Most{Rows: 100}}); err != nil {
 					t.Fatal(err)
 				}
 				look("sweep", "outbox_messages_pending_idx", 500)
-				if _, err := table.Blocked(t.Context(), BlockedQuery{Rows: 100}); err != nil {
+				if _, err := table.Blocked(t.Context(), Query{Most: Most{Rows: 100}}); err != nil {
 					t.Fatal(err)
 				}
 				look("blocked", "outbox_messages_failed_idx", 500)
@@ -147,7 +147,7 @@ func TestPlansWithPrioritiesBesideAnotherIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	some := Most{Rows: 100, Bytes: 1 << 20, First: 1 << 20}
-	tail(t, table, TailQuery{Most: some}) // planned while the table is empty
+	tail(t, table, Query{Most: some}) // planned while the table is empty
 	for _, state := range []string{"no statistics", "statistics", "more rows than they say"} {
 		s.Exec(t, "insert into outbox_messages (topic, key, payload, priority) "+
 			"select 't', 'k' || i % 5, '{}', i % 3 from generate_series(1, 10000) i")
@@ -155,8 +155,8 @@ func TestPlansWithPrioritiesBesideAnotherIndex(t *testing.T) {
 			s.Exec(t, "analyze outbox_messages")
 		}
 		plans.take()
-		page := tail(t, table, TailQuery{Most: some})
-		tail(t, table, TailQuery{After: page.Rows[99].Position, Most: some})
+		page := tail(t, table, Query{Most: some})
+		tail(t, table, Query{After: page.Rows[99].Position, Most: some})
 		asks := []Ask{{Hash: page.Rows[0].Hash, Limit: 9}, {Hash: 1, Limit: 9}}
 		if _, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: some}); err != nil {
 			t.Fatal(err)

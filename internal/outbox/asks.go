@@ -3,16 +3,21 @@ package outbox
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// asks are the statements of the engine's questions ([TailQuery] and the following types).
-type asks struct {
-	tail, dueTail           tails
-	keys, keysPass, dueKeys string
-	sweep                   description
-	byID                    string
-}
+// asks are the statements of the engine's questions ([Query] and the following types). What depends on the query is
+// left out of those of pages: see [Table.pageStatement].
+type asks struct{ tail, dueTail, sweep, keys, keysPass, dueKeys, byID string }
+
+// Marks stand in the statements of pages for what [Table.pageStatement] fills in.
+const (
+	afterMark = "/*after*/"
+	rangeMark = "/*range*/"
+)
 
 // keyHash is the expression for the number that names a row's key, or a row without one. An index by key begins with
 // it. It has the same value for every collation and type of the key, and takes eight bytes however long the key is: an
@@ -36,7 +41,12 @@ func (t *Table) prepareAsks() {
 	d := t.description.with("rows", t.description["due"],
 		"nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
 	place := m.position()
-	t.tail = t.tailStatements(d, place)
+	page := func(d description, b bounds) string {
+		return d.text("tail.sql", "columns", t.columns(b), "after", afterMark, "range", rangeMark)
+	}
+	t.tail = page(d, withPage)
+	// A sweep looks into all partitions: it finds what no other read can find.
+	t.sweep = page(d.with("rows", strings.TrimPrefix(d["rows"], partitionMark)), bare)
 	byID := d.with("columns", t.columns(wholeRows),
 		"due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
 	before := "null, null::bigint, null::bigint, null::bigint, true, " + d["hash"] + ", " + d["version"] + ", "
@@ -70,12 +80,8 @@ func (t *Table) prepareAsks() {
 		for name, value := range byTime {
 			due, keys = due.with(name, value), keys.with(name, value)
 		}
-		t.dueTail, t.dueKeys = t.tailStatements(due, m.duePosition()), keys.with("from_lows", "").text("keys_pass.sql")
+		t.dueTail, t.dueKeys = page(due, withPage), keys.with("from_lows", "").text("keys_pass.sql")
 	}
-	swept := t.swept()
-	// A sweep looks into all partitions: it finds what no other read can find.
-	t.sweep = d.with("rows", strings.TrimPrefix(d["rows"], partitionMark), "swept", strings.Join(swept, ", "),
-		"nothing", strings.Repeat(", null", len(swept)))
 }
 
 // A position is the columns that give an order, with the types of their parameters and a row's values.
@@ -112,17 +118,6 @@ func (p *Position) orderValue() []byte {
 	return []byte(p.order)
 }
 
-// parameters returns the parameters for a row's place in the order, nulls for none.
-func (p position) parameters(at Position) [][]byte {
-	parameters := make([][]byte, len(p))
-	for i := range p {
-		if !at.IsZero() {
-			parameters[i] = p[i].value(&at)
-		}
-	}
-	return parameters
-}
-
 func (p position) columns() string {
 	var columns []string
 	for _, step := range p {
@@ -131,45 +126,69 @@ func (p position) columns() string {
 	return strings.Join(columns, ", ")
 }
 
-// compared is a comparison with a position in the parameters from first on.
-func (p position) compared(operator string, first int) string {
-	parameters := make([]string, len(p))
-	for i := range p {
-		parameters[i] = fmt.Sprintf("$%d%s", first+i, p[i].cast)
+// compared is a comparison with a row's place, whose values are added to some parameters: nulls for no place.
+func (p position) compared(operator string, at Position, parameters *parameters) string {
+	values := make([]string, len(p))
+	for i, step := range p {
+		var value []byte
+		if !at.IsZero() {
+			value = step.value(&at)
+		}
+		values[i] = parameters.add(value) + step.cast
 	}
-	return fmt.Sprintf("(%s) %s (%s)", p.columns(), operator, strings.Join(parameters, ", "))
+	return fmt.Sprintf("(%s) %s (%s)", p.columns(), operator, strings.Join(values, ", "))
 }
 
-// tailStatements renders the statements of a tail.
-func (t *Table) tailStatements(d description, place position) (all tails) {
-	m := t.mapping
-	d = d.with("columns", t.columns(withPage))
-	const first = 4 // the first parameter of the position
-	next := first + len(place)
-	all[tailAll] = d.with("after", "true", "range", "").text("tail.sql")
-	all[tailAfter] = d.with("after", "true", "range", " and "+place.compared(">", first)).text("tail.sql")
+// parameters are those of a statement.
+type parameters [][]byte
 
-	after := "coalesce(" + place.compared(">", first) + ", true)"
-	certain := t.certain(fmt.Sprintf("$%d::pg_snapshot", next))
-	next++
-	if t.Delays() {
-		available := m.Available.Name
-		certain += fmt.Sprintf(" and (%s is null or %[1]s <= $%d)", available, next)
-		next++
+// add adds a parameter and returns its name.
+func (p *parameters) add(value []byte) string {
+	*p = append(*p, value)
+	return "$" + strconv.Itoa(len(*p))
+}
+
+// pageStatement returns the statement of a page and its parameters, of which the third is filled in later.
+func (t *Table) pageStatement(q *Query) (string, parameters) {
+	m := t.mapping
+	statement, place := t.tail, m.position()
+	switch {
+	case q.Due:
+		statement, place = t.dueTail, m.duePosition()
+	case q.Sweep:
+		statement = t.sweep
 	}
-	missed := fmt.Sprintf(" and (%s or not (%s))", after, certain)
-	all[tailSeen] = d.with("after", after, "range", missed).text("tail.sql")
-	if t.Ordinal() && !m.Rank.Has() {
-		bound := fmt.Sprintf("$%d::%s", next, orderTypes[m.Order.OID])
+	p := parameters{number(int64(q.Rows)), shardArray(q.Shards), nil}
+	after, where := pattern.Always, ""
+	if q.Seen != nil {
+		after = "coalesce(" + place.compared(">", q.After, &p) + ", true)"
+		certain := t.certain(p.add(q.Seen.binary()) + "::pg_snapshot")
+		if t.Delays() {
+			certain += fmt.Sprintf(" and (%s is null or %[1]s <= %s)", m.Available.Name,
+				p.add(number(q.Seen.Now.Sub(epoch).Microseconds())))
+		}
+		where = fmt.Sprintf(" and (%s or not (%s))", after, certain)
+	} else if !q.After.IsZero() {
+		where = " and " + place.compared(">", q.After, &p)
+	}
+	if !q.Upto.IsZero() {
+		where += " and " + place.compared("<=", q.Upto, &p)
+	}
+	if q.Seen != nil && q.Low != nil && t.Ordinal() && !m.Rank.Has() && !q.Due {
+		low := *q.Low
+		if !q.After.IsZero() {
+			low = min(low, q.After.Ordinal)
+		}
+		bound := p.add(t.ordinalValue(low)) + "::" + orderTypes[m.Order.OID]
 		if t.Timed() {
 			bound = "least(" + bound + ", " + now(m.Order) + " - interval '" + lateInterval + "')"
 		}
-		all[tailLow] = d.with("after", after, "range", " and "+d["order"]+" >= "+bound+missed).text("tail.sql")
+		where += " and " + m.Order.Name + " >= " + bound
 	}
-	return all
+	return strings.NewReplacer(afterMark, after, rangeMark, where).Replace(statement), p
 }
 
-// certain is the condition that a row's writer had certainly ended at the time of a snapshot, as [TailQuery] says. A
+// certain is the condition that a row's writer had certainly ended at the time of a snapshot, as [Query] says. A
 // number of 32 bits is compared by its age: two numbers of 64 bits would have to be made from it for each row.
 func (t *Table) certain(seen string) string {
 	ended := fmt.Sprintf("age(xmin) > (select max(age(x::xid)) from (select pg_snapshot_xmax(%[1]s) as x union all "+

@@ -18,6 +18,7 @@ import (
 type bounds struct {
 	most  string // an SQL expression: the bytes that a row, or any part of it, may take
 	whole bool   // rows are read whole, and the size of their text is measured exactly
+	bare  bool   // no contents are read
 }
 
 const (
@@ -42,6 +43,7 @@ const (
 var (
 	withPage  = bounds{most: "$3::bigint"}
 	wholeRows = bounds{most: "$3::bigint", whole: true}
+	bare      = bounds{most: "$3::bigint", bare: true}
 )
 
 // text bounds an expression of type text. A longer text is cut, which its length shows. To cut a text, the server
@@ -65,13 +67,16 @@ func (b bounds) value(c Column) string {
 	if !c.Has() || b.whole && isJSON(c) {
 		return "null::text"
 	}
+	if b.bare { // null of the column's type
+		return "case when false then " + c.Name + " end"
+	}
 	return fmt.Sprintf("case when not (%s) then %s end", b.doubtful(c), c.Name)
 }
 
 func (b bounds) rest(c Column) string {
 	rest := fmt.Sprintf("'%c' || octet_length(%s)", sizeMark, c.Name)
 	switch {
-	case !c.Has():
+	case !c.Has(), b.bare:
 		return "null::text"
 	case b.whole && isJSON(c):
 		return b.measured(c)

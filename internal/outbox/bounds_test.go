@@ -47,8 +47,8 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 					t.Fatalf("%d payloads are compressed", got)
 				}
 				table := open(t, s, Config{Table: messages})
-				q := TailQuery{Most: Most{Rows: 100, Bytes: 64 << 20, First: 64 << 20}}
-				statement, parameters := table.tailStatement(&q)
+				q := Query{Most: Most{Rows: 100, Bytes: 64 << 20, First: 64 << 20}}
+				statement, parameters := table.pageStatement(&q)
 				each := table.each(q.Most, false)
 				parameters[2] = number(each)
 				a, err := table.askOnce(t.Context(), limits{}, statement, parameters, q.Most, each)
@@ -99,7 +99,7 @@ func TestTextsThatComeWithTheirPage(t *testing.T) {
 			}
 			config.Table, config.MaxRow = messages, 64<<10
 			table := open(t, s, config)
-			for i, row := range tail(t, table, TailQuery{}).Rows {
+			for i, row := range tail(t, table, Query{}).Rows {
 				key, _ := row.Key()
 				whole := row.Message.Topic == strings.Repeat("ä", lengths[i]) && key == strings.Repeat("k", lengths[i])
 				if tooLarge := publisher.ClassOf(row.Invalid) == publisher.Permanent; tooLarge == whole ||
@@ -119,7 +119,7 @@ func TestTextThatIsTooLong(t *testing.T) {
 	s.Exec(t, fmt.Sprintf(boundsTable, "jsonb", "jsonb"))
 	s.Exec(t, `insert into outbox_messages (topic, payload) values ('t', jsonb_build_object('a', repeat('x', 2000000)))`)
 	table := open(t, s, Config{Table: messages, MaxRow: 64 << 20, Extra: []Extra{{Kind: ExtraPayload, Name: "a"}}})
-	rows := tail(t, table, TailQuery{}).Rows
+	rows := tail(t, table, Query{}).Rows
 	if len(rows) != 1 || publisher.ClassOf(rows[0].Invalid) != publisher.Permanent ||
 		!strings.Contains(rows[0].Invalid.Error(), "a template names") {
 		t.Errorf("%d rows, %v", len(rows), rows[0].Invalid)
@@ -139,7 +139,7 @@ func TestPageWithARowThatCannotBeWritten(t *testing.T) {
 		"select pg_column_size(payload) from outbox_messages where id = 2"); size > leastInPage/usualCompression {
 		t.Fatalf("it takes %d bytes, too many to come with its page", size)
 	}
-	page := tail(t, open(t, s, Config{Table: messages}), TailQuery{Most: Most{Rows: 10}})
+	page := tail(t, open(t, s, Config{Table: messages}), Query{Most: Most{Rows: 10}})
 	if len(page.Rows) != 3 {
 		t.Fatalf("%d rows", len(page.Rows))
 	}

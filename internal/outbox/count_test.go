@@ -40,7 +40,7 @@ func TestCountsDueRows(t *testing.T) {
 					" - interval '2 hours', "+utc+
 					" - interval '10 minutes')")
 				count(1, 100, 600, 700)
-				page, err := table.Tail(t.Context(), TailQuery{Most: Most{Rows: 10, Bytes: 1 << 20}})
+				page, err := table.Tail(t.Context(), Query{Most: Most{Rows: 10, Bytes: 1 << 20}})
 				if err != nil || len(page.Rows) != 1 {
 					t.Fatalf("%d rows: %v", len(page.Rows), err)
 				}

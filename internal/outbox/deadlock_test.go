@@ -26,7 +26,7 @@ func TestMigrationsAreNoVictims(t *testing.T) {
 			s.Exec(t, `insert into outbox_messages (topic, payload) select 't', '{}' from generate_series(1, 20)`)
 			config.Table = sql.Table{Schema: s.Name, Name: "outbox_messages"}
 			table := open(t, s, config)
-			rows := tail(t, table, TailQuery{}).Rows
+			rows := tail(t, table, Query{}).Rows
 			ctx, stop := context.WithCancel(t.Context())
 			var relays sync.WaitGroup
 			relays.Go(func() {

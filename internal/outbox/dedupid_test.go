@@ -12,7 +12,7 @@ import (
 func dedupIDs(t *testing.T, s *pgtest.Schema) (ids []string) {
 	t.Helper()
 	table := open(t, s, Config{})
-	for _, row := range scan(t, table, TailQuery{}, 1000) {
+	for _, row := range scan(t, table, Query{}, 1000) {
 		ids = append(ids, row.Message.DedupID)
 	}
 	return ids
@@ -107,7 +107,7 @@ func TestDedupIDsAreApart(t *testing.T) {
 		s.Exec(t, "alter table outbox_messages alter inserted_at type timestamp") // includes fractions of seconds
 		fill(s)
 		note("another database", dedupIDs(t, s), rows)
-		sources[tail(t, open(t, s, Config{}), TailQuery{Most: Most{Rows: 1}}).Rows[0].Message.Source] = true
+		sources[tail(t, open(t, s, Config{}), Query{Most: Most{Rows: 1}}).Rows[0].Message.Source] = true
 	}
 	if want := "/" + origin(t, billing) + "/public.outbox_messages"; len(sources) != 2 || !sources[want] {
 		t.Errorf("the sources of two databases are %v, want %s among two", sources, want)
@@ -129,7 +129,7 @@ func TestDedupIDsAreApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	database := pgtest.Value[string](t, billing, "select oid::text from pg_database where datname = current_database()")
-	row := tail(t, table, TailQuery{Most: Most{Rows: 1}}).Rows[0]
+	row := tail(t, table, Query{Most: Most{Rows: 1}}).Rows[0]
 	if want := fmt.Sprintf("%s/public.outbox_messages/1@%d", database,
 		row.Message.Inserted.UnixMicro()); row.Message.DedupID != want {
 		t.Errorf("without the right the id is %s, want %s", row.Message.DedupID, want)

@@ -57,7 +57,7 @@ func TestReadMeasuresTheDistance(t *testing.T) {
 		released <- errors.Join(err, tx.Commit(t.Context()))
 	}()
 	started := time.Now()
-	page, err := table.Tail(t.Context(), TailQuery{Most: Most{Rows: 1}})
+	page, err := table.Tail(t.Context(), Query{Most: Most{Rows: 1}})
 	took := time.Since(started)
 	if err := errors.Join(err, <-released); err != nil {
 		t.Fatal(err)

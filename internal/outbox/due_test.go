@@ -68,7 +68,7 @@ func TestDueReads(t *testing.T) {
 				}
 				for _, shards := range [][]int{nil, {0, 1, 2, 3}} {
 					seen, last := map[string]bool{}, time.Time{}
-					for q := (TailQuery{Due: true, Most: Most{Rows: 7}, Shards: shards}); ; {
+					for q := (Query{Due: true, Most: Most{Rows: 7}, Shards: shards}); ; {
 						page := tail(t, table, q)
 						for _, r := range page.Rows {
 							if seen[r.Message.ID] || r.Due.Before(last) && name != "times in UTC" || !r.Delayed || !r.Timed {
@@ -87,11 +87,11 @@ func TestDueReads(t *testing.T) {
 					if len(seen) != want {
 						t.Errorf("%d rows, want %d", len(seen), want)
 					}
-					if n := len(tail(t, table, TailQuery{Shards: shards}).Rows); n != 5 {
+					if n := len(tail(t, table, Query{Shards: shards}).Rows); n != 5 {
 						t.Errorf("%d rows in table order", n)
 					}
 				}
-				page := tail(t, table, TailQuery{Due: true, Most: Most{Rows: 3}})
+				page := tail(t, table, Query{Due: true, Most: Most{Rows: 3}})
 				var ids []string
 				for _, r := range page.Rows {
 					ids = append(ids, r.ID())
@@ -118,7 +118,7 @@ func TestDueReads(t *testing.T) {
 				}
 			}
 			s.Exec(t, "update outbox_messages set available_at = 'infinity' where available_at is not null")
-			if page := tail(t, all, TailQuery{Due: true}); len(page.Rows) != 0 || page.Next != 0 {
+			if page := tail(t, all, Query{Due: true}); len(page.Rows) != 0 || page.Next != 0 {
 				t.Errorf("%d rows, the next in %v", len(page.Rows), page.Next)
 			}
 			s.Exec(t, "update outbox_messages set relayed_at = now() where available_at is null")
@@ -147,9 +147,9 @@ func TestTimedRows(t *testing.T) {
 					"hour')")
 			}
 			table := open(t, s, Config{Shards: 4})
-			rows := tail(t, table, TailQuery{}).Rows
+			rows := tail(t, table, Query{}).Rows
 			if table.ReadsDue() {
-				rows = append(rows, tail(t, table, TailQuery{Due: true}).Rows...)
+				rows = append(rows, tail(t, table, Query{Due: true}).Rows...)
 			}
 			for _, r := range rows {
 				if r.Timed != (r.Message.Topic == "timed") || r.Delayed != (r.Timed && table.ReadsDue()) {
@@ -190,13 +190,13 @@ func TestNoReadStepsOverScheduledRows(t *testing.T) {
 					t.Fatal(err)
 				}
 				plans.take()
-				first := tail(t, table, TailQuery{Most: Most{Rows: 50}})
-				tail(t, table, TailQuery{Most: Most{Rows: 150}, After: end(first.Rows)})
-				if _, err := table.Sweep(t.Context(), SweepQuery{Rows: 300, Shards: []int{0}}); err != nil {
+				first := tail(t, table, Query{Most: Most{Rows: 50}})
+				tail(t, table, Query{Most: Most{Rows: 150}, After: end(first.Rows)})
+				if _, err := table.Tail(t.Context(), Query{Sweep: true, Shards: []int{0}, Most: Most{Rows: 300}}); err != nil {
 					t.Fatal(err)
 				}
-				due := tail(t, table, TailQuery{Due: true, Most: Most{Rows: 5}})
-				tail(t, table, TailQuery{Due: true, After: end(due.Rows), Shards: []int{0}})
+				due := tail(t, table, Query{Due: true, Most: Most{Rows: 5}})
+				tail(t, table, Query{Due: true, After: end(due.Rows), Shards: []int{0}})
 				if counts, err := table.Count(t.Context()); err != nil || *counts.Pending != 210 || *counts.Scheduled != CountCap {
 					t.Errorf("counts: %v (%v)", counts, err)
 				}

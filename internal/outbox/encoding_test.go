@@ -37,7 +37,7 @@ func TestEncodings(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				row := tail(t, table, TailQuery{}).Rows[0]
+				row := tail(t, table, Query{}).Rows[0]
 				m := row.Message
 				if m.Topic != "reçu" || string(m.Key) != "clé" || string(m.Payload) != `{"nom": "José"}` ||
 					m.Headers[0].Name != "é" ||

@@ -63,7 +63,7 @@ func TestExtras(t *testing.T) {
 				config.Extra = append(config.Extra, Extra{ExtraPayload, path})
 			}
 			table := open(t, s, config)
-			page := tail(t, table, TailQuery{})
+			page := tail(t, table, Query{})
 			if len(page.Rows) != len(rows) {
 				t.Fatalf("%d rows, want %d", len(page.Rows), len(rows))
 			}
@@ -104,7 +104,7 @@ func TestExtraOfAColumnSentAsHeader(t *testing.T) {
 		timestamptz);
 		insert into outbox_messages values (1, 't', '', 7)`)
 	config := Config{Extra: []Extra{{ExtraHeader, "x-tenant"}}, Headers: map[string]string{"x-tenant": "tenant"}}
-	page := tail(t, open(t, s, config), TailQuery{})
+	page := tail(t, open(t, s, config), Query{})
 	if len(page.Rows) != 1 || page.Rows[0].Extra[0] != "7" || page.Rows[0].Nulls != 0 {
 		t.Errorf("%+v", page.Rows)
 	}
@@ -123,7 +123,7 @@ func TestTTLFromAColumn(t *testing.T) {
 			s.Exec(t, fmt.Sprintf(
 				"create table outbox_messages (id integer primary key, topic text, payload text, life %s, relayed_at "+
 					"timestamptz); insert into outbox_messages values (1, 't', '', %s)", typ, value))
-			page := tail(t, open(t, s, Config{Headers: map[string]string{"Nats-TTL": "life"}}), TailQuery{})
+			page := tail(t, open(t, s, Config{Headers: map[string]string{"Nats-TTL": "life"}}), Query{})
 			if got, _ := page.Rows[0].Message.Header("nats-ttl"); got != want {
 				t.Errorf("%s %s gives %q, want %q", typ, value, got, want)
 			}
@@ -148,7 +148,7 @@ func TestExtraTime(t *testing.T) {
 			s.Exec(t, "insert into outbox_messages (id, at) values ($1, nullif($2, '')::"+typ+")", i, value)
 		}
 		table := open(t, s, Config{Extra: []Extra{{ExtraTime, "at"}}})
-		page := tail(t, table, TailQuery{})
+		page := tail(t, table, Query{})
 		for i, row := range page.Rows {
 			got := row.Extra[0]
 			if null := row.Nulls == 1; null != (values[i] == "" || i == 2 || i == 3) || i < 4 && got != want[i] {
@@ -185,7 +185,7 @@ func TestTemplateOfOneDestination(t *testing.T) {
 		t.Errorf("orders: %v, and a failure does not forget the dead letter", err)
 	}
 	s.Exec(t, "insert into outbox_messages (topic, key, payload) values ('order', 'k', '{}')")
-	page := tail(t, mine, TailQuery{})
+	page := tail(t, mine, Query{})
 	if row := page.Rows[0]; row.Extra[0] != "k" || row.Nulls != 0b110 {
 		t.Errorf("the texts are %q, NULL %b", row.Extra, row.Nulls)
 	}

@@ -25,7 +25,7 @@ func TestPlanOfFailedRowsOfAnEmptyTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	plans.take()
-	for _, q := range []BlockedQuery{{Rows: 1000}, {Rows: 1000, Shards: []int{0}}} {
+	for _, q := range []Query{{Most: Most{Rows: 1000}}, {Shards: []int{0}, Most: Most{Rows: 1000}}} {
 		if _, err := table.Blocked(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func TestFilterDividesRows(t *testing.T) {
 	s.Exec(t, "create index on outbox_messages (seq) where relayed_at is null and failed_at is null")
 	s.Exec(t, "create index on outbox_messages (failed_at) where failed_at is not null")
 	table := open(t, s, Config{Shards: 4, Views: []View{{BlockFailed: true}}})
-	empty := tail(t, table, TailQuery{}) // a snapshot that has seen no row for certain, whatever else runs on the server
+	empty := tail(t, table, Query{}) // a snapshot that has seen no row for certain, whatever else runs on the server
 	s.Exec(t, `insert into outbox_messages (id, seq, key, topic, payload) select i, case when i % 7 > 0 then i end, case
 		when i % 5 > 0 then
 	'k' || i % 11 end,
@@ -80,7 +80,7 @@ func TestFilterDividesRows(t *testing.T) {
 		}
 		return found
 	}
-	first := tail(t, table, TailQuery{})
+	first := tail(t, table, Query{})
 	var asks []Ask
 	for _, row := range first.Rows[:50] {
 		if !slices.ContainsFunc(asks, func(a Ask) bool { return a.Hash == row.Hash }) {
@@ -89,11 +89,11 @@ func TestFilterDividesRows(t *testing.T) {
 	}
 	middle := end(first.Rows[:100])
 	for name, read := range map[string]func(*Table) []int{
-		"pages":  func(table *Table) []int { return numbers(scan(t, table, TailQuery{}, 7)) },
-		"shards": func(table *Table) []int { return numbers(scan(t, table, TailQuery{Shards: []int{0, 2}}, 7)) },
-		"after":  func(table *Table) []int { return numbers(tail(t, table, TailQuery{After: middle}).Rows) },
+		"pages":  func(table *Table) []int { return numbers(scan(t, table, Query{}, 7)) },
+		"shards": func(table *Table) []int { return numbers(scan(t, table, Query{Shards: []int{0, 2}}, 7)) },
+		"after":  func(table *Table) []int { return numbers(tail(t, table, Query{After: middle}).Rows) },
 		"seen": func(table *Table) []int {
-			return numbers(tail(t, table, TailQuery{After: middle, Seen: &empty.Visible}).Rows)
+			return numbers(tail(t, table, Query{After: middle, Seen: &empty.Visible}).Rows)
 		},
 		"keys": func(table *Table) (found []int) {
 			page, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: anyNumber})
@@ -106,12 +106,12 @@ func TestFilterDividesRows(t *testing.T) {
 			return found
 		},
 		"sweep": func(table *Table) (found []int) {
-			page, err := table.Sweep(t.Context(), SweepQuery{Rows: 1000})
+			page, err := table.Tail(t.Context(), Query{Sweep: true, Most: Most{Rows: 1000}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range page.Rows {
-				found = append(found, int(ordinal([]byte(r.Identity))))
+				found = append(found, int(ordinal([]byte(r.Identity()))))
 			}
 			return found
 		},
@@ -142,15 +142,15 @@ func TestFilterDividesRows(t *testing.T) {
 	}
 	for _, shards := range [][]int{nil, {0, 1}} {
 		failed := func(table *Table) (found []uint64) {
-			for q := (BlockedQuery{Rows: 5, Shards: shards}); ; {
+			for q := (Query{Shards: shards, Most: Most{Rows: 5}}); ; {
 				page, err := table.Blocked(t.Context(), q)
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, k := range page.Keys {
-					found = append(found, k.Hash)
+				for _, r := range page.Rows {
+					found, q.After = append(found, r.Hash), r.Position
 				}
-				if q.After = page.End; !page.Full {
+				if !page.Full {
 					return found
 				}
 			}
@@ -193,15 +193,15 @@ func TestFilterDividesRows(t *testing.T) {
 			t.Errorf("%v: oldest %v", f, counts.Oldest)
 		}
 		s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)",
-			numbers(tail(t, view, TailQuery{}).Rows))
+			numbers(tail(t, view, Query{}).Rows))
 		if counts, err = view.Count(t.Context()); err != nil || *counts.Pending != 0 || *counts.Oldest != 0 {
 			t.Errorf("%v: after its rows were relayed: %+v, %v", f, counts, err)
 		}
-		if page := tail(t, view, TailQuery{}); len(page.Rows) > 0 {
+		if page := tail(t, view, Query{}); len(page.Rows) > 0 {
 			t.Errorf("%v: after its rows were relayed %s", f, idsOf(page.Rows))
 		}
 		for _, other := range filters[i+1:] {
-			if len(tail(t, filtered(t, table, other), TailQuery{}).Rows) == 0 {
+			if len(tail(t, filtered(t, table, other), Query{}).Rows) == 0 {
 				t.Errorf("%v is without rows after those of %v were relayed", other, f)
 			}
 		}
@@ -268,11 +268,11 @@ func TestFilterOfColumnTypes(t *testing.T) {
 				"!*.*,!a*": "7", "order.* ": "",
 			} {
 				f := Filter{Topics: strings.Split(patterns, ",")}
-				if got := idsOf(tail(t, filtered(t, table, f), TailQuery{}).Rows); got != want {
+				if got := idsOf(tail(t, filtered(t, table, f), Query{}).Rows); got != want {
 					t.Errorf("%s: %q, want %q", patterns, got, want)
 				}
 				var taken string
-				for _, row := range tail(t, table, TailQuery{}).Rows {
+				for _, row := range tail(t, table, Query{}).Rows {
 					if f.Takes(row.Message.Topic) {
 						taken += row.Message.ID
 					}

@@ -36,7 +36,7 @@ func TestPlansOfAFilter(t *testing.T) {
 				if analyzed {
 					s.Exec(t, "analyze outbox_messages")
 				}
-				first := tail(t, table, TailQuery{Most: Most{Rows: 100}})
+				first := tail(t, table, Query{Most: Most{Rows: 100}})
 				middle, cursor := first.Rows[50], end(first.Rows)
 				for _, f := range []Filter{
 					{},
@@ -48,10 +48,10 @@ func TestPlansOfAFilter(t *testing.T) {
 					view := filtered(t, table, f)
 					plans.take()
 					some := Most{Rows: 100}
-					tail(t, view, TailQuery{Most: some})
-					tail(t, view, TailQuery{Most: some, After: cursor})
-					tail(t, view, TailQuery{Most: some, After: cursor, Shards: []int{0}})
-					tail(t, view, TailQuery{Most: some, After: cursor, Seen: &first.Visible, Low: &middle.Position.Ordinal})
+					tail(t, view, Query{Most: some})
+					tail(t, view, Query{Most: some, After: cursor})
+					tail(t, view, Query{Most: some, After: cursor, Shards: []int{0}})
+					tail(t, view, Query{Most: some, After: cursor, Seen: &first.Visible, Low: &middle.Position.Ordinal})
 					byID(t, view, middle.ID())
 					if _, err := view.Count(t.Context()); err != nil {
 						t.Fatal(err)
@@ -95,8 +95,8 @@ func TestNoParallelWorkersForAFilter(t *testing.T) {
 	}
 	view := filtered(t, table, Filter{Topics: []string{"order.*"}})
 	plans.take()
-	page := tail(t, view, TailQuery{Most: Most{Rows: 100}})
-	tail(t, view, TailQuery{Most: Most{Rows: 100}, After: end(page.Rows)})
+	page := tail(t, view, Query{Most: Most{Rows: 100}})
+	tail(t, view, Query{Most: Most{Rows: 100}, After: end(page.Rows)})
 	if _, err := view.Count(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -135,11 +135,12 @@ func TestIndexOfAFilter(t *testing.T) {
 				Before: [][]string{{"b", "a", "most*"}, {"!o*", "*"}},
 			}
 			values := strings.NewReplacer("$1", "100", "$2", "null", "$3", "65536")
-			plan := explain(t, s, values.Replace(filtered(t, table, f).tail[tailAll]))
+			statement, _ := filtered(t, table, f).pageStatement(&Query{})
+			plan := explain(t, s, values.Replace(statement))
 			if !strings.Contains(plan, "only_these") {
 				t.Errorf("plan:\n%s", plan)
 			}
-			if n := len(tail(t, filtered(t, table, f), TailQuery{}).Rows); n != 20 {
+			if n := len(tail(t, filtered(t, table, f), Query{}).Rows); n != 20 {
 				t.Errorf("%d rows, want 20", n)
 			}
 		})

@@ -31,7 +31,7 @@ func TestRowsWithOneIDAreDistinguished(t *testing.T) {
 			s.Exec(t, twins, pgx.QueryExecModeSimpleProtocol)
 			table := open(t, s, config)
 			rows := map[string]*Row{}
-			page := tail(t, table, TailQuery{Most: Most{Rows: 1000}})
+			page := tail(t, table, Query{Most: Most{Rows: 1000}})
 			for i := range page.Rows {
 				rows[string(page.Rows[i].Message.Payload)] = &page.Rows[i]
 			}
@@ -78,7 +78,7 @@ func TestRowsWithOneIDAreDistinguished(t *testing.T) {
 				t.Error(err)
 			}
 			left := map[string]bool{}
-			for _, row := range tail(t, table, TailQuery{Most: Most{Rows: 1000}}).Rows {
+			for _, row := range tail(t, table, Query{Most: Most{Rows: 1000}}).Rows {
 				left[string(row.Message.Payload)] = true
 			}
 			for _, settled := range []string{"1-1", "2-2", "1-3", "1-6", "2-7"} {
@@ -99,12 +99,12 @@ func TestChangedRowAmongOthersWithItsID(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, strings.Replace(twins, ", primary key (id, part)", "", 1), pgx.QueryExecModeSimpleProtocol)
 	table := open(t, s, Config{})
-	rows := tail(t, table, TailQuery{Most: Most{Rows: 2}}).Rows
+	rows := tail(t, table, Query{Most: Most{Rows: 2}}).Rows
 	s.Exec(t, "update outbox_messages set topic = 'changed' where id = 1")
 	if err := table.Settle(t.Context(), []*Row{&rows[0], &rows[1]}); err != nil {
 		t.Error(err)
 	}
-	again := tail(t, table, TailQuery{Most: Most{Rows: 2}}).Rows
+	again := tail(t, table, Query{Most: Most{Rows: 2}}).Rows
 	if len(again) != 2 || again[0].ID() != rows[0].ID() || again[0].Identity() == rows[0].Identity() {
 		t.Errorf("read again: %d rows", len(again))
 	}
@@ -166,7 +166,7 @@ func TestIdentity(t *testing.T) {
 			s.Exec(t, "insert into outbox_messages select gen_random_uuid(), 't', i, null, i"+at+
 				" from generate_series(1, 20000) i")
 			s.Exec(t, "analyze outbox_messages")
-			page := tail(t, table, TailQuery{Most: Most{Rows: 300}})
+			page := tail(t, table, Query{Most: Most{Rows: 300}})
 			rows := make([]*Row, len(page.Rows))
 			for i := range page.Rows {
 				rows[i] = &page.Rows[i]

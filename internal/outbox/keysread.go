@@ -13,7 +13,7 @@ import (
 func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex }
 
 // Keys reads the first pending rows of some keys: see [KeysQuery].
-func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
+func (t *Table) Keys(ctx context.Context, q KeysQuery) (Page, error) {
 	n := len(q.Asks)
 	hashes, most, lows, of := make([][]byte, n), make([][]byte, n), make([][]byte, n), make(map[uint64]int, n)
 	for i, a := range q.Asks {
@@ -37,7 +37,7 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (KeysPage, error) {
 		parameters = append(parameters, array(t.mapping.Order.OID, lows))
 	}
 	a, err := t.ask(ctx, l, statement, parameters, q.Most)
-	page := KeysPage{Keys: make([]KeyRows, n), Visible: a.Visible, Wants: a.Wants}
+	page := Page{Keys: make([]KeyRows, n), Visible: a.Visible, Wants: a.Wants}
 	if err != nil {
 		return page, err
 	}

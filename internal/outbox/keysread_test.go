@@ -46,7 +46,7 @@ func TestFirstRowsOfKeys(t *testing.T) {
 				column := strings.Fields(c.column)[0]
 				s.Exec(t, "insert into outbox_messages (id, seq, topic, "+column+") select i, -i, 'topic ' || k, "+c.insert+
 					" from (select i, i % 7 as k from generate_series(1, 70) i) rows")
-				all := tail(t, table, TailQuery{}).Rows
+				all := tail(t, table, Query{}).Rows
 				want := map[uint64][]string{}
 				var asks []Ask
 				for _, r := range all {
@@ -119,7 +119,7 @@ func TestKeysOfEqualTexts(t *testing.T) {
 	if table = open(t, s, Config{}); !table.KeyIndexed() {
 		t.Fatal("the index is not found")
 	}
-	rows := tail(t, table, TailQuery{}).Rows
+	rows := tail(t, table, Query{}).Rows
 	asks := []Ask{{Hash: rows[0].Hash, Limit: 9}, {Hash: rows[1].Hash, Limit: 9}}
 	page, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: anyNumber})
 	if err != nil {
@@ -138,7 +138,7 @@ func TestLongKeys(t *testing.T) {
 	table := open(t, s, Config{})
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', text || i, '{}' from generate_series(1, 2) i,
 		(select string_agg(md5(i::text), '') as text from generate_series(1, 3000) i) long`)
-	rows := tail(t, table, TailQuery{}).Rows
+	rows := tail(t, table, Query{}).Rows
 	if len(rows) != 2 || rows[0].Hash == rows[1].Hash || len(rows[0].Message.Key) != 96_001 {
 		t.Errorf("%d rows", len(rows))
 	}
@@ -155,15 +155,15 @@ func TestBlockedKeys(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (id, seq, topic, key) select 100 + i, i, 't', 'key ' || i from "+
 		"generate_series(1, 9) i")
 	var hashes []uint64
-	for q := (BlockedQuery{Rows: 2}); ; {
+	for q := (Query{Most: Most{Rows: 2}}); ; {
 		page, err := table.Blocked(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, k := range page.Keys {
-			hashes = append(hashes, k.Hash)
+		for _, r := range page.Rows {
+			hashes, q.After = append(hashes, r.Hash), r.Position
 		}
-		if q.After = page.End; !page.Full {
+		if !page.Full {
 			break
 		}
 	}
@@ -171,7 +171,7 @@ func TestBlockedKeys(t *testing.T) {
 		t.Errorf("%d keys", len(hashes))
 	}
 	var asks []Ask
-	for _, r := range tail(t, table, TailQuery{}).Rows {
+	for _, r := range tail(t, table, Query{}).Rows {
 		asks = append(asks, Ask{Hash: r.Hash, Limit: 1})
 	}
 	page, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Blocked: true, Most: anyNumber})
@@ -193,18 +193,18 @@ func TestSweep(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages (id, seq, topic, key, relayed_at) select i, i / 2, 'topic ' || i, nullif('key '
 		|| i % 3, 'key 0'),
 		case when i = 5 then now() end from generate_series(1, 9) i`)
-	rows := tail(t, table, TailQuery{}).Rows
+	rows := tail(t, table, Query{}).Rows
 	var ids string
-	for q := (SweepQuery{Rows: 3, Upto: rows[6].Position}); ; {
-		page, err := table.Sweep(t.Context(), q)
+	for q := (Query{Sweep: true, Most: Most{Rows: 3}, Upto: rows[6].Position}); ; {
+		page, err := table.Tail(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range page.Rows {
-			i := slices.IndexFunc(rows, func(row Row) bool { return row.Identity() == r.Identity })
+			i := slices.IndexFunc(rows, func(row Row) bool { return row.Identity() == r.Identity() })
 			row := rows[i]
-			if r.Hash != row.Hash || r.Topic != row.Message.Topic || r.Keyless != (row.Message.Key == nil) ||
-				r.Shard != row.Shard ||
+			if r.Hash != row.Hash || r.Message.Topic != row.Message.Topic || len(r.Message.Payload) > 0 ||
+				(r.Message.Key == nil) != (row.Message.Key == nil) || r.Shard != row.Shard ||
 				r.Position != row.Position || r.Writer != row.Writer {
 				t.Errorf("%+v of %+v", r, row)
 			}

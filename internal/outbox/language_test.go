@@ -25,7 +25,7 @@ func TestRehearseWithoutTheLanguage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			page := tail(t, table, TailQuery{}).Rows
+			page := tail(t, table, Query{}).Rows
 			if refused, err := table.Rehearse(t.Context(), []*Row{&page[0], &page[1]}); err != nil || len(refused) > 0 {
 				t.Errorf("refused: %v, %v", refused, err)
 			}

@@ -40,7 +40,7 @@ func TestLockedRows(t *testing.T) {
 				s.Exec(t, pgtest.Insert, "t", "{}")
 			}
 			table := open(t, s, config)
-			rows := tail(t, table, TailQuery{}).Rows
+			rows := tail(t, table, Query{}).Rows
 			both, ids := []*Row{&rows[0], &rows[1]}, []string{rows[0].ID(), rows[1].ID()}
 			release := lockRow(t, s, rows[1].Message.ID)
 			started := time.Now()
@@ -70,7 +70,7 @@ func TestLockedRows(t *testing.T) {
 			if locked, err = table.SettleFree(t.Context(), both); err != nil || len(locked) > 0 {
 				t.Errorf("still locked %q, %v", locked, err)
 			}
-			if left := tail(t, table, TailQuery{}).Rows; len(left) != 2 {
+			if left := tail(t, table, Query{}).Rows; len(left) != 2 {
 				t.Errorf("%d rows are left, want 2", len(left))
 			}
 		})
@@ -94,7 +94,7 @@ func TestStatementsAreBoundedByTheServer(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if _, err := table.Tail(ctx, TailQuery{Most: Most{Rows: 1, Bytes: 1}}); err == nil || ctx.Err() != nil {
+	if _, err := table.Tail(ctx, Query{Most: Most{Rows: 1, Bytes: 1}}); err == nil || ctx.Err() != nil {
 		t.Errorf("ended by its context (%v): %v", ctx.Err(), err)
 	}
 	if err := table.Settle(t.Context(), []*Row{{Position: At(0, string(make([]byte, 16)))}}); !Locked(err) {

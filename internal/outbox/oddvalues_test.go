@@ -35,7 +35,7 @@ func TestKeyInJSONWithImpossibleEscapes(t *testing.T) {
 			`{"h": "k", "z": "\u0000"}`)
 	}
 	for _, key := range []rowkey.Source{{Kind: rowkey.Payload, Name: "a.b"}, {Kind: rowkey.Header, Name: "h"}} {
-		page := tail(t, open(t, s, Config{Key: key, Shards: 4}), TailQuery{Shards: []int{0, 1, 2, 3}})
+		page := tail(t, open(t, s, Config{Key: key, Shards: 4}), Query{Shards: []int{0, 1, 2, 3}})
 		if len(page.Rows) != len(documents) {
 			t.Fatalf("%d rows, want %d", len(page.Rows), len(documents))
 		}
@@ -68,7 +68,7 @@ func TestInfiniteTimes(t *testing.T) {
 					", case when $1 < 4 then $2::text::"+typ+" end)", i+1, at)
 			}
 			table := open(t, s, Config{})
-			page := tail(t, table, TailQuery{})
+			page := tail(t, table, Query{})
 			if len(page.Rows) != 5 {
 				t.Fatalf("%d rows, want 5", len(page.Rows))
 			}

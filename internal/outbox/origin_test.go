@@ -77,18 +77,18 @@ func TestDeadLetters(t *testing.T) {
 			s.Exec(t, "insert into outbox_messages ("+column+"topic, key, payload, headers) select "+id+`'t' || i, 'k', '{}',
 				case i when 2 then '{"a": "1", "Outbox-Error": "mine"}' when 3 then '[7]' else '{}' end::jsonb from
 				generate_series(1, 4) i`)
-			topics := func(page TailPage) (topics string) {
+			topics := func(page Page) (topics string) {
 				for _, r := range page.Rows {
 					topics += r.Message.Topic
 				}
 				return topics
 			}
-			if page := tail(t, letters, TailQuery{}); len(page.Rows) != 0 {
+			if page := tail(t, letters, Query{}); len(page.Rows) != 0 {
 				t.Fatalf("%s before anything has failed", topics(page))
 			}
 			fail := func(topic, reason string) {
 				t.Helper()
-				for _, r := range rowsOf(tail(t, origin, TailQuery{})) {
+				for _, r := range rowsOf(tail(t, origin, Query{})) {
 					if r.Message.Topic != topic {
 						continue
 					}
@@ -102,7 +102,7 @@ func TestDeadLetters(t *testing.T) {
 			for _, topic := range []string{"t3", "t1", "t2"} {
 				fail(topic, "no "+topic)
 			}
-			page := TailPage{Rows: scan(t, letters, TailQuery{}, 2)}
+			page := Page{Rows: scan(t, letters, Query{}, 2)}
 			if topics(page) != "t3t1t2" {
 				t.Fatalf("dead letters: %s", topics(page))
 			}
@@ -136,7 +136,7 @@ func TestDeadLetters(t *testing.T) {
 			}); err != nil || len(written) != 2 {
 				t.Fatal(written, err)
 			}
-			if again := tail(t, letters, TailQuery{}); topics(again) != "t3t1" || again.Rows[1].Attempt != 2 ||
+			if again := tail(t, letters, Query{}); topics(again) != "t3t1" || again.Rows[1].Attempt != 2 ||
 				!again.Rows[1].Retried {
 				t.Errorf("after refusals: %s", topics(again))
 			}
@@ -159,7 +159,7 @@ func TestDeadLetters(t *testing.T) {
 			}}); err != nil || len(written) != 0 {
 				t.Error(written, err)
 			}
-			page = tail(t, letters, TailQuery{})
+			page = tail(t, letters, Query{})
 			if topics(page) != "t2t1t3" || page.Rows[0].Attempt != 1 || page.Rows[0].Retried ||
 				headersOf(&page.Rows[0].Message)[HeaderError] != "again" {
 				t.Errorf("failed again: %s, %+v", topics(page), page.Rows)
@@ -167,12 +167,12 @@ func TestDeadLetters(t *testing.T) {
 			if err := letters.Settle(t.Context(), rowsOf(page)); err != nil {
 				t.Fatal(err)
 			}
-			for _, rest := range [][]Row{tail(t, letters, TailQuery{}).Rows, byID(t, letters, page.Rows[0].ID())} {
+			for _, rest := range [][]Row{tail(t, letters, Query{}).Rows, byID(t, letters, page.Rows[0].ID())} {
 				if len(rest) != 0 {
 					t.Errorf("left after the marks: %s", idsOf(rest))
 				}
 			}
-			if rest := tail(t, origin, TailQuery{}); topics(rest) != "t4" {
+			if rest := tail(t, origin, Query{}); topics(rest) != "t4" {
 				t.Errorf("left at the origin: %s", topics(rest))
 			}
 		})
@@ -191,7 +191,7 @@ func TestDeadLettersOfDividedRows(t *testing.T) {
 	table := open(t, s, Config{Views: []View{orders, rest, {Name: "dead", Columns: deadColumns, FailedOf: &rest}}})
 	s.Exec(t, `insert into outbox_messages (topic, payload, dead_relayed_at, dead_attempt) values ('b', '{}', now(), 3)`)
 	var refusals []Refusal
-	for _, r := range rowsOf(tail(t, viewOf(t, table, rest), TailQuery{})) {
+	for _, r := range rowsOf(tail(t, viewOf(t, table, rest), Query{})) {
 		refusals = append(refusals, Refusal{ID: r.Identity(), Attempt: r.Attempt, Error: "no", Failed: true})
 	}
 	written, _, err := viewOf(t, table, orders).Refuse(t.Context(), refusals)
@@ -232,7 +232,7 @@ func TestRelayedElsewhere(t *testing.T) {
 			settle := func(v View) {
 				t.Helper()
 				view := viewOf(t, table, v)
-				for _, r := range slices.Backward(rowsOf(tail(t, view, TailQuery{}))) {
+				for _, r := range slices.Backward(rowsOf(tail(t, view, Query{}))) {
 					if err := view.Settle(t.Context(), []*Row{r}); err != nil {
 						t.Fatal(err)
 					}
@@ -242,7 +242,7 @@ func TestRelayedElsewhere(t *testing.T) {
 			s.Exec(t, "update outbox_messages set failed_at = now() where topic = 'a10'")
 			settle(rest)
 			settle(orders)
-			page := TailPage{Rows: scan(t, notices, TailQuery{}, 3)}
+			page := Page{Rows: scan(t, notices, Query{}, 3)}
 			got := ""
 			for _, r := range page.Rows {
 				got += r.Message.Topic + " "
@@ -258,7 +258,7 @@ func TestRelayedElsewhere(t *testing.T) {
 				"relayed_at is not null"); n != 4 {
 				t.Errorf("%d are marked", n)
 			}
-			if again := tail(t, notices, TailQuery{}); len(again.Rows) != 0 {
+			if again := tail(t, notices, Query{}); len(again.Rows) != 0 {
 				t.Errorf("%d are left", len(again.Rows))
 			}
 		})
@@ -282,7 +282,7 @@ func TestOriginsThatShareColumns(t *testing.T) {
 		now()),
 		('b failed', '{}', null, now()), ('a relayed', '{}', now(), null), ('b relayed', '{}', now(), null)`)
 	for topic, v := range map[string]View{"b failed": dead, "a relayed": notice} {
-		if page := tail(t, viewOf(t, table, v), TailQuery{}); len(page.Rows) != 1 || page.Rows[0].Message.Topic != topic {
+		if page := tail(t, viewOf(t, table, v), Query{}); len(page.Rows) != 1 || page.Rows[0].Message.Topic != topic {
 			t.Errorf("%s takes %d rows, not only %q", v.Name, len(page.Rows), topic)
 		}
 	}
@@ -340,7 +340,7 @@ func TestRowsOfPartitionsThatOthersMark(t *testing.T) {
 		"generate_series(1, 10) i")
 	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select id, '2027-01-01', 'twin', '{}' from "+
 		"outbox_messages limit 1")
-	mine, theirs := rowsOf(tail(t, second, TailQuery{})), rowsOf(tail(t, first, TailQuery{}))
+	mine, theirs := rowsOf(tail(t, second, Query{})), rowsOf(tail(t, first, Query{}))
 	if len(mine) != 11 || len(theirs) != 11 {
 		t.Fatal(len(mine), len(theirs))
 	}

@@ -106,7 +106,7 @@ func TestOwnSchema(t *testing.T) {
 				got := map[string]string{}
 				for _, v := range views {
 					var topics []string
-					for _, r := range tail(t, viewOf(t, opened, v), TailQuery{}).Rows {
+					for _, r := range tail(t, viewOf(t, opened, v), Query{}).Rows {
 						topics = append(topics, r.Message.Topic)
 					}
 					slices.Sort(topics)

@@ -39,12 +39,12 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	plans.take() // Open looks where rows are pending
-	page := tail(t, table, TailQuery{})
+	page := tail(t, table, Query{})
 	if len(page.Rows) != 5 {
 		t.Fatalf("%d rows", len(page.Rows))
 	}
-	tail(t, table, TailQuery{After: page.Rows[0].Position})
-	tail(t, table, TailQuery{After: page.Rows[0].Position, Seen: &page.Visible, Low: &page.Rows[0].Position.Ordinal})
+	tail(t, table, Query{After: page.Rows[0].Position})
+	tail(t, table, Query{After: page.Rows[0].Position, Seen: &page.Visible, Low: &page.Rows[0].Position.Ordinal})
 	if _, err := table.Keys(t.Context(),
 		KeysQuery{Asks: []Ask{{Hash: page.Rows[0].Hash, Limit: 9}}, Most: anyNumber}); err != nil {
 		t.Fatal(err)
@@ -90,7 +90,7 @@ func TestRowsOfOtherPartitions(t *testing.T) {
 			dailyTable(t, s, 40)
 			config := Config{Table: messages}
 			table := open(t, s, config)
-			if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 0 {
+			if rows := tail(t, table, Query{}).Rows; len(rows) != 0 {
 				t.Fatalf("%d rows", len(rows))
 			}
 			s.Exec(t, insertDaysAgo, 0)
@@ -98,10 +98,10 @@ func TestRowsOfOtherPartitions(t *testing.T) {
 				t.Errorf("after a row of today the table is current: %v, %v", current, err)
 			}
 			s.Exec(t, insertDaysAgo, days)
-			if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 1 {
+			if rows := tail(t, table, Query{}).Rows; len(rows) != 1 {
 				t.Errorf("%d rows at first", len(rows))
 			}
-			if swept, err := table.Sweep(t.Context(), SweepQuery{Rows: 9}); err != nil || len(swept.Rows) != 2 {
+			if swept, err := table.Tail(t.Context(), Query{Sweep: true, Most: Most{Rows: 9}}); err != nil || len(swept.Rows) != 2 {
 				t.Errorf("%d rows swept, %v", len(swept.Rows), err)
 			}
 			if current, _, err := table.Current(t.Context()); err != nil || current {
@@ -111,7 +111,7 @@ func TestRowsOfOtherPartitions(t *testing.T) {
 				t.Errorf("again: the table is current: %v, %v", current, err)
 			}
 			for _, table := range []*Table{table, open(t, s, config)} {
-				if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 2 {
+				if rows := tail(t, table, Query{}).Rows; len(rows) != 2 {
 					t.Errorf("%d rows in the end", len(rows))
 				}
 			}
@@ -160,7 +160,7 @@ func TestSpans(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages select i, 't', '', current_date - i from generate_series(0, 20) i where i % "+
 		"3 = 0")
 	table := open(t, s, Config{})
-	if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 7 || table.relation.parts == nil {
+	if rows := tail(t, table, Query{}).Rows; len(rows) != 7 || table.relation.parts == nil {
 		t.Errorf("%d rows", len(rows))
 	}
 }

@@ -40,7 +40,7 @@ func TestStatementsStayPrepared(t *testing.T) {
 	s := single(t, pgx.QueryExecModeCacheStatement)
 	table := open(t, s, Config{})
 	for range 10 {
-		tail(t, table, TailQuery{})
+		tail(t, table, Query{})
 	}
 	prepared := query[string](t, s,
 		"select statement from pg_prepared_statements where name like 'outbox_relay_%' order by name")
@@ -60,7 +60,7 @@ func TestStatementsStayPrepared(t *testing.T) {
 func TestNothingIsPreparedThroughAPooler(t *testing.T) {
 	t.Parallel()
 	s := single(t, pgx.QueryExecModeExec)
-	tail(t, open(t, s, Config{}), TailQuery{})
+	tail(t, open(t, s, Config{}), Query{})
 	if prepared := query[string](t, s, "select statement from pg_prepared_statements"); len(prepared) != 0 {
 		t.Errorf("prepared: %q", prepared)
 	}
@@ -80,17 +80,17 @@ func TestPreparedStatementsThatAreLost(t *testing.T) {
 			s := single(t, pgx.QueryExecModeCacheStatement)
 			table := open(t, s, Config{})
 			s.Exec(t, pgtest.Insert, "t", "{}")
-			tail(t, table, TailQuery{})
+			tail(t, table, Query{})
 			if _, err := s.Pool.Exec(t.Context(), lose, pgx.QueryExecModeSimpleProtocol); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := table.Tail(t.Context(), TailQuery{Most: anyNumber}); err != nil {
+			if _, err := table.Tail(t.Context(), Query{Most: anyNumber}); err != nil {
 				if !strings.Contains(err.Error(), "prepared again") && !Changed(err) {
 					t.Errorf("says %q", err)
 				}
 				table = open(t, s, Config{})
 			}
-			if rows := tail(t, table, TailQuery{}).Rows; len(rows) != 1 {
+			if rows := tail(t, table, Query{}).Rows; len(rows) != 1 {
 				t.Errorf("read %d rows", len(rows))
 			}
 		})
@@ -107,7 +107,7 @@ func TestLimitsStayWithTheSession(t *testing.T) {
 	table := open(t, s, Config{})
 	limit := func() string { return query[string](t, s, "select current_setting('enable_sort')")[0] }
 	for range 10 {
-		tail(t, table, TailQuery{})
+		tail(t, table, Query{})
 	}
 	used := query[int64](t, s, `select generic_plans from pg_prepared_statements where statement like '%outbox_messages%'
 		and custom_plans = 0
@@ -125,14 +125,14 @@ func TestLimitsStayWithTheSession(t *testing.T) {
 		if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: "no uuid", Attempt: 1}}); err == nil {
 			t.Fatal("written")
 		}
-		if tail(t, table, TailQuery{}); limit() != "off" {
+		if tail(t, table, Query{}); limit() != "off" {
 			t.Error("after an error and a read enable_sort is on")
 		}
 	}
 	if _, _, err := table.Refuse(t.Context(), nil); err != nil || limit() != "on" {
 		t.Errorf("after a write enable_sort is %s, %v", limit(), err)
 	}
-	tail(t, table, TailQuery{})
+	tail(t, table, Query{})
 	if got := limit(); got != "off" {
 		t.Errorf("at last enable_sort is %s", got)
 	}

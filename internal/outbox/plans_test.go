@@ -30,8 +30,9 @@ func TestPlans(t *testing.T) {
 				select 't', '{}', now() - i * interval '1 second', now() from generate_series(1, 5000) i`)
 			s.Exec(t, "analyze outbox_messages")
 			table := open(t, s, Config{})
-			statement := strings.NewReplacer("$1", "100", "$2", "null", "$3", "65536", "$4", "'2020-01-01'",
-				"$5", "'00000000-0000-0000-0000-000000000000'").Replace(table.tail[tailAfter])
+			statement, _ := table.pageStatement(&Query{After: At(1, "any")})
+			statement = strings.NewReplacer("$1", "100", "$2", "null", "$3", "65536", "$4", "'2020-01-01'",
+				"$5", "'00000000-0000-0000-0000-000000000000'").Replace(statement)
 			plan := explain(t, s, statement)
 			if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") ||
 				strings.Contains(plan, ">  Sort  (") {
@@ -58,10 +59,10 @@ func TestPlansWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	}
 	plans.take()
 	some := Most{Rows: 100}
-	first := tail(t, table, TailQuery{Most: some})
-	tail(t, table, TailQuery{Most: some, After: end(first.Rows)})
+	first := tail(t, table, Query{Most: some})
+	tail(t, table, Query{Most: some, After: end(first.Rows)})
 	low := first.Rows[50].Position.Ordinal
-	tail(t, table, TailQuery{Most: some, After: end(first.Rows), Seen: &first.Visible, Low: &low, Shards: []int{0}})
+	tail(t, table, Query{Most: some, After: end(first.Rows), Seen: &first.Visible, Low: &low, Shards: []int{0}})
 	if _, err := table.Count(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := tail(t, table, TailQuery{Most: Most{Rows: 400}})
+	page := tail(t, table, Query{Most: Most{Rows: 400}})
 	rows := make([]*Row, len(page.Rows))
 	for i := range page.Rows {
 		rows[i] = &page.Rows[i]

@@ -34,7 +34,7 @@ func TestKeys(t *testing.T) {
 		"none":         {rowkey.Source{Kind: rowkey.None, Name: ""}, []string{"<nil>", "<nil>", "<nil>"}},
 		"no injection": {rowkey.Source{Kind: rowkey.Header, Name: `x'y\`}, []string{"<nil>", "<nil>", "<nil>"}},
 	} {
-		page := tail(t, open(t, s, Config{Key: test.key}), TailQuery{})
+		page := tail(t, open(t, s, Config{Key: test.key}), Query{})
 		for i, row := range page.Rows {
 			got := "<nil>"
 			if row.Message.Key != nil {
@@ -45,7 +45,7 @@ func TestKeys(t *testing.T) {
 			}
 		}
 	}
-	page := tail(t, open(t, s, Config{}), TailQuery{})
+	page := tail(t, open(t, s, Config{}), Query{})
 	want := []publisher.Header{
 		{Name: "n", Value: "1.50", JSON: true},
 		{Name: "esc", Value: "a\"é\n"},
@@ -72,7 +72,7 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	ids := func(t *testing.T, table *Table, limit int) string {
 		var got []string
-		for _, row := range scan(t, table, TailQuery{}, limit) {
+		for _, row := range scan(t, table, Query{}, limit) {
 			got = append(got, row.Message.ID)
 		}
 		return strings.Join(got, " ")
@@ -86,7 +86,7 @@ func TestOrder(t *testing.T) {
 			generate_series(1, 12) i`)
 		for _, limit := range []int{1, 4, 100} {
 			table := open(t, s, Config{})
-			page := tail(t, table, TailQuery{Most: Most{Rows: limit}})
+			page := tail(t, table, Query{Most: Most{Rows: limit}})
 			var rows []string
 			for range 12 { // as they are relayed
 				for i := range page.Rows {
@@ -96,7 +96,7 @@ func TestOrder(t *testing.T) {
 					break
 				}
 				s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)", rows)
-				page = tail(t, table, TailQuery{After: end(page.Rows), Seen: &page.Visible, Most: Most{Rows: limit}})
+				page = tail(t, table, Query{After: end(page.Rows), Seen: &page.Visible, Most: Most{Rows: limit}})
 			}
 			if got := strings.Join(rows, " "); got != "12 9 6 3 1 2 4 5 7 8 10 11" {
 				t.Errorf("limit %d: %s", limit, got)
@@ -104,7 +104,7 @@ func TestOrder(t *testing.T) {
 			s.Exec(t, "update outbox_messages set relayed_at = null")
 		}
 		table := open(t, s, Config{})
-		hash := tail(t, table, TailQuery{}).Rows[11].Hash
+		hash := tail(t, table, Query{}).Rows[11].Hash
 		if page, err := table.Keys(t.Context(),
 			KeysQuery{Asks: []Ask{{Hash: hash, Limit: 9}}, Most: anyNumber}); err != nil ||
 			idsOf(page.Keys[0].Rows) != "11" || table.Ordinal() {
@@ -159,16 +159,16 @@ func TestReadBytes(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages select i, 't', convert_to(repeat('x', 10000), 'UTF8') from generate_series(1,
 		5) i`)
 	table := open(t, s, Config{})
-	page := tail(t, table, TailQuery{Most: Most{Bytes: 25000}})
+	page := tail(t, table, Query{Most: Most{Bytes: 25000}})
 	if len(page.Rows) != 2 || !page.Full || len(page.Rows[0].Message.Payload) != 10000 {
 		t.Fatalf("%d rows, full %v", len(page.Rows), page.Full)
 	}
 	cursor := end(page.Rows)
-	page = tail(t, table, TailQuery{After: cursor, Most: Most{Bytes: 1}})
+	page = tail(t, table, Query{After: cursor, Most: Most{Bytes: 1}})
 	if len(page.Rows) != 1 || page.Rows[0].Message.ID != "3" {
 		t.Errorf("%d rows", len(page.Rows))
 	}
-	page = tail(t, table, TailQuery{After: cursor, Most: Most{Bytes: 1, First: 1}})
+	page = tail(t, table, Query{After: cursor, Most: Most{Bytes: 1, First: 1}})
 	if len(page.Rows) != 0 || page.Wants < 10000 {
 		t.Errorf("%d rows, one wants %d bytes", len(page.Rows), page.Wants)
 	}
@@ -186,7 +186,7 @@ func TestShards(t *testing.T) {
 	table := open(t, s, Config{Shards: 4})
 	seen, keys := map[string]int{}, map[string]int{}
 	for _, shards := range [][]int{{0, 2}, {1}, {3}} {
-		for _, row := range scan(t, table, TailQuery{Shards: shards}, 7) {
+		for _, row := range scan(t, table, Query{Shards: shards}, 7) {
 			seen[row.Message.ID]++
 			if !slices.Contains(shards, row.Shard) {
 				t.Errorf("row of shard %d in a read of %v", row.Shard, shards)

@@ -42,7 +42,7 @@ func TestRehearse(t *testing.T) {
 			}
 			table := open(t, s, config)
 			var rows []*Row
-			for _, r := range tail(t, table, TailQuery{}).Rows {
+			for _, r := range tail(t, table, Query{}).Rows {
 				rows = append(rows, &r)
 			}
 			s.Exec(t, "delete from outbox_messages where id = 5") // is settled already
@@ -80,7 +80,7 @@ func TestRehearseCutsWhatTriggersSay(t *testing.T) {
 	s.Exec(t, `create trigger no before update on outbox_messages for each row execute function no()`)
 	s.Exec(t, "insert into outbox_messages (topic, payload) values ('t', '1')")
 	table := open(t, s, Config{})
-	page := tail(t, table, TailQuery{}).Rows
+	page := tail(t, table, Query{}).Rows
 	refused, err := table.Rehearse(t.Context(), []*Row{&page[0]})
 	why, ok := errors.AsType[*pgconn.PgError](refused[page[0].Identity()])
 	if !ok || !strings.HasPrefix(why.Message, "no xxx") {
@@ -103,7 +103,7 @@ func TestRehearseWhereNothingIsWritten(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (topic, payload) select case when i < 3 then 'bad' else 't' end, '1' from "+
 		"generate_series(1, 3) i")
 	table := open(t, s, Config{})
-	page := tail(t, table, TailQuery{}).Rows
+	page := tail(t, table, Query{}).Rows
 	some := []*Row{&page[0], &page[1]}
 	if refused, err := table.Rehearse(t.Context(), some); err == nil {
 		t.Errorf("refused: %v", refused)
@@ -150,7 +150,7 @@ func TestRehearseOfEveryTable(t *testing.T) {
 				t.Fatal(err)
 			}
 			var rows []*Row
-			for _, r := range tail(t, table, TailQuery{}).Rows {
+			for _, r := range tail(t, table, Query{}).Rows {
 				rows = append(rows, &r)
 			}
 			if refused, err := table.Rehearse(t.Context(), rows); err != nil || len(refused) != 2 || len(rows) != 5 {

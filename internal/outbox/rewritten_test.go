@@ -51,7 +51,7 @@ func TestSettleMarksWhatWasRead(t *testing.T) {
 				config := table.config
 				config.Extra = []Extra{{Kind: ExtraColumn, Name: "extra"}}
 				outbox := open(t, s, config)
-				page := tail(t, outbox, TailQuery{})
+				page := tail(t, outbox, Query{})
 				var rows []*Row
 				var want []string
 				for i := range page.Rows {
@@ -82,7 +82,7 @@ func TestSettleMarksWhatWasRead(t *testing.T) {
 				if !slices.Equal(rewritten.Identities, want) {
 					t.Errorf("%d rows count as changed, want %d", len(rewritten.Identities), len(want))
 				}
-				left := tail(t, outbox, TailQuery{}).Rows
+				left := tail(t, outbox, Query{}).Rows
 				if len(left) != len(want) {
 					t.Fatalf("%d rows are pending, want %d", len(left), len(want))
 				}
@@ -90,7 +90,7 @@ func TestSettleMarksWhatWasRead(t *testing.T) {
 				for i := range left {
 					rows = append(rows, &left[i])
 				}
-				if err := settle(rows); err != nil || len(tail(t, outbox, TailQuery{}).Rows) > 0 {
+				if err := settle(rows); err != nil || len(tail(t, outbox, Query{}).Rows) > 0 {
 					t.Errorf("what was read again: %v", err)
 				}
 			})
@@ -105,7 +105,7 @@ func TestRefusalOfWhatWasRead(t *testing.T) {
 	s.Exec(t, recommended())
 	s.Exec(t, "insert into outbox_messages (topic, payload) select 't', '1' from generate_series(1, 2)")
 	table := open(t, s, Config{})
-	rows := tail(t, table, TailQuery{}).Rows
+	rows := tail(t, table, Query{}).Rows
 	s.Exec(t, "update outbox_messages set payload = '2' where id::text = $1", rows[0].Message.ID)
 	var refusals []Refusal
 	for i := range rows {

@@ -32,7 +32,7 @@ type Row struct {
 	// negative, and means nothing, if that clock has been set back since or the application has written a later time.
 	Retried bool
 	Waited  time.Duration
-	// Delayed says that the row has available_at and is read when that time has come ([TailQuery.Due]), by that time
+	// Delayed says that the row has available_at and is read when that time has come ([Query.Due]), by that time
 	// and not in table order. The row keeps no order.
 	Delayed bool
 	// Timed says that the row has available_at, whichever read brings it. It keeps no order, so it is never out of
@@ -43,7 +43,7 @@ type Row struct {
 	// Writer is the number of the top-level transaction that inserted the row ([Table.Exact]), or of whatever
 	// transaction or savepoint wrote this version of it.
 	Writer uint64
-	// After says that the row comes after the query's position ([TailQuery.After]).
+	// After says that the row comes after the query's position ([Query.After]).
 	After bool
 	Extra []string // the configured additional texts
 	// LeftOut names the row's own headers that a dead letter's message does not have ([View.FailedOf]).

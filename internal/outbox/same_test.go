@@ -23,7 +23,7 @@ func TestRowReadByTwoDestinations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &tail(t, view, TailQuery{}).Rows[0]
+		return &tail(t, view, Query{}).Rows[0]
 	}
 	first, second := read(orders), read(audit)
 	if !first.Same(second) {

@@ -21,7 +21,7 @@ func TestRejected(t *testing.T) {
 		execute function no()`)
 	s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1), (2, 't', '', null, 2)`)
 	table := open(t, s, Config{})
-	rows := tail(t, table, TailQuery{}).Rows
+	rows := tail(t, table, Query{}).Rows
 	if err := table.Settle(t.Context(), []*Row{&rows[0], &rows[1]}); !Rejected(err) {
 		t.Errorf("a trigger: %v", err)
 	}
@@ -47,7 +47,7 @@ func TestRefusalIsGuarded(t *testing.T) {
 		s.Exec(t, pgtest.Insert, "t", "{}")
 	}
 	table := open(t, s, Config{})
-	rows := tail(t, table, TailQuery{}).Rows
+	rows := tail(t, table, Query{}).Rows
 	var refusals []Refusal
 	for i, change := range []string{
 		"relayed_at = inserted_at", "failed_at = inserted_at", "attempt = 2",
@@ -72,7 +72,7 @@ func TestMarkIsGuarded(t *testing.T) {
 	s.Exec(t, pgtest.ShapeB)
 	s.Exec(t, pgtest.Insert, "t", "{}")
 	table := open(t, s, Config{})
-	rows := tail(t, table, TailQuery{}).Rows
+	rows := tail(t, table, Query{}).Rows
 	s.Exec(t, "update outbox_messages set relayed_at = '2020-01-01'")
 	if err := table.Settle(t.Context(), []*Row{&rows[0]}); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestSettleMovedRows(t *testing.T) {
 			if here := table.settleHere() != ""; here != c.here {
 				t.Fatalf("settles by place: %v", here)
 			}
-			rows := tail(t, table, TailQuery{}).Rows
+			rows := tail(t, table, Query{}).Rows
 			s.Exec(t, "update outbox_messages set topic = topic where id = $1", rows[1].Message.ID)
 			elsewhere := rows[3]
 			elsewhere.place = rows[0].place
@@ -116,7 +116,7 @@ func TestSettleMovedRows(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if left := tail(t, table, TailQuery{}).Rows; len(left) != 1 || left[0].ID() != rows[0].ID() {
+			if left := tail(t, table, Query{}).Rows; len(left) != 1 || left[0].ID() != rows[0].ID() {
 				t.Errorf("%d rows are pending, want the first", len(left))
 			}
 		})

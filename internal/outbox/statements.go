@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,11 +207,14 @@ func (t *Table) columns(b bounds) string {
 		b.rest(m.Payload),
 		b.rest(m.Headers),
 	}
-	for _, expression := range m.extra {
-		columns = append(columns, bounded(expression))
-	}
+	texts := slices.Clone(m.extra)
 	for _, p := range m.placed {
-		columns = append(columns, bounded(p.expression))
+		texts = append(texts, p.expression)
+	}
+	for _, expression := range texts {
+		if columns = append(columns, "null::text"); !b.bare {
+			columns[len(columns)-1] = bounded(expression)
+		}
 	}
 	return strings.Join(columns, ", ")
 }

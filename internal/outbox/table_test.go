@@ -28,7 +28,7 @@ func open(t *testing.T, s *pgtest.Schema, config Config) *Table {
 }
 
 // scan returns the rows of all pages of a scan, each of so many rows.
-func scan(t *testing.T, table *Table, q TailQuery, rows int) (all []Row) {
+func scan(t *testing.T, table *Table, q Query, rows int) (all []Row) {
 	t.Helper()
 	for q.Most = (Most{Rows: rows}); ; q.After, q.Seen = end(all), nil {
 		page := tail(t, table, q)
@@ -76,7 +76,7 @@ func TestShapes(t *testing.T) {
 				s.Exec(t, "update outbox_messages set headers = null, attempt = null where topic = 'topic3'")
 			}
 
-			rows := scan(t, table, TailQuery{}, 10)
+			rows := scan(t, table, Query{}, 10)
 			if len(rows) != 25 {
 				t.Fatalf("read %d rows of 25", len(rows))
 			}
@@ -120,7 +120,7 @@ func TestShapes(t *testing.T) {
 			if len(written) != 2 || slices.Contains(written, rows[8].ID()) {
 				t.Errorf("%d refusals were written, want the two whose attempt was as read", len(written))
 			}
-			page := tail(t, table, TailQuery{})
+			page := tail(t, table, Query{})
 			if len(page.Rows) != 22 {
 				t.Fatalf("%d rows pending, want 22", len(page.Rows))
 			}
@@ -160,7 +160,7 @@ func TestDelete(t *testing.T) {
 	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text)`)
 	s.Exec(t, `insert into outbox_messages values (1, 't', 'x'), (2, 't', 'y')`)
 	table := open(t, s, Config{Delete: true})
-	page := tail(t, table, TailQuery{})
+	page := tail(t, table, Query{})
 	if err := table.Settle(t.Context(), []*Row{&page.Rows[0]}); err != nil {
 		t.Fatal(err)
 	}

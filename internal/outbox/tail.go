@@ -2,14 +2,21 @@ package outbox
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 )
 
-// Tail reads a page of pending rows in table order: see [TailQuery].
-func (t *Table) Tail(ctx context.Context, q TailQuery) (TailPage, error) {
-	statement, parameters := t.tailStatement(&q)
-	a, err := t.ask(ctx, limits{inOrder: q.Due || t.mapping.followed}, statement, parameters, q.Most)
+// Tail reads a page of pending rows in table order: see [Query].
+func (t *Table) Tail(ctx context.Context, q Query) (Page, error) {
+	statement, parameters := t.pageStatement(&q)
+	l := limits{inOrder: q.Due || t.mapping.followed}
+	if q.Sweep {
+		parameters[2] = number(shortText)
+		return t.askOnce(ctx, l, statement, parameters, Most{Rows: q.Rows, Bytes: math.MaxInt64}, maxText)
+	}
+	a, err := t.ask(ctx, l, statement, parameters, q.Most)
 	if err == nil && q.Due {
 		a.Next, err = t.untilNextDue(ctx)
 	}
@@ -18,44 +25,6 @@ func (t *Table) Tail(ctx context.Context, q TailQuery) (TailPage, error) {
 
 // Exact reports whether [Row.Writer] is the top-level transaction that inserted the row.
 func (t *Table) Exact() bool { return t.mapping.Txid.Has() }
-
-// Places of the statements of a tail in tails, which depend on what the query names.
-const (
-	tailAll   = iota // neither After nor Seen
-	tailAfter        // After
-	tailSeen         // Seen
-	tailLow          // Seen and Low
-)
-
-// tails are the statements of one tail.
-type tails [4]string
-
-func (t *Table) tailStatement(q *TailQuery) (string, [][]byte) {
-	statements, place := &t.tail, t.mapping.position()
-	if q.Due {
-		statements, place = &t.dueTail, t.mapping.duePosition()
-	}
-	after := place.parameters(q.After)
-	parameters := [][]byte{number(int64(q.Rows)), shardArray(q.Shards), nil}
-	if q.Seen == nil {
-		if q.After.IsZero() {
-			return statements[tailAll], parameters
-		}
-		return statements[tailAfter], append(parameters, after...)
-	}
-	parameters = append(append(parameters, after...), q.Seen.binary())
-	if t.Delays() {
-		parameters = append(parameters, number(q.Seen.Now.Sub(epoch).Microseconds()))
-	}
-	if q.Low == nil || !t.Ordinal() || t.mapping.Rank.Has() || q.Due {
-		return statements[tailSeen], parameters
-	}
-	low := *q.Low
-	if !q.After.IsZero() {
-		low = min(low, q.After.Ordinal)
-	}
-	return statements[tailLow], append(parameters, t.ordinalValue(low))
-}
 
 // untilNextDue returns the time until the next row of any shard or destination becomes due, 0 if there is none.
 func (t *Table) untilNextDue(ctx context.Context) (time.Duration, error) {
@@ -67,4 +36,27 @@ func (t *Table) untilNextDue(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	return untilDue(rows[0][0]), nil
+}
+
+// Blocked reads the keys of failed rows, in the order in which they failed: of each the hash, the shard and the
+// position, after which the next page begins. A key may come several times. Rows without a key are left out.
+func (t *Table) Blocked(ctx context.Context, q Query) (Page, error) {
+	p, after := parameters{number(int64(q.Rows)), shardArray(q.Shards)}, ""
+	if failed := t.mapping.Failed.Name; !q.After.IsZero() {
+		after = fmt.Sprintf(" and (%s, %s) > (%s, %s)", failed, t.description["id"], p.add([]byte(q.After.order)),
+			p.add([]byte(q.After.id)))
+	}
+	rows, err := t.query(ctx, limits{inOrder: true},
+		t.description.text("blocked.sql", "failed_at", t.mapping.Failed.Name, "range", after), p...)
+	if err != nil {
+		return Page{}, fmt.Errorf("read failed rows: %w", err)
+	}
+	page := Page{Full: len(rows) == q.Rows}
+	for _, row := range rows {
+		page.Rows = append(page.Rows, Row{
+			Hash: binary.BigEndian.Uint64(row[2]), Shard: int(ordinal(row[3])),
+			Position: Position{order: string(row[0]), id: string(row[1])},
+		})
+	}
+	return page, nil
 }

@@ -30,7 +30,7 @@ func TestTogether(t *testing.T) {
 			c := View{Name: "c", Columns: map[string]string{"relayed_at": "c_at"}}
 			table := open(t, s, Config{Views: []View{a, b, c}})
 			first, second := viewOf(t, table, a), viewOf(t, table, b)
-			rows, joint := rowsOf(tail(t, second, TailQuery{})), Together([]*Table{first, second})
+			rows, joint := rowsOf(tail(t, second, Query{})), Together([]*Table{first, second})
 			if all, err := joint.Settle(t.Context(), rows[:3]); err != nil || !all {
 				t.Errorf("all %v, %v", all, err)
 			}

@@ -44,7 +44,7 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 			mark := func(from, to int) {
 				t.Helper()
 				var rows []*Row
-				for _, r := range rowsOf(tail(t, first, TailQuery{})) {
+				for _, r := range rowsOf(tail(t, first, Query{})) {
 					if r.Position.Ordinal >= int64(from) && r.Position.Ordinal <= int64(to) {
 						rows = append(rows, r)
 					}
@@ -69,7 +69,7 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			page := tail(t, second, TailQuery{})
+			page := tail(t, second, Query{})
 			if len(page.Rows) != 297 {
 				t.Fatalf("%d rows at first", len(page.Rows))
 			}
@@ -78,7 +78,7 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			mark(200, 200)
-			late := idsOf(tail(t, second, TailQuery{After: end(page.Rows), Seen: &page.Visible}).Rows)
+			late := idsOf(tail(t, second, Query{After: end(page.Rows), Seen: &page.Visible}).Rows)
 			if column != "" && late != "20200201" || column == "" && len(late) < 100 {
 				t.Errorf("these count as late: %s", late)
 			}
@@ -99,8 +99,8 @@ func TestTransactionsOfAnotherServer(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (id) values (6)")
 	table := open(t, s, Config{})
 	awaitOlder(t, s)
-	page := tail(t, table, TailQuery{})
-	again := tail(t, table, TailQuery{After: end(page.Rows), Seen: &page.Visible})
+	page := tail(t, table, Query{})
+	again := tail(t, table, Query{After: end(page.Rows), Seen: &page.Visible})
 	if idsOf(page.Rows) != "123456" || len(again.Rows) > 0 {
 		t.Errorf("%s, of which %s seem to be late", idsOf(page.Rows), idsOf(again.Rows))
 	}

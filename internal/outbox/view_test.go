@@ -30,7 +30,7 @@ func viewOf(t *testing.T, table *Table, v View) *Table {
 	return view
 }
 
-func rowsOf(page TailPage) (rows []*Row) {
+func rowsOf(page Page) (rows []*Row) {
 	for i := range page.Rows {
 		rows = append(rows, &page.Rows[i])
 	}
@@ -57,7 +57,7 @@ func TestColumnsOfItsOwn(t *testing.T) {
 			audit := View{Name: "audit", Columns: columns, Filter: Filter{Topics: []string{"order.*"}}}
 			table := open(t, s, Config{Views: []View{orders, audit}})
 			first, second := viewOf(t, table, orders), viewOf(t, table, audit)
-			all, mine := tail(t, first, TailQuery{}), tail(t, second, TailQuery{})
+			all, mine := tail(t, first, Query{}), tail(t, second, Query{})
 			if len(all.Rows) != 6 || len(mine.Rows) != 3 {
 				t.Fatalf("%d rows for one, %d for the other", len(all.Rows), len(mine.Rows))
 			}
@@ -97,16 +97,16 @@ func TestColumnsOfItsOwn(t *testing.T) {
 			if got := state(); got != want {
 				t.Errorf("the table holds %s\nwant %s", got, want)
 			}
-			if rest := tail(t, second, TailQuery{}); len(rest.Rows) != map[bool]int{true: 0, false: 1}[own] {
+			if rest := tail(t, second, Query{}); len(rest.Rows) != map[bool]int{true: 0, false: 1}[own] {
 				t.Errorf("%d rows are left", len(rest.Rows))
 			}
-			if again := tail(t, first, TailQuery{}); len(again.Rows) != 6 || again.Rows[1].Retried {
+			if again := tail(t, first, Query{}); len(again.Rows) != 6 || again.Rows[1].Retried {
 				t.Errorf("the other has %d rows", len(again.Rows))
 			}
 			if err := first.Settle(t.Context(), rowsOf(all)); err != nil { // rows have moved since they were read
 				t.Fatal(err)
 			}
-			if got := tail(t, first, TailQuery{}); len(got.Rows) != 0 {
+			if got := tail(t, first, Query{}); len(got.Rows) != 0 {
 				t.Errorf("%d rows are left to the other", len(got.Rows))
 			}
 			if counts, err := second.Count(t.Context()); err != nil || counts.Failed == nil || (*counts.Failed == 1) != own ||
@@ -221,7 +221,7 @@ func TestNoColumnsOfTheTable(t *testing.T) {
 	}
 	for _, v := range views {
 		view := viewOf(t, table, v)
-		if err := view.Settle(t.Context(), rowsOf(tail(t, view, TailQuery{}))); err != nil {
+		if err := view.Settle(t.Context(), rowsOf(tail(t, view, Query{}))); err != nil {
 			t.Fatal(err)
 		}
 		if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where "+v.Name+" is not null"); n != 5 {

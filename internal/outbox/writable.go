@@ -50,7 +50,9 @@ func (t *Table) checkAccess(ctx context.Context, conn *pgx.Conn) (problem *Setup
 }
 
 func (t *Table) checkView(ctx context.Context, conn *pgx.Conn) (problem *SetupError, err error) {
-	problem, err = t.accepts(ctx, conn, t.tail[tailAll], make([][]byte, 3)) // its parameters, null
+	read, parameters := t.pageStatement(&Query{})
+	clear(parameters)
+	problem, err = t.accepts(ctx, conn, read, parameters)
 	if t.config.Looks || problem != nil || err != nil {
 		return problem, err
 	}

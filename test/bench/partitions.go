@@ -117,14 +117,14 @@ func measureStatements(ctx context.Context, days int) (costs []statementCost, er
 		return nil, err
 	}
 	most := table.Most{Rows: 1000, Bytes: 64 << 20, First: 64 << 20}
-	empty, err := t.Tail(ctx, table.TailQuery{Most: most})
+	empty, err := t.Tail(ctx, table.Query{Most: most})
 	if err != nil {
 		return nil, err
 	}
 	if _, err := pool.Exec(ctx, fmt.Sprintf(fill, "0", "null", 20_000), pgx.QueryExecModeSimpleProtocol); err != nil {
 		return nil, err
 	}
-	page, err := t.Tail(ctx, table.TailQuery{Most: table.Most{Rows: 20_000, Bytes: 64 << 20}})
+	page, err := t.Tail(ctx, table.Query{Most: table.Most{Rows: 20_000, Bytes: 64 << 20}})
 	if err != nil {
 		return nil, err
 	}
@@ -150,11 +150,11 @@ func measureStatements(ctx context.Context, days int) (costs []statementCost, er
 		do    func() error
 	}{
 		{300, func() error {
-			_, err := t.Tail(ctx, table.TailQuery{After: last, Seen: &page.Visible, Low: &last.Ordinal, Most: most})
+			_, err := t.Tail(ctx, table.Query{After: last, Seen: &page.Visible, Low: &last.Ordinal, Most: most})
 			return err
 		}},
 		{30, func() error {
-			_, err := t.Tail(ctx, table.TailQuery{Seen: &empty.Visible, Most: most})
+			_, err := t.Tail(ctx, table.Query{Seen: &empty.Visible, Most: most})
 			return err
 		}},
 		{30, func() error {

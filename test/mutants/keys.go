@@ -14,7 +14,7 @@ var keys = []mutant{
 		name:   "the low watermark whatever has ended",
 		breaks: "a page is not taken if a transaction has ended that may have inserted rows before it",
 		file:   "relay/internal/engine/tail.go",
-		old:    "case r.first && r.tail.Low != nil && ",
+		old:    "case r.first && r.query.Low != nil && ",
 		new:    "case false && ",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},

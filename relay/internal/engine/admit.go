@@ -31,8 +31,8 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 		}
 	}
 	// What is behind the first row in doubt comes again at once. Until then no key's own read goes on behind it.
-	for i := len(rows); i < len(r.TailPage.Rows); i++ {
-		row := &r.TailPage.Rows[i]
+	for i := len(rows); i < len(r.Page.Rows); i++ {
+		row := &r.Page.Rows[i]
 		e.drops(nameOf(row.Hash, row.Delayed), row.Position.Ordinal)
 	}
 	if fresh > 0 {

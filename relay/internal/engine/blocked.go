@@ -60,8 +60,8 @@ func (e *Engine) readList() *Read {
 		b.next, b.asked, b.at, b.first, b.rows = map[uint64]int16{}, false, outbox.Position{}, e.reads.last+1, 0
 	}
 	r := &Read{Kind: Failed}
-	r.do = fetch(&r.BlockedPage, Table.Blocked, outbox.BlockedQuery{
-		After: b.at, Shards: e.shards.queried(), Rows: listRows,
+	fetch(r, Table.Blocked, outbox.Query{
+		After: b.at, Shards: e.shards.queried(), Most: outbox.Most{Rows: listRows},
 	})
 	return r
 }
@@ -69,8 +69,10 @@ func (e *Engine) readList() *Read {
 // listed takes a page of the list.
 func (e *Engine) listed(r *Read, now time.Time) {
 	b := &e.blocked
-	page := &r.BlockedPage
-	for _, key := range page.Keys {
+	page := &r.Page
+	for i := range page.Rows {
+		key := &page.Rows[i]
+		b.at = key.Position
 		if !e.shards.active.Has(key.Shard) {
 			continue
 		}
@@ -80,8 +82,7 @@ func (e *Engine) listed(r *Read, now time.Time) {
 		}
 		e.block(key.Hash, key.Shard)
 	}
-	b.at = page.End
-	b.rows += len(page.Keys)
+	b.rows += len(page.Rows)
 	if page.Full {
 		return
 	}

@@ -86,7 +86,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	for _, k := range others {
 		e.again(k, now)
 	}
-	r.do = fetch(&r.KeysPage, Table.Keys, q)
+	fetch(r, Table.Keys, q)
 	return r
 }
 
@@ -100,11 +100,11 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 			e.again(k, now.Add(e.pause(k.tries)))
 			continue
 		}
-		if r.Wants() > 0 { // as soon as there is room: the tail leaves it free meanwhile
+		if r.Page.Wants > 0 { // as soon as there is room: the tail leaves it free meanwhile
 			e.again(k, k.until)
 			continue
 		}
-		page := r.KeysPage.Keys[i]
+		page := r.Page.Keys[i]
 		if page.Blocked || e.blocked.has(k.hash()) {
 			// What the list says holds until the next list: no row may stay queued.
 			e.block(k.hash(), k.shard)
@@ -132,9 +132,9 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 	all := page.All && !k.missed
 	next := now.Add(shortRest)
 	if !goesOn {
-		seen = new(r.KeysPage.Visible)
+		seen = new(r.Page.Visible)
 	}
-	ended := seen.FirstEnded(&r.KeysPage.Visible)
+	ended := seen.FirstEnded(&r.Page.Visible)
 	for i := range page.Rows {
 		row := &page.Rows[i]
 		if goesOn && !seen.Certain(row.Writer, e.Table.Exact(), ended) {

@@ -69,7 +69,7 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	// one that grows by a half from look to look, rows of a calm flow waited for 10 to 150 ms. By an eighth, it stays
 	// near what a look takes when nothing is in its way, and a table whose looks became dear is looked at less often
 	// after some dozens of them.
-	look := now.Sub(r.began) - r.TailPage.Distance - time.Duration(fresh+dropped)*rowShare
+	look := now.Sub(r.began) - r.Page.Distance - time.Duration(fresh+dropped)*rowShare
 	look = max(min(look, t.look+t.look/8), shortestLook)
 	t.look = look
 	rung := !b.armed.IsZero() && now.Sub(b.armed) > awakeFor
@@ -101,7 +101,7 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	// While many rows come with each look, a bell would make looks of a few rows each: the next look is near anyway.
 	b.steady = fresh > flowRows && rest <= e.Limits.Poll && !rung
 	t.poll = now.Add(max(min(rest, time.Second), b.pause, time.Duration(dropped)*droppedRow))
-	if next := now.Add(r.TailPage.Next); t.due && r.TailPage.Next > 0 && next.Before(t.poll) {
+	if next := now.Add(r.Page.Next); t.due && r.Page.Next > 0 && next.Before(t.poll) {
 		t.poll = later(next, now.Add(ShortestPause))
 	}
 	if !t.due {

@@ -31,19 +31,16 @@ type Read struct {
 	number uint64
 	began  time.Time
 
-	tail  outbox.TailQuery
-	first bool   // a tail's first page
-	asked []*key // of keys
-	rows  int    // rows that it may bring, and bytes
+	query outbox.Query // of a tail
+	first bool         // a tail's first page
+	asked []*key       // of keys
+	rows  int          // rows that it may bring, and bytes
 	bytes int64
 	do    func(context.Context, Table) error
 
-	TailPage    outbox.TailPage
-	KeysPage    outbox.KeysPage
-	SweepPage   outbox.SweepPage
-	BlockedPage outbox.BlockedPage
-	Err         error         // why it has failed
-	Took        time.Duration // time of the statement
+	Page outbox.Page
+	Err  error         // why it has failed
+	Took time.Duration // time of the statement
 }
 
 // Do makes the read. Any goroutine may call it; the engine does not look at the read until it is given back.
@@ -53,18 +50,13 @@ func (r *Read) Do(ctx context.Context, from Table) {
 	r.Err = r.do(ctx, from)
 }
 
-// fetch returns a function that asks a table for a page.
-func fetch[Page, Query any](to *Page, ask func(Table, context.Context, Query) (Page, error), q Query) (
-	do func(context.Context, Table) error,
-) {
-	return func(ctx context.Context, from Table) (err error) {
-		*to, err = ask(from, ctx, q)
+// fetch makes the read ask a table for its page.
+func fetch[Query any](r *Read, ask func(Table, context.Context, Query) (outbox.Page, error), q Query) {
+	r.do = func(ctx context.Context, from Table) (err error) {
+		r.Page, err = ask(from, ctx, q)
 		return err
 	}
 }
-
-// Wants returns the size of the first row if there was no room for it, so that nothing was read.
-func (r *Read) Wants() int64 { return max(r.TailPage.Wants, r.KeysPage.Wants) }
 
 // reads are the reads that are under way: one of keys, and one of the other kinds.
 type reads struct {
@@ -188,10 +180,10 @@ func (e *Engine) query(kind Kind, now time.Time) *Read {
 	}
 	t := e.tailOf(kind)
 	r := t.query(now, e.Limits.Poll)
-	r.bytes, r.tail.First = e.freeBytes(Tail, t.wants)
+	r.bytes, r.query.First = e.freeBytes(Tail, t.wants)
 	r.rows = min(e.Limits.Batch, e.tailRows())
-	r.tail.Rows, r.tail.Bytes, r.tail.Shards = r.rows, r.bytes, e.shards.queried()
-	r.do = fetch(&r.TailPage, Table.Tail, r.tail)
+	r.query.Rows, r.query.Bytes, r.query.Shards = r.rows, r.bytes, e.shards.queried()
+	fetch(r, Table.Tail, r.query)
 	return r
 }
 
@@ -212,10 +204,8 @@ func (e *Engine) begin(r *Read, now time.Time) *Read {
 func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	s, took := &e.reads, now.Sub(r.began)
 	most := &s.most[slot(r.Kind)]
-	for _, at := range []time.Time{r.TailPage.Visible.Now, r.KeysPage.Visible.Now} {
-		if !at.IsZero() {
-			e.clock, e.clocked = at, now
-		}
+	if at := r.Page.Visible.Now; !at.IsZero() {
+		e.clock, e.clocked = at, now
 	}
 	s.under[slot(r.Kind)] = nil
 	// A read that has failed rests as long as it took, five seconds at most, since its connection may have been lost,
@@ -237,7 +227,7 @@ func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 		if !e.Table.KeyIndexed() {
 			s.rests[Keys] = now.Add(unindexedShare * took)
 		}
-		s.wants = r.KeysPage.Wants
+		s.wants = r.Page.Wants
 		if !e.stopping {
 			fresh = e.took(r, now)
 		}

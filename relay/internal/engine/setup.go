@@ -32,10 +32,9 @@ type Setup struct {
 
 // Table is what an engine knows and asks of its table. [outbox.Table] is one.
 type Table interface {
-	Tail(context.Context, outbox.TailQuery) (outbox.TailPage, error)
-	Keys(context.Context, outbox.KeysQuery) (outbox.KeysPage, error)
-	Sweep(context.Context, outbox.SweepQuery) (outbox.SweepPage, error)
-	Blocked(context.Context, outbox.BlockedQuery) (outbox.BlockedPage, error)
+	Tail(context.Context, outbox.Query) (outbox.Page, error)
+	Keys(context.Context, outbox.KeysQuery) (outbox.Page, error)
+	Blocked(context.Context, outbox.Query) (outbox.Page, error)
 
 	Ordinal() bool       // order values are numbers or times, so that the engine can compare them
 	Timed() bool         // they are times of transactions' beginnings

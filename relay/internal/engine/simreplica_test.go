@@ -214,20 +214,17 @@ func (p *simReplica) logRead(r *Read) {
 		return
 	}
 	p.logf("replica %d reads %d: kind %d, first %v, after %v, low %v, asks %v", p.name, r.number, r.Kind, r.first,
-		r.tail.After, r.tail.Low, len(r.asked))
-	p.logf("    snapshot %v %v %v full %v", r.TailPage.Visible.Oldest, r.TailPage.Visible.Next, r.TailPage.Visible.Running,
-		r.TailPage.Full)
-	for i := range r.TailPage.Rows {
-		p.logf("    %s after %v", r.TailPage.Rows[i].ID(), r.TailPage.Rows[i].After)
+		r.query.After, r.query.Low, len(r.asked))
+	p.logf("    snapshot %v %v %v full %v", r.Page.Visible.Oldest, r.Page.Visible.Next, r.Page.Visible.Running,
+		r.Page.Full)
+	for i := range r.Page.Rows {
+		p.logf("    %s after %v", r.Page.Rows[i].ID(), r.Page.Rows[i].After)
 	}
-	for _, k := range r.KeysPage.Keys {
+	for _, k := range r.Page.Keys {
 		p.logf("    key: all %v, blocked %v", k.All, k.Blocked)
 		for i := range k.Rows {
 			p.logf("        %s", k.Rows[i].ID())
 		}
-	}
-	for _, k := range r.SweepPage.Rows {
-		p.logf("    %s", k.Identity)
 	}
 }
 

@@ -247,8 +247,11 @@ func fits(m *outbox.Most, rows int, bytes int64, r *outbox.Row) bool {
 	return rows < m.Rows && bytes+simSize(r) <= m.Bytes
 }
 
-func (t *simTable) Tail(_ context.Context, q outbox.TailQuery) (outbox.TailPage, error) {
-	p := outbox.TailPage{Visible: t.snapshot()}
+func (t *simTable) Tail(_ context.Context, q outbox.Query) (outbox.Page, error) {
+	if q.Sweep {
+		return t.sweep(q), nil
+	}
+	p := outbox.Page{Visible: t.snapshot()}
 	t.visited = 0
 	var bytes int64
 	rows := t.rows
@@ -293,8 +296,8 @@ func (t *simTable) Tail(_ context.Context, q outbox.TailQuery) (outbox.TailPage,
 	return p, nil
 }
 
-func (t *simTable) Keys(_ context.Context, q outbox.KeysQuery) (outbox.KeysPage, error) {
-	p := outbox.KeysPage{Visible: t.snapshot()}
+func (t *simTable) Keys(_ context.Context, q outbox.KeysQuery) (outbox.Page, error) {
+	p := outbox.Page{Visible: t.snapshot()}
 	t.visited = 0
 	n, bytes, full := 0, int64(0), false
 	for _, a := range q.Asks {
@@ -327,29 +330,26 @@ func (t *simTable) Keys(_ context.Context, q outbox.KeysQuery) (outbox.KeysPage,
 	return p, nil
 }
 
-func (t *simTable) Sweep(_ context.Context, q outbox.SweepQuery) (outbox.SweepPage, error) {
-	p := outbox.SweepPage{Visible: t.snapshot()}
+func (t *simTable) sweep(q outbox.Query) outbox.Page {
+	p := outbox.Page{Visible: t.snapshot()}
 	for _, r := range t.rows {
 		switch {
 		case !q.After.IsZero() && !q.After.Before(r.position()), q.Shards != nil && !slices.Contains(q.Shards, r.shard),
 			!t.isDue(r, false):
 			continue
 		case !q.Upto.IsZero() && q.Upto.Before(r.position()):
-			return p, nil
+			return p
 		}
-		p.Rows = append(p.Rows, outbox.SweptRow{
-			Identity: r.id, Topic: r.topic, Hash: t.hash(r), Keyless: !r.keyed, Shard: r.shard, Position: r.position(),
-			Writer: t.writer(r),
-		})
+		p.Rows = append(p.Rows, t.read(r))
 		if p.Full = len(p.Rows) == min(q.Rows, 4*t.limits.Batch); p.Full {
 			break
 		}
 	}
-	return p, nil
+	return p
 }
 
-func (t *simTable) Blocked(_ context.Context, q outbox.BlockedQuery) (outbox.BlockedPage, error) {
-	var p outbox.BlockedPage
+func (t *simTable) Blocked(_ context.Context, q outbox.Query) (outbox.Page, error) {
+	var p outbox.Page
 	var ids []string
 	for id, r := range t.failed {
 		if r.keyed && (q.After.IsZero() || q.After.Before(outbox.At(0, id))) &&
@@ -361,8 +361,8 @@ func (t *simTable) Blocked(_ context.Context, q outbox.BlockedQuery) (outbox.Blo
 	most := min(q.Rows, 2+t.limits.Batch)
 	for _, id := range ids[:min(len(ids), most)] {
 		r := t.failed[id]
-		p.Keys, p.End = append(p.Keys, outbox.BlockedKey{Hash: t.hash(r), Shard: r.shard}), outbox.At(0, id)
+		p.Rows = append(p.Rows, outbox.Row{Hash: t.hash(r), Shard: r.shard, Position: outbox.At(0, id)})
 	}
-	p.Full = len(p.Keys) == most
+	p.Full = len(p.Rows) == most
 	return p, nil
 }

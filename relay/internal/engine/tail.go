@@ -74,7 +74,7 @@ func (t *tail) query(now time.Time, interval time.Duration) *Read {
 		t.again()
 		t.renewed, t.strays = now, false
 	}
-	r := &Read{Kind: Tail, tail: outbox.TailQuery{After: t.cursor, Due: t.due}}
+	r := &Read{Kind: Tail, query: outbox.Query{After: t.cursor, Due: t.due}}
 	if t.due {
 		r.Kind = Due
 	}
@@ -83,9 +83,9 @@ func (t *tail) query(now time.Time, interval time.Duration) *Read {
 		return r
 	}
 	t.began, t.rung = now, false
-	r.first, r.tail.Seen = true, t.seen
+	r.first, r.query.Seen = true, t.seen
 	if t.low = t.lowAt(now); t.low != nil && t.seen != nil {
-		r.tail.Low = &t.low.highest
+		r.query.Low = &t.low.highest
 	}
 	return r
 }
@@ -104,13 +104,13 @@ func (t *tail) lowAt(now time.Time) *mark {
 // page returns the rows of a page that may be taken, and whether the page is whole. If not, the next one is read at
 // once.
 func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
-	page := &r.TailPage
+	page := &r.Page
 	if t.wants = page.Wants; t.wants > 0 {
 		return nil, false
 	}
 	rows = page.Rows
 	switch {
-	case r.first && r.tail.Low != nil && t.seen.FirstEnded(&page.Visible) < t.low.number:
+	case r.first && r.query.Low != nil && t.seen.FirstEnded(&page.Visible) < t.low.number:
 		// Such a transaction may have inserted an older row of a key before the low watermark. The next page begins
 		// before it.
 		t.missed = t.seen.FirstEnded(&page.Visible)
@@ -140,7 +140,7 @@ func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
 }
 
 // advance moves the cursor. A full page moves it back if it ends before: what lies between is read again.
-func (t *tail) advance(p *outbox.TailPage) {
+func (t *tail) advance(p *outbox.Page) {
 	t.more = p.Full
 	marks := !t.due && t.table.Ordinal() && !t.table.Ranked() && !t.table.Delays() // order values are compared
 	for i := range p.Rows {

@@ -41,7 +41,7 @@ func settlementOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := table.Tail(t.Context(), outbox.TailQuery{Most: outbox.Most{Rows: 10_000, Bytes: 1 << 30}})
+	page, err := table.Tail(t.Context(), outbox.Query{Most: outbox.Most{Rows: 10_000, Bytes: 1 << 30}})
 	if err != nil {
 		t.Fatal(err)
 	}
