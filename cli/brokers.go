@@ -1,16 +1,24 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 
+	"github.com/segmentio/kafka-go/sasl"
+
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+	"github.com/outbox-relay/outbox-relay/publisher/kafka"
+	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/stdout"
 )
 
@@ -90,4 +98,123 @@ func newTLS(d *config.Destination) (*tls.Config, error) {
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return read() }
 	return c, nil
+}
+
+// newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
+// connection.
+func newKafka(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger) (
+	publisher.Publisher, error,
+) {
+	c := kafka.Config{
+		Brokers: withPort(d.Broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader,
+		SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, SettingName: names, Logger: logger,
+	}
+	var err error
+	if c.Compression, err = kafka.Compression(d.Kafka.Compression); err != nil {
+		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
+	}
+	if c.Partitioner, err = kafka.ParsePartitioner(d.Kafka.Partitioner); err != nil {
+		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
+	}
+	if d.Broker.TLS {
+		c.TLS = secure
+	}
+	switch d.Kafka.SASLMechanism {
+	case "":
+	case config.MechanismOAuth:
+		mechanism := kafka.OAuth(newTokens(d.Kafka.OAuth, "OUTBOX_KAFKA_OAUTH_", d.TLS, logger),
+			d.Kafka.OAuthExtensions...)
+		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
+	case config.MechanismIAM:
+		mechanism := kafka.IAM(awsKeys(logger), d.Kafka.AWSRegion, cmp.Or(os.Getenv("AWS_REGION"),
+			os.Getenv("AWS_DEFAULT_REGION")), clientName)
+		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
+	default:
+		c.SASL = func() (sasl.Mechanism, error) {
+			user, password, err := readPair(d.Kafka.Username, d.Variable("KAFKA_SASL_USERNAME"), d.Kafka.Password,
+				d.Variable("KAFKA_SASL_PASSWORD"))
+			if err != nil {
+				return nil, err
+			}
+			return kafka.Mechanism(d.Kafka.SASLMechanism, user, password)
+		}
+	}
+	return kafka.New(c), nil
+}
+
+// readPair reads the present values of two secrets.
+func readPair(a config.Secret, nameA string, b config.Secret, nameB string) (first, second string, err error) {
+	if first, err = a.Read(); err != nil {
+		return "", "", fmt.Errorf("%s %w", nameA, err)
+	}
+	if second, err = b.Read(); err != nil {
+		return "", "", fmt.Errorf("%s %w", nameB, err)
+	}
+	return first, second, nil
+}
+
+// newNATS makes the publisher of a NATS destination. Certificates and credentials are read again for each
+// connection.
+func newNATS(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger) (
+	publisher.Publisher, error,
+) {
+	c := nats.Config{
+		Servers: withPort(d.Broker.Hosts, "4222"), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
+		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix,
+		Name: clientName, SettingName: names, Logger: logger,
+		Timeout: d.PublishTimeout,
+	}
+	if d.Broker.TLS {
+		c.TLS = secure
+	}
+	return nats.New(c)
+}
+
+// natsAuth returns a function that reads the present credentials.
+func natsAuth(d *config.Destination) func() (nats.Auth, error) {
+	return func() (auth nats.Auth, err error) {
+		read := func(key string, from config.Secret) string {
+			text, failure := from.Read()
+			if failure != nil && err == nil {
+				err = fmt.Errorf("%s %w", d.Variable(key), failure)
+			}
+			return text
+		}
+		auth.Credentials, auth.Seed = []byte(read("NATS_CREDS", d.NATS.Creds)), []byte(read("NATS_NKEY", d.NATS.Nkey))
+		auth.Token = read("NATS_TOKEN", d.NATS.Token)
+		if err != nil || len(auth.Credentials)+len(auth.Seed)+len(auth.Token) > 0 {
+			return auth, err
+		}
+		broker, err := d.ReadBroker()
+		if err != nil {
+			return auth, fmt.Errorf("%s %w", d.Variable("PUBLISH_URL"), err)
+		}
+		if password, given := broker.User.Password(); given {
+			auth.User, auth.Password = broker.User.Username(), password
+		} else {
+			auth.Token = broker.User.Username()
+		}
+		return auth, nil
+	}
+}
+
+// newAMQP makes the publisher of an AMQP destination. Certificates and the URL with its credentials are read
+// again for each connection.
+func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger,
+) publisher.Publisher {
+	c := amqp.Config{
+		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
+		Unrouted: !d.AMQPMandatory, Name: clientName,
+		SettingName: names, Logger: logger, TLS: secure,
+	}
+	if o := d.AMQPOAuth; o.IsSet() {
+		c.Tokens = newTokens(o, "OUTBOX_AMQP_OAUTH_", d.TLS, logger)
+	}
+	if strings.ContainsAny(c.Exchange, "{}") { // a template, which the relay fills in
+		c.Exchange = ""
+	}
+	if d.AMQPManagement.IsSet() {
+		c.Management = d.AMQPManagement.Read
+	}
+	return amqp.New(c)
 }

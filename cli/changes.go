@@ -33,9 +33,8 @@ func (p *program) changing(cmd *cobra.Command, when string, change func(*cobra.C
 
 func (p *program) failedRetryCommand() *cobra.Command {
 	return p.changing(&cobra.Command{
-		Use:        "retry [ID...]",
-		SuggestFor: []string{"requeue", "redrive"},
-		Short:      "Retry failed rows, with all their attempts",
+		Use:   "retry [ID...]",
+		Short: "Retry failed rows, with all their attempts",
 		Long: `Retry failed rows, with all their attempts: failed_at and last_error are cleared. Unless OUTBOX_ON_FAILED=block
 is set, younger rows of their keys have been relayed in the meantime, and the retried rows are published after them. Ids
 may also be given as arguments.
@@ -46,10 +45,8 @@ may also be given as arguments.
 func (p *program) failedDiscardCommand() *cobra.Command {
 	keep, reason := false, ""
 	cmd := p.changing(&cobra.Command{
-		Use:        "discard [ID...]",
-		Aliases:    []string{"rm"},
-		SuggestFor: []string{"delete", "skip", "drop"},
-		Short:      "Give up failed rows: delete them, or keep them with a reason",
+		Use:   "discard [ID...]",
+		Short: "Give up failed rows: delete them, or keep them with a reason",
 		Long: `Give up failed rows. A row that every other destination has done is deleted. Any other row, and every row with
 --keep, stays in the table with failed_at and relayed_at set and the reason appended to its last error, and no longer
 counts as failed. No row is deleted while the table has state columns of a destination that is not configured.
@@ -68,9 +65,8 @@ Ids may also be given as arguments. With --yes rows have to be chosen; --topic '
 
 func (p *program) replayCommand() *cobra.Command {
 	return p.changing(&cobra.Command{
-		Use:        "replay [ID...]",
-		SuggestFor: []string{"resend", "republish", "redrive"},
-		Short:      "Publish relayed rows again",
+		Use:   "replay [ID...]",
+		Short: "Publish relayed rows again",
 		Long: `Publish relayed rows again, with the same message ids: relayed_at is cleared. Discarded rows are left alone.
 The rows of a key are published in their order among themselves, but after younger rows that were relayed before. Ids
 may also be given as arguments.
@@ -99,9 +95,8 @@ func (p *program) pruneCommand() *cobra.Command {
 	var older config.Duration
 	failed := false
 	cmd := p.changing(&cobra.Command{
-		Use:        "prune --older-than D",
-		SuggestFor: []string{"purge", "cleanup", "clean", "delete", "vacuum"},
-		Short:      "Delete rows that every destination has done",
+		Use:   "prune --older-than D",
+		Short: "Delete rows that every destination has done",
 		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions with
 pauses between them. OUTBOX_PRUNE_AFTER does the same within run. Whole partitions are dropped by the function that
 outbox-relay schema --partitioned prints.
@@ -112,7 +107,7 @@ not configured.
 `,
 		Example: `  outbox-relay prune --older-than 7d --yes
   outbox-relay prune --older-than 30d --failed --topic 'audit.*' --dry-run`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 	}, "inserted", func(cmd *cobra.Command) (operate.Change, error) {
 		if !cmd.Flags().Changed("older-than") {
 			return operate.Change{}, errors.New("prune requires --older-than D, the time since rows were done, such as 7d")

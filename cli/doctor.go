@@ -16,10 +16,8 @@ import (
 func (p *program) doctorCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
-		Use:        "doctor",
-		Aliases:    []string{"check"},
-		SuggestFor: []string{"diagnose", "lint"},
-		Short:      "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
+		Use:   "doctor",
+		Short: "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
 		Long: `Examine everything that relaying depends on: the database, the table with its columns, privileges and indexes,
 the other replicas, and each broker with the topics of the pending rows. Each finding comes with its remedy. doctor
 changes nothing, publishes nothing and owns nothing, so that it may run next to a relay at any time. It ends within
@@ -29,7 +27,7 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 		Example: `  outbox-relay doctor
   outbox-relay doctor --json | jq -r '.findings[] | select(.severity != "ok") | "\(.check): \(.found)"'
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay doctor`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.load(config.NeedAll)
 			if err != nil {

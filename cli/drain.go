@@ -19,7 +19,7 @@ func (p *program) drainCommand() *cobra.Command {
 		Long: `Relay the rows that are committed and due now, including retries. Exit 0 when all of them are relayed or
 failed, by any replica. Exit 3, with a count by reason, when rows are left at the timeout, or when the database cannot
 be reached to count them. drain serves no HTTP. It is meant for Jobs.`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.load(config.NeedAll)
 			if err != nil {

@@ -24,14 +24,10 @@ attempt would not help. It stays until it is retried or discarded. With OUTBOX_O
   outbox-relay failed show 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61
   outbox-relay failed retry --topic 'order.*' --error 'message too large'
   outbox-relay failed discard --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61 --keep --reason 'sent by hand'`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("failed requires one of list, show, retry and discard; see outbox-relay failed " +
-					"--help")
-			}
-			return fmt.Errorf("failed has no command %q; it has list, show, retry and discard", args[0])
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usageError(errors.New("failed requires one of list, show, retry and discard; see outbox-relay failed --help"))
 		},
-		RunE: func(*cobra.Command, []string) error { return nil },
 	}
 	cmd.AddCommand(p.failedListCommand(), p.failedShowCommand(), p.failedRetryCommand(), p.failedDiscardCommand())
 	return cmd
@@ -90,11 +86,10 @@ func (p *program) listing(cmd *cobra.Command, content bool, do func(io.Writer, o
 func (p *program) failedListCommand() *cobra.Command {
 	heading := "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR\n"
 	return p.listing(&cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List failed rows, the latest failures first",
-		Long:    "List failed rows, the latest failures first.\n",
-		Args:    noArgs,
+		Use:   "list",
+		Short: "List failed rows, the latest failures first",
+		Long:  "List failed rows, the latest failures first.\n",
+		Args:  cobra.NoArgs,
 	}, false, func(out io.Writer, row operate.FailedRow) {
 		fmt.Fprintf(out, "%s%s\t%s\t%s\t%s\t%s\t%s\n", heading, printable.Text(row.ID), row.Destination,
 			printable.Cut(row.Topic, topicWidth), optional(row.Attempt), row.FailedAt.UTC().Format(time.RFC3339),

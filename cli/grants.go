@@ -24,7 +24,7 @@ connection.
 By default the role is for run (and drain, doctor and status); with --for operate also for the commands failed and
 replay, and with --for prune for the command prune.`,
 		Example: `  outbox-relay grants --role outbox_relay | psql "$ADMIN_DATABASE_URL"`,
-		Args:    noArgs,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if role == "" {
 				return usageError(errors.New("grants requires --role NAME, the database role of the relay"))

@@ -17,15 +17,13 @@ const probeTimeout = 3 * time.Second
 
 func healthcheckCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:        "healthcheck",
-		Aliases:    []string{"health"},
-		SuggestFor: []string{"live", "ready", "ping"},
-		Short:      "Exit 0 when the relay on this host is live, for container health checks",
+		Use:   "healthcheck",
+		Short: "Exit 0 when the relay on this host is live, for container health checks",
 		Long: `Request /livez from the relay that listens on OUTBOX_HTTP_ADDR of this host. Exit 0 when the relay reports that
 it is live, 1 when it does not within 3 seconds. For health checks of images without a shell or curl. TLS and passwords
 (OUTBOX_HTTP_CONFIG) do not affect it.`,
 		Example: `  HEALTHCHECK CMD ["/outbox-relay", "healthcheck"]`,
-		Args:    noArgs,
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			addr, path, err := config.LoadHTTP()
 			if err != nil {

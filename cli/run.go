@@ -11,20 +11,20 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/health"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
 func (p *program) runCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "run",
-		Aliases: []string{"start", "serve"},
-		Short:   "Relay until SIGTERM or SIGINT; a second signal stops at once",
+		Use:   "run",
+		Short: "Relay until SIGTERM or SIGINT; a second signal stops at once",
 		Long: `Relay rows until SIGTERM or SIGINT, then stop cleanly: nothing new is started, messages on the wire are
 acknowledged and settled, and another replica takes over. A second signal stops at once. Exit 3 when rows had to be
 left unsettled; they will be published again.
 
 The database and the broker may be unavailable at start: /readyz, the log and the metrics report it, and the relay
 begins when they become available.`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.load(config.NeedAll)
 			if err != nil {
@@ -72,4 +72,15 @@ func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger
 	}
 	logger.Info("stopped")
 	return nil
+}
+
+// newCleaner makes the cleaner that deletes old rows while the relay runs.
+func newCleaner(c *config.Config, a *assembly, logger *slog.Logger) (*operate.Cleaner, error) {
+	settings, _, err := rowsOnly(c, false)
+	return &operate.Cleaner{
+		Connect: a.config.Connect, After: c.PruneAfter, Logger: logger,
+		Open: func(ctx context.Context) (*operate.Outbox, error) {
+			return viewed(ctx, a.pool, settings)
+		},
+	}, err
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,9 +27,6 @@ func settingsTopic() *cobra.Command {
 		part := &cobra.Command{
 			Use: group.Name, Short: group.Title,
 			Long: settingsHelp + strings.TrimSuffix(settings, "\n"),
-		}
-		if group.Name == "rabbitmq" {
-			part.Aliases = []string{"amqp"}
 		}
 		topic.AddCommand(part)
 	}
@@ -74,4 +73,27 @@ func wrap(text, indent string, width int) string {
 	}
 	out.WriteString(strings.TrimRight(line, " ") + "\n")
 	return out.String()
+}
+
+func (p *program) configCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "config",
+		Short: "Print the effective configuration, each value with its source",
+		Long: `Print every setting with its effective value and its source: the default, the environment, a file, or the
+variable that a destination inherits the value from. Secrets are redacted. If the configuration is invalid, config lists
+every problem instead, and the exit status is 2. It needs no connection.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := p.load(config.NeedAll)
+			if err != nil {
+				return err
+			}
+			out := columns(cmd.OutOrStdout())
+			fmt.Fprintln(out, "SETTING\tVALUE\tSOURCE")
+			for _, v := range c.Values() {
+				fmt.Fprintf(out, "%s\t%s\t%s\n", v.Name, cmp.Or(v.Text, "-"), v.Source)
+			}
+			return out.Flush()
+		},
+	}
 }

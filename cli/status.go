@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/printable"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +16,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/health"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
 
 // countPatience bounds each query of the table's rows.
@@ -25,9 +26,8 @@ func (p *program) statusCommand() *cobra.Command {
 	var flags selection
 	asJSON, watching := false, false
 	cmd := &cobra.Command{
-		Use:        "status",
-		SuggestFor: []string{"lag", "backlog", "stats", "ps", "top", "pending"},
-		Short:      "Show waiting rows by destination and topic, and the replicas; with --id where a row is",
+		Use:   "status",
+		Short: "Show waiting rows by destination and topic, and the replicas; with --id where a row is",
 		Long: `Show the rows that are due, scheduled, waiting for a retry, held and failed, by destination and topic, how long
 the oldest has been due, and the replicas with their shards. Counts stop at 10001, and cost the same with any backlog.
 With --id, status shows where these rows are, and why. It changes nothing.
@@ -38,7 +38,7 @@ leaves this part out if there is none. The other flags restrict which of the exa
 		Example: `  outbox-relay status --watch
   outbox-relay status --json | jq '.destinations[] | {name, due, failed, oldest_age_seconds}'
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay status --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			if watching && !asJSON && !isTerminal(out) {
@@ -153,4 +153,45 @@ func (o *operating) everySecond(ctx context.Context, chosen operate.Selection, s
 		case <-time.After(watchEvery):
 		}
 	}
+}
+
+// watch draws the report on a terminal once a second until ctx ends.
+func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.Writer) error {
+	last := operate.Report{}
+	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // alternate screen, no cursor, long lines are cut
+	defer fmt.Fprint(out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
+	return o.everySecond(ctx, chosen, func(report operate.Report) error {
+		rates := "\n"
+		for i, d := range report.Destinations {
+			if rate, known := rateOf(report, last, i); known {
+				rates += fmt.Sprintf("%s  relayed by the relay on this host  %.0f/s\n", d.Name, rate)
+			}
+		}
+		last = report
+		_, err := io.WriteString(out, frame(statusText(report, rates), heightOf(out)))
+		return err
+	})
+}
+
+// rateOf returns how many rows of a destination were relayed each second between two reports of one process.
+func rateOf(report, last operate.Report, destination int) (rate float64, known bool) {
+	if report.Process == nil || last.Process == nil || !report.Process.StartedAt.Equal(last.Process.StartedAt) {
+		return 0, false
+	}
+	now, before := report.Destinations[destination].Process, last.Destinations[destination].Process
+	if now == nil || before == nil {
+		return 0, false
+	}
+	return float64(now.Relayed-before.Relayed) / report.At.Sub(last.At).Seconds(), true
+}
+
+// frame returns what replaces the last frame on a terminal and erases the rest of it. Lines for which there is no room
+// are left out at the end.
+func frame(text string, height int) string {
+	lines := slices.Collect(strings.Lines(text))
+	if room := max(height-1, 1); len(lines) > room { // one line is the cursor's
+		more := len(lines) - room + 1
+		lines = append(lines[:room-1], fmt.Sprintf("… %d more lines in a higher terminal, or without --watch\n", more))
+	}
+	return "\x1b[H" + strings.ReplaceAll(strings.Join(lines, ""), "\n", "\x1b[K\r\n") + "\x1b[J"
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -54,18 +55,21 @@ func statusText(r operate.Report, between string) string {
 	}
 	writeColumns(w, rows)
 	w.WriteString(between)
-	for _, d := range r.Destinations {
-		writeHolds(w, d)
-	}
-	writeChecks(w, r)
+	writeNotes(w, troubles(r))
 	if len(topics) > 1 {
 		writeColumns(w, topics)
 	}
-	writeRows(w, r)
-	for _, problem := range r.Problems {
-		fmt.Fprintf(w, "\n! %s\n", printable.Text(problem))
+	for _, row := range r.Rows {
+		writeRow(w, r, row)
 	}
+	writeNotes(w, r.Problems)
 	return w.String()
+}
+
+func writeNotes(w io.Writer, notes []string) {
+	for _, text := range notes {
+		fmt.Fprintf(w, "\n! %s\n", printable.Text(text))
+	}
 }
 
 // columns returns a writer that aligns what tabs separate.
@@ -95,40 +99,31 @@ func writeOwnership(w *strings.Builder, o *operate.Ownership) {
 	if o == nil {
 		return
 	}
-	fmt.Fprintf(w, "replicas: %d  %s\n", len(o.Replicas), shardsOf(o.Owned, o.Shards, o.Replicas))
-	if len(o.Groups) < 2 {
-		return
-	}
-	var lines [][]string
+	lines := [][]string{{fmt.Sprintf("replicas: %d", len(o.Replicas)), shardsOf(o.Owned, o.Shards, o.Replicas)}}
 	for _, g := range o.Groups {
 		text := shardsOf(g.Owned, g.Shards, g.Replicas)
 		if !g.Configured && g.Unserved() {
 			text = "! no replica relays it"
 		}
-		lines = append(lines, []string{"  " + printable.Text(strings.Join(g.Destinations, ", ")), text})
+		if len(o.Groups) > 1 {
+			lines = append(lines, []string{"  " + printable.Text(strings.Join(g.Destinations, ", ")), text})
+		}
 	}
 	writeColumns(w, lines)
 }
 
 // shardsOf describes who owns shards.
 func shardsOf(owned, shards int, replicas []operate.Replica) string {
-	text := fmt.Sprintf("shards owned: %d of %d", owned, shards)
+	text, separator := fmt.Sprintf("shards owned: %d of %d", owned, shards), "  by replica: "
 	if owned < shards {
 		text = "! " + text
 	}
-	each := make([]string, len(replicas))
-	for i, replica := range replicas {
-		each[i] = fmt.Sprintf("%d (backend %d)", replica.Shards, replica.Backend)
-		if replica.CanPublish {
-			continue
+	for _, replica := range replicas {
+		text += fmt.Sprintf("%s%d (backend %d)", separator, replica.Shards, replica.Backend)
+		if !replica.CanPublish {
+			text += " cannot publish to all of " + printable.Text(strings.Join(replica.CannotPublishTo, ", "))
 		}
-		each[i] += " cannot publish"
-		if to := replica.CannotPublishTo; len(to) > 0 {
-			each[i] += " to " + strings.Repeat("all of ", min(len(to)-1, 1)) + printable.Text(strings.Join(to, ", "))
-		}
-	}
-	if len(each) > 0 {
-		text += "  by replica: " + strings.Join(each, ", ")
+		separator = ", "
 	}
 	return text
 }
@@ -152,71 +147,65 @@ func stateOf(d operate.Destination) string {
 	}
 }
 
-func writeHolds(w *strings.Builder, d operate.Destination) {
-	if d.Process == nil {
-		return
-	}
-	for i, h := range d.Process.Holds {
-		if i == shownTopics {
-			fmt.Fprintf(w, "  and %d more that are held\n", len(d.Process.Holds)-i)
-			return
+// troubles returns what is held, which checks of the relay on this host have failed, and what keeps rows from being
+// marked, which no count shows. The states tell of destinations.
+func troubles(r operate.Report) (all []string) {
+	for _, d := range r.Destinations {
+		if d.Process == nil {
+			continue
 		}
-		fmt.Fprintf(w, "\n! %s is held since %s (%s): %s\n", printable.Text(h.What),
-			h.Since.UTC().Format(time.RFC3339), h.Reason, printable.Text(h.Error))
+		for i, h := range d.Process.Holds {
+			if i == shownTopics {
+				all = append(all, fmt.Sprintf("%d more of destination %s are held", len(d.Process.Holds)-i, d.Name))
+				break
+			}
+			all = append(all, fmt.Sprintf("%s is held since %s (%s): %s", h.What, h.Since.UTC().Format(time.RFC3339),
+				h.Reason, h.Error))
+		}
 	}
-}
-
-// writeChecks writes the checks of the relay on this host that have failed, and what keeps rows from being marked,
-// which no count shows. The states tell of destinations.
-func writeChecks(w *strings.Builder, r operate.Report) {
 	if r.Process == nil {
-		return
+		return all
 	}
 	for _, c := range r.Process.Checks {
 		if (!c.OK || c.Name == "marks") && !strings.HasPrefix(c.Name, "destination ") {
-			fmt.Fprintf(w, "\n! %s: %s\n", c.Name, printable.Text(c.Text))
+			all = append(all, c.Name+": "+c.Text)
 		}
 	}
+	return all
 }
 
-func writeRows(w *strings.Builder, r operate.Report) {
-	for _, row := range r.Rows {
-		fmt.Fprintf(w, "\nrow %s  topic %s  shard %d\n", printable.Text(row.ID), printable.Text(row.Topic), row.Shard)
-		var lines [][]string
-		for _, f := range row.Fates {
-			why := f.Why
-			if held := heldFor(r, f.Destination, f.Topic); held != "" &&
-				(f.State == operate.StateDue || f.State == operate.StateRetrying) {
-				why = held
-			}
-			lines = append(lines, []string{
-				"  " + f.Destination, f.State, "attempt " + optional(f.Attempt), printable.Text(why),
-			})
-			if f.LastError != nil {
-				lines = append(lines, []string{"  ", "", "last error", short(f.LastError)})
-			}
+func writeRow(w *strings.Builder, r operate.Report, row operate.Row) {
+	fmt.Fprintf(w, "\nrow %s  topic %s  shard %d\n", printable.Text(row.ID), printable.Text(row.Topic), row.Shard)
+	var lines [][]string
+	for _, f := range row.Fates {
+		at := slices.IndexFunc(r.Destinations, func(d operate.Destination) bool { return d.Name == f.Destination })
+		if waits := f.State == operate.StateDue || f.State == operate.StateRetrying; waits && at >= 0 {
+			f.Why = cmp.Or(heldFor(r.Destinations[at].Process, f.Topic), f.Why)
 		}
-		writeColumns(w, lines)
+		lines = append(lines, []string{
+			"  " + f.Destination, f.State, "attempt " + optional(f.Attempt), printable.Text(f.Why),
+		})
+		if f.LastError != nil {
+			lines = append(lines, []string{"  ", "", "last error", short(f.LastError)})
+		}
 	}
+	writeColumns(w, lines)
 }
 
 // heldFor returns why a topic on the broker of a destination is held, as far as the topic is known and a relay has
 // reported it; empty if it is not held.
-func heldFor(r operate.Report, destination string, topic *string) string {
-	for _, d := range r.Destinations {
-		if d.Name != destination || d.Process == nil {
-			continue
-		}
-		if d.Process.Paused {
-			return "the destination is paused"
-		}
-		if !d.Process.Up {
-			return "the destination is down: " + d.Process.Reason
-		}
-		for _, h := range d.Process.Holds {
-			if topic != nil && slices.Contains(h.Topics, *topic) {
-				return fmt.Sprintf("%s is held (%s): %s", h.What, h.Reason, h.Error)
-			}
+func heldFor(p *operate.DestinationProcess, topic *string) string {
+	switch {
+	case p == nil:
+		return ""
+	case p.Paused:
+		return "the destination is paused"
+	case !p.Up:
+		return "the destination is down: " + p.Reason
+	}
+	for _, h := range p.Holds {
+		if topic != nil && slices.Contains(h.Topics, *topic) {
+			return fmt.Sprintf("%s is held (%s): %s", h.What, h.Reason, h.Error)
 		}
 	}
 	return ""

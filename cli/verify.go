@@ -64,7 +64,7 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 		Example: `  outbox-relay verify
   outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'
   outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
-		Args: noArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.load(config.NeedAll)
 			if err != nil {
@@ -100,19 +100,20 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	var readable []int
 	for i, d := range c.Destinations {
 		known = append(known, d.Name)
-		switch reason := cannotRead(d); {
-		case chosen.Destination != "" && chosen.Destination != d.Name:
-		case reason != "":
+		if chosen.Destination != "" && chosen.Destination != d.Name {
+			continue
+		}
+		if reason := cannotRead(d); reason != "" {
 			unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
-		default:
+		} else {
 			readable = append(readable, i)
 		}
 	}
 	switch {
-	case len(readable) == 0 && len(unreadable) > 0:
-		return usageError(errors.New(strings.Join(unreadable, "; ")))
-	case len(readable) == 0:
+	case len(readable)+len(unreadable) == 0:
 		return selectionError(&operate.UnknownDestinationError{Name: chosen.Destination, Known: known})
+	case len(readable) == 0:
+		return usageError(errors.New(strings.Join(unreadable, "; ")))
 	}
 	for _, text := range unreadable {
 		fmt.Fprintln(cmd.ErrOrStderr(), "note:", text)
@@ -192,7 +193,9 @@ func discrepancies(out io.Writer, asJSON bool) (
 		return func(found operate.Discrepancy) error { return writeJSON(out, found) },
 			func(found operate.Comparison) error { return writeJSON(out, found) }
 	}
-	table := [][]string{{"ID", "DESTINATION", "TOPIC", "RELAYED AT", "PROBLEM", "DETAILS"}}
+	table := columns(out)
+	const heading = "ID\tDESTINATION\tTOPIC\tRELAYED AT\tPROBLEM\tDETAILS\n"
+	first := heading
 	row = func(found operate.Discrepancy) error {
 		details := found.Why
 		switch {
@@ -201,17 +204,16 @@ func discrepancies(out io.Writer, asJSON bool) (
 		case found.Position != nil:
 			details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
 		}
-		table = append(table, []string{
-			printable.Text(found.ID), found.Destination, printable.Text(found.Topic),
-			found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details),
-		})
-		return nil
+		_, err := fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\t%s\t%s\n", first, printable.Text(found.ID), found.Destination,
+			printable.Text(found.Topic), found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
+		first = ""
+		return err
 	}
 	sum = func(found operate.Comparison) error {
-		if len(table) > 1 {
-			writeColumns(out, table)
+		if err := table.Flush(); err != nil {
+			return err
 		}
-		table = table[:1]
+		first = heading
 		more := ""
 		if found.Unordered {
 			more = " (its rows have no order that could be compared)"

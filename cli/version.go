@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/outbox-relay/outbox-relay/internal/licenses"
 	"github.com/outbox-relay/outbox-relay/internal/telemetry"
 )
 
@@ -15,25 +19,16 @@ var version, commit string
 
 // thisBuild describes this program, from the linker's flags, or otherwise from what the Go command has recorded.
 func thisBuild() telemetry.Build {
-	build := telemetry.Build{Version: version, Commit: commit}
-	info, ok := debug.ReadBuildInfo()
-	if ok && build.Version == "" && info.Main.Version != "(devel)" {
-		build.Version = info.Main.Version
-	}
-	if ok && build.Commit == "" {
+	number, revision := "", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		number = strings.TrimPrefix(info.Main.Version, "(devel)")
 		for _, setting := range info.Settings {
 			if setting.Key == "vcs.revision" {
-				build.Commit = setting.Value
+				revision = setting.Value
 			}
 		}
 	}
-	if build.Version == "" {
-		build.Version = "dev"
-	}
-	if build.Commit == "" {
-		build.Commit = "unknown"
-	}
-	return build
+	return telemetry.Build{Version: cmp.Or(version, number, "dev"), Commit: cmp.Or(commit, revision, "unknown")}
 }
 
 // versionText is what the command version and the flag --version print.
@@ -46,9 +41,23 @@ func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print version, commit and Go version",
-		Args:  noArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprint(cmd.OutOrStdout(), versionText())
+			return err
+		},
+	}
+}
+
+func licensesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "licenses",
+		Short: "Print the licences of everything that is linked in",
+		Long: `Print the licence of the program, and each licence, notice and patent grant of the modules that are linked
+in.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), licenses.Text)
 			return err
 		},
 	}
