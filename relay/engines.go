@@ -95,11 +95,16 @@ func (es *engines) run(ctx context.Context) (left int, err error) {
 }
 
 // own follows the shards that this replica gains and loses. A shard is released when no engine that shares the
-// ownership has rows of it in flight any more.
+// ownership has rows of it in flight any more. An engine whose broker answers goes on with a shard until those whose
+// broker does not have let go of it, so that a silent broker does not stop the rows of other destinations.
 func (l *loop) own(now time.Time) (changed <-chan struct{}) {
 	l.mu.Lock()
 	state, changed := l.ownership.State()
 	l.left = l.left.And(state.Leaving) // before the engine can read rows of a shard that is ours again
+	if l.slow = l.isSlow(now); !l.slow {
+		awaited := l.awaited(state.Leaving)
+		state.Owned, state.Leaving = state.Owned.Or(awaited), state.Leaving.Without(awaited)
+	}
 	l.mu.Unlock()
 	left := l.engine.Own(l.relayed(state.Owned), state.Leaving, now)
 	if left == (owner.Set{}) {
@@ -117,6 +122,17 @@ func (l *loop) own(now time.Time) (changed <-chan struct{}) {
 		l.ownership.Left(left)
 	}
 	return changed
+}
+
+// awaited returns the leaving shards that an engine with a slow destination has not left, and this one has not, either.
+// The caller holds mu.
+func (l *loop) awaited(leaving owner.Set) (awaited owner.Set) {
+	for _, other := range l.all {
+		if other.slow && other.ownership == l.ownership {
+			awaited = awaited.Or(leaving.Without(other.left))
+		}
+	}
+	return awaited.Without(l.left)
 }
 
 // arm notes whether writers may ring for this engine. Writers ring if no engine has so many rows that ringing would

@@ -6,9 +6,43 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
+
+// While a destination keeps shards that are to be released, because it still waits for an answer, the other
+// destinations continue to relay their rows of these shards. They let go of the shards as soon as that destination has.
+func TestSlowDestinationKeepsShardsAlone(t *testing.T) {
+	t.Parallel()
+	simulate(t, func(t *testing.T, s *sim) {
+		slow := publishertest.NewBroker()
+		s.destinations = []*Destination{s.destination("slow", slow, "slow"), s.destination("quick", s.Broker)}
+		heir := newSimOwner(0)
+		slow.Hold()
+		for i := range 50 {
+			s.table.insert(int64(i+1), fmt.Sprint("s", i), fmt.Sprint("k", i), "slow")
+		}
+		defer s.start()()
+		time.Sleep(2 * time.Second) // it has been waiting for an answer for some time
+		for shard := range simShards {
+			s.owner.give(shard, heir)
+		}
+		for i := range 50 {
+			s.table.insert(int64(i+100), fmt.Sprint("q", i), fmt.Sprint("k", i), "t")
+			time.Sleep(20 * time.Millisecond)
+		}
+		time.Sleep(s.interval) // the last row is relayed too
+		if got := len(s.Received("t")); got != 50 {
+			t.Errorf("%d of 50 rows for the quick destination were relayed meanwhile", got)
+		}
+		slow.Release()
+		time.Sleep(time.Second)
+		if state, _ := heir.State(); state.Owned != owner.All(simShards) {
+			t.Errorf("the heir has the shards %v", state.Owned.Shards())
+		}
+	})
+}
 
 // A destination that takes no rows, or that is down, uses neither memory nor reading time of another one.
 func TestDestinationsShareTheLimits(t *testing.T) {

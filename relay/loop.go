@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -25,6 +26,7 @@ type loop struct {
 
 	// Requests from other goroutines, guarded by the engines' mu.
 	left  owner.Set // shards to be released with nothing in flight here
+	slow  bool      // the destination keeps the loop waiting
 	rings bool      // writers may ring
 
 	// Touched only by the loop.
@@ -149,6 +151,16 @@ func (l *loop) waitsForLocked(ctx context.Context) bool {
 		"rows that another session keeps locked are published again",
 		"rows", n)
 	return false
+}
+
+// slowAfter is how long an answer of a healthy broker may take.
+const slowAfter = 500 * time.Millisecond
+
+// isSlow reports whether the destination keeps rows waiting.
+func (l *loop) isSlow(now time.Time) bool {
+	return l.engine.Down() != nil || slices.ContainsFunc(l.workers, func(w *worker) bool {
+		return !w.since.IsZero() && now.Sub(w.since) > slowAfter
+	})
 }
 
 // mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted.
