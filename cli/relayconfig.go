@@ -22,9 +22,6 @@ func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
 	if c.ListenChannel == "" {
 		r.ListenChannel = relay.NoChannel
 	}
-	if c.IdlePause != c.PollInterval { // the poll interval was not given
-		r.PollInterval = 0
-	}
 	if c.PruneAfter > 0 {
 		r.SpareConnections = 1
 	}

@@ -22,29 +22,27 @@ type Config struct {
 	// Destinations is never empty: without OUTBOX_DESTINATIONS it holds one, called "default".
 	Destinations []Destination `envconfig:"DESTINATIONS" unset:"one, called default"`
 
-	BatchSize        int           `envconfig:"BATCH_SIZE" default:"1000" min:"1" max:"100000"`
-	MaxInFlight      int           `envconfig:"MAX_IN_FLIGHT" default:"4096" min:"1" max:"1000000"`
-	MaxInFlightBytes int64         `envconfig:"MAX_IN_FLIGHT_BYTES" default:"64MiB" min:"1KiB"`
-	MaxRowBytes      int64         `envconfig:"MAX_ROW_BYTES" unset:"64MiB, or the bytes in flight if more" min:"1KiB"`
-	PollInterval     time.Duration `envconfig:"POLL_INTERVAL" default:"50ms" min:"1ms"`
-	ListenChannel    string        `envconfig:"LISTEN_CHANNEL" default:"outbox_messages" empty:"true"`
-	Settle           string        `envconfig:"SETTLE" default:"mark" oneof:"mark,delete"`
-	Shards           int           `envconfig:"SHARDS" default:"16" min:"1" max:"1024"`
-	OwnerTTL         time.Duration `envconfig:"OWNER_TTL" default:"10s" min:"1s" max:"1d"`
-	HTTPAddr         string        `envconfig:"HTTP_ADDR" default:":9630"`
-	MetricsAddr      string        `envconfig:"METRICS_ADDR" unset:"the same"`
-	HTTPConfig       string        `envconfig:"HTTP_CONFIG" unset:"none"`
-	StatusPage       string        `envconfig:"STATUS_PAGE" default:"on" oneof:"on,off"`
-	PprofAddr        string        `envconfig:"PPROF_ADDR" unset:"off"`
-	ShutdownTimeout  time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" min:"1ms"`
-	PruneAfter       time.Duration `envconfig:"PRUNE_AFTER" unset:"off" min:"1s"`
-	TraceRows        bool          `envconfig:"TRACE_ROWS" default:"false"`
-	LogLevel         slog.Level    `envconfig:"LOG_LEVEL" default:"info"`
-	LogFormat        string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text"`
-	Pause            Switch        `envconfig:"PAUSE" default:"false"`
-
-	// IdlePause is the longest sleep of an owner whose doorbell works and that has found nothing for ten seconds.
-	IdlePause time.Duration
+	BatchSize        int   `envconfig:"BATCH_SIZE" default:"1000" min:"1" max:"100000"`
+	MaxInFlight      int   `envconfig:"MAX_IN_FLIGHT" default:"4096" min:"1" max:"1000000"`
+	MaxInFlightBytes int64 `envconfig:"MAX_IN_FLIGHT_BYTES" default:"64MiB" min:"1KiB"`
+	MaxRowBytes      int64 `envconfig:"MAX_ROW_BYTES" unset:"64MiB, or the bytes in flight if more" min:"1KiB"`
+	// PollInterval is 0 if it was not given: one that was set is a promise, also if it is the default.
+	PollInterval    time.Duration `envconfig:"POLL_INTERVAL" default:"50ms" min:"1ms"`
+	ListenChannel   string        `envconfig:"LISTEN_CHANNEL" default:"outbox_messages" empty:"true"`
+	Settle          string        `envconfig:"SETTLE" default:"mark" oneof:"mark,delete"`
+	Shards          int           `envconfig:"SHARDS" default:"16" min:"1" max:"1024"`
+	OwnerTTL        time.Duration `envconfig:"OWNER_TTL" default:"10s" min:"1s" max:"1d"`
+	HTTPAddr        string        `envconfig:"HTTP_ADDR" default:":9630"`
+	MetricsAddr     string        `envconfig:"METRICS_ADDR" unset:"the same"`
+	HTTPConfig      string        `envconfig:"HTTP_CONFIG" unset:"none"`
+	StatusPage      string        `envconfig:"STATUS_PAGE" default:"on" oneof:"on,off"`
+	PprofAddr       string        `envconfig:"PPROF_ADDR" unset:"off"`
+	ShutdownTimeout time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" min:"1ms"`
+	PruneAfter      time.Duration `envconfig:"PRUNE_AFTER" unset:"off" min:"1s"`
+	TraceRows       bool          `envconfig:"TRACE_ROWS" default:"false"`
+	LogLevel        slog.Level    `envconfig:"LOG_LEVEL" default:"info"`
+	LogFormat       string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text"`
+	Pause           Switch        `envconfig:"PAUSE" default:"false"`
 
 	values []Value
 	scope  *scope

@@ -73,7 +73,6 @@ func TestDefaults(t *testing.T) {
 		BatchSize:        1000,
 		MaxInFlight:      4096,
 		MaxInFlightBytes: 64 << 20, MaxRowBytes: 64 << 20,
-		PollInterval:    50 * time.Millisecond,
 		ListenChannel:   "outbox_messages",
 		Settle:          "mark",
 		Shards:          16,
@@ -83,26 +82,25 @@ func TestDefaults(t *testing.T) {
 		ShutdownTimeout: 25 * time.Second,
 		LogLevel:        slog.LevelInfo,
 		LogFormat:       "json",
-		IdlePause:       time.Second,
 	}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got  %#v\nwant %#v", cfg, want)
 	}
 }
 
-// A poll interval that is set, even to its default, is never exceeded by a longer pause.
-func TestIdlePause(t *testing.T) {
+// A poll interval that is set, even to its default, is told from none.
+func TestPollInterval(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "interval")
 	if err := os.WriteFile(path, []byte("70ms\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for setting, want := range map[string]time.Duration{
-		"OUTBOX_POLL_INTERVAL=":     time.Second,
+		"OUTBOX_POLL_INTERVAL=":     0,
 		"OUTBOX_POLL_INTERVAL=50ms": 50 * time.Millisecond,
 		"OUTBOX_POLL_INTERVAL=1h":   time.Hour, "OUTBOX_POLL_INTERVAL_FILE=" + path: 70 * time.Millisecond,
 	} {
-		if got := load(t, setting).IdlePause; got != want {
+		if got := load(t, setting).PollInterval; got != want {
 			t.Errorf("%s: %v", setting, got)
 		}
 	}

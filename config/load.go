@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 )
 
@@ -82,9 +81,8 @@ func (l *loader) config(needs Needs) (*Config, error) {
 	if c.MaxRowBytes == 0 {
 		c.MaxRowBytes = max(64<<20, c.MaxInFlightBytes)
 	}
-	// A poll interval that was set is a promise, also if it is the default.
-	if c.IdlePause = c.PollInterval; !global.at("POLL_INTERVAL").given {
-		c.IdlePause = time.Second
+	if !global.at("POLL_INTERVAL").given {
+		c.PollInterval = 0
 	}
 	if err := l.err(); err != nil {
 		return nil, err

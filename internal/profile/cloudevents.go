@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,34 +34,24 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 	case publisher.ProtocolAMQP:
 		prefix = "cloudEvents:"
 	}
-	usual := map[string]string{} // saves allocating a text for each attribute of each message
-	for _, name := range []string{
-		"specversion", "id", "source", "type", "time", "partitionkey", "subject", dataContentType, traceParent,
-		traceState,
-	} {
-		usual[name] = prefix + name
-	}
 	return func(m *publisher.Message, _ int64) error {
 		contentType := m.ContentType()
 		if strings.HasPrefix(strings.ToLower(contentType), "application/cloudevents") {
 			return structured(m, to, contentType)
 		}
-		source := source
-		if source == "" {
-			source = m.Source
-		}
-		e := event{attributes: make([]publisher.Header, 0, 10)}
-		e.attributes = append(e.attributes, publisher.Header{Name: "specversion", Value: "1.0"},
-			publisher.Header{Name: "id", Value: m.ID},
-			publisher.Header{Name: "source", Value: source}, publisher.Header{Name: "type", Value: m.Topic})
+		e := event{attributes: append(make([]publisher.Header, 0, 10),
+			publisher.Header{Name: "specversion", Value: "1.0"}, publisher.Header{Name: "id", Value: m.ID},
+			publisher.Header{Name: "source", Value: cmp.Or(source, m.Source)},
+			publisher.Header{Name: "type", Value: m.Topic},
+		)}
 		if !m.Inserted.IsZero() {
-			e.attributes = append(e.attributes, publisher.Header{Name: "time", Value: m.Inserted.UTC().Format(time.RFC3339Nano)})
+			e.set("time", m.Inserted.UTC().Format(time.RFC3339Nano))
 		}
 		if len(m.Key) > 0 { // an attribute cannot hold an empty key
-			e.attributes = append(e.attributes, publisher.Header{Name: "partitionkey", Value: string(m.Key)})
+			e.set("partitionkey", string(m.Key))
 		}
 		if contentType != "" {
-			e.attributes = append(e.attributes, publisher.Header{Name: dataContentType, Value: contentType})
+			e.set(dataContentType, contentType)
 		}
 		if err := e.take(m.Headers); err != nil {
 			return err
@@ -77,11 +68,7 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 			case a.Name == dataContentType && to != publisher.ProtocolNATS:
 				headers = append(headers, publisher.Header{Name: publisher.HeaderContentType, Value: a.Value})
 			default:
-				name, ok := usual[a.Name]
-				if !ok {
-					name = prefix + a.Name
-				}
-				headers = append(headers, publisher.Header{Name: name, Value: encode(a.Value)})
+				headers = append(headers, publisher.Header{Name: prefix + a.Name, Value: encode(a.Value)})
 			}
 		}
 		m.Bare, m.Headers = true, append(headers, e.others...)
@@ -89,11 +76,7 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 	}
 }
 
-const (
-	dataContentType = "datacontenttype"
-	traceParent     = "traceparent"
-	traceState      = "tracestate"
-)
+const dataContentType = "datacontenttype"
 
 // structured sends an event in structured mode unchanged, with the one header that marks it.
 func structured(m *publisher.Message, to publisher.Protocol, contentType string) error {
@@ -143,11 +126,11 @@ func (e *event) take(headers []publisher.Header) error {
 // trace also turns a header that says to which trace the row belongs into an attribute, unless the row sets that
 // attribute itself.
 func (e *event) trace(h publisher.Header) {
-	for _, name := range []string{traceParent, traceState} {
-		given := func(a publisher.Header) bool { return a.Name == name }
-		if strings.EqualFold(h.Name, name) && legalAttribute(h.Value) && !slices.ContainsFunc(e.attributes, given) {
-			e.attributes = append(e.attributes, publisher.Header{Name: name, Value: h.Value})
-		}
+	name := strings.ToLower(h.Name)
+	given := func(a publisher.Header) bool { return a.Name == name }
+	if (name == "traceparent" || name == "tracestate") && legalAttribute(h.Value) &&
+		!slices.ContainsFunc(e.attributes, given) {
+		e.set(name, h.Value)
 	}
 }
 

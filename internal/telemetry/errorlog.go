@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
@@ -15,35 +16,26 @@ import (
 // batch of spans.
 const quiet = 5 * time.Minute
 
-// An errorLog logs the errors for which OpenTelemetry has no caller.
-type errorLog struct {
-	logger *slog.Logger
-	now    func() time.Time
-
-	mu   sync.Mutex
-	last time.Time // time of the last line
-}
-
-func newErrorLog(logger *slog.Logger) *errorLog {
-	return &errorLog{logger: logger, now: time.Now}
-}
-
 // errAttributes replaces errors that quote the variable.
 var errAttributes = errors.New("OTEL_RESOURCE_ATTRIBUTES cannot be read")
 
-// Handle logs an error, at most one in five minutes.
-func (l *errorLog) Handle(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := l.now()
-	if !l.last.IsZero() && now.Sub(l.last) < quiet {
-		return
+// logErrors returns a handler of the errors for which OpenTelemetry has no caller. It logs at most one in five minutes.
+func logErrors(logger *slog.Logger) otel.ErrorHandlerFunc {
+	var mu sync.Mutex
+	var last time.Time
+	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		if !last.IsZero() && now.Sub(last) < quiet {
+			return
+		}
+		last = now
+		if _, escape := errors.AsType[url.EscapeError](err); escape || errors.Is(err, resource.ErrPartialResource) {
+			err = errAttributes
+		}
+		logger.Warn("telemetry failed", "error", err)
 	}
-	l.last = now
-	if _, escape := errors.AsType[url.EscapeError](err); escape || errors.Is(err, resource.ErrPartialResource) {
-		err = errAttributes
-	}
-	l.logger.Warn("telemetry failed", "error", err)
 }
 
 // A messageLog logs what OpenTelemetry's own logger reports, without its attributes: the SDK adds headers and URLs to

@@ -44,7 +44,7 @@ type Build struct{ Version, Commit string }
 // New starts the providers. It makes no connection; if the collector is away, that costs a log line and the lost spans.
 // Errors inside OpenTelemetry go to logger for the whole process, since the library has no other place for them.
 func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, error) {
-	otel.SetErrorHandler(newErrorLog(logger))
+	otel.SetErrorHandler(logErrors(logger))
 	otel.SetLogger(logr.FromSlogHandler(messageLog{logger}))
 	checkVariables(os.Environ(), logger)
 

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -219,16 +220,17 @@ func TestUnsupportedProtocolIsLogged(t *testing.T) {
 
 func TestErrorsAreLoggedSparsely(t *testing.T) {
 	t.Parallel()
-	var log bytes.Buffer
-	now := time.Unix(0, 0)
-	handler := &errorLog{logger: slog.New(slog.NewTextHandler(&log, nil)), now: func() time.Time { return now }}
-	for range 3 {
-		handler.Handle(errors.New("collector away"))
-		now = now.Add(quiet - time.Second)
-	}
-	if lines := strings.Count(log.String(), "telemetry failed"); lines != 2 {
-		t.Errorf("%d lines in %s", lines, &log)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		handle := logErrors(slog.New(slog.NewTextHandler(&log, nil)))
+		for range 3 {
+			handle(errors.New("collector away"))
+			<-time.After(quiet - time.Second)
+		}
+		if lines := strings.Count(log.String(), "telemetry failed"); lines != 2 {
+			t.Errorf("%d lines in %s", lines, &log)
+		}
+	})
 }
 
 // Variables that cannot be read, or that have no effect, are named once and without their values.
