@@ -1,11 +1,9 @@
 package route
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
-	"fmt"
-	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -28,30 +26,19 @@ func (e Encoding) Decode(row *outbox.Row) error {
 	if e == EncodingNone || m.Payload == nil {
 		return nil
 	}
-	var payload []byte
+	payload := make([]byte, len(m.Payload)) // more than either needs
+	var n int
 	var err error
 	if e == EncodingHex {
-		payload, err = hex.DecodeString(strings.TrimPrefix(string(m.Payload), `\x`))
+		n, err = hex.Decode(payload, bytes.TrimPrefix(m.Payload, []byte(`\x`)))
 	} else {
-		payload = make([]byte, base64.StdEncoding.DecodedLen(len(m.Payload)))
-		var n int
 		n, err = base64.StdEncoding.Decode(payload, m.Payload)
-		payload = payload[:n]
 	}
-	if err != nil {
+	payload = payload[:n]
+	if err != nil { // whose text may quote the payload
 		return publisher.PermanentError("payload not encoded",
-			"the payload is not %s text, as the payload encoding says: %w", string(e), position(err))
+			"the payload is not %s text, as the payload encoding says", string(e))
 	}
 	m.Payload, m.Type = payload, "application/octet-stream"
 	return nil
-}
-
-var errNoHex = errors.New("it has another character than 0-9 and a-f, or an odd number of them")
-
-// position describes the error in an encoded text without quoting the text.
-func position(err error) error {
-	if at, ok := err.(base64.CorruptInputError); ok { //nolint:errorlint // the decoder returns it as it is
-		return fmt.Errorf("it ends or is no longer base64 at byte %d", int64(at))
-	}
-	return errNoHex
 }

@@ -107,5 +107,5 @@ func (p part) missing() error {
 	default:
 		found = "which is NULL in this row"
 	}
-	return publisher.PermanentError("no topic", "the template of topic or exchange needs %s, %s", p.Part, found)
+	return publisher.PermanentError("no topic", "the template of topic or exchange needs %s, %s", p.Braces, found)
 }

@@ -21,24 +21,9 @@ const (
 
 // A Part is a section of fixed text, or a placeholder in braces.
 type Part struct {
-	Kind Kind
-	Name string
-}
-
-// String returns the part as it is written in a template.
-func (p Part) String() string {
-	switch p.Kind {
-	case Text:
-		return strings.NewReplacer("{", "{{", "}", "}}").Replace(p.Name)
-	case Topic:
-		return "{" + topic + "}"
-	case Header:
-		return "{" + header + p.Name + "}"
-	case Payload:
-		return "{" + payload + p.Name + "}"
-	default:
-		return "{" + p.Name + "}"
-	}
+	Kind   Kind
+	Name   string
+	Braces string // the placeholder as it is written
 }
 
 const (
@@ -55,7 +40,7 @@ func Parse(text string) ([]Part, error) {
 	var fixed strings.Builder
 	flush := func() {
 		if fixed.Len() > 0 {
-			parts = append(parts, Part{Text, fixed.String()})
+			parts = append(parts, Part{Kind: Text, Name: fixed.String()})
 			fixed.Reset()
 		}
 	}
@@ -85,6 +70,7 @@ func Parse(text string) ([]Part, error) {
 		if err != nil {
 			return nil, err
 		}
+		part.Braces = "{" + name + "}"
 		flush()
 		parts, rest = append(parts, part), after
 	}
@@ -102,13 +88,13 @@ func placeholder(name string) (Part, error) {
 		if of == "" {
 			return Part{}, errors.New("names no header in {header.}; write {header.NAME}")
 		}
-		return Part{Header, of}, nil
+		return Part{Kind: Header, Name: of}, nil
 	}
 	if path, is := strings.CutPrefix(name, payload); is {
 		if slices.Contains(strings.Split(path, "."), "") {
 			return Part{}, fmt.Errorf("has an empty step in the path of {%s}; write {payload.a} or {payload.a.b}", name)
 		}
-		return Part{Payload, path}, nil
+		return Part{Kind: Payload, Name: path}, nil
 	}
-	return Part{Column, name}, nil
+	return Part{Kind: Column, Name: name}, nil
 }
