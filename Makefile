@@ -241,7 +241,7 @@ image: ## the container image, outbox-relay:VERSION
 	@docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t outbox-relay:$(VERSION) .
 
 .PHONY: release
-release: bin/helm bin/release ## binaries, images of two architectures, chart, bills of materials and checksums, into dist/: VERSION=0.1.0
+release: bin/helm ## binaries, images of two architectures, chart, bills of materials and checksums, into dist/: VERSION=0.1.0
 	@VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE='$(SOURCE)' DIST='$(DIST)' dev/release/release.sh
 
 .PHONY: release-notes
@@ -249,17 +249,13 @@ release-notes: ## print what CHANGELOG.md says of a version: VERSION=0.1.0
 	@awk -v version="$$(sed 's/^v//; s/-.*//' <<<'$(VERSION)')" '/^## /{ on = $$2 == version; found += on; next } on; END { exit !found }' CHANGELOG.md
 
 .PHONY: release-push
-release-push: bin/helm bin/release ## push what make release has made: VERSION=0.1.0 IMAGE=registry/name CHARTS=registry/folder
-	@bin/release push --out $(DIST) --version '$(VERSION)' --image '$(IMAGE)'
+release-push: bin/helm bin/crane ## push what make release has made: VERSION=0.1.0 IMAGE=registry/name CHARTS=registry/folder
+	@bin/crane push $(DIST)/image '$(IMAGE):$(VERSION:v%=%)'
 	@bin/helm push '$(DIST)/outbox-relay-$(VERSION:v%=%).tgz' 'oci://$(CHARTS)' $(if $(filter localhost% 127.%,$(CHARTS)),--plain-http)
 
 .PHONY: release-test
-release-test: bin/helm bin/helm3 ## run the steps of the release workflow in two copies, with a registry of its own, and compare all files
+release-test: bin/helm bin/helm3 bin/crane ## run the steps of the release workflow in two copies, with a registry of its own, and compare all files
 	@cd dev/release && go test -count=1 -v -timeout 30m -tags release -run '^TestRelease' .
-
-.PHONY: bin/release
-bin/release:
-	@cd dev/release && go build -trimpath -o ../../bin/release .
 
 .PHONY: clean
 clean: ## stop the services and remove all that was built or stored
@@ -267,7 +263,7 @@ clean: ## stop the services and remove all that was built or stored
 	@rm -rf bin dist outbox-relay .services
 
 # Pinned tools: built again when their module changes.
-bin/golangci-lint bin/helm bin/nats bin/nats-server: bin/%: dev/tools/%/go.mod
+bin/crane bin/golangci-lint bin/helm bin/nats bin/nats-server: bin/%: dev/tools/%/go.mod
 	@echo "building $*"
 	@mkdir -p bin
 	@cd dev/tools/$* && go build -trimpath -ldflags='-s -w' -o ../../../bin/ tool

@@ -22,81 +22,58 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// testRelease returns a release, and a folder of placeholders for its binaries.
-func testRelease(t *testing.T) (*Release, string) {
+// The files of an image in its folder, and the architectures for which there are images.
+const (
+	imageFolder = "image"
+	digests     = "digests"
+)
+
+var architectures = []string{"amd64", "arm64"}
+
+// makeImage makes the image of a version with placeholders for its binaries, and returns its folder. A change of the
+// environment is name=value.
+func makeImage(t *testing.T, programs string, mode os.FileMode, changes ...string) string {
 	t.Helper()
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	binaries := t.TempDir()
+	binaries, out := t.TempDir(), t.TempDir()
 	for _, architecture := range architectures {
-		place(t, binaries, architecture, "program for "+architecture)
+		binary := filepath.Join(binaries, "linux-"+architecture, "outbox-relay")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755),
+			os.WriteFile(binary, []byte(programs+architecture), mode)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return &Release{Version: "1.2.3", Commit: "abc", Time: at, Out: t.TempDir()}, binaries
-}
-
-func place(t *testing.T, binaries, architecture, text string) {
-	t.Helper()
-	binary := binaryOf(binaries, architecture)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(binary), 0o755),
-		os.WriteFile(binary, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
+	environment := map[string]string{"VERSION": "1.2.3", "COMMIT": "abc", "AT": "2026-01-02T03:04:05+00:00"}
+	for _, change := range changes {
+		name, value, _ := strings.Cut(change, "=")
+		environment[name] = value
 	}
-}
-
-func digestsOf(t *testing.T, r *Release) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(r.Out, digests))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	shell(t, ".", environment, "./image.sh "+binaries+" "+out)
+	return out
 }
 
 // The image depends only on its contents: neither on times and modes of files, nor on folders, nor on the clock.
 func TestImageIsReproducible(t *testing.T) {
 	t.Parallel()
-	first, binaries := testRelease(t)
-	if err := first.writeImage(binaries); err != nil {
-		t.Fatal(err)
+	first := read(t, makeImage(t, "program for ", 0o600), digests)
+	if second := read(t, makeImage(t, "program for ", 0o755), digests); first != second {
+		t.Errorf("built twice:\n%s\n%s", first, second)
 	}
-	second, copies := testRelease(t)
-	for _, architecture := range architectures {
-		binary := binaryOf(copies, architecture)
-		long := time.Unix(1, 0)
-		if err := errors.Join(os.Chtimes(binary, long, long), os.Chmod(binary, 0o755)); err != nil {
-			t.Fatal(err)
+	for _, change := range []string{"VERSION=1.2.4", "AT=2026-01-02T03:04:06Z", "SOURCE=https://git.example"} {
+		if read(t, makeImage(t, "program for ", 0o600, change), digests) == first {
+			t.Errorf("%s makes no other image", change)
 		}
 	}
-	if err := second.writeImage(copies); err != nil {
-		t.Fatal(err)
-	}
-	if one, two := digestsOf(t, first), digestsOf(t, second); one != two {
-		t.Errorf("built twice:\n%s\n%s", one, two)
-	}
-	for i, change := range []func(*Release){
-		func(r *Release) { r.Version = "1.2.4" },
-		func(r *Release) { r.Time = r.Time.Add(time.Second) },
-		func(*Release) { place(t, copies, "arm64", "another program") },
-	} {
-		changed := *second
-		changed.Out = t.TempDir()
-		change(&changed)
-		if err := changed.writeImage(copies); err != nil {
-			t.Fatal(err)
-		}
-		if digestsOf(t, &changed) == digestsOf(t, first) {
-			t.Errorf("change %d makes no other image", i)
-		}
+	if read(t, makeImage(t, "another program for ", 0o600), digests) == first {
+		t.Error("another program makes no other image")
 	}
 }
 
 // The image contains what the last stage of the Dockerfile puts there, for each architecture.
 func TestImage(t *testing.T) {
 	t.Parallel()
-	r, binaries := testRelease(t)
-	if err := r.writeImage(binaries); err != nil {
-		t.Fatal(err)
-	}
-	outer, err := layout.ImageIndexFromPath(filepath.Join(r.Out, imageFolder))
+	out := makeImage(t, "program for ", 0o600)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	outer, err := layout.ImageIndexFromPath(filepath.Join(out, imageFolder))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +98,7 @@ func TestImage(t *testing.T) {
 		if descriptor.Platform.String() != "linux/"+architecture {
 			t.Errorf("image %d is for %s", i, descriptor.Platform)
 		}
-		if line := fmt.Sprintf("image-%s=%s\n", architecture, descriptor.Digest); !strings.Contains(digestsOf(t, r), line) {
+		if line := fmt.Sprintf("image-%s=%s\n", architecture, descriptor.Digest); !strings.Contains(read(t, out, digests), line) {
 			t.Errorf("the digests lack %q", line)
 		}
 		image, err := index.Image(descriptor.Digest)
@@ -132,7 +109,7 @@ func TestImage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if config.OS != "linux" || config.Architecture != architecture || !config.Created.Equal(r.Time) {
+		if config.OS != "linux" || config.Architecture != architecture || !config.Created.Equal(at) {
 			t.Errorf("the image is for %s/%s, of %s", config.OS, config.Architecture, config.Created)
 		}
 		checkFiles(t, image, "program for "+architecture)
@@ -194,7 +171,11 @@ func checkFiles(t *testing.T, image v1.Image, program string) {
 // Every certificate belongs to an authority.
 func TestRoots(t *testing.T) {
 	t.Parallel()
-	for rest := roots(); len(rest) > 0; {
+	var text bytes.Buffer
+	if err := writeRoots(&text); err != nil {
+		t.Fatal(err)
+	}
+	for rest := text.Bytes(); len(rest) > 0; {
 		var block *pem.Block
 		block, rest = pem.Decode(rest)
 		certificate, err := x509.ParseCertificate(block.Bytes)
@@ -215,8 +196,7 @@ func TestImageIsTheDockerfiles(t *testing.T) {
 	if !found {
 		t.Fatal("the Dockerfile has no stage from scratch")
 	}
-	r := &Release{Version: "$VERSION", Commit: "$COMMIT"}
-	config := r.config()
+	config := configOf(t, makeImage(t, "", 0o600, "VERSION=$VERSION", "COMMIT=$COMMIT"))
 	labels := make([]string, 0, len(config.Labels))
 	for name, value := range config.Labels {
 		labels = append(labels, fmt.Sprintf("%s=%q", name, value))
@@ -255,4 +235,34 @@ func TestImageIsTheDockerfiles(t *testing.T) {
 			t.Errorf("the Dockerfile says %s %s, the released image %s", keyword, rest, want)
 		}
 	}
+}
+
+// configOf returns the configuration of the first image in a folder.
+func configOf(t *testing.T, folder string) v1.Config {
+	t.Helper()
+	outer, err := layout.ImageIndexFromPath(filepath.Join(folder, imageFolder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := outer.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	platforms, err := index.IndexManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := index.Image(platforms.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file.Config
 }

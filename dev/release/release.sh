@@ -4,7 +4,7 @@
 #   VERSION=0.1.0 COMMIT=abc SOURCE=https://… DIST=dist dev/release/release.sh
 #
 # Two runs on the same commit with the same Go, helm, tar and gzip give files that are equal byte for byte. Needs GNU
-# tar. The contents of the folder DIST are deleted.
+# tar and jq. The contents of the folder DIST are deleted.
 set -euo pipefail
 export LC_ALL=C # the order of names
 cd "$(dirname "$0")/../.."
@@ -36,10 +36,9 @@ for platform in linux-amd64 linux-arm64 darwin-amd64 darwin-arm64; do
     make build OUT="$folder/outbox-relay" VERSION="$VERSION" COMMIT="$COMMIT"
   cp LICENSE README.md CHANGELOG.md "$folder"
   pack "$file.tar.gz" "$folder"
-  bin/release bill --version "$VERSION" --time "$at" --binary "$folder/outbox-relay" --out "$file.cdx.json"
+  VERSION=$VERSION AT=$at dev/release/bill.sh "$folder/outbox-relay" >"$file.cdx.json"
 done
-bin/release image --version "$VERSION" --commit "$COMMIT" --source "${SOURCE-}" --time "$at" --binaries "$work" \
-  --out "$DIST"
+VERSION=$VERSION COMMIT=$COMMIT SOURCE=${SOURCE-} AT=$at dev/release/image.sh "$work" "$DIST"
 
 # Helm writes the times of the checkout's files, so the chart is packed again.
 chart=outbox-relay-$VERSION.tgz

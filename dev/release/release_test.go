@@ -4,19 +4,15 @@ package main
 
 import (
 	"archive/tar"
-	"bytes"
 	"errors"
 	"io"
 	"log"
-	"maps"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -51,7 +47,7 @@ func TestRelease(t *testing.T) {
 	}
 	shell(t, filepath.Join(first, "dist"), nil, "sha256sum --check --strict SHA256SUMS")
 	for _, architecture := range architectures {
-		for _, system := range []string{linux, "darwin"} {
+		for _, system := range []string{"linux", "darwin"} {
 			name := filepath.Join(first, "dist", "outbox-relay_"+version+"_"+system+"_"+architecture)
 			folder := t.TempDir()
 			shell(t, folder, nil, "tar --extract --file "+name+".tar.gz")
@@ -137,7 +133,7 @@ func copyOf(t *testing.T) string {
 			while IFS= read -r -d "" name; do if [ -e "$name" ]; then printf '%s\0' "$name"; fi; done |
 			xargs -0 cp --parents --target-directory "$TO"
 		mkdir "$TO/bin"
-		cp bin/helm "$TO/bin/"
+		cp bin/helm bin/crane "$TO/bin/"
 		cd "$TO"
 		git init --quiet
 		git add .
@@ -180,31 +176,4 @@ func checkImage(t *testing.T, tag, architecture, digests, program string) {
 			return
 		}
 	}
-}
-
-// shell runs commands like a workflow and returns their output.
-func shell(t *testing.T, folder string, environment map[string]string, commands string) string {
-	t.Helper()
-	began := time.Now()
-	cmd := exec.CommandContext(t.Context(), "bash", "-e", "-o", "pipefail", "-c", commands)
-	cmd.Dir, cmd.Env = folder, os.Environ()
-	for name, value := range maps.All(environment) {
-		cmd.Env = append(cmd.Env, name+"="+value)
-	}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s%s", commands, err, stdout.String(), stderr.String())
-	}
-	t.Logf("%s: %s", strings.SplitN(strings.TrimSpace(commands), "\n", 2)[0], time.Since(began).Round(time.Millisecond))
-	return stdout.String()
-}
-
-func read(t *testing.T, folder, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
