@@ -65,13 +65,14 @@ func TestInboxPrefix(t *testing.T) {
 	] }`)
 	s := stream(t, connect(t, "nats://owner:secret@"+server.address),
 		jetstream.StreamConfig{Subjects: []string{"orders.>"}})
-	url := "nats://relay:secret@" + server.address
-	refused := open(t, nats.Config{Servers: []string{url}}).Ping(timely(t))
+	config := nats.Config{Servers: []string{server.address}, Auth: login("relay", "secret")}
+	refused := open(t, config).Ping(timely(t))
 	if refused == nil || !strings.Contains(refused.Error(), "_INBOX.>") ||
 		!strings.Contains(refused.Error(), "InboxPrefix") {
 		t.Errorf("with the usual inboxes: %v", refused)
 	}
-	p := open(t, nats.Config{Servers: []string{url}, InboxPrefix: "_INBOX_relay.shop"})
+	config.InboxPrefix = "_INBOX_relay.shop"
+	p := open(t, config)
 	if err := p.Ping(timely(t)); err != nil {
 		t.Error(err)
 	}

@@ -27,8 +27,6 @@ func (a Auth) String() string { return "[redacted]" }
 // GoString keeps secrets out of %#v.
 func (a Auth) GoString() string { return "nats.Auth{[redacted]}" }
 
-func (a Auth) empty() bool { return a.equal(Auth{}) }
-
 func (a Auth) equal(b Auth) bool {
 	return a.User == b.User && a.Password == b.Password && a.Token == b.Token &&
 		bytes.Equal(a.Credentials, b.Credentials) && bytes.Equal(a.Seed, b.Seed)

@@ -38,11 +38,6 @@ func TestAuth(t *testing.T) {
 		}
 		return options
 	}
-	t.Run("nobody", func(t *testing.T) {
-		if !(Auth{}).empty() {
-			t.Error("the zero value is somebody")
-		}
-	})
 	t.Run("user", func(t *testing.T) {
 		if o := apply(t, Auth{User: "u", Password: "p"}); o.User != "u" || o.Password != "p" {
 			t.Error("user or password are missing")

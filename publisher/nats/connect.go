@@ -40,7 +40,7 @@ func (p *Publisher) newKeeper() *connect.Keeper[*link] {
 // answer. A new connection therefore replaces the old one before that. An error of auth is reported by the next attempt
 // to connect.
 func (p *Publisher) outdated(l *link) bool {
-	auth, err := p.auth(l.server)
+	auth, err := p.auth()
 	return l.outgrown.Load() || err == nil && !auth.equal(l.auth)
 }
 

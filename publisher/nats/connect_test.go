@@ -70,7 +70,7 @@ func TestLoginIsReadAgain(t *testing.T) {
 	unreadable.Store(true)
 	var log logtest.Log
 	p := open(t, nats.Config{
-		Servers: []string{"nats://url:url-secret@" + f.address},
+		Servers: []string{f.address},
 		Logger:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Auth: func() (nats.Auth, error) {
 			if unreadable.Load() {

@@ -72,7 +72,7 @@ func TestStreamsOfAnotherAccount(t *testing.T) {
 	}`)
 	s := stream(t, connect(t, "nats://owner:secret@"+server.address),
 		jetstream.StreamConfig{Subjects: []string{"orders.>"}})
-	relays(t, open(t, nats.Config{Servers: []string{"nats://relay:secret@" + server.address}}), s)
+	relays(t, open(t, nats.Config{Servers: []string{server.address}, Auth: login("relay", "secret")}), s)
 }
 
 // The streams are those of a hub, behind a leaf node without JetStream. While the hub is away, its rows wait, and their

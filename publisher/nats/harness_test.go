@@ -49,6 +49,11 @@ func (h harness) Open(t *testing.T, network *publishertest.Network) publisher.Pu
 	return p
 }
 
+// login returns the source of a user and a password.
+func login(user, password string) func() (nats.Auth, error) {
+	return func() (nats.Auth, error) { return nats.Auth{User: user, Password: password}, nil }
+}
+
 // open returns a publisher for the server of TEST_NATS_URL, unless the configuration names others.
 func open(t testing.TB, config nats.Config) *nats.Publisher {
 	t.Helper()

@@ -71,7 +71,7 @@ func TestRaisedLimitIsLearned(t *testing.T) {
 			server := startServer(t, t.TempDir(), settings(64<<10))
 			url := "nats://u:p@" + server.address
 			createStream(t, url)
-			p := open(t, nats.Config{Servers: []string{url}})
+			p := open(t, nats.Config{Servers: []string{server.address}, Auth: login("u", "p")})
 			accepts(t, p, "a.b")
 			for range 2 {
 				expect(t, p.Publish(timely(t), large("a.b")), publisher.Permanent)

@@ -28,7 +28,7 @@ func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(net
 func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.connectTimeout)
 	defer cancel()
-	auth, err := p.auth(s)
+	auth, err := p.auth()
 	if err != nil {
 		return nil, answer(attempt{server: s, names: p.names}.explain(err))
 	}
@@ -87,17 +87,14 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	return nil, answer(try.explain(err))
 }
 
-// auth returns the current credentials for the server.
-func (p *Publisher) auth(s server) (Auth, error) {
+// auth returns the current credentials.
+func (p *Publisher) auth() (Auth, error) {
 	if p.config.Auth == nil {
-		return s.auth, nil
+		return Auth{}, nil
 	}
 	given, err := p.config.Auth()
-	switch {
-	case err != nil:
+	if err != nil {
 		return Auth{}, &localError{err: err}
-	case given.empty():
-		return s.auth, nil
 	}
 	return given, nil
 }

@@ -19,9 +19,8 @@ const defaultTimeout = 10 * time.Second
 
 // Config says how to reach the servers. Only Servers is required.
 type Config struct {
-	// Servers are any number of servers of one cluster, as nats://host:port, tls://host:port or host:port. The
-	// cluster's other servers are learned from the one that is reached. User and password in a URL are used if Auth
-	// returns none.
+	// Servers are any number of servers of one cluster, as host:port or nats://host:port. The cluster's other servers
+	// are learned from the one that is reached.
 	Servers []string
 	// TLS is called before each attempt to connect, so that rotated certificates take effect. If it is not nil, TLS is
 	// required. An empty ServerName means the host of the server.

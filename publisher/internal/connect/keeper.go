@@ -110,15 +110,7 @@ func (k *Keeper[L]) run() {
 		link, err := k.Dial(ctx)
 		begun := time.Now()
 		for link != none {
-			k.report(link, nil)
-			next := k.hold(ctx, link)
-			if next == none {
-				err = link.Lost()
-			} else {
-				k.report(next, nil)
-				k.retire(link)
-			}
-			link = next
+			link, err = k.hold(ctx, link)
 		}
 		if time.Since(begun) > LongestPause { // otherwise something ends each link at once
 			backoff.Reset()
@@ -142,25 +134,28 @@ func (k *Keeper[L]) report(link L, down error) {
 	k.tried = make(chan struct{})
 }
 
-// hold returns when the link has ended, or the link that takes its place.
-func (k *Keeper[L]) hold(ctx context.Context, link L) (next L) {
-	var none L
+// hold lends the link out. It returns the link that has taken its place, or the reason why there is none.
+func (k *Keeper[L]) hold(ctx context.Context, link L) (next L, err error) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
-	for next == none {
+	for {
+		k.report(link, nil)
 		select {
 		case <-tick.C:
 		case <-k.look:
 		case <-link.Common().Ended:
-			return none
+			return next, link.Lost()
 		case <-ctx.Done():
 			link.Close()
-			return none
+			return next, publisher.ErrClosed
 		}
-		next = k.check(ctx, link)
-		k.report(link, nil)
+		var none L
+		if next = k.check(ctx, link); next != none {
+			k.report(next, nil)
+			k.retire(link)
+			return next, nil
+		}
 	}
-	return next
 }
 
 // check returns the link that is to take the place of this one, or none.
