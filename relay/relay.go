@@ -102,8 +102,8 @@ func (r *Relay) joinReplicas() {
 	r.owner.Channel, r.owner.Logger, r.owner.Names = r.plan.Channel, c.Logger, c.SettingName
 	r.owner.Silent = c.silent
 	r.listener = &outbox.Listener{
-		Connect: c.guard.connect, Channel: r.plan.Channel, Logger: c.Logger, Names: c.SettingName,
-		Wake: r.notified, Pulse: c.OwnerTTL / 2,
+		Connect: c.guard.connect, Channel: r.plan.Channel, Logger: c.Logger, Wake: r.notified,
+		Pulse: c.OwnerTTL / 2,
 	}
 	r.rings = make(chan struct{}, 1)
 	r.notify = func(ctx context.Context) error { return outbox.Notify(ctx, r.pool, r.plan.Channel) }

@@ -3,7 +3,6 @@ package outbox
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,19 +14,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
-	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // Listener turns notifications into hints that there are new rows. Nothing depends on it: without it rows are found at
 // the next poll. Its exported fields are its configuration.
 type Listener struct {
-	Connect func(context.Context) (*pgx.Conn, error) // not through a transaction pooler
+	// Connect opens a connection that does not go through a transaction pooler, which would take LISTEN and bring
+	// nothing: that is examined where the same connections own shards.
+	Connect func(context.Context) (*pgx.Conn, error)
 	Channel string
 	Table   string               // the table as statements write it, for the doorbell trigger
 	Wake    func(payload string) // called for each notification, and with [Missed]; must not block
 	Logger  *slog.Logger
-	Names   setting.Names // the user's names of the relay's configuration fields
 
 	// Pulse is how often the server has to answer on a quiet connection, and how long an answer may take; 0 means every
 	// minute.
@@ -38,13 +37,13 @@ type Listener struct {
 	trusted   bool               // the table has the doorbell's trigger
 	wanted    bool               // the relay wants writers to ring
 	since     time.Time          // when every writer began to ring; zero if none needs to
-	rings     rings              // notifications since then
+	rings     rings              // the last notifications
 	interrupt context.CancelFunc // ends the present wait
 }
 
 const (
 	listenPulse  = time.Minute
-	listenAnswer = 5 * time.Second // how long a notification to oneself may take
+	listenAnswer = 5 * time.Second // how long it may take to begin
 	listenRetry  = 30 * time.Second
 )
 
@@ -149,7 +148,7 @@ func (l *Listener) session(ctx context.Context) error {
 	if _, err := conn.Exec(limited, "listen "+sql.Quote(l.Channel)); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	if err := l.prove(ctx, conn); err != nil {
+	if err := l.pulse(limited, conn); err != nil {
 		return err
 	}
 	l.set(true)
@@ -226,35 +225,6 @@ func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn) error {
 		return errQueue
 	}
 	return nil
-}
-
-// prove sends a notification to itself and waits for it.
-func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, listenAnswer)
-	defer cancel()
-	nonce := "outbox-relay:" + rand.Text()
-	var sent *string
-	err := conn.QueryRow(ctx, sql.Text("notify.sql", nil), pgx.QueryExecModeExec, l.Channel, nonce).Scan(&sent)
-	if err != nil {
-		return fmt.Errorf("notify itself: %w", err)
-	}
-	if sent == nil {
-		return errQueue
-	}
-	for {
-		notification, err := conn.WaitForNotification(ctx)
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return fmt.Errorf("a notification to itself did not arrive: if the connection goes through a transaction "+
-				"pooler, set %s to the PostgreSQL server itself, or turn LISTEN off with an empty %s",
-				l.Names.Of("Direct"), l.Names.Of("ListenChannel"))
-		case err != nil:
-			return fmt.Errorf("wait for notification: %w", err)
-		case notification.Payload == nonce:
-			return nil
-		}
-		l.Wake(notification.Payload)
-	}
 }
 
 // Notify wakes the relays that listen on a channel, over a connection of the pool.

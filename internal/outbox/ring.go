@@ -19,13 +19,13 @@ const MostRings = 400
 
 // rings is how often writers ring.
 type rings struct {
-	left  float64   // notifications that may still come at once
-	at    time.Time // the time at which left was computed
+	from  time.Time // a quarter of a second begins
+	n     int       // notifications in it
 	quiet time.Time // writers need not ring before this time
 }
 
 const (
-	ringsAtOnce  = MostRings / 4          // may come at once
+	ringsAtOnce  = MostRings / 4          // may come in a quarter of a second
 	quietAfter   = time.Second            // too many; without the bell a relay finds new rows at its next poll
 	quietForLock = 100 * time.Millisecond // while another session holds the doorbell's lock
 )
@@ -41,11 +41,12 @@ func (l *Listener) ring(payload string) {
 		return
 	}
 	now, r := time.Now(), &l.rings
-	r.left = min(r.left+MostRings*now.Sub(r.at).Seconds(), ringsAtOnce) - 1
-	if r.at = now; r.left >= 0 {
-		return
+	if now.Sub(r.from) > time.Second/4 {
+		r.from, r.n = now, 0
 	}
-	l.since, r.quiet = time.Time{}, now.Add(quietAfter)
+	if r.n++; r.n > ringsAtOnce {
+		l.since, r.quiet = time.Time{}, now.Add(quietAfter)
+	}
 }
 
 // doorbell takes or releases the lock by which the doorbell's trigger knows that each writer must ring.
@@ -75,7 +76,7 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 	l.mu.Lock()
 	switch {
 	case *held:
-		l.since, l.rings.left, l.rings.at = now, ringsAtOnce, now
+		l.since, l.rings.n = now, 0
 	case arms: // a writer holds it for a moment and will not notify
 		l.rings.quiet = now.Add(quietForLock)
 	}

@@ -30,7 +30,8 @@ const poolerRounds = 20
 // transactions. In transaction pooling it takes the server session that the first connection has just used, or the
 // first gets another session for its next transaction. A pooler that keeps sessions apart passes.
 func CheckPooler(ctx context.Context, conn *pgx.Conn, connect func(context.Context) (*pgx.Conn, error)) error {
-	if pid, err := backend(ctx, conn); err != nil || pid == conn.PgConn().PID() {
+	pid, err := backend(ctx, conn)
+	if err != nil || pid == conn.PgConn().PID() {
 		return err
 	}
 	second, err := connect(ctx)
@@ -39,40 +40,31 @@ func CheckPooler(ctx context.Context, conn *pgx.Conn, connect func(context.Conte
 	}
 	defer hangUp(ctx, second)
 	for range poolerRounds {
-		if pooled, err := changes(ctx, conn, second); err != nil {
+		err := pgx.BeginFunc(ctx, second, func(pgx.Tx) error {
+			other, err := backend(ctx, second)
+			if err != nil {
+				return err
+			}
+			before := pid
+			if pid, err = backend(ctx, conn); err == nil && (other == before || pid != before) {
+				err = ErrPooler
+			}
 			return err
-		} else if pooled {
+		})
+		if errors.Is(err, ErrPooler) {
 			return ErrPooler
+		} else if err != nil {
+			return fmt.Errorf("look for a pooler: %w", err)
 		}
 	}
 	return nil
-}
-
-// changes reports whether a transaction of the second connection shows that the first one has no server session of its
-// own.
-func changes(ctx context.Context, conn, second *pgx.Conn) (bool, error) {
-	before, err := backend(ctx, conn)
-	if err != nil {
-		return false, err
-	}
-	transaction, err := second.Begin(ctx)
-	if err != nil {
-		return false, fmt.Errorf("look for a pooler: %w", err)
-	}
-	defer func() { _ = transaction.Rollback(ctx) }() // it has written nothing
-	other, err := backend(ctx, second)
-	if err != nil {
-		return false, err
-	}
-	after, err := backend(ctx, conn)
-	return err == nil && (other == before || after != before), err
 }
 
 // backend returns the server process that executes the connection's statements at present.
 func backend(ctx context.Context, conn *pgx.Conn) (uint32, error) {
 	var pid uint32
 	if err := conn.QueryRow(ctx, "select pg_backend_pid()", pgx.QueryExecModeExec).Scan(&pid); err != nil {
-		return 0, fmt.Errorf("look for a pooler: %w", err)
+		return 0, fmt.Errorf("ask for the server process: %w", err)
 	}
 	return pid, nil
 }
