@@ -23,7 +23,6 @@ type relation struct {
 	texts   map[string]bool // expressions that give a stored text
 	parts   *partitions     // nil unless there are many by time
 	seed    maphash.Seed
-	normal  map[string][]string // conditions to their parts in normal form; see [relation.normalise]
 }
 
 // catalogued is the answer of catalogue.sql.

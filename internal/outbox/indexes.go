@@ -29,9 +29,21 @@ func (i *index) usableFor(conditions ...string) bool {
 	return allAmong(i.conjuncts, conjuncts(conditions...))
 }
 
-// holds reports whether the index's predicate has all of some conditions, of which there is at least one.
-func (i *index) holds(conditions ...string) bool {
-	return len(conditions) > 0 && allAmong(conjuncts(conditions...), i.conjuncts)
+// holds reports whether the index's predicate has a condition.
+func (i *index) holds(condition string) bool { return allAmong(conjuncts(condition), i.conjuncts) }
+
+// conjuncts splits conditions, as the server or the relay writes them, at their ands, in a form in which both write
+// alike what [pattern.SQL] makes. Conditions that differ in parentheses, casts or case are mistaken for one another only
+// when a read is chosen and advice is given, never in what is read.
+func conjuncts(conditions ...string) (parts []string) {
+	flat := strings.NewReplacer("(", "", ")", "", `"`, "", `\`, "", "::text", "", "::character varying", "",
+		" e'", " '", " like ", " ~~ ", " in ", " = ", " = any (array[", " = ", "]", "")
+	for _, condition := range conditions {
+		if condition != "" {
+			parts = append(parts, strings.Split(flat.Replace(strings.ToLower(condition)), " and ")...)
+		}
+	}
+	return parts
 }
 
 // starts reports whether the index begins with these columns.
@@ -94,9 +106,8 @@ type served struct {
 
 // chooseIndexes finds the reads that an index makes cheap.
 func (m *mapping) chooseIndexes(r *relation) {
-	taken := r.normal[m.Taken]
-	pending := append([]string{m.pending()}, taken...)
-	filtered := func(i *index) bool { return m.Taken == pattern.Always || i.holds(taken...) }
+	pending := []string{m.pending(), m.Taken}
+	filtered := func(i *index) bool { return m.Taken == pattern.Always || i.holds(m.Taken) }
 	if m.Available.Has() {
 		timed, untimed := m.Available.Name+" is not null", m.Available.Name+" is null"
 		for _, i := range r.Indexes {

@@ -99,9 +99,6 @@ func lookUp(
 	} else if err != nil {
 		return nil, err
 	}
-	if err := relation.normalise(ctx, conn.Conn(), config); err != nil {
-		return nil, fmt.Errorf("read indexes: %w", err)
-	}
 	t, problems := relation.open(pool, config)
 	if t == nil {
 		return problems, nil
