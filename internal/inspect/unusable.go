@@ -1,5 +1,4 @@
-// Package inspect holds what the examinations of all brokers share. The packages below it are the interfaces to the
-// publishers.
+// Package inspect holds what the examinations of all brokers share.
 package inspect
 
 import (

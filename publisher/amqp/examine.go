@@ -10,7 +10,6 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/amqp"
-	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/amqp"
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
@@ -25,7 +24,7 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 }
 
 // inspect lends the publisher's connection for an inspection of the broker, and connects first if needed.
-func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
+func (p *Publisher) inspect(ctx context.Context) (*doctor.Connection, error) {
 	if !p.life.Enter() {
 		return nil, publisher.ErrClosed
 	}
@@ -34,7 +33,7 @@ func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
 		p.life.Leave()
 		return nil, err
 	}
-	c := &inspect.Connection{
+	c := &doctor.Connection{
 		Connection: conn.amqp, Address: conn.address, Exchange: p.config.Exchange, Unrouted: p.config.Unrouted,
 		CheckExchange: checkExchangeName, Ask: conn.onPlainChannel, Blocked: conn.blocked.Load,
 		Channels: cap(conn.pool), Limit: conn.limit,

@@ -10,7 +10,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/kafka"
-	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/kafka"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -24,8 +23,8 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 }
 
 // inspect lends the publisher's connections for an inspection of the cluster.
-func (p *Publisher) inspect() inspect.Cluster {
-	return inspect.Cluster{
+func (p *Publisher) inspect() doctor.Cluster {
+	return doctor.Cluster{
 		Brokers: p.config.Brokers, Encrypted: p.config.TLS != nil, LogsIn: p.config.SASL != nil,
 		BatchBytes: maxBatchBytes, LegalTopic: legalTopic,
 		Ask: func(ctx context.Context, question protocol.Message) (protocol.Message, error) {

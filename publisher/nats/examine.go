@@ -4,7 +4,6 @@ import (
 	"context"
 
 	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/nats"
-	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/nats"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -18,12 +17,12 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 }
 
 // inspect lends the publisher's connection for an inspection of the server, and connects first if needed.
-func (p *Publisher) inspect(ctx context.Context) (*inspect.Connection, error) {
+func (p *Publisher) inspect(ctx context.Context) (*doctor.Connection, error) {
 	link, err := p.keeper.Borrow(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	return &inspect.Connection{
+	return &doctor.Connection{
 		Conn: link.nc, Address: link.server.address, API: p.api(), Stream: p.config.Stream,
 		CheckSubject: func(subject string) error { return checkSubject(subject, link.inboxes) },
 		Request:      link.request,

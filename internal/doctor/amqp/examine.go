@@ -14,7 +14,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
-	inspectamqp "github.com/outbox-relay/outbox-relay/internal/inspect/amqp"
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -40,7 +39,7 @@ type route struct{ exchange, topic string }
 // connect makes; see [publisher.Examiner]. AMQP reports neither how a queue is replicated nor what is bound to an
 // exchange. The management interface is asked for that if it is configured; otherwise a finding says so. Which of an
 // exchange's queues take a routing key is left to the broker.
-func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Connection, error), names setting.Names,
+func Examine(ctx context.Context, connect func(context.Context) (*Connection, error), names setting.Names,
 	addresses []publisher.Address,
 ) []finding.Finding {
 	e := &examination{names: names}
@@ -115,7 +114,7 @@ func (e *examination) withoutRoute() string {
 
 // An examination gathers findings.
 type examination struct {
-	conn       *inspectamqp.Connection
+	conn       *Connection
 	names      setting.Names
 	management *rabbitmq.Management // nil if it does not answer
 	finding.List

@@ -14,7 +14,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
-	inspectkafka "github.com/outbox-relay/outbox-relay/internal/inspect/kafka"
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
@@ -28,7 +27,7 @@ const (
 
 // Examine examines the brokers, the login, the topics and what their acknowledgements guarantee; see
 // [publisher.Examiner].
-func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Names, addresses []publisher.Address,
+func Examine(ctx context.Context, cluster Cluster, names setting.Names, addresses []publisher.Address,
 ) []finding.Finding {
 	e := &examination{cluster: cluster}
 	topics := []string{} // not nil, which would request all topics
@@ -62,7 +61,7 @@ func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Na
 
 // An examination gathers findings.
 type examination struct {
-	cluster inspectkafka.Cluster
+	cluster Cluster
 	finding.List
 }
 

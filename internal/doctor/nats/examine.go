@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
-	inspectnats "github.com/outbox-relay/outbox-relay/internal/inspect/nats"
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
@@ -26,7 +25,7 @@ const oldestMinor = 10
 
 // Examine examines the server, the login, JetStream, and the streams of the subjects, over a connection that connect
 // makes; see [publisher.Examiner].
-func Examine(ctx context.Context, connect func(context.Context) (*inspectnats.Connection, error), names setting.Names,
+func Examine(ctx context.Context, connect func(context.Context) (*Connection, error), names setting.Names,
 	addresses []publisher.Address,
 ) []finding.Finding {
 	e := &examination{names: names}
@@ -57,7 +56,7 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectnats.Co
 
 // An examination gathers findings.
 type examination struct {
-	link  *inspectnats.Connection
+	link  *Connection
 	names setting.Names
 	finding.List
 }

@@ -1,5 +1,3 @@
-// Package nats is the interface between the publisher for NATS and the packages that examine the server through its
-// connection.
 package nats
 
 import (

@@ -1,5 +1,3 @@
-// Package kafka is the interface between the publisher for Kafka and the packages that examine the cluster through its
-// connections.
 package kafka
 
 import (

@@ -1,5 +1,3 @@
-// Package amqp is the interface between the publisher for RabbitMQ and the packages that examine the broker through its
-// connection.
 package amqp
 
 import (
