@@ -99,9 +99,9 @@ func writeOwnership(w *strings.Builder, o *operate.Ownership) {
 	if o == nil {
 		return
 	}
-	lines := [][]string{{fmt.Sprintf("replicas: %d", len(o.Replicas)), shardsOf(o.Owned, o.Shards, o.Replicas)}}
+	lines := [][]string{{fmt.Sprintf("replicas: %d", len(o.Replicas)), shardsOf(o.Shares)}}
 	for _, g := range o.Groups {
-		text := shardsOf(g.Owned, g.Shards, g.Replicas)
+		text := shardsOf(g.Shares)
 		if !g.Configured && g.Unserved() {
 			text = "! no replica relays it"
 		}
@@ -113,12 +113,12 @@ func writeOwnership(w *strings.Builder, o *operate.Ownership) {
 }
 
 // shardsOf describes who owns shards.
-func shardsOf(owned, shards int, replicas []operate.Replica) string {
-	text, separator := fmt.Sprintf("shards owned: %d of %d", owned, shards), "  by replica: "
-	if owned < shards {
+func shardsOf(s operate.Shares) string {
+	text, separator := fmt.Sprintf("shards owned: %d of %d", s.Owned, s.Shards), "  by replica: "
+	if s.Unowned > 0 {
 		text = "! " + text
 	}
-	for _, replica := range replicas {
+	for _, replica := range s.Replicas {
 		text += fmt.Sprintf("%s%d (backend %d)", separator, replica.Shards, replica.Backend)
 		if !replica.CanPublish {
 			text += " cannot publish to all of " + printable.Text(strings.Join(replica.CannotPublishTo, ", "))

@@ -44,15 +44,12 @@ func (p *program) verifyCommand() *cobra.Command {
   out_of_order   the row's first message precedes that of an older row of its key, in one partition or stream. The
                  causes are late commits and retries of failed rows
 
-verify changes nothing, consumes nothing and prints neither keys nor payloads. It cannot compare messages in RabbitMQ,
-where reading a queue removes its messages.
+It cannot compare messages in RabbitMQ, where reading a queue removes its messages. It changes and consumes nothing, and
+prints neither keys nor payloads.
 
-Rows are compared in table order, 100000 at a time, with the messages between five minutes before the first of them
-was inserted and five minutes after the last of them was marked; the order of a key is compared within these rows.
-Without --since, --until and --id, verify compares the rows from one hour ago to five seconds ago. Times refer to
-relayed_at, and an index on it makes verify faster. Discarded rows are left out, and rows that counted as done when a
-destination was added. The order is not compared for scheduled rows, tables with a priority and dead letters. If two
-destinations write the same rows to one topic of one broker, these are reported as duplicates.
+Rows are compared in table order, 100000 at a time, by default those that were relayed from one hour to five seconds
+ago; the order of a key is compared within these rows, and not for scheduled rows, tables with a priority and dead
+letters. Discarded rows are left out. Times refer to relayed_at, and an index on it makes verify faster.
 
 verify needs the settings of the database and of the brokers, and read access: on Kafka READ and DESCRIBE of the
 topics, on NATS JetStream's API to find streams and to create a consumer. The clocks of the application, the database

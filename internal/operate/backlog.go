@@ -165,41 +165,36 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 		uncheap[outbox.Failed] = fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create "+
 			"index concurrently on %s (%s, %s) where %[2]s is not null", n.Table, n.Failed.Name, n.ID.Name)
 	}
+	all := s.views
+	for _, counted := range tally {
+		if slices.ContainsFunc(counted.Lines, func(l outbox.Line) bool { return l.Taker == untaken }) && r.Untaken == nil {
+			r.Untaken, all = new(newBacklog()), append(slices.Clone(s.views), untaken)
+		}
+	}
+	backlog := func(taker int) *Backlog {
+		if taker == untaken {
+			return r.Untaken
+		}
+		return &r.destination(o.Views[taker].Name).Backlog
+	}
 	// A state that was counted is reported even if a later one took too long; a state that was not is never shown as
 	// zero.
 	for _, state := range []outbox.State{outbox.Due, outbox.Scheduled, outbox.Failed} {
 		switch counted := tally[state]; {
 		case counted != nil:
-			o.add(r, s, state, counted)
+			for _, taker := range all {
+				backlog(taker).add(state, taker, counted)
+			}
 		case uncheap[state] != "":
 			r.Note(uncheap[state])
 		default:
 			r.Note(fmt.Sprintf("the %s rows were not counted: it took longer than %v", state, patience))
 		}
 	}
-	for _, i := range s.views {
-		r.destination(o.Views[i].Name).finish()
-	}
-	if r.Untaken != nil {
-		r.Untaken.finish()
+	for _, taker := range all {
+		backlog(taker).finish()
 	}
 	return failure
-}
-
-// add adds the rows of a set in one state.
-func (o *Outbox) add(r *Report, s set, state outbox.State, counted *outbox.Tallied) {
-	for _, i := range s.views {
-		b := &r.destination(o.Views[i].Name).Backlog
-		b.zero(state)
-		b.add(state, i, counted)
-	}
-	if slices.ContainsFunc(counted.Lines, func(l outbox.Line) bool { return l.Taker == untaken }) {
-		if r.Untaken == nil {
-			r.Untaken = new(newBacklog())
-			r.Untaken.zero(outbox.Due, outbox.Scheduled, outbox.Failed)
-		}
-		r.Untaken.add(state, untaken, counted)
-	}
 }
 
 // unanswered reports whether a count was given up because it took too long, or waited too long for a lock on the table.
@@ -250,18 +245,15 @@ func (b *Backlog) number(state outbox.State) **int64 {
 	}
 }
 
-// zero makes counts known: there are no rows in these states so far.
-func (b *Backlog) zero(states ...outbox.State) {
-	for _, state := range states {
-		*b.number(state) = new(int64)
-		if state == outbox.Due {
-			b.Retrying = new(int64)
-		}
-	}
-}
-
 // add adds the rows of one taker in a state.
 func (b *Backlog) add(state outbox.State, taker int, counted *outbox.Tallied) {
+	sum, retrying := new(int64), new(int64)
+	if *b.number(state) = sum; state == outbox.Due {
+		b.Retrying, b.OldestAgeSeconds = retrying, counted.Oldest(taker)
+	}
+	if counted.Full {
+		b.AtLeast = append(b.AtLeast, string(state))
+	}
 	for _, l := range counted.Lines {
 		if l.Taker != taker {
 			continue
@@ -273,22 +265,16 @@ func (b *Backlog) add(state outbox.State, taker int, counted *outbox.Tallied) {
 			b.Topics = append(b.Topics, Topic{Topic: l.Topic})
 		}
 		t := &b.Topics[at]
-		**b.number(state) += l.Rows
+		*sum += l.Rows
 		switch state {
 		case outbox.Due:
-			t.Due, t.Retrying, *b.Retrying = t.Due+l.Rows, t.Retrying+l.Retrying, *b.Retrying+l.Retrying
-			t.OldestAgeSeconds = l.OldestSeen
+			*retrying += l.Retrying
+			t.Due, t.Retrying, t.OldestAgeSeconds = t.Due+l.Rows, t.Retrying+l.Retrying, l.OldestSeen
 		case outbox.Scheduled:
 			t.Scheduled += l.Rows
 		default:
 			t.Failed += l.Rows
 		}
-	}
-	if counted.Full {
-		b.AtLeast = append(b.AtLeast, string(state))
-	}
-	if state == outbox.Due {
-		b.OldestAgeSeconds = counted.Oldest(taker)
 	}
 }
 

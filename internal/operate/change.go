@@ -159,16 +159,18 @@ func (o *Outbox) doneElsewhere(but set) string {
 
 // done is the condition that the destinations of a set are done with a row: it was relayed or discarded there, or none
 // of them takes it.
-func (o *Outbox) done(s set) string {
-	if o.takesAll(s) {
-		return s.names.Relayed.Name + " is not null"
+func (o *Outbox) done(s set) string { return o.ended(s.names.Relayed.Name+" is not null", s.views) }
+
+// ended is the condition that a row has ended at some views, or that none of them takes it.
+func (o *Outbox) ended(end string, views []int) string {
+	return fmt.Sprintf("(%s or not coalesce(%s, false))", end, strings.Join(o.takers(views), " or "))
+}
+
+func (o *Outbox) takers(views []int) (all []string) {
+	for _, i := range views {
+		all = append(all, o.takes(i))
 	}
-	var takers []string
-	for _, i := range s.views {
-		takers = append(takers, o.takes(i))
-	}
-	return fmt.Sprintf("(%s is not null or not coalesce(%s, false))", s.names.Relayed.Name,
-		strings.Join(takers, " or "))
+	return all
 }
 
 // takes is the condition that a view takes a row, and that the row has reached the state in which the view takes it.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,11 +19,11 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Ownership{Replicas: []Replica{}, Groups: []Group{}}
+	result := &Ownership{Shares: Shares{Replicas: []Replica{}}, Groups: []Group{}}
 	for _, m := range all {
 		g := Group{
-			Destinations: m.Names, Column: m.Column, Configured: m.Stranger == nil, Shards: o.Shards,
-			Replicas: []Replica{},
+			Destinations: m.Names, Column: m.Column, Configured: m.Stranger == nil,
+			Shares: Shares{Shards: o.Shards, Replicas: []Replica{}},
 		}
 		if len(m.Replicas) > 0 && m.Replicas[0].Owned.Len() > 0 {
 			g.Shards = m.Replicas[0].Of
@@ -110,4 +111,19 @@ func replicasOf(all []Members, view View) (replicas []owner.Replica) {
 		}
 	}
 	return replicas
+}
+
+// Strangers returns an error that names the destinations that are not configured and whose state the table keeps, nil
+// if there are none. Whatever deletes rows has to ask: such a destination may not have done them.
+func (o *Outbox) Strangers() error {
+	var destinations, columns []string
+	for _, s := range o.Views[0].Table.Strangers() {
+		destinations, columns = append(destinations, s.String()), append(columns, s.Columns...)
+	}
+	if len(columns) == 0 {
+		return nil
+	}
+	return fmt.Errorf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: "+
+		"configure these destinations, or drop their columns if they are gone for good",
+		o.base().Table, strings.Join(destinations, ", "), strings.Join(columns, ", "))
 }

@@ -91,26 +91,27 @@ type Topic struct {
 	OldestAgeSeconds *float64 `json:"oldest_age_seconds"`
 }
 
-// An Ownership says which replicas relay, according to the advisory locks.
-type Ownership struct {
+// Shares says who holds shards.
+type Shares struct {
 	Shards   int       `json:"shards"`   // as divided by the replicas that own any, otherwise as configured
 	Owned    int       `json:"owned"`    // shards that some replica holds
 	Unowned  int       `json:"unowned"`  // shards that no replica holds
-	Replicas []Replica `json:"replicas"` // the one with the most shards first
-	// Groups are the parts of the numbers above. Destinations that keep their state in the same columns share their
-	// shards.
+	Replicas []Replica `json:"replicas"` // of an ownership, the one with the most shards first
+}
+
+// An Ownership says which replicas relay, according to the advisory locks. Destinations that keep their state in the
+// same columns share their shards; the groups are the parts of the numbers.
+type Ownership struct {
+	Shares
 	Groups []Group `json:"groups"`
 }
 
 // A Group is the destinations that keep their state in the same columns, and the replicas that relay them.
 type Group struct {
-	Destinations []string  `json:"destinations"`
-	Column       string    `json:"column"`     // the column with relayed_at, empty for the columns of the table
-	Configured   bool      `json:"configured"` // whether the destinations are configured where the report was made
-	Shards       int       `json:"shards"`
-	Owned        int       `json:"owned"`
-	Unowned      int       `json:"unowned"`
-	Replicas     []Replica `json:"replicas"`
+	Destinations []string `json:"destinations"`
+	Column       string   `json:"column"`     // the column with relayed_at, empty for the columns of the table
+	Configured   bool     `json:"configured"` // whether the destinations are configured where the report was made
+	Shares
 }
 
 // Unserved reports whether no replica takes part in the ownership of the group.
