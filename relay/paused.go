@@ -30,21 +30,18 @@ func every(ctx context.Context, interval time.Duration, do func(now time.Time)) 
 func (r *Relay) lookAtPauses() {
 	changed := false
 	for _, d := range r.config.Destinations {
-		if d.Paused == nil || d.Paused() == d.paused.Load() {
+		if d.Paused == nil {
+			continue
+		}
+		now := d.Paused()
+		if d.paused.Swap(now) == now {
 			continue
 		}
 		changed = true
-		if now := !d.paused.Load(); now {
+		if now {
 			r.config.Logger.Warn("destination is paused", "destination", d.Name)
-			// Until the probe has reached the broker, the trouble before the pause is all that is known: the rows of a
-			// paused destination do not try it.
-			if down := d.snapshot().Down; down != nil {
-				r.probed(d, down)
-			}
-			d.paused.Store(true)
 		} else {
 			r.config.Logger.Info("destination is no longer paused", "destination", d.Name)
-			d.paused.Store(false)
 		}
 	}
 	if changed {

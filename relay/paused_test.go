@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
 // While a destination is paused nothing is published to it. Rows on the wire are settled. Rows that were read are
@@ -67,34 +65,6 @@ func TestPausedDestination(t *testing.T) {
 			t.Errorf("%d rows were published after the pause, not 100", got-sent)
 		}
 	})
-}
-
-// If nothing could be published when a pause began, the destination counts as down until a probe has reached its
-// broker.
-func TestPauseDuringAnOutage(t *testing.T) {
-	t.Parallel()
-	s := newSim(t)
-	d := s.destinations[0]
-	d.Paused = func() bool { return true }
-	d.pinged.Store(&ping{}) // it is reached
-	r := &Relay{
-		process: process{
-			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.DiscardHandler)},
-			database: &database{},
-		},
-		owner: owner.New(),
-	}
-	down := errors.New("no leader anywhere")
-	d.state.Store(&engine.Snapshot{Down: down})
-	r.lookAtPauses()
-	d.state.Store(&engine.Snapshot{}) // its engine tries nothing any more
-	if err := d.unusable(); !errors.Is(err, down) {
-		t.Errorf("after the pause has begun: %v", err)
-	}
-	r.probed(d, nil)
-	if err := d.unusable(); err != nil {
-		t.Errorf("after the probe has reached the broker: %v", err)
-	}
 }
 
 // A pause and its end are logged once. Readiness mentions the pause and stays positive, and an unreachable broker no

@@ -198,16 +198,12 @@ func (e *Engine) up() {
 	e.outage = outage{}
 }
 
-// idleOutage ends an outage of which nothing is left that could try the destination: its rows have expired, or their
-// shards were given away. Whether the broker can be reached, the relay's probe says.
-func (e *Engine) idleOutage(now time.Time) {
-	o := &e.outage
-	left := len(e.flying) + e.closed + len(e.waits.by)
-	if o.failures > 0 && !o.probing && !now.Before(o.until) && left == 0 {
-		e.outage = outage{}
-		e.Logger.Info("outage ended: no rows are left to try the destination with")
+// Down returns why nothing can be published to the destination, nil if rows can be. It is nil when no rows are left that
+// could try: they have expired, or their shards were given away. Then the relay's probe says whether the broker can be
+// reached.
+func (e *Engine) Down() error {
+	if len(e.flying)+e.closed+len(e.waits.by) == 0 {
+		return nil
 	}
+	return e.outage.err
 }
-
-// Down returns why nothing can be published to the destination, nil if rows can be.
-func (e *Engine) Down() error { return e.outage.err }

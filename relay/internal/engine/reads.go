@@ -96,7 +96,6 @@ func (e *Engine) Next(now time.Time) *Read {
 	e.limiter.fill(now)
 	e.try(now)
 	e.promote(now)
-	e.idleOutage(now)
 	if e.shards.active.Len() == 0 || now.Before(e.reads.retry) {
 		return nil
 	}

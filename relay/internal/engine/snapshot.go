@@ -100,7 +100,7 @@ func (e *Engine) Leftover() (left string) {
 		"in flight": len(e.flying), "bytes": int(e.bytes), "queued": e.queued, "gone": len(e.gone), "keys": len(e.keys),
 		"waiting": len(e.waits.by),
 		"blocked": len(e.blocked.by), "holds": len(e.holds.by), "to write": len(e.unwritten) + e.stuck(),
-		"failures": e.outage.failures, "resting": len(e.resting),
+		"resting": len(e.resting),
 	} {
 		if n != 0 {
 			left += fmt.Sprintf("%d %s; ", n, what)
