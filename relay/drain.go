@@ -57,18 +57,14 @@ func (r *Relay) Drain(ctx context.Context) error {
 func (r *Relay) drained(ctx context.Context) error {
 	ends := make([]*outbox.End, len(r.config.Destinations))
 	for wait := 10 * time.Millisecond; ; {
-		table, err := r.state()
 		started := time.Now()
-		if table != nil {
-			var left rowsLeft
-			if left, err = r.left(ctx, table, ends); err == nil && left.open == 0 {
-				return r.leftError(left)
-			}
+		if left, err := r.left(ctx, ends); err == nil && left.open == 0 {
+			return r.leftError(left)
 		}
 		wait = max(min(2*wait, 200*time.Millisecond), engine.RestShare*time.Since(started))
 		select {
 		case <-ctx.Done():
-			return r.leftAt(ctx, table, ends, err)
+			return r.leftAtEnd(ctx, ends)
 		case <-time.After(wait):
 		}
 	}
@@ -85,7 +81,11 @@ type rowsLeft struct {
 const causeUntaken engine.Cause = "no destination"
 
 // left counts the rows left. The first call notes where they end.
-func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (left rowsLeft, err error) {
+func (r *Relay) left(ctx context.Context, ends []*outbox.End) (left rowsLeft, err error) {
+	table, err := r.state()
+	if table == nil {
+		return left, err
+	}
 	left.waits = map[engine.Cause]int64{}
 	for i, v := range r.plan.Views {
 		if v.Optional {
@@ -133,19 +133,13 @@ func (r *Relay) leftError(left rowsLeft) error {
 // leftTimeout bounds the count of what is left at the end.
 const leftTimeout = time.Second
 
-// leftAt counts the rows left when the time is over.
-func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.End, err error) error {
-	if table == nil && (errors.Is(err, errStarting) || noServer(err)) {
-		return &LeftError{Unseen: err}
-	}
-	if table == nil {
-		return fmt.Errorf("nothing could be drained: %w", err)
-	}
+// leftAtEnd counts the rows left when the time is over.
+func (r *Relay) leftAtEnd(ctx context.Context, ends []*outbox.End) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftTimeout)
 	defer cancel()
-	left, err := r.left(ctx, table, ends)
+	left, err := r.left(ctx, ends)
 	switch {
-	case noServer(err):
+	case errors.Is(err, errStarting), noServer(err):
 		return &LeftError{Unseen: err}
 	case err != nil:
 		return fmt.Errorf("not everything could be drained: %w", err)
