@@ -67,7 +67,7 @@ func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 
 // remindOfUntaken logs the topics of rows that no destination takes: these rows wait until one does.
 func (r *Relay) remindOfUntaken(ctx context.Context, m reminders, now time.Time) {
-	if takeAll(r.config.Destinations) {
+	if takeAll(r.config.Destinations) || r.owned() == 0 {
 		return
 	}
 	report, _ := r.measureTable(ctx)
