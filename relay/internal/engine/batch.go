@@ -198,9 +198,9 @@ func (e *Engine) up() {
 	e.outage = outage{}
 }
 
-// Down returns why nothing can be published to the destination, nil if rows can be. It is nil when no rows are left that
-// could try: they have expired, or their shards were given away. Then the relay's probe says whether the broker can be
-// reached.
+// Down returns why nothing can be published to the destination, nil if rows can be. It is nil when no rows are left
+// that could try: they have expired, or their shards were given away. Then the relay's probe says whether the broker
+// can be reached.
 func (e *Engine) Down() error {
 	if len(e.flying)+e.closed+len(e.waits.by) == 0 {
 		return nil
