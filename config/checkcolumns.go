@@ -59,13 +59,15 @@ const leastBytes = 1 << 10
 func checkShares(c *Config, scopes []*scope) {
 	check := func(key, unit string, common, least int64, of func(Destination) int64) {
 		var sum int64
-		for _, d := range c.Destinations {
-			sum += cmp.Or(of(d), least)
-		}
+		largest := 0
 		for i, d := range c.Destinations {
-			scopes[i].badIf(of(d) > 0 && sum > common, key, "is too large: the shares of all destinations (at least %d for "+
-				"each) are %d %s in total, but %s%s is %d; lower one or raise the other", least, sum, unit, Prefix, key, common)
+			if sum += cmp.Or(of(d), least); of(d) > of(c.Destinations[largest]) {
+				largest = i
+			}
 		}
+		scopes[largest].badIf(of(c.Destinations[largest]) > 0 && sum > common, key, "is too large: the shares of all "+
+			"destinations (at least %d for each) are %d %s in total, but %s%s is %d; lower one or raise the other", least, sum,
+			unit, Prefix, key, common)
 	}
 	check("MAX_IN_FLIGHT", "rows", int64(c.MaxInFlight), 1, func(d Destination) int64 { return int64(d.MaxInFlight) })
 	check("MAX_IN_FLIGHT_BYTES", "bytes", c.MaxInFlightBytes, leastBytes,
