@@ -22,7 +22,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 const (
@@ -34,7 +36,7 @@ const (
 type Telemetry struct {
 	registry *prometheus.Registry
 	meters   *sdkmetric.MeterProvider
-	traces   traces
+	traces   *sdktrace.TracerProvider // nil if no spans are exported
 	logger   *slog.Logger
 }
 
@@ -72,7 +74,7 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 		meters:   sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithResource(described)),
 		logger:   logger,
 	}
-	if t.traces, err = newTraces(ctx, described, logger); err != nil {
+	if t.traces, err = newTraces(ctx, described); err != nil {
 		return nil, err
 	}
 	return t, t.describeBuild(build)
@@ -82,11 +84,16 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 // (_seconds for "s"), and counters _total.
 func (t *Telemetry) Meter() metric.Meter { return t.meters.Meter(scope) }
 
-// Traces reports whether spans are exported: an endpoint for traces is set.
-func (t *Telemetry) Traces() bool { return t.traces.exported }
+// Traces reports whether spans are exported.
+func (t *Telemetry) Traces() bool { return t.traces != nil }
 
-// Tracer returns the tracer. It makes no spans if no endpoint for traces is set.
-func (t *Telemetry) Tracer() trace.Tracer { return t.traces.provider.Tracer(scope) }
+// Tracer returns the tracer. It makes no spans if none are exported.
+func (t *Telemetry) Tracer() trace.Tracer {
+	if t.traces == nil {
+		return noop.NewTracerProvider().Tracer(scope)
+	}
+	return t.traces.Tracer(scope)
+}
 
 // Handler serves the metrics in Prometheus' formats.
 func (t *Telemetry) Handler() http.Handler {
@@ -99,7 +106,11 @@ func (t *Telemetry) Handler() http.Handler {
 
 // Shutdown sends the remaining spans and stops the providers. It waits for the collector until ctx ends.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
-	return errors.Join(t.traces.shutdown(ctx), t.meters.Shutdown(ctx))
+	err := t.meters.Shutdown(ctx)
+	if t.traces != nil {
+		err = errors.Join(t.traces.Shutdown(ctx), err)
+	}
+	return err
 }
 
 func (t *Telemetry) describeBuild(build Build) error {

@@ -1,71 +1,44 @@
 package telemetry
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// traces is a tracer provider and the function that stops it.
-type traces struct {
-	provider trace.TracerProvider
-	shutdown func(context.Context) error
-	exported bool
-}
-
-// newTraces exports spans over OTLP with HTTP if the variables require it. The SDK itself reads sampler, batches,
-// limits, headers and certificates from their variables.
-func newTraces(ctx context.Context, described *resource.Resource, logger *slog.Logger) (traces, error) {
-	none := traces{provider: noop.NewTracerProvider(), shutdown: func(context.Context) error { return nil }}
-	wanted, warning := tracesWanted(os.Getenv)
-	if warning != "" {
-		logger.Warn("traces are not exported", "reason", warning)
-	}
-	if !wanted {
-		return none, nil
+// newTraces exports spans over OTLP with HTTP if the variables require it; otherwise it returns nil. The SDK itself
+// reads sampler, batches, limits, headers and certificates from their variables.
+func newTraces(ctx context.Context, described *resource.Resource) (*sdktrace.TracerProvider, error) {
+	if !tracesWanted(os.Getenv) {
+		return nil, nil
 	}
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
-		return none, fmt.Errorf("export traces: %w", err)
+		return nil, fmt.Errorf("export traces: %w", err)
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
-	return traces{provider: provider, shutdown: provider.Shutdown, exported: true}, nil
+	return sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described)), nil
 }
 
-// tracesWanted reads the standard variables that turn the export on and off. The warning says why a requested export
-// does not happen.
-func tracesWanted(getenv func(string) string) (wanted bool, warning string) {
-	first := func(names ...string) (name, value string) {
-		for _, name := range names {
-			if value := strings.TrimSpace(getenv(name)); value != "" {
-				return name, value
-			}
-		}
-		return names[0], ""
+// exporters and protocols are the values with which traces are exported. [checkVariables] logs variables with others.
+var (
+	exporters = []string{"", "otlp"}
+	protocols = []string{"", "http/protobuf", "http/json"}
+)
+
+// tracesWanted reads the standard variables that turn the export on and off.
+func tracesWanted(getenv func(string) string) bool {
+	value := func(name string) string { return strings.TrimSpace(getenv("OTEL_" + name)) }
+	of := func(name string) string {
+		return cmp.Or(value("EXPORTER_OTLP_TRACES_"+name), value("EXPORTER_OTLP_"+name))
 	}
-	_, endpoint := first("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-	_, exporter := first("OTEL_TRACES_EXPORTER")
-	protocolName, protocol := first("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-	switch {
-	case strings.EqualFold(strings.TrimSpace(getenv("OTEL_SDK_DISABLED")), "true"), exporter == "none":
-		return false, ""
-	case exporter != "" && exporter != "otlp":
-		return false, fmt.Sprintf("OTEL_TRACES_EXPORTER=%q is not supported; use otlp or none", exporter)
-	case endpoint == "" && exporter == "":
-		return false, ""
-	case endpoint == "":
-		return false, "OTEL_TRACES_EXPORTER is otlp, but OTEL_EXPORTER_OTLP_ENDPOINT is not set"
-	case protocol != "" && protocol != "http/protobuf" && protocol != "http/json":
-		return false, fmt.Sprintf("%s=%q is not supported; use http/protobuf, usually port 4318 of the collector",
-			protocolName, protocol)
-	}
-	return true, ""
+	exporter := value("TRACES_EXPORTER")
+	return (of("ENDPOINT") != "" || exporter == "otlp") && slices.Contains(exporters, exporter) &&
+		slices.Contains(protocols, of("PROTOCOL")) && !strings.EqualFold(value("SDK_DISABLED"), "true")
 }

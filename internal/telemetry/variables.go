@@ -10,20 +10,21 @@ import (
 // followed are the standard variables that have an effect, without OTEL_. Those of an exporter have an effect with and
 // without TRACES_ in their names.
 var (
-	followed = strings.Fields(`SDK_DISABLED SERVICE_NAME RESOURCE_ATTRIBUTES TRACES_EXPORTER TRACES_SAMPLER
+	followed = strings.Fields(`SDK_DISABLED SERVICE_NAME RESOURCE_ATTRIBUTES TRACES_SAMPLER
 		TRACES_SAMPLER_ARG ATTRIBUTE_COUNT_LIMIT ATTRIBUTE_VALUE_LENGTH_LIMIT EVENT_ATTRIBUTE_COUNT_LIMIT
 		LINK_ATTRIBUTE_COUNT_LIMIT SPAN_ATTRIBUTE_COUNT_LIMIT SPAN_ATTRIBUTE_VALUE_DEPTH_LIMIT
 		SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT SPAN_EVENT_COUNT_LIMIT SPAN_LINK_COUNT_LIMIT BSP_SCHEDULE_DELAY
 		BSP_EXPORT_TIMEOUT BSP_MAX_QUEUE_SIZE BSP_MAX_EXPORT_BATCH_SIZE METRICS_EXEMPLAR_FILTER`)
-	followedOfExporter = strings.Fields(`ENDPOINT PROTOCOL HEADERS TIMEOUT COMPRESSION INSECURE CERTIFICATE
+	followedOfExporter = strings.Fields(`ENDPOINT HEADERS TIMEOUT COMPRESSION INSECURE CERTIFICATE
 		CLIENT_CERTIFICATE CLIENT_KEY`)
 )
 
-// satisfied are variables that have no effect, with the values for which none is needed.
+// satisfied are variables that have no effect or turn traces off, except with these values.
 var satisfied = map[string][]string{
-	"METRICS_EXPORTER": {"prometheus"},
-	"LOGS_EXPORTER":    {"none", "console"},
-	"PROPAGATORS":      {"tracecontext", "tracecontext,baggage"},
+	"TRACES_EXPORTER": append(exporters, "none"), "EXPORTER_OTLP_PROTOCOL": protocols,
+	"EXPORTER_OTLP_TRACES_PROTOCOL": protocols, "METRICS_EXPORTER": {"prometheus"},
+	"LOGS_EXPORTER": {"none", "console"},
+	"PROPAGATORS":   {"tracecontext", "tracecontext,baggage"},
 }
 
 // checkVariables logs which variables cannot be read and which have no effect. It shows no value, which may contain a
@@ -52,7 +53,8 @@ func checkVariables(environ []string, logger *slog.Logger) {
 	}
 	if len(ignored) > 0 {
 		logger.Warn("variables of OpenTelemetry have no effect", "variables", strings.Join(ignored, ", "),
-			"reason", "only traces are exported, over OTLP with HTTP; Prometheus scrapes the metrics from /metrics")
+			"reason", "only traces are exported, and only over OTLP with HTTP (usually port 4318); Prometheus scrapes the "+
+				"metrics from /metrics")
 	}
 }
 

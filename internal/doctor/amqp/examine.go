@@ -137,12 +137,10 @@ func (e *examination) server() {
 	product, version := text("product"), text("version")
 	var major, minor int
 	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
-	const use = "use RabbitMQ 3.10 or newer"
 	e.Add(inspect.Version, e.conn.Address,
-		finding.WarnIf(product != "RabbitMQ" || err != nil, fmt.Sprintf("it calls itself %.40q, version %.40q, which "+
-			"the relay is not tested with", product, version), use),
-		finding.WarnIf(major < 3 || major == 3 && minor < 10,
-			"RabbitMQ "+version+" is older than what the relay is tested with", use),
+		finding.WarnIf(product != "RabbitMQ" || err != nil || major < 3 || major == 3 && minor < 10,
+			fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not tested with", product, version),
+			"use RabbitMQ 3.10 or newer"),
 		finding.OKIf(true, "RabbitMQ "+version))
 }
 

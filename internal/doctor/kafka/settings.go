@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -39,24 +40,18 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 			"grant DESCRIBE_CONFIGS on them")
 		return
 	}
-	resources := map[string]*describeconfigs.ResponseResource{}
-	response := answer.(*describeconfigs.Response)
-	for i := range response.Resources {
-		resources[response.Resources[i].ResourceName] = &response.Resources[i]
+	resources := map[string]describeconfigs.ResponseResource{}
+	for _, r := range answer.(*describeconfigs.Response).Resources {
+		resources[r.ResourceName] = r
 	}
 	for _, t := range topics {
-		r := resources[t.Name]
-		if r == nil || r.ErrorCode != 0 {
-			reason := "the broker left it out"
-			if r != nil {
-				reason = kafkago.Error(r.ErrorCode).Error()
-			}
-			e.replicas(t, 0)
-			e.Warn(inspect.Replication, t.Name, "its settings cannot be read, and so not what an acknowledgement is "+
-				"worth: "+reason, "grant DESCRIBE_CONFIGS on it")
+		if r, found := resources[t.Name]; found && r.ErrorCode == 0 {
+			e.topicSettings(t, r.ConfigEntries)
 			continue
 		}
-		e.topicSettings(t, r.ConfigEntries)
+		e.replicas(t, 0)
+		e.Warn(inspect.Replication, t.Name, "its settings cannot be read, and so not what an acknowledgement is worth: "+
+			kafkago.Error(cmp.Or(resources[t.Name].ErrorCode, int16(kafkago.Unknown))).Error(), "grant DESCRIBE_CONFIGS on it")
 	}
 }
 

@@ -66,13 +66,14 @@ func (e *examination) server() {
 	nc, address := e.link, e.link.Address
 	e.Well(inspect.Reach, address, "answers")
 	version := nc.ConnectedServerVersion()
-	major, minor, known := parseVersion(version)
+	var major, minor int
+	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
 	e.Add(inspect.Version, address,
-		finding.WarnIf(known && (major < 2 || major == 2 && minor < oldestMinor),
+		finding.WarnIf(err == nil && (major < 2 || major == 2 && minor < oldestMinor),
 			"the server's version is "+version+", which is older than the relay is meant for",
 			"upgrade to 2.10 or newer"),
 		finding.OKIf(true, "NATS server "+version))
-	_, err := nc.TLSConnectionState()
+	_, err = nc.TLSConnectionState()
 	inspect.Protection(&e.List, address, nc.AuthRequired(), err == nil, "turn TLS and logins on in the server, and write "+
 		"nats+tls://")
 	e.Well(inspect.Size, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows "+
@@ -104,9 +105,4 @@ func (e *examination) account(ctx context.Context) bool {
 	}
 	e.Well(checkJetStream, "", "JetStream is on for the account")
 	return true
-}
-
-func parseVersion(version string) (major, minor int, ok bool) {
-	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
-	return major, minor, err == nil
 }
