@@ -3,7 +3,10 @@ package amqp_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,6 +135,43 @@ func TestUnconfirmedIsNotHalfOpen(t *testing.T) {
 		}
 		if n := len(f.connections()); n != 1 {
 			t.Errorf("%d connections, want the one that answers", n)
+		}
+	})
+}
+
+// The connection is forgotten while nothing accepts another one. Rows flow again soon after something does.
+func TestHalfOpenWhileNothingAccepts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		f := newFake(t, network, func(m *sent) { m.ack() })
+		var away atomic.Bool
+		p := amqp.New(amqp.Config{
+			URL: func() (string, error) { return "amqp://relay:secret@broker", nil },
+			Dial: func(ctx context.Context, kind, address string) (net.Conn, error) {
+				if away.Load() {
+					return nil, &net.OpError{Op: "dial", Net: kind, Err: syscall.ECONNREFUSED}
+				}
+				return network.Dial(ctx, kind, address)
+			},
+		})
+		t.Cleanup(func() { _ = p.Close() })
+		want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Accepted)
+		for _, c := range f.connections() {
+			c.deaf.Store(true)
+		}
+		away.Store(true)
+		for range 5 { // after ten seconds without heartbeats, the connection would end by itself
+			want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Unavailable)
+			<-time.After(time.Second)
+		}
+		away.Store(false)
+		begun := time.Now()
+		for p.Publish(within(t, 10*time.Second), numbered(2, 2, "q"))[1] != nil {
+			if time.Since(begun) > 3*time.Second {
+				t.Fatal("no message is accepted")
+			}
+			<-time.After(250 * time.Millisecond)
 		}
 	})
 }

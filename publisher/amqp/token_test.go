@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,7 +106,7 @@ func TestTokenIsRefused(t *testing.T) {
 		t.Errorf("the refused token: %v", err)
 	}
 	tokens.mu.Lock()
-	if len(tokens.refused) != 1 || tokens.refused[0] != "hush-0" {
+	if len(slices.Compact(tokens.refused)) != 1 || tokens.refused[0] != "hush-0" { // also at further attempts
 		t.Errorf("refused are %q", tokens.refused)
 	}
 	tokens.mu.Unlock()

@@ -87,8 +87,13 @@ func (k *Keeper[L]) Borrow(ctx context.Context, check bool) (L, error) {
 		case ctx.Err() != nil:
 			return none, publisher.ErrNotAttempted
 		}
+		var late <-chan time.Time
+		if link != none { // which is used all the same if the check takes long, because another one is dialled
+			late = time.After(2 * signTime)
+		}
 		select {
 		case <-tried:
+		case <-late:
 		case <-ctx.Done():
 		}
 	}
@@ -187,12 +192,17 @@ func (k *Keeper[L]) check(ctx context.Context, link L) (next L) {
 	return next
 }
 
-// speaks reports whether the server has sent something since the given time, after it is greeted. A link that has ended
-// is not silent.
+// speaks reports whether the server has sent something since the given time, after it is greeted. A silent one is not
+// greeted again: the first greeting is still under way. A link that has ended is not silent.
 func (k *Keeper[L]) speaks(ctx context.Context, link L, since time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, signTime)
 	defer cancel()
-	asked := link.Greet(ctx)
+	asked := true
+	if link.Common().Silent() {
+		<-ctx.Done()
+	} else {
+		asked = link.Greet(ctx)
+	}
 	select {
 	case <-link.Common().Ended:
 		return true
