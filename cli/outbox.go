@@ -59,7 +59,7 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	}
 	for i := range o.Views {
 		if v := &o.Views[i]; topics {
-			v.Topic = routes[i].Topic.SQL(v.Table.Names().Topic.Name+"::text", v.Table.Extra())
+			v.Topic = routes[i].Topic.SQL(v.Table.Topic.Name+"::text", v.Table.Extra())
 		}
 	}
 	return o, nil

@@ -3,8 +3,8 @@
 -- $1 the identities, $2 the time of the choice. Locks the rows, and waits for none. Uses the primary key, or the
 -- places in the identities.
 delete from {table}
-where {here}{identity} = any (array(
-  select {identity} from {table}
-  where {here}{identity} = any ($1::text[]::{identity_type}[]) and {still} and {done}
+where {row_here}{row} = any (array(
+  select {row} from {table}
+  where {row_here}{row} = any ($1::text[]::{row_type}[]) and {still} and {done}
   for update skip locked))
 returning coalesce({id}::text, '')

@@ -3,8 +3,8 @@
 -- primary key, or the places in the identities.
 update {table}
 set {assignments}
-where {here}{identity} = any (array(
-  select {identity} from {table}
-  where {here}{identity} = any ($1::text[]::{identity_type}[]) and {still}
+where {row_here}{row} = any (array(
+  select {row} from {table}
+  where {row_here}{row} = any ($1::text[]::{row_type}[]) and {still}
   for no key update skip locked))
 returning coalesce({id}::text, '')

@@ -62,21 +62,21 @@ func (o *Outbox) reportOwnership(ctx context.Context, r *Report) (err error) {
 }
 
 // base returns the names of the table for a destination that takes rows as they are inserted.
-func (o *Outbox) base() outbox.Names {
+func (o *Outbox) base() *outbox.Table {
 	for _, v := range o.Views {
-		if n := v.Table.Names(); n.Came == "" {
+		if n := v.Table; n.Came == "" {
 			return n
 		}
 	}
-	return o.Views[0].Table.Names()
+	return o.Views[0].Table
 }
 
 // A set is several destinations that keep their state in the same columns and divide the rows. A statement about states
 // is sent once for each set: a row has one state there, whichever of the destinations takes it.
 type set struct {
-	names   outbox.Names // of the first destination
-	views   []int        // indexes of Outbox.Views
-	divided bool         // a row may belong to another of these views, or to none
+	table   *outbox.Table // of the first destination
+	views   []int         // indexes of Outbox.Views
+	divided bool          // a row may belong to another of these views, or to none
 }
 
 // sets groups the views by the columns of their state.
@@ -84,13 +84,13 @@ func (o *Outbox) sets() []set {
 	var sets []set
 	home, everyRow := -1, false
 	for i, v := range o.Views {
-		n := v.Table.Names()
+		n := v.Table
 		at := slices.IndexFunc(sets, func(s set) bool {
-			return s.names.Pending == n.Pending && s.names.Relayed.Name == n.Relayed.Name
+			return s.table.Pending == n.Pending && s.table.Relayed.Name == n.Relayed.Name
 		})
 		if at < 0 {
 			at = len(sets)
-			sets = append(sets, set{names: n})
+			sets = append(sets, set{table: n})
 		}
 		sets[at].views = append(sets[at].views, i)
 		sets[at].divided = len(sets[at].views) > 1
@@ -112,11 +112,11 @@ func (o *Outbox) taker(s set) string {
 	}
 	var cases strings.Builder
 	for _, i := range s.views {
-		fmt.Fprintf(&cases, " when %s then %d", o.Views[i].Table.Names().Taken, i)
+		fmt.Fprintf(&cases, " when %s then %d", o.Views[i].Table.Taken, i)
 	}
 	for i := range o.Views {
 		// A destination with other columns has a copy of its own.
-		if n := o.Views[i].Table.Names(); n.Came == "" && !slices.Contains(s.views, i) {
+		if n := o.Views[i].Table; n.Came == "" && !slices.Contains(s.views, i) {
 			fmt.Fprintf(&cases, " when %s then %d", n.Taken, outbox.NotCounted)
 		}
 	}
@@ -132,7 +132,7 @@ const untaken = -1
 
 // taken is the condition that a view takes a row, to be added to others.
 func (o *Outbox) taken(view int) string {
-	if taken := o.Views[view].Table.Names().Taken; taken != pattern.Always {
+	if taken := o.Views[view].Table.Taken; taken != pattern.Always {
 		return " and " + taken
 	}
 	return ""
@@ -143,7 +143,7 @@ func (o *Outbox) taken(view int) string {
 func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Report, patience time.Duration) error {
 	table := o.Views[s.views[0]].Table
 	takers := outbox.Takers{SQL: o.taker(s), Divided: s.divided}
-	condition, err := selection.condition(s.names, s.names.Inserted, (*parameters)(&takers.Parameters))
+	condition, err := selection.condition(s.table, s.table.Inserted, (*parameters)(&takers.Parameters))
 	if err != nil {
 		return err
 	}
@@ -161,9 +161,9 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 		const why = "pending rows were not counted, since no index makes it cheap: `outbox-relay doctor` prints the index"
 		uncheap[outbox.Due], uncheap[outbox.Scheduled] = why, why
 	}
-	if n := s.names; n.Failed.Has() && !table.FailedIndexed() {
+	if n := s.table; n.Failed.Has() && !table.FailedIndexed() {
 		uncheap[outbox.Failed] = fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create "+
-			"index concurrently on %s (%s, %s) where %[2]s is not null", n.Table, n.Failed.Name, n.ID.Name)
+			"index concurrently on %s (%s, %s) where %[2]s is not null", n.Quoted(), n.Failed.Name, n.ID.Name)
 	}
 	all := s.views
 	for _, counted := range tally {

@@ -20,11 +20,11 @@ type Change struct {
 	// while the table has the state of others ([Outbox.Strangers]).
 	Deletes bool
 
-	state  func(outbox.Names) string        // the condition for the rows
-	at     func(outbox.Names) outbox.Column // the column with the time when a row came into the state
-	refuse func(outbox.Names) error         // why the table does not support the change; nil if it does
+	state  func(*outbox.Table) string        // the condition for the rows
+	at     func(*outbox.Table) outbox.Column // the column with the time when a row came into the state
+	refuse func(*outbox.Table) error         // why the table does not support the change; nil if it does
 	// assign returns the assignments to a row that is not deleted, and their parameters from $3 on.
-	assign func(outbox.Names) (assignments []string, values []any)
+	assign func(*outbox.Table) (assignments []string, values []any)
 	plan   string // what would become of a chosen row that is not deleted: "keep"
 	kept   string // what has become of such a row: "kept"
 	gently bool   // the order of a key among the rows is kept; rows that no relay would publish are left alone
@@ -33,7 +33,7 @@ type Change struct {
 }
 
 // still is the condition that a row has not changed since it was chosen, at $2.
-func (c Change) still(o *Outbox, n outbox.Names) string {
+func (c Change) still(o *Outbox, n *outbox.Table) string {
 	if c.prune != nil {
 		return c.prune.done(o, "$2::timestamptz")
 	}
@@ -46,8 +46,8 @@ func (c Change) still(o *Outbox, n outbox.Names) string {
 func Retry() Change {
 	return Change{
 		Verb: "retry", Done: "retried", For: "operate", plan: "retry", kept: "retried", state: failed, at: failedAt,
-		refuse: keepsFailures, assign: func(n outbox.Names) ([]string, []any) {
-			return slices.Concat([]string{n.Failed.Name + " = null"}, n.Unsent, fresh(n)), nil
+		refuse: keepsFailures, assign: func(n *outbox.Table) ([]string, []any) {
+			return slices.Concat([]string{n.Failed.Name + " = null"}, n.Unsent(), fresh(n)), nil
 		},
 	}
 }
@@ -60,18 +60,18 @@ func Discard(keep bool, reason string) Change {
 	return Change{
 		Verb: "discard", Done: "discarded", For: "operate", Deletes: !keep, plan: "keep", kept: "kept",
 		state: failed, at: failedAt,
-		refuse: func(n outbox.Names) error {
+		refuse: func(n *outbox.Table) error {
 			if keep && n.Failed.Has() && !n.Relayed.Has() {
 				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; "+
-					"leave out --keep to delete the row", n.Table)
+					"leave out --keep to delete the row", n.Quoted())
 			}
 			return keepsFailures(n)
 		},
-		assign: func(n outbox.Names) (assignments []string, values []any) {
+		assign: func(n *outbox.Table) (assignments []string, values []any) {
 			assignments = []string{n.Relayed.Name + " = " + n.Relayed.Now()}
 			if n.LastError.Has() {
 				assignments = append(assignments, n.LastError.Name+" = "+withReason(n.LastError))
-				values = append(values, outbox.Storable(note(reason), n.Encoding, 0))
+				values = append(values, outbox.Storable(note(reason), n.Encoding(), 0))
 			}
 			return assignments, values
 		},
@@ -82,37 +82,37 @@ func Discard(keep bool, reason string) Change {
 func Replay() Change {
 	return Change{
 		Verb: "replay", Done: "replayed", For: "operate", plan: "replay", kept: "replayed", gently: true,
-		state: func(n outbox.Names) string {
+		state: func(n *outbox.Table) string {
 			state := n.Relayed.Name + " is not null"
 			if n.Failed.Has() { // otherwise the row was discarded
 				state += " and " + n.Failed.Name + " is null"
 			}
 			return state
 		},
-		at: func(n outbox.Names) outbox.Column { return n.Relayed },
-		refuse: func(n outbox.Names) error {
+		at: func(n *outbox.Table) outbox.Column { return n.Relayed },
+		refuse: func(n *outbox.Table) error {
 			if !n.Relayed.Has() {
-				return fmt.Errorf("table %s keeps no rows that were relayed", n.Table)
+				return fmt.Errorf("table %s keeps no rows that were relayed", n.Quoted())
 			}
 			return nil
 		},
-		assign: func(n outbox.Names) ([]string, []any) { return append(fresh(n), n.Relayed.Name+" = null"), nil },
+		assign: func(n *outbox.Table) ([]string, []any) { return append(fresh(n), n.Relayed.Name+" = null"), nil },
 	}
 }
 
-func failed(n outbox.Names) string          { return n.IsFailed }
-func failedAt(n outbox.Names) outbox.Column { return n.Failed }
+func failed(n *outbox.Table) string          { return n.IsFailed }
+func failedAt(n *outbox.Table) outbox.Column { return n.Failed }
 
-func keepsFailures(n outbox.Names) error {
+func keepsFailures(n *outbox.Table) error {
 	if !n.Failed.Has() {
-		return fmt.Errorf("table %s has no column failed_at, so no row of it fails", n.Table)
+		return fmt.Errorf("table %s has no column failed_at, so no row of it fails", n.Quoted())
 	}
 	return nil
 }
 
 // fresh returns the assignments that give a row all its attempts again. To the relays the row looks as if it had been
 // inserted now: a tail scan in progress leaves it, and the other rows of its key, to the next tail scan.
-func fresh(n outbox.Names) (assignments []string) {
+func fresh(n *outbox.Table) (assignments []string) {
 	if n.LastError.Has() {
 		assignments = append(assignments, n.LastError.Name+" = null")
 	}
@@ -150,7 +150,7 @@ func (o *Outbox) doneElsewhere(but set) string {
 	}
 	done := "true"
 	for _, s := range o.sets() {
-		if s.names.Relayed.Name != but.names.Relayed.Name {
+		if s.table.Relayed.Name != but.table.Relayed.Name {
 			done += " and " + o.done(s)
 		}
 	}
@@ -159,7 +159,7 @@ func (o *Outbox) doneElsewhere(but set) string {
 
 // done is the condition that the destinations of a set are done with a row: it was relayed or discarded there, or none
 // of them takes it.
-func (o *Outbox) done(s set) string { return o.ended(s.names.Relayed.Name+" is not null", s.views) }
+func (o *Outbox) done(s set) string { return o.ended(s.table.Relayed.Name+" is not null", s.views) }
 
 // ended is the condition that a row has ended at some views, or that none of them takes it.
 func (o *Outbox) ended(end string, views []int) string {
@@ -175,7 +175,7 @@ func (o *Outbox) takers(views []int) (all []string) {
 
 // takes is the condition that a view takes a row, and that the row has reached the state in which the view takes it.
 func (o *Outbox) takes(view int) string {
-	n := o.Views[view].Table.Names()
+	n := o.Views[view].Table
 	if n.Came != "" {
 		return "(" + n.Came + " and (" + n.Taken + "))"
 	}
@@ -185,7 +185,7 @@ func (o *Outbox) takes(view int) string {
 // takesAll reports whether each row belongs to one of the destinations of a set.
 func (o *Outbox) takesAll(s set) bool {
 	return slices.ContainsFunc(s.views, func(i int) bool {
-		n := o.Views[i].Table.Names()
+		n := o.Views[i].Table
 		return n.Came == "" && n.Taken == pattern.Always
 	})
 }

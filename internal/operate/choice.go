@@ -64,14 +64,14 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 		if err := o.Strangers(); err != nil {
 			return nil, err
 		}
-		sets = []set{{names: o.base()}}
+		sets = []set{{table: o.base()}}
 	}
 	// Destinations that do not support the change have no such rows, unless no destination supports it.
 	if able := slices.DeleteFunc(slices.Clone(sets),
-		func(s set) bool { return change.refuse != nil && change.refuse(s.names) != nil }); len(able) > 0 {
+		func(s set) bool { return change.refuse != nil && change.refuse(s.table) != nil }); len(able) > 0 {
 		sets = able
 	}
-	keepsNone := func(s set) bool { return !s.names.Relayed.Has() }
+	keepsNone := func(s set) bool { return !s.table.Relayed.Has() }
 	if err := o.Strangers(); err != nil && change.Deletes && slices.ContainsFunc(sets, keepsNone) {
 		return nil, err // rows can be neither deleted nor kept
 	}
@@ -118,7 +118,7 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selec
 	if err != nil {
 		return err
 	}
-	action, taker, most, n := "'"+c.change.plan+"'", fmt.Sprint(untaken), "all", p.set.names
+	action, taker, most, n := "'"+c.change.plan+"'", fmt.Sprint(untaken), "all", p.set.table
 	sorting := "order by " + n.Order.Name + ", " + n.ID.Name
 	if c.change.prune != nil {
 		sorting = "" // it may be millions
@@ -141,17 +141,17 @@ func (c *Choice) rowsOf(ctx context.Context, s set, selection Selection, values 
 	if c.change.prune != nil {
 		return c.change.prune.rowsOf(ctx, c.outbox, selection, values)
 	}
-	if err := c.change.refuse(s.names); err != nil {
+	if err := c.change.refuse(s.table); err != nil {
 		return "", err
 	}
-	state := c.change.state(s.names)
-	if c.change.gently && s.names.Came != "" {
-		state += " and " + s.names.Came // not part of what must be unchanged: the origin is replayed as well
+	state := c.change.state(s.table)
+	if c.change.gently && s.table.Came != "" {
+		state += " and " + s.table.Came // not part of what must be unchanged: the origin is replayed as well
 	}
 	if selection.Destination != "" {
 		state += c.outbox.taken(s.views[0])
 	}
-	condition, err := selection.condition(s.names, c.change.at(s.names), values)
+	condition, err := selection.condition(s.table, c.change.at(s.table), values)
 	return state + condition, err
 }
 
@@ -294,7 +294,7 @@ var errStopped = errors.New("stopped")
 // of them.
 func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress, result *Result,
 ) error {
-	n, change, o := s.names, c.change, c.outbox
+	n, change, o := s.table, c.change, c.outbox
 	byID := make(map[string]Chosen, len(rows))
 	var all, deletable []string // identities
 	for _, row := range rows {

@@ -51,7 +51,7 @@ func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, cont
 func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most int, content bool,
 	do func(FailedRow) error,
 ) error {
-	n := s.names
+	n := s.table
 	if err := keepsFailures(n); err != nil {
 		if len(o.sets()) == 1 || selection.Destination != "" {
 			return err

@@ -37,7 +37,7 @@ func (c *Choice) end(ctx context.Context, p part, progress Progress) (order *str
 	if err := row.Scan(nil, nil, nil, nil, &order, nil, nil, &inserted); err != nil {
 		return nil, fmt.Errorf("find the last row: %w", err)
 	}
-	if order == nil || inserted == nil || p.set.names.Key == "null::text" {
+	if order == nil || inserted == nil || p.set.table.Key == "null::text" {
 		return order, nil
 	}
 	// By the database's clock, which may be behind the times of insert.
@@ -83,7 +83,7 @@ func (c *Choice) relays(ctx context.Context, s set) (bool, error) {
 // ahead reports whether a destination that takes one of the rows has a pending row of its key before it. Destinations
 // do not wait for one another, and rows that no destination takes are never relayed.
 func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, err error) {
-	n := s.names
+	n := s.table
 	for _, i := range s.views {
 		var keys []string
 		for _, row := range rows {

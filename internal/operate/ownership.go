@@ -125,5 +125,5 @@ func (o *Outbox) Strangers() error {
 	}
 	return fmt.Errorf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: "+
 		"configure these destinations, or drop their columns if they are gone for good",
-		o.base().Table, strings.Join(destinations, ", "), strings.Join(columns, ", "))
+		o.base().Quoted(), strings.Join(destinations, ", "), strings.Join(columns, ", "))
 }

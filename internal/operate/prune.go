@@ -49,7 +49,7 @@ func (p *pruning) rowsOf(ctx context.Context, o *Outbox, selection Selection, va
 	missing := n.Inserted
 	// The index of a set that takes every row: each row that is done has a time there.
 	for _, s := range o.sets() {
-		relayed, failed := s.names.Relayed, s.names.Failed
+		relayed, failed := s.table.Relayed, s.table.Failed
 		if !o.takesAll(s) || !relayed.Has() || o.optional(s) && !o.allOptional() {
 			continue
 		}
@@ -66,14 +66,14 @@ func (p *pruning) rowsOf(ctx context.Context, o *Outbox, selection Selection, va
 		return condition, err
 	}
 	how, where := "create index concurrently on", " where "+missing.Name+" is not null"
-	if n.Partitioned {
+	if n.Partitioned() {
 		how = "create index on"
 	}
 	if missing.Name == n.Inserted.Name {
 		where = ""
 	}
 	return "", fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
-		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Table, how, missing.Name, where)
+		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name, where)
 }
 
 // cutoff is the time before which a row must have been done, as a value of a column.
@@ -102,7 +102,7 @@ func (p *pruning) doneAt(o *Outbox, now string, optional bool) (done, takes stri
 	var takers []string
 	all := []string{"true"}
 	for _, s := range o.sets() {
-		n := s.names
+		n := s.table
 		var ended []string
 		views := slices.DeleteFunc(slices.Clone(s.views), func(i int) bool { return o.Views[i].Optional != optional })
 		if len(views) == 0 {
@@ -141,7 +141,7 @@ func (p *pruning) selected(o *Outbox, selection Selection, values *parameters) (
 	}
 	var anywhere []string
 	for _, s := range chosen {
-		condition, err := selection.condition(s.names, o.base().Inserted, values)
+		condition, err := selection.condition(s.table, o.base().Inserted, values)
 		if err != nil {
 			return "", err
 		}

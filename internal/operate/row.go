@@ -63,7 +63,7 @@ type rowState struct {
 // states reads rows as a view has them.
 func (o *Outbox) states(ctx context.Context, view int, ids []string) ([]rowState, error) {
 	v := o.Views[view]
-	n := v.Table.Names()
+	n := v.Table
 	taken := n.Taken
 	if n.Came != "" {
 		taken += " and " + n.Came
@@ -126,7 +126,7 @@ func (f *Fate) notTaken() {
 // waitsFor says what a due row waits for, as far as the table and the locks show it.
 func (o *Outbox) waitsFor(ctx context.Context, view int, s rowState, patience time.Duration) string {
 	v := o.Views[view]
-	n := v.Table.Names()
+	n := v.Table
 	if s.fate.Owner == nil {
 		return fmt.Sprintf("no replica owns its shard, which is number %d", s.row.Shard)
 	}
@@ -147,7 +147,7 @@ func (o *Outbox) waitsFor(ctx context.Context, view int, s rowState, patience ti
 
 // first returns the first row of a key in a given state. The id is empty if there is none or if finding it takes too
 // long.
-func (o *Outbox) first(ctx context.Context, file string, n outbox.Names, state string, patience time.Duration,
+func (o *Outbox) first(ctx context.Context, file string, n *outbox.Table, state string, patience time.Duration,
 	key ...any,
 ) (id string) {
 	// The id is useful, but not essential.

@@ -36,7 +36,7 @@ func (p *parameters) add(value any) string {
 }
 
 // condition is the selection in SQL, to be added to another condition. at is the column to which Since and Until apply.
-func (s Selection) condition(n outbox.Names, at outbox.Column, p *parameters) (string, error) {
+func (s Selection) condition(n *outbox.Table, at outbox.Column, p *parameters) (string, error) {
 	var all strings.Builder
 	and := func(format string, args ...any) { fmt.Fprintf(&all, " and "+format, args...) }
 	if len(s.IDs) > 0 {
@@ -49,7 +49,7 @@ func (s Selection) condition(n outbox.Names, at outbox.Column, p *parameters) (s
 		and("%s = %s::text", n.Key, p.add(*s.Key))
 	}
 	if !at.Has() && !(s.Since.IsZero() && s.Until.IsZero()) {
-		return "", fmt.Errorf("--since and --until cannot be used: table %s has no column that says when", n.Table)
+		return "", fmt.Errorf("--since and --until cannot be used: table %s has no column that says when", n.Quoted())
 	}
 	if !s.Since.IsZero() {
 		and("%s >= %s", at.Name, at.At(p.add(s.Since.UTC())))
@@ -59,7 +59,7 @@ func (s Selection) condition(n outbox.Names, at outbox.Column, p *parameters) (s
 	}
 	if s.Error != "" {
 		if !n.LastError.Has() {
-			return "", fmt.Errorf("--error cannot be used: table %s has no column for the last error", n.Table)
+			return "", fmt.Errorf("--error cannot be used: table %s has no column for the last error", n.Quoted())
 		}
 		and("strpos(lower(%s), lower(%s::text)) > 0", n.LastError.Name, p.add(s.Error))
 	}
@@ -82,7 +82,7 @@ func (o *Outbox) chosen(s Selection) ([]set, error) {
 	if s.Destination == "" {
 		// Destinations that keep no errors have no such rows, unless no destination keeps any, which is a mistake in
 		// the selection.
-		able := slices.DeleteFunc(slices.Clone(sets), func(set set) bool { return !set.names.LastError.Has() })
+		able := slices.DeleteFunc(slices.Clone(sets), func(set set) bool { return !set.table.LastError.Has() })
 		if s.Error != "" && len(able) > 0 {
 			return able, nil
 		}
@@ -91,9 +91,9 @@ func (o *Outbox) chosen(s Selection) ([]set, error) {
 	var known []string
 	for i, v := range o.Views {
 		if v.Name == s.Destination {
-			n := v.Table.Names()
+			n := v.Table
 			divided := len(o.Views) > 1 && v.Columns == nil && n.Taken != pattern.Always
-			return []set{{names: n, views: []int{i}, divided: divided}}, nil
+			return []set{{table: n, views: []int{i}, divided: divided}}, nil
 		}
 		known = append(known, v.Name)
 	}

@@ -70,13 +70,13 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Br
 	report func(Discrepancy) error,
 ) (Comparison, error) {
 	table := o.Views[view].Table
-	n := table.Names()
+	n := table
 	c := &comparison{broker: broker, report: report, Comparison: Comparison{
 		Destination: o.Views[view].Name, Unordered: table.Ranked() || n.Came != "",
 	}}
 	if !n.Relayed.Has() {
 		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare",
-			n.Table, c.Destination)
+			n.Quoted(), c.Destination)
 	}
 	if err := o.declareRelayed(ctx, conn, view, !c.Unordered, selection); err != nil {
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
@@ -99,7 +99,7 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Br
 // declareRelayed makes the server keep the list of rows, with the keys of those that keep an order.
 func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, ordered bool, selection Selection,
 ) error {
-	n := o.Views[view].Table.Names()
+	n := o.Views[view].Table
 	var values parameters
 	condition, err := selection.condition(n, n.Relayed, &values)
 	if err != nil {

@@ -102,7 +102,7 @@ func (e *examination) unique() {
 
 // createPending returns the statement that creates an index of pending rows that meet further conditions.
 func (e *examination) createPending(columns string, more ...string) string {
-	where := pattern.And(e.mapping.pending(), e.mapping.Taken)
+	where := pattern.And(e.mapping.Pending, e.mapping.Taken)
 	for _, condition := range more {
 		where = pattern.And(where, condition)
 	}

@@ -33,11 +33,12 @@ func (i *index) usableFor(conditions ...string) bool {
 func (i *index) holds(condition string) bool { return allAmong(conjuncts(condition), i.conjuncts) }
 
 // conjuncts splits conditions, as the server or the relay writes them, at their ands, in a form in which both write
-// alike what [pattern.SQL] makes. Conditions that differ in parentheses, casts or case are mistaken for one another only
-// when a read is chosen and advice is given, never in what is read.
+// alike what [pattern.SQL] makes. Conditions that differ in parentheses, casts or case are mistaken for one another
+// only when a read is chosen and advice is given, never in what is read.
 func conjuncts(conditions ...string) (parts []string) {
 	flat := strings.NewReplacer("(", "", ")", "", `"`, "", `\`, "", "::text", "", "::character varying", "",
-		" e'", " '", " like ", " ~~ ", " in ", " = ", " = any (array[", " = ", "]", "")
+		" like e'", " ~~ '", " like ", " ~~ ", " in (e'", " = '", " in ", " = ",
+		" = any (array[", " = ", "]", "", " e'", " '")
 	for _, condition := range conditions {
 		if condition != "" {
 			parts = append(parts, strings.Split(flat.Replace(strings.ToLower(condition)), " and ")...)
@@ -106,7 +107,7 @@ type served struct {
 
 // chooseIndexes finds the reads that an index makes cheap.
 func (m *mapping) chooseIndexes(r *relation) {
-	pending := []string{m.pending(), m.Taken}
+	pending := []string{m.Pending, m.Taken}
 	filtered := func(i *index) bool { return m.Taken == pattern.Always || i.holds(m.Taken) }
 	if m.Available.Has() {
 		timed, untimed := m.Available.Name+" is not null", m.Available.Name+" is null"

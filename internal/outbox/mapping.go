@@ -16,7 +16,16 @@ type mapping struct {
 	Inserted, Available, Rank, Order Column
 	Txid                             Column
 	state
-	Taken          string              // the SQL condition for the view's rows, in any state
+	Taken string // the SQL condition for the view's rows, in any state
+	// Came is the condition for those of the view's rows that have failed or been relayed at the origin; empty if rows
+	// are taken as they are inserted.
+	Came string
+	// Pending is the condition for rows that are neither relayed nor failed by the view's state columns, including rows
+	// of other destinations.
+	Pending string
+	// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the
+	// table keeps no failures. In a row that was discarded and kept, relayed_at is set, too.
+	IsFailed       string
 	origin         *upstream           // destination whose rows these are, or nil
 	Key, topicText string              // SQL expressions of type text
 	keySource      string              // what the key is, for display
@@ -88,6 +97,7 @@ func (m mapping) as(r *relation, config *Config, v View) (*mapping, []*SetupErro
 		}
 	}
 	f.fromOrigin(&m, v)
+	m.conditions()
 	if !config.Looks {
 		f.demands(&m, v)
 	}
@@ -202,17 +212,24 @@ func (m *mapping) shard() string {
 	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.Key, m.ID.Name, m.shards)
 }
 
-// pending is the condition for rows that are neither relayed nor failed and, if there is an origin, have failed or
-// been relayed there.
-func (m *mapping) pending() string {
-	condition := pattern.Always
+// conditions makes the conditions for rows by their state.
+func (m *mapping) conditions() {
+	m.Pending = pattern.Always
 	if m.origin != nil {
-		condition = m.Order.Name + " is not null"
+		m.Came = m.Order.Name + " is not null"
+		if m.Pending = m.Came; m.origin.without.Has() {
+			m.Came += " and " + m.origin.without.Name + " is null"
+		}
 	}
 	for _, name := range m.nulls() {
-		condition = pattern.And(condition, name+" is null")
+		m.Pending = pattern.And(m.Pending, name+" is null")
 	}
-	return condition
+	if m.Failed.Has() {
+		m.IsFailed = m.Failed.Name + " is not null"
+		if m.Relayed.Has() {
+			m.IsFailed += " and " + m.Relayed.Name + " is null"
+		}
+	}
 }
 
 // nulls returns the columns that are null in pending rows.
@@ -235,7 +252,7 @@ func (m *mapping) pendingByID() string {
 	nulls := m.nulls()
 	switch {
 	case !m.IDIndexed || len(nulls) == 0:
-		return m.pending()
+		return m.Pending
 	case m.origin != nil:
 		return isNull(nulls...) + " and num_nonnulls(" + m.Order.Name + ") = 1"
 	}

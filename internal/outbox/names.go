@@ -7,28 +7,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Names are the parts of statements about a view's rows: its columns, and SQL conditions on its rows. They are for
-// commands that examine and change rows at an operator's request; relaying has statements of its own.
-type Names struct {
-	*mapping
-	Table    string // quoted, with its schema
-	Encoding string // the database's
-	// Came is the condition for those of the view's rows that have failed or been relayed at the origin; empty if rows
-	// are taken as they are inserted.
-	Came string
-	// Pending is the condition for rows that are neither relayed nor failed by the view's state columns, including rows
-	// of other destinations.
-	Pending string
-	// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the
-	// table keeps no failures.
-	IsFailed string
-	// Unsent are assignments that empty the columns of a failed row's dead letters.
-	Unsent      []string
-	Partitioned bool
-	indexes     []*index
-	parts       description
-}
-
 // A Column is a column of the table. The zero Column is a column that the table lacks.
 type Column struct {
 	Name     string // quoted
@@ -90,52 +68,26 @@ func (c Column) Or(absent string) string {
 
 // Indexed reports whether an index begins with a column, and holds all rows in which the column has a value. If every
 // is true, it holds the others, too.
-func (n Names) Indexed(c Column, every bool) bool {
-	return slices.ContainsFunc(n.indexes, func(i *index) bool {
+func (t *Table) Indexed(c Column, every bool) bool {
+	return slices.ContainsFunc(t.relation.Indexes, func(i *index) bool {
 		return i.starts(c.Plain) && (i.usableFor() || !every && i.usableFor(c.Name+" is not null"))
 	})
 }
 
-// Names returns the parts of statements about the view's rows.
-func (t *Table) Names() Names {
-	m := t.mapping
-	state := m.pending()
-	n := Names{
-		mapping: m, Table: t.Quoted(), Encoding: t.relation.Encoding, Pending: state, IsFailed: m.isFailed(),
-		Partitioned: t.relation.Kind == "p", indexes: t.relation.Indexes,
-	}
+// Unsent returns the assignments that empty the columns of a failed row's dead letters.
+func (t *Table) Unsent() (assignments []string) {
 	for _, l := range t.letters() {
 		if l.column.Writable {
-			n.Unsent = append(n.Unsent, l.column.Name+" = "+l.empty)
+			assignments = append(assignments, l.column.Name+" = "+l.empty)
 		}
 	}
-	if m.origin != nil {
-		n.Came = n.Order.Name + " is not null"
-		if c := m.origin.without; c.Has() {
-			n.Came += " and " + c.Name + " is null"
-		}
-	}
-	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure
-	// or of the relaying there is not part of the row's identity.
-	alone := *m
-	alone.origin = nil
-	identity, typ, here := alone.identity("", t.idType())
-	n.parts = t.description.with(
-		"identity", identity, "identity_type", typ, "here", here, "topic", n.Topic.Name, "order_type", n.Order.Type,
-		"inserted_at", n.Inserted.Time(), "relayed_at", n.Relayed.Name, "relayed_time", n.Relayed.Time(),
-		"failed_at", n.Failed.Name, "failed_time", n.Failed.Time(), "attempt", n.Attempt.Or("null"),
-		"last_error", n.LastError.Or("null"), "due_at", m.dueAt(Column.Time),
-		"payload", m.Payload.shown(), "headers", m.Headers.shown())
-	return n
+	return assignments
 }
 
-// Text renders a statement, with further values given as alternating names and values. {identity} distinguishes a row
-// from all others; {here} has to stand before "{identity} = any ($1)" so that the rows are found quickly, and is empty
-// if ids are unique.
-func (n Names) Text(file string, pairs ...string) string { return n.parts.text(file, pairs...) }
-
-// IDType is the type of the elements of an array of ids.
-func (n Names) IDType() string { return n.parts["id_type"] }
+// Text renders a statement for a command that examines or changes rows at an operator's request, with further values
+// given as alternating names and values. {row} distinguishes a row from all others; {row_here} has to stand before
+// "{row} = any ($1)" so that the rows are found quickly.
+func (t *Table) Text(file string, pairs ...string) string { return t.description.text(file, pairs...) }
 
 // dueAt is the time since which a row could be relayed, a timestamptz in one of the forms of a column; null if the
 // table does not hold it.
@@ -149,19 +101,19 @@ func (m *mapping) dueAt(form func(Column) string) string {
 
 // Ordered is the condition that a row keeps the order of its key, to be added to others. A row with available_at keeps
 // none, whether or not that time has come.
-func (n Names) Ordered() string {
-	if !n.Available.Has() {
+func (m *mapping) Ordered() string {
+	if !m.Available.Has() {
 		return ""
 	}
-	return " and " + n.Available.Name + " is null"
+	return " and " + m.Available.Name + " is null"
 }
 
 // Scheduled is the condition that a row is scheduled for later, to be added to others.
-func (n Names) Scheduled() string {
-	if !n.Available.Has() {
+func (m *mapping) Scheduled() string {
+	if !m.Available.Has() {
 		return " and false"
 	}
-	return " and " + n.Available.Name + " > " + n.Available.At("now()")
+	return " and " + m.Available.Name + " > " + m.Available.At("now()")
 }
 
 // Now is the time of the statement as a value of a column of times.

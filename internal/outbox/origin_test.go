@@ -202,7 +202,7 @@ func TestDeadLettersOfDividedRows(t *testing.T) {
 	if pgtest.Value[int64](t, s, empty) != 1 {
 		t.Error("the dead letter of an earlier failure counts as that of this one")
 	}
-	if unsent := viewOf(t, table, orders).Names().Unsent; len(unsent) != 4 {
+	if unsent := viewOf(t, table, orders).Unsent(); len(unsent) != 4 {
 		t.Errorf("a retry without a destination empties %v", unsent)
 	}
 }

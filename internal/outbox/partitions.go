@@ -63,7 +63,7 @@ func (r *relation) partitionMark() string {
 // partitionCondition returns the condition on partitions for the statements of a view, followed by and.
 func (t *Table) partitionCondition() (condition string) {
 	p, column := t.relation.parts, sql.Quote(t.relation.Partitions.Column)
-	pending := t.mapping.pending()
+	pending := t.mapping.Pending
 	p.mu.Lock()
 	named, known := p.ranges[pending]
 	p.mu.Unlock()
@@ -92,7 +92,7 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 	ranges := maps.Clone(p.ranges)
 	p.mu.Unlock()
 	for _, m := range t.mappings() {
-		pending := m.pending()
+		pending := m.Pending
 		before, known := ranges[pending]
 		if !known {
 			before = everything

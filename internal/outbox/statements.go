@@ -45,8 +45,8 @@ var orderTypes = map[uint32]string{
 	pgtype.TimestampOID: "timestamp", pgtype.TimestamptzOID: "timestamptz",
 }
 
-// idType is the type of the elements of an array of ids.
-func (t *Table) idType() string {
+// IDType is the type of the elements of an array of ids.
+func (t *Table) IDType() string {
 	return cmp.Or(orderTypes[t.idOID], map[uint32]string{pgtype.UUIDOID: "uuid", pgtype.TextOID: "text"}[t.idOID])
 }
 
@@ -58,18 +58,27 @@ func (t *Table) describe() description {
 		filtered = " and " + m.Taken
 	}
 	mark := t.relation.partitionMark()
-	pending := m.pending()
+	pending := m.Pending
 	d := description{
-		"table": t.Quoted(), "partitions": mark, "id": m.ID.Name, "id_type": t.idType(), "order": m.Order.Name,
+		"table": t.Quoted(), "partitions": mark, "id": m.ID.Name, "id_type": t.IDType(), "order": m.Order.Name,
 		"key":     m.Key,
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "latest": m.Order.Name + " desc", "nulls_last": "",
 		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
-		"inserted_at": m.Inserted.Name, "relayed_at": m.Relayed.Name, "unmarked": pattern.Always,
+		"topic": m.Topic.Name, "order_type": m.Order.Type, "payload": m.Payload.shown(), "headers": m.Headers.shown(),
+		"inserted_at": m.Inserted.Name, "inserted_time": m.Inserted.Time(), "due_at": m.dueAt(Column.Time),
+		"relayed_at": m.Relayed.Name, "relayed_time": m.Relayed.Time(),
+		"failed_at": m.Failed.Name, "failed_time": m.Failed.Time(),
+		"attempt": m.Attempt.Or("null"), "last_error": m.LastError.Or("null"), "unmarked": pattern.Always,
 		"lock": "update", "write": "delete from " + t.Quoted(),
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
 	d["t_identity"], _, d["t_here"] = m.identity("t.", d["id_type"])
+	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure
+	// or of the relaying there is not part of the row's identity.
+	alone := *m
+	alone.origin = nil
+	d["row"], d["row_type"], d["row_here"] = alone.identity("", d["id_type"])
 	d["here"], d["t_here"] = mark+d["here"], mark+d["t_here"]
 	d["sampled"], d["grouped"], d["groups"] = m.sampled(t.config.Extra)
 	d["arrived_filter"], d["due"] = filtered, mark+pending+filtered
@@ -86,7 +95,7 @@ func (t *Table) describe() description {
 		}
 	}
 	if m.Failed.Has() {
-		d["failed"] = m.isFailed() + filtered
+		d["failed"] = m.IsFailed + filtered
 	}
 	if !m.Order.NotNull {
 		d["nulls_last"] = " nulls last" // an order that the usual indexes do not give
@@ -111,18 +120,6 @@ func (t *Table) describe() description {
 func (t *Table) marking(views ...*Table) string {
 	marks := each(views, func(v *Table) string { return v.mapping.Relayed.Name + " = " + now(v.mapping.Relayed) })
 	return "update " + t.Quoted() + " set " + strings.Join(marks, ", ")
-}
-
-// isFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table
-// keeps no failures. In a row that was discarded and kept, relayed_at is set, too.
-func (m *mapping) isFailed() string {
-	switch {
-	case !m.Failed.Has():
-		return ""
-	case !m.Relayed.Has():
-		return m.Failed.Name + " is not null"
-	}
-	return m.Failed.Name + " is not null and " + m.Relayed.Name + " is null"
 }
 
 // now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold

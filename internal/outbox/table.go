@@ -25,14 +25,14 @@ type Table struct {
 	pool     *pgxpool.Pool
 	relation *relation // the table as [Open] found it
 	common   *mapping  // what all destinations share
-	mapping  *mapping
-	config   Config
-	view     View
-	source   string // [publisher.Message.Source] of every row
-	prefix   string // prefix of a message's dedup id, for ids that are not globally unique
-	idOID    uint32 // type of the elements of an array of ids
-	rowOID   uint32 // type of the elements of an array of identities
-	maxRow   int64  // limit of the bytes of a row that are read
+	*mapping
+	config Config
+	view   View
+	source string // [publisher.Message.Source] of every row
+	prefix string // prefix of a message's dedup id, for ids that are not globally unique
+	idOID  uint32 // type of the elements of an array of ids
+	rowOID uint32 // type of the elements of an array of identities
+	maxRow int64  // limit of the bytes of a row that are read
 
 	lacks    []Lack
 	denied   map[string]*SetupError // destinations whose statements the server does not accept, by name
@@ -206,6 +206,12 @@ func (t *Table) Name() string { return t.relation.table.String() }
 
 // Quoted returns the name for use in a statement.
 func (t *Table) Quoted() string { return t.relation.table.Quoted() }
+
+// Encoding returns the database's encoding.
+func (t *Table) Encoding() string { return t.relation.Encoding }
+
+// Partitioned reports whether the table is partitioned.
+func (t *Table) Partitioned() bool { return t.relation.partitioned() }
 
 // Lacks returns the columns and indexes that the table should have, each with its remedy.
 func (t *Table) Lacks() []Lack { return t.lacks }

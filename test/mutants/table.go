@@ -43,7 +43,7 @@ var table = []mutant{
 	},
 	{
 		name: "dead letter before the failure", breaks: "a dead letter is sent when the row has failed",
-		file: "internal/outbox/mapping.go", old: "condition = m.Order.Name + \" is not null\"", new: "_ = m.Order",
+		file: "internal/outbox/mapping.go", old: "m.Came = m.Order.Name + \" is not null\"", new: "m.Came = pattern.Always",
 		pkg: "./internal/outbox", tests: "^TestDeadLetters$",
 	},
 	{
@@ -76,7 +76,7 @@ var table = []mutant{
 	{
 		name:   "retried row whose dead letter counts as sent",
 		breaks: "a row that is retried has its next dead letter, whichever replica fails it",
-		file:   "internal/operate/change.go", old: " = null\"}, n.Unsent, fresh(n))", new: " = null\"}, fresh(n))",
+		file:   "internal/operate/change.go", old: " = null\"}, n.Unsent(), fresh(n))", new: " = null\"}, fresh(n))",
 		pkg: "./internal/operate", tests: "^TestOwnColumns$",
 	},
 	{
