@@ -37,10 +37,31 @@ type Replica struct {
 	Of      int   // number of shards into which it divides the rows
 	Able    bool  // the replica says that it can publish
 	kind    kind
+	member  bool // it shows a membership; otherwise Of, Able and kind mean nothing
+	mine    bool // it is the replica that has looked
 }
 
 // Like reports whether a replica with this number of shards and this mapping would share the group with r.
 func (r Replica) Like(shards int, mapping string) bool { return r.kind == kindOf(shards, mapping) }
+
+// replicasOf returns the replicas that hold locks of a group.
+func replicasOf(rows []lockRow, class int32) (all []Replica) {
+	for _, row := range rows {
+		if row.class != class {
+			continue
+		}
+		i := slices.IndexFunc(all, func(r Replica) bool { return r.Backend == row.pid })
+		if i < 0 {
+			i, all = len(all), append(all, Replica{Backend: row.pid, mine: row.mine})
+		}
+		if m, member := row.member(); member {
+			all[i].member, all[i].Of, all[i].Able, all[i].kind = true, m.shards, m.able, m.kind
+		} else if row.object < MaxShards {
+			all[i].Owned.Add(int(row.object))
+		}
+	}
+	return all
+}
 
 // Replicas returns the replicas that share each group at present, without taking part. The groups are named by their
 // columns, as in [Group]. The connection may go through a pooler.
@@ -55,18 +76,7 @@ func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...stri
 	}
 	all := make([][]Replica, len(columns))
 	for i, class := range classes {
-		at := map[int32]int{}
-		for _, l := range found {
-			if m, member := l.member(); member && l.class == class {
-				at[l.pid] = len(all[i])
-				all[i] = append(all[i], Replica{Backend: l.pid, Of: m.shards, Able: m.able, kind: m.kind})
-			}
-		}
-		for _, l := range found {
-			if n, member := at[l.pid]; member && l.class == class && l.object < MaxShards {
-				all[i][n].Owned.Add(int(l.object))
-			}
-		}
+		all[i] = slices.DeleteFunc(replicasOf(found, class), func(r Replica) bool { return !r.member })
 		slices.SortFunc(all[i], func(a, b Replica) int {
 			return cmp.Or(cmp.Compare(b.Owned.Len(), a.Owned.Len()), cmp.Compare(a.Backend, b.Backend))
 		})

@@ -56,14 +56,6 @@ func memberOf(number int) membership {
 	return membership{k, number&unableBit == 0}
 }
 
-// before reports whether k continues if it is found to own shards beside another kind, which must then release its own.
-func (k kind) before(other kind) bool {
-	if k.shards != other.shards {
-		return k.shards < other.shards
-	}
-	return k.mapping < other.mapping
-}
-
 // why returns the reason why k waits while the other kind relays.
 func (k kind) why(other kind, names setting.Names) string {
 	if k.shards != other.shards {

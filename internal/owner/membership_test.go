@@ -34,19 +34,6 @@ func TestMembershipNumbers(t *testing.T) {
 	}
 }
 
-// Of two kinds that own shards side by side, exactly one continues.
-func TestOneOfTwoKindsGoesOn(t *testing.T) {
-	t.Parallel()
-	kinds := []kind{kindOf(16, "a"), kindOf(16, "b"), kindOf(8, "a"), kindOf(1, "a")}
-	for _, a := range kinds {
-		for _, b := range kinds {
-			if a != b && a.before(b) == b.before(a) {
-				t.Errorf("%+v and %+v", a, b)
-			}
-		}
-	}
-}
-
 // A replica that finds a row's shard or place in another way waits like one with another number of shards.
 func TestDifferentMappings(t *testing.T) {
 	t.Parallel()

@@ -156,7 +156,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	pause := lookEver
 	var together Set // shards of the first group, of which this replica prefers to own those of the others, too
 	for i, p := range s.parts {
-		l := s.read(found, p)
+		l := p.read(found)
 		if !l.joined {
 			return 0, s.pooled(ErrPooler)
 		}
@@ -189,10 +189,7 @@ func (s *session) turnOf(ctx context.Context, p *part, l locks, together Set) (
 		}
 	}
 	var surplus Set
-	switch {
-	case l.foreign != nil && l.foreign.before(p.kind): // they own shards beside this replica, if it owns any
-		surplus = l.mine
-	case s.mayGive(p, l):
+	if s.mayGive(p, l) {
 		surplus = l.surplus(s.Shards, together)
 	}
 	s.update(func() {
@@ -204,7 +201,7 @@ func (s *session) turnOf(ctx context.Context, p *part, l locks, together Set) (
 		// Leaving shards are released even if they would be due to this replica again: it then takes them again.
 		state.Leaving, state.Owned = leaving, l.mine.Without(leaving)
 		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, l.unowned(s.Shards), note, nil
-		state.Others, state.Unable = l.strangers(), l.apart()
+		state.Others, state.Unable = l.others, l.apart()
 		kept = state.Owned
 	})
 	if contested {

@@ -9,15 +9,15 @@ import (
 
 // locks is what one look at the server shows of all replicas of a group.
 type locks struct {
-	mine     Set          // shards that this session holds
-	taken    Set          // shards that any replica holds
-	joined   bool         // this session's own membership is there
-	able     bool         // the membership says that this replica can publish
-	replicas int          // replicas of this replica's kind, itself included
-	fit      int          // replicas of this kind that can publish
-	others   map[kind]int // replicas of other kinds
-	foreign  *kind        // another kind that owns shards, nil if there is none
-	most     int          // shards of the replica that holds the most
+	mine     Set   // shards that this session holds
+	taken    Set   // shards that any replica holds
+	joined   bool  // this session's own membership is there
+	able     bool  // the membership says that this replica can publish
+	replicas int   // replicas of this replica's kind, itself included
+	fit      int   // replicas of this kind that can publish
+	others   int   // replicas of other kinds
+	foreign  *kind // another kind that owns shards, nil if there is none
+	most     int   // shards of the replica that holds the most
 }
 
 // lockRow is one advisory lock.
@@ -38,38 +38,22 @@ func (r lockRow) member() (m membership, ok bool) {
 }
 
 // read interprets the locks of a part's group.
-func (s *session) read(rows []lockRow, p *part) locks {
-	l := locks{others: map[kind]int{}}
-	kinds := map[int32]kind{}
-	for _, row := range rows {
-		m, member := row.member()
-		if !member || row.class != p.class {
-			continue
+func (p *part) read(rows []lockRow) (l locks) {
+	for _, r := range replicasOf(rows, p.class) {
+		l.taken, l.most = l.taken.Or(r.Owned), max(l.most, r.Owned.Len())
+		if r.mine {
+			l.mine, l.joined, l.able = r.Owned, r.member, r.Able
 		}
-		kinds[row.pid] = m.kind
-		if m.kind != p.kind {
-			l.others[m.kind]++
-			continue
-		}
-		l.replicas++
-		if m.able {
-			l.fit++
-		}
-		l.joined, l.able = l.joined || row.mine, l.able || row.mine && m.able
-	}
-	held := map[int32]int{}
-	for _, row := range rows {
-		if row.class != p.class || row.object >= MaxShards {
-			continue
-		}
-		held[row.pid]++
-		l.most = max(l.most, held[row.pid])
-		l.taken.Add(int(row.object))
-		if row.mine {
-			l.mine.Add(int(row.object))
-		}
-		if k, known := kinds[row.pid]; known && k != p.kind && (l.foreign == nil || k.before(*l.foreign)) {
-			l.foreign = &k
+		switch {
+		case r.member && r.kind == p.kind:
+			l.replicas++
+			if r.Able {
+				l.fit++
+			}
+		case r.member:
+			if l.others++; r.Owned != (Set{}) {
+				l.foreign = &r.kind
+			}
 		}
 	}
 	return l
@@ -111,15 +95,6 @@ func (s *session) lookAround(rows []lockRow) {
 			s.notify()
 		}
 	}
-}
-
-// strangers returns how many replicas of other kinds there are.
-func (l locks) strangers() int {
-	n := 0
-	for _, replicas := range l.others {
-		n += replicas
-	}
-	return n
 }
 
 // unowned returns how many shards no replica holds, counted in the division of the replicas that own any.

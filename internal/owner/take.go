@@ -35,7 +35,7 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 	if err != nil {
 		return l, false, err
 	}
-	if l = s.read(found, p); l.note(p, s.Names) != "" {
+	if l = p.read(found); l.note(p, s.Names) != "" {
 		return l, false, nil
 	}
 	before := l.mine
