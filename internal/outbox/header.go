@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -17,52 +16,27 @@ var errHeaders = errors.New("the headers column holds something other than a JSO
 // way. text comes from a json or jsonb column, so it is known to be well formed.
 func parseHeaders(headers []publisher.Header, text []byte, a *arena) ([]publisher.Header, error) {
 	s := scanner{text: text}
-	s.space()
-	if s.next() == '[' {
-		s.at++
-		if s.space(); s.next() == ']' {
-			return headers, nil
-		}
-		return headers, errHeaders
-	}
 	if s.next() != '{' {
-		if string(text[s.at:]) == "null" {
-			return headers, nil
+		if rest := bytes.Join(bytes.Fields(text), nil); string(rest) != "null" && string(rest) != "[]" {
+			return headers, errHeaders
 		}
-		return headers, errHeaders
+		return headers, nil
 	}
-	s.at++
-	for {
-		s.space()
-		switch s.next() {
-		case '}', 0:
-			return headers, nil
-		case ',':
-			s.at++
-			continue
-		}
-		name, err := s.quoted(a)
+	for s.at++; s.next() == '"'; s.at++ { // each time after the brace or a comma
+		name, _, err := s.value(a)
 		if err != nil {
 			return headers, err
 		}
-		s.space()
+		_ = s.next()
 		s.at++ // the colon
-		s.space()
-		var value string
-		isText := s.next() == '"'
-		if isText {
-			if value, err = s.quoted(a); err != nil {
-				return headers, err
-			}
-		} else {
-			raw, err := s.raw()
-			if err != nil {
-				return headers, err
-			}
-			value = a.text(raw)
+		value, isText, err := s.value(a)
+		if err != nil {
+			return headers, err
 		}
 		headers = append(headers, publisher.Header{Name: name, Value: value, JSON: !isText})
+		_ = s.next() // a comma, or the brace
 	}
+	return headers, nil
 }
 
 // scanner goes over well-formed JSON.
@@ -71,22 +45,25 @@ type scanner struct {
 	at   int
 }
 
-// next returns the current byte, 0 at the end.
+// next goes to the next byte that is not space, and returns it; 0 at the end.
 func (s *scanner) next() byte {
-	if s.at < len(s.text) {
-		return s.text[s.at]
+	for ; s.at < len(s.text); s.at++ {
+		if c := s.text[s.at]; c != ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return c
+		}
 	}
 	return 0
 }
 
-func (s *scanner) space() {
-	for s.at < len(s.text) && strings.IndexByte(" \t\n\r", s.text[s.at]) >= 0 {
-		s.at++
+// value reads a value: the text of a string, or of another value as it is written.
+func (s *scanner) value(a *arena) (value string, isText bool, err error) {
+	if isText = s.next() == '"'; !isText {
+		var raw json.RawMessage
+		d := json.NewDecoder(bytes.NewReader(s.text[s.at:]))
+		err = d.Decode(&raw)
+		s.at += int(d.InputOffset())
+		return a.text(raw), false, err
 	}
-}
-
-// quoted reads a string.
-func (s *scanner) quoted(a *arena) (string, error) {
 	start, escaped := s.at, false
 	for s.at++; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
 		if s.text[s.at] == '\\' {
@@ -97,17 +74,8 @@ func (s *scanner) quoted(a *arena) (string, error) {
 	s.at = min(s.at+1, len(s.text))
 	literal := s.text[start:s.at]
 	if !escaped && len(literal) >= 2 {
-		return a.text(literal[1 : len(literal)-1]), nil
+		return a.text(literal[1 : len(literal)-1]), true, nil
 	}
-	var value string
-	err := json.Unmarshal(literal, &value)
-	return value, err
-}
-
-// raw reads a value that is not a string and returns it as written.
-func (s *scanner) raw() (value json.RawMessage, err error) {
-	d := json.NewDecoder(bytes.NewReader(s.text[s.at:]))
-	err = d.Decode(&value)
-	s.at += int(d.InputOffset())
-	return value, err
+	err = json.Unmarshal(literal, &value)
+	return value, true, err
 }

@@ -246,33 +246,34 @@ type Refusal struct {
 // those that another session keeps locked. The others have been changed by another session, unless a [*NoEffectError]
 // names them. In a table without columns for any of this, every row counts as written.
 func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked []string, err error) {
-	n := len(refusals)
-	identities, texts := make([]string, n), make([]string, n)
-	attempts, next, failed := make([][]byte, n), make([][]byte, n), make([][]byte, n)
-	versions := make([][]byte, n)
-	for i, r := range refusals {
-		identities[i] = r.ID
-		texts[i] = t.clean(r.Error)
-		attempts[i] = number(r.Attempt)
-		if next[i] = number(min(r.Attempt, t.maxAttempt()-1) + 1); r.Untried {
-			next[i] = attempts[i]
-		}
-		versions[i] = binary.BigEndian.AppendUint32(nil, 0)
-		if r.Of != nil && !t.config.shared() {
-			versions[i] = binary.BigEndian.AppendUint32(nil, r.Of.version)
-		}
-		failed[i] = []byte{0}
-		if r.Failed {
-			failed[i] = []byte{1}
-		}
-	}
+	identities := each(refusals, func(r Refusal) string { return r.ID })
 	if !t.writesRefusals() {
 		return identities, nil, nil
 	}
-	which, asRead := array(t.rowOID, identities), array(pgtype.Int8OID, attempts)
-	version := array(pgtype.XIDOID, versions)
+	column := func(oid uint32, value func(Refusal) []byte) []byte { return array(oid, each(refusals, value)) }
+	which := array(t.rowOID, identities)
+	asRead := column(pgtype.Int8OID, func(r Refusal) []byte { return number(r.Attempt) })
+	version := column(pgtype.XIDOID, func(r Refusal) []byte {
+		if r.Of == nil || t.config.shared() {
+			return make([]byte, 4)
+		}
+		return binary.BigEndian.AppendUint32(nil, r.Of.version)
+	})
 	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.writeLock()}, t.description.text("refuse.sql"),
-		which, asRead, array(pgtype.Int8OID, next), array(pgtype.TextOID, texts), array(pgtype.BoolOID, failed),
+		which, asRead,
+		column(pgtype.Int8OID, func(r Refusal) []byte {
+			if r.Untried {
+				return number(r.Attempt)
+			}
+			return number(min(r.Attempt, t.maxAttempt()-1) + 1)
+		}),
+		column(pgtype.TextOID, func(r Refusal) []byte { return []byte(t.clean(r.Error)) }),
+		column(pgtype.BoolOID, func(r Refusal) []byte {
+			if r.Failed {
+				return []byte{1}
+			}
+			return []byte{0}
+		}),
 		version)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
@@ -287,7 +288,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	if locked, err = t.stillLocked(ctx, locked); err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}
-	if len(written)+len(locked) == n {
+	if len(written)+len(locked) == len(refusals) {
 		return written, locked, nil
 	}
 	rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"), which, asRead, version)

@@ -23,6 +23,11 @@ func (t *Table) Tail(ctx context.Context, q Query) (Page, error) {
 	return a, err
 }
 
+// ReadsDue reports whether rows with available_at have a read of their own ([Query.Due]), since there is an index of
+// due times. The reads in table order then leave these rows out: a million rows that are scheduled for next week cost
+// neither kind of read anything.
+func (t *Table) ReadsDue() bool { return t.mapping.dueIndex }
+
 // Exact reports whether [Row.Writer] is the top-level transaction that inserted the row.
 func (t *Table) Exact() bool { return t.mapping.Txid.Has() }
 
@@ -35,7 +40,7 @@ func (t *Table) untilNextDue(ctx context.Context) (time.Duration, error) {
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	return untilDue(rows[0][0]), nil
+	return time.Duration(min(ordinal(rows[0][0]), longest)) * time.Microsecond, nil // null is 0
 }
 
 // Blocked reads the keys of failed rows, in the order in which they failed: of each the hash, the shard and the
