@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/profile"
-	"github.com/outbox-relay/outbox-relay/internal/template"
+	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
 // checkDestinations checks what the tags cannot express about each destination.
@@ -107,14 +107,14 @@ func checkPublishing(d *Destination, s *scope) {
 			"contains the empty pattern %q; write topics, with * for any text and ! before the topics to exclude",
 			pattern)
 	}
-	_, err := template.Parse(d.Topic)
+	_, _, err := route.ParseTemplate(d.Topic, nil)
 	s.badErr("TOPIC", err)
 	if low, high := s.at("BACKOFF_MIN"), s.at("BACKOFF_MAX"); d.BackoffMin > d.BackoffMax && low.given {
 		s.bad("BACKOFF_MIN", "is more than %s, which is %s; lower one or raise the other", high.variable, high.text)
 	} else if d.BackoffMin > d.BackoffMax {
 		s.bad("BACKOFF_MAX", "is less than %s, which is %s; raise one or lower the other", low.variable, low.text)
 	}
-	_, err = template.Parse(d.AMQPExchange)
+	_, _, err = route.ParseTemplate(d.AMQPExchange, nil)
 	s.badErr("AMQP_EXCHANGE", err)
 	s.badIf(err == nil && len(d.AMQPExchange) > 255 && !strings.Contains(d.AMQPExchange, "{"), "AMQP_EXCHANGE",
 		"is too long; AMQP names have at most 255 bytes")

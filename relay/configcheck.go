@@ -94,7 +94,7 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 	}
 	for _, template := range []struct{ field, text string }{{"Topic", d.Topic}, {"Exchange", d.Exchange}} {
 		if _, _, err := route.ParseTemplate(template.text, nil); err != nil {
-			p.add(at(template.field), "cannot be used: %v", err)
+			p.add(at(template.field), "%v", err)
 		}
 	}
 	encodings := []route.Encoding{route.EncodingNone, route.EncodingBase64, route.EncodingHex}

@@ -1,6 +1,8 @@
 package route
 
 import (
+	"fmt"
+
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 )
@@ -25,6 +27,9 @@ func Plan(table outbox.Config, routes []*Route) (outbox.Config, error) {
 		if table.Preferred == nil {
 			table.Preferred = profile.Columns(to.WireFormat)
 		}
+	}
+	if len(table.Extra) > outbox.MostExtra {
+		return table, fmt.Errorf("have templates that name more than %d columns, headers and paths together", outbox.MostExtra)
 	}
 	table.Headers, table.Views = outbox.HeaderColumns(table.Columns), Views(routes)
 	return table, nil

@@ -1,12 +1,12 @@
 package route
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/template"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -17,42 +17,99 @@ type Template struct {
 	parts []part
 }
 
+// A part is a section of fixed text, or a placeholder in braces.
 type part struct {
-	template.Part
-	extra int // index into Row.Extra, for columns, headers and paths
+	text  string // fixed text, or the placeholder as it is written
+	extra int    // index into Row.Extra, or one of the following
 }
 
-// ParseTemplate parses a template; see [template.Parse]. Everything that it names besides the topic is added to extra,
-// unless it is there already.
-func ParseTemplate(text string, extra []outbox.Extra) (Template, []outbox.Extra, error) {
-	parts, err := template.Parse(text)
-	if err != nil {
-		return Template{}, extra, fmt.Errorf("template %q %w", text, err)
-	}
-	if len(parts) == 0 || len(parts) == 1 && parts[0].Kind == template.Topic {
-		return Template{}, extra, nil
-	}
-	kinds := map[template.Kind]outbox.ExtraKind{
-		template.Column: outbox.ExtraColumn, template.Header: outbox.ExtraHeader,
-		template.Payload: outbox.ExtraPayload,
-	}
-	var t Template
-	for _, p := range parts {
-		index := -1
-		if kind, named := kinds[p.Kind]; named {
-			one := outbox.Extra{Kind: kind, Name: p.Name}
-			if index = slices.Index(extra, one); index < 0 {
-				index, extra = len(extra), append(extra, one)
-			}
+const (
+	fixedText = -1
+	ownTopic  = -2
+)
+
+const (
+	topic   = "topic"
+	header  = "header."
+	payload = "payload."
+	forms   = "write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}"
+)
+
+// ParseTemplate parses a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. Everything
+// that it names besides the topic is added to extra, unless it is there already. Its errors continue a sentence that
+// names the template.
+func ParseTemplate(text string, extra []outbox.Extra) (t Template, _ []outbox.Extra, err error) {
+	var fixed strings.Builder
+	flush := func() {
+		if fixed.Len() > 0 {
+			t.parts = append(t.parts, part{fixed.String(), fixedText})
+			fixed.Reset()
 		}
-		t.parts = append(t.parts, part{p, index})
 	}
-	if len(extra) > outbox.MostExtra {
-		return Template{}, extra, fmt.Errorf("template %q: all templates together name more than %d columns, headers and "+
-			"paths", text,
-			outbox.MostExtra)
+	for rest := text; rest != ""; {
+		at := strings.IndexAny(rest, "{}")
+		if at < 0 {
+			fixed.WriteString(rest)
+			break
+		}
+		brace := rest[at : at+1]
+		fixed.WriteString(rest[:at])
+		rest = rest[at+1:]
+		if strings.HasPrefix(rest, brace) {
+			fixed.WriteString(brace)
+			rest = rest[1:]
+			continue
+		}
+		if brace == "}" {
+			return t, extra, errors.New("has a } without a {; " + forms + ", or }} for a brace")
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed || strings.Contains(name, "{") {
+			return t, extra, errors.New("has a { without a }; " + forms + ", or {{ for a brace")
+		}
+		flush()
+		p := part{"{" + name + "}", ownTopic}
+		if name != topic {
+			one, err := placeholder(name)
+			if err != nil {
+				return t, extra, err
+			}
+			p.extra, extra = carried(one, extra)
+		}
+		t.parts, rest = append(t.parts, p), after
+	}
+	flush()
+	if len(t.parts) == 1 && t.parts[0].extra == ownTopic {
+		t.parts = nil
 	}
 	return t, extra, nil
+}
+
+// placeholder returns what a pair of braces stands for, other than the topic.
+func placeholder(name string) (one outbox.Extra, err error) {
+	of, isHeader := strings.CutPrefix(name, header)
+	path, isPath := strings.CutPrefix(name, payload)
+	switch {
+	case strings.TrimSpace(name) == "":
+		return one, errors.New("has an empty {}; " + forms)
+	case isHeader && of == "":
+		return one, errors.New("names no header in {header.}; write {header.NAME}")
+	case isHeader:
+		return outbox.Extra{Kind: outbox.ExtraHeader, Name: of}, nil
+	case isPath && slices.Contains(strings.Split(path, "."), ""):
+		return one, fmt.Errorf("has an empty step in the path of {%s}; write {payload.a} or {payload.a.b}", name)
+	case isPath:
+		return outbox.Extra{Kind: outbox.ExtraPayload, Name: path}, nil
+	}
+	return outbox.Extra{Kind: outbox.ExtraColumn, Name: name}, nil
+}
+
+// carried returns the index of a text that rows carry. It is added to extra, unless it is there already.
+func carried(one outbox.Extra, extra []outbox.Extra) (int, []outbox.Extra) {
+	if index := slices.Index(extra, one); index >= 0 {
+		return index, extra
+	}
+	return len(extra), append(extra, one)
 }
 
 // Text returns the template's text for a row that still has its own topic.
@@ -63,9 +120,9 @@ func (t Template) Text(row *outbox.Row) (string, error) {
 	var b strings.Builder
 	for _, p := range t.parts {
 		switch {
-		case p.Kind == template.Text:
-			b.WriteString(p.Name)
-		case p.Kind == template.Topic:
+		case p.extra == fixedText:
+			b.WriteString(p.text)
+		case p.extra == ownTopic:
 			b.WriteString(row.Message.Topic)
 		case row.Nulls&(1<<p.extra) != 0:
 			return "", p.missing()
@@ -84,10 +141,10 @@ func (t Template) SQL(topic string, extra []string) string {
 	}
 	texts := make([]string, len(t.parts))
 	for i, p := range t.parts {
-		switch p.Kind {
-		case template.Text:
-			texts[i] = sql.Literal(p.Name)
-		case template.Topic:
+		switch p.extra {
+		case fixedText:
+			texts[i] = sql.Literal(p.text)
+		case ownTopic:
 			texts[i] = topic
 		default:
 			texts[i] = "(" + extra[p.extra] + ")"
@@ -98,14 +155,11 @@ func (t Template) SQL(topic string, extra []string) string {
 
 // missing is the answer for a row without a value for the part.
 func (p part) missing() error {
-	var found string
-	switch p.Kind {
-	case template.Header:
+	found := "which is NULL in this row"
+	if strings.HasPrefix(p.text, "{"+header) {
 		found = "and this row has no such header"
-	case template.Payload:
+	} else if strings.HasPrefix(p.text, "{"+payload) {
 		found = "and the payload of this row has no value there"
-	default:
-		found = "which is NULL in this row"
 	}
-	return publisher.PermanentError("no topic", "the template of topic or exchange needs %s, %s", p.Braces, found)
+	return publisher.PermanentError("no topic", "the template of topic or exchange needs %s, %s", p.text, found)
 }

@@ -74,17 +74,37 @@ func TestTemplateOfHeadersAndPayload(t *testing.T) {
 
 // A row records in 64 bits which of its additional texts are NULL.
 func TestTemplatesNameSoManyTextsAtMost(t *testing.T) {
-	var extra []outbox.Extra
-	var err error
+	var text strings.Builder
 	for i := range outbox.MostExtra {
-		if _, extra, err = ParseTemplate(fmt.Sprintf("{c%d}", i), extra); err != nil {
-			t.Fatal(err)
-		}
+		fmt.Fprintf(&text, "{c%d}", i)
 	}
-	if _, _, err = ParseTemplate("{c0}{topic}", extra); err != nil {
-		t.Errorf("what is named already: %v", err)
+	plan := func(text string) error {
+		_, err := Plan(outbox.Config{}, []*Route{{TopicText: text, ExchangeText: "{c0}{topic}"}})
+		return err
 	}
-	if _, _, err = ParseTemplate("{another}", extra); err == nil || !strings.Contains(err.Error(), "more than 64") {
+	if err := plan(text.String()); err != nil {
+		t.Error(err)
+	}
+	if err := plan(text.String() + "{another}"); err == nil || !strings.Contains(err.Error(), "more than 64") {
 		t.Errorf("one more: %v", err)
+	}
+}
+
+func TestParseProblems(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"{topic":           "has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace",
+		"{a{b}}":           "has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace",
+		"a}":               "has a } without a {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace",
+		"{{a}":             "has a } without a {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace",
+		"{ }":              "has an empty {}; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}",
+		"{header.}":        "names no header in {header.}; write {header.NAME}",
+		"{payload.}":       "has an empty step in the path of {payload.}; write {payload.a} or {payload.a.b}",
+		"{payload.a..b}":   "has an empty step in the path of {payload.a..b}; write {payload.a} or {payload.a.b}",
+		"x{payload.a.}{b}": "has an empty step in the path of {payload.a.}; write {payload.a} or {payload.a.b}",
+	} {
+		if _, _, err := ParseTemplate(text, nil); err == nil || err.Error() != want {
+			t.Errorf("%q gives %v, want %s", text, err, want)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package route
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -13,11 +12,7 @@ type Time struct{ extra int }
 
 // TimeFrom returns the time in a column. The column is added to extra, unless it is there already.
 func TimeFrom(column string, extra []outbox.Extra) (*Time, []outbox.Extra) {
-	one := outbox.Extra{Kind: outbox.ExtraTime, Name: column}
-	index := slices.Index(extra, one)
-	if index < 0 {
-		index, extra = len(extra), append(extra, one)
-	}
+	index, extra := carried(outbox.Extra{Kind: outbox.ExtraTime, Name: column}, extra)
 	return &Time{index}, extra
 }
 
