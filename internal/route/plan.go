@@ -29,7 +29,8 @@ func Plan(table outbox.Config, routes []*Route) (outbox.Config, error) {
 		}
 	}
 	if len(table.Extra) > outbox.MostExtra {
-		return table, fmt.Errorf("have templates that name more than %d columns, headers and paths together", outbox.MostExtra)
+		return table, fmt.Errorf("have templates that name more than %d columns, headers and paths together",
+			outbox.MostExtra)
 	}
 	table.Headers, table.Views = outbox.HeaderColumns(table.Columns), Views(routes)
 	return table, nil
