@@ -48,12 +48,14 @@ drops partitions in which every row is done. Print it again when a destination g
 			if err != nil {
 				return err
 			}
-			text, due := sql.SchemaNamed(table, c.Table.Columns), delaying(c, table)
-			if partitioned {
-				settings, _, err := rowsOnly(c, false)
-				if err != nil {
+			text, view := sql.SchemaNamed(table, c.Table.Columns), outbox.View{}
+			var settings outbox.Config
+			if partitioned || delays || destination != "" {
+				if settings, _, err = rowsOnly(c, false); err != nil {
 					return err
 				}
+			}
+			if partitioned {
 				var own []string
 				for _, v := range settings.Views {
 					if v.Columns != nil {
@@ -63,12 +65,13 @@ drops partitions in which every row is done. Print it again when a destination g
 				text = sql.Partitioned(table, c.Table.Columns, undone(settings.Views, c.Table.Column), own...)
 			}
 			if destination != "" {
-				if text, err = ownSchema(c, destination, delays, &due); err != nil {
+				if view, err = owner(&settings, destination, delays); err != nil {
 					return usageError(err)
 				}
+				text = settings.OwnSchema(view)
 			}
 			if delays {
-				text += "\n" + sql.Delays(due)
+				text += "\n" + settings.DelaySchema(view)
 			}
 			if doorbell {
 				if c.ListenChannel == "" {
@@ -92,46 +95,25 @@ drops partitions in which every row is done. Print it again when a destination g
 	return cmd
 }
 
-// ownSchema returns the DDL of a destination's own columns. due receives what the destination's delayed rows need.
-func ownSchema(c *config.Config, name string, delays bool, due *sql.Delaying) (string, error) {
-	settings, _, err := rowsOnly(c, false)
-	if err != nil {
-		return "", err
-	}
+// owner returns the view of a destination with columns of its own.
+func owner(settings *outbox.Config, name string, delays bool) (outbox.View, error) {
 	settings.Shards, settings.Delete, settings.Key = 0, false, rowkey.Source{}
 	var names []string
 	for _, v := range settings.Views {
 		switch {
 		case v.Name == name && v.Columns == nil:
-			return "", fmt.Errorf("destination %s keeps its state in the columns of the table; set "+
+			return outbox.View{}, fmt.Errorf("destination %s keeps its state in the columns of the table; set "+
 				"OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own", name)
 		case v.Name == name && delays && (v.FailedOf != nil || v.RelayedOf != nil):
-			return "", fmt.Errorf("destination %s takes rows once they have failed or been relayed elsewhere, "+
+			return outbox.View{}, fmt.Errorf("destination %s takes rows once they have failed or been relayed elsewhere, "+
 				"whatever their available_at; leave out --delays", name)
 		case v.Name == name:
-			due.Pending, due.Suffix = settings.PendingColumns(v), "_"+name
-			due.Filter = settings.Condition(v)
-			return settings.OwnSchema(v), nil
+			return v, nil
 		}
 		names = append(names, v.Name)
 	}
-	return "", fmt.Errorf("no destination is called %s; those of OUTBOX_DESTINATIONS are %s", name, strings.Join(names,
-		", "))
-}
-
-// delaying returns what rows that become due later need of the table, with the table's own names.
-func delaying(c *config.Config, table sql.Table) sql.Delaying {
-	d := sql.Delaying{
-		Table: table, Available: c.Table.Column("available_at"), Order: "seq", Priority: c.Table.Columns["priority"],
-	}
-	if order := c.Table.Columns["order"]; order != "" {
-		d.Order = order
-	}
-	if c.Settle != config.SettleDelete || c.Table.Columns["relayed_at"] != "" {
-		d.Pending = append(d.Pending, c.Table.Column("relayed_at"))
-	}
-	d.Pending = append(d.Pending, c.Table.Column("failed_at"))
-	return d
+	return outbox.View{}, fmt.Errorf("no destination is called %s; those of OUTBOX_DESTINATIONS are %s", name,
+		strings.Join(names, ", "))
 }
 
 // undone is the condition for rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. A

@@ -44,26 +44,19 @@ func Destination(o Own) string {
 	const never = "'epoch'"
 	const done = " default " + never
 	drop := fmt.Sprintf("alter table %s alter column %s drop default;", table, relayed)
+	which, where, how := "Rows that exist", "...", ", in small parts"
+	names["default"], names["rows"] = done, drop
 	switch {
-	case o.Origin == "":
-		names["existing"] = "-- Rows that exist count as done. To include some, empty the column for them " +
-			"afterwards, in small parts:\n" + fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
-		names["default"], names["rows"] = done, drop
 	case o.OriginFailed:
-		names["existing"] = "-- Rows that have failed at " + o.Origin +
-			" already count as done. To include them, empty the column for them afterwards:\n" +
-			fmt.Sprintf("--   update %s set %s = null where %s is not null;", table, relayed, Quote(o.OriginAt))
+		which, where, how = "Rows that have failed at "+o.Origin+" already", Quote(o.OriginAt)+" is not null", ""
 		names["default"] = ""
-		names["rows"] = fmt.Sprintf("update %s set %s = %s where %s is not null;",
-			table, relayed, never, Quote(o.OriginAt))
-	default:
-		names["existing"] = "-- Rows that " + o.Origin + " has relayed already count as done. To include some, empty " +
-			"the column for them afterwards, in small parts:\n" +
-			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
-		names["default"] = done
-		names["rows"] = fmt.Sprintf("%s\n    update %s set %s = null where %s is null;", drop, table, relayed,
-			Quote(o.OriginAt))
+		names["rows"] = fmt.Sprintf("update %s set %s = %s where %s;", table, relayed, never, where)
+	case o.Origin != "":
+		which = "Rows that " + o.Origin + " has relayed already"
+		names["rows"] += fmt.Sprintf("\n    update %s set %s = null where %s is null;", table, relayed, Quote(o.OriginAt))
 	}
+	names["existing"] = fmt.Sprintf("-- %s count as done. To include some, empty the column for them afterwards%s:\n--   "+
+		"update %s set %s = null where %s;", which, how, table, relayed, where)
 	names["columns"], names["pending_index"] = o.columns(), o.indexes()
 	return script("destination.sql", names)
 }

@@ -67,26 +67,18 @@ func rank(priority string) string {
 type Delaying struct {
 	Table            Table
 	Available, Order string
-	Priority         string   // empty if there is none
-	Pending          []string // the columns that are null in pending rows
-	Filter           string   // an additional condition for a destination's rows, or empty
-	Suffix           string   // the part of the indexes' names that distinguishes destinations
+	Priority         string // empty if there is none
+	Pending          string // the condition for pending rows
+	Suffix           string // the part of the indexes' names that distinguishes destinations
 }
 
 // Delays returns the DDL of the column and the indexes of due times. It may be applied repeatedly.
 func Delays(d Delaying) string {
-	conditions := make([]string, len(d.Pending))
-	for i, column := range d.Pending {
-		conditions[i] = Quote(column) + " is null"
-	}
-	if d.Filter != "" {
-		conditions = append(conditions, d.Filter)
-	}
 	order := rank(d.Priority) + Quote(d.Order)
 	return script("delays.sql", map[string]string{
 		"table":           d.Table.Quoted(),
 		"available":       Quote(d.Available),
-		"pending":         strings.Join(conditions, " and "),
+		"pending":         d.Pending,
 		"due_columns":     Quote(d.Available) + ", " + order,
 		"order_columns":   order,
 		"due_index":       Quote(indexName(d.Table, d.Suffix+"_due_idx")),

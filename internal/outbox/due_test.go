@@ -9,15 +9,11 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // delaying is the additional output of `outbox-relay schema --delays` for the recommended table.
 func delaying() string {
-	return sql.Delays(sql.Delaying{
-		Table: messages, Available: "available_at", Order: "seq",
-		Pending: []string{"relayed_at", "failed_at"},
-	})
+	return (&Config{Table: messages}).DelaySchema(View{})
 }
 
 // Where there is an index of due times, rows with available_at come by a read of their own, each once and in the order

@@ -69,10 +69,7 @@ func TestExamineIndexes(t *testing.T) {
 			recommended() + "alter table outbox_messages add available_at timestamp, add priority int",
 			[]string{"no index of pending rows by priority", "no index of due times", "step over every row"},
 		},
-		"schema --delays": {recommended() + sql.Delays(sql.Delaying{
-			Table: messages, Available: "available_at", Order: "seq",
-			Pending: []string{"relayed_at", "failed_at"},
-		}), nil},
+		"schema --delays": {recommended() + delaying(), nil},
 		"partitioned": {`create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at timestamptz, failed_at
 			timestamptz, attempt
 		int, last_error text, updated_at timestamptz, inserted_at timestamptz not null) partition by range (inserted_at);

@@ -98,6 +98,7 @@ func (m mapping) as(r *relation, config *Config, v View) (*mapping, []*SetupErro
 	}
 	f.fromOrigin(&m, v)
 	m.conditions()
+	m.Taken = config.takes(v, m.Topic)
 	if !config.Looks {
 		f.demands(&m, v)
 	}
@@ -111,7 +112,6 @@ func (m mapping) as(r *relation, config *Config, v View) (*mapping, []*SetupErro
 			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark "+
 				"of another destination would move a row, which would then be published again here", v.Name, r.table)}
 	}
-	m.Taken = config.takes(v, m.Topic)
 	m.chooseIndexes(r)
 	if !config.Looks && v.BlockFailed && m.Failed.Has() && m.Key != noKey && !m.failedIndex {
 		return &m, []*SetupError{problem(checkTable,

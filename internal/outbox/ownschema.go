@@ -6,71 +6,70 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // OwnSchema returns the DDL that the destination of a view needs for columns of its own. It makes no request to the
 // database.
-func (c *Config) OwnSchema(v View) string { return sql.Destination(c.own(v)) }
-
-// Condition returns the SQL condition for the rows whose topics a view takes, empty if it takes all.
-func (c *Config) Condition(v View) string {
-	topic := cmp.Or(c.Columns["topic"], c.Preferred["topic"], "topic")
-	if condition := c.takes(v, Column{Name: sql.Quote(topic)}); condition != pattern.Always {
-		return condition
+func (c *Config) OwnSchema(v View) string {
+	m := c.assume(v)
+	o := sql.Own{
+		Table: c.Table, Destination: v.Name, ID: m.ID.Plain, Priority: c.column("priority"), Txid: c.column("txid"),
+		Order: []string{"seq", c.column("inserted_at"), m.ID.Plain}, Pending: pattern.And(m.Pending, m.Taken),
 	}
-	return ""
-}
-
-// PendingColumns returns the view's own columns that are null in its pending rows.
-func (c *Config) PendingColumns(v View) (columns []string) {
-	for _, part := range []string{"relayed_at", "failed_at"} {
-		if theirs := v.Columns[part]; theirs != "" {
-			columns = append(columns, theirs)
+	for _, r := range m.state.roles() {
+		if r.column.Has() {
+			o.Columns = append(o.Columns, sql.OwnColumn{Ours: r.name, Theirs: r.column.Plain})
 		}
 	}
-	return columns
-}
-
-func (c *Config) own(v View) sql.Own {
-	name := func(part string, otherwise ...string) string {
-		return cmp.Or(append([]string{c.Columns[part], c.Preferred[part]}, append(otherwise, part)...)...)
-	}
-	o := sql.Own{Table: c.Table, Destination: v.Name, ID: name("id"), Priority: name("priority"), Txid: name("txid")}
-	for _, part := range new(state).roles() {
-		if theirs, named := v.Columns[part.name]; named {
-			o.Columns = append(o.Columns, sql.OwnColumn{Ours: part.name, Theirs: theirs})
-		}
-	}
-	if o.Order = []string{"seq", name("inserted_at"), o.ID}; c.Columns["order"] != "" {
+	if c.Columns["order"] != "" {
 		o.Order = []string{c.Columns["order"]}
 	}
-	pending := pattern.Always
-	for _, column := range c.PendingColumns(v) {
-		pending = pattern.And(pending, sql.Quote(column)+" is null")
-	}
 	if from := v.origin(); from != nil {
-		there := func(part string) string {
-			if from.Columns != nil {
-				return from.Columns[part]
-			}
-			return name(part)
+		o.Origin, o.OriginFailed, o.OriginAt = from.Name, v.FailedOf != nil, m.Order.Plain
+	}
+	return sql.Destination(o)
+}
+
+// DelaySchema returns the DDL that rows which become due later need, in the table's own columns or those of a view. It
+// makes no request to the database.
+func (c *Config) DelaySchema(v View) string {
+	m := c.assume(v)
+	d := sql.Delaying{
+		Table: c.Table, Available: m.Available.Plain, Order: cmp.Or(c.Columns["order"], "seq"),
+		Priority: c.Columns["priority"], Pending: pattern.And(m.Pending, m.Taken),
+	}
+	if v.Columns != nil {
+		d.Suffix = "_" + v.Name
+	}
+	return sql.Delays(d)
+}
+
+// column returns the table's name for a column by the relay's.
+func (c *Config) column(ours string) string { return cmp.Or(c.Columns[ours], c.Preferred[ours], ours) }
+
+// assume returns the mapping of a view of a table that has every column.
+func (c *Config) assume(v View) *mapping {
+	r := &relation{table: c.Table, columns: map[string]Column{}}
+	var all mapping
+	for _, role := range slices.Concat(all.roles(), all.state.roles()) {
+		names := []string{c.column(role.name), v.Columns[role.name]}
+		if from := v.origin(); from != nil {
+			names = append(names, from.Columns[role.name])
 		}
-		o.Origin, o.OriginFailed, o.OriginAt = from.Name, v.FailedOf != nil, there("relayed_at")
-		without := there("failed_at")
-		if o.OriginFailed {
-			if o.OriginAt, without = without, ""; from.Columns != nil || !c.Delete {
-				without = there("relayed_at")
-			}
-		}
-		pending = pattern.And(pending, sql.Quote(o.OriginAt)+" is not null")
-		if without != "" {
-			pending = pattern.And(pending, sql.Quote(without)+" is null")
+		for _, name := range names {
+			r.columns[name] = Column{Name: sql.Quote(name), Plain: name, OID: append(role.types, pgtype.TextOID)[0]}
 		}
 	}
-	o.Pending = pattern.And(pending, cmp.Or(c.Condition(v), pattern.Always))
-	return o
+	if delete(r.columns, ""); c.Delete && c.Columns["relayed_at"] == "" {
+		delete(r.columns, c.column("relayed_at"))
+	}
+	common, _ := r.understand(c)
+	m, _ := common.as(r, c, v)
+	return m
 }
 
 // A Stranger is a destination that keeps its state in the table and is not configured here. It may have been removed,
@@ -110,11 +109,10 @@ func (r *relation) strangers(config Config) (found []Stranger) {
 			used[theirs] = true
 		}
 	}
-	relayed := cmp.Or(config.Columns["relayed_at"], config.Preferred["relayed_at"], "relayed_at")
 	for _, c := range r.Columns {
 		name := c.Plain
 		destination, ours, ok := sql.ParseOwnComment(c.Comment)
-		if own && name == relayed {
+		if own && name == config.column("relayed_at") {
 			destination, ours, ok = "", "relayed_at", true
 		}
 		if !ok || used[name] {
