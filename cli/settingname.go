@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/config"
@@ -10,29 +11,31 @@ import (
 
 // settingKeys are the variables for the fields that libraries name in their errors ([setting.Names]), without the
 // prefix. A key that ends with _FILE shows the usual form of a setting that was not given. Of keys separated by |, one
-// is chosen. The text after = is the value.
+// is chosen. If the destination has any of the keys after ?, these are meant instead. The text after = is the value.
 var settingKeys = map[string]string{
 	// Of every publisher.
 	"TLS.RootCAs":      "TLS_CA_FILE",
 	"TLS.Certificates": "TLS_CERT_FILE TLS_KEY_FILE",
 	"TLS.ServerName":   "TLS_SERVER_NAME",
 	// kafka.Config
-	"Brokers":          "PUBLISH_URL",
-	"SASL.Mechanism":   "KAFKA_SASL_MECHANISM",
-	"SASL.Credentials": "KAFKA_SASL_USERNAME KAFKA_SASL_PASSWORD",
-	"IAM.Region":       "KAFKA_AWS_REGION",
+	"Brokers":        "PUBLISH_URL",
+	"SASL.Mechanism": "KAFKA_SASL_MECHANISM",
+	"SASL.Credentials": "KAFKA_SASL_MECHANISM ? KAFKA_SASL_USERNAME KAFKA_SASL_PASSWORD KAFKA_OAUTH_TOKEN " +
+		"KAFKA_OAUTH_CLIENT_ID KAFKA_OAUTH_CLIENT_SECRET KAFKA_OAUTH_CLIENT_ASSERTION",
+	"IAM.Region": "KAFKA_AWS_REGION",
 	// nats.Config
 	"Servers":          "PUBLISH_URL",
-	"Auth":             "PUBLISH_URL|NATS_CREDS_FILE|NATS_NKEY|NATS_TOKEN",
+	"Auth":             "PUBLISH_URL|NATS_CREDS_FILE|NATS_NKEY|NATS_TOKEN ? NATS_CREDS NATS_NKEY NATS_TOKEN",
 	"Auth.Credentials": "NATS_CREDS_FILE",
 	"TLSFirst":         "NATS_TLS_FIRST",
 	"InboxPrefix":      "NATS_INBOX_PREFIX",
 	"Domain":           "NATS_JS_DOMAIN",
 	"Stream":           "NATS_STREAM",
 	// amqp.Config
-	"URL":        "PUBLISH_URL",
-	"Mechanism":  "AMQP_SASL_MECHANISM",
-	"Tokens":     "AMQP_OAUTH_TOKEN_FILE",
+	"URL":       "PUBLISH_URL",
+	"Mechanism": "AMQP_SASL_MECHANISM",
+	"Tokens": "AMQP_OAUTH_TOKEN_FILE ? AMQP_OAUTH_TOKEN AMQP_OAUTH_CLIENT_ID AMQP_OAUTH_CLIENT_SECRET " +
+		"AMQP_OAUTH_CLIENT_ASSERTION",
 	"Exchange":   "AMQP_EXCHANGE",
 	"Unrouted":   "AMQP_MANDATORY=false",
 	"Management": "AMQP_MANAGEMENT_URL",
@@ -63,8 +66,10 @@ var settingKeys = map[string]string{
 func settingNames(c *config.Config, d *config.Destination) setting.Names {
 	return func(field string) string {
 		keys, value, assigned := strings.Cut(settingKeys[field], "=")
+		keys, instead, _ := strings.Cut(keys, " ? ")
 		if d != nil {
-			keys = cmp.Or(credentialKeys(d, field), keys)
+			given := slices.DeleteFunc(strings.Fields(instead), func(key string) bool { return !d.Given(key) })
+			keys = cmp.Or(strings.Join(given, " "), keys)
 		}
 		separator, conjunction := " ", " and "
 		if strings.Contains(keys, "|") {
@@ -86,37 +91,5 @@ func settingNames(c *config.Config, d *config.Destination) setting.Names {
 			text += "=" + value
 		}
 		return text
-	}
-}
-
-// credentialKeys returns the variables of the credentials with which a destination logs in, for a field that may stand
-// for several.
-func credentialKeys(d *config.Destination, field string) string {
-	switch {
-	case field == "SASL.Credentials" && d.Kafka.SASLMechanism == config.MechanismOAuth:
-		return tokenKeys("KAFKA", d.Kafka.OAuth)
-	case field == "SASL.Credentials" && d.Kafka.SASLMechanism == config.MechanismIAM:
-		return "KAFKA_SASL_MECHANISM"
-	case field == "Tokens":
-		return tokenKeys("AMQP", d.AMQPOAuth)
-	case field == "Auth" && d.NATS.Creds.IsSet():
-		return "NATS_CREDS"
-	case field == "Auth" && d.NATS.Nkey.IsSet():
-		return "NATS_NKEY"
-	case field == "Auth" && d.NATS.Token.IsSet():
-		return "NATS_TOKEN"
-	}
-	return ""
-}
-
-// tokenKeys returns the variables of a token, or of the client that requests tokens.
-func tokenKeys(broker string, o config.OAuth) string {
-	switch {
-	case !o.TokenURL.IsSet():
-		return broker + "_OAUTH_TOKEN_FILE"
-	case o.ClientAssertion.IsSet():
-		return broker + "_OAUTH_CLIENT_ID " + broker + "_OAUTH_CLIENT_ASSERTION_FILE"
-	default:
-		return broker + "_OAUTH_CLIENT_ID " + broker + "_OAUTH_CLIENT_SECRET"
 	}
 }

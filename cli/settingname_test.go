@@ -23,7 +23,7 @@ func TestSettingNames(t *testing.T) {
 	}
 	for field, keys := range settingKeys {
 		keys, _, _ = strings.Cut(keys, "=")
-		for key := range strings.FieldsFuncSeq(keys, func(r rune) bool { return r == ' ' || r == '|' }) {
+		for key := range strings.FieldsFuncSeq(keys, func(r rune) bool { return strings.ContainsRune(" |?", r) }) {
 			if !known[strings.TrimSuffix(key, "_FILE")] {
 				t.Errorf("%s is for the setting %s, which does not exist", field, key)
 			}

@@ -115,3 +115,7 @@ func (c *Config) Variable(key string) string { return c.scope.nameOf(key) }
 // Variable is [Config.Variable] for a setting of the destination: a setting that was given for this destination alone
 // has the name with its prefix.
 func (d *Destination) Variable(key string) string { return d.scope.nameOf(key) }
+
+// Given reports whether a setting was given for the destination or for all of them. For the key see
+// [Config.Variable].
+func (d *Destination) Given(key string) bool { return d.scope.at(key).given }
