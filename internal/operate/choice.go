@@ -68,7 +68,7 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	}
 	// Destinations that do not support the change have no such rows, unless no destination supports it.
 	if able := slices.DeleteFunc(slices.Clone(sets),
-		func(s set) bool { return change.refuse != nil && change.refuse(s.table) != nil }); len(able) > 0 {
+		func(s set) bool { return change.refuse(s.table) != nil }); len(able) > 0 {
 		sets = able
 	}
 	keepsNone := func(s set) bool { return !s.table.Relayed.Has() }
@@ -201,10 +201,9 @@ func (c *Choice) chunks(ctx context.Context, p part, do func([]Chosen) error) er
 
 // read reads a row of operate_choose.sql.
 func (c *Choice) read(row pgx.CollectableRow) (chosen Chosen, err error) {
-	var topic *string
 	var taker int
-	err = row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key, &chosen.Action, nil)
-	chosen.Topic, chosen.Destination = deref(topic), c.outbox.nameOf(taker)
+	err = row.Scan(&chosen.identity, &chosen.ID, &chosen.Topic, &taker, &chosen.order, &chosen.key, &chosen.Action, nil)
+	chosen.Destination = c.outbox.nameOf(taker)
 	return chosen, err
 }
 

@@ -81,12 +81,11 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 	}
 	var row FailedRow
 	var taken int
-	var topic *string
 	_, err = pgx.ForEachRow(rows, []any{
-		&row.ID, &taken, &topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
+		&row.ID, &taken, &row.Topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
 		&row.Headers, &row.Payload,
 	}, func() error {
-		row.Destination, row.Topic = o.nameOf(taken), deref(topic)
+		row.Destination = o.nameOf(taken)
 		return do(row)
 	})
 	return err

@@ -45,14 +45,6 @@ func (o *Outbox) nameOf(taker int) string {
 	return o.Views[taker].Name
 }
 
-// deref returns a text, empty for NULL.
-func deref(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
-}
-
 // limits bound the statements of one transaction.
 type limits struct {
 	statement time.Duration

@@ -28,6 +28,7 @@ type pruning struct {
 func Prune(olderThan time.Duration, failed bool) Change {
 	return Change{
 		Verb: "delete", Done: "deleted", For: "prune", Rest: 1, plan: actionDelete, prune: &pruning{olderThan, failed},
+		refuse: func(*outbox.Table) error { return nil },
 	}
 }
 

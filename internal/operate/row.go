@@ -78,13 +78,11 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string) ([]rowState
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
 		s := rowState{fate: Fate{Destination: v.Name}}
-		var topic, order *string
 		var taken, scheduled bool
 		var taker int
 		f := &s.fate
-		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &taker, &s.key, &order,
+		err := row.Scan(&s.row.ID, &s.row.Topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &taker, &s.key,
 			&scheduled, &f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
-		s.row.Topic = deref(topic)
 		f.judge(taken, taker >= 0 && taker != view, scheduled)
 		return s, err
 	})
