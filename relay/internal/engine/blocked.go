@@ -59,11 +59,9 @@ func (e *Engine) readList() *Read {
 	if b.next == nil {
 		b.next, b.asked, b.at, b.first, b.rows = map[uint64]int16{}, false, outbox.Position{}, e.reads.last+1, 0
 	}
-	r := &Read{Kind: Failed}
-	fetch(r, Table.Blocked, outbox.Query{
+	return &Read{Kind: Failed, query: outbox.Query{
 		After: b.at, Shards: e.shards.queried(), Most: outbox.Most{Rows: listRows},
-	})
-	return r
+	}}
 }
 
 // listed takes a page of the list.

@@ -57,8 +57,8 @@ func (e *Engine) readKeys(now time.Time) *Read {
 		most = mostVain / 10
 		defer func() { e.resume = now.Add(time.Duration(len(r.asked)) * time.Second / mostVain) }()
 	}
-	due := e.resting[0].due
-	q := outbox.KeysQuery{Due: due, Blocked: e.BlockFailed}
+	due, q := e.resting[0].due, &r.keys
+	q.Due, q.Blocked = due, e.BlockFailed
 	r.bytes, q.First = e.freeBytes(Keys, e.reads.wants)
 	q.Bytes = r.bytes
 	var others []*key // whose rows have another index, in order or by available_at: a statement follows one of them
@@ -86,7 +86,6 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	for _, k := range others {
 		e.again(k, now)
 	}
-	fetch(r, Table.Keys, q)
 	return r
 }
 

@@ -31,12 +31,12 @@ type Read struct {
 	number uint64
 	began  time.Time
 
-	query outbox.Query // of a tail
-	first bool         // a tail's first page
-	asked []*key       // of keys
-	rows  int          // rows that it may bring, and bytes
+	query outbox.Query // of all kinds but keys
+	keys  outbox.KeysQuery
+	first bool   // a tail's first page
+	asked []*key // of keys
+	rows  int    // rows that it may bring, and bytes
 	bytes int64
-	do    func(context.Context, Table) error
 
 	Page outbox.Page
 	Err  error         // why it has failed
@@ -46,16 +46,15 @@ type Read struct {
 // Do makes the read. Any goroutine may call it; the engine does not look at the read until it is given back.
 func (r *Read) Do(ctx context.Context, from Table) {
 	began := time.Now()
-	defer func() { r.Took = time.Since(began) }()
-	r.Err = r.do(ctx, from)
-}
-
-// fetch makes the read ask a table for its page.
-func fetch[Query any](r *Read, ask func(Table, context.Context, Query) (outbox.Page, error), q Query) {
-	r.do = func(ctx context.Context, from Table) (err error) {
-		r.Page, err = ask(from, ctx, q)
-		return err
+	switch r.Kind {
+	case Keys:
+		r.Page, r.Err = from.Keys(ctx, r.keys)
+	case Failed:
+		r.Page, r.Err = from.Blocked(ctx, r.query)
+	default:
+		r.Page, r.Err = from.Tail(ctx, r.query)
 	}
+	r.Took = time.Since(began)
 }
 
 // reads are the reads that are under way: one of keys, and one of the other kinds.
@@ -182,7 +181,6 @@ func (e *Engine) query(kind Kind, now time.Time) *Read {
 	r.bytes, r.query.First = e.freeBytes(Tail, t.wants)
 	r.rows = min(e.Limits.Batch, e.tailRows())
 	r.query.Rows, r.query.Bytes, r.query.Shards = r.rows, r.bytes, e.shards.queried()
-	fetch(r, Table.Tail, r.query)
 	return r
 }
 

@@ -58,11 +58,9 @@ func (e *Engine) readSweep() *Read {
 		s.on, s.asked, s.strays, s.at, s.took = true, false, false, outbox.Position{}, 0
 		s.met++
 	}
-	r := &Read{Kind: Sweep}
-	fetch(r, Table.Tail, outbox.Query{
+	return &Read{Kind: Sweep, query: outbox.Query{
 		Sweep: true, After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Most: outbox.Most{Rows: sweepRows},
-	})
-	return r
+	}}
 }
 
 // swept looks at the rows of a page.
