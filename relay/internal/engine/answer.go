@@ -77,7 +77,7 @@ func (a *answers) key(rows []*Row, errs []error) {
 			n = i
 		}
 		if class == publisher.Ambiguous {
-			a.sentUnknown.add(sentHash(r))
+			a.sentUnknown.put(sentHash(r), struct{}{})
 		}
 	}
 	if publisher.ClassOf(errs[0]) == publisher.Accepted && k.hold != nil {
@@ -109,11 +109,16 @@ func (a *answers) accept(r *Row, err error) {
 	k := r.key
 	k.tries, k.unanswered, k.unmarkable = 0, 0, false
 	a.accepted++
-	a.sentAccepted.add(sentHash(r))
+	a.sentAccepted.put(sentHash(r), struct{}{})
 	r.moved = a.now
 	a.unwritten = append(a.unwritten, r)
-	if a.ordered && !k.keyless && !r.Timed && a.order.accept(k.hash(), r.Position.Ordinal) {
-		a.Measure.OrderViolation()
+	if !a.ordered || k.keyless || r.Timed {
+		return
+	}
+	if last, known := a.lastAccepted.get(k.hash()); known && last > r.Position.Ordinal {
+		a.Measure.OrderViolation() // a younger row of its key was accepted before
+	} else {
+		a.lastAccepted.put(k.hash(), r.Position.Ordinal)
 	}
 }
 
@@ -230,7 +235,9 @@ func (a *answers) othersUnanswered(k *key) bool {
 // shares its id with another message, and the broker has dropped it. Such a row is marked anyway, since it would be
 // dropped each time, but the log reports it.
 func (a *answers) duplicate(r *Row, d *publisher.Duplicate) {
-	if hash := sentHash(r); a.sentUnknown.has(hash) || a.sentAccepted.has(hash) || !a.newHere(r) {
+	_, unknown := a.sentUnknown.get(sentHash(r))
+	_, accepted := a.sentAccepted.get(sentHash(r))
+	if unknown || accepted || !a.newHere(r) {
 		return
 	}
 	a.Measure.UnexpectedDuplicate()
@@ -247,28 +254,4 @@ func (a *answers) newHere(r *Row) bool {
 	inserted, since := r.Message.Inserted, a.shards.since[r.Shard]
 	const skew = time.Minute
 	return !inserted.IsZero() && !inserted.Before(since) && inserted.Before(a.now.Add(skew))
-}
-
-// order remembers the last accepted row of recent keys.
-type order struct {
-	recent, old map[uint64]int64 // ordinals, by the key's hash
-}
-
-// mostRecent is the number of keys of which the last row is remembered, at least.
-const mostRecent = 1 << 16
-
-// accept notes that a row was accepted, and reports whether a younger one of its key was accepted before.
-func (o *order) accept(key uint64, ordinal int64) (violated bool) {
-	last, known := o.recent[key]
-	if !known {
-		last, known = o.old[key]
-	}
-	if known && last > ordinal {
-		return true
-	}
-	if o.recent == nil || len(o.recent) >= mostRecent {
-		o.recent, o.old = make(map[uint64]int64), o.recent
-	}
-	o.recent[key] = ordinal
-	return false
 }

@@ -54,12 +54,12 @@ type Engine struct {
 
 	rows, topics lines                // the log's lines about single rows, and about topics that are held
 	told         map[string]time.Time // when the log last had a message; see isNews
-	order        order
 	bell         bell
 
 	// By sentHash: rows whose outcome is unknown may leave memory before they are published again, and an operator may
 	// want rows to be sent again that were accepted.
-	sentUnknown, sentAccepted recent
+	sentUnknown, sentAccepted recent[uint32, struct{}]
+	lastAccepted              recent[uint64, int64] // ordinals of the last accepted rows, by their keys' hashes
 }
 
 // New makes an engine that owns nothing.

@@ -1,32 +1,21 @@
 package engine
 
-import (
-	"hash/maphash"
-	"testing"
-)
+import "testing"
 
-// However many hashes were added before, the last ones are known, and hardly any others.
-func TestRecentHashesAreKnown(t *testing.T) {
+// However many values were put before, the last ones are known, and no old ones.
+func TestRecentValuesAreKnown(t *testing.T) {
 	t.Parallel()
-	var c recent
-	seed := maphash.MakeSeed()
-	hash := func(i int) uint64 { return maphash.Comparable(seed, i) }
-	const rounds = 5
-	for i := range rounds * recentMost {
-		c.add(hash(i))
+	var r recent[int, int]
+	const all = 5 * mostRecent
+	for i := range all {
+		r.put(i, 2*i)
 	}
-	for i := range recentMost {
-		if !c.has(hash((rounds-1)*recentMost + i)) {
-			t.Fatalf("number %d of the last ones is forgotten", i)
+	for i := range mostRecent {
+		if v, known := r.get(all - 1 - i); !known || v != 2*(all-1-i) {
+			t.Fatalf("number %d of the last ones: %d, %v", i, v, known)
 		}
 	}
-	strangers := 0
-	for i := range recentMost {
-		if c.has(hash(-1 - i)) {
-			strangers++
-		}
-	}
-	if strangers > recentMost/200 {
-		t.Errorf("%d of %d others are taken for known", strangers, recentMost)
+	if _, known := r.get(all - 2*mostRecent - 1); known {
+		t.Error("an old value is still known")
 	}
 }

@@ -61,7 +61,7 @@ func stampOf(identity, topic string) uint32 {
 
 // sentHash identifies a row among those that were sent. The seed differs in each process, so that nobody can write ids
 // that collide.
-func sentHash(r *Row) uint64 { return maphash.String(seed, r.Identity()) }
+func sentHash(r *Row) uint32 { return uint32(maphash.String(seed, r.Identity())) }
 
 // addressOf returns where a row is published to.
 func addressOf(r *Row) publisher.Address {
