@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,12 +27,9 @@ func Startup(parameters map[string]string) {
 	if name := parameters["fallback_application_name"]; name != "" && parameters["application_name"] == "" {
 		parameters["application_name"] = name
 	}
-	for name := range parameters {
-		own := slices.ContainsFunc(settings(), func(s setting) bool { return s.given && s.named(name) })
-		if own || name == "gssencmode" || slices.Contains(strings.Fields(ignored), name) {
-			delete(parameters, name)
-		}
-	}
+	maps.DeleteFunc(parameters, func(name, _ string) bool {
+		return slices.ContainsFunc(settings(), func(s setting) bool { return (s.given || s.unsent) && s.named(name) })
+	})
 	parameters["client_encoding"] = "UTF8"
 	parameters["datestyle"] = "ISO, MDY"
 	parameters["timezone"] = "UTC"

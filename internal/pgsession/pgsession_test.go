@@ -32,7 +32,7 @@ func TestEverySettingIsDecided(t *testing.T) {
 			}
 		}
 	}
-	if pgsession.Decided("keepalives") || !pgsession.Decided("datestyle") || !pgsession.Decided("app.tenant") {
+	if pgsession.Decided("keepalive") || !pgsession.Decided("datestyle") || !pgsession.Decided("app.tenant") {
 		t.Error("decided about the wrong names")
 	}
 }

@@ -2,6 +2,7 @@ package pgsession
 
 import (
 	_ "embed" // for the list
+	"maps"
 	"slices"
 	"strings"
 )
@@ -9,10 +10,11 @@ import (
 //go:embed settings.txt
 var list string
 
-// A setting is what the relay does about a setting of its sessions.
+// A setting is what the relay does about a setting or parameter of its sessions.
 type setting struct {
 	name, value string
 	given       bool // the relay gives the value, otherwise the session keeps its own
+	unsent      bool // no server is told of it
 }
 
 func (s setting) named(name string) bool { return strings.EqualFold(s.name, name) } // as PostgreSQL compares names
@@ -20,13 +22,13 @@ func (s setting) named(name string) bool { return strings.EqualFold(s.name, name
 // settings returns what was decided about each setting.
 func settings() (all []setting) {
 	for line := range strings.Lines(list) {
-		line = strings.TrimSpace(line)
-		if name, value, given := strings.Cut(line, "="); given && line[0] != '#' {
-			all = append(all, setting{strings.TrimSpace(name), strings.TrimSpace(value), true})
-		} else if !strings.HasPrefix(line, "#") {
-			for _, name := range strings.Fields(line) {
-				all = append(all, setting{name: name})
-			}
+		names, value, given := strings.Cut(strings.TrimSpace(line), "=")
+		if strings.HasPrefix(names, "#") {
+			continue
+		}
+		names, unsent := strings.CutPrefix(names, "- ")
+		for _, name := range strings.Fields(names) {
+			all = append(all, setting{name, strings.TrimSpace(value), given, unsent})
 		}
 	}
 	return all
@@ -36,6 +38,16 @@ func settings() (all []setting) {
 // which contain a dot, concern only what the extension does in the table's triggers.
 func Decided(name string) bool {
 	return strings.Contains(name, ".") || slices.ContainsFunc(settings(), func(s setting) bool { return s.named(name) })
+}
+
+// Unknown returns the parameters of a connection, from its URL or the environment, that are neither settings of
+// PostgreSQL nor words of its clients: those of another program's driver, or spelling mistakes. A server would refuse
+// each connection because of them.
+func Unknown(parameters map[string]string) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(parameters)), func(name string) bool {
+		asked := name == "gssencmode" && parameters[name] == "require" // which pgx does not support
+		return !asked && (Decided(name) || strings.HasPrefix(name, "pool_"))
+	})
 }
 
 // given returns the settings that the relay gives to its sessions.
