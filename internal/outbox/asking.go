@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -186,16 +188,12 @@ func (t *Table) readByID(ctx context.Context, ids []string, found func(*Row)) er
 func (t *Table) stream(
 	ctx context.Context, l limits, statement string, parameters [][]byte, whole bool, each func(values [][]byte),
 ) (took time.Duration, err error) {
-	var started time.Time
 	altered := false
-	err = t.run(ctx, l, func(p *pipeline) {
-		started = time.Now()
-		formats := slices.Concat(binaryFormats(atColumns), t.formats())
-		p.add(statement, parameters, binaryFormats(len(parameters)), formats)
-	}, func(p *pipeline) {
-		result := p.next()
-		altered = result != nil && t.altered(result.FieldDescriptions()[atColumns:], whole)
-		for result != nil && !altered && result.NextRow() {
+	r := request{statement: statement, parameters: parameters}
+	r.results = slices.Concat(binaryFormats(atColumns), t.formats())
+	took, err = t.run(ctx, l, []request{r}, func(result *pgconn.ResultReader) {
+		altered = t.altered(result.FieldDescriptions()[atColumns:], whole)
+		for !altered && result.NextRow() {
 			each(result.Values())
 		}
 	})
@@ -205,7 +203,7 @@ func (t *Table) stream(
 	if err != nil {
 		return 0, fmt.Errorf("read rows: %w", err)
 	}
-	return time.Since(started), nil
+	return took, nil
 }
 
 // parse reads the first row of an answer. A snapshot is sent as the number of running transactions, the oldest, the

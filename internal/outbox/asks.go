@@ -11,7 +11,7 @@ import (
 
 // asks are the statements of the engine's questions ([Query] and the following types). What depends on the query is
 // left out of those of pages: see [Table.pageStatement].
-type asks struct{ tail, dueTail, sweep, keys, keysPass, dueKeys, byID string }
+type asks struct{ tail, dueTail, sweep, keys, dueKeys, byID string }
 
 // Marks stand in the statements of pages for what [Table.pageStatement] fills in.
 const (
@@ -70,17 +70,17 @@ func (t *Table) prepareAsks() {
 			within = fmt.Sprintf(from, d["hash"], d["order"], asked)
 		}
 	}
-	t.keys, t.keysPass = keys.with("key_range", within).text("keys.sql"), keys.text("keys_pass.sql")
+	t.keys = keys.text("keys_pass.sql")
+	if m.keyIndex {
+		t.keys = keys.text("keys.sql", "key_range", within)
+	}
 
 	if m.dueIndex { // rows that are due at a time of their own keep no order, so each is a key by itself
-		byTime := map[string]string{
-			"hash": "hashtextextended(" + d["id"] + "::text, 0)", "rows": d["arrived"], "ordering": d["due_position"],
+		byTime := []string{
+			"hash", "hashtextextended(" + d["id"] + "::text, 0)", "rows", d["arrived"], "ordering", d["due_position"],
 		}
-		due := d
-		for name, value := range byTime {
-			due, keys = due.with(name, value), keys.with(name, value)
-		}
-		t.dueTail, t.dueKeys = page(due, withPage), keys.with("from_lows", "").text("keys_pass.sql")
+		t.dueTail = page(d.with(byTime...), withPage)
+		t.dueKeys = keys.with(byTime...).text("keys_pass.sql", "from_lows", "")
 	}
 }
 
@@ -181,7 +181,7 @@ func (t *Table) pageStatement(q *Query) (string, parameters) {
 		}
 		bound := p.add(t.ordinalValue(low)) + "::" + orderTypes[m.Order.OID]
 		if t.Timed() {
-			bound = "least(" + bound + ", " + now(m.Order) + " - interval '" + lateInterval + "')"
+			bound = fmt.Sprintf("least(%s, %s - interval '%v')", bound, now(m.Order), Late)
 		}
 		where += " and " + m.Order.Name + " >= " + bound
 	}

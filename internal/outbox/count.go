@@ -84,7 +84,9 @@ func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
 		return tally, nil
 	}
 	results, err := t.send(ctx, limits{inOrder: true}, each(looks, func(l look) request {
-		return request{l.names.text("count.sql", "limit", strconv.Itoa(limit)), parameters, true}
+		return request{
+			statement: l.names.text("count.sql", "limit", strconv.Itoa(limit)), parameters: parameters, text: true,
+		}
 	})...)
 	for i, result := range results {
 		state := looks[i].state

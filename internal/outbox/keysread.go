@@ -25,12 +25,9 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (Page, error) {
 		most[i] = binary.BigEndian.AppendUint32(nil, uint32(min(a.Limit, q.Rows)))
 		of[a.Hash] = i
 	}
-	statement, l := t.keys, limits{inOrder: true}
-	switch {
-	case q.Due:
+	statement, l := t.keys, limits{inOrder: t.mapping.keyIndex}
+	if q.Due {
 		statement, l = t.dueKeys, limits{}
-	case !t.mapping.keyIndex:
-		statement, l = t.keysPass, limits{}
 	}
 	parameters := [][]byte{number(int64(q.Rows)), array(pgtype.Int8OID, hashes), nil, array(pgtype.Int4OID, most)}
 	if t.Ordinal() && !q.Due {
@@ -41,13 +38,9 @@ func (t *Table) Keys(ctx context.Context, q KeysQuery) (Page, error) {
 	if err != nil {
 		return page, err
 	}
-	for start := 0; start < len(a.Rows); {
-		end := start + 1
-		for end < len(a.Rows) && a.Rows[end].Hash == a.Rows[start].Hash {
-			end++
-		}
-		page.Keys[of[a.Rows[start].Hash]].Rows = a.Rows[start:end:end]
-		start = end
+	for _, row := range a.Rows {
+		k := &page.Keys[of[row.Hash]]
+		k.Rows = append(k.Rows, row)
 	}
 	for i := range page.Keys {
 		k := &page.Keys[i]

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -83,11 +82,6 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 	if p == nil || found.parts == nil {
 		return (p == nil) != (found.parts == nil), nil
 	}
-	conn, err := t.pool.Acquire(ctx)
-	if err != nil {
-		return false, fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
 	p.mu.Lock()
 	ranges := maps.Clone(p.ranges)
 	p.mu.Unlock()
@@ -97,7 +91,7 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 		if !known {
 			before = everything
 		}
-		now, outside, err := t.pendingRange(ctx, conn.Conn(), pending, &found.Partitions, before)
+		now, outside, err := t.pendingRange(ctx, pending, &found.Partitions, before)
 		if err != nil {
 			return false, err
 		}
@@ -111,22 +105,15 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 
 // pendingRange finds the range that statements have to name, and whether rows are pending outside of another one.
 func (t *Table) pendingRange(
-	ctx context.Context, conn *pgx.Conn, pending string, p *partitioned, before timeRange,
+	ctx context.Context, pending string, p *partitioned, before timeRange,
 ) (now timeRange, outside bool, err error) {
 	statement := sql.Text("pending_range.sql", description{
 		"table": t.Quoted(), "pending": pending, "part_key": sql.Quote(p.Column), "part_type": p.Type,
 	})
-	look := t.begin(ctx, conn, limits{inOrder: true})
-	look.add(statement, [][]byte{array(pgtype.TextOID, p.Bounds), []byte(before.low), []byte(before.high)},
-		binaryFormats(3), []int16{1})
-	err = look.finish(ctx, func(p *pipeline) {
-		for result := p.next(); result != nil && result.NextRow(); {
-			values := result.Values()
-			now, outside = timeRange{string(values[0]), string(values[1])}, values[2][0] != 0
-		}
-	})
+	rows, err := t.query(ctx, limits{inOrder: true}, statement,
+		array(pgtype.TextOID, p.Bounds), []byte(before.low), []byte(before.high))
 	if err != nil {
 		return now, false, fmt.Errorf("look for partitions with pending rows: %w", err)
 	}
-	return now, outside, nil
+	return timeRange{string(rows[0][0]), string(rows[0][1])}, rows[0][2][0] != 0, nil
 }

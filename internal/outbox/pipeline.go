@@ -60,7 +60,7 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 		}
 		data[limitsKey] = wanted
 	}
-	p.add(statement, settings[:], nil, nil)
+	p.add(request{statement: statement, parameters: settings[:], text: true})
 	p.added[len(p.added)-1] = false
 	return p
 }
@@ -81,12 +81,19 @@ func roundly(d time.Duration) time.Duration {
 // preparedKey is the key under which a connection keeps the names of its prepared statements.
 const preparedKey = "outbox-relay: prepared"
 
-func (p *pipeline) add(statement string, parameters [][]byte, formats, results []int16) {
+func (p *pipeline) add(r request) {
+	statement, formats, results := r.statement, binaryFormats(len(r.parameters)), r.results
+	if r.text {
+		formats = nil
+	}
+	if results == nil {
+		results = []int16{1}
+	}
 	if p.table.relation.parts != nil {
 		statement = strings.ReplaceAll(statement, partitionMark, p.table.partitionCondition())
 	}
 	if !p.table.prepares {
-		p.batch.ExecParams(statement, parameters, nil, formats, results)
+		p.batch.ExecParams(statement, r.parameters, nil, formats, results)
 		p.added = append(p.added, true)
 		return
 	}
@@ -103,7 +110,7 @@ func (p *pipeline) add(statement string, parameters [][]byte, formats, results [
 		p.silently("prepare "+name+" as "+statement, nil)
 		p.fresh = true
 	}
-	p.batch.ExecPrepared(name, parameters, formats, results)
+	p.batch.ExecPrepared(name, r.parameters, formats, results)
 	p.added = append(p.added, true)
 }
 
@@ -121,16 +128,6 @@ func (p *pipeline) ownSettings() {
 func (p *pipeline) silently(statement string, parameters [][]byte) {
 	p.batch.ExecParams(statement, parameters, nil, nil, nil)
 	p.added = append(p.added, false)
-}
-
-// finish sends the statements, calls read for their results, and returns the error of the first that failed.
-func (p *pipeline) finish(ctx context.Context, read func(*pipeline)) error {
-	p.send(ctx)
-	read(p)
-	if err := p.results.Close(); err != nil {
-		return p.failed(ctx, err)
-	}
-	return nil
 }
 
 func (p *pipeline) send(ctx context.Context) { p.results = p.conn.PgConn().ExecBatch(ctx, &p.batch) }

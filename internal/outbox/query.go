@@ -14,7 +14,8 @@ import (
 type request struct {
 	statement  string
 	parameters [][]byte
-	text       bool // the parameters are in text form
+	text       bool    // the parameters are in text form
+	results    []int16 // formats of the result's columns; nil if all are binary
 }
 
 // query runs a statement with binary parameters and returns its rows in binary form.
@@ -43,37 +44,40 @@ type limits struct {
 // send runs some statements, which are sent at once and are one transaction, and returns their results. If one fails,
 // it returns the results of those before it, with the error.
 func (t *Table) send(ctx context.Context, l limits, requests ...request) (results []*pgconn.Result, err error) {
-	err = t.run(ctx, l, func(p *pipeline) {
-		for _, r := range requests {
-			formats := binaryFormats(len(r.parameters))
-			if r.text {
-				formats = nil
-			}
-			p.add(r.statement, r.parameters, formats, []int16{1})
-		}
-	}, func(p *pipeline) {
-		for result := p.next(); result != nil; result = p.next() {
-			if read := result.Read(); read.Err == nil {
-				results = append(results, read)
-			}
+	_, err = t.run(ctx, l, requests, func(result *pgconn.ResultReader) {
+		if read := result.Read(); read.Err == nil {
+			results = append(results, read)
 		}
 	})
 	return results, err
 }
 
-// run sends what add adds over a connection of the pool, and calls read for the results.
-func (t *Table) run(ctx context.Context, l limits, add, read func(*pipeline)) error {
+// run sends some statements over a connection of the pool, and calls read for the results. It returns how long it has
+// waited for them.
+func (t *Table) run(
+	ctx context.Context, l limits, requests []request, read func(*pgconn.ResultReader),
+) (took time.Duration, err error) {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("connect to database: %w", err)
+		return 0, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
+	started := time.Now()
 	p := t.begin(ctx, conn.Conn(), l)
 	if l.first != "" {
 		p.silently(l.first, nil)
 	}
-	add(p)
-	return p.finish(ctx, read)
+	for _, r := range requests {
+		p.add(r)
+	}
+	p.send(ctx)
+	for result := p.next(); result != nil; result = p.next() {
+		read(result)
+	}
+	if err := p.results.Close(); err != nil {
+		return 0, p.failed(ctx, err)
+	}
+	return time.Since(started), nil
 }
 
 func milliseconds(d time.Duration) []byte {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -36,7 +37,7 @@ const (
 // destination has marked it, is read again for that.
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 	return t.settle(ctx, rows, func(rows []*Row) (pending [][][]byte, err error) {
-		left, err := t.mark(ctx, rows, t.settleHere(), t.description.text("settle.sql"))
+		left, err := t.mark(ctx, t.description, rows)
 		if err != nil || left <= 0 {
 			return nil, err
 		}
@@ -84,14 +85,6 @@ func (t *Table) settle(ctx context.Context, rows []*Row, once func([]*Row) (pend
 	return err
 }
 
-// settleHere is the statement that settles rows at the places where they were read, empty if these do not lead to them.
-func (t *Table) settleHere() string {
-	if t.mapping.place == noPlace {
-		return ""
-	}
-	return t.description.text("settle_here.sql")
-}
-
 // writesRefusals reports whether the table keeps anything about attempts.
 func (t *Table) writesRefusals() bool { return t.description["refusal"] != "" }
 
@@ -126,30 +119,27 @@ func (t *Table) reread(ctx context.Context, changed map[string]*Row) (same []*Ro
 	return same, nil
 }
 
-// mark settles rows at the places where they were read, and then the remaining rows by their identities. here and
-// anywhere are the two statements; if here is empty, all rows are found by their identities. mark returns the number
-// of rows that are left.
-func (t *Table) mark(ctx context.Context, rows []*Row, here, anywhere string) (left int64, err error) {
+// mark writes what d says into rows at the places where they were read, if these lead to them, and then into the
+// remaining rows by their identities. It returns the number of rows that are left.
+func (t *Table) mark(ctx context.Context, d description, rows []*Row) (left int64, err error) {
 	left = int64(len(rows))
-	identities, versions := array(t.rowOID, identitiesOf(rows)), versionsOf(rows)
-	for _, form := range []string{here, anywhere} {
-		if form == "" {
-			continue
+	write := func(file string, parameters ...[]byte) {
+		if left <= 0 || err != nil {
+			return
 		}
-		parameters := [][]byte{identities, versions}
-		if form == here {
-			places := array(pgtype.TIDOID, each(rows, func(r *Row) []byte { return r.place[:] }))
-			parameters = [][]byte{array(t.idOID, each(rows, (*Row).ID)), places, versions}
-		}
-		results, err := t.send(ctx, limits{lock: lockPatience}, request{statement: form, parameters: parameters})
-		if err != nil {
-			return left, err
-		}
-		if left -= results[0].CommandTag.RowsAffected(); left <= 0 {
-			break
+		var results []*pgconn.Result
+		results, err = t.send(ctx, limits{lock: lockPatience},
+			request{statement: d.text(file), parameters: append(parameters, versionsOf(rows))})
+		if err == nil {
+			left -= results[0].CommandTag.RowsAffected()
 		}
 	}
-	return left, nil
+	if t.mapping.place != noPlace {
+		places := each(rows, func(r *Row) []byte { return r.place[:] })
+		write("settle_here.sql", array(t.idOID, each(rows, (*Row).ID)), array(pgtype.TIDOID, places))
+	}
+	write("settle.sql", array(t.rowOID, identitiesOf(rows)))
+	return left, err
 }
 
 // SettleFree settles the rows that no other session keeps locked, and returns the identities of the others. It costs

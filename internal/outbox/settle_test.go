@@ -104,7 +104,7 @@ func TestSettleMovedRows(t *testing.T) {
 			s.Exec(t, "create table outbox_messages "+c.shape, pgx.QueryExecModeSimpleProtocol)
 			s.Exec(t, "insert into outbox_messages select gen_random_uuid(), 't', i from generate_series(1, 4) i")
 			table := open(t, s, c.config)
-			if here := table.settleHere() != ""; here != c.here {
+			if here := table.mapping.place != noPlace; here != c.here {
 				t.Fatalf("settles by place: %v", here)
 			}
 			rows := tail(t, table, Query{}).Rows

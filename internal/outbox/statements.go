@@ -151,35 +151,21 @@ func (m *mapping) rankFirst() string {
 	return rank(m) + ", "
 }
 
-func (m *mapping) rankOrNull() string {
-	if !m.Rank.Has() {
-		return "null::bigint"
-	}
-	return rank(m)
-}
-
-// identityOrNull is null where the id is enough.
-func (m *mapping) identityOrNull() string {
-	if !m.compound() {
-		return "null::text"
-	}
-	identity, _, _ := m.identity("", "")
-	return identity
-}
-
-// lateInterval is how long before the database's present time a read of recent rows begins at the latest: rows that
-// commit within this time after they were written are found at the next read.
-const (
-	lateInterval = "5 seconds"
-	// Late is lateInterval as a duration.
-	Late = 5 * time.Second
-)
+// Late is how long before the database's present time a read of recent rows begins at the latest: rows that commit
+// within this time after they were written are found at the next read.
+const Late = 5 * time.Second
 
 // columns returns what every read selects, in the order that decode expects, with bounds on its size.
 func (t *Table) columns(b bounds) string {
 	m := t.mapping
 	bounded := func(expression string) string { return b.text(expression, t.relation.texts[expression]) }
-	waited := "null::bigint"
+	rankOrNull, identity, waited := "null::bigint", "null::text", "null::bigint"
+	if m.Rank.Has() {
+		rankOrNull = rank(m)
+	}
+	if m.compound() { // otherwise the id is enough
+		identity, _, _ = m.identity("", "")
+	}
 	if m.LastError.Has() && m.Updated.Has() {
 		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) "+
 			"* 1000000)::bigint end",
@@ -188,7 +174,7 @@ func (t *Table) columns(b bounds) string {
 	columns := []string{
 		m.ID.Name,
 		m.Order.Name,
-		m.rankOrNull(),
+		rankOrNull,
 		bounded(m.topicText),
 		b.value(m.Payload),
 		b.value(m.Headers),
@@ -200,7 +186,7 @@ func (t *Table) columns(b bounds) string {
 		m.shard(),
 		m.writer,
 		m.place,
-		m.identityOrNull(),
+		identity,
 		b.rest(m.Payload),
 		b.rest(m.Headers),
 	}

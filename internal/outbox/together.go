@@ -8,8 +8,8 @@ import (
 
 // A Joint marks rows for several destinations at once. This costs the database little more than marking them for one.
 type Joint struct {
-	table          *Table
-	here, anywhere string
+	table *Table
+	marks description
 }
 
 // Together returns a Joint that marks rows in the columns of several views of a table, or nil if a view deletes its
@@ -20,19 +20,14 @@ func Together(views []*Table) *Joint {
 	}
 	relayed := each(views, func(t *Table) string { return t.mapping.Relayed.Name })
 	first := views[0]
-	d := first.description.with("write", first.marking(views...), "unmarked", isNull(relayed...))
-	j := &Joint{table: first, anywhere: d.text("settle.sql")}
-	if first.mapping.place != noPlace {
-		j.here = d.text("settle_here.sql")
-	}
-	return j
+	return &Joint{first, first.description.with("write", first.marking(views...), "unmarked", isNull(relayed...))}
 }
 
 // Settle marks accepted rows, each for all of the destinations or for none. It reports whether it has marked all of
 // them. The other rows had one of the marks already or could not be written; [Table.Settle] finds out which, for each
 // destination.
 func (j *Joint) Settle(ctx context.Context, rows []*Row) (all bool, err error) {
-	left, err := j.table.mark(ctx, rows, j.here, j.anywhere)
+	left, err := j.table.mark(ctx, j.marks, rows)
 	if err != nil {
 		return false, fmt.Errorf("settle rows: %w", err)
 	}
