@@ -50,3 +50,11 @@ type Publisher interface {
 type HeaderChecker interface {
 	CheckHeader(h *Header) error
 }
+
+// Tokens is a source of tokens for a login to a broker (OAuth 2.0).
+type Tokens interface {
+	// Token returns the present token. Its error must not show secrets.
+	Token(context.Context) (string, error)
+	// Refused is called when a broker refuses the token, or an operation that relies on it.
+	Refused(token string)
+}

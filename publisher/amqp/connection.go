@@ -164,22 +164,23 @@ func (c *connection) Greet(ctx context.Context) (asked bool) {
 	if c.blocked.Load() != nil || len(c.pool) == 0 {
 		return false
 	}
-	_ = c.onChannel(ctx, hello) // what comes is noticed
+	// This changes nothing, because the channel is in confirm mode already. What comes is noticed.
+	_ = c.onChannel(ctx, func(ch *amqp091.Channel) error { return ch.Confirm(false) })
 	return true
 }
 
-// hello changes nothing: the channel is in confirm mode already.
-func hello(ch *amqp091.Channel) error { return ch.Confirm(false) }
-
-// ping returns nil if the broker answers and would take messages for the exchange.
+// ping returns nil if the broker, which was just greeted, would take messages for the exchange.
 func (c *connection) ping(ctx context.Context, exchange string) error {
 	if err := c.usable(); err != nil {
 		return err
 	}
-	if exchange != "" {
-		return c.lookFor(ctx, exchange, publisher.ScopeDestination)
+	if ctx.Err() != nil {
+		return publisher.ErrNotAttempted
 	}
-	return c.failed("ping", c.onChannel(ctx, hello))
+	if exchange == "" {
+		return nil
+	}
+	return c.lookFor(ctx, exchange, publisher.ScopeDestination)
 }
 
 // failed returns err as an answer for messages that were not sent.

@@ -26,9 +26,9 @@ type Config struct {
 	// Mechanism is the SASL mechanism: PLAIN, AMQPLAIN or EXTERNAL. If it is empty, the URL's parameter auth_mechanism
 	// applies, and without that PLAIN.
 	Mechanism string
-	// Tokens is the source of the token that takes the place of the password (OAuth 2.0); nil if there is none. A new
-	// token is handed over on the existing connection.
-	Tokens Tokens
+	// Tokens is the source of the token that takes the place of the password (OAuth 2.0); nil if there is none. It is
+	// asked for each connection, and every other second. A new token is handed over on the existing connection.
+	Tokens publisher.Tokens
 	// Exchange is the exchange for messages that name none. "" is the default exchange, on which the topic names a
 	// queue.
 	Exchange string

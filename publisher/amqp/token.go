@@ -6,14 +6,6 @@ import (
 	"time"
 )
 
-// Tokens is a source of tokens for a login.
-type Tokens interface {
-	// Token is called for each connection and by each Ping. Its error must not show secrets.
-	Token(context.Context) (string, error)
-	// Refused is called when the broker refuses a token, or an operation that relies on it.
-	Refused(token string)
-}
-
 // nameless is the user name for a login where a token is enough but the name must not be empty.
 const nameless = "oauth"
 

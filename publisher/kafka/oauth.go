@@ -7,24 +7,18 @@ import (
 	"fmt"
 
 	"github.com/segmentio/kafka-go/sasl"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Tokens are a source of tokens for OAUTHBEARER.
-type Tokens interface {
-	// Token is called at each login. Its error must not show secrets.
-	Token(context.Context) (string, error)
-	// Refused is called when a broker refuses a login with the token.
-	Refused(token string)
-}
-
-// OAuth returns the mechanism OAUTHBEARER (RFC 7628, KIP-255). Extensions are further values that the cluster requires
-// in addition to the token, each as name=value.
-func OAuth(tokens Tokens, extensions ...string) sasl.Mechanism {
+// OAuth returns the mechanism OAUTHBEARER (RFC 7628, KIP-255), which asks for a token at each login. Extensions are
+// further values that the cluster requires in addition to the token, each as name=value.
+func OAuth(tokens publisher.Tokens, extensions ...string) sasl.Mechanism {
 	return &bearer{tokens: tokens, extensions: extensions}
 }
 
 type bearer struct {
-	tokens     Tokens
+	tokens     publisher.Tokens
 	extensions []string
 }
 

@@ -32,18 +32,12 @@ var meanings = map[int]meaning{
 	},
 
 	// The stream does not exist, is not the expected one, or takes no such messages.
-	10059: {publisher.Topology, publisher.ScopeTopic, "no stream", "create it"},
-	10060: {publisher.Topology, publisher.ScopeTopic, "wrong stream", "another stream than expected takes the subject"},
-	10109: {
-		publisher.Topology, publisher.ScopeTopic, "stream sealed",
-		"the stream is read-only for ever: move the subject to another",
-	},
-	10172: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream's counter is broken"},
-	10120: {
-		publisher.Topology, publisher.ScopeTopic, "no account limits",
-		"give the account a tier for the stream's replicas",
-	},
-	10169: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream takes counters only"},
+	10059: missing("no stream", "create it"),
+	10060: missing("wrong stream", "another stream than expected takes the subject"),
+	10109: missing("stream sealed", "the stream is read-only for ever: move the subject to another"),
+	10120: missing("no account limits", "give the account a tier for the stream's replicas"),
+	10169: missing("counter stream", "the stream takes counters only"),
+	10172: missing("counter stream", "the stream's counter is broken"),
 	// JetStream as a whole is missing, so no subject of the account can work.
 	10035: {publisher.Topology, publisher.ScopeDestination, "no JetStream", "the server does not know the account"},
 	10039: {publisher.Topology, publisher.ScopeDestination, "no JetStream", "enable JetStream for the account"},
@@ -51,27 +45,34 @@ var meanings = map[int]meaning{
 
 	// The storage is full. A stream with discard new answers "store failed" at one of its limits (messages, bytes,
 	// messages per subject); so does a stream whose disk has failed.
-	10077: {publisher.Unavailable, publisher.ScopeTopic, "stream full", "make room in the stream or raise its limits"},
-	10002: {
-		publisher.Unavailable, publisher.ScopeTopic, "account full",
-		"make room in the account or raise its limits",
-	},
-	10023: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream storage"},
-	10028: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream memory"},
-	10047: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream storage"},
+	10077: away("stream full", "make room in the stream or raise its limits"),
+	10002: away("account full", "make room in the account or raise its limits"),
+	10023: away("server full", "make room in the server's JetStream storage"),
+	10028: away("server full", "make room in the server's JetStream memory"),
+	10047: away("server full", "make room in the server's JetStream storage"),
 	// Throttled: the stream's queue of incoming messages is full.
-	10167: {publisher.Unavailable, publisher.ScopeTopic, "throttled", ""},
+	10167: away("throttled", ""),
 
 	// The cluster is between leaders, or the stream's server is away.
 	10008: {publisher.Unavailable, publisher.ScopeDestination, "no quorum", ""},
-	10009: {publisher.Unavailable, publisher.ScopeTopic, "no leader", ""},
-	10118: {publisher.Unavailable, publisher.ScopeTopic, "stream offline", ""},
-	10194: {publisher.Unavailable, publisher.ScopeTopic, "stream offline", ""},
+	10009: away("no leader", ""),
+	10118: away("stream offline", ""),
+	10194: away("stream offline", ""),
 
 	// The leader's log and its store disagree. The stream is rebuilt from the log, which holds the message.
 	10063: {publisher.Ambiguous, publisher.ScopeTopic, "stream resetting", ""},
 	// An earlier copy with the same id is being replicated. It is not yet known whether it will be stored.
 	10158: {publisher.Ambiguous, publisher.ScopeMessage, "duplicate in progress", "an earlier copy is not stored yet"},
+}
+
+// missing is the meaning of a code for a stream that cannot take the messages of a topic as it is.
+func missing(short, hint string) meaning {
+	return meaning{publisher.Topology, publisher.ScopeTopic, short, hint}
+}
+
+// away is the meaning of a code for a stream that does not take the messages of a topic now.
+func away(short, hint string) meaning {
+	return meaning{publisher.Unavailable, publisher.ScopeTopic, short, hint}
 }
 
 // recordLimit is the maximum record size of a file store, including headers (rlBadThresh in filestore.go). Above it, a
@@ -121,7 +122,7 @@ func (e *apiError) meaning() meaning {
 	}
 	switch {
 	case e.Code == 429, e.Code >= 500 && e.Code <= 599:
-		return meaning{publisher.Unavailable, publisher.ScopeTopic, "JetStream unavailable", ""}
+		return away("JetStream unavailable", "")
 	default:
 		return meaning{publisher.Refused, 0, "refused", ""}
 	}

@@ -3,7 +3,6 @@ package nats
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -35,10 +34,13 @@ func (p *Publisher) Ping(ctx context.Context) error {
 	return err
 }
 
-// roundTrip makes one round trip through JetStream.
+// roundTrip makes one round trip through JetStream, unless the user may not: the server itself was just greeted.
 func (l *link) roundTrip(ctx context.Context) error {
-	if l.blind.Load() {
-		return l.greet(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return l.silent(ctx)
+	case l.blind.Load():
+		return nil
 	}
 	m, denied, err := l.request(ctx, l.p.api()+"INFO", nil)
 	switch {
@@ -113,21 +115,7 @@ func (l *link) checkAccount(m *nats.Msg) (without bool, err error) {
 	}
 }
 
-// greet makes one round trip to the server.
-func (l *link) greet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Hour) // nats.go requires a deadline
-	defer cancel()
-	err := l.nc.FlushWithContext(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return l.silent(ctx)
-	default:
-		return l.Lost()
-	}
-}
-
+// silent is the answer if nothing has come in time.
 func (l *link) silent(ctx context.Context) error {
 	return publisher.UnavailableError(publisher.ScopeDestination, "no answer",
 		"NATS server %s does not answer: %w", l.server.address, context.Cause(ctx))
