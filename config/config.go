@@ -1,8 +1,10 @@
 // Package config reads the relay's settings from the process environment and checks all of them before anything is
 // started.
 // The struct tags of [Config] and [Destination] describe the settings: the variable (without the prefix OUTBOX_), the
-// default and the bounds. The meaning of each is in settings.txt. The checks, the help text, the table in
-// docs/settings.md and the config command are all derived from them.
+// default and the bounds; for which brokers it is (scheme), with which values of another setting it has an effect
+// (with) and is then required (must), and which other settings must be given with it (needs) or must not (not). The
+// meaning of each is in settings.txt. The checks, the help text, the table in docs/settings.md and the config command
+// are all derived from them.
 package config
 
 import (
@@ -158,14 +160,18 @@ type Kafka struct {
 
 	SASLMechanism string `envconfig:"KAFKA_SASL_MECHANISM" scheme:"kafka" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM"`
 
-	// Username and Password are set with the mechanisms that need them, and only then.
-	Username Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" must:"true"`
-	Password Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" must:"true"`
+	Login `with:"KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" scheme:"kafka"`
 
 	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=AWS_MSK_IAM"`
 	OAuth     OAuth  `prefix:"KAFKA_OAUTH_" scheme:"kafka" group:"kafka-oauth" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`
 	// OAuthExtensions are extensions of the mechanism, not of the token.
 	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`
+}
+
+// A Login is given with the mechanisms that have passwords, and only with these.
+type Login struct {
+	Username Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" must:"true"`
+	Password Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" must:"true"`
 }
 
 // An OAuth says where the tokens for a login come from: they are given, or requested with client credentials, whose
