@@ -17,7 +17,7 @@ import (
 // Config says where and how to publish.
 type Config struct {
 	// URL returns amqp[s]://user:password@host:port/vhost, with several hosts separated by commas. It is called for
-	// each new connection, and by each Ping. If the URL has changed, a new connection replaces the one made with the
+	// each new connection, and every other second. If the URL has changed, a new connection replaces the one made with the
 	// previous URL.
 	URL func() (string, error)
 	// TLS returns the settings for amqps and https. It is called for each new connection. nil means the system's

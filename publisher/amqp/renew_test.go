@@ -120,6 +120,37 @@ func TestNewTokenIsRefused(t *testing.T) {
 	}
 }
 
+// The URL has changed to a host that does not answer. The present connection goes on, and a ping says that it works.
+func TestNewHostIsSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		newFake(t, network, func(m *sent) { m.ack() })
+		var host atomic.Value
+		host.Store("broker")
+		p := amqp.New(amqp.Config{
+			URL: func() (string, error) { return fmt.Sprintf("amqp://relay:secret@%s", host.Load()), nil },
+			Dial: func(ctx context.Context, kind, address string) (net.Conn, error) {
+				if address == "broker:5672" {
+					return network.Dial(ctx, kind, address)
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		})
+		t.Cleanup(func() { _ = p.Close() })
+		want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Accepted)
+		host.Store("silent")
+		for range 10 {
+			if err := p.Ping(within(t, 4*time.Second)); err != nil {
+				t.Errorf("ping: %v", err)
+			}
+			want(t, "a message", p.Publish(within(t, time.Second), numbered(1, 1, "q"))[0], publisher.Accepted)
+			<-time.After(time.Second)
+		}
+	})
+}
+
 // Calls that use a connection while another one takes its place lose nothing.
 func TestRenewedUnderway(t *testing.T) {
 	t.Parallel()
