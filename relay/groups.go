@@ -23,8 +23,8 @@ func (r *Relay) groups(table *outbox.Table) (groups []*owner.Group) {
 // strangers returns the groups of destinations that other deployments may relay.
 func strangers(table *outbox.Table) (groups []owner.Stranger) {
 	for _, s := range table.Strangers() {
-		if s.Relayed != "" {
-			groups = append(groups, owner.Stranger{Column: s.Column(), Name: s.String()})
+		if s.Name == "" || s.Column != "" {
+			groups = append(groups, owner.Stranger{Column: s.Column, Name: s.String()})
 		}
 	}
 	return groups

@@ -77,7 +77,7 @@ func MembersOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table) (all []
 		all = append(all, Members{Group: g})
 	}
 	for _, s := range table.Strangers() {
-		all = append(all, Members{Group: outbox.Group{Column: s.Column(), Names: []string{s.String()}}, Stranger: &s})
+		all = append(all, Members{Group: outbox.Group{Column: s.Column, Names: []string{s.String()}}, Stranger: &s})
 	}
 	columns := make([]string, len(all))
 	for i, m := range all {

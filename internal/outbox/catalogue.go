@@ -62,14 +62,9 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 		return nil, fmt.Errorf("look up table: %w", err)
 	}
 	r.table.Schema = r.Schema
-	switch r.Kind {
-	case "v", "m":
-		return nil, problem(checkTable, "set "+names.Of("Table")+" to the underlying table",
-			"%s is a view; the relay must read and mark the table itself",
-			name)
-	case "f":
-		return nil, problem(checkTable, "run the relay at the database that holds the table",
-			"%s is a foreign table", name)
+	if r.Kind != "r" && !r.partitioned() {
+		return nil, problem(checkTable, "set "+names.Of("Table")+" to the underlying table, in the database that holds it",
+			"%s is a view or a foreign table; the relay must read and mark the table itself", name)
 	}
 	for _, c := range r.Columns {
 		c.Name = sql.Quote(c.Plain)
@@ -80,7 +75,8 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 		i.conjuncts = conjuncts(i.Predicate)
 	}
 	if r.Partitions.Column != "" && r.Partitions.Number >= manyPartitions {
-		r.parts = &partitions{ranges: map[string]timeRange{}}
+		r.parts = &partitions{}
+		r.parts.Store(&map[string]timeRange{})
 	}
 	if err := r.readCluster(ctx, conn); err != nil {
 		return nil, fmt.Errorf("read the server's system identifier: %w", err)

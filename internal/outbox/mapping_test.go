@@ -23,7 +23,7 @@ func TestOpenProblems(t *testing.T) {
 		want   string
 	}{
 		"missing table": {"", Config{}, "table outbox_messages does not exist in database"},
-		"view":          {"create view outbox_messages as select 1 id", Config{}, "outbox_messages is a view"},
+		"view":          {"create view outbox_messages as select 1 id", Config{}, "outbox_messages is a view or a foreign table"},
 		"missing column": {
 			"create table outbox_messages (id uuid, topic text, relayed_at timestamptz)",
 			Config{},

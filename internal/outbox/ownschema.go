@@ -76,7 +76,7 @@ func (c *Config) assume(v View) *mapping {
 // or another deployment relays it: in either case rows may wait for it.
 type Stranger struct {
 	Name    string   // empty for the destinations that keep their state in the columns of the table
-	Relayed string   // the column with relayed_at, empty if it has none any more
+	Column  string   // by which its group is known ([Group.Column]), empty if it has no relayed_at any more
 	Columns []string // all columns with its state
 	Drop    string   // the statement that drops them
 }
@@ -86,14 +86,6 @@ func (s Stranger) String() string {
 		return "those with the state in the table's own columns"
 	}
 	return s.Name
-}
-
-// Column returns the column by which the stranger's group is known; see [Group.Column].
-func (s Stranger) Column() string {
-	if s.Name == "" {
-		return ""
-	}
-	return s.Relayed
 }
 
 // Strangers returns the destinations that keep their state in the table and are not configured. Columns with the
@@ -122,23 +114,15 @@ func (r *relation) strangers(config Config) (found []Stranger) {
 		if i < 0 {
 			i, found = len(found), append(found, Stranger{Name: destination})
 		}
-		if found[i].Columns = append(found[i].Columns, name); ours == "relayed_at" {
-			found[i].Relayed = name
+		if found[i].Columns = append(found[i].Columns, name); ours == "relayed_at" && destination != "" {
+			found[i].Column = name
 		}
 	}
-	for i := range found {
-		found[i].Drop = r.dropping(found[i])
+	for i, s := range found {
+		drops := each(s.Columns, func(column string) string { return "drop column " + sql.Quote(column) })
+		found[i].Drop = "alter table " + r.table.Quoted() + " " + strings.Join(drops, ", ") + ";"
 	}
 	return found
-}
-
-// dropping returns the statement that drops a stranger's columns.
-func (r *relation) dropping(s Stranger) string {
-	drops := make([]string, len(s.Columns))
-	for i, column := range s.Columns {
-		drops[i] = "drop column " + sql.Quote(column)
-	}
-	return "alter table " + r.table.Quoted() + " " + strings.Join(drops, ", ") + ";"
 }
 
 // deletesForStrangers returns the reason why no relay may delete rows of the table when it has relayed them: rows may

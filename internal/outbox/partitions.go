@@ -3,8 +3,7 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"maps"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -36,11 +35,9 @@ type partitioned struct {
 	Bounds []string // the times at which partitions begin or end, in any order
 }
 
-// partitions are what statements name of the partitions of a table by time. All views of the table share them.
-type partitions struct {
-	mu     sync.Mutex
-	ranges map[string]timeRange // by the condition of pending rows; all partitions for one that is missing
-}
+// partitions are the ranges that statements name of a table by time, by the condition of pending rows; all partitions
+// for one that is missing. All views of the table share them.
+type partitions = atomic.Pointer[map[string]timeRange]
 
 // A timeRange is what the statements of a view name: the lower bound inclusive, the upper one exclusive.
 type timeRange struct{ low, high string }
@@ -61,11 +58,8 @@ func (r *relation) partitionMark() string {
 
 // partitionCondition returns the condition on partitions for the statements of a view, followed by and.
 func (t *Table) partitionCondition() (condition string) {
-	p, column := t.relation.parts, sql.Quote(t.relation.Partitions.Column)
-	pending := t.mapping.Pending
-	p.mu.Lock()
-	named, known := p.ranges[pending]
-	p.mu.Unlock()
+	column := sql.Quote(t.relation.Partitions.Column)
+	named, known := (*t.relation.parts.Load())[t.Pending]
 	if known && named.low != everything.low {
 		condition = column + " >= " + sql.Literal(named.low) + " and "
 	}
@@ -82,38 +76,25 @@ func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bo
 	if p == nil || found.parts == nil {
 		return (p == nil) != (found.parts == nil), nil
 	}
-	p.mu.Lock()
-	ranges := maps.Clone(p.ranges)
-	p.mu.Unlock()
-	for _, m := range t.mappings() {
-		pending := m.Pending
-		before, known := ranges[pending]
+	ranges, before := map[string]timeRange{}, *p.Load()
+	for _, pending := range t.pending() {
+		last, known := before[pending]
 		if !known {
-			before = everything
+			last = everything
 		}
-		now, outside, err := t.pendingRange(ctx, pending, &found.Partitions, before)
+		statement := sql.Text("pending_range.sql", description{
+			"table": t.Quoted(), "pending": pending,
+			"part_key": sql.Quote(found.Partitions.Column), "part_type": found.Partitions.Type,
+		})
+		rows, err := t.query(ctx, limits{inOrder: true}, statement,
+			array(pgtype.TextOID, found.Partitions.Bounds), []byte(last.low), []byte(last.high))
 		if err != nil {
-			return false, err
+			return false, fmt.Errorf("look for partitions with pending rows: %w", err)
 		}
-		ranges[pending], grown = now, grown || outside
+		values := rows[0]
+		ranges[pending] = timeRange{string(values[0]), string(values[1])}
+		grown = grown || values[2][0] != 0
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ranges = ranges
+	p.Store(&ranges)
 	return grown, nil
-}
-
-// pendingRange finds the range that statements have to name, and whether rows are pending outside of another one.
-func (t *Table) pendingRange(
-	ctx context.Context, pending string, p *partitioned, before timeRange,
-) (now timeRange, outside bool, err error) {
-	statement := sql.Text("pending_range.sql", description{
-		"table": t.Quoted(), "pending": pending, "part_key": sql.Quote(p.Column), "part_type": p.Type,
-	})
-	rows, err := t.query(ctx, limits{inOrder: true}, statement,
-		array(pgtype.TextOID, p.Bounds), []byte(before.low), []byte(before.high))
-	if err != nil {
-		return now, false, fmt.Errorf("look for partitions with pending rows: %w", err)
-	}
-	return timeRange{string(rows[0][0]), string(rows[0][1])}, rows[0][2][0] != 0, nil
 }

@@ -164,15 +164,16 @@ func (t *Table) meaning() []any {
 	return all
 }
 
-// mappings returns how the table is understood as a whole and by each destination that can use it.
-func (t *Table) mappings() []*mapping {
-	all := []*mapping{t.mapping}
+// pending returns the conditions for pending rows of the table as a whole and as each destination sees it.
+func (t *Table) pending() []string {
+	all := []string{t.Pending}
 	for _, v := range t.config.views() {
 		if m, problems := t.see(v); len(problems) == 0 {
-			all = append(all, m)
+			all = append(all, m.Pending)
 		}
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // with returns the same table with the mapping of a view.
