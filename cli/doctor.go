@@ -15,7 +15,7 @@ import (
 
 func (p *program) doctorCommand() *cobra.Command {
 	asJSON := false
-	cmd := &cobra.Command{
+	cmd := p.with(config.NeedAll, &cobra.Command{
 		Use:   "doctor",
 		Short: "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
 		Long: `Examine everything that relaying depends on: the database, the table with its columns, privileges and indexes,
@@ -27,31 +27,25 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 		Example: `  outbox-relay doctor
   outbox-relay doctor --json | jq -r '.findings[] | select(.severity != "ok") | "\(.check): \(.found)"'
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay doctor`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load(config.NeedAll)
-			if err != nil {
-				return usageError(err)
-			}
-			d, closing, err := p.newDoctor(cmd, c)
-			if err != nil {
-				return usageError(err)
-			}
-			report := d.Examine(cmd.Context())
-			_ = closing() // problems of the connections have already been reported
-			write := report.WriteText
-			if asJSON {
-				write = report.WriteJSON
-			}
-			if err := write(cmd.OutOrStdout()); err != nil {
-				return err
-			}
-			if count := report.Count(finding.Error); count > 0 {
-				return fmt.Errorf("doctor found errors: %d", count)
-			}
-			return nil
-		},
-	}
+	}, func(cmd *cobra.Command, c *config.Config) error {
+		d, closing, err := p.newDoctor(cmd, c)
+		if err != nil {
+			return usageError(err)
+		}
+		report := d.Examine(cmd.Context())
+		_ = closing() // problems of the connections have already been reported
+		write := report.WriteText
+		if asJSON {
+			write = report.WriteJSON
+		}
+		if err := write(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+		if count := report.Count(finding.Error); count > 0 {
+			return fmt.Errorf("doctor found errors: %d", count)
+		}
+		return nil
+	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
 	return cmd
 }

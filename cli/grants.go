@@ -14,7 +14,7 @@ import (
 
 func (p *program) grantsCommand() *cobra.Command {
 	role, purpose := "", ""
-	cmd := &cobra.Command{
+	cmd := p.with(config.NeedNothing, &cobra.Command{
 		Use:   "grants --role NAME",
 		Short: "Print the least-privilege GRANTs for the configured table",
 		Long: `Print the GRANTs that a dedicated role needs to relay the table in OUTBOX_TABLE, with the column names in
@@ -24,28 +24,22 @@ connection.
 By default the role is for run (and drain, doctor and status); with --for operate also for the commands failed and
 replay, and with --for prune for the command prune.`,
 		Example: `  outbox-relay grants --role outbox_relay | psql "$ADMIN_DATABASE_URL"`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if role == "" {
-				return usageError(errors.New("grants requires --role NAME, the database role of the relay"))
-			}
-			c, err := p.load(config.NeedNothing)
-			if err != nil {
-				return err
-			}
-			table, err := sql.ParseTable(c.Table.Name)
-			if err != nil {
-				return err
-			}
-			rights, err := rightsFor(purpose, c)
-			if err != nil {
-				return usageError(err)
-			}
-			rights.Table, rights.Role = table, role
-			_, err = io.WriteString(cmd.OutOrStdout(), assumesPublic(table)+sql.Grants(rights))
+	}, func(cmd *cobra.Command, c *config.Config) error {
+		if role == "" {
+			return usageError(errors.New("grants requires --role NAME, the database role of the relay"))
+		}
+		table, err := sql.ParseTable(c.Table.Name)
+		if err != nil {
 			return err
-		},
-	}
+		}
+		rights, err := rightsFor(purpose, c)
+		if err != nil {
+			return usageError(err)
+		}
+		rights.Table, rights.Role = table, role
+		_, err = io.WriteString(cmd.OutOrStdout(), assumesPublic(table)+sql.Grants(rights))
+		return err
+	})
 	cmd.Flags().StringVar(&role, "role", "", "the database role of the relay, as it is named (not quoted)")
 	cmd.Flags().StringVar(&purpose, "for", "relay", "what the role is for: relay, operate or prune")
 	return cmd

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -56,6 +58,20 @@ type program struct {
 // load reads the configuration for a command that needs some of its parts.
 func (p *program) load(needs config.Needs) (*config.Config, error) {
 	return config.Load(needs, slices.Collect(maps.Keys(p.schemes))...)
+}
+
+// with completes a command that takes no arguments and needs some parts of the configuration.
+func (p *program) with(needs config.Needs, cmd *cobra.Command, do func(*cobra.Command, *config.Config) error,
+) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, err := p.load(needs)
+		if err != nil {
+			return usageError(err)
+		}
+		return do(cmd, c)
+	}
+	return cmd
 }
 
 // stopping returns the signals that stop the relay. The hang-up of a closing terminal is one of them, unless the relay

@@ -15,7 +15,7 @@ import (
 )
 
 func (p *program) runCommand() *cobra.Command {
-	return &cobra.Command{
+	return p.with(config.NeedAll, &cobra.Command{
 		Use:   "run",
 		Short: "Relay until SIGTERM or SIGINT; a second signal stops at once",
 		Long: `Relay rows until SIGTERM or SIGINT, then stop cleanly: nothing new is started, messages on the wire are
@@ -24,23 +24,17 @@ left unsettled; they will be published again.
 
 The database and the broker may be unavailable at start: /readyz, the log and the metrics report it, and the relay
 begins when they become available.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load(config.NeedAll)
-			if err != nil {
-				return usageError(err)
-			}
-			logger := newLogger(cmd.ErrOrStderr(), c)
-			if err := health.CheckConfig(c.HTTPConfig); err != nil {
-				return usageError(fmt.Errorf("configuration: OUTBOX_HTTP_CONFIG: %w", err))
-			}
-			a, err := p.assemble(cmd.Context(), c, cmd.OutOrStdout(), logger)
-			if err != nil {
-				return usageError(err)
-			}
-			return errors.Join(run(cmd.Context(), c, a, logger), a.close())
-		},
-	}
+	}, func(cmd *cobra.Command, c *config.Config) error {
+		logger := newLogger(cmd.ErrOrStderr(), c)
+		if err := health.CheckConfig(c.HTTPConfig); err != nil {
+			return usageError(fmt.Errorf("configuration: OUTBOX_HTTP_CONFIG: %w", err))
+		}
+		a, err := p.assemble(cmd.Context(), c, cmd.OutOrStdout(), logger)
+		if err != nil {
+			return usageError(err)
+		}
+		return errors.Join(run(cmd.Context(), c, a, logger), a.close())
+	})
 }
 
 // run relays and serves HTTP until ctx ends or HTTP cannot be served.

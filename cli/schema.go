@@ -18,7 +18,7 @@ import (
 
 func (p *program) schemaCommand() *cobra.Command {
 	doorbell, delays, partitioned, destination := false, false, false, ""
-	cmd := &cobra.Command{
+	cmd := p.with(config.NeedNothing, &cobra.Command{
 		Use:   "schema",
 		Short: "Print the DDL of the recommended table",
 		Long: `Print the DDL of the recommended table and its indexes, under the names in OUTBOX_TABLE and OUTBOX_COLUMNS, for
@@ -38,52 +38,46 @@ rows that are due at once. They let the relay publish such rows on time, however
 --partitioned instead prints the table with a partition for each day, a function that creates partitions, and one that
 drops partitions in which every row is done. Print it again when a destination gets columns of its own.`,
 		Example: `  outbox-relay schema --doorbell | psql "$OUTBOX_DATABASE_URL"`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load(config.NeedNothing)
-			if err != nil {
-				return err
-			}
-			table, err := sql.ParseTable(c.Table.Name)
-			if err != nil {
-				return err
-			}
-			text, view := sql.SchemaNamed(table, c.Table.Columns), outbox.View{}
-			var settings outbox.Config
-			if partitioned || delays || destination != "" {
-				if settings, _, err = rowsOnly(c, false); err != nil {
-					return err
-				}
-			}
-			if partitioned {
-				var own []string
-				for _, v := range settings.Views {
-					if v.Columns != nil {
-						own = append(own, v.Columns["relayed_at"])
-					}
-				}
-				text = sql.Partitioned(table, c.Table.Columns, undone(settings.Views, c.Table.Column), own...)
-			}
-			if destination != "" {
-				if view, err = owner(&settings, destination, delays); err != nil {
-					return usageError(err)
-				}
-				text = settings.OwnSchema(view)
-			}
-			if delays {
-				text += "\n" + settings.DelaySchema(view)
-			}
-			if doorbell {
-				if c.ListenChannel == "" {
-					return usageError(errors.New("OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the " +
-						"doorbell; set it, or leave out --doorbell"))
-				}
-				text += "\n" + sql.Doorbell(table, c.ListenChannel)
-			}
-			_, err = io.WriteString(cmd.OutOrStdout(), text)
+	}, func(cmd *cobra.Command, c *config.Config) error {
+		table, err := sql.ParseTable(c.Table.Name)
+		if err != nil {
 			return err
-		},
-	}
+		}
+		text, view := sql.SchemaNamed(table, c.Table.Columns), outbox.View{}
+		var settings outbox.Config
+		if partitioned || delays || destination != "" {
+			if settings, _, err = rowsOnly(c, false); err != nil {
+				return err
+			}
+		}
+		if partitioned {
+			var own []string
+			for _, v := range settings.Views {
+				if v.Columns != nil {
+					own = append(own, v.Columns["relayed_at"])
+				}
+			}
+			text = sql.Partitioned(table, c.Table.Columns, undone(settings.Views, c.Table.Column), own...)
+		}
+		if destination != "" {
+			if view, err = owner(&settings, destination, delays); err != nil {
+				return usageError(err)
+			}
+			text = settings.OwnSchema(view)
+		}
+		if delays {
+			text += "\n" + settings.DelaySchema(view)
+		}
+		if doorbell {
+			if c.ListenChannel == "" {
+				return usageError(errors.New("OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the " +
+					"doorbell; set it, or leave out --doorbell"))
+			}
+			text += "\n" + sql.Doorbell(table, c.ListenChannel)
+		}
+		_, err = io.WriteString(cmd.OutOrStdout(), text)
+		return err
+	})
 	cmd.Flags().StringVar(&destination, "destination", "", "print, instead of the table, what the destination of this "+
 		"name needs for columns of its own")
 	cmd.Flags().BoolVar(&delays, "delays", false, "also print what rows need that are due later: the column and the "+

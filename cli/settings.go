@@ -76,24 +76,18 @@ func wrap(text, indent string, width int) string {
 }
 
 func (p *program) configCommand() *cobra.Command {
-	return &cobra.Command{
+	return p.with(config.NeedAll, &cobra.Command{
 		Use:   "config",
 		Short: "Print the effective configuration, each value with its source",
 		Long: `Print every setting with its effective value and its source: the default, the environment, a file, or the
 variable that a destination inherits the value from. Secrets are redacted. If the configuration is invalid, config lists
 every problem instead, and the exit status is 2. It needs no connection.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load(config.NeedAll)
-			if err != nil {
-				return err
-			}
-			out := columns(cmd.OutOrStdout())
-			fmt.Fprintln(out, "SETTING\tVALUE\tSOURCE")
-			for _, v := range c.Values() {
-				fmt.Fprintf(out, "%s\t%s\t%s\n", v.Name, cmp.Or(v.Text, "-"), v.Source)
-			}
-			return out.Flush()
-		},
-	}
+	}, func(cmd *cobra.Command, c *config.Config) error {
+		out := columns(cmd.OutOrStdout())
+		fmt.Fprintln(out, "SETTING\tVALUE\tSOURCE")
+		for _, v := range c.Values() {
+			fmt.Fprintf(out, "%s\t%s\t%s\n", v.Name, cmp.Or(v.Text, "-"), v.Source)
+		}
+		return out.Flush()
+	})
 }

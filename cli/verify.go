@@ -30,7 +30,7 @@ const (
 func (p *program) verifyCommand() *cobra.Command {
 	var flags selection
 	asJSON := false
-	cmd := &cobra.Command{
+	cmd := p.with(config.NeedAll, &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the outbox with the messages in Kafka or JetStream",
 		Long: `Compare relayed rows with the messages in Kafka or JetStream, by message id and topic, and list rows that are
@@ -61,29 +61,23 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 		Example: `  outbox-relay verify
   outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'
   outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := p.load(config.NeedAll)
-			if err != nil {
-				return usageError(err)
+	}, func(cmd *cobra.Command, c *config.Config) error {
+		chosen, err := flags.chosen(cmd)
+		if err != nil {
+			return err
+		}
+		if chosen.Since.IsZero() && chosen.Until.IsZero() && len(chosen.IDs) == 0 {
+			chosen.Since = time.Now().Add(-verifySpan)
+		}
+		if chosen.Until.IsZero() {
+			chosen.Until = time.Now().Add(-verifyRest)
+			if !chosen.Since.Before(chosen.Until) {
+				return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with "+
+					"--until", flags.since, verifyRest))
 			}
-			chosen, err := flags.chosen(cmd)
-			if err != nil {
-				return err
-			}
-			if chosen.Since.IsZero() && chosen.Until.IsZero() && len(chosen.IDs) == 0 {
-				chosen.Since = time.Now().Add(-verifySpan)
-			}
-			if chosen.Until.IsZero() {
-				chosen.Until = time.Now().Add(-verifyRest)
-				if !chosen.Since.Before(chosen.Until) {
-					return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with "+
-						"--until", flags.since, verifyRest))
-				}
-			}
-			return p.verify(cmd, c, chosen, asJSON)
-		},
-	}
+		}
+		return p.verify(cmd, c, chosen, asJSON)
+	})
 	flags.add(p, cmd, "that were relayed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each "+
 		"destination, for machines")
