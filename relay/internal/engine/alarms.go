@@ -27,14 +27,6 @@ func (a *alarms[T]) Cancel(x T) {
 	}
 }
 
-// Past returns the first item if its time has come.
-func (a alarms[T]) Past(now time.Time) (first T, ok bool) {
-	if len(a) == 0 || a[0].When().After(now) {
-		return first, false
-	}
-	return a[0], true
-}
-
 func (a alarms[T]) Len() int           { return len(a) }
 func (a alarms[T]) Less(i, j int) bool { return a[i].When().Before(a[j].When()) }
 func (a alarms[T]) Swap(i, j int) {

@@ -83,8 +83,7 @@ func New(s Setup) *Engine {
 		},
 		holds: holds{
 			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{},
-			repeats: map[publisher.Fate]repeated{},
-			passed:  map[string]int{},
+			passed: map[string]int{},
 		},
 		limiter: limiter{rate: s.Rate, tokens: 1},
 		told:    map[string]time.Time{},

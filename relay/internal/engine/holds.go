@@ -67,7 +67,7 @@ type holds struct {
 	topics  map[publisher.Address]*hold
 	begun   []*hold // oldest first
 	due     alarms[*hold]
-	repeats map[publisher.Fate]repeated
+	repeats recent[publisher.Fate, repeated]
 	passed  map[string]int // number of holds for which rows of a topic wait that have no key
 }
 
@@ -171,7 +171,8 @@ const partialAfter = 2 * time.Second
 // try makes a key try each hold whose time has come. If nothing was left of the last keys that did, more and more are
 // read at once: all of them may have been deleted.
 func (e *Engine) try(now time.Time) {
-	for h, due := e.holds.due.Past(now); due; h, due = e.holds.due.Past(now) {
+	for len(e.holds.due) > 0 && !e.holds.due[0].due.After(now) {
+		h := e.holds.due[0]
 		for n := 1 << min(h.gone, 6); len(h.keys) > 0 && n > 0; {
 			key := h.keys[0]
 			if e.waits.by[key].hold == h {
@@ -217,9 +218,9 @@ func (e *Engine) release(h *hold, now time.Time) {
 		}
 	}
 	e.holds.due.Cancel(h)
-	if r, known := e.holds.repeats[h.fate]; known { // the next pause is not longer than the last
+	if r, known := e.holds.repeats.get(h.fate); known { // the next pause is not longer than the last
 		r.level--
-		e.holds.repeats[h.fate] = r
+		e.holds.repeats.put(h.fate, r)
 	}
 	e.waits.freed = append(e.waits.freed, h)
 	for _, topic := range h.passed {
@@ -253,21 +254,17 @@ const (
 	repeatLeast  = 250 * time.Millisecond // already multiplied by two before the first try
 	repeatMost   = time.Minute
 	repeatForget = 5 * time.Minute // after the last failure
-	mostRepeated = 20_000          // topics; beyond this, all are forgotten
 )
 
 // repeatPause returns how long a topic is left alone after a try that may have left a copy: twice as long as after the
 // one before.
 func (e *Engine) repeatPause(f publisher.Fate, now time.Time) time.Duration {
-	r := e.holds.repeats[f]
+	r, _ := e.holds.repeats.get(f)
 	if now.Sub(r.last) > repeatForget {
 		r.level = 0
-		if len(e.holds.repeats) >= mostRepeated {
-			clear(e.holds.repeats)
-		}
 	}
 	r = repeated{level: min(max(r.level, 0)+1, 16), last: now}
-	e.holds.repeats[f] = r
+	e.holds.repeats.put(f, r)
 	most := retry.Doubled(repeatLeast, repeatMost, int64(r.level))
 	return most/2 + e.Jitter(most/2)
 }
