@@ -76,6 +76,7 @@ func (s *scanner) value(a *arena) (value string, isText bool, err error) {
 	if !escaped && len(literal) >= 2 {
 		return a.text(literal[1 : len(literal)-1]), true, nil
 	}
-	err = json.Unmarshal(literal, &value)
-	return value, true, err
+	var unescaped string // allocated, so not the result
+	err = json.Unmarshal(literal, &unescaped)
+	return unescaped, true, err
 }
