@@ -52,12 +52,7 @@ func NewManagement(text string, login amqp091.URI, settings *tls.Config) (*Manag
 }
 
 // Name returns the user's name.
-func (m *Management) Name() string {
-	if m.user == nil {
-		return ""
-	}
-	return m.user.Username()
-}
+func (m *Management) Name() string { return m.user.Username() }
 
 // A Refusal reports that the user may not see something.
 type Refusal struct{ reason string }
