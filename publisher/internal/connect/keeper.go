@@ -110,6 +110,7 @@ func (k *Keeper[L]) Look() {
 // run keeps a link up until the publisher is closed.
 func (k *Keeper[L]) run() {
 	var none L
+	defer k.report(none, publisher.ErrClosed) // for calls that began to wait just before
 	var backoff Backoff
 	for ctx := k.Life.Ctx; ctx.Err() == nil; {
 		link, err := k.Dial(ctx)
