@@ -55,7 +55,7 @@ func (r *Relay) Drain(ctx context.Context) error {
 
 // drained waits until no row is left that may be published.
 func (r *Relay) drained(ctx context.Context) error {
-	ends := make([]*outbox.End, len(r.config.Destinations))
+	ends := make([]outbox.End, len(r.config.Destinations))
 	for wait := 10 * time.Millisecond; ; {
 		started := time.Now()
 		if left, err := r.left(ctx, ends); err == nil && left.open == 0 {
@@ -81,7 +81,7 @@ type rowsLeft struct {
 const causeUntaken engine.Cause = "no destination"
 
 // left counts the rows left. The first call notes where they end.
-func (r *Relay) left(ctx context.Context, ends []*outbox.End) (left rowsLeft, err error) {
+func (r *Relay) left(ctx context.Context, ends []outbox.End) (left rowsLeft, err error) {
 	table, err := r.state()
 	if table == nil {
 		return left, err
@@ -92,15 +92,9 @@ func (r *Relay) left(ctx context.Context, ends []*outbox.End) (left rowsLeft, er
 			continue
 		}
 		view, failure := table.For(v)
-		if failure == nil && ends[i] == nil {
-			var end outbox.End
-			if end, failure = view.End(ctx); failure == nil {
-				ends[i] = &end
-			}
-		}
 		n := int64(0)
 		if failure == nil {
-			n, failure = view.Left(ctx, *ends[i])
+			n, failure = view.Left(ctx, &ends[i])
 		}
 		if err = errors.Join(err, failure); !r.config.Destinations[i].paused.Load() {
 			left.open += n
@@ -134,7 +128,7 @@ func (r *Relay) leftError(left rowsLeft) error {
 const leftTimeout = time.Second
 
 // leftAtEnd counts the rows left when the time is over.
-func (r *Relay) leftAtEnd(ctx context.Context, ends []*outbox.End) error {
+func (r *Relay) leftAtEnd(ctx context.Context, ends []outbox.End) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftTimeout)
 	defer cancel()
 	left, err := r.left(ctx, ends)

@@ -6,27 +6,28 @@ import (
 )
 
 // An End is the end of the table at some time: the last order value and, if rows with available_at have an index of
-// their own, the time up to which they are due. The zero End is that of a table without rows that are due.
-type End struct{ values [][]byte }
-
-// End returns the present end of the pending rows that are due.
-func (t *Table) End(ctx context.Context) (End, error) {
-	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.description.text("drain_end"+t.delays()+".sql"))
-	if err != nil {
-		return End{}, fmt.Errorf("find the last pending row: %w", err)
-	}
-	if len(rows) == 0 {
-		return End{}, nil
-	}
-	return End{rows[0]}, nil
+// their own, the time up to which they are due. The zero End is noted when it is first used.
+type End struct {
+	noted  bool
+	values [][]byte // nil if no row was due
 }
 
 // Left counts the pending rows that are due up to end, at most [CountCap].
-func (t *Table) Left(ctx context.Context, end End) (int64, error) {
+func (t *Table) Left(ctx context.Context, end *End) (int64, error) {
+	l := limits{inOrder: t.mapping.inOrder}
+	if !end.noted {
+		rows, err := t.query(ctx, l, t.description.text("drain_end"+t.delays()+".sql"))
+		if err != nil {
+			return 0, fmt.Errorf("find the last pending row: %w", err)
+		}
+		if end.noted = true; len(rows) > 0 {
+			end.values = rows[0]
+		}
+	}
 	if end.values == nil {
 		return 0, nil
 	}
-	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.description.text("drain_left"+t.delays()+".sql"),
+	rows, err := t.query(ctx, l, t.description.text("drain_left"+t.delays()+".sql"),
 		append([][]byte{number(CountCap)}, end.values...)...)
 	if err != nil {
 		return 0, fmt.Errorf("count the rows that are left: %w", err)
