@@ -55,8 +55,6 @@ func (s *scope) sortUse(d *Destination, unused map[string]func(), used map[strin
 		with, values, _ := strings.Cut(o.with, "=")
 		other := s.at(with)
 		effective := slices.Contains(strings.Split(values, ","), other.text) || other.broken
-		s.badIf(o.tag.Get("must") != "" && effective && !o.given && !other.broken, with, "requires %s; set it, usually as %s",
-			o.variable, o.variable+fileSuffix)
 		switch {
 		case !o.given || o.text == "":
 		case o.scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
@@ -73,9 +71,12 @@ func (s *scope) sortUse(d *Destination, unused map[string]func(), used map[strin
 	}
 }
 
-// checkPairs checks that a setting has those that it needs, and that none is given which contradicts it.
+// checkPairs checks that each setting is given that another one needs, and none that contradicts another one.
 func (s *scope) checkPairs() {
 	for _, o := range s.all {
+		with, values, _ := strings.Cut(o.with, "=")
+		s.badIf(o.tag.Get("must") != "" && !o.given && slices.Contains(strings.Split(values, ","), s.at(with).text), with,
+			"requires %s; set it, usually as %s", o.variable, o.variable+fileSuffix)
 		prefix := strings.TrimSuffix(o.key, o.tag.Get("envconfig"))
 		for key := range strings.SplitSeq(o.tag.Get("needs"), ",") {
 			other := s.at(prefix + key)
