@@ -52,64 +52,81 @@ func (c *changing) apply(cmd *cobra.Command, ids []string, change operate.Change
 			"--topic '*' for all of them"))
 	}
 	return o.direct(ctx, func(conn *pgx.Conn) error {
-		choice, err := o.Choose(ctx, conn, change, chosen)
-		if err != nil {
-			return selectionError(err)
-		}
-		noteAbsent(cmd.ErrOrStderr(), chosen.IDs, choice.Rows())
-		if change.Verb == "retry" {
-			if err := o.noteExpired(ctx, cmd.ErrOrStderr(), chosen); err != nil {
-				return err
+		for locked := int64(0); ; c.yes = true { // what was confirmed once holds for the rows that are chosen next
+			result, more, err := c.applyOnce(cmd, o, conn, change, chosen)
+			locked += result.Locked
+			if err != nil || !more {
+				return cmp.Or(err, lockedError(locked))
 			}
 		}
-		if e := o.Strangers(); e != nil && change.Deletes && choice.Rows() > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "no row is deleted, as with --keep: %v\n", e)
-		}
-		if c.dryRun {
-			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row) }); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb, rows(choice.Rows()))
-			return nil
-		}
-		if choice.Rows() > 1 {
-			if err := c.confirm(ctx, cmd, change.Verb, rows(choice.Rows())); err != nil {
-				return err
-			}
-		}
-		bar := newProgressBar(cmd.ErrOrStderr(), choice.Rows())
-		reported := ""
-		waits := func(what string) {
-			if what != reported {
-				reported = what
-				bar.clear()
-				fmt.Fprintf(cmd.ErrOrStderr(), "waiting: %s\n", what)
-			}
-		}
-		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{
-			Done: bar.show, Waits: waits, Row: func(row operate.Chosen) error {
-				if !c.json {
-					return nil
-				}
-				bar.clear()
-				return c.print(cmd, row)
-			},
-		})
-		bar.clear()
-		if refused := rightsError(err, change.For); refused != nil {
-			return refused
-		}
-		if err != nil {
-			return fmt.Errorf("%w; %d rows were changed before; run the command again for the others", err,
-				result.Changed)
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done, rows(result.Changed))
-		if result.Left > 0 {
-			return unfinishedError(fmt.Errorf("stopped with %s left; run the command again for them",
-				rows(result.Left)))
-		}
-		return lockedError(result.Locked)
 	})
+}
+
+// applyOnce changes as many rows as are chosen at once.
+func (c *changing) applyOnce(cmd *cobra.Command, o *operating, conn *pgx.Conn, change operate.Change,
+	chosen operate.Selection,
+) (result operate.Result, more bool, err error) {
+	ctx := cmd.Context()
+	choice, err := o.Choose(ctx, conn, change, chosen)
+	if err != nil {
+		return result, false, selectionError(err)
+	}
+	what := rows(choice.Rows())
+	if choice.More() {
+		what = "at least " + what
+	}
+	noteAbsent(cmd.ErrOrStderr(), chosen.IDs, choice.Rows())
+	if change.Verb == "retry" {
+		if err := o.noteExpired(ctx, cmd.ErrOrStderr(), chosen); err != nil {
+			return result, false, err
+		}
+	}
+	if e := o.Strangers(); e != nil && change.Deletes && choice.Rows() > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "no row is deleted, as with --keep: %v\n", e)
+	}
+	if c.dryRun {
+		err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row) })
+		if err == nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb, what)
+		}
+		return result, false, err
+	}
+	if choice.Rows() > 1 {
+		if err := c.confirm(ctx, cmd, change.Verb, what); err != nil {
+			return result, false, err
+		}
+	}
+	bar := newProgressBar(cmd.ErrOrStderr(), choice.Rows())
+	reported := ""
+	waits := func(what string) {
+		if what != reported {
+			reported = what
+			bar.clear()
+			fmt.Fprintf(cmd.ErrOrStderr(), "waiting: %s\n", what)
+		}
+	}
+	result, err = choice.Apply(ctx, o.config.ListenChannel, operate.Progress{
+		Done: bar.show, Waits: waits, Row: func(row operate.Chosen) error {
+			if !c.json {
+				return nil
+			}
+			bar.clear()
+			return c.print(cmd, row)
+		},
+	})
+	bar.clear()
+	if refused := rightsError(err, change.For); refused != nil {
+		return result, false, refused
+	}
+	if err != nil {
+		return result, false, fmt.Errorf("%w; %d rows were changed before; run the command again for the others", err,
+			result.Changed)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done, rows(result.Changed))
+	if result.Left > 0 {
+		err = unfinishedError(fmt.Errorf("stopped with %s left; run the command again for them", rows(result.Left)))
+	}
+	return result, choice.More() && result.Changed > 0, err
 }
 
 // confirm asks whether rows are to be changed, unless the flags say so. Without a terminal nobody could answer: a

@@ -158,6 +158,9 @@ func (c *Choice) rowsOf(ctx context.Context, s set, selection Selection, values 
 // Rows returns the number of chosen rows.
 func (c *Choice) Rows() int64 { return c.rows }
 
+// More reports whether there may be more rows than were chosen. They are chosen when these have been changed.
+func (c *Choice) More() bool { return c.change.most > 0 && c.rows == int64(c.change.most) }
+
 // Each calls a function for each row, in table order for each set of destinations.
 func (c *Choice) Each(ctx context.Context, do func(Chosen) error) error {
 	for _, p := range c.parts {

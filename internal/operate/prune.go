@@ -23,11 +23,16 @@ type pruning struct {
 	failed    bool // failed rows count as done
 }
 
+// pruneRows is how many rows are chosen at once to be deleted: the list of a million takes the server 100 MB of disk, and
+// a table may hold hundreds of millions when it is pruned because the disk is full.
+const pruneRows = 1_000_000
+
 // Prune returns the change that deletes rows that every destination has done for some time; if failed is set, also
 // those that failed so long ago. The times of a selection refer to the time of insert.
 func Prune(olderThan time.Duration, failed bool) Change {
 	return Change{
 		Verb: "delete", Done: "deleted", For: "prune", Rest: 1, plan: actionDelete, prune: &pruning{olderThan, failed},
+		most:   pruneRows,
 		refuse: func(*outbox.Table) error { return nil },
 	}
 }
@@ -225,7 +230,7 @@ func (c *Cleaner) clean(ctx context.Context) error {
 			result, err = choice.Apply(ctx, "", Progress{})
 		}
 		deleted += result.Changed
-		more = result.Changed > 0 && choice.Rows() == cleanRows
+		more = result.Changed > 0 && choice.More()
 	}
 	if deleted > 0 {
 		c.Logger.Info("deleted old rows", "rows", deleted, "seconds", int(time.Since(begun).Seconds()))

@@ -62,8 +62,8 @@ func TestPrune(t *testing.T) {
 			}
 			some := Prune(48*time.Hour, false)
 			some.most = 10
-			if n := choose(t, s, o, some, Selection{}).Rows(); n != 10 {
-				t.Errorf("%d rows chosen, not 10", n)
+			if c := choose(t, s, o, some, Selection{}); c.Rows() != 10 || !c.More() {
+				t.Errorf("%d rows chosen, not 10; more: %v", c.Rows(), c.More())
 			}
 			if n := prune(t, s, o, 48*time.Hour, false, Selection{Topics: []string{"t1"}}); n != 1000 || left() != 4000 {
 				t.Errorf("%d rows of a topic deleted, %d left", n, left())
