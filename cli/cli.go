@@ -1,4 +1,4 @@
-// Package cli is the command line: one file for each command, and what they share.
+// Package cli is the command line: the commands, and what they share. Those that change rows are in changes.go.
 package cli
 
 import (
