@@ -52,11 +52,11 @@ func (c *changing) apply(cmd *cobra.Command, ids []string, change operate.Change
 			"--topic '*' for all of them"))
 	}
 	return o.direct(ctx, func(conn *pgx.Conn) error {
-		for locked := int64(0); ; c.yes = true { // what was confirmed once holds for the rows that are chosen next
+		for ; ; c.yes = true { // what was confirmed once holds for the rows that are chosen next
 			result, more, err := c.applyOnce(cmd, o, conn, change, chosen)
-			locked += result.Locked
 			if err != nil || !more {
-				return cmp.Or(err, lockedError(locked))
+				// Rows that were locked before have been chosen again.
+				return cmp.Or(err, lockedError(result.Locked))
 			}
 		}
 	})
