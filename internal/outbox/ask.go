@@ -63,8 +63,8 @@ type Query struct {
 	Seen  *Visible
 	Low   *int64 // an ordinal; only where [Table.Ordinal]
 	Due   bool   // rows with available_at that are due, in the order of that time; only where ReadsDue. Low is nil
-	// Sweep asks for rows up to Upto inclusive (zero: to the end), without contents: no payload, no headers and no extra
-	// texts. Topic and key are cut after a kilobyte. Only the number of rows bounds the page.
+	// Sweep asks for rows up to Upto inclusive (zero: to the end), without contents: no payload, no headers and no
+	// extra texts. Topic and key are cut after a kilobyte. Only the number of rows bounds the page.
 	Sweep  bool
 	Upto   Position
 	Shards []int // nil for all
