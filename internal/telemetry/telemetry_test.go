@@ -172,7 +172,7 @@ func TestTracesWanted(t *testing.T) {
 	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318"
 	for variables, want := range map[string]bool{
 		"": false, endpoint: true, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://c:4318/v1/traces": true,
-		"OTEL_TRACES_EXPORTER=otlp":                                                                     true, // at the standard's own address
+		"OTEL_TRACES_EXPORTER=otlp":                                                                     false,
 		endpoint + " OTEL_TRACES_EXPORTER=otlp":                                                         true,
 		endpoint + " OTEL_TRACES_EXPORTER=none":                                                         false,
 		endpoint + " OTEL_TRACES_EXPORTER=zipkin":                                                       false,
@@ -222,6 +222,7 @@ func TestVariablesAreChecked(t *testing.T) {
 		"OTEL_RESOURCE_ATTRIBUTES=hush":                                "write name=value",
 		"OTEL_METRICS_EXPORTER=prometheus":                             "",
 		"OTEL_TRACES_EXPORTER=none":                                    "",
+		"OTEL_TRACES_EXPORTER=otlp":                                    "OTEL_TRACES_EXPORTER",
 		"OTEL_TRACES_EXPORTER=zipkin":                                  "OTEL_TRACES_EXPORTER",
 		"OTEL_EXPORTER_OTLP_PROTOCOL=http/json":                        "",
 		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc":                      "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",

@@ -38,7 +38,6 @@ func tracesWanted(getenv func(string) string) bool {
 	of := func(name string) string {
 		return cmp.Or(value("EXPORTER_OTLP_TRACES_"+name), value("EXPORTER_OTLP_"+name))
 	}
-	exporter := value("TRACES_EXPORTER")
-	return (of("ENDPOINT") != "" || exporter == "otlp") && slices.Contains(exporters, exporter) &&
+	return of("ENDPOINT") != "" && slices.Contains(exporters, value("TRACES_EXPORTER")) &&
 		slices.Contains(protocols, of("PROTOCOL")) && !strings.EqualFold(value("SDK_DISABLED"), "true")
 }

@@ -31,6 +31,7 @@ var satisfied = map[string][]string{
 // secret.
 func checkVariables(environ []string, logger *slog.Logger) {
 	var ignored []string
+	endpoint := false
 	for _, entry := range slices.Sorted(slices.Values(environ)) {
 		variable, value, _ := strings.Cut(entry, "=")
 		name, standard := strings.CutPrefix(variable, "OTEL_")
@@ -42,19 +43,20 @@ func checkVariables(environ []string, logger *slog.Logger) {
 		if ofExporter = strings.TrimPrefix(ofExporter, "TRACES_"); !is {
 			ofExporter = ""
 		}
+		endpoint = endpoint || ofExporter == "ENDPOINT" // which is sorted before the exporter
 		switch {
 		case slices.Contains(followedOfExporter, ofExporter), slices.Contains(followed, name):
 			if remedy := unreadable(name, value); remedy != "" {
 				logger.Warn("a variable of OpenTelemetry cannot be read", "variable", variable, "remedy", remedy)
 			}
-		case !slices.Contains(satisfied[name], value):
+		case !slices.Contains(satisfied[name], value), name == "TRACES_EXPORTER" && value == "otlp" && !endpoint:
 			ignored = append(ignored, variable)
 		}
 	}
 	if len(ignored) > 0 {
 		logger.Warn("variables of OpenTelemetry have no effect", "variables", strings.Join(ignored, ", "),
-			"reason", "only traces are exported, and only over OTLP with HTTP (usually port 4318); Prometheus scrapes the "+
-				"metrics from /metrics")
+			"reason", "only traces are exported, and only over OTLP with HTTP to OTEL_EXPORTER_OTLP_ENDPOINT (usually port "+
+				"4318); Prometheus scrapes the metrics from /metrics")
 	}
 }
 
