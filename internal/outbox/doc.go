@@ -3,12 +3,12 @@
 //
 // # How a table is understood
 //
-// [Open] reads the catalogue into a relation: columns, rights, indexes, partitions and the doorbell's trigger. For each
-// destination ([View]) a mapping says which [Column] plays which role, which rows the destination takes (a condition on
-// topics), in which order they are read, which columns hold what became of them, and which reads an index makes cheap.
+// [Open] reads the catalogue into a relation: columns, indexes, partitions and the doorbell's trigger. A mapping says
+// which [Column] plays which role. What all destinations share is found once; each destination ([View]) adds which rows
+// it takes (a condition on topics), which columns hold what became of them, and which reads an index makes cheap.
 // Statements are rendered once from a mapping, when a table is opened or seen as a destination ([Table.For]): the texts
 // are in sql/*.sql, with {names} in place of identifiers and expressions, and all names are made by [Table.describe]
-// and what it calls. [Names] are the same parts for commands, [Examine] reports what a mapping lacks.
+// and what it calls, for commands too ([Table.Text]). [Examine] reports what a mapping lacks.
 //
 // Nothing about a table is remembered elsewhere. If a migration changes it, [Table.Current] says so, and the caller
 // opens it again.
@@ -33,6 +33,6 @@
 // statement waits for another session's lock for longer than half of deadlock_timeout, so that the relay is never the
 // reason for which the server ends an application's transaction.
 //
-// Before anything is published, the server is asked to plan the writes as this role, without a row: missing rights, a
+// Before anything is published, the server is asked to plan a read and the writes as this role: missing rights, a
 // missing replica identity or a generated column show there, instead of after the first message.
 package outbox

@@ -26,10 +26,9 @@ func (f Filter) condition(topic Column) string {
 	text := pattern.Text(topic.Name)
 	condition := pattern.SQL(text, f.Topics)
 	for _, before := range f.Before {
-		if !pattern.MayMeet(before, f.Topics) {
-			continue
+		if pattern.MayMeet(before, f.Topics) {
+			condition = pattern.And(condition, pattern.Not(pattern.SQL(text, before)))
 		}
-		condition = pattern.And(condition, pattern.Not(pattern.SQL(text, before)))
 	}
 	return condition
 }

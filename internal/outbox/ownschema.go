@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -61,7 +59,7 @@ func (c *Config) assume(v View) *mapping {
 			names = append(names, from.Columns[role.name])
 		}
 		for _, name := range names {
-			r.columns[name] = Column{Name: sql.Quote(name), Plain: name, OID: append(role.types, pgtype.TextOID)[0]}
+			r.columns[name] = Column{Name: sql.Quote(name), Plain: name, OID: slices.Concat(role.types, textTypes)[0]}
 		}
 	}
 	if delete(r.columns, ""); c.Delete && c.Columns["relayed_at"] == "" {

@@ -302,16 +302,20 @@ func (t *Table) noEffect(identities []string) error {
 	if len(identities) == 0 {
 		return nil
 	}
+	return &NoEffectError{Identities: identities, SetupError: *t.ineffective()}
+}
+
+// ineffective is the problem of writes that the server accepts and does not do.
+func (t *Table) ineffective() *SetupError {
 	const none = "writing rows has no effect and gives no error: "
 	const policies = "give the role a policy for updates of all rows"
 	if t.relation.Policies {
-		return &NoEffectError{identities, *problem(checkRights, policies+" (for deletes with "+t.config.Names.Of("Delete")+
-			"), or the attribute bypassrls", none+"row security is active for role %s, and lets it see rows that it may "+
-			"not write", t.relation.Role)}
+		return problem(checkRights, policies+" (for deletes with "+t.config.Names.Of("Delete")+"), or the attribute "+
+			"bypassrls", none+"row security is active for role %s, and lets it see rows that it may not write",
+			t.relation.Role)
 	}
-	return &NoEffectError{identities, *problem(checkRights, "change the trigger or the rule, or "+policies+", or the "+
-		"attribute bypassrls", none+"a BEFORE trigger that returns NULL, a rule, or row security keeps role %s from it",
-		t.relation.Role)}
+	return problem(checkRights, "change the trigger or the rule, or "+policies+", or the attribute bypassrls",
+		none+"a BEFORE trigger that returns NULL, a rule, or row security keeps role %s from it", t.relation.Role)
 }
 
 // WithoutEffect returns the identities that a [*NoEffectError] names, nil for any other error.

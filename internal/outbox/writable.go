@@ -94,8 +94,7 @@ func (t *Table) accepts(
 		(!strings.Contains(plan, "pg_backend_pid") || strings.Contains(plan, " Filter: false\n"))
 	switch e := server(err); {
 	case err == nil && nothing:
-		none := t.noEffect([]string{""}).(*NoEffectError).SetupError //nolint:errorlint // it has this type
-		return &none, nil
+		return t.ineffective(), nil
 	case err == nil || passing(e.Code) || Locked(err):
 		return nil, nil
 	case e.Code == "":
