@@ -49,7 +49,7 @@ const (
 	chooseTime = time.Hour
 	// changeTime bounds each transaction that changes rows.
 	changeTime = 10 * time.Second
-	// chunkRows is how many rows a transaction changes.
+	// chunkRows is how many rows a transaction changes, fewer where that took too long.
 	chunkRows = 500
 )
 
@@ -241,21 +241,31 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 	}
 	// Chunks are read and changed over different connections: the cursors outlive each transaction that changes rows,
 	// and a stop between two transactions leaves every row either changed or as it was.
+	size := chunkRows
 	apply := func(s set, rows []Chosen) error {
-		if err := orStopped(nil); err != nil || len(rows) == 0 {
-			return err
+		for len(rows) > 0 {
+			if err := orStopped(nil); err != nil {
+				return err
+			}
+			chunk, began := rows[:min(size, len(rows))], time.Now()
+			err := c.applyTo(ctx, s, chunk, channel, progress, &result)
+			if size > 1 && outbox.Cancelled(err) {
+				size = max(1, size/4) // a foreign key without an index, or a trigger, makes each row slow
+				continue
+			}
+			rows, seen = rows[len(chunk):], seen+int64(len(chunk))
+			if progress.Done != nil {
+				progress.Done(seen)
+			}
+			if err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Duration(c.change.Rest) * time.Since(began)):
+			}
 		}
-		began := time.Now()
-		err := c.applyTo(ctx, s, rows, channel, progress, &result)
-		seen += int64(len(rows))
-		if progress.Done != nil {
-			progress.Done(seen)
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Duration(c.change.Rest) * time.Since(began)):
-		}
-		return err
+		return nil
 	}
 	for _, p := range c.parts {
 		end, err := c.end(ctx, p, progress)

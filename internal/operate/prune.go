@@ -21,6 +21,7 @@ import (
 type pruning struct {
 	olderThan time.Duration
 	failed    bool // failed rows count as done
+	again     bool // it is done again and again
 }
 
 // pruneRows is how many rows are chosen at once to be deleted: the list of a million takes the server 100 MB of disk, and
@@ -31,8 +32,8 @@ const pruneRows = 1_000_000
 // those that failed so long ago. The times of a selection refer to the time of insert.
 func Prune(olderThan time.Duration, failed bool) Change {
 	return Change{
-		Verb: "delete", Done: "deleted", For: "prune", Rest: 1, plan: actionDelete, prune: &pruning{olderThan, failed},
-		most:   pruneRows,
+		Verb: "delete", Done: "deleted", For: "prune", Rest: 1, plan: actionDelete, most: pruneRows,
+		prune:  &pruning{olderThan: olderThan, failed: failed},
 		refuse: func(*outbox.Table) error { return nil },
 	}
 }
@@ -66,6 +67,9 @@ func (p *pruning) rowsOf(ctx context.Context, o *Outbox, selection Selection, va
 			missing = failed
 		}
 		break
+	}
+	if !p.again { // an operator may have the whole table read
+		return condition, nil
 	}
 	size, err := o.Views[0].Table.Size(ctx)
 	if err != nil || size.Bytes <= smallTable {
@@ -221,7 +225,7 @@ func (c *Cleaner) clean(ctx context.Context) error {
 	// other one has locked.
 	begun := time.Now()
 	change := Prune(c.After, false)
-	change.Rest, change.most = cleanRest, cleanRows
+	change.Rest, change.most, change.prune.again = cleanRest, cleanRows, true
 	deleted, more := int64(0), true
 	for more && err == nil && ctx.Err() == nil {
 		var choice *Choice

@@ -23,7 +23,7 @@ func prune(t testing.TB, s *pgtest.Schema, o *Outbox, olderThan time.Duration, f
 	return result.Changed
 }
 
-// refused returns the error of a prune.
+// refused returns the error of a prune that is repeated.
 func refused(t testing.TB, s *pgtest.Schema, o *Outbox) error {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL)
@@ -31,7 +31,9 @@ func refused(t testing.TB, s *pgtest.Schema, o *Outbox) error {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = o.Choose(t.Context(), conn, Prune(time.Hour, false), Selection{})
+	change := Prune(time.Hour, false)
+	change.prune.again = true
+	_, err = o.Choose(t.Context(), conn, change, Selection{})
 	return err
 }
 
@@ -109,6 +111,9 @@ func TestPruneRefuses(t *testing.T) {
 	if !told {
 		t.Fatalf("a large table without an index: %v", err)
 	}
+	if rows := choose(t, s, o, Prune(time.Hour, false), Selection{}).Rows(); rows != 11000 {
+		t.Errorf("%d rows chosen without an index, once, not 11000", rows)
+	}
 	s.Exec(t, statement)
 	s.Exec(t, "alter table outbox_messages add audited_at timestamptz; comment on column outbox_messages.audited_at is "+
 		"'outbox-relay "+
@@ -159,6 +164,22 @@ func TestPruneLocked(t *testing.T) {
 	}
 	if n := prune(t, s, o, time.Hour, false, Selection{}); n != 1000 {
 		t.Errorf("%d rows that had been locked were deleted at last, not 1000", n)
+	}
+}
+
+// TestPruneSlowRows deletes fewer rows at once where their number makes a statement too slow.
+func TestPruneSlowRows(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', now() - interval '1 day'
+		from generate_series(1, 1200) n;
+		create function too_slow() returns trigger language plpgsql as $$ begin
+			if (select count(*) from old_rows) > 50 then raise 'statement timeout' using errcode = '57014'; end if;
+			return null; end $$;
+		create trigger slow after delete on outbox_messages referencing old table as old_rows
+			for each statement execute function too_slow()`)
+	if n := prune(t, s, open(t, s), time.Hour, false, Selection{}); n != 1200 {
+		t.Errorf("%d rows deleted, not 1200", n)
 	}
 }
 
