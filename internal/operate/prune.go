@@ -24,8 +24,8 @@ type pruning struct {
 	again     bool // it is done again and again
 }
 
-// pruneRows is how many rows are chosen at once to be deleted: the list of a million takes the server 100 MB of disk, and
-// a table may hold hundreds of millions when it is pruned because the disk is full.
+// pruneRows is how many rows are chosen at once to be deleted: the list of a million takes the server 100 MB of disk,
+// and a table may hold hundreds of millions when it is pruned because the disk is full.
 const pruneRows = 1_000_000
 
 // Prune returns the change that deletes rows that every destination has done for some time; if failed is set, also

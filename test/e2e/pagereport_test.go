@@ -93,9 +93,11 @@ func anHour(now time.Time) operate.Report {
 				},
 			},
 		},
-		Ownership: &operate.Ownership{Shards: 16, Owned: 16, Groups: []operate.Group{}, Replicas: []operate.Replica{
-			{Backend: 4711, Shards: 8, Of: 16, CanPublish: true},
-			{Backend: 4712, Shards: 8, Of: 16, CanPublish: true},
+		Ownership: &operate.Ownership{Groups: []operate.Group{}, Shares: operate.Shares{
+			Shards: 16, Owned: 16, Replicas: []operate.Replica{
+				{Backend: 4711, Shards: 8, Of: 16, CanPublish: true},
+				{Backend: 4712, Shards: 8, Of: 16, CanPublish: true},
+			},
 		}},
 		Process: &operate.Process{
 			Version: "0.1.0", Commit: "89a37c7d2f1b", StartedAt: now.Add(-26 * time.Hour), Ready: true, Shards: 8,
@@ -170,17 +172,17 @@ func troubled(now time.Time, destinations int) operate.Report {
 	replicas[1].CanPublish, replicas[1].CannotPublishTo = false, []string{"audit", "search-index"}
 	r.Ownership.Groups = []operate.Group{
 		{
-			Destinations: []string{"orders", "notifications", "mail"}, Configured: true, Shards: 16, Owned: 16,
-			Replicas: replicas,
+			Destinations: []string{"orders", "notifications", "mail"}, Configured: true,
+			Shares: operate.Shares{Shards: 16, Owned: 16, Replicas: replicas},
 		},
 		{
-			Destinations: []string{"audit"}, Column: "audit_relayed_at", Configured: true, Shards: 16, Owned: 16,
-			Replicas: replicas[:1],
+			Destinations: []string{"audit"}, Column: "audit_relayed_at", Configured: true,
+			Shares: operate.Shares{Shards: 16, Owned: 16, Replicas: replicas[:1]},
 		},
 	}
 	if destinations > 12 {
 		r.Ownership.Groups = append(r.Ownership.Groups,
-			operate.Group{Destinations: []string{"reports"}, Shards: 16, Replicas: []operate.Replica{}})
+			operate.Group{Destinations: []string{"reports"}, Shares: operate.Shares{Shards: 16, Replicas: []operate.Replica{}}})
 	}
 	if destinations == 1 {
 		r.Process.Checks = append(r.Process.Checks, operate.Check{
