@@ -21,13 +21,15 @@ import (
 const askTimeout = 3 * time.Second
 
 // ask puts a question to any broker. It begins with the connected ones and goes on to further ones until an answer
-// comes. See [broker.connection] for insist.
+// comes. See [broker.connection] for insist. It blocks until then, for six seconds at most. Each broker knows the whole
+// cluster, so the first answer is as good as any.
 func (c *cluster) ask(ctx context.Context, question protocol.Message, insist bool) (protocol.Message, error) {
 	return c.askOf(ctx, c.candidates(), question, insist)
 }
 
 // askOf puts a question to the brokers in turn. Each one is asked when the previous ones have failed or take long. The
-// first answer counts, and later ones are ignored.
+// first answer counts, and later ones are ignored. The lost questions are given up with their connections, on which
+// their answers may still arrive.
 func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protocol.Message, insist bool) (
 	protocol.Message, error,
 ) {
@@ -50,6 +52,7 @@ func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protoco
 			return brokers[i].ask(ctx, question, insist)
 		},
 		Ended: func(i int, err error) {
+			// The last failure before the end of time is reported: those after it only say that the time is over.
 			if failure == nil || ctx.Err() == nil {
 				failure = err
 			}
@@ -74,7 +77,8 @@ func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protoco
 }
 
 // ask puts a question to the broker. If a connection has died while it was idle, the question is sent again on another
-// one.
+// one. Questions may be repeated, unlike batches: the answer changes nothing at the broker. A new connection that fails
+// at its first question is explained, because then the login or the listener may be at fault.
 func (b *broker) ask(ctx context.Context, question protocol.Message, insist bool) (protocol.Message, error) {
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()

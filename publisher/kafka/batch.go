@@ -20,8 +20,9 @@ const (
 	maxRecordBytes = 100<<20 - 64<<10
 )
 
-// Offsets into an encoded batch, its size prefix included. Sizes, the checksum and the number of records are known only
-// after the records have been appended.
+// Offsets into an encoded batch (RecordBatch of format version 2, since Kafka 0.11), its size prefix included. Sizes,
+// the checksum and the number of records are known only after the records have been appended. All numbers of the header
+// are big-endian and of fixed size. The lengths within a record are zigzag varints.
 const (
 	lengthAt      = 12
 	leaderEpochAt = 16
@@ -38,7 +39,9 @@ const (
 
 // appendBatch appends one uncompressed record batch (format version 2) after a size prefix, as a produce request holds
 // it. The batch still has to be sealed. It takes the messages named by queue, in order, until the batch would exceed
-// limit bytes, but at least one. It returns how many it took. The clock gives the records their times.
+// limit bytes, but at least one. It returns how many it took. The clock gives the records their times. The limit counts
+// uncompressed bytes, because the compressed size is known only afterwards. Sequences count records: the batch takes
+// the numbers from sequence to sequence+count-1.
 func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32,
 	times clock,
 ) (_ []byte, count int) {
@@ -77,7 +80,10 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 	return b, count
 }
 
-// seal fills in the sizes and the checksum of an encoded batch.
+// seal fills in the sizes and the checksum of an encoded batch. The checksum (CRC-32C) covers everything from the
+// attributes on. The base offset and the leader's epoch before it may therefore be set by the broker, and compression,
+// which changes the attributes and the records, comes before seal. A bit that flips on the way gets CORRUPT_MESSAGE
+// (2).
 func seal(b []byte) {
 	be := binary.BigEndian
 	be.PutUint32(b, uint32(len(b)-4))
@@ -86,7 +92,8 @@ func seal(b []byte) {
 }
 
 // appendBody appends the key, value and headers of a record. A nil key or value is null, which compaction takes for a
-// deletion, and an empty one is not.
+// deletion, and an empty one is not. The message's own id is the header that consumers use to recognise copies. A Bare
+// message carries all its headers already, as the wire format that the user has chosen wants them.
 func appendBody(b []byte, m *publisher.Message) []byte {
 	b = appendNullable(b, m.RecordKey())
 	b = appendNullable(b, m.Payload)

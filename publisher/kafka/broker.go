@@ -41,7 +41,7 @@ type broker struct {
 }
 
 // A dial makes one connection. It is not bound to the request that has caused it: the request may be given up, and the
-// connection serves the next one.
+// connection serves the next one. A dial ends by itself within dialTimeout, or with Close.
 type dial struct {
 	timer  *time.Timer // begins it
 	begins time.Time
@@ -49,7 +49,8 @@ type dial struct {
 	err    error
 }
 
-// send performs a request and sets its outcome. It returns when the request is over, and soon after ctx has ended.
+// send performs a request and sets its outcome. It returns when the request is over, and soon after ctx has ended. It
+// runs in a goroutine of the call and is the only one that writes to the request meanwhile.
 func (b *broker) send(ctx context.Context, r *request) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -62,7 +63,8 @@ func (b *broker) send(ctx context.Context, r *request) {
 }
 
 // acquire returns a connection for the request, which counts as sent then. It returns nil if the request is over
-// without being sent. It waits for the end of a short pause, and for a dial unless the broker is away.
+// without being sent. It waits for the end of a short pause, and for a dial unless the broker is away. While it waits,
+// the condition of the broker may change, so everything is looked at again after each wait.
 func (b *broker) acquire(ctx context.Context, giveUp func(), r *request) *conn {
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
@@ -116,7 +118,8 @@ func (b *broker) connection(ctx context.Context, insist bool) (*conn, error) {
 	}
 }
 
-// await waits, without the lock, until done is closed, a time has come, or ctx has ended.
+// await waits, without the lock, until done is closed, a time has come, or ctx has ended. A caller that holds the lock
+// has to look again at whatever it knew before.
 func (b *broker) await(ctx context.Context, done <-chan struct{}, until time.Time) {
 	b.cluster.mu.Unlock()
 	defer b.cluster.mu.Lock()
@@ -129,7 +132,8 @@ func (b *broker) await(ctx context.Context, done <-chan struct{}, until time.Tim
 	}
 }
 
-// landed notes the outcome of a round trip.
+// landed notes the outcome of a round trip. A connection on which anything failed is not used again: an answer to the
+// failed request may still come on it.
 func (b *broker) landed(r *request, c *conn) {
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
@@ -216,7 +220,8 @@ func (b *broker) connect(d *dial) {
 	b.idle = append(b.idle, c)
 }
 
-// unreachable notes that no connection could be made, or that a connection is of no use.
+// unreachable notes that no connection could be made, or that a connection is of no use. The pause grows to a quarter
+// of a second while nothing answers, and to a second while the broker refuses this client (see connect.Backoff).
 func (b *broker) unreachable(err error) {
 	if !b.away && !b.cluster.allAway() {
 		b.cluster.log.Warn("kafka broker unreachable", "broker", b.address, "error", err)

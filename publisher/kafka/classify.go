@@ -43,7 +43,10 @@ const (
 	transactionAbortable  = kafkago.Error(120)
 )
 
-// classify returns the verdict for the error code of one partition.
+// classify returns the verdict for the error code of one partition. Two questions decide: whether the batch may be in
+// the log (unsure), and who can change the outcome: the row, the owner of the topic, or the broker. Only a definite
+// refusal of the record itself spends an attempt. The names in the comments are those of kafka-go; TestClassify lists
+// every code of the protocol.
 func classify(code kafkago.Error) verdict {
 	answer := func(a action, class publisher.Class, scope publisher.Scope, short string) verdict {
 		return verdict{action: a, class: class, scope: scope, short: short}
@@ -86,7 +89,8 @@ func classify(code kafkago.Error) verdict {
 		kafkago.TransactionCoordinatorFenced, transactionAbortable:
 		return hold(renew, publisher.ScopeMessage, "sequence refused")
 
-	// Leadership has moved, perhaps while the append waited for its replicas; the leader is shutting down; or the topic
+	// Leadership has moved, perhaps while the append waited for its replicas, so that the new leader may have the batch
+	// or not; the leader is shutting down; or the topic
 	// is deleted, or so new that the broker has not opened the partition yet. The metadata shows which.
 	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable,
 		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID,

@@ -7,7 +7,8 @@ import (
 )
 
 // compress returns the encoded batch with its records compressed as configured, or the batch itself if compression does
-// not make it smaller. It takes ownership of b. The result still has to be sealed.
+// not make it smaller. It takes ownership of b. The result still has to be sealed. Brokers store the batch as it is,
+// and their limits (max.message.bytes) count what is sent.
 func (p *Publisher) compress(b []byte) []byte {
 	codec := p.config.Compression.Codec()
 	if codec == nil {

@@ -28,7 +28,8 @@ const (
 )
 
 // A conn is one connection to a broker, with one request on it at a time. A broker handles the requests of a connection
-// one after the other, so that a second one would wait for the replicas of the first.
+// one after the other, so that a second one would wait for the replicas of the first. Whoever has taken it from the
+// broker's idle ones uses it alone, without a lock.
 type conn struct {
 	net      net.Conn
 	protocol *protocol.Conn
@@ -41,7 +42,7 @@ type conn struct {
 }
 
 // connect dials the address and makes the connection ready for requests. The error says what failed and never shows
-// credentials.
+// credentials. It belongs to no call: it runs in a goroutine of its own, which ends with Close.
 func (p *Publisher) connect(ctx context.Context, address string) (_ *conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -62,6 +63,7 @@ func (p *Publisher) connect(ctx context.Context, address string) (_ *conn, err e
 			return nil, p.explain(address, stepTLS, err)
 		}
 		if config.ServerName == "" {
+			// Each broker has a certificate for its own host, and the dials to all of them may share the configuration.
 			config = config.Clone()
 			config.ServerName, _, _ = net.SplitHostPort(address)
 		}
@@ -125,6 +127,9 @@ const maxVersions = 1 << 20
 // askVersions sends the first request. It checks the size of the answer before kafka-go reads it: kafka-go would take
 // the text of another protocol for an array of hundreds of millions of elements, and decode it for minutes without
 // regard to any deadline.
+//
+// It asks in version 0, which every broker answers. Kafka 4.3.1 and kafka-go then agree on Produce 8, Metadata 8 and
+// InitProducerId 4.
 func (c *conn) askVersions(clientID string) (*apiversions.Response, error) {
 	if err := protocol.WriteRequest(c.net, 0, 0, clientID, &apiversions.Request{}); err != nil {
 		return nil, err
@@ -151,7 +156,8 @@ func (c *conn) askVersions(clientID string) (*apiversions.Response, error) {
 	return response, nil
 }
 
-// roundTrip sends a request and waits for its response, until the limit or the end of ctx.
+// roundTrip sends a request and waits for its response, until the limit or the end of ctx. A connection whose round
+// trip has failed, or was interrupted, must not be used again.
 func (c *conn) roundTrip(ctx context.Context, m protocol.Message, limit time.Duration) (
 	response protocol.Message, err error,
 ) {
@@ -175,7 +181,8 @@ func (c *conn) close() { _ = c.socket.Close() }
 // told from a connection that has ended.
 func (c *conn) abort() { _ = c.net.SetDeadline(time.Unix(1, 0)) }
 
-// stale reports whether the connection should be replaced before it is used.
+// stale reports whether the connection should be replaced before it is used. A connection on which nobody has asked
+// anything since it was made counts as used then.
 func (c *conn) stale(now time.Time) bool {
 	return now.Sub(c.used) > idleTimeout || !c.expires.IsZero() && !now.Before(c.expires)
 }
@@ -184,7 +191,7 @@ func (c *conn) stale(now time.Time) bool {
 // and the failure would be attributed to the broker.
 const least = 100 * time.Millisecond
 
-// over reports whether ctx has ended or is about to end.
+// over reports whether ctx has ended or is about to end. Whatever was to begin is left to the caller's next call.
 func over(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && time.Until(deadline) < least

@@ -22,7 +22,8 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	return doctor.Examine(ctx, p.inspect(), p.names, addresses)
 }
 
-// inspect lends the publisher's connections for an inspection of the cluster.
+// inspect lends the publisher's connections for an inspection of the cluster. All questions go over the connections
+// that rows use, so that a finding is about the same network, TLS and login.
 func (p *Publisher) inspect() doctor.Cluster {
 	return doctor.Cluster{
 		Brokers: p.config.Brokers, Encrypted: p.config.TLS != nil, LogsIn: p.config.SASL != nil,

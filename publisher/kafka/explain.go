@@ -42,6 +42,10 @@ func shortOf(err error) string {
 
 // explain turns a failure to make a connection ready into a sentence that says what to change. It holds no secrets if
 // err holds none.
+//
+// The order of the cases matters: what is known for certain comes before what the step alone suggests. A broker that
+// ends a connection without a word is the hardest case. It may expect TLS or a client certificate, may have reached a
+// limit of connections, or may refuse the login, and only the step tells these apart.
 func (p *Publisher) explain(address string, at step, err error) error {
 	err = connect.Stable(err)
 	a := p.attempt(address)

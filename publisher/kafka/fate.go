@@ -8,11 +8,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// fate names the broker as the trouble, and with it all partitions that it leads.
+// fate names the broker as the trouble, and with it all partitions that it leads. The relay holds whatever has the same
+// fate with one hold, and lets one row try for all of it.
 func (b *broker) fate() publisher.Fate {
 	return publisher.Fate{Kind: publisher.FateBroker, Name: b.address}
 }
 
+// partitionFate names one partition as the trouble, in the same way in each call, so that the relay recognises it.
 func partitionFate(topic string, index int32) publisher.Fate {
 	return publisher.Fate{Kind: publisher.FatePartition, Name: topic + "/" + strconv.Itoa(int(index))}
 }

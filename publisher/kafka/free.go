@@ -27,6 +27,7 @@ func (c *call) free(i int32) bool {
 }
 
 // forFree returns the partition for the free messages of a call: the next one that takes messages, as far as is known.
+// If none does, they are sent to any, and its answer names the topic.
 func (c *cluster) forFree(t *topic, now time.Time) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,7 +45,8 @@ func (t *topic) takes(index int, now time.Time) bool {
 }
 
 // takes reports whether a request would be sent to the broker. One that could not be reached is dialled in the
-// background.
+// background. Without that dial, a broker that only free messages use would stay unknown to be back: they avoid it as
+// long as others take them.
 func (b *broker) takes(now time.Time) bool {
 	if b.failed != nil {
 		b.dial(b.retry.Sub(now))
@@ -54,7 +56,8 @@ func (b *broker) takes(now time.Time) bool {
 }
 
 // answers notes the trouble that err names, and returns the answers for messages of the partition. The answer for free
-// messages names the topic as the trouble only if no partition of the topic takes messages.
+// messages names the topic as the trouble only if no partition of the topic takes messages. Otherwise a hold on the
+// topic would stop messages that can be sent elsewhere in the next call.
 func (c *call) answers(p *partition, err error) func(i int32) error {
 	e, ok := errors.AsType[*publisher.Error](err)
 	if !ok || e.Fate.Kind != publisher.FatePartition && e.Fate.Kind != publisher.FateBroker {

@@ -35,7 +35,8 @@ const mechanismIAM = "AWS_MSK_IAM"
 
 // IAM returns the mechanism AWS_MSK_IAM (github.com/aws/aws-msk-iam-auth): a request to connect that is signed, written
 // as JSON, and not itself sent. If region is empty, the region comes from the broker's name. If the name has none, it
-// is otherwise.
+// is otherwise. The signature is made here: kafka-go's module for it brings AWS's library, 14 modules and 1.6 MB of
+// binary.
 func IAM(keys AWSKeys, region, otherwise, userAgent string) sasl.Mechanism {
 	return &iam{keys: keys, region: region, otherwise: otherwise, userAgent: userAgent}
 }

@@ -12,6 +12,9 @@ import (
 )
 
 // A job holds what one call has to send to one partition in one wave. It is used while holding the partition's turn.
+// All its fields belong to the goroutine of Publish. The batch itself belongs to the partition, because it outlives the
+// job if its outcome stays unknown. The messages of the batch are those at queue[next : next+sent]; what comes before
+// them has its answers.
 type job struct {
 	call      *call
 	partition *partition
@@ -49,7 +52,8 @@ const (
 const maxStrikes = 3
 
 // prepare builds the batch to be sent next, unless there is one already. It reports false if nothing is left to send;
-// the job is then done.
+// the job is then done. A batch of an earlier call comes first, whoever needs its messages: until it is resolved,
+// nobody knows with which sequence the next batch begins.
 func (j *job) prepare() bool {
 	c, p := j.call, j.partition
 	if p.batch != nil && p.batch.kept && p.batch.expired(c.now) {
@@ -63,9 +67,13 @@ func (j *job) prepare() bool {
 	case j.next == len(j.queue):
 		j.finish()
 		return false
+	// Half of the publish timeout is over, or the relay stops. What is on the wire is still waited for, so that few
+	// batches are unresolved when the call ends.
 	case c.stop.Closed():
 		j.fail(publisher.ErrNotAttempted)
 		return false
+	// The id was retired after this call had read it. A partition that began with it could repeat a sequence that brokers
+	// remember from a deleted topic of the same name.
 	case p.producer.id == unknownProducer && c.publisher.producer.Load() != c.producer:
 		j.fail(p.unavailable("sequence refused", "the producer id is not used any more"))
 		return false
@@ -85,6 +93,7 @@ func (j *job) prepare() bool {
 	b.count = int32(j.sent)
 	p.batch = b
 	if len(b.bytes) > maxRecordBytes { // a single record
+		// The broker would close the connection without an answer, and the whole partition would be held.
 		j.answered(kafkago.MessageSizeTooLarge, "larger than any Kafka request")
 		return j.prepare()
 	}
@@ -97,7 +106,8 @@ func (j *job) resends() bool {
 }
 
 // compact removes from the queue what must not be sent: messages after a failed message of their key, and messages
-// whose batch from an earlier call was found to be accepted.
+// whose batch from an earlier call was found to be accepted. A message may get into the queue before its batch of an
+// earlier call is resolved: that batch is sent first, by this very job, and its answer settles the message.
 func (j *job) compact() {
 	c := j.call
 	if !c.troubled && !c.recalls {
@@ -116,7 +126,8 @@ func (j *job) compact() {
 	j.next = 0
 }
 
-// answered applies the broker's answer to the batch that was sent.
+// answered applies the broker's answer to the batch that was sent. classify says what each code means; here follows
+// what is done with the batch.
 func (j *job) answered(code kafkago.Error, detail string) {
 	p := j.partition
 	v := classify(code)
@@ -146,6 +157,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		if j.drop(); !unsure {
 			p.begin()
 		}
+		// A new sequence that is refused as well shows that the id itself is at fault, for example because it belongs to a
+		// transaction, or because its 32,768 epochs are used up. The next call takes another id.
 		if j.renewed {
 			j.retire()
 			j.fail(j.answer(v, err))
@@ -173,7 +186,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 }
 
 // accepted answers the messages of the batch, which is in the log. A batch of an earlier call has no messages here: its
-// callers are told when they give the messages again.
+// callers are told when they give the messages again. After a division, the allowed number of records doubles with each
+// accepted batch, so that one bad record costs small batches only around itself.
 func (j *job) accepted() {
 	p, b := j.partition, j.partition.batch
 	for _, i := range j.queue[j.next : j.next+j.sent] {
@@ -210,6 +224,8 @@ func (j *job) divide(v verdict, err error) {
 	}
 	j.refuse(j.queue[j.next], j.answer(v, err))
 	j.next++
+	// A schema or a policy may refuse any number of records, each for itself, and the others of the partition go on. Only
+	// errors without a known meaning count as strikes.
 	if v.class != publisher.Unavailable { // the record itself is refused
 		return
 	}
@@ -222,14 +238,18 @@ func (j *job) divide(v verdict, err error) {
 
 // missed applies the outcome of a request that was not answered. If it was sent, the broker recognises the batch when
 // it comes again, and if it was not, another broker may be the leader by now: the batch is sent again at once, the
-// first time. After a request that was given up, nothing more is sent for the job in this call.
+// first time. After a request that was given up, nothing more is sent for the job in this call. The resend costs a
+// round trip and no copy; without it, each idle connection that was closed on the way would hold rows until the
+// caller's next try.
 func (j *job) missed(ctx context.Context, r *request) {
 	if r.ending == lost || r.ending == unheard {
 		j.partition.batch.unsure, j.unanswered = true, r.err
 	}
 	switch {
+	// The end of the call says nothing about the broker.
 	case ctx.Err() != nil || r.ending == lost && over(ctx):
 		j.fail(j.call.ended())
+	// The broker is a suspect or asks for a pause, or the one resend of the call is used up.
 	case r.ending == refused || r.ending == unheard || j.again:
 		j.fail(r.err)
 	default:
@@ -238,7 +258,9 @@ func (j *job) missed(ctx context.Context, r *request) {
 }
 
 // fail ends the job. Messages that were sent in this call and not answered are ambiguous, and their batch is kept. The
-// others are answered with err.
+// others are answered with err. A batch whose outcome is unknown must outlive the call, because sending its messages as
+// another batch could append them twice. A batch that was certainly not appended is dropped, and its sequence is used
+// again.
 func (j *job) fail(err error) {
 	c, b := j.call, j.partition.batch
 	ambiguous, others := c.answers(j.partition, j.ambiguous(err)), c.answers(j.partition, err)
@@ -264,7 +286,8 @@ func (j *job) fail(err error) {
 	j.finish()
 }
 
-// refuse answers one message with err, unless the message waits for an earlier one of its key.
+// refuse answers one message with err, unless the message waits for an earlier one of its key. Such a message stays not
+// attempted, and nothing is spent for it.
 func (j *job) refuse(i int32, err error) {
 	if !j.call.blocked(i) {
 		j.call.fail(i, err)
@@ -284,13 +307,15 @@ func (j *job) drop() {
 	j.release()
 }
 
-// retire makes the partition begin with another producer id in the next call.
+// retire makes the partition begin with another producer id in the next call. Other partitions keep the old one for as
+// long as brokers accept it from them.
 func (j *job) retire() {
 	j.call.publisher.retire(j.partition.producer.id)
 	j.partition.producer.id = unknownProducer
 }
 
-// copied notes that the broker may hold the messages of the batch, and will not recognise them.
+// copied notes that the broker may hold the messages of the batch, and will not recognise them. The relay counts these
+// rows as published again (outbox_relay_republished_total), also if they are accepted in the end.
 func (j *job) copied() {
 	for _, i := range j.queue[j.next : j.next+j.sent] {
 		j.call.copied[i] = true
@@ -305,7 +330,7 @@ func (j *job) release() {
 	j.partition.batch, j.sent, j.unanswered = nil, 0, nil
 }
 
-// finish returns the turn.
+// finish returns the turn. The next job that waits for the partition goes on at once, in this call or another.
 func (j *job) finish() {
 	if j.state != finished {
 		j.state = finished

@@ -46,14 +46,15 @@ type Config struct {
 	// The name, for example that of a variable, appears in errors that ask the user to change the setting. If
 	// SettingName is nil or returns "", the field's own name is used.
 	SettingName func(field string) string
-	// Dial makes connections; nil is a net.Dialer.
+	// Dial makes connections; nil is a net.Dialer. Dials to different brokers run side by side.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger gets one line per change of state; nil is slog.Default.
 	Logger *slog.Logger
 }
 
-// A Publisher sends messages to one cluster. What outlives a call is in three places: the cluster (brokers, topics and
-// their partitions), the producer id, and the table of messages whose outcome the caller has not learned.
+// A Publisher sends messages to one cluster. Its methods may be called concurrently: the relay has two calls of Publish
+// under way for each destination. What outlives a call is in three places: the cluster (brokers, topics and their
+// partitions), the producer id, and the table of messages whose outcome the caller has not learned.
 type Publisher struct {
 	config   Config
 	names    setting.Names
@@ -69,7 +70,9 @@ type Publisher struct {
 
 var _ publisher.Publisher = (*Publisher)(nil)
 
-// New returns a publisher, which connects when it is first used.
+// New returns a publisher, which connects when it is first used. It neither dials nor fails: what is wrong with the
+// configuration, such as an address that cannot be resolved, is the answer of Ping and Publish, because it may be right
+// later.
 func New(config Config) *Publisher {
 	config.Brokers = slices.Clone(config.Brokers)
 	if config.Dial == nil {
@@ -87,13 +90,16 @@ func New(config Config) *Publisher {
 	return p
 }
 
-// Ping asks any broker for the cluster's layout. It dials even if a dial has just failed.
+// Ping asks any broker for the cluster's layout. It dials even if a dial has just failed. The list of topics is empty
+// and not nil: nil would ask for all topics of the cluster.
 func (p *Publisher) Ping(ctx context.Context) error {
 	_, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: []string{}}, true)
 	return err
 }
 
-// Close ends the connections at once. Calls that are under way return.
+// Close ends the connections at once. Calls that are under way return; their messages without an answer are ambiguous.
+// Close returns when all goroutines have ended. None of them can add a connection after that, so the idle ones are
+// closed last.
 func (p *Publisher) Close() error {
 	p.life.End()
 	p.life.Wait()
@@ -106,7 +112,8 @@ func (p *Publisher) Close() error {
 }
 
 // maxRecycled is the capacity above which a buffer is left to the garbage collector, so that one large row does not
-// occupy its memory for ever.
+// occupy its memory for ever. Batches of many records stay below a megabyte; only a record that is larger by itself
+// goes beyond.
 const maxRecycled = 4 * maxBatchBytes
 
 // buffer returns an empty buffer for a batch.
@@ -117,7 +124,8 @@ func (p *Publisher) buffer() []byte {
 	return nil
 }
 
-// recycle takes back the bytes of a batch that nothing reads any more.
+// recycle takes back the bytes of a batch that nothing reads any more. A request reads them until it has come back, so
+// only a call that has the outcome of the request recycles them.
 func (p *Publisher) recycle(b []byte) {
 	if cap(b) <= maxRecycled {
 		b = b[:0]

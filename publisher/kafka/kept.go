@@ -17,7 +17,8 @@ const (
 )
 
 // keep keeps an unresolved batch with its messages. When the caller publishes such messages again, they are answered
-// from their batch and not sent twice.
+// from their batch and not sent twice. The batch itself stays with its partition. Only the holder of the turn calls
+// keep, but a call for another partition may look at the batch meanwhile, so the fields that change are atomic.
 func (p *Publisher) keep(b *batch, messages []publisher.Message, queue []int32, now time.Time) {
 	b.kept, b.since = true, now
 	b.given.Store(now.UnixNano())
@@ -26,14 +27,17 @@ func (p *Publisher) keep(b *batch, messages []publisher.Message, queue []int32, 
 	}
 }
 
+// keptID identifies a message in the table. A row that was moved to another topic is another message.
 func keptID(m *publisher.Message) kept.ID { return kept.ID{Topic: m.Topic, ID: m.ID} }
 
-// expired reports whether a kept batch must not be sent again.
+// expired reports whether a kept batch must not be sent again. given counts from the last call that had one of its
+// messages. since does not move: it bounds how old a sequence the broker must know.
 func (b *batch) expired(now time.Time) bool {
 	return now.Sub(b.since) > maxKept || now.UnixNano()-b.given.Load() > int64(idleKept)
 }
 
-// State implements [kept.Answer].
+// State implements [kept.Answer]. A batch of a deleted topic is Lost: it went with the topic, and nobody can read a
+// copy.
 func (b *batch) State(now time.Time) kept.State {
 	if known := kept.State(b.outcome.Load()); known != kept.None {
 		return known
@@ -44,11 +48,12 @@ func (b *batch) State(now time.Time) kept.State {
 	return kept.Waits
 }
 
-// Release implements [kept.Answer].
+// Release implements [kept.Answer]. There is nothing to end: the bytes are with the partition, which drops them at its
+// next use.
 func (b *batch) Release() {}
 
 // kept returns the batch of an earlier call that holds the message, and whether it is accepted. The batch is nil for
-// nearly all messages.
+// nearly all messages. For a Lost one, the message is sent in a new batch and counted as a possible copy.
 func (c *call) kept(i int32) (b *batch, accepted bool) {
 	if !c.recalls {
 		return nil, false

@@ -29,7 +29,9 @@ const (
 	doubtTTL = time.Second
 )
 
-// cluster holds what is known of the brokers and of the topics in use.
+// cluster holds what is known of the brokers and of the topics in use. There is one lock for all of it: whether to wait
+// for one broker depends on whether the others answer. It is held for moments only, never during a dial or a round
+// trip.
 type cluster struct {
 	publisher *Publisher
 	log       *slog.Logger
@@ -41,7 +43,8 @@ type cluster struct {
 	retimed sync.Map           // topics of which the log says that they refuse old times
 }
 
-// A topic is one answer of the metadata. The next answer takes over its partitions.
+// A topic is one answer of the metadata. The next answer takes over its partitions. Apart from learned, which beyond
+// may clear, it is not changed once it is in the cluster's table, so that calls read it without the lock.
 type topic struct {
 	name       string
 	err        error          // why the cluster does not serve the topic; the answer for its messages
@@ -52,7 +55,8 @@ type topic struct {
 	partitions []*partition   // may be more than leaders, since a broker that has just started may not know all
 }
 
-// newCluster returns a cluster that knows the configured addresses.
+// newCluster returns a cluster that knows the configured addresses. They stay known for ever, since they lead back to a
+// cluster all of whose brokers have changed their addresses.
 func newCluster(p *Publisher) *cluster {
 	c := &cluster{
 		publisher: p, log: p.config.Logger, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
@@ -65,7 +69,9 @@ func newCluster(p *Publisher) *cluster {
 }
 
 // cached returns what is known of the topic, and whether that was learned recently. What was learned earlier is used as
-// well if the cluster cannot be asked: the brokers say so if it is wrong.
+// well if the cluster cannot be asked: the brokers say so if it is wrong. A topic with an error is asked for in each
+// call, because the error may be over: a topic that is created is used in the first call after that. With kafka-go's
+// own cache of 20 seconds, that took 2.5 and 12 seconds.
 func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +86,8 @@ func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) 
 	return known, now.Sub(known.learned) < ttl
 }
 
-// refresh asks the cluster for the topics by name.
+// refresh asks the cluster for the topics by name. One request serves all of them, and an unknown topic among them gets
+// an error of its own. The request never creates a topic (allow_auto_topic_creation is false).
 func (c *cluster) refresh(ctx context.Context, names []string) (map[string]*topic, error) {
 	m, err := c.ask(ctx, &metadata.Request{TopicNames: names}, false)
 	if err != nil {
@@ -90,7 +97,7 @@ func (c *cluster) refresh(ctx context.Context, names []string) (map[string]*topi
 }
 
 // learn stores an answer and returns its topics. The answer names all brokers of the cluster, but only the topics that
-// were asked for.
+// were asked for. The brokers' own fields survive: an address that was in trouble remains so.
 func (c *cluster) learn(response *metadata.Response) map[string]*topic {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +122,8 @@ func (c *cluster) learn(response *metadata.Response) map[string]*topic {
 }
 
 // sweepBrokers removes addresses that neither the configuration nor the cluster names any more, and ends connections
-// that are no longer used.
+// that are no longer used. It runs with each answer of the metadata, at least once a minute while rows flow, so no
+// goroutine is needed for it.
 func (c *cluster) sweepBrokers() {
 	now := time.Now()
 	for address, b := range c.brokers {
@@ -132,7 +140,8 @@ func (c *cluster) names(b *broker) bool {
 	return slices.Contains(slices.Collect(maps.Values(c.nodes)), b)
 }
 
-// newTopic builds a topic from an answer and what was known before.
+// newTopic builds a topic from an answer and what was known before. Partitions keep their identity, and with it their
+// sequences and unresolved batches, across leaders, restarts of brokers and growth of the topic.
 func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	known := &topic{name: t.Name, err: topicError(t), learned: time.Now(), spread: new(atomic.Uint32)}
 	before := c.topics[t.Name]
@@ -158,6 +167,8 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	for len(known.partitions) < len(t.Partitions) {
 		known.partitions = append(known.partitions, newPartition(t.Name, int32(len(known.partitions))))
 	}
+	// The hash of a key is taken modulo the number of partitions, so that a key may now go elsewhere while its earlier
+	// records are still read from the former partition. Nothing here can prevent that.
 	if n := len(known.leaders); n != 0 && n != len(t.Partitions) {
 		c.log.Warn("kafka topic has another number of partitions: "+
 			"keys move, and the order of each key begins again", "topic", t.Name, "before", n,
@@ -202,6 +213,8 @@ func topicError(t *metadata.ResponseTopic) error {
 }
 
 // allAway reports whether no broker of the cluster can be reached and answers, as far as is known. c.mu is held.
+// Without another broker to prefer, patience has no purpose: nobody else's rows are delayed, and the caller reports the
+// whole destination.
 func (c *cluster) allAway() bool {
 	for _, b := range c.nodes {
 		if !b.isAway() {
@@ -211,7 +224,9 @@ func (c *cluster) allAway() bool {
 	return true
 }
 
-// othersAnswer reports whether other brokers have answered requests of any call since the given time.
+// othersAnswer reports whether other brokers have answered requests of any call since the given time. That
+// distinguishes a broker in trouble from a network or a machine that stands still: if nothing answers anybody, waiting
+// delays no other rows.
 func (c *cluster) othersAnswer(except *broker, since time.Time) bool {
 	for _, b := range c.nodes {
 		if b != except && b.heard.After(since) {

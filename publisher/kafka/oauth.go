@@ -12,7 +12,8 @@ import (
 )
 
 // OAuth returns the mechanism OAUTHBEARER (RFC 7628, KIP-255), which asks for a token at each login. Extensions are
-// further values that the cluster requires in addition to the token, each as name=value.
+// further values that the cluster requires in addition to the token, each as name=value. kafka-go 0.4.51 has no such
+// mechanism.
 func OAuth(tokens publisher.Tokens, extensions ...string) sasl.Mechanism {
 	return &bearer{tokens: tokens, extensions: extensions}
 }
@@ -24,7 +25,8 @@ type bearer struct {
 
 func (*bearer) Name() string { return "OAUTHBEARER" }
 
-// Start returns the client's first message.
+// Start returns the client's first message. The characters are checked because a control character would change the
+// meaning of the message.
 func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	token, err := b.tokens.Token(ctx)
 	if err != nil {

@@ -12,9 +12,10 @@ const maxSequence = 1<<31 - 1
 // A partition is the sending side of one partition of a topic: the right to send, the position of the sequence, and the
 // batch with an unknown outcome. It lives until its topic is deleted or has not been used for a long time.
 //
-// One batch is on the wire at a time. A batch without an answer stays with the partition across calls. Nothing else is
-// sent until the same bytes have been sent again and answered. The broker recognises them by their sequence, so that
-// they are in the log exactly once.
+// One batch is on the wire at a time: if a second one followed, a refusal of the first would leave a gap in the
+// sequence, for which the second is refused as well. A batch without an answer stays with the partition across calls.
+// Nothing else is sent until the same bytes have been sent again and answered. The broker recognises them by their
+// sequence, so that they are in the log exactly once.
 //
 //	      build            answered: accepted
 //	none ────────▶ sent ─────────────────────▶ none, sequence + n
@@ -60,12 +61,13 @@ type batch struct {
 	outcome atomic.Int32 // kept.State: Answered or Lost once it is known
 }
 
+// newPartition returns a partition without a producer. It takes the id of the call that first sends to it.
 func newPartition(topic string, index int32) *partition {
 	return &partition{topic: topic, index: index, turn: make(chan struct{}, 1), producer: producer{id: unknownProducer}}
 }
 
 // maxBytes returns the size up to which batches are filled. A topic's limit may be raised, so a limit learned from a
-// refusal is forgotten after a minute.
+// refusal is forgotten after a minute. A limit that stayed would keep the batches small until the process ends.
 func (p *partition) maxBytes(now time.Time) int {
 	if p.limit > 0 && now.Sub(p.limited) < time.Minute {
 		return p.limit
@@ -73,7 +75,8 @@ func (p *partition) maxBytes(now time.Time) int {
 	return maxBatchBytes
 }
 
-// advance moves the sequence past a batch that is in the log.
+// advance moves the sequence past a batch that is in the log. A batch that crosses the end of the sequence is not
+// divided: brokers accept that it wraps within.
 func (p *partition) advance(count int32) {
 	p.sequence = int32((int64(p.sequence) + int64(count)) & maxSequence)
 }

@@ -15,7 +15,8 @@ type Partitioner = kafkago.Balancer
 
 // ParsePartitioner returns the partitioner with the given name: murmur2 as in the Java client and as murmur2_random in
 // librdkafka, crc32 as in librdkafka, or fnv1a as in Sarama. An empty key has an order and stays in one partition, as
-// in librdkafka's consistent; consistent_random, its default, would spread it.
+// in librdkafka's consistent; consistent_random, its default, would spread it. Keys go where the application's former
+// producer has sent them only if both use the same function and the topic still has the same number of partitions.
 func ParsePartitioner(name string) (Partitioner, error) {
 	switch name {
 	case "murmur2":
@@ -29,7 +30,8 @@ func ParsePartitioner(name string) (Partitioner, error) {
 	}
 }
 
-// chosen returns the partition that the row names in the given header. given is false if the row names none.
+// chosen returns the partition that the row names in the given header. given is false if the row names none. The number
+// is not compared with the topic here.
 func chosen(m *publisher.Message, header string) (partition int32, given bool, err error) {
 	if header == "" {
 		return 0, false, nil

@@ -41,6 +41,9 @@ type call struct {
 }
 
 // Publish sends the messages: one batch for each partition, and one request for each broker. See [publisher.Publisher].
+// It first forgets what earlier calls have kept for too long, and looks once whether anything is kept at all: nearly
+// always nothing is, and then no message is looked up by its id. The call ends with ctx or with Close, whichever comes
+// first.
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	n := len(messages)
 	if p.life.Over() {
@@ -62,6 +65,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	defer cancel()
 	c.run(ctx)
 	c.settle()
+	// The tables go back to the pool, but must not keep the caller's messages and errors alive there.
 	c.reset(nil, nil)
 	p.calls.Put(c)
 	return errs
@@ -78,7 +82,8 @@ func (c *call) reset(messages []publisher.Message, errs []error) {
 	clear(c.jobs)
 }
 
-// zeroed returns a slice with n zero values, in the memory of the given one if it is large enough.
+// zeroed returns a slice with n zero values, in the memory of the given one if it is large enough. The first clear
+// covers what the slice held before and may lie beyond n: it would otherwise keep errors and partitions alive.
 func zeroed[T any](s []T, n int) []T {
 	clear(s)
 	s = slices.Grow(s[:0], n)[:n]
@@ -86,7 +91,8 @@ func zeroed[T any](s []T, n int) []T {
 	return s
 }
 
-// run answers all messages that can be answered before ctx ends. The rest stays not attempted.
+// run answers all messages that can be answered before ctx ends. The rest stays not attempted. There is one wave unless
+// rows of a key go to several topics, or name different partitions in a header.
 func (c *call) run(ctx context.Context) {
 	c.keys.Link(c.messages)
 	if !c.findTopics(ctx) {
@@ -99,13 +105,15 @@ func (c *call) run(ctx context.Context) {
 	}
 }
 
-// blocked reports whether an earlier message of the key was not accepted.
+// blocked reports whether an earlier message of the key was not accepted. Nothing of the key may be sent then, in any
+// partition: the accepted messages of a key are a prefix of those given.
 func (c *call) blocked(i int32) bool {
 	group := c.keys.First[i]
 	return group != keyorder.None && c.failed[group]
 }
 
-// fail answers one message and blocks its key.
+// fail answers one message and blocks its key. compact looks for messages of blocked keys only in troubled calls, so a
+// call without a failure does not pay for it.
 func (c *call) fail(i int32, err error) {
 	c.errs[i] = err
 	if group := c.keys.First[i]; group != keyorder.None {
@@ -126,6 +134,8 @@ func (c *call) settle() {
 			*err = wrong
 		}
 		switch {
+		// It was accepted, by an earlier call that has kept its batch, and its caller never learned that. It counts as not
+		// attempted until the older message is accepted; it stays kept, and is then answered without being sent.
 		case *err == nil && blocked:
 			*err = publisher.ErrNotAttempted
 		case *err == nil && c.recalls:

@@ -26,7 +26,7 @@ const (
 var _ publisher.Reader = (*Publisher)(nil)
 
 // Read implements [publisher.Reader]. Records are found by their times. It reads with kafka-go's own client, whose
-// answers do not have to be fast.
+// answers do not have to be fast. It blocks until everything is read, and calls do in its own goroutine.
 func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.Time, do func(*publisher.Stored)) (
 	map[string]publisher.Held, error,
 ) {
@@ -66,7 +66,8 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 	return held, nil
 }
 
-// A reader reads the records of a time from one topic after the other.
+// A reader reads the records of a time from one topic after the other. It shows what the broker holds at the moment of
+// its questions; what is appended meanwhile is not read.
 type reader struct {
 	client      *kafkago.Client
 	from, until time.Time
@@ -159,7 +160,9 @@ func (r *reader) partition(ctx context.Context, topic string, p *kafkago.Partiti
 	return removed, err
 }
 
-// records calls a function for the records from an offset to the partition's end, until the function returns false.
+// records calls a function for the records from an offset to the partition's end, until the function returns false. A
+// fetch takes half a second at most if there is nothing to read. Transactions and compaction leave offsets without
+// records, also at the end.
 func (r *reader) records(ctx context.Context, topic string, p *kafkago.PartitionOffsets, at int64,
 	do func(*kafkago.Record) bool,
 ) error {

@@ -45,7 +45,9 @@ const (
 )
 
 // newProduce builds the message with the jobs' batches. The jobs are sorted by topic. The message refers to the bytes
-// of the batches, which nobody changes or recycles before the request has come back.
+// of the batches, which nobody changes or recycles before the request has come back. Acks is -1 (all): a broker answers
+// when every replica in sync has the batch. rawproduce takes the bytes as they are, so that a batch that is sent again
+// is the same to the bit.
 func newProduce(jobs []*job, replication time.Duration) protocol.Message {
 	request := &rawproduce.Request{Acks: -1, Timeout: int32(replication.Milliseconds())}
 	for i, j := range jobs {
@@ -61,7 +63,7 @@ func newProduce(jobs []*job, replication time.Duration) protocol.Message {
 	return request
 }
 
-// answerFor finds the partition's answer.
+// answerFor finds the partition's answer. It returns nil if there is none.
 func answerFor(response *produce.Response, p *partition) *produce.ResponsePartition {
 	for t := range response.Topics {
 		if response.Topics[t].Topic != p.topic {

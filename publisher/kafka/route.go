@@ -11,7 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
-// A use is one topic in a call.
+// A use is one topic in a call. All free messages of a call share one partition, so that they form one batch; spread
+// over all partitions, they would be many small ones.
 type use struct {
 	*topic
 	sticky int32 // partition for free messages in this call
@@ -25,7 +26,9 @@ type target struct {
 	err       error // why it cannot be sent
 }
 
-// findTopics looks up the topics of the messages. It reports false if ctx has ended in the meantime.
+// findTopics looks up the topics of the messages. It reports false if ctx has ended in the meantime. Most calls find
+// all their topics in the cache and ask nothing. What cannot be had, a topic or the producer id, becomes the answer for
+// the messages concerned, and the others go on.
 func (c *call) findTopics(ctx context.Context) bool {
 	cluster := c.publisher.cluster
 	var previous string
@@ -59,6 +62,8 @@ func (c *call) findTopics(ctx context.Context) bool {
 			}
 		}
 	}
+	// Nothing is sent without a producer id: a batch without one would be appended again after each lost answer. If the
+	// cluster gives none, that is the answer for every topic.
 	id, err := c.publisher.producerID(ctx)
 	if err != nil && over(ctx) {
 		return false
@@ -86,6 +91,8 @@ func (c *call) routeAll() {
 			continue
 		}
 		to := c.target(int32(i))
+		// A message without a key has the group -1, whose entry 0 is not used: all cases that look at it are for keyed
+		// messages.
 		switch before := &c.last[max(group, 0)]; {
 		case to.err != nil:
 		case to.partition == nil:
@@ -160,7 +167,8 @@ func (c *call) beyond(t *topic, partition int32) error {
 		t.name, len(t.leaders), c.publisher.config.PartitionHeader, partition)
 }
 
-// gather builds the jobs of one wave. Messages whose key has failed in an earlier wave are left out.
+// gather builds the jobs of one wave. Messages whose key has failed in an earlier wave are left out. Each job has the
+// messages of one partition, in their order in the call.
 func (c *call) gather(wave int32) {
 	c.jobs = c.jobs[:0]
 	jobs := map[*partition]*job{}
@@ -178,7 +186,8 @@ func (c *call) gather(wave int32) {
 	}
 }
 
-// legalTopic implements the brokers' own rule for names.
+// legalTopic implements the brokers' own rule for names. The metadata may answer UNKNOWN_TOPIC_OR_PARTITION (3) for an
+// illegal name, with which the row would wait for a topic that nobody can create.
 func legalTopic(name string) bool {
 	const characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return name != "" && len(name) <= 249 && name != "." && name != ".." && strings.Trim(name, characters) == ""

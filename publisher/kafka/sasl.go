@@ -42,7 +42,7 @@ func Mechanism(name, username, password string) (sasl.Mechanism, error) {
 
 // authenticate runs the SASL exchange on a new connection. It returns the step that it reached, and how long the broker
 // lets the session live (KIP-368), 0 meaning for ever. A broker closes older connections at their next request, so they
-// are replaced before that.
+// are replaced before that. kafka-go has no re-authentication on a live connection (KIP-368), which would save that.
 func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (at step,
 	life time.Duration,
 	err error,

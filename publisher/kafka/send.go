@@ -22,13 +22,17 @@ const (
 	// already.
 	againReplication = 100 * time.Millisecond
 	// answerSlack is how much longer the publisher waits for an answer. A request that is given up makes no copy, but
-	// its rows wait for the next call.
+	// its rows wait for the next call. This limit counts only while no other broker answers: beside one that does,
+	// patience is the limit (see broker.allow).
 	answerSlack = 5 * time.Second
 )
 
 // send performs the jobs of a wave, in requests with the batches of many partitions. A job whose partition is in use by
 // another call waits for its turn while the others go on. The call handles events as they come: turns, requests that
 // have come back, and its own end.
+//
+// The channels have room for one entry of each job, so that no goroutine blocks on a call that is not reading: there
+// are never more requests under way than jobs, and a job waits once in a wave.
 func (c *call) send(ctx context.Context) {
 	n := len(c.jobs)
 	c.turns, c.left, c.back = make(chan *job, n), make(chan *job, n), make(chan *request, n)
@@ -53,7 +57,11 @@ func (c *call) send(ctx context.Context) {
 }
 
 // admit takes the turn of a job's partition, or makes the job wait for it until ctx ends. If nothing would be sent to
-// its leader, the job is answered at once.
+// its leader, the job is answered at once. An answer at once also keeps a suspect's partitions from collecting a queue
+// of calls that each wait for the one that may ask it.
+//
+// The goroutine that waits touches nothing of the call but its channels. If the publisher is being closed, none can be
+// started, and the job has not got its turn.
 func (c *call) admit(ctx context.Context, j *job) {
 	if err := c.refusal(ctx, j); err != nil {
 		c.refuseAll(j, err)
@@ -89,6 +97,8 @@ func (c *call) refusal(ctx context.Context, j *job) error {
 // round sends the batches of the jobs that are ready, those of a leader together. After a full request, the next one to
 // the same leader waits until it has come back: the batches of a call may be as large as all its messages. Jobs that
 // have moved go to their new leaders first.
+//
+// The jobs are sorted by leader, to form requests, and then by topic and partition, which newProduce relies on.
 func (c *call) round(ctx context.Context) {
 	if slices.ContainsFunc(c.jobs, func(j *job) bool { return j.state == moved }) {
 		c.relocate(ctx)
@@ -120,7 +130,9 @@ func (c *call) round(ctx context.Context) {
 }
 
 // post sends a request with the batches of jobs that have the same leader: either those that an earlier call has sent,
-// or new ones, as far as they fit.
+// or new ones, as far as they fit. The time for the replicas is at most half of what the call has left, so that the
+// broker's own answer comes before the call ends: REQUEST_TIMED_OUT names the partition that lags, and a call that
+// simply ends names nothing.
 func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
 	r := &request{since: c.now, ending: refused, err: publisher.ErrClosed}
 	for _, j := range jobs {
@@ -151,7 +163,8 @@ func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
 }
 
 // take handles a request that has come back. The answers are separate for each partition: one that is refused says
-// nothing about the others.
+// nothing about the others. A partition that the broker has left out is treated like a lost answer: its batch may be in
+// the log.
 func (c *call) take(ctx context.Context, r *request) {
 	c.underway = slices.DeleteFunc(c.underway, func(other *request) bool { return other == r })
 	for _, j := range r.jobs {
@@ -211,7 +224,8 @@ func (c *call) ended() error {
 	return publisher.ErrNotAttempted
 }
 
-// refuseAll answers for a job that has not had its turn.
+// refuseAll answers for a job that has not had its turn. Nothing of the job was sent, so all of its messages get the
+// same kind of answer.
 func (c *call) refuseAll(j *job, err error) {
 	answer := c.answers(j.partition, err)
 	for _, i := range j.queue {

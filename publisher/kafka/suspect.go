@@ -33,7 +33,8 @@ func promptly(size int) time.Duration {
 }
 
 // allow sets how long to wait for the answer to a request that is sent now. When the answer is late, giveUp is called
-// as soon as other brokers have answered.
+// as soon as other brokers have answered. The time doubles with each silence from the second on, up to sixteen times,
+// so that a broker that is only slow gets its answer out in the end.
 func (b *broker) allow(ctx context.Context, r *request, giveUp func()) {
 	r.sent = time.Now()
 	r.wait = within(ctx, promptly(r.size)<<min(max(b.silences-1, 0), 4))
@@ -43,7 +44,9 @@ func (b *broker) allow(ctx context.Context, r *request, giveUp func()) {
 	r.late = time.AfterFunc(r.wait, func() { b.impatient(ctx, r, giveUp) })
 }
 
-// impatient gives up a request whose answer is late if other brokers have answered, or else looks again later.
+// impatient gives up a request whose answer is late if other brokers have answered, or else looks again later. It runs
+// in the timer's goroutine. Giving up cancels the round trip, which ends the connection; the batch stays with its
+// partition, so no copy is made.
 func (b *broker) impatient(ctx context.Context, r *request, giveUp func()) {
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
@@ -69,7 +72,8 @@ func (b *broker) refusal(ctx context.Context, now time.Time) error {
 	return b.quiet()
 }
 
-// rests reports whether the broker is a suspect that is being asked, or is left alone for a while.
+// rests reports whether the broker is a suspect that is being asked, or is left alone for a while. After the first
+// silence there is no pause yet, but one request at a time.
 func (b *broker) rests(now time.Time) bool {
 	return b.silences > 0 && (b.asking != nil || now.Before(b.until))
 }
@@ -131,7 +135,9 @@ func (b *broker) isAway() bool { return b.backoff.Failed() || b.silences > 0 }
 
 // throttle notes how long the broker asks the client to pause (KIP-219). The broker has answered, but reads nothing
 // more from the connection until the pause ends; questions in the meantime use another connection. While a quota is
-// used up, pauses come and go, and the log reports them as one state.
+// used up, pauses come and go, and the log reports them as one state. Only the broker that asks for the pause is
+// concerned: quotas are counted by each broker for itself, and holding the whole destination made readiness flap once
+// for each pause.
 func (b *broker) throttle(c *conn, pause time.Duration, now time.Time) {
 	if pause > 0 {
 		b.paused = now.Add(pause)
