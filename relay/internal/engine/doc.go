@@ -57,17 +57,34 @@ What the tail misses all the same is found by the sweep, which goes over all pen
 contents, and closes the key of each row that nobody knows: order values drawn long before their transaction's first
 write, a sequence that was set back, rows that were made pending again, or moved to another key, by hand.
 
+# The files, in the order in which a row meets them
+
+	setup, engine     what an engine is made from; all that it knows; shards that come and go
+	reads, room       which read is made next, and how much it may bring
+	tail, admit       the tail's pages, and which of their rows are taken
+	row, keys         a row in flight; the states of a key, and the ways from one to another
+	keysread          reads of closed keys, and when a key opens
+	batch, limiter    what a lane publishes now, and how fast
+	answer            what becomes of a key with the broker's answers
+	holds, waits      what is in trouble at the broker, and the keys that wait for it
+	write, unwritten  what is written, what became of that, and rows that cannot be written
+	rehearsal         marks that are tried before a row is published
+	sweep, blocked    rows that nobody knows; keys with a failed row
+	pace              how long the tail rests, and whether writers ring
+	snapshot, lines   what others see of the engine; the log
+
 # What the user owes the engine
 
  1. After each event below, it asks again: [Engine.Own] with the shards to relay; [Engine.Next] until it is nil;
     [Engine.Batch] for each idle lane, only while the ownership is trusted; [Engine.Writes]; and then sleeps until
-    [Engine.Wake].
+    [Engine.Wake]. Its times are those of [time.Now], with the monotonic clock in them.
  2. A read is made once, in a transaction of its own, and given back with [Engine.Taken], whether it failed or not.
  3. A batch is handed to a publisher in one call and given back with [Engine.Answers]: one answer for each row,
-    accepted rows of a key before the others.
+    accepted rows of a key before the others. The user may hand over less, and answer that the rest was not attempted.
  4. What is to be written is written until that has succeeded, in one transaction or several, and then given back
     with [Engine.Written]. A mark is for the version of the row that was read. If the process ends before, the row
-    is published again.
+    is published again. An outcome that can never be written is not given back: the engine is given up then, and the
+    table opened again.
  5. A shard is released only when Own has returned it. Its next owner begins to read after that.
 */
 package engine

@@ -11,46 +11,59 @@ import (
 
 // Engine is the state of one destination. One goroutine uses it, so it has no locks; what it knows of other goroutines
 // it learns by the calls of [Engine.Taken], [Engine.Answers] and [Engine.Written].
+//
+// All of this is in memory only, and nearly all of it may be forgotten at any time: a row of which nothing is known
+// here is pending in the table, and is read again. The exception is an accepted row whose mark is not written yet. If
+// that is forgotten, the row is published again.
 type Engine struct {
 	Setup
-	ordered bool // order values give the order of rows
+	// Order values give the order of rows: they are numbers or times, and no new row goes before older ones by its
+	// priority. Otherwise the order of two rows is known only if one read has brought both, or one is after the cursor.
+	ordered bool
 
-	tail, dueTail tail
-	keys          map[uint64]*key // by name; those that are not known are open
-	resting       alarms[*key]
-	closed        int // keys that are read by themselves
-	waits         waits
-	holds         holds
-	blocked       blocked
+	// Where rows come from. A key that is not in keys is open, or waits with nothing in flight, so that a million
+	// healthy keys take no memory.
+	tail, dueTail tail            // rows in table order, and rows by their available_at
+	keys          map[uint64]*key // by name; see nameOf
+	resting       alarms[*key]    // keys that are read at a time; the first is the earliest
+	closed        int             // keys that are read by themselves; see Limits.Keys
+	waits         waits           // keys of which only the hash is remembered
+	holds         holds           // what is in trouble at the broker
+	blocked       blocked         // keys with a failed row, where failed rows block their keys
 	sweep         sweep
 	held          map[Cause]int64 // keys that rest or wait
-	vain          int             // keys that were tried in vain since one went on
+	vain          int             // keys that were tried in vain since one went on; see mostVain
 	resume        time.Time       // when keys are read again, if very many were
 
-	flying  map[string]*Row // rows in flight, by identity
-	bytes   int64
-	queued  int               // rows that wait in the queues of their keys
-	gone    map[string]uint64 // rows that were settled during reads: the number of the last read then
-	forgot  uint64            // number of the read up to which gone was cleared
-	shards  shards
-	reads   reads
-	clock   time.Time // of the database at the last read; zero if nothing is known
+	// Rows in flight (invariant 1). Each is in a queue, on the wire, in unwritten, set aside, or with the settlement.
+	flying map[string]*Row   // by identity
+	bytes  int64             // of these, with rowOverhead for each
+	queued int               // rows that wait in the queues of their keys
+	gone   map[string]uint64 // rows that were settled during reads: the number of the last read then
+	forgot uint64            // number of the read up to which gone was cleared
+	shards shards
+	reads  reads
+
+	// The database's clock, by which rows expire. The relay's own clock may differ by minutes.
+	clock   time.Time // at the last read; zero if nothing is known
 	clocked time.Time // when it was that time there, by the monotonic clock
 
+	// What is published.
 	ready      [2][]*key // have rows to publish: keys that are likely to go; keys that were not accepted the last time
 	publishing int       // calls under way
 	outage     outage
 	limiter    limiter
-	accepted   uint64 // number of accepted rows
+	accepted   uint64 // number of accepted rows; see isCulprit
 
-	unwritten        []*Row // accepted or refused, to be written
-	locked, rejected aside
+	// What is written.
+	unwritten        []*Row    // accepted or refused, to be written
+	locked, rejected aside     // could not be written, and are tried again
 	careful          time.Time // until when marks do not wait for locks
 	unmarkable       error     // why the database would not mark the last row that was not published for that reason
 	proven           bool      // the database marks what is read now; see Rehearses
-	marked           int       // rows marked before that
-	stopping         bool
-	unknown          int // rows dropped by the stop that may have been published
+	marked           int       // rows marked before that; see pastLeft
+	stopping         bool      // nothing new begins; never becomes false again
+	unknown          int       // rows dropped by the stop that may have been published
 
 	rows, topics lines                // the log's lines about single rows, and about topics that are held
 	told         map[string]time.Time // when the log last had a message; see isNews
@@ -62,7 +75,8 @@ type Engine struct {
 	lastAccepted              recent[uint64, int64] // ordinals of the last accepted rows, by their keys' hashes
 }
 
-// New makes an engine that owns nothing.
+// New makes an engine that owns nothing and reads nothing until [Engine.Own] has given it shards. Failed rows block
+// their keys only where the table can record a failure.
 func New(s Setup) *Engine {
 	l := &s.Limits
 	l.Keys, l.Waiting = cmp.Or(l.Keys, mostKeys), cmp.Or(l.Waiting, mostWaiting)
@@ -93,10 +107,11 @@ func New(s Setup) *Engine {
 	return e
 }
 
-// shards are the shards that this replica relays, with the number of rows of each in flight.
+// shards are the shards that this replica relays, with the number of rows of each in flight. A shard that is lost keeps
+// its count until the last of its rows has landed: invariant 5 of package internal counts rows on the wire, too.
 type shards struct {
 	active  owner.Set
-	flying  []int
+	flying  []int             // by shard
 	leaving map[int]time.Time // since when each of these shards is to be released
 	since   []time.Time       // when this replica acquired each shard
 }
@@ -112,6 +127,9 @@ func (s *shards) queried() []int {
 // Own records the shards to relay from now on, and those that are to be released. It returns the shards to be released
 // that have nothing in flight any more. What is on the wire of a lost shard is answered and written; all else of it is
 // forgotten. If shards were gained, everything is read from the beginning.
+//
+// The user calls it at each turn. A shard is in at most one of the two sets, and one in leaving is never read here: its
+// next owner may begin the moment it has been released.
 func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) {
 	lost, gained := e.shards.active.Without(active), active.Without(e.shards.active)
 	e.shards.active = active
@@ -122,6 +140,8 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 		e.shards.since[shard] = now
 	}
 	if gained != (owner.Set{}) {
+		// The shards' last owner may have left rows that it published and could not mark. And a page that is under way
+		// does not have the rows of the gained shards, so the cursor must not pass them.
 		e.proven, e.marked = false, 0
 		e.begins()
 	}
@@ -153,7 +173,8 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 }
 
 // Hint notes that there may be new rows, and whether rows may have been changed by hand: then failed rows may be
-// pending again, and keys may wait for rows that are gone.
+// pending again, and keys may wait for rows that are gone. Only a hint that rows were changed asks for a sweep. If each
+// writer's ring asked for one, rows that wait would be read again all the time.
 func (e *Engine) Hint(changed bool) {
 	e.ring()
 	e.blocked.asked = true
@@ -163,7 +184,9 @@ func (e *Engine) Hint(changed bool) {
 }
 
 // Wake returns when to ask again for reads, batches and writes if nothing happens before. Rows may be handed over if
-// publish is true.
+// publish is true. It is a second from now at the latest. A time that has passed means at once, so whatever cannot be
+// done now must not count here: in a model that named such times, every fifth turn had nothing to do, and 59 % of the
+// turns while the room was full.
 func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 	at = now.Add(time.Second) // so that the engine is seen to be alive
 	earlier := func(t time.Time) {
@@ -172,7 +195,7 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 		}
 	}
 	for _, a := range []*aside{&e.locked, &e.rejected} {
-		if len(a.rows) > 0 && !e.retrying() {
+		if len(a.rows) > 0 && !e.retrying() { // one outcome is tried again at a time, and its result wakes the loop
 			earlier(a.due)
 		}
 	}
@@ -190,9 +213,11 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 			earlier(due)
 		}
 	}
-	if len(e.waits.room.keys) > 0 && e.closed < e.room(true) {
+	if len(e.waits.room.keys) > 0 && e.closed < e.room(true) { // else an event makes room first
 		earlier(e.waits.room.due)
 	}
+	// Rows that may go now have been taken by the lanes, or wait for an answer that frees a lane. Only the end of an
+	// outage's pause and the next tokens come by time alone.
 	waits := e.outage.until.After(now) || e.limiter.rate > 0
 	if publish && !e.outage.probing && waits && len(e.ready[0])+len(e.ready[1]) > 0 {
 		earlier(later(e.outage.until, e.limiter.next(now)))
@@ -200,7 +225,9 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 	return at
 }
 
-// Stop drops everything that is not on the wire. What is being written goes on.
+// Stop drops everything that is not on the wire, and makes Next and Batch return nothing from then on. What is being
+// written goes on. The user then waits until [Engine.Busy] is false and all outcomes have been given back. What is
+// dropped is pending in the table.
 func (e *Engine) Stop() {
 	e.stopping = true
 	for _, k := range e.keys {

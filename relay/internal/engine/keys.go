@@ -7,12 +7,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// A key has rows in flight, or is closed and read by itself. A row without a key is a key of its own, by its id.
+// A key has rows in flight, or is closed and read by itself. A row without a key is a key of its own, by its id. Such a
+// key keeps no order, so it may be forgotten where a key with an order may not: a sweep finds its row again.
 type key struct {
 	name    uint64 // see nameOf
 	due     bool   // its rows are read by their available_at
-	keyless bool
-	shard   int
+	keyless bool   // a row without a key; false as soon as a row with a key has come with the same hash
+	shard   int    // of all of its rows
 	state   state
 	queue   []*Row // to be published, in table order
 	wire    int    // rows handed to a publisher: one call at a time
@@ -24,18 +25,20 @@ type key struct {
 	until time.Time // of resting
 	place int       // among the resting keys, -1 outside
 	cause Cause     // of resting
-	hold  *hold     // that the key tries
+	hold  *hold     // that the key tries, as its probe; nil for none
 
-	tries      int    // tries in vain in a row
-	refused    int64  // of these, refusals
+	// What is known of its first row. All of it is forgotten with the key: once the key is open or waits, and has
+	// nothing in flight. Keys of which only memory knows the count do not have to give their places up; see counts.
+	tries      int    // tries in vain in a row that spent no attempt; they make the next pause longer
+	refused    int64  // refusals in a row
 	unmarkable bool   // its first row was not published, since the database would not mark it
 	blamed     uint32 // stamp of the row that was refused
 	unanswered int    // publishes of its first row without an answer, in a row
 	accepted   uint64 // number of rows accepted at the destination before the last of these
 
-	reads uint64 // number of the read of its own that is under way
+	reads uint64 // number of the last read of its own: another read's result is not for it
 	tried bool   // what is queued was read by itself, and no row of it was accepted yet
-	rows  int    // number of rows that the next read brings
+	rows  int    // number of rows that the next read brings; see further
 
 	// Reads go on where the last one has ended: last is the ordinal of its last row, and seen what the first of them
 	// saw, which began at the key's beginning. So does the next one if seen is nil.
@@ -58,7 +61,9 @@ const (
 	waiting               // nowhere, until what it waits for is over; its hash is among the waiting keys
 )
 
-// fewRows is how many rows of a key are read first: one to try, and one that shows whether there are more.
+// fewRows is how many rows of a key are read first: one to try, and one that shows whether there are more. With one, a
+// key of one row would take two reads. For 100,000 keys, PostgreSQL took 0.8 s with two rows of each and 2.3 s with
+// sixteen.
 const fewRows = 2
 
 // keyOf returns a key, which becomes known.
@@ -79,9 +84,10 @@ func (k *key) hash() uint64 { return nameOf(k.name, k.due) }
 func (k *key) When() time.Time { return k.until }
 func (k *key) Place() *int     { return &k.place }
 
-// follows reports whether a queued row of the key comes after another one, or may. Only the database knows the order
-// of equal order values, but the rows of a read are in order; and rows after the cursor come after all that the tail
-// has brought.
+// follows reports whether a queued row of the key comes after another one, or may. Only the database knows the order of
+// equal order values, but the rows of a read are in order; and rows after the cursor come after all that the tail has
+// brought. Without this rule, rows of writers that are not serialised were queued behind younger ones that had not been
+// handed over yet: random schedules found it.
 func (e *Engine) follows(k *key, r *outbox.Row, read uint64) bool {
 	n := len(k.queue)
 	if n == 0 || r.Delayed {
@@ -95,7 +101,8 @@ func (e *Engine) follows(k *key, r *outbox.Row, read uint64) bool {
 	return r.Position.Ordinal < at || r.Position.Ordinal == at && last.read != read
 }
 
-// enter moves a key to another state.
+// enter moves a key to another state, and keeps the counts of closed and resting keys. It is the only place that sets a
+// state. A key that comes to rest is listed by until.
 func (e *Engine) enter(k *key, s state) {
 	if k.place >= 0 {
 		e.resting.Cancel(k)
@@ -112,7 +119,8 @@ func (e *Engine) enter(k *key, s state) {
 func isClosed(s state) bool { return s != open && s != waiting }
 
 // shut closes a key. Its queued rows are forgotten, and it is read from its very beginning: a row that was committed
-// late meanwhile goes first.
+// late meanwhile goes first. What is on the wire is answered, and what is being written is written. It keeps invariant
+// 4: nothing may stay queued that the tail has brought, or the key's own read would bring older rows behind it.
 func (e *Engine) shut(k *key, s state) {
 	if k.state == waiting {
 		e.forgo(k.name)
@@ -139,6 +147,9 @@ func (e *Engine) rest(k *key, c Cause, due time.Time) {
 
 // restIn makes a key that is closed already rest, if there is room to remember it; else it waits for room. Keys that
 // were tried in vain may take three quarters of the room, and give their places up to others that wait for room.
+// Without the quarter, 1,500 rows without a key on a dead partition took all places of a simulation, and not one of 200
+// keys of a topic that was back went on in two minutes. Without the turns, rows without a key starved each other, since
+// each sweep began at the same ones.
 func (e *Engine) restIn(k *key, c Cause, due time.Time) {
 	vain := k.tries > 0 || k.refused > 0
 	if e.closed > e.room(vain) || vain && e.waits.room.live > 0 && !e.counts(k) {
@@ -148,8 +159,9 @@ func (e *Engine) restIn(k *key, c Cause, due time.Time) {
 	e.until(k, c, due)
 }
 
-// counts reports whether only memory knows how often a key was tried. It would be forgotten with the key's place, and
-// a row whose tries were never counted to the end would never fail.
+// counts reports whether only memory knows how often a key was tried. It would be forgotten with the key's place, and a
+// row whose tries were never counted to the end would never fail: with more such rows than places none of them ever
+// did, where no column counts attempts.
 func (e *Engine) counts(k *key) bool {
 	return k.unanswered > 0 || k.refused > 0 && e.Table.KeepsFailures() && !e.Table.KeepsAttempts()
 }
@@ -162,7 +174,9 @@ func (e *Engine) room(vain bool) int {
 	return e.Limits.Keys
 }
 
-// reopen makes a key's rows come from the tail again.
+// reopen makes a key's rows come from the tail again. The caller knows that everything which a snapshot sees of the key
+// is in flight or settled, or that the key's order is none of this replica's concern any more: its shard is lost, it is
+// a row without a key, or the tail begins again.
 func (e *Engine) reopen(k *key) {
 	e.enter(k, open)
 	k.seen, k.missed = nil, false
@@ -176,7 +190,9 @@ func (e *Engine) idle(k *key) {
 	}
 }
 
-// drops reports whether a row that the tail has read is dropped, since its key is closed.
+// drops reports whether a row that the tail has read is dropped, since its key is closed. The lowest ordinal that was
+// dropped is noted: the key does not open before a read that began later has brought it, nor is it read on behind it.
+// Of a key that waits nothing is noted, since it will be read from its beginning.
 func (e *Engine) drops(key uint64, ordinal int64) bool {
 	k := e.keys[key]
 	if k == nil || !isClosed(k.state) {
@@ -188,7 +204,9 @@ func (e *Engine) drops(key uint64, ordinal int64) bool {
 	return true
 }
 
-// pause returns how long something rests that was tried in vain some times, without an attempt being spent.
+// pause returns how long something rests that was tried in vain some times, without an attempt being spent. The more
+// holds and resting keys there are, the longer each rests, so that the number of tries in a second stays about the
+// same.
 func (e *Engine) pause(tries int) time.Duration {
 	most := retry.LongestPause(len(e.holds.by)+len(e.resting), max(1, tries))
 	return most/2 + e.Jitter(most/2)

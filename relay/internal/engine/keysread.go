@@ -19,9 +19,11 @@ import (
 // Why nothing gets lost between the two: what the read's snapshot sees is queued. What it does not see is committed
 // later, and the tail's next first page, which begins after this, sees it.
 
-// keysDue returns when the next read of keys may begin, if there is one. None begins while very many rows were settled
-// during one slow read of another kind: all of them have to be remembered until that read has ended.
+// keysDue returns when the next read of keys may begin, if there is one: when the first resting key is due, there is
+// room, and the pace of tries in vain allows it. None begins while very many rows were settled during one slow read of
+// another kind: all of them have to be remembered until that read has ended.
 func (e *Engine) keysDue() (at time.Time, ok bool) {
+	// While a sweep hangs for 27 seconds, 30,000 rows a second would make gone hold 800,000 identities.
 	if len(e.resting) == 0 || len(e.gone) >= e.Limits.Rows || e.freeRows(0) <= 0 {
 		return at, false
 	}
@@ -57,11 +59,12 @@ func (e *Engine) readKeys(now time.Time) *Read {
 		most = mostVain / 10
 		defer func() { e.resume = now.Add(time.Duration(len(r.asked)) * time.Second / mostVain) }()
 	}
+	// One statement reads by one index, in table order or by available_at: that of the key that has waited longest.
 	due, q := e.resting[0].due, &r.keys
 	q.Due, q.Blocked = due, e.BlockFailed
 	r.bytes, q.First = e.freeBytes(Keys, e.reads.wants)
 	q.Bytes = r.bytes
-	var others []*key // whose rows have another index, in order or by available_at: a statement follows one of them
+	var others []*key // whose rows have the other index
 	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(r.asked) < most && room > 0 {
 		k := e.resting[0]
 		n := min(k.rows, room)
@@ -72,8 +75,10 @@ func (e *Engine) readKeys(now time.Time) *Read {
 		}
 		ask := outbox.Ask{Hash: k.hash()}
 		if k.seen != nil && !k.isLate() {
+			// The last row of the read before comes again with it.
 			ask.From, ask.Limit = new(k.last), n+1
 		} else {
+			// From its very beginning. What the tail drops from here on is not certain to be in this read.
 			ask.Limit, k.seen, k.missed = n+k.flying, nil, false
 		}
 		room -= n
@@ -89,7 +94,9 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	return r
 }
 
-// took queues the rows of keys that were read, each key by itself: what is wrong with one concerns no other.
+// took queues the rows of keys that were read, each key by itself: what is wrong with one concerns no other. It returns
+// how many rows were new. Meanwhile a key may have been lost with its shard, won again and asked for once more: its
+// state and the read's number say whether the result is still the one it waits for.
 func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 	for i, k := range r.asked {
 		if e.keys[k.name] != k || k.state != reading || k.reads != r.number {
@@ -105,7 +112,9 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 		}
 		page := r.Page.Keys[i]
 		if page.Blocked || e.blocked.has(k.hash()) {
-			// What the list says holds until the next list: no row may stay queued.
+			// What the list says holds until the next list, whatever the read says: the row was retried by hand since.
+			// Rows that were queued here all the same were dropped when they came back unaccepted, as those of a
+			// blocked key are, while the key was read on behind them.
 			e.block(k.hash(), k.shard)
 			continue
 		}
@@ -166,6 +175,7 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 	switch {
 	case all:
 		e.reopen(k)
+	// Only rows that are in flight already, or none that may be taken: the next read asks for more.
 	case len(k.queue) == 0 && k.wire == 0:
 		e.further(k, next)
 	default:
@@ -175,7 +185,8 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 }
 
 // readOn makes the next read of a key go on at a row. Everything of the key before it that seen sees is in flight or
-// settled.
+// settled. A key is read on only where order values can be compared. Elsewhere, and among rows that are read by their
+// available_at, each of its reads begins at its beginning.
 func (e *Engine) readOn(k *key, at *outbox.Row, seen *outbox.Visible) {
 	if e.ordered && !k.due {
 		k.seen, k.last = seen, at.Position.Ordinal
@@ -183,10 +194,11 @@ func (e *Engine) readOn(k *key, at *outbox.Row, seen *outbox.Visible) {
 }
 
 // isLate reports whether the tail has dropped a row before the place where the key's next read would go on. It was
-// committed late, and goes first.
+// committed late, and goes first. The row at that place itself is no exception: several rows may have its order value.
 func (k *key) isLate() bool { return k.missed && k.dropped <= k.last }
 
-// further makes the next rows of a key be read.
+// further makes the next rows of a key be read, eight times as many as before, up to a batch, so that a long key costs
+// few reads and a short one few rows.
 func (e *Engine) further(k *key, at time.Time) {
 	k.rows = min(8*k.rows, e.Limits.Batch)
 	e.again(k, at)
@@ -213,4 +225,5 @@ func gathered(at time.Time) time.Time {
 	return at.Add(gatherTries - time.Duration(at.UnixNano())%gatherTries)
 }
 
+// gatherTries is the interval in which tries gather. The rows wait for at most that much longer than their backoff.
 const gatherTries = 30 * time.Millisecond

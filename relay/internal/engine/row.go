@@ -10,11 +10,11 @@ import (
 )
 
 // A Row is in flight: from its read until its outcome is known to be written. Only the engine touches it, except that
-// it is a worker's while it is on the wire.
+// it is a worker's while it is on the wire, and the settlement reads it while its outcome is being written.
 type Row struct {
 	*outbox.Row
-	Size  int64
-	Try   int64                             // number of the next attempt
+	Size  int64                             // bytes of the message, with rowOverhead: what it counts in Limits.Bytes
+	Try   int64                             // number of the next attempt, with refusals that only memory counts
 	Ended func(failed error, now time.Time) // called when the row is marked or has failed, unless it is nil
 	// Refused is why the row was not accepted, and Failed says that it is not tried again.
 	Refused error
@@ -22,10 +22,10 @@ type Row struct {
 	// Rehearsed is set by a worker: as far as the database could tell, it would mark the row.
 	Rehearsed bool
 
-	key   *key
+	key   *key      // never nil, also when the engine has forgotten the key
 	read  uint64    // number of the read that has brought it
-	topic string    // its own, before a template was applied
-	after time.Time // end of the backoff of its last refusal
+	topic string    // its own, before a template was applied: sweeps bring rows as they are in the table
+	after time.Time // end of the backoff of its last refusal; zero if it was not refused
 	moved time.Time // when it was handed over and, after that, accepted
 }
 
@@ -41,7 +41,10 @@ const rowOverhead = 400
 // keep an order of their own, and rows in table order do not wait for them.
 const dueKeys = 0x9e3779b97f4a7c15
 
-// nameOf returns the name by which the engine knows a key with a hash, and the hash of a key with a name.
+// nameOf returns the name by which the engine knows a key with a hash, and the hash of a key with a name. The hash is
+// the database's, of eight bytes, so that a key can be read without its text. Two keys with the same hash are one key
+// here: they wait together and keep one order, so a collision costs time and never the order. The model of this engine
+// had a hash of its own and asked for one of the two keys only, so that rows of the other were overtaken.
 func nameOf(hash uint64, due bool) uint64 {
 	if due {
 		return hash ^ dueKeys
@@ -54,7 +57,10 @@ func keyless(r *outbox.Row) bool { _, keyed := r.Key(); return !keyed || r.Delay
 
 var seed = maphash.MakeSeed()
 
-// stampOf identifies what may be wrong with a row: which one it is, and its topic. 0 is none.
+// stampOf identifies what may be wrong with a row: which one it is, and its topic. 0 is none. A key that waits keeps
+// the stamp of the row that stopped it, so that a sweep notices when that row was deleted or sent to another topic by
+// hand. Without that, in a simulation, 2,250 keys still waited after 16 minutes although their rows for the missing
+// topic were gone.
 func stampOf(identity, topic string) uint32 {
 	return uint32(maphash.String(seed, identity)^maphash.String(seed, topic)) | 1
 }
@@ -75,7 +81,9 @@ func (r *Row) finish(failed error, now time.Time) {
 	}
 }
 
-// take queues a row that was read, unless it is known, and reports whether it was new.
+// take queues a row that was read, unless it is known, and reports whether it was new. It is the only way into flying
+// (invariant 1), for the rows of the tail as for those of a key's own read. Both have made sure before that the row may
+// follow what is queued of its key.
 func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
 	if !e.shards.active.Has(r.Shard) || e.isKnown(r.Identity(), read) {
 		return false
@@ -84,7 +92,8 @@ func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
 	if k.refused > 0 && !e.Table.KeepsAttempts() && k.blamed == stampOf(r.Identity(), row.topic) {
 		row.Try += k.refused
 	}
-	// Else the clock was set back, and the key has waited by this one.
+	// The time since the last refusal comes from the database, so a backoff ends at the same time after a restart. If
+	// it is negative, that clock was set back, and a key that was refused here has waited by the relay's clock already.
 	if r.Retried && (r.Waited >= 0 || k.refused == 0) {
 		row.after = now.Add(retry.Backoff(e.BackoffMin, e.BackoffMax, r.Message.ID, row.Try) - max(0, r.Waited))
 	}
@@ -95,7 +104,7 @@ func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
 	e.queued++
 	e.shards.flying[r.Shard]++
 	k.flying++
-	if k.keyless && !keyless(r) {
+	if k.keyless && !keyless(r) { // equal hashes: from now on the rules of keys hold, which are the stricter ones
 		e.hasKey(k.name)
 	}
 	k.bytes += row.Size
@@ -104,7 +113,8 @@ func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
 	return true
 }
 
-// land notes that a row is not in flight any more.
+// land notes that a row is not in flight any more, and that a read may bring it as new from now on. It is for rows that
+// stay pending in the table: they were not published, or are to be published again. Rows that were written take done.
 func (e *Engine) land(r *Row) {
 	delete(e.flying, r.Identity())
 	e.bytes -= r.Size
@@ -114,7 +124,8 @@ func (e *Engine) land(r *Row) {
 }
 
 // done lands a row of which a read that is under way may still bring the version before it was written. Such a read has
-// a snapshot of its own, which the row's mark does not change.
+// a snapshot of its own, which the row's mark does not change: without gone, such a read would bring the row as new,
+// and it would be published twice.
 func (e *Engine) done(r *Row) {
 	if e.reads.oldest() != 0 {
 		e.gone[r.Identity()] = e.reads.last
@@ -128,7 +139,9 @@ func (e *Engine) isKnown(identity string, read uint64) bool {
 	return is && gone >= read || e.flying[identity] != nil
 }
 
-// elsewhere reports whether a row is in flight under another key, which somebody has changed since.
+// elsewhere reports whether a row is in flight under another key, which somebody has changed since. People move a row
+// that is refused to another key. Were it simply known, its new key would stay open: in a simulation, a younger row of
+// that key was delivered after 47 ms, and the moved row after 4 minutes and 40 seconds, by the sweep.
 func (e *Engine) elsewhere(identity string, key uint64) bool {
 	f := e.flying[identity]
 	return f != nil && f.key.name != key

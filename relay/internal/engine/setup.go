@@ -9,15 +9,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// Setup is what an engine is made from. A MaxAge or Rate of 0 means no limit.
+// Setup is what an engine is made from. It does not change while the engine lives. A MaxAge or Rate of 0 means no
+// limit.
 type Setup struct {
-	MaxAttempts            int64
-	BackoffMin, BackoffMax time.Duration
-	MaxAge                 time.Duration
-	BlockFailed            bool    // a failed row blocks its key
-	Rate                   float64 // rows per second, over all replicas
+	MaxAttempts            int64         // a row refused so often has failed; trouble of the broker is not counted
+	BackoffMin, BackoffMax time.Duration // bounds of the wait after a refusal; see [retry.Backoff]
+	MaxAge                 time.Duration // a row that was due for longer fails, by the database's clock
+	BlockFailed            bool          // a failed row blocks its key
+	Rate                   float64       // rows per second, over all replicas
 
-	Prepare func(*Row, time.Time) // gives the message of a row its form
+	// Prepare gives the message of a row its form: template, wire format, span. It is called once for each row that is
+	// read, before the row is queued, and by the engine's goroutine, so it must not block. What is wrong with a row is
+	// left in Row.Invalid, and the row fails when its turn in its key has come.
+	Prepare func(*Row, time.Time)
 
 	Limits  Limits
 	Workers int // number of lanes for rows that are likely to go; see TryLanes
@@ -26,11 +30,14 @@ type Setup struct {
 	Measure *measure.Destination
 	Logger  *slog.Logger // adds the destination's name
 
-	// Jitter returns a random part of a duration, by default by rand.N.
+	// Jitter returns a random part of a duration, by default by rand.N. Simulations give one of their own, so that a
+	// seed decides everything.
 	Jitter func(time.Duration) time.Duration
 }
 
-// Table is what an engine knows and asks of its table. [outbox.Table] is one.
+// Table is what an engine knows and asks of its table. [outbox.Table] is one. The three reads block, and are made by
+// [Read.Do] in a goroutine of the user's; the others answer at once and give the same answer for as long as the engine
+// lives. A table whose answers change is reopened, with a new engine.
 type Table interface {
 	Tail(context.Context, outbox.Query) (outbox.Page, error)
 	Keys(context.Context, outbox.KeysQuery) (outbox.Page, error)
@@ -48,15 +55,17 @@ type Table interface {
 	KeepsErrors() bool   // the reason of a refusal is written
 }
 
-// Limits bound what an engine holds in memory, and its pace. Zero durations and numbers of keys mean the defaults.
+// Limits bound what an engine holds in memory, and its pace. Zero durations and numbers of keys mean the defaults. The
+// bounds in rows and bytes are those of one destination, so that a destination that is down takes no room from another
+// one.
 type Limits struct {
-	Batch int   // rows in a read and in a publish
-	Rows  int   // rows in flight
+	Batch int   // rows in a read and in a publish, at most Rows
+	Rows  int   // rows in flight; also the most that a crash publishes again
 	Bytes int64 // bytes in flight; a larger row goes alone
 
 	Keys    int // keys that are read by themselves and remembered one by one
 	Waiting int // further keys that wait, of which only the hash is remembered
-	Holds   int
+	Holds   int // things in trouble at the broker; beyond that each key is tried by itself
 
 	Poll     time.Duration // longest pause of an owner
 	IdlePoll time.Duration // the same, if writers ring and nothing came for a while
@@ -73,7 +82,8 @@ const (
 	sweepPause  = 10 * time.Second
 )
 
-// StatementTimeout limits one statement. A connection on which one takes longer counts as dead.
+// StatementTimeout limits one statement. A connection on which one takes longer counts as dead. The user may give a
+// read that has run out of time a longer limit.
 const StatementTimeout = 30 * time.Second
 
 // TryLanes is the number of lanes, in addition to Workers, for keys that were not accepted the last time. A publish
