@@ -72,8 +72,8 @@ func (j *job) prepare() bool {
 	case c.stop.Closed():
 		j.fail(publisher.ErrNotAttempted)
 		return false
-	// The id was retired after this call had read it. A partition that began with it could repeat a sequence that brokers
-	// remember from a deleted topic of the same name.
+	// The id was retired after this call had read it. A partition that began with it could repeat a sequence that
+	// brokers remember from a deleted topic of the same name.
 	case p.producer.id == unknownProducer && c.publisher.producer.Load() != c.producer:
 		j.fail(p.unavailable("sequence refused", "the producer id is not used any more"))
 		return false
@@ -157,8 +157,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		if j.drop(); !unsure {
 			p.begin()
 		}
-		// A new sequence that is refused as well shows that the id itself is at fault, for example because it belongs to a
-		// transaction, or because its 32,768 epochs are used up. The next call takes another id.
+		// A new sequence that is refused as well shows that the id itself is at fault, for example because it belongs
+		// to a transaction, or because its 32,768 epochs are used up. The next call takes another id.
 		if j.renewed {
 			j.retire()
 			j.fail(j.answer(v, err))
@@ -224,8 +224,8 @@ func (j *job) divide(v verdict, err error) {
 	}
 	j.refuse(j.queue[j.next], j.answer(v, err))
 	j.next++
-	// A schema or a policy may refuse any number of records, each for itself, and the others of the partition go on. Only
-	// errors without a known meaning count as strikes.
+	// A schema or a policy may refuse any number of records, each for itself, and the others of the partition go on.
+	// Only errors without a known meaning count as strikes.
 	if v.class != publisher.Unavailable { // the record itself is refused
 		return
 	}

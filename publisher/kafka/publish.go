@@ -134,8 +134,8 @@ func (c *call) settle() {
 			*err = wrong
 		}
 		switch {
-		// It was accepted, by an earlier call that has kept its batch, and its caller never learned that. It counts as not
-		// attempted until the older message is accepted; it stays kept, and is then answered without being sent.
+		// It was accepted, by an earlier call that has kept its batch, and its caller never learned that. It counts as
+		// not attempted until the older message is accepted; it stays kept, and is then answered without being sent.
 		case *err == nil && blocked:
 			*err = publisher.ErrNotAttempted
 		case *err == nil && c.recalls:

@@ -7,7 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// An ack is the answer to a message. The zero value is an acceptance.
+// An ack is the answer to a message. The zero value is an acceptance. Its bytes belong to the message that nats.go has
+// delivered.
 type ack struct {
 	unheard   bool      // nothing listens on the subject, so no stream does
 	refusal   *apiError // the stream did not take the message
@@ -23,7 +24,8 @@ type apiError struct {
 	Description string `json:"description"`
 }
 
-// readAck reads an answer. ok is false if the answer is not from a stream or a server.
+// readAck reads an answer. ok is false if the answer is not from a stream or a server. An empty message with the status
+// 503 is the server's own: nothing is subscribed to the subject, which a stream would be.
 func readAck(m *nats.Msg) (a ack, ok bool) {
 	if len(m.Data) == 0 {
 		unheard := m.Header.Get("Status") == "503"
@@ -39,7 +41,8 @@ func readAck(m *nats.Msg) (a ack, ok bool) {
 }
 
 // plainAck recognises the acknowledgements that servers write themselves, without a JSON library:
-// {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true after it.
+// {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true after it. Anything else, and any name with
+// characters that JSON escapes, is left to parseAck. The blank after "duplicate": is how servers write it.
 func plainAck(data []byte) (stream []byte, duplicate, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	names, number, found := bytes.Cut(rest, []byte(`","seq":`))
@@ -54,7 +57,8 @@ func plainAck(data []byte) (stream []byte, duplicate, ok bool) {
 	return stream, duplicate, duplicate || string(end) == `}`
 }
 
-// parseAck reads any answer of JetStream.
+// parseAck reads any answer of JetStream. An object that names neither an error nor a stream is from something else,
+// and proves nothing.
 func parseAck(data []byte) (a ack, ok bool) {
 	var answer struct {
 		Stream    string    `json:"stream"`

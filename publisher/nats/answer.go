@@ -65,21 +65,25 @@ var meanings = map[int]meaning{
 	10158: {publisher.Ambiguous, publisher.ScopeMessage, "duplicate in progress", "an earlier copy is not stored yet"},
 }
 
-// missing is the meaning of a code for a stream that cannot take the messages of a topic as it is.
+// missing is the meaning of a code for a stream that cannot take the messages of a topic as it is. Its rows wait for
+// somebody to change it.
 func missing(short, hint string) meaning {
 	return meaning{publisher.Topology, publisher.ScopeTopic, short, hint}
 }
 
-// away is the meaning of a code for a stream that does not take the messages of a topic now.
+// away is the meaning of a code for a stream that does not take the messages of a topic now. Its rows wait for it to
+// come back by itself, or for room.
 func away(short, hint string) meaning {
 	return meaning{publisher.Unavailable, publisher.ScopeTopic, short, hint}
 }
 
 // recordLimit is the maximum record size of a file store, including headers (rlBadThresh in filestore.go). Above it, a
-// server answers "store failed", as if the stream were full.
+// server answers "store failed", as if the stream were full. Rows above it would otherwise be tried for ever, and hold
+// their topic.
 const recordLimit = 32 << 20
 
-// sharedIDs returns what to do about a duplicate that was not sent before.
+// sharedIDs returns what to do about a duplicate that was not sent before. Such a row is lost to consumers although it
+// counts as relayed, so the relay counts it (outbox_relay_unexpected_duplicates_total) and names the stream.
 func sharedIDs(names setting.Names) string {
 	return "if another table or service publishes to it with the same Nats-Msg-Ids, give each a stream of its own " +
 		"or, for ids that are not uuids, a value of its own for " + names.Of("DedupPrefix")
@@ -88,7 +92,8 @@ func sharedIDs(names setting.Names) string {
 // accepted reports whether the stream has the message.
 func accepted(err error) bool { return err == nil || publisher.ClassOf(err) == publisher.Accepted }
 
-// answer returns the message's answer, or nil if it was stored.
+// answer returns the message's answer, or nil if it was stored. A duplicate is an acceptance for the caller; whether it
+// was to be expected, the relay knows.
 func (a ack) answer(m *publisher.Message, names setting.Names) error {
 	switch {
 	case a.unheard:
@@ -99,6 +104,7 @@ func (a ack) answer(m *publisher.Message, names setting.Names) error {
 		return nil
 	}
 	meaning := a.refusal.meaning()
+	// The same code comes for a full stream, for which rows wait. This row would wait for ever.
 	if a.refusal.ErrCode == errStoreFailed && m.Size() > recordLimit {
 		meaning = meanings[10054]
 		meaning.hint = "a stream on disk takes 32 MiB at most"
@@ -115,7 +121,7 @@ func (a ack) answer(m *publisher.Message, names setting.Names) error {
 }
 
 // meaning returns the meaning of the code. An unknown code is judged by its status: a server that is busy, or has
-// failed, implies nothing about the message.
+// failed, implies nothing about the message. Any other refusal spends an attempt.
 func (e *apiError) meaning() meaning {
 	if known, ok := meanings[e.ErrCode]; ok {
 		return known
@@ -128,7 +134,8 @@ func (e *apiError) meaning() meaning {
 	}
 }
 
-// noStream is the answer for messages to a subject on which nothing listens.
+// noStream is the answer for messages to a subject on which nothing listens. The server's answer is the same if the
+// stream is there but cannot be reached, so the text names both.
 func noStream(subject string) error {
 	return publisher.TopologyError("no stream",
 		"no stream takes the subject %.128q: create one, or add the subject to one; "+
@@ -137,7 +144,8 @@ func noStream(subject string) error {
 
 // unheard is the answer for a message to a subject on which nothing listens. Either no stream takes the subject, or its
 // stream has no leader because most of its servers are away. JetStream is asked which of the two it is, and the answer
-// is known from the second message on.
+// is known from the second message on. A stream that is only without a leader comes back by itself, and its rows must
+// not be reported as rows without a stream.
 func (c *call) unheard(subject string) error {
 	s := c.link.ask(subject, soon)
 	if s == nil || s.name == "" && !s.away {
@@ -149,7 +157,8 @@ func (c *call) unheard(subject string) error {
 	return publisher.WithFate(err, s.fate())
 }
 
-// notPermitted is the answer for messages to a subject to which the server does not let the user publish.
+// notPermitted is the answer for messages to a subject to which the server does not let the user publish. The right may
+// be granted while the connection lives, so nothing is remembered of it.
 func notPermitted(subject string) error {
 	return publisher.TopologyError("not permitted",
 		"the NATS user may not publish to %.128q: grant it publish on that subject", subject)

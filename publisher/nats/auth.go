@@ -13,7 +13,7 @@ import (
 )
 
 // Auth holds the publisher's credentials: user and password, a token, the contents of a credentials file, or the seed
-// of an nkey. The zero value means no login.
+// of an nkey. The zero value means no login. The bytes belong to the caller and are not changed.
 type Auth struct {
 	User, Password string
 	Token          string
@@ -27,6 +27,7 @@ func (a Auth) String() string { return "[redacted]" }
 // GoString keeps secrets out of %#v.
 func (a Auth) GoString() string { return "nats.Auth{[redacted]}" }
 
+// equal reports whether two logins are the same, and a connection with one of them may stay.
 func (a Auth) equal(b Auth) bool {
 	return a.User == b.User && a.Password == b.Password && a.Token == b.Token &&
 		bytes.Equal(a.Credentials, b.Credentials) && bytes.Equal(a.Seed, b.Seed)
@@ -37,7 +38,8 @@ var (
 	errSeed        = errors.New("the nkey is not a user seed: it begins with SU")
 )
 
-// apply sets the options of a connection. Its errors hold no secret.
+// apply sets the options of a connection. Its errors hold no secret. The files are parsed here and not by nats.go, so
+// that they are read once for each connection and their contents may come from elsewhere than a file.
 func (a Auth) apply(options *nats.Options) error {
 	options.User, options.Password, options.Token = a.User, a.Password, a.Token
 	if len(a.Credentials) > 0 {
@@ -67,7 +69,8 @@ func (a Auth) apply(options *nats.Options) error {
 }
 
 // expired reports whether a user's JWT is past its end. The server, not this function, checks whether the JWT is
-// genuine.
+// genuine. A server tells only those who are logged in that they expire; at the next login, it refuses the same
+// credentials like a wrong password.
 func expired(jwt string, now time.Time) bool {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 {

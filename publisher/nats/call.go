@@ -14,11 +14,13 @@ import (
 )
 
 // strays is the room for further answers, which come late or from something that is not a stream. Without room they are
-// dropped, and never keep the library's reading waiting.
+// dropped, and never keep the library's reading waiting. A message has one acknowledgement, but a service that is
+// subscribed to the subject may answer as well, any number of times.
 const strays = 64
 
 // A call is the state of one call of Publish, owned by the goroutine that called. Its memory serves later calls. See
-// the package's comment for the states of a message.
+// the package's comment for the states of a message. Other goroutines reach it through acks and warned only; denied has
+// a lock.
 type call struct {
 	link   *link
 	number uint64 // in the reply subjects of its messages; calls of a link never share one
@@ -47,14 +49,16 @@ type call struct {
 	reply  []byte
 }
 
-// An arrival is an answer to a message of a call.
+// An arrival is an answer to a message of a call. The number shows whether it is for this call or for the former user
+// of the same memory.
 type arrival struct {
 	number  uint64
 	message int32
 	answer  *nats.Msg
 }
 
-// A state says what is known of a message.
+// A state says what is known of a message. At most one message of a key is sent, and those after it wait: that is the
+// order of the key, whatever the order of the answers.
 type state uint8
 
 const (
@@ -64,6 +68,8 @@ const (
 	done               // has its answer
 )
 
+// newCall returns a call of the link. Its channel has room for the answers to a full window, so that none of them is
+// dropped.
 func newCall(l *link, stream string) *call {
 	c := &call{
 		link:   l,
@@ -78,7 +84,8 @@ func newCall(l *link, stream string) *call {
 	return c
 }
 
-// begin prepares the call for these messages.
+// begin prepares the call for these messages. Messages without a key are ready at once, and so is the first one of each
+// key.
 func (c *call) begin(messages []publisher.Message, errs []error) {
 	c.messages, c.errs = messages, errs
 	c.state, c.due = c.state[:0], c.due[:0]
@@ -95,7 +102,8 @@ func (c *call) begin(messages []publisher.Message, errs []error) {
 }
 
 // turn returns the next message that may be sent. Messages that follow an accepted one go before those that have not
-// had their turn: a key with many messages needs the most round trips, and decides how long the call takes.
+// had their turn: a key with many messages needs the most round trips, and decides how long the call takes. Of these,
+// the one that became ready last goes first, which needs no queue.
 func (c *call) turn() (int32, bool) {
 	if n := len(c.due); n > 0 {
 		i := c.due[n-1]
@@ -112,7 +120,8 @@ func (c *call) turn() (int32, bool) {
 	return 0, false
 }
 
-// settles gives a message its answer. If it was accepted, the next message of its key may go.
+// settles gives a message its answer. If it was accepted, the next message of its key may go. After one that was not
+// accepted, the others of its key stay as they are, and come back as not attempted.
 func (c *call) settles(i int32, err error) {
 	if c.state[i] == sent {
 		c.waiting--
@@ -156,6 +165,10 @@ var errGone = errors.New("connection closed")
 
 // send hands a message to the connection. Any error except errGone is the message's answer. A write that failed half
 // way returns no error: the message may have been sent, and the link ends at once.
+//
+// It does not block, except in tooLarge: nats.go writes to conn, which queues. nats.go checks less than encode and
+// checkSubject do, and its own errors are answers only where it knows something that this package does not, such as the
+// server's greeting.
 func (c *call) send(ctx context.Context, i int32, m *publisher.Message) error {
 	if m.Topic != c.good {
 		if err := checkSubject(m.Topic, c.link.inboxes); err != nil {
@@ -187,7 +200,8 @@ func (c *call) send(ctx context.Context, i int32, m *publisher.Message) error {
 }
 
 // address returns the reply subject for a message of the call. The call's number distinguishes late answers, for
-// example if two streams of different accounts acknowledge one message.
+// example if two streams of different accounts acknowledge one message. All reply subjects of a link are below its
+// inbox, for which it has one subscription; one for each call would have to be announced to the server each time.
 func (c *call) address(i int32) string {
 	c.reply = append(c.reply[:0], c.link.inbox...)
 	c.reply = strconv.AppendUint(c.reply, c.number, 36)
@@ -196,7 +210,8 @@ func (c *call) address(i int32) string {
 	return string(c.reply)
 }
 
-// passOn gives an answer to the call whose reply subject it has.
+// passOn gives an answer to the call whose reply subject it has. The subject may be anything below the inbox that
+// another client writes, so what does not parse is ignored.
 func (l *link) passOn(m *nats.Msg) {
 	call, index, ok := strings.Cut(strings.TrimPrefix(m.Subject, l.inbox), "-")
 	number, err := strconv.ParseUint(call, 36, 64)

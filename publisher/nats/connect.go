@@ -10,7 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-// newKeeper returns the keeper of the publisher's link.
+// newKeeper returns the keeper of the publisher's link. Its functions run in the keeper's goroutine, which is the only
+// one that uses p.last. The servers of the cluster are those that the last link has learned.
 func (p *Publisher) newKeeper() *connect.Keeper[*link] {
 	return &connect.Keeper[*link]{
 		Life: p.life, Broker: "NATS server " + p.servers[0].address,
@@ -38,7 +39,7 @@ func (p *Publisher) newKeeper() *connect.Keeper[*link] {
 // outdated reports whether the link has other credentials than the current ones, or an outdated limit. A server ends
 // the connection of a user whose JWT expires or whose password was changed, and messages on the wire then have no
 // answer. A new connection therefore replaces the old one before that. An error of auth is reported by the next attempt
-// to connect.
+// to connect. The keeper asks every other second.
 func (p *Publisher) outdated(l *link) bool {
 	auth, err := p.auth()
 	return l.outgrown.Load() || err == nil && !auth.equal(l.auth)
@@ -49,7 +50,7 @@ var errSilent = errors.New("the server sends nothing over it, not even an answer
 
 // replaced ends a silent link at once if the same server answers on the new one: the old connection is dead, and what
 // was sent over it and not answered is sent again. If another server of the cluster answers, calls under way go on
-// waiting on the old connection.
+// waiting on the old connection. Its server may only be frozen, and answers when it goes on.
 func (p *Publisher) replaced(silent, next *link) {
 	if next.nc.ConnectedServerId() == silent.nc.ConnectedServerId() {
 		silent.conn.fails(errSilent)
@@ -60,10 +61,12 @@ func (p *Publisher) replaced(silent, next *link) {
 	p.logger.Warn("a NATS server does not answer, so another is used", "server", silent.server.address)
 }
 
-// quietBefore is how long nothing must have come from a server before a call asks for a check of its link.
+// quietBefore is how long nothing must have come from a server before a call asks for a check of its link. While
+// answers come, nothing is asked; a healthy server answers within milliseconds.
 const quietBefore = 300 * time.Millisecond
 
 // doubt asks whether the server is there, after an answer failed to arrive, if nothing else has come from it either.
+// The check itself, in the keeper's goroutine, gives the server a second for any sign of life.
 func (l *link) doubt() {
 	if l.QuietSince(time.Now().Add(-quietBefore)) {
 		l.p.keeper.Look()
@@ -72,10 +75,13 @@ func (l *link) doubt() {
 
 // dial tries the servers and returns a link to the first that accepts the connection, or else the answer of a
 // configured server. The configured servers are tried first. They are tried again between any two servers that the
-// cluster reported, and while any server keeps the dial waiting.
+// cluster reported, and while any server keeps the dial waiting. Both orders are random, so that many relays spread
+// over the servers. A cluster behind a load balancer reports addresses of a network of its own: waiting for each of
+// three in turn took 15 seconds.
 func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 	configured := len(p.servers)
 	turns := rand.Perm(configured)
+	// Learned addresses may be unreachable from here. A configured one after each of them bounds what they cost.
 	for n, i := range rand.Perm(len(servers) - configured) {
 		turns = append(turns, configured+i, turns[n%configured])
 	}
@@ -87,6 +93,7 @@ func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 		Open: func(ctx context.Context, i int) (*link, error) { return p.open(ctx, servers[i]) },
 		Drop: (*link).Close,
 		Ended: func(i int, err error) {
+			// The user knows the configured addresses, and the failure is about a setting.
 			if i < configured {
 				failed = err
 			}

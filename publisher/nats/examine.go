@@ -16,7 +16,9 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	return doctor.Examine(ctx, p.inspect, p.names, addresses)
 }
 
-// inspect lends the publisher's connection for an inspection of the server, and connects first if needed.
+// inspect lends the publisher's connection for an inspection of the server, and connects first if needed. What doctor
+// finds is so found over the very connection that rows use. Release must be called when the inspection is over: until
+// then the link stays open.
 func (p *Publisher) inspect(ctx context.Context) (*doctor.Connection, error) {
 	link, err := p.keeper.Borrow(ctx, true)
 	if err != nil {

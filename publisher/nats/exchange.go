@@ -9,15 +9,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// window is the maximum number of unanswered messages of one call. It lets a batch of the relay go out at once.
+// window is the maximum number of unanswered messages of one call. It lets a batch of the relay go out at once. More
+// gains little: with 4,000 the same server took 128,000 messages a second instead of 120,000.
 const window = 1000
 
 // publish sends the messages and fills errs. The time of the messages (until) may be longer than that of the call,
 // which also ends when this replica must renew its ownership. What was sent is then kept, or a slow server would be
-// sent the same messages by one short call after the other.
+// sent the same messages by one short call after the other. That happened: nine seconds of a frozen server under load
+// made 100 copies.
 func (c *call) publish(ctx context.Context, messages []publisher.Message, errs []error) {
 	c.begin(messages, errs)
 	c.stop, c.until = publisher.StopOf(ctx), time.Now().Add(c.link.p.config.Timeout)
+	// A caller that waits longer than the configured time has its answers waited for as long.
 	if deadline, ok := ctx.Deadline(); ok && deadline.After(c.until) {
 		c.until = deadline
 	}
@@ -31,6 +34,9 @@ func (c *call) publish(ctx context.Context, messages []publisher.Message, errs [
 // exchange sends what may be sent and takes answers until nothing is left to do. There is no barrier between rounds:
 // each answer makes the next message of its key ready at once, so that a slow key or stream delays no other. Otherwise
 // it returns why messages that were sent have no answer, and the answer for messages that were not sent.
+//
+// It waits for one event at a time: an answer, room in the connection's queue, a subject that is not permitted, the end
+// of the connection or of the call, and the time to look for silent streams.
 func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 	c.stalls.timer.Reset(answerTime)
 	defer c.stalls.timer.Stop()
@@ -42,9 +48,11 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 			c.until = until
 		}
 		switch {
+		// An answer or room is awaited, whatever the stop says: what is sent is waited for.
 		case c.waiting > 0 || room != nil:
 		case !more:
 			return nil, nil
+		// Everything that was sent has its answer, and nothing more may be sent.
 		case c.stop.Closed():
 			return nil, publisher.ErrNotAttempted
 		}
@@ -69,8 +77,13 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 // sendAll sends as much as the window and the connection's queue allow, and nothing if ctx has ended or the call was
 // stopped. It returns a channel to wait for if the queue is full, and reports whether there may be more to send. If the
 // connection is gone, the link is about to be closed.
+//
+// A message is answered here without being sent if its stream was given up, or if an earlier call has sent it and its
+// answer is known or still waited for.
 func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 	for c.waiting < window && ctx.Err() == nil && !c.stop.Closed() {
+		// Messages in the queue of the connection count as sent, and would be ambiguous if it ends. So the queue is
+		// kept below a megabyte.
 		if room = c.link.conn.sender.Busy(); room != nil {
 			return room, true
 		}
@@ -85,6 +98,7 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 		case err == nil:
 			c.state[i] = sent
 			c.waiting++
+		// exchange finds the end of the link by its own event, and answers all that is left.
 		case errors.Is(err, errGone):
 			return nil, true
 		default:
@@ -94,7 +108,9 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 	return nil, true
 }
 
-// take handles one answer. It ignores answers that are not for a waiting message of this call.
+// take handles one answer. It ignores answers that are not for a waiting message of this call. An answer that cannot be
+// read does not settle the message: a service may answer in addition to the stream, and the stream's own answer still
+// counts. Only if none comes is the stranger named.
 func (c *call) take(arrived arrival) {
 	i := arrived.message
 	if arrived.number != c.number || int(i) >= len(c.state) {
@@ -135,7 +151,8 @@ func (c *call) drain() {
 	}
 }
 
-// deny answers the messages in flight to subjects that the server has refused to this call.
+// deny answers the messages in flight to subjects that the server has refused to this call. Messages to the subject
+// that have not been sent are sent and denied in turn, at most one of each key.
 func (c *call) deny() {
 	subjects := c.link.denied(c)
 	for i := range c.state {
@@ -145,7 +162,9 @@ func (c *call) deny() {
 	}
 }
 
-// cutOff takes the answers that came before the end of the link.
+// cutOff takes the answers that came before the end of the link. What was sent and is not among them may be stored or
+// not; the caller publishes it again with the same id. The stalls are forgotten because the connection, and not a
+// stream, was the trouble.
 func (c *call) cutOff() (unanswered, unsent error) {
 	c.drain()
 	c.stalls.clear()
@@ -182,7 +201,8 @@ const (
 	errWrongStream = 10060 // the stream that answers is not the one to which the subject should belong
 )
 
-// fate adds the stream that gave the answer as its fate, if all subjects of the stream are in trouble.
+// fate adds the stream that gave the answer as its fate, if all subjects of the stream are in trouble. The relay then
+// holds all of them with one hold, and one row tries for all.
 func (c *call) fate(subject string, a ack, err error) error {
 	if a.refusal == nil || a.stream == "" || publisher.ScopeOf(err) != publisher.ScopeTopic {
 		return err

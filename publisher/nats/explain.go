@@ -42,6 +42,9 @@ type attempt struct {
 }
 
 // explain turns an error of nats.go or the network into a failure that says what is wrong.
+//
+// The order of the cases matters. What the server itself has said comes first, then what TLS reports, and at last what
+// only the silence shows: whether anything was dialled, and whether anything came.
 func (a attempt) explain(err error) *connect.Failure {
 	c := &connect.Attempt{
 		Broker: "NATS server", Address: a.server.address, Servers: a.names.Of("Servers"), Plain: "nats://",
@@ -110,7 +113,8 @@ func (a attempt) explain(err error) *connect.Failure {
 		"start the server, or correct host and port in "+c.Servers, cause)
 }
 
-// explainTLS distinguishes failed handshakes.
+// explainTLS distinguishes failed handshakes. A server may want TLS although none is configured: nats.go then begins
+// it, with the authorities that the system knows.
 func (a attempt) explainTLS(c *connect.Attempt, err error) *connect.Failure {
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)

@@ -7,7 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
-// An owed answer is that of a message that was given up before its stream answered.
+// An owed answer is that of a message that was given up before its stream answered. It may come on a link that was
+// replaced meanwhile, which therefore stays open. The table of kept messages owns it; the link finds it by its place.
 type owed struct {
 	link   *link
 	at     place
@@ -25,7 +26,8 @@ type place struct {
 	message int32
 }
 
-// State implements [kept.Answer].
+// State implements [kept.Answer]. An answer that has come counts even after the end of its time. A connection that has
+// ended brings no answer any more, and a new leader knows only what its predecessor has replicated.
 func (o *owed) State(now time.Time) kept.State {
 	o.link.mu.Lock()
 	defer o.link.mu.Unlock()
@@ -38,7 +40,7 @@ func (o *owed) State(now time.Time) kept.State {
 	return kept.Waits
 }
 
-// Release implements [kept.Answer].
+// Release implements [kept.Answer]. If the answer has come, late has already ended the wait.
 func (o *owed) Release() {
 	o.link.mu.Lock()
 	defer o.link.mu.Unlock()
@@ -50,7 +52,7 @@ func (o *owed) Release() {
 
 // keepSent keeps the messages to one stream, or to all if stream is empty, that were sent and not answered. It returns
 // their answers until those of the stream come. The trouble is that of the stream only if it has acknowledged nothing
-// of this call.
+// of this call. Unavailable and not ambiguous: nothing is sent again as long as the answer may come.
 func (c *call) keepSent(stream string, why error) map[int32]error {
 	streamOf, took, answers := c.link.names(), map[string]bool{}, map[int32]error{}
 	for i := range c.state {
@@ -88,16 +90,21 @@ func (l *link) owe(o *owed) {
 	l.Users.Add(+1)
 }
 
+// keptID identifies a message by its Nats-Msg-Id, by which the stream would recognise it, too.
 func keptID(m *publisher.Message) kept.ID { return kept.ID{Topic: m.Topic, ID: m.DedupID} }
 
-// remembered answers a message that an earlier call has sent, if its answer is known or still waited for.
+// remembered answers a message that an earlier call has sent, if its answer is known or still waited for. It reports
+// false for a message that has to be sent. One that is sent although an earlier try may have been stored is noted in
+// copied, so that finish takes a duplicate for that earlier try.
 func (c *call) remembered(i int32) bool {
 	m := &c.messages[i]
 	o, state := c.link.p.kept.Find(keptID(m), m)
 	switch state {
+	// The message is answered as it was when it was given up, so that the relay's hold for its stream goes on.
 	case kept.Waits:
 		c.link.ask(m.Topic, soon) // whether the stream has another leader
 		c.settles(i, o.answer)
+	// Told forgets it: the row is settled with this answer, or is sent again on purpose.
 	case kept.Answered:
 		c.settles(i, c.answer(m, *o.got))
 		c.link.p.kept.Told(keptID(m))

@@ -7,13 +7,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// limitTime is how long a call waits for a connection that shows the present limit.
+// limitTime is how long a call waits for a connection that shows the present limit. The call's other messages wait
+// meanwhile, once in a call at most.
 const limitTime = 3 * time.Second
 
 // tooLarge returns the answer for a message of so many bytes with headers, which are too many for the connection. A
 // server does not tell its clients that its max_payload, or that of their account, was raised, and nats.go refuses what
 // is larger than the server's greeting allowed. Before a message fails for its size, another connection is therefore
-// made: its greeting has the present limit.
+// made: its greeting has the present limit. Without that, a row failed for good, and failed again after each retry,
+// until something else ended the connection. If the present limit is higher, the link is outdated, and the row goes
+// over the next one.
 func (c *call) tooLarge(ctx context.Context, size int64) error {
 	if c.limit == 0 {
 		c.limit = c.link.p.presentLimit(ctx)
@@ -34,6 +37,8 @@ func (c *call) tooLarge(ctx context.Context, size int64) error {
 }
 
 // presentLimit returns the limit in the greeting of a connection that is made for this purpose, or 0 if there is none.
+// The servers of a cluster need the same max_payload: the answer is that of whichever server accepts the connection
+// first.
 func (p *Publisher) presentLimit(ctx context.Context) int64 {
 	ctx, cancel := context.WithTimeout(ctx, limitTime)
 	defer cancel()

@@ -20,7 +20,12 @@ import (
 // of the relay together, because the library drops what has no room.
 const queued = 1 << 14
 
-// A link is one connection to one server, from its greeting to its end. It never reconnects.
+// A link is one connection to one server, from its greeting to its end. It never reconnects. nats.go's own reconnecting
+// is turned off (see the package's comment), so the end of the connection is the end of the link, and the keeper makes
+// another.
+//
+// One goroutine of the link passes the answers on. Beside it, nats.go calls failed from a goroutine of its own, and
+// calls of Publish use the link from theirs. mu is held for moments only.
 type link struct {
 	connect.State
 	p        *Publisher
@@ -44,7 +49,9 @@ type link struct {
 	owed  map[place]*owed  // answers for which no call waits
 }
 
-// listen subscribes to the answers and passes them on until the connection ends.
+// listen subscribes to the answers and passes them on until the connection ends. The subscription must exist before
+// anything is published: an answer that arrives without one is lost. Ended is closed only when every answer that the
+// library had read is with its call: a call that ends with the link first takes what has arrived.
 func (l *link) listen() error {
 	acks := make(chan *nats.Msg, queued)
 	if _, err := l.nc.ChanSubscribe(l.inbox+"*", acks); err != nil {
@@ -58,6 +65,7 @@ func (l *link) listen() error {
 			case m := <-acks:
 				l.passOn(m)
 			case <-l.closed:
+				// closed stays ready, so each turn takes one of the answers that are left.
 				if open = false; len(acks) > 0 {
 					l.passOn(<-acks)
 				}
@@ -71,7 +79,8 @@ func (l *link) listen() error {
 }
 
 // pass gives an answer to the call that waits for it. The lock is held meanwhile, so that a call that ends finds every
-// answer either in its channel or among those that are owed.
+// answer either in its channel or among those that are owed. The channel has room for all answers of streams, so only
+// what comes in addition is dropped.
 func (l *link) pass(arrived arrival) {
 	l.mu.Lock()
 	c := l.calls[arrived.number]
@@ -87,7 +96,8 @@ func (l *link) pass(arrived arrival) {
 	}
 }
 
-// take begins a call.
+// take begins a call. Its memory may be that of an earlier call, but its number is new. Calls of Publish and questions
+// of Ping take one alike.
 func (l *link) take() *call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,6 +119,7 @@ func (l *link) give(c *call) {
 	l.mu.Lock()
 	delete(l.calls, c.number)
 	l.mu.Unlock()
+	// The channel is emptied after the call has left the table, so that pass puts nothing more into it.
 	for len(c.acks) > 0 { // these came after the call had decided to keep their messages
 		l.late(<-c.acks)
 	}
@@ -119,7 +130,9 @@ func (l *link) give(c *call) {
 }
 
 // failed handles the errors that the server reports for the connection as a whole. A publish that is not permitted is
-// one of them, and gets no other answer.
+// one of them, and gets no other answer. It names the subject but no message, so each call under way checks its own. A
+// violation of JetStream's API concerns the questions about streams: without their answers, the publisher only knows
+// less to name in its answers.
 func (l *link) failed(err error) {
 	subject, ok := violated(err)
 	if !ok {
@@ -142,7 +155,7 @@ func (l *link) failed(err error) {
 }
 
 // violated returns the subject that the server's error does not permit. The protocol has no field for the subject; the
-// text quotes it.
+// text quotes it. If a server words it otherwise, the messages get no answer and are ambiguous when the call ends.
 func violated(err error) (subject string, ok bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return "", false
@@ -169,7 +182,8 @@ func (l *link) denied(c *call) map[string]struct{} {
 	return subjects
 }
 
-// Lost implements [connect.Link].
+// Lost implements [connect.Link]. The server's reason is better than that of the socket: an expired login is named
+// there, and a broken pipe only follows from it.
 func (l *link) Lost() error {
 	err := l.nc.LastError() // the server's reason, if it gave one
 	if failed := l.conn.failure(); failed != nil && (err == nil || network.Ended(err) || network.TimedOut(err)) {
@@ -182,7 +196,8 @@ func (l *link) Lost() error {
 		"the connection to NATS server %s has ended: %w", l.server.address, err)
 }
 
-// Greet implements [connect.Link].
+// Greet implements [connect.Link]. The answer to a ping of nats.go (PONG) comes from the server's own reading of the
+// connection, whatever JetStream does.
 func (l *link) Greet(ctx context.Context) (asked bool) {
 	_ = l.nc.FlushWithContext(ctx) // what comes is noticed
 	return true
@@ -198,7 +213,7 @@ func (l *link) Away() error {
 	return nil
 }
 
-// Close implements [connect.Link].
+// Close implements [connect.Link]. When it returns, every answer that was read is with its call.
 func (l *link) Close() {
 	l.dropped.Store(true)
 	_ = l.conn.Close()

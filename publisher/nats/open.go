@@ -19,12 +19,15 @@ const (
 	pingInterval   = 10 * time.Second
 )
 
-// dialFunc is a nats.CustomDialer.
+// dialFunc is a nats.CustomDialer. nats.go asks it for each connection, with the address in the options.
 type dialFunc func(network, address string) (net.Conn, error)
 
 func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
-// open connects to a server and makes sure that the server's answers will arrive.
+// open connects to a server and makes sure that the server's answers will arrive. It blocks until the server has
+// greeted, the login is accepted and the subscription for answers is confirmed, for five seconds at most. The
+// credentials and certificates are those of this moment. What is known of a failed try (whether the socket was
+// connected, and whether anything was read) goes to explain, because nats.go's own errors do not say.
 func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.connectTimeout)
 	defer cancel()
@@ -45,6 +48,8 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		State: connect.State{Ended: make(chan struct{})}, closed: make(chan struct{}),
 		calls: map[uint64]*call{}, owed: map[place]*owed{},
 	}
+	// The name is random, so that nobody else can be subscribed to the answers of this link or write to its inbox by
+	// accident.
 	l.inbox = l.inboxes + rand.Text()[:12] + "."
 	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }
@@ -76,6 +81,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		}
 		return nil, answer(try.explain(err))
 	}
+	// connecting reports false if ctx has ended and closed the socket meanwhile.
 	if err = l.begin(ctx); err == nil && connecting() {
 		return l, nil
 	}
@@ -99,7 +105,9 @@ func (p *Publisher) auth() (Auth, error) {
 	return given, nil
 }
 
-// options returns the options of nats.go for a connection to the server.
+// options returns the options of nats.go for a connection to the server. Most of them take out of nats.go's hands what
+// this package decides: when to connect again, whether the server is gone, how long a write may wait. NoEcho keeps the
+// publisher's own messages from coming back to it.
 func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	options := nats.GetDefaultOptions()
 	err := auth.apply(&options)
@@ -128,7 +136,7 @@ func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	return options, nil
 }
 
-// inboxes returns the prefix of all reply subjects.
+// inboxes returns the prefix of all reply subjects. The default is that of nats.go, _INBOX followed by a dot.
 func inboxes(prefix string) string {
 	if prefix == "" {
 		return nats.InboxPrefix
@@ -142,7 +150,8 @@ type inboxDenied struct{ inboxes string }
 
 func (e *inboxDenied) Error() string { return "the user may not subscribe to " + e.inboxes + ">" }
 
-// begin makes sure that the server lets the answers arrive.
+// begin makes sure that the server lets the answers arrive. A server accepts a subscription without a word, and reports
+// a refused one as an error of the connection; only a round trip after it shows that there was none.
 func (l *link) begin(ctx context.Context) error {
 	// This fails only if the prefix is empty.
 	l.js, _ = jetstream.NewWithAPIPrefix(l.nc, l.p.api())

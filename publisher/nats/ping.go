@@ -20,6 +20,9 @@ func (p *Publisher) api() string {
 // gets a permission violation, which also shows that the server is there. The answer that the account has no JetStream
 // counts as well: the account's messages may go to streams of another account through an import, or to those of another
 // server through a leaf node.
+//
+// It blocks until ctx ends at most. It uses a call of the link for the reply subject, and a check of the link comes
+// first (see connect.Keeper), so that a ping never trusts a connection from which nothing has come.
 func (p *Publisher) Ping(ctx context.Context) error {
 	p.kept.Sweep()
 	link, err := p.keeper.Borrow(ctx, true)
@@ -34,7 +37,8 @@ func (p *Publisher) Ping(ctx context.Context) error {
 	return err
 }
 
-// roundTrip makes one round trip through JetStream, unless the user may not: the server itself was just greeted.
+// roundTrip makes one round trip through JetStream, unless the user may not: the server itself was just greeted. That
+// the user may not is remembered as long as the link lives, so that the question is not asked again every few seconds.
 func (l *link) roundTrip(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
@@ -54,12 +58,14 @@ func (l *link) roundTrip(ctx context.Context) error {
 	return err
 }
 
-// request asks JetStream one question. denied means that the user may not ask it.
+// request asks JetStream one question. denied means that the user may not ask it. It blocks until the answer, the end
+// of the link or that of ctx.
 func (l *link) request(ctx context.Context, subject string, question []byte) (
 	answer *nats.Msg, denied bool, err error,
 ) {
 	c := l.take()
 	defer l.give(c)
+	// A question takes the place of message 0 of a call that has no messages.
 	if err := l.nc.PublishRequest(subject, c.address(0), question); err != nil {
 		return nil, false, l.Lost()
 	}
@@ -82,7 +88,8 @@ func (l *link) request(ctx context.Context, subject string, question []byte) (
 }
 
 // checkAccount reads JetStream's answer about the account. without means that the account has no JetStream of its own.
-// An error says why JetStream does not serve the account.
+// An error says why JetStream does not serve the account. Error 10008 comes from a server whose cluster has no leader:
+// nothing is wrong with its configuration.
 func (l *link) checkAccount(m *nats.Msg) (without bool, err error) {
 	const noLeader, offForAccount, offInServer = 10008, 10039, 10076
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" { // nothing answers such questions

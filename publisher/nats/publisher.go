@@ -14,7 +14,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
-// defaultTimeout is Config.Timeout if it is not set.
+// defaultTimeout is Config.Timeout if it is not set. It is the relay's own default for a publish
+// (OUTBOX_PUBLISH_TIMEOUT).
 const defaultTimeout = 10 * time.Second
 
 // Config says how to reach the servers. Only Servers is required.
@@ -48,13 +49,15 @@ type Config struct {
 	// Dial opens connections; nil means that of a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Timeout is how long the acknowledgement of a message is waited for, in one call or several, before the message is
-	// sent again; the default is ten seconds.
+	// sent again; the default is ten seconds. With a time shorter than the stream needs in trouble, such as an election
+	// of a leader, each message is sent several times. The stream drops the copies only within its duplicate window.
 	Timeout time.Duration
 	// Logger gets one line for each change of the connection's state; nil logs nothing.
 	Logger *slog.Logger
 }
 
-// A Publisher publishes to one NATS account.
+// A Publisher publishes to one NATS account. Its methods may be called concurrently: all calls share one connection,
+// which a goroutine of the keeper makes and watches from the first call until Close.
 type Publisher struct {
 	config         Config
 	names          setting.Names
@@ -93,7 +96,11 @@ func New(config Config) (*Publisher, error) {
 	return p, nil
 }
 
-// Publish implements [publisher.Publisher].
+// Publish implements [publisher.Publisher]. A call lends the link for its duration, so that a link that was replaced
+// stays open until the calls on it have their answers.
+//
+// A call whose time is over may have waited for a connection that is dead. It asks for a check, so that the next call
+// finds another connection.
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	if len(messages) == 0 {
 		return nil
@@ -117,7 +124,8 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	return errs
 }
 
-// Close implements [publisher.Publisher].
+// Close implements [publisher.Publisher]. The keeper's goroutine closes the connection, with which the calls under way
+// end: their messages without an answer are ambiguous.
 func (p *Publisher) Close() error {
 	p.life.End()
 	p.life.Wait()

@@ -24,7 +24,8 @@ const (
 var _ publisher.Reader = (*Publisher)(nil)
 
 // Read implements [publisher.Reader]. It reads only headers, with an ordered consumer, which leaves nothing on the
-// server. The messages of a stream that does not list the subject, or changes subjects, come without a topic.
+// server. The messages of a stream that does not list the subject, or changes subjects, come without a topic. It blocks
+// until all of the time is read, or nothing has come for readSilence. do is called in its own goroutine.
 func (p *Publisher) Read(ctx context.Context, subjects []string, from, until time.Time, do func(*publisher.Stored)) (
 	map[string]publisher.Held, error,
 ) {
@@ -70,7 +71,8 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 	return held, nil
 }
 
-// A storedStream is a stream with the subjects to be read from it.
+// A storedStream is a stream with the subjects to be read from it. Subjects of one stream are read together, in one
+// pass over it.
 type storedStream struct {
 	info     *jetstream.StreamInfo
 	takes    []string // patterns of the subjects that are in it
@@ -93,13 +95,15 @@ func (s *storedStream) lossy() string {
 	return ""
 }
 
-// read calls a function for the stream's messages.
+// read calls a function for the stream's messages. What is stored after the reading began is left out.
 func (s *storedStream) read(
 	ctx context.Context, js jetstream.JetStream, from, until time.Time, do func(*publisher.Stored),
 ) (publisher.Held, error) {
 	state := s.info.State
 	held := publisher.Held{Lossy: s.lossy()}
 	if state.FirstSeq > 1 {
+		// The first sequence is above 1, so messages were removed; if none is left, all that is asked for may have
+		// been.
 		if held.Since = state.FirstTime; state.Msgs == 0 {
 			held.Since = time.Now().AddDate(1, 0, 0)
 		}
@@ -113,6 +117,7 @@ func (s *storedStream) read(
 	if !from.IsZero() {
 		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &from
 	}
+	// The subjects in a stream that changes them are not those of the rows.
 	if len(s.subjects) <= readSubjects && !s.renamed {
 		config.FilterSubjects = s.subjects
 	}

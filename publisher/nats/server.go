@@ -17,7 +17,8 @@ type server struct {
 	name    string // name in its certificate, if address is an IP learned from the cluster
 }
 
-// parseServers reads Config.Servers. Its errors do not repeat the addresses, which may hold a password by mistake.
+// parseServers reads Config.Servers. Its errors do not repeat the addresses, which may hold a password by mistake. A
+// user and password in an address are refused and not used: they belong into Auth, which may be renewed.
 func parseServers(addresses []string) (servers []server, err error) {
 	for i, text := range addresses {
 		u, err := url.Parse("nats://" + strings.TrimPrefix(text, "nats://"))
@@ -34,9 +35,11 @@ func parseServers(addresses []string) (servers []server, err error) {
 	return servers, nil
 }
 
+// hostPort returns the address with its port, or with the usual one of NATS.
 func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")) }
 
-// tlsConfig returns the configuration for a connection to the server, or nil for one without TLS.
+// tlsConfig returns the configuration for a connection to the server, or nil for one without TLS. The configuration may
+// be shared, so it is copied before it is changed.
 func (s server) tlsConfig(config *tls.Config) *tls.Config {
 	if config != nil && config.ServerName == "" && s.name != "" {
 		config = config.Clone()
@@ -46,7 +49,7 @@ func (s server) tlsConfig(config *tls.Config) *tls.Config {
 }
 
 // with returns the servers, and those addresses of the cluster, reported by s, that are not among them. An IP is to
-// prove the name of s.
+// prove the name of s. Clusters may report IPs, which certificates rarely name.
 func (s server) with(servers []server, cluster []string) []server {
 	all := slices.Clone(servers)
 	host, _, _ := net.SplitHostPort(s.address)

@@ -9,16 +9,20 @@ import (
 )
 
 const (
-	// answerTime is the time within which a healthy JetStream answers.
+	// answerTime is the time within which a healthy JetStream answers. Until then nothing is looked at, so that a call
+	// to a healthy server pays nothing for any of this.
 	answerTime = 250 * time.Millisecond
 	// glance is how often a call looks for streams that do not answer once it has waited for answerTime.
 	glance = 150 * time.Millisecond
 	// firstPatience is how long a stream may then acknowledge nothing of a call, while the server answers, before the
-	// call gives it up. The acknowledgements are kept, so that a short time costs nothing.
+	// call gives it up. The acknowledgements are kept, so that a short time costs nothing: an earlier version that gave
+	// streams up after 0.75 seconds without keeping them sent each message up to eight times to a stream that took two
+	// seconds. A stream between leaders may take as long.
 	firstPatience = 500 * time.Millisecond
 )
 
-// stalls is what a call knows of streams whose acknowledgements are late. A call that is answered soon never looks.
+// stalls is what a call knows of streams whose acknowledgements are late. A call that is answered soon never looks. It
+// belongs to the goroutine of the call.
 type stalls struct {
 	timer *time.Timer
 	begun time.Time            // time at which the server was first asked to send something; zero before
@@ -27,13 +31,15 @@ type stalls struct {
 	gone  map[string]error     // streams that the call has given up, with the answer for their messages
 }
 
+// clear forgets everything, for the next call or because the connection has ended.
 func (s *stalls) clear() {
 	s.begun, s.asked = time.Time{}, time.Time{}
 	clear(s.since)
 	clear(s.gone)
 }
 
-// heard notes that the stream of a subject has answered.
+// heard notes that the stream of a subject has answered. One acknowledgement is enough: the stream is then slow and not
+// silent, and its time begins again.
 func (s *stalls) heard(l *link, subject string) {
 	if len(s.since) > 0 {
 		delete(s.since, l.streamOf(subject))
@@ -42,12 +48,14 @@ func (s *stalls) heard(l *link, subject string) {
 
 // look is called repeatedly while a call waits for answers, for the first time after answerTime. If the server sends
 // nothing at all, the link is doubted. If a stream acknowledges nothing while the server answers, it is given up.
-// Messages of other streams do not wait for it.
+// Messages of other streams do not wait for it. Whether the server answers is judged by anything that has come since
+// the last look, such as the answer to the keeper's ping, and not by this call's own messages.
 func (c *call) look(now time.Time) {
 	s := &c.stalls
 	if s.begun.IsZero() {
 		s.begun, s.asked, s.since, s.gone = now, now, map[string]time.Time{}, map[string]error{}
 	}
+	// doubt, below, has the keeper ask the server to send something whenever nothing else comes.
 	answers := !c.link.QuietSince(s.asked)
 	if answers {
 		s.asked = now
@@ -62,7 +70,7 @@ func (c *call) look(now time.Time) {
 }
 
 // silent returns the streams of which messages are waited for, each with the time since which it has acknowledged
-// nothing.
+// nothing. A stream whose messages have all been answered is left out.
 func (c *call) silent(now time.Time) map[string]time.Time {
 	waiting := map[string]bool{}
 	streamOf := c.link.names()
@@ -81,7 +89,8 @@ func (c *call) silent(now time.Time) map[string]time.Time {
 }
 
 // streamOf returns the name of the stream that takes a subject, or the subject itself if the stream is not known. It
-// asks for what is not known.
+// asks for what is not known. A subject then stands for a stream of its own, and trouble of one stream is found for
+// each subject separately.
 func (l *link) streamOf(subject string) string {
 	if s := l.ask(subject, soon); s != nil && s.name != "" {
 		return s.name
@@ -89,7 +98,8 @@ func (l *link) streamOf(subject string) string {
 	return subject
 }
 
-// names is streamOf for many messages, most of which have the same subjects.
+// names is streamOf for many messages, most of which have the same subjects. A thousand messages of ten subjects so
+// take ten looks at the table of streams.
 func (l *link) names() (streamOf func(subject string) string) {
 	known := map[string]string{}
 	return func(subject string) string {
@@ -102,7 +112,8 @@ func (l *link) names() (streamOf func(subject string) string) {
 	}
 }
 
-// giveUp answers the messages of a stream that acknowledges nothing, and keeps those that were sent.
+// giveUp answers the messages of a stream that acknowledges nothing, and keeps those that were sent. Messages of other
+// streams go on. Those of this stream that have not been sent come back too, when they have their turn (see passOver).
 func (c *call) giveUp(name string, silent time.Duration) {
 	why := fmt.Errorf("its stream has acknowledged nothing for %v: "+
 		"look at the server's log, and whether its disk is full", silent)
@@ -123,6 +134,7 @@ func (c *call) passOver(i int32) bool {
 			return true
 		}
 	}
+	// Hardly any stream has no_ack, so hardly any message is looked up here.
 	if !c.link.streams.deaf.Load() {
 		return false
 	}

@@ -15,20 +15,24 @@ import (
 )
 
 const (
-	// freshFor is how long a stream's configuration is used before it is asked for again.
+	// freshFor is how long a stream's configuration is used before it is asked for again. What is older may name the
+	// wrong stream in an answer, but never makes a message count as accepted.
 	freshFor = 30 * time.Second
 	// soon is the same limit while nothing answers on a subject, or its stream acknowledges nothing.
 	soon = time.Second
-	// askAgain is how long a question may stay unanswered before another is asked.
+	// askAgain is how long a question may stay unanswered before another is asked. There is one at a time, so that
+	// thousands of subjects without a stream do not become thousands of questions to a JetStream in trouble.
 	askAgain = 5 * time.Second
-	// rememberStreams bounds the memory for streams, and for subjects that have none.
+	// rememberStreams bounds the memory for streams, and for subjects that have none. Beyond it, everything is
+	// forgotten and learned again, which costs one question for each stream in use.
 	rememberStreams = 1000
 	// mostAsked is the length of the longest subject about which questions are asked, in bytes. The server ends the
 	// connection if a protocol line is longer than 4096.
 	mostAsked = 1024
 )
 
-// A stream holds what is known of a JetStream stream.
+// A stream holds what is known of a JetStream stream. It is replaced as a whole, and never changed once it is in the
+// table.
 type stream struct {
 	name     string   // empty if no stream was found for the subject
 	away     bool     // JetStream did not say which stream it is, because too few of its servers are there
@@ -39,7 +43,8 @@ type stream struct {
 	learned  time.Time
 }
 
-// streams is what a link knows of the account's streams: what to name in answers.
+// streams is what a link knows of the account's streams: what to name in answers. A new link begins without any of it,
+// since it may lead to another account or server.
 type streams struct {
 	deaf atomic.Bool // one of the known streams sends no acknowledgements
 
@@ -49,7 +54,8 @@ type streams struct {
 	blind bool      // the user may not ask
 }
 
-// find returns what is known of the stream that takes the subject, or nil.
+// find returns what is known of the stream that takes the subject, or nil. The first match is taken: in one account, no
+// two streams have overlapping subjects.
 func (s *streams) find(subject string) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +65,8 @@ func (s *streams) find(subject string) *stream {
 	return nil
 }
 
-// mayAsk reports whether a question may be asked now, and counts it as asked.
+// mayAsk reports whether a question may be asked now, and counts it as asked. While a question has no answer, no other
+// is asked for askAgain.
 func (s *streams) mayAsk(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +77,8 @@ func (s *streams) mayAsk(now time.Time) bool {
 	return true
 }
 
-// learn replaces what was known of a stream, or of a subject that has none. It returns the stream's previous leader.
+// learn replaces what was known of a stream, or of a subject that has none. It returns the stream's previous leader. A
+// stream may have other subjects than before, and then the entries of those that had none are outdated as well.
 func (s *streams) learn(of *stream) (leader string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +102,8 @@ func (s *streams) learn(of *stream) (leader string) {
 }
 
 // ask returns what is known of the stream that takes the subject. If that is nothing, or older than fresh, it asks, and
-// the answer serves later messages.
+// the answer serves later messages. It never waits: a call must not depend on JetStream's answers to anything but its
+// messages.
 func (l *link) ask(subject string, fresh time.Duration) *stream {
 	found, now := l.streams.find(subject), time.Now()
 	if len(subject) <= mostAsked && (found == nil || now.Sub(found.learned) >= fresh) && l.streams.mayAsk(now) {
@@ -103,7 +112,8 @@ func (l *link) ask(subject string, fresh time.Duration) *stream {
 	return found
 }
 
-// meet asks for the stream that gave an answer if it is not known. It must be known in case it stops answering.
+// meet asks for the stream that gave an answer if it is not known. It must be known in case it stops answering. A
+// stream that is silent cannot be asked about reliably, because JetStream itself may be in trouble then.
 func (c *call) meet(a ack, subject string) {
 	name := a.by
 	if a.refusal != nil {
@@ -124,7 +134,9 @@ func (c *call) meet(a ack, subject string) {
 	c.met[string(name)] = true
 }
 
-// lookUp asks for the stream with the name, or for the one that takes the subject if the name is empty.
+// lookUp asks for the stream with the name, or for the one that takes the subject if the name is empty. It runs in a
+// goroutine of its own, which ends within askAgain; the answers are those of the client's own JetStream API. Only
+// answers that are certain are learned: an answer that does not come leaves what was known.
 func (l *link) lookUp(name, subject string) {
 	ctx, cancel := context.WithTimeout(context.Background(), askAgain)
 	defer cancel()
@@ -140,10 +152,13 @@ func (l *link) lookUp(name, subject string) {
 		if info.Cluster != nil {
 			found.leader = info.Cluster.Leader
 		}
+	// JetStream itself says so: no stream takes the subject.
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		found.name = ""
+	// No answer, or an error of JetStream: what was known of the stream stays.
 	case named && (name == "" || name == before.name):
 		return
+	// JetStream cannot say now, because its meta group has no leader or the stream has none.
 	case errors.As(err, &answer) && answer.Code == 503:
 		found.away = name == ""
 	case name == "":
@@ -155,7 +170,7 @@ func (l *link) lookUp(name, subject string) {
 }
 
 // streamOf returns the configured stream, or the one that lists the subject, and its state. The name may be known even
-// if err is not nil.
+// if err is not nil. The server finds nothing for subjects that an account maps or imports under another name.
 func streamOf(ctx context.Context, js jetstream.JetStream, name, subject string) (
 	_ string, info *jetstream.StreamInfo, err error,
 ) {
@@ -192,7 +207,8 @@ func takes(patterns []string, subject string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, subject) })
 }
 
-// matches reports whether a pattern covers a subject: * stands for one token, > for all that follow.
+// matches reports whether a pattern covers a subject: * stands for one token, > for all that follow. The rules are
+// those of NATS: tokens are separated by dots, and > needs at least one token.
 func matches(pattern, subject string) bool {
 	for {
 		want, patterns, more := strings.Cut(pattern, ".")

@@ -16,7 +16,8 @@ const (
 	headerStream = "Nats-Expected-Stream" // the only stream that may take the message
 )
 
-// A wire builds messages, all in the same memory: nats.go copies them before PublishMsg returns.
+// A wire builds messages, all in the same memory: nats.go copies them before PublishMsg returns. Of the publisher's
+// own, a message costs two allocations: the reply subject and the key as text.
 type wire struct {
 	stream  string // expected stream, or ""
 	message nats.Msg
@@ -24,15 +25,18 @@ type wire struct {
 	values  []string // memory for the slices in header
 }
 
-// check returns the answer for a message that NATS cannot carry.
+// check returns the answer for a message that NATS cannot carry. What NATS cannot carry fails here, alone: a line break
+// in a header would make the server drop the message without an answer.
 func check(m *publisher.Message) error {
 	if err := m.CheckHeaders(); err != nil {
 		return err
 	}
+	// Without an id, a message that is sent again would be stored twice.
 	if m.DedupID == "" || !legalValue(m.DedupID) || !legalValue(m.ID) {
 		return publisher.PermanentError("illegal id",
 			"NATS cannot carry the id %q: it is empty, has a line break, or spaces around it", m.ID)
 	}
+	// The key goes into a header, because NATS has no place of its own for it.
 	if !m.Bare && !legalValue(m.Key) {
 		return publisher.PermanentError("illegal key",
 			"NATS cannot carry the key %q: it has a line break, or spaces around it", m.Key)
@@ -45,6 +49,7 @@ func check(m *publisher.Message) error {
 	return nil
 }
 
+// checkHeader returns the answer for a message with a header that NATS cannot carry.
 func checkHeader(h *publisher.Header) error {
 	if !legalName(h.Name) {
 		return publisher.PermanentError("illegal header",
@@ -62,7 +67,8 @@ func checkHeader(h *publisher.Header) error {
 }
 
 // CheckHeader returns the reason why NATS cannot carry a header, or why a stream for which the row was not written may
-// not take it.
+// not take it. It is asked for dead letters and notices, whose headers come from rows of other destinations: those that
+// it refuses are left out and named.
 func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	if isTTL(h) {
 		return errTTL
@@ -72,9 +78,12 @@ func (p *Publisher) CheckHeader(h *publisher.Header) error {
 
 var errTTL = errors.New("the header says how long another stream is to keep the message")
 
+// isTTL reports whether the header is the row's own lifetime in the stream, in any spelling.
 func isTTL(h *publisher.Header) bool { return strings.EqualFold(h.Name, publisher.HeaderNATSTTL) }
 
-// encode returns the message to send, valid until the next call. An error is the message's answer.
+// encode returns the message to send, valid until the next call. An error is the message's answer. With
+// Nats-Expected-Stream, another stream that takes the subject refuses the message (error 10060), so that a subject that
+// was moved by mistake holds rows and does not send them where nobody reads them.
 func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
 	if err := check(m); err != nil {
 		return nil, err
@@ -108,7 +117,8 @@ func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
 	return &w.message, nil
 }
 
-// add appends a header. A name may occur more than once.
+// add appends a header. A name may occur more than once. The slices of the header share one array. Their capacity ends
+// with their length, so that a second value of a name never overwrites the value of the next.
 func (w *wire) add(name, value string) {
 	if earlier, ok := w.header[name]; ok {
 		w.header[name] = append(earlier[:len(earlier):len(earlier)], value)
@@ -119,7 +129,8 @@ func (w *wire) add(name, value string) {
 	w.header[name] = w.values[n : n+1 : n+1]
 }
 
-// forget drops the references to the last message.
+// forget drops the references to the last message. The array is cleared up to its capacity: what an earlier, larger
+// message has left beyond the length would otherwise stay in memory.
 func (w *wire) forget() {
 	clear(w.header)
 	clear(w.values[:cap(w.values)])
