@@ -21,7 +21,8 @@ func errParameters(names setting.Names) error {
 		names.Of("URL"), names.Of("TLS.RootCAs"), names.Of("TLS.Certificates"), names.Of("TLS.ServerName"))
 }
 
-// addresses splits a URL with several hosts into one URL for each host.
+// addresses splits a URL with several hosts into one URL for each host. Everything but the host is the same in each.
+// Errors never quote it.
 func addresses(url string, names setting.Names) ([]string, error) {
 	scheme, rest, found := strings.Cut(url, "://")
 	if !found {

@@ -14,16 +14,19 @@ import (
 )
 
 const (
-	// glance is how often a call looks for late answers.
+	// glance is how often a call looks for late answers. A healthy broker confirms within some milliseconds, so that
+	// most calls never look.
 	glance = 250 * time.Millisecond
-	// glances is the number of looks without a confirm after which the confirms of a route are kept. A message that
-	// tries a route is on its way for fewer.
+	// glances is the number of looks without a confirm after which the confirms of a route are kept: a second in all.
+	// A queue between leaders confirms nothing for some seconds, and messages of other queues do not wait for that. A
+	// message that tries a route is on its way for fewer.
 	glances      = 4
 	glancesTrial = 2
 )
 
 // A batch is the state of one call of Publish. Of each key, only the first unanswered message may be sent. It is in
-// ready, held or in flight.
+// ready, held or in flight. All of it belongs to the goroutine of Publish. The keys, routes and texts are the caller's
+// and valid until Publish returns; what outlives the call is copied by the tables that keep it.
 type batch struct {
 	p        *Publisher
 	stop     publisher.Stop // nothing more is sent after it is closed
@@ -48,7 +51,8 @@ type batch struct {
 	confirmed map[route]int // tick at which a route last confirmed
 }
 
-// A flight is a message on the wire.
+// A flight is a message on the wire. It leaves the list with its answer, or with its place in the table of kept
+// confirms.
 type flight struct {
 	message  int
 	confirm  *amqp091.DeferredConfirmation
@@ -85,6 +89,7 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 		if exchange := messages[i].Exchange; exchange != "" && checkExchangeName(exchange) == nil {
 			b.exchanges[exchange] = nil
 		}
+		// The others of a key become ready one by one (see answer).
 		if !b.keys.Waits(i) {
 			b.ready = append(b.ready, i)
 		}
@@ -92,7 +97,8 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 	return b
 }
 
-// route returns the destination of a message.
+// route returns the destination of a message. A message whose row names an exchange goes there, and any other to the
+// configured one.
 func (b *batch) route(i int) route {
 	m := &b.messages[i]
 	if m.Exchange != "" {
@@ -101,13 +107,15 @@ func (b *batch) route(i int) route {
 	return route{b.p.config.Exchange, m.Topic}
 }
 
-// unusable returns the reason why a message's route cannot be used, or nil if none is known.
+// unusable returns the reason why a message's route cannot be used, or nil if none is known. What is found for an
+// exchange or a route in a call holds for the rest of the call: the next messages are not sent to learn it again.
 func (b *batch) unusable(i int) error {
 	return cmp.Or(b.exchanges[b.messages[i].Exchange], b.refusals[b.route(i)])
 }
 
 // lookForExchanges checks the exchanges before they are used. If an exchange that messages name is missing, only those
-// messages are affected. Any other error is the answer for all messages that were not sent.
+// messages are affected. Any other error is the answer for all messages that were not sent. Without that look, the
+// first message to a missing exchange would close the channel under up to a thousand others.
 func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 	if err := conn.checkExchange(ctx, b.p.config.Exchange, publisher.ScopeDestination); err != nil {
 		return err
@@ -129,6 +137,9 @@ func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 // run publishes on the channel until all messages are answered or another channel is needed. It then returns nil. If
 // nothing more can be sent, run returns the answer for the messages that were not sent; messages in flight then have no
 // answer.
+//
+// It waits for one event at a time: room in the connection's queue, a sign that answers may have come, the time to look
+// for routes that confirm nothing, and the end of the call.
 func (b *batch) run(ctx context.Context, ch *channel) error {
 	b.looked = time.Now()
 	looking := time.NewTicker(glance)
@@ -152,6 +163,8 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 		if ch.closed() {
 			return b.closed(ctx, ch)
 		}
+		// The broker blocks or is silent, and may yet answer what it has. If the connection has ended, the channel has,
+		// too, and closed handles it.
 		if err := ch.conn.usable(); err != nil && !ch.conn.broken() {
 			b.keepAll(ch, err)
 		}
@@ -160,11 +173,13 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 
 // send publishes what may be sent now, as far as the window and the connection's queue allow. What goes alone is sent
 // last, so that it delays nothing else. send returns a channel to wait for if the queue is full. If no more may be sent
-// at all, it returns the answer for the rest.
+// at all, it returns the answer for the rest. The writes of one send are a burst, so that the socket gathers them: the
+// library flushes after each message, which cost up to a fifth of the client's processor time.
 func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, stop error) {
 	if b.trial() || ch.stale.Load() {
 		return nil, nil
 	}
+	// Confirms that are kept may still bring returns, for which the channel must have room.
 	room := window - ch.unanswered()
 	if room <= 0 {
 		return nil, unavailable("no answer", "RabbitMQ at %s has not confirmed %d messages yet", ch.conn.address,
@@ -184,6 +199,7 @@ func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, st
 		switch {
 		case len(*from) == 0, from == &b.held && len(b.flights) > 0:
 			return nil, nil
+		// The messages in flight are waited for all the same: run returns only when there are none, or ctx has ended.
 		case ctx.Err() != nil || b.stop.Closed():
 			return nil, publisher.ErrNotAttempted
 		}
@@ -211,7 +227,8 @@ func (b *batch) limit(conn *connection, i int, to route) int {
 }
 
 // sendNext sends the first message of from, or answers it if it cannot be sent, or holds it because of its limit.
-// Messages of held are sent alone.
+// Messages of held are sent alone. An error that ends the connection is returned, and the message is ambiguous: part of
+// it may have been written.
 func (b *batch) sendNext(ch *channel, from *[]int) error {
 	i := (*from)[0]
 	m, to, alone := &b.messages[i], b.route(i), from == &b.held
@@ -224,6 +241,7 @@ func (b *batch) sendNext(ch *channel, from *[]int) error {
 		*from = (*from)[1:]
 		return nil
 	}
+	// A message of held is sent whatever its limit, because nothing else is in flight then.
 	if limit := b.limit(ch.conn, i, to); !alone && limit < window && (limit == 0 || b.flying(to) >= limit) {
 		b.ready, b.held = b.ready[1:], append(b.held, i)
 		return nil
@@ -245,7 +263,8 @@ func (b *batch) sendNext(ch *channel, from *[]int) error {
 	return nil
 }
 
-// flying returns the number of messages in flight on a route.
+// flying returns the number of messages in flight on a route. It is asked only on routes with a limit, of which a call
+// has few.
 func (b *batch) flying(to route) (n int) {
 	for _, f := range b.flights {
 		if b.route(f.message) == to {
@@ -255,8 +274,10 @@ func (b *batch) flying(to route) (n int) {
 	return n
 }
 
-// look is called repeatedly while a call waits. It lets the broker be greeted. If that is answered, and routes
-// confirm nothing, they are not waited for: their confirms are kept.
+// look is called repeatedly while a call waits. It lets the broker be greeted. If that is answered, and routes confirm
+// nothing, they are not waited for: their confirms are kept. If not even the greeting is answered, the connection is in
+// doubt and not the routes, and the keeper decides about it. The limit of 0 has the next try of such a route go alone,
+// so that a queue in trouble holds up nothing else on its channel.
 func (b *batch) look(ch *channel) {
 	quiet := ch.conn.QuietSince(b.looked)
 	b.p.keeper.Look()
@@ -297,13 +318,15 @@ func (b *batch) look(ch *channel) {
 	})
 }
 
-// took reports whether the route has confirmed a message of the call.
+// took reports whether the route has confirmed a message of the call. If it has, the route works, and a late confirm
+// concerns its message alone.
 func (b *batch) took(to route) bool {
 	_, ok := b.confirmed[to]
 	return ok
 }
 
-// answer gives a message its answer. If the message was accepted, the next one of its key may be sent.
+// answer gives a message its answer. If the message was accepted, the next one of its key may be sent. After any other
+// answer, the rest of the key is not attempted: of each key, the accepted messages are a prefix of those given.
 func (b *batch) answer(i int, err error) {
 	b.answers[i] = err
 	b.open--
@@ -319,10 +342,13 @@ func (b *batch) answer(i int, err error) {
 }
 
 // end answers all open messages: those that are or were in flight are Ambiguous, and those that were not sent get err.
-// It then marks the answers of messages that may be at the broker twice.
+// It then marks the answers of messages that may be at the broker twice. If the broker has confirmed messages on other
+// routes and only the time was too short, the route is named, and its next try is one message.
 func (b *batch) end(err error) {
 	for _, f := range b.flights {
 		to := b.route(f.message)
+		// The connection has ended, the route itself has confirmed something, or nothing has: the route is not to
+		// blame.
 		if !errors.Is(err, publisher.ErrNotAttempted) || b.took(to) || len(b.confirmed) == 0 {
 			b.answer(f.message, unanswered(err))
 			continue
@@ -331,6 +357,7 @@ func (b *batch) end(err error) {
 		b.answer(f.message, late(to)) // only the route's state can be the cause
 	}
 	for _, i := range slices.Concat(b.held, b.ready) {
+		// Such a message lost its channel in this call. It may be at the broker, and is not on the wire any more.
 		if b.copied[i] {
 			b.answer(i, unanswered(err))
 		} else {

@@ -15,7 +15,8 @@ import (
 // message of a quorum queue, because it gathered fewer messages for each write.
 const window = 1000
 
-// A channel is an AMQP channel in confirm mode, used by one call of Publish at a time.
+// A channel is an AMQP channel in confirm mode, used by one call of Publish at a time. Confirms and returns arrive in
+// the library's goroutine; woken tells the call that some may have come.
 type channel struct {
 	conn    *connection
 	amqp    *amqp091.Channel
@@ -38,6 +39,9 @@ type channel struct {
 	cause *amqp091.Error // reason of the end; nil if the channel was closed in good order
 }
 
+// newChannel opens a channel and turns its confirms on: two questions to the broker, which the library cannot
+// interrupt. The listeners for returns and for the end have room for all that can come, because the library waits up to
+// five seconds for each notice that nobody takes, and reads nothing meanwhile.
 func newChannel(c *connection) (*channel, error) {
 	ch, err := c.amqp.Channel()
 	if err != nil {
@@ -59,12 +63,15 @@ func newChannel(c *connection) (*channel, error) {
 	}, nil
 }
 
-// publish sends a message. A message that could never be sent gets no confirm and is Permanent.
+// publish sends a message. A message that could never be sent gets no confirm and is Permanent. It does not block,
+// because the socket queues. Delivery tags follow the order of these calls, so only one goroutine may publish on a
+// channel.
 func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.DeferredConfirmation, error) {
 	p, err := ch.writer.publishing(m)
 	if err != nil {
 		return nil, err
 	}
+	// RabbitMQ does not support immediate publishing, and would end the connection.
 	const immediate = false
 	confirm, err := ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, !ch.conn.p.config.Unrouted, immediate, p)
 	if broken := ch.conn.socket.broken.Load(); broken != nil {
@@ -74,7 +81,8 @@ func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.Defe
 }
 
 // closed reports whether the channel has ended. The library sends its notice before it sets the unanswered confirms to
-// false. A false confirm on a channel that is not closed therefore comes from the broker.
+// false. A false confirm on a channel that is not closed therefore comes from the broker. It belongs to the goroutine
+// of the call.
 func (ch *channel) closed() bool {
 	if !ch.ended {
 		select {
@@ -86,11 +94,12 @@ func (ch *channel) closed() bool {
 	return ch.ended
 }
 
-// distrust makes another channel take the channel's place, unless the connection may have no further ones.
+// distrust makes another channel take the channel's place, unless the connection may have no further ones. With few
+// channels, closing one may leave the relay without any, since RabbitMQ counts it as open for a moment longer.
 func (ch *channel) distrust() { ch.stale.Store(ch.conn.limit == "") }
 
 // keep counts messages whose confirms are kept. Without any, a channel that was left is closed, and so is a connection
-// that was retired.
+// that was retired. The channel stays open for them, because closing it would end the wait for each of them.
 func (ch *channel) keep(n int) {
 	c := ch.conn
 	c.mu.Lock()
@@ -102,7 +111,8 @@ func (ch *channel) keep(n int) {
 	}
 }
 
-// unanswered returns the number of messages on the channel that no call waits for.
+// unanswered returns the number of messages on the channel that no call waits for. They take room in its window, which
+// bounds the returns that it must have room for.
 func (ch *channel) unanswered() int {
 	ch.conn.mu.Lock()
 	defer ch.conn.mu.Unlock()
@@ -110,7 +120,8 @@ func (ch *channel) unanswered() int {
 }
 
 // collect takes the messages that the broker has returned so far, and reports whether there are any. Several calls may
-// wait for messages of one channel.
+// wait for messages of one channel. They stay in the map until the call that owns the message asks: a return that was
+// seen and dropped would let the confirm that follows count as an acceptance.
 func (ch *channel) collect() bool {
 	ch.returning.Lock()
 	defer ch.returning.Unlock()
@@ -130,7 +141,8 @@ func (ch *channel) collect() bool {
 	}
 }
 
-// givenBack takes the broker's return of a message out, and returns nil if the message was not returned.
+// givenBack takes the broker's return of a message out, and returns nil if the message was not returned. Each return
+// answers one message, so a later message with the same id is not taken for returned.
 func (ch *channel) givenBack(id kept.ID) *amqp091.Return {
 	ch.returning.Lock()
 	defer ch.returning.Unlock()

@@ -12,6 +12,10 @@ import (
 // of them, or its route, is the reason. Their routes begin anew with one message alone, and a message that has lost two
 // channels goes alone itself, so that there are at most two copies of each. closed returns the answer for messages that
 // were not sent, or nil if they can be sent on another channel.
+//
+// An earlier version sent such messages again one by one within the call, and did not report them: with 50,000
+// messages, six revocations of the right to one topic left 595 copies that nothing counted, most of them of other
+// topics. Now each of them is answered as republished.
 func (b *batch) closed(ctx context.Context, ch *channel) error {
 	for _, f := range b.flights {
 		select {
@@ -25,6 +29,7 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	if conn.amqp.IsClosed() || ch.cause == nil {
 		return b.disconnected(ctx, conn)
 	}
+	// The login may be outdated. The keeper compares it, and renews a token.
 	if ch.cause.Code == amqp091.AccessRefused {
 		conn.refused.Store(true)
 		b.p.keeper.Look()
@@ -32,6 +37,7 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	if ch.cause.Code == amqp091.NotFound {
 		conn.exchanges.Clear() // each is looked for again before it is used
 	}
+	// Nothing else was on the channel, so the reason is this message or its route.
 	if len(b.flights) == 1 {
 		i := b.flights[0].message
 		b.flights = b.flights[:0]
@@ -51,7 +57,8 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 
 // disconnected returns the answer for messages that were not sent when the connection has ended. RabbitMQ ends a
 // connection with NOT_ALLOWED because of a limit or of the virtual host, and never because of a message: those in
-// flight have lost their answers for the relay's own doing, and nothing is held against them.
+// flight have lost their answers for the relay's own doing, and nothing is held against them. While such an end counted
+// against them, a limit of one channel made 17 of 2,000 good rows fail whose only attempt was spent in this way.
 func (b *batch) disconnected(ctx context.Context, conn *connection) error {
 	select {
 	case <-conn.Ended: // now the reason is known
@@ -67,7 +74,8 @@ func (b *batch) disconnected(ctx context.Context, conn *connection) error {
 	return err
 }
 
-// convict answers the message because of which the broker has closed the channel.
+// convict answers the message because of which the broker has closed the channel. It is not at the broker, so it does
+// not count as a copy.
 func (b *batch) convict(i int, cause *amqp091.Error) {
 	to := b.route(i)
 	err := guilty(to.exchange, &b.messages[i], cause)
@@ -79,7 +87,8 @@ func (b *batch) convict(i int, cause *amqp091.Error) {
 }
 
 // unproven is the payload size in bytes above which a message is not sent together with others until one as large has
-// been accepted. Lower limits are not used in practice.
+// been accepted. Lower limits are not used in practice. RabbitMQ does not tell its max_message_size, so what it has
+// accepted is all that is known; a limit that is lowered while the connection lives closes the channel once.
 const unproven = 16 << 10
 
 // carries reports whether the broker is known to accept a payload of this size.
@@ -87,7 +96,8 @@ func (c *connection) carries(size int) bool {
 	return size <= unproven || int64(size) <= c.largest.Load()
 }
 
-// accepted notes that the broker has accepted a payload of this size.
+// accepted notes that the broker has accepted a payload of this size. accepts shows in addition whether the node
+// confirms anything at all (see leaves).
 func (c *connection) accepted(size int) {
 	c.accepts.Add(1)
 	if size > unproven && int64(size) > c.largest.Load() {

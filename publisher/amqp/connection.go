@@ -13,10 +13,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-// closeTimeout bounds the wait for the broker's reply to a close.
+// closeTimeout bounds the wait for the broker's reply to a close. A broker under an alarm reads nothing and never
+// replies; the library's own Close would wait for it.
 const closeTimeout = time.Second
 
-// A connection is one connection to the broker and its channels.
+// A connection is one connection to the broker and its channels. Calls, the library's reader, watch and the keeper use
+// it at the same time: what changes is atomic, guarded by mu, or named as belonging to one of them.
 type connection struct {
 	connect.State
 	p       *Publisher
@@ -52,14 +54,15 @@ type connection struct {
 	busy map[*channel]struct{}
 }
 
-// start begins to watch the connection.
+// start begins to watch the connection. It is called before the first channel is opened, so that no notice is missed.
 func (c *connection) start() {
 	closes := c.amqp.NotifyClose(make(chan *amqp091.Error, 1))
 	blocks := c.amqp.NotifyBlocked(make(chan amqp091.Blocking, 1))
 	c.p.life.Go(func() { c.watch(closes, blocks) })
 }
 
-// watch follows the connection's state until the connection and all its channels have ended.
+// watch follows the connection's state until the connection and all its channels have ended. The library closes both of
+// its channels at the end; only then is the reason certain.
 func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.Blocking) {
 	defer close(c.Ended)
 	for closes != nil || blocks != nil {
@@ -91,7 +94,8 @@ func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.B
 	c.wake()
 }
 
-// wake makes every call on the connection check for answers.
+// wake makes every call on the connection check for answers. It never blocks: a call that has not looked since the last
+// time looks once for both.
 func (c *connection) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +110,8 @@ func (c *connection) wake() {
 // broken reports whether the connection has ended. The library needs a moment to notice that the socket was given up.
 func (c *connection) broken() bool { return c.amqp.IsClosed() || c.socket.broken.Load() != nil }
 
-// usable returns the answer for messages that cannot be sent now, or nil if they can.
+// usable returns the answer for messages that cannot be sent now, or nil if they can. A connection that the broker
+// blocks is alive, so its calls keep their confirms and do not end it.
 func (c *connection) usable() error {
 	if reason := c.blocked.Load(); reason != nil && !c.broken() {
 		return unavailable("broker blocked",
@@ -127,7 +132,8 @@ func (c *connection) Away() error {
 	return nil
 }
 
-// Lost implements [connect.Link].
+// Lost implements [connect.Link]. The broker's own words count most, then the write that failed, then what the last
+// read returned.
 func (c *connection) Lost() error {
 	_, cause := c.socket.beginning()
 	if broken := c.socket.broken.Load(); broken != nil {
@@ -144,7 +150,8 @@ func (c *connection) Lost() error {
 }
 
 // ask waits for a question to the broker and its answer. The library cannot interrupt a question. If ctx ends first,
-// ask returns ErrNotAttempted, and the question ends later with its answer or with the connection.
+// ask returns ErrNotAttempted, and the question ends later with its answer or with the connection. A question that is
+// left alone may hold its channel until then, so the number of channels bounds the number of such questions.
 func (c *connection) ask(ctx context.Context, question func() error) error {
 	done := make(chan error, 1)
 	c.p.life.Go(func() { done <- question() })
@@ -159,7 +166,9 @@ func (c *connection) ask(ctx context.Context, question func() error) error {
 	}
 }
 
-// Greet implements [connect.Link]. The broker can be asked if it reads, and if there is a channel to ask it on.
+// Greet implements [connect.Link]. The broker can be asked if it reads, and if there is a channel to ask it on. A
+// broker that blocks does not read, so its silence means nothing. If every channel is taken, the calls on them hear
+// what comes.
 func (c *connection) Greet(ctx context.Context) (asked bool) {
 	if c.blocked.Load() != nil || len(c.pool) == 0 {
 		return false
@@ -169,7 +178,8 @@ func (c *connection) Greet(ctx context.Context) (asked bool) {
 	return true
 }
 
-// ping returns nil if the broker, which was just greeted, would take messages for the exchange.
+// ping returns nil if the broker, which was just greeted, would take messages for the exchange. The exchange is looked
+// for each time, so that readiness notices that it was deleted.
 func (c *connection) ping(ctx context.Context, exchange string) error {
 	if err := c.usable(); err != nil {
 		return err

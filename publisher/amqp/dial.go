@@ -22,7 +22,9 @@ const (
 )
 
 // dial tries each of the URL's hosts once, beginning with the one that worked last, and returns the first connection
-// that is made. The hosts' errors are in the URL's order, so that the same situation gives the same text.
+// that is made. The hosts' errors are in the URL's order, so that the same situation gives the same text. It runs in
+// the keeper's goroutine and blocks until the race of the hosts is over. The URL and the token are those of this
+// moment.
 func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	url, err := p.config.URL()
 	if err != nil {
@@ -70,7 +72,8 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 }
 
 // dialOne makes the network connection, with TLS if the URL says so, logs in, and opens as many channels as a limit
-// allows that another connection has met.
+// allows that another connection has met. It blocks for dialTimeout at most. If the broker ends the connection at one
+// channel too many, the same host is dialled once more, for as many as it has opened.
 func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMany) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -94,11 +97,13 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 	if err != nil {
 		return nil, a.explain(err)
 	}
+	// The library's handshake takes no context. Closing the socket is what ends it.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &connection{
 		State: connect.State{Ended: make(chan struct{})}, p: p, made: time.Now(), address: address(uri), token: token,
 		busy: map[*channel]struct{}{},
 	}
+	// Only then does the broker know the user under the name in the URL, which user_id is compared with.
 	if !a.token && !slices.Contains(a.mechanisms, mechanismExternal) {
 		conn.user = uri.Username
 	}
@@ -109,6 +114,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 	if err == nil {
 		conn.socket = newSocket(link, raw, conn)
 		a.socket = conn.socket
+		// The library gets a connection that is made already, with TLS below its own view.
 		config.Dial = func(string, string) (net.Conn, error) { return conn.socket, nil }
 		// Otherwise the library would put its own TLS session above the socket, and each message into a record of its
 		// own.
@@ -137,12 +143,12 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 	return conn, nil
 }
 
-// errTLS reports that the configured TLS settings cannot be used.
+// errTLS reports that the configured TLS settings cannot be used. The broker has no part in it.
 type errTLS struct{ err error }
 
 func (e *errTLS) Error() string { return e.err.Error() }
 
-// handshake begins a TLS session with the current settings.
+// handshake begins a TLS session with the current settings. TLS 1.2 is the minimum unless the settings say otherwise.
 func (p *Publisher) handshake(ctx context.Context, raw net.Conn, host string) (net.Conn, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if p.config.TLS != nil {

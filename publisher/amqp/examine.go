@@ -23,7 +23,8 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	return doctor.Examine(ctx, p.inspect, p.names, addresses)
 }
 
-// inspect lends the publisher's connection for an inspection of the broker, and connects first if needed.
+// inspect lends the publisher's connection for an inspection of the broker, and connects first if needed. Release must
+// be called when the inspection is over: Close of the publisher waits for it.
 func (p *Publisher) inspect(ctx context.Context) (*doctor.Connection, error) {
 	if !p.life.Enter() {
 		return nil, publisher.ErrClosed
@@ -48,7 +49,8 @@ func (p *Publisher) inspect(ctx context.Context) (*doctor.Connection, error) {
 	return c, nil
 }
 
-// management returns a client of the configured management interface. It reads the current settings.
+// management returns a client of the configured management interface. It reads the current settings. The interface is
+// only asked for reports, never for publishing.
 func (p *Publisher) management(ctx context.Context) (*rabbitmq.Management, error) {
 	text, err := p.config.Management()
 	if err != nil {
@@ -69,6 +71,7 @@ func (p *Publisher) management(ctx context.Context) (*rabbitmq.Management, error
 	if p.config.Mechanism == mechanismExternal { // user and password are only the library's defaults
 		login.Username, login.Password = "", ""
 	}
+	// The management interface takes the token as a password, with any user name.
 	if p.config.Tokens != nil && !strings.Contains(text, "@") {
 		login.Username = cmp.Or(userIn(hosts[0]), nameless)
 		if login.Password, err = p.config.Tokens.Token(ctx); err != nil {

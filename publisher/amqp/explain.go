@@ -36,12 +36,15 @@ type attempt struct {
 	names      setting.Names
 }
 
-// explain turns a failure to connect into an answer that says what to change.
+// explain turns a failure to connect into an answer that says what to change. It holds no secret, and is the same text
+// at each try, so that it is logged once.
 func (a *attempt) explain(err error) error {
 	f := a.reason(err)
 	return unavailable(f.Short, "%w", f)
 }
 
+// reason finds the reason in what is certain first: what the peer's first bytes are, then what the broker says, then
+// what the network says. At last come guesses from the moment at which the connection ended.
 func (a *attempt) reason(err error) *connect.Failure {
 	c := &connect.Attempt{
 		Broker: "RabbitMQ at", Address: address(a.uri), Servers: a.names.Of("URL"),
@@ -56,6 +59,8 @@ func (a *attempt) reason(err error) *connect.Failure {
 			return stranger(c, first)
 		}
 	}
+	// A listener without TLS answers the greeting of TLS with the header of its protocol, AMQP: that is explained
+	// below.
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && record.RecordHeader[0] != 'A' {
 		return stranger(c, record.RecordHeader[:])
 	}
@@ -64,8 +69,10 @@ func (a *attempt) reason(err error) *connect.Failure {
 	}
 	known := c.Network(err)
 	switch {
+	// No connection was made at all.
 	case known != nil:
 		return known
+	// A connection was made, and then nothing came.
 	case network.TimedOut(ended):
 		return c.Silent()
 	case isOwn:
@@ -85,7 +92,10 @@ func (a *attempt) reason(err error) *connect.Failure {
 		connect.Stable(err))
 }
 
-// refused returns the failure of a login that the broker does not accept, or nil for anything else.
+// refused returns the failure of a login that the broker does not accept, or nil for anything else. RabbitMQ uses one
+// code for several causes, and only its text tells some of them apart: NOT_ALLOWED (530) stands for a missing virtual
+// host, a missing right to it, and each kind of limit. The text is matched for the wording of the advice only, never
+// for what becomes of rows.
 func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 	server, answered := errors.AsType[*amqp091.Error](err)
 	answered = answered && server.Server
@@ -145,10 +155,13 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 	return nil
 }
 
+// external reports whether the client logs in with its certificate alone.
 func (a *attempt) external() bool {
 	return len(a.mechanisms) == 1 && a.mechanisms[0] == mechanismExternal
 }
 
+// otherScheme returns what to check if something ends the handshake without a word, as a port with the other kind of
+// listener does.
 func (a *attempt) otherScheme(c *connect.Attempt) string {
 	if a.secure {
 		return "check that host and port in " + c.Servers +
@@ -161,7 +174,8 @@ func (a *attempt) otherScheme(c *connect.Attempt) string {
 // frameMethod begins the greeting of an AMQP 0-9-1 server.
 const frameMethod = 1
 
-// stranger returns the failure for a server that does not speak AMQP, from its first bytes.
+// stranger returns the failure for a server that does not speak AMQP, from its first bytes. Without that, the library
+// would report a frame that it cannot read.
 func stranger(c *connect.Attempt, first []byte) *connect.Failure {
 	found := "what answers there does not speak AMQP 0-9-1"
 	switch text := string(first); {

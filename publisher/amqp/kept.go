@@ -12,7 +12,8 @@ import (
 // keptFor is how long a confirm is waited for if the call that sent the message has no time limit.
 const keptFor = 10 * time.Second
 
-// An owed confirm is that of a message that was sent and whose call did not wait for it.
+// An owed confirm is that of a message that was sent and whose call did not wait for it. Its channel and connection
+// stay open for it (see channel.keep).
 type owed struct {
 	channel  *channel
 	confirm  *amqp091.DeferredConfirmation
@@ -22,9 +23,12 @@ type owed struct {
 	answer   error         // answer for the message until the broker's
 }
 
+// id names a message on the route in the table of kept messages, and in what the broker returns.
 func (r route) id(id string) kept.ID { return kept.ID{Exchange: r.exchange, Topic: r.topic, ID: id} }
 
-// State implements [kept.Answer]. During an alarm the broker reads nothing, and time does not count.
+// State implements [kept.Answer]. During an alarm the broker reads nothing, and time does not count. They begin again
+// at the end of the alarm, when the broker reads what it has not read before. A confirm that the library has set to
+// false at the end of the channel is no answer of the broker.
 func (o *owed) State(now time.Time) kept.State {
 	conn, open := o.channel.conn, !o.channel.amqp.IsClosed()
 	begun := o.begun
@@ -46,7 +50,7 @@ func (o *owed) State(now time.Time) kept.State {
 }
 
 // Release implements [kept.Answer]. If the broker has answered neither this message nor another one since, the node may
-// have lost contact with the other nodes.
+// have lost contact with the other nodes. The keeper then looks for another node (see leaves).
 func (o *owed) Release() {
 	o.channel.keep(-1)
 	select {
@@ -60,7 +64,8 @@ func (o *owed) Release() {
 }
 
 // remembered answers a message that an earlier call has sent and whose confirm was kept. It returns false if there is
-// none, or if it will not come: the message is then sent again.
+// none, or if it will not come: the message is then sent again. A message whose confirm is still awaited gets its
+// earlier answer, so that the relay's hold for its route goes on.
 func (b *batch) remembered(i int, to route) bool {
 	m := &b.messages[i]
 	o, state := b.p.kept.Find(to.id(m.ID), m)
@@ -85,7 +90,8 @@ func (b *batch) remembered(i int, to route) bool {
 }
 
 // keep keeps the confirms of the messages in flight on routes for which answer returns an answer. The message gets that
-// now, and then again until the broker has answered.
+// now, and then again until the broker has answered. now differs from then during an alarm: the present call answers
+// for the whole broker, and a later one, when the alarm is over, for the message alone.
 func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
 	open := b.flights[:0]
 	for _, f := range b.flights {
@@ -109,7 +115,8 @@ func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
 
 // keepAll keeps all confirms of a connection on which nothing moves. If the broker is silent, only the messages
 // themselves wait, since another connection is made for the others. Their routes are tried by one message each on that
-// connection: one of them may lead to the node that is silent.
+// connection: one of them may lead to the node that is silent. After it, the call has nothing in flight and ends with
+// the reason.
 func (b *batch) keepAll(ch *channel, err error) {
 	blocked := ch.conn.blocked.Load() != nil
 	b.keep(ch, func(to route) (now, then error) {

@@ -10,11 +10,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// mostChannels is the number of channels of a connection. The relay publishes four batches at a time; one more is for
-// questions. Calls that find no free channel wait for one.
+// mostChannels is the number of channels of a connection: for the batches that the relay publishes at a time, and for
+// questions. Calls that find no free channel wait for one. More channels are not faster: the broker is the limit.
 const mostChannels = 5
 
-// A tooMany reports that the broker has closed the connection because of the number of channels.
+// A tooMany reports that the broker has closed the connection because of the number of channels. Only the number that
+// it had opened before tells how many are allowed: the broker's text names its own limit, of which other clients of the
+// user may have a part.
 type tooMany struct {
 	allowed int // number of channels that it has opened before
 	err     error
@@ -25,7 +27,8 @@ func (t *tooMany) Unwrap() error { return t.err }
 
 // fill opens the channels of the connection, before anything else is sent. RabbitMQ's limit of channels, for a user or
 // a node, may be shared with other clients, and the answer to one channel too many is that it closes the connection
-// with all that is on the wire. The error is then a [tooMany], with which the next connection is filled.
+// with all that is on the wire. The error is then a [tooMany], with which the next connection is filled. If a channel
+// is refused without the end of the connection, for example by a proxy, the connection works with those that it has.
 func (c *connection) fill(limit *tooMany) error {
 	most := mostChannels
 	if limit != nil {
@@ -49,6 +52,7 @@ func (c *connection) fill(limit *tooMany) error {
 				return err
 			}
 			switch server.Code {
+			// With one of these codes, the channel that was asked for is one too many.
 			case amqp091.NotAllowed, amqp091.ChannelError, amqp091.ResourceError:
 				return &tooMany{len(opened), server}
 			}
@@ -65,7 +69,8 @@ func (c *connection) fill(limit *tooMany) error {
 	return nil
 }
 
-// take returns a channel for one call alone, which must give it back with put.
+// take returns a channel for one call alone, which must give it back with put. It waits for a channel, for the end of
+// the connection or for that of ctx.
 func (c *connection) take(ctx context.Context) (*channel, error) {
 	for {
 		select {
@@ -88,7 +93,8 @@ func (c *connection) take(ctx context.Context) (*channel, error) {
 	}
 }
 
-// open adds a channel to the pool, in place of one that has ended.
+// open adds a channel to the pool, in place of one that has ended. It puts something into the pool in any case, so that
+// the number of places stays the same.
 func (c *connection) open() error {
 	ch, err := newChannel(c)
 	c.pool <- ch
@@ -96,7 +102,8 @@ func (c *connection) open() error {
 }
 
 // put takes a channel back. A channel with unanswered messages is closed, because late answers must not be taken for
-// those of a later call; if the answers are kept, only after them.
+// those of a later call; if the answers are kept, only after them. A place that becomes free is marked by nil, and the
+// next call that takes it opens a channel.
 func (c *connection) put(ch *channel, clean bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +112,10 @@ func (c *connection) put(ch *channel, clean bool) {
 	switch {
 	case ch.amqp.IsClosed():
 		c.pool <- nil
+	// Everything on it is answered, so the next call may use it.
 	case clean && !ch.stale.Load():
 		c.pool <- ch
+	// The broker still owes answers on it. Another channel takes its place, unless a limit forbids one more.
 	case ch.kept > 0 && c.limit == "":
 		ch.left = true
 		c.pool <- nil
@@ -118,7 +127,8 @@ func (c *connection) put(ch *channel, clean bool) {
 	}
 }
 
-// onChannel asks the broker something on a channel that no call uses.
+// onChannel asks the broker something on a channel that no call uses. If ctx ends first, the channel comes back to the
+// pool with the answer.
 func (c *connection) onChannel(ctx context.Context, question func(*amqp091.Channel) error) error {
 	ch, err := c.take(ctx)
 	if err != nil {
@@ -130,7 +140,8 @@ func (c *connection) onChannel(ctx context.Context, question func(*amqp091.Chann
 	})
 }
 
-// onPlainChannel asks the broker something on a channel that is not in confirm mode.
+// onPlainChannel asks the broker something on a channel that is not in confirm mode. Doctor publishes in a transaction
+// and rolls it back, which a channel in confirm mode does not allow.
 func (c *connection) onPlainChannel(ctx context.Context, question func(*amqp091.Channel) error) error {
 	return c.onChannel(ctx, func(ch *amqp091.Channel) error {
 		if err := ch.Close(); err != nil { // a limit counts channels
@@ -146,7 +157,8 @@ func (c *connection) onPlainChannel(ctx context.Context, question func(*amqp091.
 }
 
 // checkExchange looks for the exchange before it is first used. Publishing to a missing exchange closes the channel and
-// leaves everything on it without an answer. The default exchange always exists.
+// leaves everything on it without an answer. The default exchange always exists. An exchange that was seen counts as
+// there until a channel ends with NOT_FOUND.
 func (c *connection) checkExchange(ctx context.Context, name string, scope publisher.Scope) error {
 	if name == "" {
 		return nil

@@ -19,7 +19,9 @@ const (
 	headerFrameFixed = 8 + 12 + 2 + 4 + 1 + 1 + 8
 )
 
-// A writer converts messages to the form that the client library sends. It is used by one goroutine.
+// A writer converts messages to the form that the client library sends. It is used by one goroutine. The table of
+// headers is a quarter of the client's processor time for a message, so it is used again, and texts that repeat are not
+// boxed again.
 type writer struct {
 	frameMax int           // frame_max of the connection in bytes; 0 for no limit
 	user     string        // user that has logged in; empty if not known
@@ -47,6 +49,9 @@ func (w *writer) text(position int, text string) any {
 
 // publishing returns the message as the library sends it. The next call overwrites its headers. A message that AMQP
 // cannot carry is Permanent: on the wire it would end the connection for all calls.
+//
+// Persistent messages of durable queues survive a restart of the broker. The id is the property by which consumers
+// recognise copies, and by which a returned message is recognised here. The time is that of the insert, in seconds.
 func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 	if err := cmp.Or(m.CheckHeaders(), checkExchangeName(m.Exchange)); err != nil {
 		return amqp091.Publishing{}, err
@@ -66,6 +71,7 @@ func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 	if err != nil {
 		return p, err
 	}
+	// The library would end the connection for a longer text, and with it everything in flight on all channels.
 	for _, s := range [...]struct{ what, value string }{
 		{"routing key", m.Topic},
 		{"message id", m.ID},
@@ -106,6 +112,7 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 		if strings.EqualFold(h.Name, publisher.HeaderContentType) {
 			continue // it is the property
 		}
+		// A header that is null in the row's JSON is sent as the text null, and names no property.
 		if null := h.JSON && h.Value == "null"; !null {
 			if err := w.property(p, h); err != nil {
 				return 0, err
@@ -115,11 +122,13 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 		fields++
 		size += 1 + len(h.Name) + 5 + len(h.Value)
 	}
+	// AMQP has no key of its own, so consumers find it in a header.
 	if m.Key != nil && !m.Bare {
 		w.table[publisher.HeaderMessageKey] = asString(m.Key)
 		fields++
 		size += 1 + len(publisher.HeaderMessageKey) + 5 + len(m.Key)
 	}
+	// One of the two would be lost without a word.
 	if len(w.table) != fields {
 		return 0, publisher.PermanentError("header twice", "a header occurs twice, AMQP carries each name once")
 	}
@@ -127,7 +136,8 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 }
 
 // property writes a header into the property that it names, if it names one: in any case, with _ or - between its
-// words.
+// words. Values that make RabbitMQ close the channel fail their row here. A header remains a header as well, for
+// consumers that look there.
 func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 	switch strings.ToLower(h.Name) {
 	case "type":
@@ -187,7 +197,8 @@ func checkExchangeName(name string) error {
 var errUser = errors.New("the header names the user who publishes, which another broker may know under another name")
 
 // CheckHeader returns the reason why AMQP cannot carry a header, or why a header that was written for another broker
-// must not be carried.
+// must not be carried. It is asked for dead letters and notices, whose headers come from rows of other destinations:
+// those that it refuses are left out and named.
 func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	if name := strings.ToLower(h.Name); name == "user_id" || name == "user-id" {
 		return errUser

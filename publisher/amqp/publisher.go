@@ -17,8 +17,8 @@ import (
 // Config says where and how to publish.
 type Config struct {
 	// URL returns amqp[s]://user:password@host:port/vhost, with several hosts separated by commas. It is called for
-	// each new connection, and every other second. If the URL has changed, a new connection replaces the one made with the
-	// previous URL.
+	// each new connection, and every other second. If the URL has changed, a new connection replaces the one made with
+	// the previous URL.
 	URL func() (string, error)
 	// TLS returns the settings for amqps and https. It is called for each new connection. nil means the system's
 	// authorities. An empty ServerName means the URL's host.
@@ -50,7 +50,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A Publisher publishes to one broker or cluster. It implements [publisher.Publisher].
+// A Publisher publishes to one broker or cluster. It implements [publisher.Publisher]. Its methods may be called
+// concurrently. All calls share one connection, which a goroutine of the keeper makes and watches from the first call
+// until Close; each call has a channel of its own.
 type Publisher struct {
 	config Config
 	names  setting.Names
@@ -66,7 +68,8 @@ type Publisher struct {
 	kept   kept.Table[*owed]
 }
 
-// New returns a publisher that connects when it is first used.
+// New returns a publisher that connects when it is first used. It cannot fail: the URL is read when the connection is
+// made, and what is wrong with it is then the answer of Ping and Publish.
 func New(config Config) *Publisher {
 	p := &Publisher{
 		config: config, names: config.SettingName, log: config.Logger, life: connect.NewLifetime(),
@@ -85,7 +88,7 @@ func New(config Config) *Publisher {
 	return p
 }
 
-// Publish implements [publisher.Publisher].
+// Publish implements [publisher.Publisher]. Whatever ends the call early, end gives an answer to every message.
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	b := p.newBatch(ctx, messages)
 	if !p.life.Enter() {
@@ -101,7 +104,8 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	return b.answers
 }
 
-// publish returns nil if every message has its answer, or else the answer for messages that were not sent.
+// publish returns nil if every message has its answer, or else the answer for messages that were not sent. A connection
+// that is replaced meanwhile stays open until the call has given it back.
 func (p *Publisher) publish(ctx context.Context, b *batch) error {
 	if ctx.Err() != nil || b.stop.Closed() {
 		return publisher.ErrNotAttempted
@@ -120,6 +124,7 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 	if err := conn.usable(); err != nil {
 		return err
 	}
+	// Confirms of earlier calls come first: an accepted message makes the next one of its key ready.
 	b.answerRemembered()
 	// Each iteration uses one channel. A channel that ends, or that another one takes the place of, has answered a
 	// message.
@@ -143,7 +148,8 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// Ping implements [publisher.Publisher].
+// Ping implements [publisher.Publisher]. It blocks until ctx ends at most. A broker that blocks publishing is an error
+// here, too, although the connection is alive: messages would not be taken now.
 func (p *Publisher) Ping(ctx context.Context) error {
 	if !p.life.Enter() {
 		return publisher.ErrClosed
@@ -162,7 +168,8 @@ func (p *Publisher) Ping(ctx context.Context) error {
 	return err
 }
 
-// Close implements [publisher.Publisher].
+// Close implements [publisher.Publisher]. It tells the broker, and waits a second for its reply. Calls that are under
+// way end with the connection, and their messages without an answer are ambiguous.
 func (p *Publisher) Close() error {
 	p.life.End()
 	p.life.Wait()

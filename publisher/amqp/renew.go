@@ -36,9 +36,11 @@ func (p *Publisher) newKeeper() *connect.Keeper[*connection] {
 	}
 }
 
-// outdated reports whether another connection must take the place of this one, and renews its token.
+// outdated reports whether another connection must take the place of this one, and renews its token. It is called every
+// other second and after a refusal, in the keeper's goroutine.
 func (p *Publisher) outdated(live *connection) bool {
 	refused := live.refused.Swap(false)
+	// The next dial begins with the next host of the URL.
 	if p.leaves(live) {
 		p.host++
 		return true
@@ -56,7 +58,8 @@ func (p *Publisher) outdated(live *connection) bool {
 	return false
 }
 
-// leaves reports whether to leave the connection's node because the node confirms nothing.
+// leaves reports whether to leave the connection's node because the node confirms nothing. futile is set when a message
+// was waited for in vain for all of its time; if anything was accepted since, the node is all right.
 func (p *Publisher) leaves(live *connection) bool {
 	now, futile := time.Now(), live.futile.Swap(0)
 	if futile != live.accepts.Load()+1 || live.blocked.Load() != nil || now.Before(p.leaveAt) {

@@ -11,13 +11,15 @@ type route struct{ exchange, topic string }
 
 func (r route) clone() route { return route{strings.Clone(r.exchange), strings.Clone(r.topic)} }
 
-// routes is the table of the routes on which a try may leave something behind. It is shared by all calls.
+// routes is the table of the routes on which a try may leave something behind. It is shared by all calls. Its lock is
+// held for a look-up only; a message on a broker in good order finds an empty map.
 type routes struct {
 	mu    sync.Mutex
 	known map[route]*wary
 }
 
-// wary is what is known of a route that has been in trouble.
+// wary is what is known of a route that has been in trouble. A route that was never in trouble has no entry, and no
+// limit.
 type wary struct {
 	// limit is the number of unanswered messages that a call may have on the route. With 0, a message of the route goes
 	// alone on its channel. There are therefore no more copies than accepted messages, except for the one that tries.
@@ -36,7 +38,8 @@ const (
 	stubborn = 20
 )
 
-// limit returns the limit of a route, or the window if there is none.
+// limit returns the limit of a route, or the window if there is none. The caller's call has so many messages in flight
+// at most; with two calls at a time there may be twice as many.
 func (r *routes) limit(to route) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,7 +54,8 @@ func (r *routes) limit(to route) int {
 	}
 }
 
-// begin limits a route.
+// begin limits a route. The trouble lasts for waryFor from now on. Copies are bounded by that: after a trouble, one
+// message tries, then two, and so on, instead of a window of 1,000.
 func (r *routes) begin(to route, limit int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +63,8 @@ func (r *routes) begin(to route, limit int) {
 }
 
 // rejected limits a route to one message, because of a negative confirm, the first of its call or another one. It
-// returns the number of calls in a row that had any.
+// returns the number of calls in a row that had any. Calls are counted and not messages: what a call has in flight on
+// the route is rejected together.
 func (r *routes) rejected(to route, first bool) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +75,8 @@ func (r *routes) rejected(to route, first bool) int {
 	return known.rejected
 }
 
-// at returns the entry of a route that is in trouble now. r.mu is held.
+// at returns the entry of a route that is in trouble now. r.mu is held. The key is copied, because the caller's texts
+// are those of a row. If there is no room, any other entry goes: its route may then leave a window of copies once more.
 func (r *routes) at(to route) *wary {
 	if r.known == nil {
 		r.known = map[route]*wary{}
@@ -91,6 +97,7 @@ func (r *routes) at(to route) *wary {
 }
 
 // accepted raises the limit of a route by one. The limit therefore doubles once that many messages have been accepted.
+// Above the window, the route is forgotten: it is as good as any other.
 func (r *routes) accepted(to route) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

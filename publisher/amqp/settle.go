@@ -9,7 +9,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/kept"
 )
 
-// settle answers the messages that the broker has answered.
+// settle answers the messages that the broker has answered. It does not block. It is called after each sign that
+// something has arrived, and looks at all messages in flight: the library has an event for each message, and none for
+// the arrival of some.
 func (b *batch) settle(ch *channel) {
 	for i := range b.flights {
 		f := &b.flights[i]
@@ -25,6 +27,8 @@ func (b *batch) settle(ch *channel) {
 	open := b.flights[:0]
 	for _, f := range b.flights {
 		switch {
+		// A negative confirm on a channel that has ended is the library's own, for every message without an answer.
+		// closed decides about these.
 		case !f.answered, f.returned == nil && !f.confirm.Acked() && ch.closed():
 			open = append(open, f)
 		case f.returned == nil && f.confirm.Acked():
@@ -37,7 +41,8 @@ func (b *batch) settle(ch *channel) {
 }
 
 // matchReturns matches the messages that the broker returned by id and route. It takes all messages that look alike: a
-// message taken for returned is only sent again, but one that was missed would be lost.
+// message taken for returned is only sent again, but one that was missed would be lost. A return has no delivery tag,
+// so the id and the route are all there is to go by. Every message therefore carries its id, in every wire format.
 func (b *batch) matchReturns(ch *channel) {
 	if !ch.collect() {
 		return
@@ -55,7 +60,8 @@ func (b *batch) matchReturns(ch *channel) {
 	}
 }
 
-// accepted answers a message that the broker has taken.
+// accepted answers a message that the broker has taken. The limits of its route, and for large payloads on the
+// connection, rise.
 func (b *batch) accepted(conn *connection, i int) {
 	to := b.route(i)
 	conn.accepted(len(b.messages[i].Payload))
@@ -64,7 +70,8 @@ func (b *batch) accepted(conn *connection, i int) {
 	b.answer(i, nil)
 }
 
-// refused answers a message that the broker has returned, or else not taken.
+// refused answers a message that the broker has returned, or else not taken. A negative confirm comes from the queue,
+// so the channel is not used again (see channel.stale).
 func (b *batch) refused(ch *channel, i int, r *amqp091.Return) {
 	if r != nil {
 		b.condemn(i, returned(r, b.p.names))
@@ -75,7 +82,8 @@ func (b *batch) refused(ch *channel, i int, r *amqp091.Return) {
 	b.condemn(i, nacked(to, b.p.routes.rejected(to, b.refusals[to] == nil)))
 }
 
-// answerRemembered answers the first messages of all keys as far as their confirms were kept.
+// answerRemembered answers the first messages of all keys as far as their confirms were kept. Messages of earlier calls
+// come before anything is sent, because their answers free room on channels and decide what may follow.
 func (b *batch) answerRemembered() {
 	ready := b.ready
 	b.ready = nil
@@ -83,12 +91,13 @@ func (b *batch) answerRemembered() {
 	b.ready = append(ready, b.ready...) // those whose key goes on
 }
 
-// refuse remembers the answer for the other messages of a route.
+// refuse remembers the answer for the other messages of a route. They are answered without being sent.
 func (b *batch) refuse(to route, err error) {
 	b.refusals[to] = unsent(err)
 }
 
-// condemn gives a message the broker's verdict. A verdict on its route is remembered.
+// condemn gives a message the broker's verdict. A verdict on its route is remembered. If each try may leave a copy, the
+// route is limited to one message at a time.
 func (b *batch) condemn(i int, err error) {
 	if class := publisher.ClassOf(err); class == publisher.Topology || class == publisher.Unavailable {
 		b.refuse(b.route(i), err)

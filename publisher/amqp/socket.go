@@ -11,7 +11,8 @@ import (
 
 // A socket is the network connection below the client library. The library flushes after every message, ignores
 // contexts while it writes, and has no single event for "some confirms have arrived". The socket gathers the writes of
-// a burst, writes them without keeping anybody waiting, and reports reads.
+// a burst, writes them without keeping anybody waiting, and reports reads. Without it, a broker under an alarm would
+// stop each call in the middle of a write, beyond all time limits, once the kernel's buffers were full (about 4 MB).
 type socket struct {
 	net.Conn
 	raw    net.Conn // connection below TLS, or the same connection
@@ -28,6 +29,7 @@ type socket struct {
 	ended  error  // error of the first read that failed
 }
 
+// newSocket returns the socket of a connection that is being made. link is raw, or the TLS session above it.
 func newSocket(link, raw net.Conn, c *connection) *socket {
 	s := &socket{Conn: link, raw: raw, dispatched: c.wake, heard: c.Heard}
 	s.sender = network.Sender{To: link, Go: c.p.life.Go, Ended: func(err error) {
@@ -37,6 +39,7 @@ func newSocket(link, raw net.Conn, c *connection) *socket {
 	return s
 }
 
+// Read is called by the library's one reader. A read that begins shows that everything before it is handled.
 func (s *socket) Read(b []byte) (int, error) {
 	s.dispatched()
 	n, err := s.Conn.Read(b)
@@ -50,7 +53,9 @@ func (s *socket) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// note remembers the peer's first bytes and the reason of the end. The library keeps only a text of the latter.
+// note remembers the peer's first bytes and the reason of the end. The library keeps only a text of the latter. explain
+// and Lost say with them what the library's own text hides: another protocol at the port, or the reason of the
+// operating system.
 func (s *socket) note(b []byte, err error) {
 	const few = 8
 	s.noting.Lock()

@@ -6,13 +6,15 @@ import (
 	"time"
 )
 
-// nameless is the user name for a login where a token is enough but the name must not be empty.
+// nameless is the user name for a login where a token is enough but the name must not be empty. RabbitMQ takes the user
+// from the token.
 const nameless = "oauth"
 
 // tokenTimeout bounds the time for getting and handing over a new token on an existing connection.
 const tokenTimeout = 10 * time.Second
 
-// token returns the token for a new connection, or "" if there is none.
+// token returns the token for a new connection, or "" if there is none. It blocks until the source has one, for
+// dialTimeout at most.
 func (p *Publisher) token(ctx context.Context) (string, error) {
 	if p.config.Tokens == nil {
 		return "", nil
@@ -36,7 +38,8 @@ func userIn(text string) string {
 }
 
 // renew hands over a new token if there is one. It works in the background and disturbs neither calls under way nor
-// messages. outdated means that the broker refuses operations that rely on the old token.
+// messages. outdated means that the broker refuses operations that rely on the old token. UpdateSecret replaces the
+// token on the connection, so that no message waits and none is sent twice. One renewal is under way at a time.
 func (c *connection) renew(outdated bool) {
 	if !c.renewing.CompareAndSwap(false, true) {
 		return
