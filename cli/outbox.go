@@ -13,6 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // operating holds what the commands that examine rows need. It connects to no broker.
@@ -65,10 +66,29 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	return o, nil
 }
 
-// planOf returns how the settings' relay understands its table, and where the rows go.
-func planOf(c *config.Config) (outbox.Config, []*route.Route, error) {
-	r := relayConfig(c, slog.New(slog.DiscardHandler))
-	return r.Plan()
+// planOf returns how the settings' relay understands its table, and where the rows go. The relay does the same with its
+// own configuration, which has no types that only this module can name.
+func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err error) {
+	plan = outbox.Config{
+		Columns: c.Table.Columns, Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes,
+		Channel: c.ListenChannel, Shards: c.Shards, Names: settingNames(c, nil),
+	}
+	if plan.Table, err = sql.ParseTable(c.Table.Name); err == nil && c.Table.Key != "" {
+		err = plan.Key.UnmarshalText([]byte(c.Table.Key))
+	}
+	if err != nil {
+		return plan, nil, err
+	}
+	for _, d := range relayConfig(c, slog.New(slog.DiscardHandler)).Destinations {
+		routes = append(routes, &route.Route{
+			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
+			BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0, Names: d.SettingName,
+			Encoding: route.Encoding(d.PayloadEncoding), DedupPrefix: d.DedupPrefix,
+			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
+		})
+	}
+	plan, err = route.Plan(plan, routes)
+	return plan, routes, err
 }
 
 // rowsOnly returns the table's configuration for commands that examine rows and publish none. They need none of the

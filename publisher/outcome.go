@@ -121,7 +121,7 @@ func ClassOf(err error) Class { return of(err).Class }
 // ScopeOf returns the scope of an answer.
 func ScopeOf(err error) Scope { return of(err).Scope }
 
-// ShortOf returns the fixed words of an answer for logs, or "unknown answer".
+// ShortOf returns the fixed words of an answer for logs, "unknown answer" if it has none; empty for one that accepts.
 func ShortOf(err error) string { return of(err).Short }
 
 // Repeats reports whether each further try may leave another copy. See [Error].

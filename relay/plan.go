@@ -6,9 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Plan returns how the relay understands its table, and where the rows of each destination go, for programs that look
-// at the table beside a relay. Of the configuration it needs Table, and of each destination the Topic.
-func (c *Config) Plan() (plan outbox.Config, routes []*route.Route, err error) {
+// plan returns how the relay understands its table, and where the rows of each destination go.
+func (c *Config) plan() (plan outbox.Config, routes []*route.Route, err error) {
 	plan = outbox.Config{
 		Columns: c.Columns, Delete: c.Delete, MaxRow: c.MaxRowBytes, Channel: c.channel(), Shards: c.Shards,
 		Names: c.SettingName,

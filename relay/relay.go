@@ -57,7 +57,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	plan, routes, err := c.Plan()
+	plan, routes, err := c.plan()
 	if err != nil {
 		return nil, err
 	}

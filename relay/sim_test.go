@@ -175,6 +175,6 @@ func taken(ctx context.Context, topic string) bool {
 // viewsOf returns the destinations' views of the table.
 func viewsOf(destinations []*Destination) []outbox.View {
 	c := Config{Table: "t", Destinations: destinations}
-	plan, _, _ := c.Plan()
+	plan, _, _ := c.plan()
 	return plan.Views
 }
