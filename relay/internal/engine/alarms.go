@@ -5,7 +5,9 @@ import (
 	"time"
 )
 
-// alarms are a heap of items by the time at which each has to be looked at. The earliest is at the front.
+// alarms are a heap of items by the time at which each has to be looked at. The earliest is at the front. Each item
+// knows its place, so that one of 100,000 is moved or removed without a search. An item whose time has changed is not
+// found at the front in time until Set is called for it.
 type alarms[T interface {
 	When() time.Time
 	Place() *int // -1 while it is not among them

@@ -19,8 +19,12 @@ import (
 //   - down: the whole destination is in trouble. Rows stay queued, and a few keys try (outage).
 //   - unknown: there was no answer. The row is published again with the same id, so that the broker or the consumer can
 //     tell. A row that never gets an answer, sent alone, while others do, is refused in the end.
+//
+// The engine takes an answer's class and fate from package publisher, and knows nothing else of brokers.
 
-// Answers takes the broker's answers for a batch, which took some time.
+// Answers takes the broker's answers for a batch, which took some time: one for each row, in the batch's order. A row
+// is accepted if its answer is nil or has that class. Meanwhile shards may have been lost, keys blocked, and the engine
+// stopped. An accepted row is marked all the same, since consumers have it.
 func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	e.publishing--
 	e.outage.probing = false
@@ -50,24 +54,26 @@ func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	}
 }
 
-// unattemptedPause is the pause after a call that has attempted nothing.
+// unattemptedPause is the pause after a call that has attempted nothing. Its keys are at the front of their queues
+// again at once, so that the loop would turn without a pause while a publisher closes.
 const unattemptedPause = 50 * time.Millisecond
 
-// answers is the processing of one batch's answers.
+// answers is the processing of one batch's answers. What they say of the destination as a whole is gathered here, and
+// decided when all keys have been looked at: one row that was accepted outweighs any number that were not.
 type answers struct {
 	*Engine
 	now    time.Time
-	counts map[publisher.Class]int
-	alone  bool  // the batch has one row
-	alive  bool  // an answer shows that the broker works
-	down   error // the last answer that says that nothing can be published to the destination
+	counts map[publisher.Class]int // rows by the class of their answer, for the metrics and the rate
+	alone  bool                    // the batch has one row
+	alive  bool                    // an answer shows that the broker works
+	down   error                   // the last answer that says that nothing can be published to the destination
 }
 
 // key takes the answers for a key's rows: some of the first were accepted. The others go back to the front of its
 // queue, and the answer for the first of them says what becomes of the key.
 func (a *answers) key(rows []*Row, errs []error) {
 	k, n := rows[0].key, 0
-	k.wire = 0
+	k.wire = 0 // from here on the key may be in another call (invariant 2)
 	var left []*Row
 	for i, r := range rows {
 		class := publisher.ClassOf(errs[i])
@@ -101,6 +107,8 @@ func (a *answers) key(rows []*Row, errs []error) {
 	a.idle(k)
 }
 
+// accept notes that the broker has a row. From now on nothing but its mark, or the end of the process, takes it out of
+// memory, except for a shard that has to leave. The row's key does not wait for the mark: its next rows may go before.
 func (a *answers) accept(r *Row, err error) {
 	a.alive = true
 	if d, ok := errors.AsType[*publisher.Duplicate](err); ok {
@@ -122,7 +130,8 @@ func (a *answers) accept(r *Row, err error) {
 	}
 }
 
-// stopped handles the rows of a key from the first one on that was not accepted, for which err is the answer.
+// stopped handles the rows of a key from the first one on that was not accepted, for which err is the answer. The
+// answers for the rows behind it decide nothing: of each key a publisher accepts a prefix.
 func (a *answers) stopped(k *key, rows []*Row, err error) {
 	class := publisher.ClassOf(err)
 	first := rows[0]
@@ -144,6 +153,8 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	}
 	fate, named := publisher.FateOf(err, first.Message.Topic)
 	down := named && fate.Kind == publisher.FateDestination
+	// A row that was sent alone and breaks the connection says that the destination is in trouble. Believed each time,
+	// it would keep all others from going, and none could show that the row is to blame.
 	if class == publisher.Ambiguous {
 		k.unanswered++
 		down = down && !(a.alone && k.unanswered > aloneAfter)
@@ -195,12 +206,14 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 }
 
 // goesOn reports whether rows of a key may stay queued. Queued rows of a shard that was lost would be published beside
-// those of its next owner, and rows of a key that was closed meanwhile would come before older ones.
+// those of its next owner, and rows of a key that was closed meanwhile would come before older ones. Of a state other
+// than open and draining, the key's own read, or what it waits for, brings them again.
 func (e *Engine) goesOn(k *key) bool {
 	return e.shards.active.Has(k.shard) && (k.state == open || k.state == draining) && !e.blocked.has(k.hash())
 }
 
-// fails reports whether a refused row has failed for good.
+// fails reports whether a refused row has failed for good. In a table without failed_at nothing fails: the row is tried
+// again after the longest backoff, and its key waits.
 func (e *Engine) fails(r *Row, class publisher.Class) bool {
 	return e.Table.KeepsFailures() && (class == publisher.Permanent || r.Try+1 > e.MaxAttempts)
 }
@@ -211,7 +224,8 @@ const refuseAfter = 6
 
 // isCulprit reports whether the first row of a key leaves every publish without an answer while other rows of the
 // destination are accepted. Without other rows to compare with, it is the culprit if the publisher panics, unless rows
-// of other keys have the same trouble.
+// of other keys have the same trouble. Silence alone proves nothing against a row. Behind a proxy that ended silent
+// connections, the only row of a silent broker failed after some minutes when it did.
 func (a *answers) isCulprit(k *key, err error) bool {
 	if !a.alone || k.unanswered < refuseAfter {
 		return false
@@ -220,7 +234,8 @@ func (a *answers) isCulprit(k *key, err error) bool {
 	return a.accepted > k.accepted || panicked && !a.othersUnanswered(k)
 }
 
-// othersUnanswered reports whether the last publish of another key's first row had no answer.
+// othersUnanswered reports whether the last publish of another key's first row had no answer. It goes over all keys
+// that are known, but only after a publisher has panicked at a row that was sent alone again and again.
 func (a *answers) othersUnanswered(k *key) bool {
 	for _, other := range a.keys {
 		if other != k && other.unanswered > 0 {

@@ -16,18 +16,20 @@ import (
 // that has become too old, a backoff that is not over. The first row that may not go stops its key, not the batch.
 
 // An outage is a time in which nothing can be published to the destination. Rows stay queued, and the first rows of a
-// few keys try now and then: a single row may go to the one part of the broker that does not answer.
+// few keys try now and then: a single row may go to the one part of the broker that does not answer. It spends no
+// attempt, closes no key and writes nothing: what it stops is in the queues when it ends, as it was.
 type outage struct {
 	err      error     // why
 	failures int       // in a row; 0 if there is no outage
-	until    time.Time // nothing is published before this time
-	probing  bool
+	until    time.Time // nothing is published before this time; also without an outage, see unattemptedPause
+	probing  bool      // the call that tries is under way, and no other one begins
 }
 
 func (o *outage) cause() Cause { return classCause(publisher.ClassOf(o.err)) }
 
 // probeKeys is how many keys try the destination in an outage, each with one row. One would not be enough: its row may
-// go to the one broker of several that is still away.
+// go to the one broker of several that is still away. All that was queued would be too many: in two minutes of an
+// outage the publisher was given 186,000 messages for 2,000 rows that merely waited.
 const probeKeys = 10
 
 // aloneAfter is how many publishes in a row of a key's first row may end without an answer before it goes alone, in
@@ -49,7 +51,9 @@ func (e *Engine) list(k *key) {
 }
 
 // Batch returns the rows that a lane publishes now in one call: of each key the first ones, in order. Lanes from
-// Workers on are for keys that were not accepted the last time.
+// Workers on are for keys that were not accepted the last time. Keys go first come, first served, and one with more
+// rows than a batch takes is listed again with its answers. The rows are the caller's until it gives them back with
+// [Engine.Answers]. Nil means that nothing may go now.
 func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 	list := &e.ready[0]
 	if lane >= e.Workers {
@@ -63,6 +67,7 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 	if o.probing || now.Before(o.until) {
 		return nil
 	}
+	// Half of the bytes, so that one lane does not take all that is in flight. Each key is looked at once.
 	most, keys, bytes := e.limiter.sendable(e.Limits.Batch, now), len(*list), e.Limits.Bytes/2
 	if o.failures > 0 {
 		keys = min(keys, probeKeys)
@@ -109,6 +114,7 @@ func (e *Engine) prefix(k *key, most int, bytes int64, now time.Time) int {
 	for i, r := range k.queue {
 		h := e.holds.topics[addressOf(r)]
 		switch {
+		// A key that tries a hold sends its first row alone, so that a try costs one publish.
 		case i > 0 && (i == most || bytes <= 0 || k.hold != nil || h != nil),
 			i > 0 && (r.after.After(now) || r.Invalid != nil || e.expired(r, now)):
 			return i
@@ -130,6 +136,7 @@ func (e *Engine) prefix(k *key, most int, bytes int64, now time.Time) int {
 	return len(k.queue)
 }
 
+// permanent returns the error of a row that cannot be published, as an answer of the class Permanent.
 func permanent(err error) error {
 	if publisher.ClassOf(err) != publisher.Permanent {
 		return publisher.PermanentError("invalid row", "%w", err)
@@ -190,7 +197,7 @@ func (e *Engine) down(err error, now time.Time) {
 	}
 }
 
-// up notes that the broker works.
+// up notes that the broker works: it has accepted a row or refused one, or named a part of it that is in trouble.
 func (e *Engine) up() {
 	if e.outage.failures > 0 {
 		e.Logger.Info("destination is back")

@@ -15,16 +15,18 @@ import (
 // with 100,000 failed rows, a key goes on some minutes after its row was retried by hand, and sooner after one of our
 // own commands, which ring. The tail waits for the first list after shards were gained, or it would take rows behind a
 // failed one.
+//
+// Names here are hashes of keys, as they are in the table. Of a key in by nothing is queued, whatever its state says.
 type blocked struct {
 	by     map[uint64]int16 // their shards
 	next   map[uint64]int16 // those of the present list, and those that were blocked since it began; nil between lists
-	at     outbox.Position
-	asked  bool      // as soon as possible
-	first  uint64    // number of the first read of the present list
-	began  uint64    // the same of the last complete list
-	gained uint64    // number of the last read before shards were gained
-	rows   int       // rows of the present list, or the last one
-	ended  time.Time // end of the last list
+	at     outbox.Position  // of the last failed row of the present list: its failed_at and id
+	asked  bool             // as soon as possible
+	first  uint64           // number of the first read of the present list
+	began  uint64           // the same of the last complete list
+	gained uint64           // number of the last read before shards were gained
+	rows   int              // rows of the present list, or the last one
+	ended  time.Time        // end of the last list
 }
 
 func (b *blocked) has(key uint64) bool { _, has := b.by[key]; return has }
@@ -38,10 +40,12 @@ const (
 	perFailed = time.Millisecond
 )
 
-// ready reports whether a list has been read since shards were gained.
+// ready reports whether a list has been read since shards were gained: it began after the last read of before. A list
+// that was under way then does not count, since it was asked for other shards.
 func (b *blocked) ready() bool { return b.began > b.gained }
 
-// listDue returns when the next page of the list is to be read.
+// listDue returns when the next page of the list is to be read. At a takeover, 100,000 failed rows are a hundred pages
+// before the first pending row is read.
 func (e *Engine) listDue() (at time.Time, ok bool) {
 	b := &e.blocked
 	switch {
@@ -64,7 +68,8 @@ func (e *Engine) readList() *Read {
 	}}
 }
 
-// listed takes a page of the list.
+// listed takes a page of the list. Keys are blocked at once, and freed only at the list's end. If there is no room to
+// remember a failed row's key, the tail stops (jam), as it does for keys that wait.
 func (e *Engine) listed(r *Read, now time.Time) {
 	b := &e.blocked
 	page := &r.Page
@@ -89,7 +94,8 @@ func (e *Engine) listed(r *Read, now time.Time) {
 	// What the complete list does not have any more was retried or discarded. The key is closed first and read by
 	// itself: its rows have waited, and the tail has passed them long ago.
 	for key, shard := range was {
-		for _, due := range []bool{false, true} { // a failed row blocks the rows of its key whichever tail brings them
+		// Rows that are read by their available_at are named by their ids, and are in no list.
+		for _, due := range []bool{false, true} {
 			k, name := e.keys[nameOf(key, due)], nameOf(key, due)
 			if (!due || e.dueTail.due) && !b.has(key) && (k == nil || k.state == open) && !e.waits.has(name) {
 				e.rest(e.keyOf(key, due, false, int(shard)), causeOrder, now)
@@ -98,7 +104,9 @@ func (e *Engine) listed(r *Read, now time.Time) {
 	}
 }
 
-// block closes a key that has a failed row.
+// block notes that a key has a failed row, and forgets what is queued of it. A key whose refusal is being written stays
+// as it is until that is done: its failure may be what the list has seen. One that waits for a hold or for room goes on
+// waiting, and is found blocked when it is read.
 func (e *Engine) block(hash uint64, shard int) {
 	e.blocked.by[hash] = int16(shard)
 	if e.blocked.next != nil {

@@ -11,9 +11,11 @@ import (
 
 // What is in trouble at the broker is held here: a topic, a partition, one broker of several. The publisher says which,
 // as a fate, and all keys that meet the same fate wait for one hold. One key tries it at a time, with pauses that grow,
-// so that the cost of a missing topic does not depend on how many keys or rows wait for it.
+// so that the cost of a missing topic does not depend on how many keys or rows wait for it. With 300,000 rows of
+// 100,000 keys behind one topic, a simulation of 40 seconds counted five publishes in vain.
 
-// A Cause is the reason why rows are held. It is the label reason of rows_held.
+// A Cause is the reason why rows are held. It is the label reason of rows_held, and operators' alerts name it: a cause
+// that is renamed breaks them.
 type Cause = string
 
 const (
@@ -43,30 +45,31 @@ type hold struct {
 	fate     publisher.Fate
 	cause    Cause
 	err      error
-	topics   []publisher.Address // addresses whose rows share the fate; none if the address does not decide that
+	topics   []publisher.Address // addresses whose rows share the fate; none if the address alone does not decide that
 	keys     []uint64            // keys that wait, in the order in which they came, with some that do not wait any more
 	live     int                 // number of those that do
 	passed   []string            // topics of rows without a key that wait and are not remembered
 	late     bool                // some of these are read by their available_at
 	probe    *key                // key that tries, or nil
 	gone     int                 // keys in a row of which nothing was left to try
-	failures int                 // failed tries in a row
-	since    time.Time
-	due      time.Time // of the next try
-	place    int       // among the holds that wait for it, -1 while a key tries
-	logged   Cause     // the last that was logged
-	repeats  bool      // each try may leave a copy
+	failures int                 // failed tries in a row; they make the next pause longer
+	since    time.Time           // of the first answer
+	due      time.Time           // of the next try
+	place    int                 // among the holds that wait for it, -1 while a key tries
+	logged   Cause               // the last that was logged
+	repeats  bool                // each try may leave a copy
 }
 
 // When and Place make a hold wait for its next try; see [alarms].
 func (h *hold) When() time.Time { return h.due }
 func (h *hold) Place() *int     { return &h.place }
 
+// holds are all holds of a destination, at most Limits.Holds.
 type holds struct {
 	by      map[publisher.Fate]*hold
-	topics  map[publisher.Address]*hold
-	begun   []*hold // oldest first
-	due     alarms[*hold]
+	topics  map[publisher.Address]*hold // those whose address decides: rows need not be published to meet them
+	begun   []*hold                     // oldest first
+	due     alarms[*hold]               // those that no key tries at the moment
 	repeats recent[publisher.Fate, repeated]
 	passed  map[string]int // number of holds for which rows of a topic wait that have no key
 }
@@ -84,7 +87,8 @@ func (h *hold) concerns(r *Row) bool {
 	return len(h.topics) == 0 || slices.Contains(h.topics, addressOf(r))
 }
 
-// join adds a key that waits.
+// join adds a key that waits. Keys that wait no longer leave their places behind. They are thrown out when the list
+// would have to grow, so that keys that come and go do not make a hold of an hour grow for ever.
 func (h *hold) join(e *Engine, key uint64) {
 	if len(h.keys) == cap(h.keys) {
 		h.keys = slices.DeleteFunc(h.keys, func(key uint64) bool { return e.waits.by[key].hold != h })
@@ -103,7 +107,8 @@ func (hs *holds) passOver(h *hold, topic string) {
 	}
 }
 
-// hold makes a key wait for what the answer for its first row says is in trouble.
+// hold makes a key wait for what the answer for its first row says is in trouble. Its rows are first in its queue
+// again, and are forgotten: they are read again when the key goes on.
 func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	c := classCause(publisher.ClassOf(err))
 	// A hold concerns everything that shares the fate, so that ten thousand keys of a missing topic cost one try and
@@ -141,7 +146,8 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	e.wait(k, h)
 }
 
-// prolong notes that a hold has begun or that a try has failed.
+// prolong notes that a hold has begun or that a try has failed. The class may be another one than the last time: a
+// stream without a leader looks like one that is missing until JetStream has been asked. The log says so again then.
 func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	before := h.cause
 	e.held[before] -= int64(h.live)
@@ -166,10 +172,13 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	}
 }
 
+// partialAfter is how long a part of a topic is held before the log says so. Kafka moves the leader of a partition in
+// less.
 const partialAfter = 2 * time.Second
 
 // try makes a key try each hold whose time has come. If nothing was left of the last keys that did, more and more are
-// read at once: all of them may have been deleted.
+// read at once: all of them may have been deleted. One at a time, and with pauses of 15 s, 700 such keys would take
+// three hours.
 func (e *Engine) try(now time.Time) {
 	for len(e.holds.due) > 0 && !e.holds.due[0].due.After(now) {
 		h := e.holds.due[0]
@@ -198,7 +207,8 @@ func (e *Engine) try(now time.Time) {
 	}
 }
 
-// unprobe makes another key try the hold that a key was to try.
+// unprobe makes another key try the hold that a key was to try, as soon as its time has come. It is called wherever a
+// key's queue is forgotten. A hold whose probe is gone and that did not know it would be tried by nobody.
 func (e *Engine) unprobe(k *key) {
 	if h := k.hold; h != nil {
 		h.probe, k.hold = nil, nil
@@ -206,7 +216,8 @@ func (e *Engine) unprobe(k *key) {
 	}
 }
 
-// release ends a hold: what waited for it may go on.
+// release ends a hold: what waited for it may go on. Keys that it remembers come back by promote. Rows without a key
+// that it does not remember come back by the sweep, or by the tail of due rows, which are asked for here.
 func (e *Engine) release(h *hold, now time.Time) {
 	if h.probe != nil {
 		h.probe.hold, h.probe = nil, nil
@@ -218,6 +229,7 @@ func (e *Engine) release(h *hold, now time.Time) {
 		}
 	}
 	e.holds.due.Cancel(h)
+	// A queue that is full and read slowly takes a row now and then: the pause would grow although rows flow.
 	if r, known := e.holds.repeats.get(h.fate); known { // the next pause is not longer than the last
 		r.level--
 		e.holds.repeats.put(h.fate, r)
@@ -250,6 +262,8 @@ type repeated struct {
 	last  time.Time
 }
 
+// Pauses of tries that may leave a copy. With those of other holds, half a second at most, three rows that one of
+// several queues rejected left 163 copies in the others within a minute.
 const (
 	repeatLeast  = 250 * time.Millisecond // already multiplied by two before the first try
 	repeatMost   = time.Minute

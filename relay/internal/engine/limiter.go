@@ -7,12 +7,16 @@ import (
 
 // A limiter limits how many rows per second are published. It is a bucket of tokens, one for each row that may be sent
 // now. The bucket fills at this replica's part of the rate, and holds the tokens of one second, but at least one. Rows
-// that did not reach the broker give their tokens back, so that an outage does not use up a small rate.
+// that did not reach the broker give their tokens back, so that an outage does not use up a small rate. (The usual
+// package for this, x/time/rate, takes no tokens back.)
+//
+// Replicas do not talk about it. Each sends the part of the rate that its part of the shards is, so while shards change
+// hands the sum is never more than the rate.
 type limiter struct {
-	rate   float64 // rows per second, of all replicas together; 0 for any number
-	share  float64 // rows per second that this replica may send
-	tokens float64 // the first row may be sent at once, however small the rate is
-	filled time.Time
+	rate   float64   // rows per second, of all replicas together; 0 for any number
+	share  float64   // rows per second that this replica may send
+	tokens float64   // one at first: the first row may be sent at once, however small the rate is
+	filled time.Time // when tokens were last counted; zero before the first time
 }
 
 const (
@@ -45,7 +49,7 @@ func (l *limiter) fill(now time.Time) {
 	l.filled = now
 }
 
-// sendable returns how many of n rows may be sent now.
+// sendable returns how many of n rows may be sent now. They are not taken from the bucket until they are spent.
 func (l *limiter) sendable(n int, now time.Time) int {
 	if l.rate == 0 {
 		return n
@@ -59,7 +63,8 @@ func (l *limiter) sendable(n int, now time.Time) int {
 // enough returns the number of tokens from which rows are sent.
 func (l *limiter) enough() float64 { return max(1, min(l.share*gather.Seconds(), l.most())) }
 
-// next returns when rows may be sent.
+// next returns when rows may be sent: now, if they may be, and in an hour, if this replica has no share at present. A
+// millisecond is added, so that rounding does not make the loop wake a moment too early and turn again.
 func (l *limiter) next(now time.Time) time.Time {
 	l.fill(now)
 	switch missing := l.enough() - l.tokens; {

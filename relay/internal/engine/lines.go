@@ -3,7 +3,8 @@ package engine
 import "time"
 
 // lines lets twenty lines a minute into the log, and counts what would have been more. An application that keeps
-// writing a bad payload, or that has a topic for each of ten thousand entities, would fill the log otherwise.
+// writing a bad payload, or that has a topic for each of ten thousand entities, would fill the log otherwise. What is
+// not written is counted, and the number follows when the minute is over ([Engine.Report]).
 type lines struct {
 	since  time.Time // when the first line of this minute was written
 	number int       // lines written since then

@@ -9,46 +9,60 @@ import (
 
 // bell decides how long the tail rests, and whether writers are to ring meanwhile. While rows are few, each writer is
 // to ring: a notification in each transaction then costs little, and the relay need not poll. Commits that notify wait
-// for one another, so when rows are many, writers do not ring, and the relay polls often.
+// for one another, so when rows are many, writers do not ring, and the relay polls often: with a notification in each,
+// 8 and 32 clients made 5,300 and 4,500 transactions a second, and 12,700 and 15,800 with none.
+//
+// All of this only makes the relay fast. Without it a row waits for the next poll, and nothing else changes.
 type bell struct {
-	up    bool      // writers can ring
+	up    bool      // writers can ring: the listener works, and the table has the trigger
 	armed time.Time // since when each writer rings; zero if they do not
 	rings bool      // writers may ring
 
 	pause  time.Duration // of the tail
 	active time.Time     // when new rows last came
-	rate   float64       // rows per second
-	rated  time.Time
-	calm   time.Time // since when rows have been few
-	steady bool      // many rows come at once, and the next read is not far away
+	rate   float64       // rows per second, as a mean that forgets within rateShare
+	rated  time.Time     // of that
+	calm   time.Time     // when writers may ring again, if rows are few by then
+	steady bool          // many rows come at once, and the next read is not far away
 }
 
 const (
 	// ShortestPause is the shortest time between two first pages.
 	ShortestPause = time.Millisecond
 
-	calmAfter  = time.Second
-	calmShare  = 0.75
-	rateShare  = 250 * time.Millisecond
+	// Writers stop ringing at outbox.MostRings rows a second, and begin again when there are fewer than calmShare of
+	// that, calmAfter later at the earliest.
+	calmAfter = time.Second
+	calmShare = 0.75
+	rateShare = 250 * time.Millisecond
+	// A writer that looked at the doorbell's lock just before the relay took it commits without a ring. Its row waited
+	// for a poll 8 to 16 ms away: the slowest of a hundred single rows.
 	awakePause = 4 * time.Millisecond // for a while after rows came, if writers can wake the relay afterwards
 	awakeFor   = 20 * time.Millisecond
-	idleAfter  = 10 * time.Second
+	// idleAfter is how long nothing came before an owner whose doorbell works looks once a second. It makes 2.9
+	// statements a second then; polling every 50 ms, an earlier version made 40.7.
+	idleAfter = 10 * time.Second
 
 	shortestLook = 100 * time.Microsecond
 
+	// At 1,000 rows a second a look takes half a millisecond. A rest of 20 times as long made a median of 10 to 20 ms
+	// from commit to consumer, and a p99 of 57 to 61; with 4 times as long they were 3 and 14 ms.
 	flowShare = 4 // rest while rows flow, as a multiple of the time that the read took
 	// RestShare is the rest after work that is of no use to the flow of rows, as a multiple of the time it took.
-	RestShare  = 20
-	flowRows   = 16
-	rowShare   = 50 * time.Microsecond // part of a read's time that is of each row, not of the look
+	RestShare = 20
+	flowRows  = 16
+	rowShare  = 50 * time.Microsecond // part of a read's time that is of each row, not of the look
+	// Without busyRest, 7,000 rows a second were read in a hundred batches a second, which left saturated writers 0.57
+	// of their rate instead of 0.69.
 	busyRest   = 25 * time.Millisecond // shortest rest while more rows flow
 	droppedRow = 20 * time.Microsecond // rest for each row that was read again in vain
 )
 
-// SetBell records whether writers can ring, and since when each of them does.
+// SetBell records whether writers can ring, and since when each of them does. The user tells it before each
+// [Engine.Taken], which decides by it how long the tail rests.
 func (e *Engine) SetBell(up bool, armed time.Time) { e.bell.up, e.bell.armed = up, armed }
 
-// Rings reports whether writers may ring.
+// Rings reports whether writers may ring, as far as this destination is concerned.
 func (e *Engine) Rings() bool { return e.bell.rings }
 
 // ring makes the tails look at once, unless many rows are coming: then a read for each writer would bring only a few
@@ -109,7 +123,8 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	}
 }
 
-// measureRate counts new rows, and decides whether writers are to ring.
+// measureRate counts new rows, and decides whether writers are to ring. Between the two bounds it leaves things as they
+// are, so that a steady rate does not switch the doorbell on and off.
 func (e *Engine) measureRate(fresh int, now time.Time) {
 	b := &e.bell
 	b.rate = b.rate*math.Exp(-now.Sub(b.rated).Seconds()/rateShare.Seconds()) + float64(fresh)/rateShare.Seconds()

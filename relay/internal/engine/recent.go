@@ -1,6 +1,9 @@
 package engine
 
-// recent remembers at least the last mostRecent values, and at most twice as many.
+// recent remembers at least the last mostRecent values, and at most twice as many. When the young ones are so many they
+// become the old ones, and the old ones are forgotten. Nothing that the order or the delivery of rows rests on may be
+// kept here: what is forgotten costs a false report of a duplicate, a violation that is not counted, or a shorter
+// pause.
 type recent[Key comparable, Value any] struct{ young, old map[Key]Value }
 
 const mostRecent = 1 << 16

@@ -21,12 +21,14 @@ func (e *Engine) Rehearses(batch []*Row) bool {
 }
 
 // pastLeft reports whether everything is marked that the last owner of the shards may have left published and not
-// marked. These rows come first in the table, and are at most as many as may be in flight.
+// marked. These rows come first in the table, and are at most as many as may be in flight. Only rows that are marked
+// count: batches that are handed over again in an outage would count again and again, and end the rehearsals too early.
 func (e *Engine) pastLeft() bool {
 	return e.marked >= e.Limits.Rows || e.queued+e.publishing == 0 && !e.tail.more && !e.dueTail.more
 }
 
-// UnmarkableError returns the answer for a row that is not published, since the database would not mark it.
+// UnmarkableError returns the answer for a row that is not published, since the database would not mark it. A worker
+// gives it in the broker's place, before it publishes the rest of the batch.
 func UnmarkableError(why error) error {
 	return &publisher.Error{Class: publisher.NotAttempted, Short: "not markable", Err: &unmarkableError{why}}
 }
@@ -35,7 +37,8 @@ type unmarkableError struct{ error }
 
 // withhold makes a key wait whose first row is not published. The row stays pending in the table, so that any number of
 // them may wait. A row that another session keeps locked waits until it is free, since its mark would wait as well.
-// Most locks are gone in a moment, such as those of another destination that tries the same rows.
+// Most locks are gone in a moment, such as those of another destination that tries the same rows. A relay that
+// published such a row after eight tries did so at each start: with one lock held, four starts sent 60 rows four times.
 func (e *Engine) withhold(k *key, why error, now time.Time) {
 	r, pause, locked := k.queue[0], min(rejectedPause, e.BackoffMax), outbox.Locked(why)
 	e.vain++

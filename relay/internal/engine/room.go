@@ -6,9 +6,12 @@ import (
 
 // What may be read is decided here. Everything that is in flight lies in memory, bounded in rows and in bytes, and the
 // bounds are kept before a read is made, since afterwards the rows are there. A quarter is left to keys that are read
-// by themselves, so that a tail with a backlog does not keep keys from going on whose trouble is over.
+// by themselves, so that a tail with a backlog does not keep keys from going on whose trouble is over. When a read took
+// all that was free, there was never a second one beside it, and a large row of a key in trouble could not be read at
+// all while a backlog filled the rest.
 
-// freeRows returns how many rows there is room for, of which a part is kept free.
+// freeRows returns how many rows there is room for, of which a part is kept free. Rows that reads under way may bring
+// count as if they were there. A rate bounds it too: more rows than may be sent soon would only wait in memory.
 func (e *Engine) freeRows(kept int) int {
 	asked := 0
 	for _, r := range e.reads.under {
@@ -33,6 +36,8 @@ func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
 		}
 	}
 	most := e.reads.most[slot(kind)]
+	// Hardly anything is in flight that will leave, so that waiting makes no more room: the first row may have any
+	// size.
 	if bytes+e.locked.bytes+e.rejected.bytes >= e.mostBytes(Tail) && !others {
 		return min(max(bytes, 1), most), math.MaxInt64
 	}
@@ -49,7 +54,7 @@ func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
 	return bytes, bytes
 }
 
-// mostBytes returns how much a read of a kind may bring.
+// mostBytes returns how much a read of a kind may bring: a quarter of all for keys, three quarters for the others.
 func (e *Engine) mostBytes(kind Kind) int64 {
 	quarter := max(1, e.Limits.Bytes/4)
 	if kind == Keys {
@@ -63,7 +68,8 @@ func (e *Engine) mostBytes(kind Kind) int64 {
 func (e *Engine) tailRows() int { return e.freeRows((e.Limits.Rows - e.stuck()) / 4) }
 
 // least returns how many rows of room make a page worthwhile. Each page costs a statement, and begins at the low
-// watermark again: pages of a few rows would read the rows in flight over and over.
+// watermark again: pages of a few rows would read the rows in flight over and over. Three eighths are half of what a
+// tail may fill.
 func (e *Engine) least() int {
 	return max(1, min(e.Limits.Batch, e.limiter.ahead(e.limiter.most())/2, (e.Limits.Rows-e.stuck())*3/8))
 }

@@ -37,8 +37,9 @@ func (r *Row) Beside(other *Row) bool { return r.key == other.key }
 // limit.
 const rowOverhead = 400
 
-// dueKeys distinguishes the keys of rows that are read by their available_at from those of rows in table order. They
-// keep an order of their own, and rows in table order do not wait for them.
+// dueKeys distinguishes the keys of rows that are read by their available_at from those of rows in table order. The
+// statements that read such rows name each by its id, so they keep no order, and no other row waits for them. The two
+// kinds have different indexes, and a statement that reads keys follows one of them.
 const dueKeys = 0x9e3779b97f4a7c15
 
 // nameOf returns the name by which the engine knows a key with a hash, and the hash of a key with a name. The hash is

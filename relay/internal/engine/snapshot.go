@@ -10,20 +10,22 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// A Snapshot is the published state of a destination.
+// A Snapshot is the published state of a destination. It shares no memory with the engine, so any goroutine may read
+// it.
 type Snapshot struct {
-	At                time.Time // zero if no engine runs
-	InFlight, Blocked int       // numbers of rows in flight, and of keys that wait
-	Stuck             int       // number of rows in flight that cannot be written now
-	Full              bool      // the stuck rows leave no room for others
-	Why               error     // why they cannot be written
-	Held              map[Cause]int64
-	Holds             []operate.Hold // oldest first, at most mostHoldsShown
-	Down              error          // why nothing can be published
-	Note              string         // what is held at the destination, if it is not down
+	At                time.Time       // by the engine's clock; zero if no engine runs
+	InFlight, Blocked int             // numbers of rows in flight, and of keys that wait
+	Stuck             int             // number of rows in flight that cannot be written now
+	Full              bool            // the stuck rows leave no room for others
+	Why               error           // why they cannot be written
+	Held              map[Cause]int64 // rows that are known to wait, by reason; see heldRows
+	Holds             []operate.Hold  // oldest first, at most mostHoldsShown
+	Down              error           // why nothing can be published
+	Note              string          // what is held at the destination, if it is not down
 }
 
-// Snapshot returns the present state.
+// Snapshot returns the present state. The loop takes one ten times a second, so it must cost the same with one hold and
+// with ten thousand, and with any number of keys: when it went through all holds, the others' rows were 20 ms late.
 func (e *Engine) Snapshot(now time.Time) Snapshot {
 	s := Snapshot{
 		At:       now,
@@ -36,7 +38,7 @@ func (e *Engine) Snapshot(now time.Time) Snapshot {
 }
 
 // Report logs how many rows and topics had no line of their own in the last minute. last says that there is no later
-// report.
+// report. It writes at most two lines for each minute, and may be called as often as the user likes.
 func (e *Engine) Report(last bool, now time.Time) {
 	if n := e.rows.end(last, now); n > 0 {
 		e.Logger.Warn("more rows failed than are logged one by one; the table has their errors in last_error",
@@ -48,7 +50,8 @@ func (e *Engine) Report(last bool, now time.Time) {
 }
 
 // heldRows counts the rows that are known to wait, by reason: one for each key, and each row whose outcome cannot be
-// written.
+// written. How many rows stand behind the first one of a key is not known here: they were never read, or forgotten. In
+// an outage, queued rows count one by one.
 func (e *Engine) heldRows() map[Cause]int64 {
 	counts := maps.Clone(e.held)
 	if e.outage.failures > 0 {
@@ -94,7 +97,8 @@ func (hs *holds) note() string {
 	return fmt.Sprintf("rows of %s are held%s: %v", what, more, h.err)
 }
 
-// Leftover describes what is remembered, for tests: after everything is done it is empty.
+// Leftover describes what is remembered, for tests: after everything is done it is empty. Whatever is added to the
+// engine and grows with rows or keys belongs here, or a leak of it is not found.
 func (e *Engine) Leftover() (left string) {
 	for what, n := range map[string]int{
 		"in flight": len(e.flying), "bytes": int(e.bytes), "queued": e.queued, "gone": len(e.gone), "keys": len(e.keys),

@@ -27,12 +27,16 @@ type aside struct {
 }
 
 const (
+	// An application's transaction ends within a second most often, and one statement tries all locked rows. A table
+	// that rejects rows is mended by hand.
 	lockedPause   = time.Second
 	rejectedPause = 10 * time.Second
 	// rejectedBatch is how many rows are tried at once that the database did not mark. Finding the bad ones takes up to
 	// two statements for each. While none is bad, the next batch follows at once and has twice the size.
 	rejectedBatch = 32
-	// carefulFor is how long marks do not wait for locks after a lock was met that was not released.
+	// carefulFor is how long marks do not wait for locks after a lock was met that was not released. Each mark waits
+	// half a second otherwise. When it waited for as long as a statement may, one locked row stalled the marks of its
+	// batch for 30 s, again and again, until nothing was in flight any more.
 	carefulFor = 10 * time.Second
 )
 
@@ -42,7 +46,7 @@ var errLocked = errors.New("locked by another session")
 // number counts the rows.
 func (a *aside) number() int { return len(a.rows) + a.trying }
 
-// retry returns the rows to try again now.
+// retry returns the rows to try again now. They stay in flight, and count in number until their outcome is given back.
 func (a *aside) retry(now time.Time) (o Outcome, ok bool) {
 	if len(a.rows) == 0 || now.Before(a.due) {
 		return Outcome{}, false
@@ -59,7 +63,8 @@ func (a *aside) retry(now time.Time) (o Outcome, ok bool) {
 // retrying reports whether rows that could not be written are being tried again.
 func (e *Engine) retrying() bool { return e.locked.trying+e.rejected.trying > 0 }
 
-// setAside keeps the rows of an outcome that another session keeps locked, or that the database did not mark.
+// setAside keeps the rows of an outcome that another session keeps locked, or that the database did not mark. A row may
+// change from one kind to the other: a locked one may be rejected once it is free.
 func (e *Engine) setAside(o *Outcome, locked, rejected []*Row, now time.Time) {
 	of := &e.locked
 	if e.rejected.trying > 0 {
@@ -104,9 +109,11 @@ func (a *aside) keep(rows []*Row, why error, due time.Time) {
 	a.rows, a.why = append(a.rows, rows...), why
 }
 
-// letGo forgets the rows of a leaving shard that the database did not mark, and once it is late also those that
-// another session keeps locked. They are pending in the table, and the next owner publishes them again. No replica
-// reads a leaving shard, so a single row must not keep it for ever.
+// letGo forgets the rows of a leaving shard that the database did not mark, and once it is late also those that another
+// session keeps locked. They are pending in the table, and the next owner publishes them again. No replica reads a
+// leaving shard, so a single row must not keep it for ever. A second publish is the smaller harm, and the next owner
+// rehearses the marks of what it finds, so that it happens once. Rows that are being tried at the moment stay until
+// they come back.
 func (e *Engine) letGo(shard int, late bool) {
 	n := 0
 	for _, of := range []*aside{&e.rejected, &e.locked} {

@@ -14,13 +14,14 @@ import (
 // and a read would bring it again. What cannot be written stays in flight for ever, if need be (see unwritten), since
 // it was published; only a shard that has to leave lets go of it.
 
-// An Outcome is what is to be written for some rows, and the result of writing it.
+// An Outcome is what is to be written for some rows, and the result of writing it. The engine fills in the first three
+// fields, and whoever writes it the others. The rows may come back in several outcomes, each of them once.
 type Outcome struct {
-	Rows    []*Row // accepted, to be marked, or refused
-	Again   bool   // the rows could not be written before
+	Rows    []*Row // accepted, to be marked, or refused: those with Refused
+	Again   bool   // the rows could not be written before; they come back in one outcome
 	Careful bool   // do not wait for rows that another session keeps locked
 
-	Effects map[string]Effect // by the rows' identities; see [Effect]
+	Effects map[string]Effect // by the rows' identities; see [Effect]. Other rows may be among them
 	Why     error             // the database's last answer for an unwritable row
 	Slow    int               // number of rows of a statement that took too long
 	Err     error             // not nil if ctx ended before, or if nothing can be written to the table as it is now
@@ -37,7 +38,9 @@ const (
 	Rewritten                    // somebody has changed the row since it was read, so that it is not marked
 )
 
-// refused makes the refusals of a key's first rows be written, and closes it until then.
+// refused makes the refusals of a key's first rows be written, and closes it until then. Before that (invariant 5) the
+// table has the rows as they were, and a read of the key would bring them as if they had not been tried. There is one
+// row, except where several are too old.
 func (e *Engine) refused(k *key, n int, err error, failed bool) {
 	for _, r := range k.queue[:n] {
 		r.Refused, r.Failed = err, failed
@@ -52,7 +55,9 @@ func (e *Engine) refused(k *key, n int, err error, failed bool) {
 	k.writes += n
 }
 
-// Writes calls to with what is to be written now. What could not be written before is tried separately.
+// Writes calls to with what is to be written now, at most twice. What could not be written before is tried separately,
+// so that a row which keeps its statement from being written does not keep new ones waiting. All that has gathered goes
+// in one outcome; the settlement divides it into statements. Each outcome is given back with [Engine.Written].
 func (e *Engine) Writes(now time.Time, to func(Outcome)) {
 	if !e.retrying() {
 		o, ok := e.locked.retry(now)
@@ -89,6 +94,7 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 		}
 	}
 	e.setAside(&o, locked, rejected, now)
+	// Rows of the shards' last owner have passed once so many are marked; see Rehearses.
 	e.marked += len(marked)
 	e.proven = e.proven || len(marked) > 0 && e.pastLeft()
 	latencies := make([]time.Duration, 0, len(marked)) // from when rows were due to when they were accepted
@@ -111,7 +117,8 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 }
 
 // changed makes a row be published as it is now: somebody has changed it after it was read. Consumers see both
-// versions, with the same id. The mark would otherwise stand for a content, a topic or a key that nobody has received.
+// versions, with the same id. The mark would otherwise stand for a content, a topic or a key that nobody has received:
+// a row that was corrected during an outage used to be marked although no broker had the correction.
 func (e *Engine) changed(r *Row, now time.Time) {
 	k := r.key
 	e.land(r)
@@ -153,10 +160,13 @@ func (e *Engine) refusedWritten(o *Outcome, rows []*Row, now time.Time) {
 	}
 }
 
-// goOn goes on with a key after the refusal of its first row.
+// goOn goes on with a key after the refusal of its first row. First it decides what the log says. A table with
+// last_error and failed_at has a row's story itself, so only failures are logged; elsewhere a refusal leaves no trace.
+// Then it decides where the key's rows come from.
 func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
 	written := effect == Written
 	spent := !r.Failed && (r.Try+1 > e.MaxAttempts || publisher.ClassOf(r.Refused) == publisher.Permanent)
+	// The count is the row's. Counted for the key, the refusals of one row made the next one fail early.
 	if stamp := stampOf(r.Identity(), r.topic); k.blamed != stamp {
 		k.refused, k.blamed = 0, stamp
 	}
@@ -181,7 +191,8 @@ func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
 	case r.Failed && written && e.BlockFailed && !k.keyless: // until an operator retries or discards the row
 		e.reopen(k)
 		e.block(k.hash(), k.shard)
-	// Nothing is left of it: no other row has its id.
+	// Nothing is left of it: no other row has its id. If other rows were read or dropped under its name, ids are not
+	// unique in this table, and the key is read again below.
 	case r.Failed && written && k.keyless && k.reads == 0 && !k.missed:
 		e.reopen(k)
 	// The row has failed, or is not as it was read: another session has relayed, failed or changed it. The key goes on
@@ -196,7 +207,8 @@ func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
 	}
 }
 
-// logged returns what the log says of a refused row. It may be long before anyone looks at the table.
+// logged returns what the log says of a refused row. It may be long before anyone looks at the table. Texts are cut: a
+// trigger that quotes the row it refuses made lines of 220 kB.
 func (r *Row) logged() []any {
 	const most, mostError = 200, 2 << 10 // bytes of a name and of an error in a line
 	return []any{
@@ -205,7 +217,7 @@ func (r *Row) logged() []any {
 	}
 }
 
-// isNews reports whether the log has had no message of a kind for a minute.
+// isNews reports whether the log has had no message of a kind for a minute, and counts one now.
 func (e *Engine) isNews(kind string, now time.Time) bool {
 	if last, told := e.told[kind]; told && now.Sub(last) <= time.Minute {
 		return false
@@ -214,7 +226,7 @@ func (e *Engine) isNews(kind string, now time.Time) bool {
 	return true
 }
 
-// failure returns the reason for which a row failed with an error.
+// failure returns the reason for which a row failed with an error: the label of rows_failed.
 func failure(err error) string {
 	switch {
 	case errors.Is(err, errExpired):

@@ -9,12 +9,12 @@ import (
 )
 
 // A History is what became of a destination's rows in the last hour, in intervals of half a minute. Its size does not
-// depend on the number of rows.
+// depend on the number of rows: some 80 KB for each destination. It is lost with the process.
 type History struct {
-	mu        sync.Mutex
-	began     time.Time
-	relayed   int64 // rows since began
-	intervals [historyLength]interval
+	mu        sync.Mutex              // guards everything but began
+	began     time.Time               // when the relay was made; intervals before it are not shown
+	relayed   int64                   // rows since began
+	intervals [historyLength]interval // a ring, by number; an old interval is overwritten when its place is needed
 }
 
 const (
@@ -22,8 +22,9 @@ const (
 	historyLength = 121 // one hour, and the interval that has just begun
 )
 
-// interval is one part of a history. Its latencies are counted in buckets, each from a microsecond times a power
-// of the fourth root of two to the next, so that a bucket's width is 19 % of the latencies in it.
+// interval is one part of a history. Its latencies are counted in buckets, each from a microsecond times a power of the
+// fourth root of two to the next, so that a bucket's width is 19 % of the latencies in it, for a millisecond as for a
+// day.
 type interval struct {
 	number          int64 // intervals since 1970
 	relayed, failed int64
@@ -33,7 +34,7 @@ type interval struct {
 // latencyBuckets is the number of buckets. They reach up to twelve days.
 const latencyBuckets = 4 * 40
 
-// now returns the present interval. The caller holds mu.
+// now returns the present interval, after clearing what was in its place an hour ago. The caller holds mu.
 func (h *History) now(at time.Time) *interval {
 	number := at.UnixNano() / int64(historyEvery)
 	i := &h.intervals[number%historyLength]

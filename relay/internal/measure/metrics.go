@@ -16,7 +16,9 @@ import (
 
 // Metrics are the instruments of the relay. Labels come from closed sets, every series exists from the start, and what
 // happens to rows is counted once for each batch. Only a histogram's series begins with its first value, since
-// OpenTelemetry cannot export an empty one.
+// OpenTelemetry cannot export an empty one. Methods may be called by several goroutines and do not block.
+//
+// Names and labels are documented in docs/metrics.md, and dashboards and alerts use them.
 type Metrics struct {
 	relayedRows, errorRows, failedRows, violations, republished, duplicates, takeovers, wakeups metric.Int64Counter
 	latency, stages, batchRows                                                                  metric.Float64Histogram
@@ -25,34 +27,36 @@ type Metrics struct {
 // Destination counts what happens at one destination. Its methods may be called by several goroutines.
 type Destination struct {
 	*Metrics
-	History History
+	History History // of this destination's rows, for the status page
 	name    string
 }
 
-// The stages whose duration is measured.
+// The stages whose duration is measured: values of the label stage. Each is the time of one statement or one call of a
+// publisher, and none has the time in which rows wait between them.
 const (
-	StageFetch   = "fetch"
-	StagePublish = "publish"
-	StageSettle  = "settle"
+	StageFetch   = "fetch"   // a read of any kind
+	StagePublish = "publish" // a batch at a worker, with the rehearsal of its marks
+	StageSettle  = "settle"  // a statement that marks rows or writes refusals
 )
 
-// The sources of hints that there may be new rows, and of reads that found some.
+// The sources of hints that there may be new rows, and of reads that found some: values of the label source.
 const (
-	SourcePoll     = "poll"
-	SourceListen   = "listen"
-	SourceDoorbell = "doorbell"
-	SourceRetry    = "retry"
-	SourceNone     = "" // a precaution without any hint, which is not counted
+	SourcePoll     = "poll"     // a read of a tail or a sweep found new rows
+	SourceListen   = "listen"   // a notification of the database
+	SourceDoorbell = "doorbell" // a ring over HTTP or by the library's user
+	SourceRetry    = "retry"    // a read of closed keys found new rows
+	SourceNone     = ""         // a precaution without any hint, which is not counted
 )
 
-// The reasons for which rows fail.
+// The reasons for which rows fail: values of the label reason of rows_failed.
 const (
-	FailedAttempts  = "attempts"
-	FailedPermanent = "permanent"
-	FailedExpired   = "expired"
+	FailedAttempts  = "attempts"  // refused as often as is allowed
+	FailedPermanent = "permanent" // refused for good by the broker, or cannot be made into a message
+	FailedExpired   = "expired"   // too old to be published
 )
 
-// errorClasses are the classes that publish_errors counts.
+// errorClasses are the classes that publish_errors counts: what a broker has answered, or failed to. A row that was not
+// attempted had no answer.
 var errorClasses = []publisher.Class{
 	publisher.Refused, publisher.Permanent, publisher.Unavailable, publisher.Ambiguous, publisher.Topology,
 }
@@ -66,7 +70,8 @@ func Label(pairs ...string) metric.MeasurementOption {
 	return metric.WithAttributeSet(attribute.NewSet(set...))
 }
 
-// New makes the instruments. The exporter adds the prefix outbox_relay_ and Prometheus' suffixes to their names.
+// New makes the instruments. The exporter adds the prefix outbox_relay_ and Prometheus' suffixes to their names. Its
+// error is the first of the meter's.
 func New(meter metric.Meter) (*Metrics, error) {
 	m := &Metrics{}
 	var failure error
@@ -116,7 +121,7 @@ func New(meter metric.Meter) (*Metrics, error) {
 	return m, nil
 }
 
-// Destination makes the series of a destination.
+// Destination makes the series of a destination. They start at zero, so that a rate over time sees the first row, too.
 func (m *Metrics) Destination(name string) *Destination {
 	d := &Destination{Metrics: m, History: History{began: time.Now()}, name: name}
 	ctx := context.Background()

@@ -12,7 +12,8 @@ import (
 )
 
 // A Join marks rows in the columns of several views of a table at once, each row in all of them or in none. It reports
-// whether it has marked all of the rows. The tests' simulation has one of its own.
+// whether it has marked all of the rows; if not, or with an error, each row is marked for each destination again. The
+// tests' simulation has one of its own.
 type Join func(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error)
 
 // Together is the [Join] for outbox tables. It marks nothing if a view deletes its rows.
@@ -29,14 +30,19 @@ func Together(ctx context.Context, views []Table, rows []*outbox.Row) (all bool,
 
 const (
 	// Marks for several destinations at once that took longJoin are followed by a period without any, which is
-	// apartShare times as long: a trigger on the columns of one destination, perhaps, would slow down the others.
+	// apartShare times as long: a trigger on the columns of one destination, perhaps, would slow down the others. With
+	// one that sleeps for 30 s, the other destinations had relayed half as many rows without such periods.
 	longJoin   = 500 * time.Millisecond
 	apartShare = 20
 )
 
 // jointly begins to mark the rows that several destinations have accepted, which lie there at the same time, each with
-// one statement for all of them. The caller holds mu.
+// one statement for all of them: a second update of a row in another statement would write its whole version again.
+// Rows go together if the same set of destinations has accepted them. Nothing waits for another destination's answer.
+// The caller holds mu.
 func (s *Settlement) jointly(ready []int) {
+	// Sets of states are bits of a number, so that the sixty-fifth set of columns is marked by itself. Locks and what
+	// failed together once are reasons to mark alone.
 	joins := func(p *piece) bool { return !p.Again && !p.Careful && !p.alone && p.from.state < 64 }
 	sets := map[string]uint64{} // sets of states, by the rows' identities
 	first := map[string]*outbox.Row{}
@@ -76,7 +82,8 @@ func (s *Settlement) jointly(ready []int) {
 }
 
 // together marks the rows of an order in all of its sets of columns, and reports whether it has marked all of them. If
-// not, because a mark already existed or something prevents it, they are marked for each destination separately.
+// not, because a mark already existed or something prevents it, they are marked for each destination separately. It
+// halves nothing, repeats nothing, and gives each statement two seconds: marking by itself does all of that.
 func (s *Settlement) together(ctx context.Context, o *order) (all bool) {
 	var views []Table
 	for _, state := range o.states {

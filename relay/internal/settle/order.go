@@ -9,6 +9,8 @@ import (
 )
 
 // order is an outcome that is being written, for the rows of one or several engines.
+//
+// Its goroutine owns it once it has begun. Only released is guarded by mu, since the timer sets it, too.
 type order struct {
 	engine.Outcome
 	states   []int // numbers of the sets of columns; several where rows are marked in all of them at once
@@ -25,10 +27,12 @@ type piece struct {
 }
 
 // asideAfter is how long other orders wait for one that is under way. What cannot be written, because of a missing
-// privilege or a trigger, is tried until it can be written, which may take forever.
+// privilege or a trigger, is tried until it can be written, which may take forever. When there were two settlers that
+// took one order after another, both were busy with what one destination's columns did not take, and no destination's
+// rows were marked.
 const asideAfter = 2 * time.Second
 
-// add adds a piece to the order.
+// add adds a piece to the order. Pieces of the same engine become one: each engine is answered once.
 func (o *order) add(p piece) {
 	o.Rows = append(o.Rows, p.Rows...)
 	o.Again, o.Careful = o.Again || p.Again, o.Careful || p.Careful
@@ -57,7 +61,8 @@ func (s *Settlement) begin(o *order) {
 	s.group.Go(func() { s.run(o) })
 }
 
-// count adds n to the number of orders that are under way. The caller holds mu.
+// count adds n to the number of orders that are under way, for each of the sets of columns that the order writes. The
+// caller holds mu.
 func (s *Settlement) count(o *order, n int) {
 	for _, i := range o.states {
 		if c := &s.states[i]; o.Again {
@@ -68,6 +73,9 @@ func (s *Settlement) count(o *order, n int) {
 	}
 }
 
+// run writes an order and answers its engines. If marks for several destinations could not all be made at once, nothing
+// is answered: the pieces go back to the front of what is gathered, and are marked for each destination by itself. A
+// mark that some of them already have does no harm, since a marked row is left as it is.
 func (s *Settlement) run(o *order) {
 	overdue := time.AfterFunc(asideAfter, func() { s.release(o) })
 	written := len(o.states) == 1
@@ -108,7 +116,8 @@ func (s *Settlement) release(o *order) {
 	s.dispatch()
 }
 
-// has reports whether a row is in an order, for any destination. The caller holds mu.
+// has reports whether a row is in an order, for any destination. Two statements that write the same row for two
+// destinations would wait for each other's locks, and in opposite orders end in a deadlock. The caller holds mu.
 func (s *Settlement) has(r *engine.Row) bool {
 	_, has := s.taken[r.ID()]
 	return has

@@ -1,5 +1,17 @@
 // Package settle writes to the table what became of rows: it marks the rows that were accepted, many in a statement,
 // and writes refusals. It keeps trying until that is done. The destinations of a process share it.
+//
+// # The way of an outcome
+//
+//	Write ─▶ piece, gathered ─▶ order ─▶ statements ─▶ result of each writer
+//	              ▲               │         │
+//	              │               │         └─ too slow, or rows in the way: divided and written again
+//	              └───────────────┘
+//	               not marked in all sets of columns at once: each by itself
+//
+// A piece is what one engine has to write. Pieces that lie there when the last order ends become one order, so that the
+// statements are as large as the load makes them: one row when idle, thousands under load. An order ends when its rows
+// are written, when it is known which of them cannot be, or that none can as the table is now, or with the context.
 package settle
 
 import (
@@ -13,7 +25,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// Table is what a settlement needs of an outbox table.
+// Table is what a settlement needs of an outbox table. Each method may be repeated: what is written already stays as it
+// is. Settle waits half a second for locked rows, and then writes nothing. SettleFree and Refuse wait for no row, and
+// name the locked ones by their identities.
 type Table interface {
 	Settle(context.Context, []*outbox.Row) error
 	SettleFree(context.Context, []*outbox.Row) (locked []string, err error)
@@ -27,8 +41,11 @@ type Table interface {
 // While an order is under way, what comes is gathered, and the next one begins when it has ended. One at a time was
 // busy for 94 % of the time while processors were free, so a second one begins when there are twice as many rows as a
 // batch has: small statements cost more for each row.
+//
+// Three kinds of goroutines meet here: the loops call Write, each order runs in its own, and a timer lets others pass
+// an order that takes long. What they share is guarded by mu, and no statement is made while it is held.
 type Settlement struct {
-	batch int
+	batch int                        // rows in a publish; see dispatch
 	limit time.Duration              // time limit of one statement
 	join  Join                       // nil where no two destinations have the same row
 	wrote func(state int, err error) // called after each statement
@@ -37,21 +54,23 @@ type Settlement struct {
 	ctx    context.Context //nolint:containedctx // of all that is written; nil before Start
 	states []columns
 	taken  map[string]struct{} // ids of the rows that are being written; nil where only one destination has each row
-	active int                 // orders under way that are not overdue
+	active int                 // orders under way that are not overdue: others gather while there is one
 	apart  time.Time           // end of a period without marks for several destinations at once
 	group  sync.WaitGroup      // waits for the orders
 }
 
-// columns are a set of columns in which the state of rows is kept.
+// columns are a set of columns in which the state of rows is kept. Destinations that share one have different rows.
 type columns struct {
 	table    Table
 	pieces   []piece // to be written
 	busy     int     // orders under way, without the one that retries
 	retrying bool    // an order is under way that could not be written before
-	most     int     // number of rows that a statement may write in its time; 0 for any number
+	most     int     // number of rows that a statement may write in its time; 0 for any number. See pace
 }
 
-// New makes a settlement. Each of the tables keeps the state of rows in other columns.
+// New makes a settlement, which writes nothing before [Settlement.Start]. Each of the tables keeps the state of rows in
+// other columns. batch is how many rows a publish has. wrote is called after each statement with the number of the
+// table, and an error if the database does not answer as it should. Several goroutines call it.
 func New(batch int, tables []Table, join Join, wrote func(state int, err error)) *Settlement {
 	s := &Settlement{batch: batch, limit: engine.StatementTimeout, join: join, wrote: wrote}
 	for _, table := range tables {
@@ -71,12 +90,14 @@ type Writer struct {
 	result  chan<- engine.Outcome
 }
 
-// NewWriter makes the writer of an engine to a set of columns. The results are sent to the channel.
+// NewWriter makes the writer of an engine to a set of columns, by the number of its table. The results are sent to the
+// channel, and its user takes them until each row has come back: an order blocks until its results are taken.
 func (s *Settlement) NewWriter(state int, to *measure.Destination, result chan<- engine.Outcome) *Writer {
 	return &Writer{Settlement: s, state: state, measure: to, result: result}
 }
 
-// Write makes an engine's outcome be written. The result comes in one or several outcomes; in one if it is tried again.
+// Write makes an engine's outcome be written, and does not block for it. The result comes in one or several outcomes;
+// in one if it is tried again. The rows are the settlement's to read until then.
 func (w *Writer) Write(o engine.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +106,8 @@ func (w *Writer) Write(o engine.Outcome) {
 	w.dispatch()
 }
 
-// Start makes the settlement write. After ctx has ended it writes nothing more, and its results carry the error.
+// Start makes the settlement write. After ctx has ended it writes nothing more, and its results carry the error. ctx
+// must outlive the relaying: what is on the wire at a stop is answered and written.
 func (s *Settlement) Start(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,6 +132,7 @@ func (s *Settlement) dispatch() {
 			rows += n
 		}
 	}
+	// Another order is under way, so what has come gathers until it ends, unless there is enough for two.
 	if s.active > 0 && rows < 2*s.batch {
 		return
 	}
@@ -124,7 +147,8 @@ func (s *Settlement) dispatch() {
 }
 
 // again begins to write what could not be written to a set of columns before: by itself, one outcome at a time. It
-// returns how many other rows can be written there now. The caller holds mu.
+// returns how many other rows can be written there now. Rows that the database has rejected before would have their
+// whole order halved again, so they never share one with rows that are new. The caller holds mu.
 func (s *Settlement) again(state int) (others int) {
 	c := &s.states[state]
 	for i := 0; i < len(c.pieces); i++ {
@@ -149,7 +173,8 @@ func (s *Settlement) again(state int) (others int) {
 	return others
 }
 
-// takeOut gives to what is to be written to a set of columns, of some pieces and some rows. The caller holds mu.
+// takeOut gives to what is to be written to a set of columns, of some pieces and some rows, and leaves the rest
+// gathered in its order. The caller holds mu.
 func (s *Settlement) takeOut(state int, which func(*piece) bool, takes func(*engine.Row) bool, to func(piece)) {
 	c := &s.states[state]
 	var left []piece

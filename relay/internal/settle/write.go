@@ -14,7 +14,9 @@ import (
 )
 
 // write writes an order, and notes in it what could not be written. It keeps trying: rows that a broker has accepted
-// are remembered for as long as it takes, and are not published again.
+// are remembered for as long as it takes, and are not published again (invariant 4 of package internal). What another
+// session keeps locked is no reason to go on: the engine tries it again, and a stop waits for it there. At the end of
+// ctx there is no such try, so the error says so.
 func (s *Settlement) write(ctx context.Context, o *order) error {
 	o.Effects = map[string]engine.Effect{}
 	accepted, refused := apart(o.Rows, func(r *engine.Row) bool { return r.Refused == nil })
@@ -33,7 +35,8 @@ func (s *Settlement) write(ctx context.Context, o *order) error {
 }
 
 // mark marks rows, and notes the rows that another session keeps locked. It waits a moment for such rows, and then does
-// not wait again while there are any.
+// not wait again while there are any. Most locks are released within the moment, and marking only the free rows costs
+// the database more.
 func (s *Settlement) mark(ctx context.Context, o *order, rows []*engine.Row) error {
 	table := s.states[o.states[0]].table
 	if !o.Careful {
@@ -49,6 +52,7 @@ func (s *Settlement) mark(ctx context.Context, o *order, rows []*engine.Row) err
 	return err
 }
 
+// read returns the rows as they were read.
 func read(rows []*engine.Row) []*outbox.Row {
 	all := make([]*outbox.Row, 0, len(rows))
 	for _, r := range rows {
@@ -76,7 +80,10 @@ func (s *Settlement) refuse(ctx context.Context, o *order, rows []*engine.Row) e
 	return err
 }
 
-// ineffective notes the rows that a statement was to write and did not write, without an error of the server.
+// ineffective notes the rows that a statement was to write and did not write, without an error of the server: another
+// session has changed them, or row security, a rule or a trigger that returns NULL is in the way. It returns what is
+// left of the error. A mark that affected no row counted as written once, and the row was published again at every
+// poll.
 func (o *order) ineffective(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var left error
@@ -103,7 +110,8 @@ func (o *order) ineffective(err error) error {
 }
 
 // undivided notes rows that need no more dividing after an error: a single row that the database does not accept, or
-// rows that are locked. It reports false if the halves are to be tried separately.
+// rows that are locked. It reports false if the halves are to be tried separately. A single row for which the server
+// has ended the statement counts as one that the database does not accept, so that its order ends.
 func (o *order) undivided(rows []*engine.Row, err error) bool {
 	if outbox.Locked(err) {
 		return o.lockedWithin(rows)
@@ -135,7 +143,7 @@ func (o *order) lockedWithin(rows []*engine.Row) bool {
 }
 
 // mostLockWaits is the number of statements of an outcome that may wait for a lock that a trigger or a foreign key
-// meets.
+// meets. A mark waits for a twentieth of a second there, so that all of them take hardly longer than other orders wait.
 const mostLockWaits = 32
 
 // divide writes rows in statements that end in time. If some rows keep the others from being written, it finds them by
@@ -152,6 +160,7 @@ func (s *Settlement) divide(ctx context.Context, o *order, rows []*engine.Row,
 		case err == nil:
 		case ctx.Err() != nil:
 			return err
+		// How long it would have taken is not known: the next one has half as many rows.
 		case outbox.TimedOut(err) && n > 1:
 			s.pace(o, n, 2*goodTime)
 			o.Slow = n
@@ -173,7 +182,8 @@ func (s *Settlement) divide(ctx context.Context, o *order, rows []*engine.Row,
 }
 
 // retry calls f, which writes n items of an order, until it succeeds, or some of the items keep the others from being
-// written, or it can never succeed with the table as it is, or ctx ends.
+// written, or it can never succeed with the table as it is, or ctx ends. After the first failure it lets other orders
+// pass at once: they may be for columns that the database does take. Pauses between tries grow to half a second.
 func (s *Settlement) retry(ctx context.Context, o *order, n int, f func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		started := time.Now()
@@ -187,7 +197,8 @@ func (s *Settlement) retry(ctx context.Context, o *order, n int, f func(context.
 			s.pace(o, n, took)
 			s.wrote(o.states[0], nil)
 			return nil
-		case outbox.Rejected(err), outbox.LockedWithin(err), outbox.Cancelled(err): // the database answers
+		// The database answers, so this is not counted as an outage of it.
+		case outbox.Rejected(err), outbox.LockedWithin(err), outbox.Cancelled(err):
 			s.wrote(o.states[0], nil)
 			return err
 		}
@@ -209,7 +220,8 @@ func (s *Settlement) retry(ctx context.Context, o *order, n int, f func(context.
 const goodTime = time.Second
 
 // pace makes the size of statements follow the time that a row has taken in the last one, a trigger's time for
-// instance. After it had to be reduced, the size grows slowly.
+// instance. After it had to be reduced, the size grows slowly. With a trigger of 20 ms a row, a statement for 1,500
+// rows used to run into its time limit, and nothing was marked for 42 seconds.
 func (s *Settlement) pace(o *order, n int, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +235,7 @@ func (s *Settlement) pace(o *order, n int, took time.Duration) {
 	}
 }
 
-// size returns how many of n rows of an order a statement may write.
+// size returns how many of n rows of an order a statement may write: the least of what its sets of columns allow.
 func (s *Settlement) size(o *order, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
