@@ -173,7 +173,9 @@ func (c *call) cutOff() (unanswered, unsent error) {
 }
 
 // silence is the answer for a message that was sent and not acknowledged. If the server has sent something since it was
-// asked to, the message's stream is what does not answer.
+// asked to, the message's stream is what does not answer. If it has sent nothing, the answer names no stream, and the
+// relay holds the destination. Something that answers in place of a stream shows that the subject leads elsewhere, so
+// no stream is named then either.
 func (c *call) silence(subject string, why error) error {
 	answer := &publisher.Error{
 		Class: publisher.Ambiguous, Short: "no acknowledgement", Err: c.unanswered(why),

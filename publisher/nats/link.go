@@ -173,7 +173,8 @@ func violated(err error) (subject string, ok bool) {
 	return subject, err == nil
 }
 
-// denied returns the subjects that the server has refused to the call since the last call of denied.
+// denied returns the subjects that the server has refused to the call since the last call of denied. The map is handed
+// over, so that the caller reads it without the lock.
 func (l *link) denied(c *call) map[string]struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()

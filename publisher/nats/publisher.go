@@ -75,6 +75,7 @@ type Publisher struct {
 var _ publisher.Publisher = (*Publisher)(nil)
 
 // New returns a publisher that connects when it is first used. It fails only if the configuration can never work.
+// Addresses that cannot be resolved or reached are the answer of Ping and Publish, because they may work later.
 func New(config Config) (*Publisher, error) {
 	servers, err := parseServers(config.Servers)
 	if err != nil {

@@ -48,7 +48,8 @@ func (f *Failure) Explanation() (login bool, address, found, remedy string) {
 	return f.Login, f.Address, f.found(), f.Remedy
 }
 
-// An Attempt holds what is known of a try to connect, for any kind of broker.
+// An Attempt holds what is known of a try to connect, for any kind of broker. One mistake is explained in the same
+// words whatever the broker.
 type Attempt struct {
 	Broker, Address string // as in Failure
 	// Servers is the user's name for the setting that holds the address. Plain and Secure are the URL schemes of that
@@ -70,7 +71,7 @@ func (a *Attempt) FailedLogin(short, found, remedy string, cause error) *Failure
 	return f
 }
 
-// FailedAbsent returns a failure for a server that does not answer.
+// FailedAbsent returns a failure for a server that does not answer. Tries go on with short pauses then (see Backoff).
 func (a *Attempt) FailedAbsent(short, found, remedy string, cause error) *Failure {
 	f := a.Failed(short, found, remedy, cause)
 	f.Absent = true
@@ -135,7 +136,9 @@ func (a *Attempt) TLS(err error) *Failure {
 	return nil
 }
 
-// Refused returns the failure of a TLS session that the other side has ended.
+// Refused returns the failure of a TLS session that the other side has ended. TLS says of the reason no more than the
+// name of an alert, and a lost alert not even that, so the advice names what is usual: the client's certificate, or the
+// port.
 func (a *Attempt) Refused(err error) *Failure {
 	return a.Failed("TLS refused", "it ended the TLS session",
 		"give a client certificate that it trusts and that has not expired as "+

@@ -29,6 +29,15 @@ const (
 // link ends when no call and no answer that is still owed needs it.
 //
 // The exported fields are set before the first use. Their functions are called by one goroutine at a time.
+//
+// What always holds:
+//
+//   - At most one goroutine dials, checks and replaces: run, from the first Borrow until the end of Life. A call only
+//     asks for a check, and waits for what comes of it.
+//   - No link is closed because of time alone. It ends by itself, with Life, after it was retired and nothing needs it,
+//     or because Replaced finds that its server answers on another connection.
+//   - A call of Publish never waits for a dial that follows a failed one: it gets the reason of the failure at once.
+//   - While the present link can be used, no call of Publish waits for the making of another one.
 type Keeper[L Link] struct {
 	Life   *Lifetime
 	Broker string // name of the broker in errors
@@ -54,7 +63,8 @@ type Keeper[L Link] struct {
 
 // Borrow returns the link, for which the caller must count its users down, or the answer for messages that cannot be
 // sent now. It waits for the attempt to connect that follows the first call, or the end of a link that had lasted. If
-// check is true, it waits until a check of the link, or another attempt, has ended.
+// check is true, it waits until a check of the link, or another attempt, has ended. With check, that is two seconds at
+// most if there is a link: the keeper may be dialling a host that does not answer, and the link there is may be good.
 func (k *Keeper[L]) Borrow(ctx context.Context, check bool) (L, error) {
 	k.begun.Do(func() {
 		k.look, k.tried = make(chan struct{}, 1), make(chan struct{})
@@ -99,7 +109,7 @@ func (k *Keeper[L]) Borrow(ctx context.Context, check bool) (L, error) {
 	}
 }
 
-// Look asks for a check of the link, and does not wait for it.
+// Look asks for a check of the link, and does not wait for it. Several requests are one.
 func (k *Keeper[L]) Look() {
 	select {
 	case k.look <- struct{}{}:
@@ -107,7 +117,9 @@ func (k *Keeper[L]) Look() {
 	}
 }
 
-// run keeps a link up until the publisher is closed.
+// run keeps a link up until the publisher is closed. A link that lasted is replaced at once, and calls wait for that;
+// one that ended within a second is replaced after the pause of the backoff, or a server that accepts and closes would
+// be dialled in a tight loop.
 func (k *Keeper[L]) run() {
 	var none L
 	defer k.report(none, publisher.ErrClosed) // for calls that began to wait just before
@@ -131,7 +143,8 @@ func (k *Keeper[L]) run() {
 	}
 }
 
-// report publishes what has become of the link, or of an attempt, to all waiting calls.
+// report publishes what has become of the link, or of an attempt, to all waiting calls. The channel is closed and
+// replaced under the lock, so that no call waits for a channel that was closed before it looked.
 func (k *Keeper[L]) report(link L, down error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +153,8 @@ func (k *Keeper[L]) report(link L, down error) {
 	k.tried = make(chan struct{})
 }
 
-// hold lends the link out. It returns the link that has taken its place, or the reason why there is none.
+// hold lends the link out. It returns the link that has taken its place, or the reason why there is none. It checks the
+// link every two seconds and when a call asks for it.
 func (k *Keeper[L]) hold(ctx context.Context, link L) (next L, err error) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
@@ -164,7 +178,9 @@ func (k *Keeper[L]) hold(ctx context.Context, link L) (next L, err error) {
 	}
 }
 
-// check returns the link that is to take the place of this one, or none.
+// check returns the link that is to take the place of this one, or none. A new dial is the only way to tell a dead
+// connection from a slow server: from inside the old one, both are silence. If the old link speaks while the new one is
+// made, the new one is closed, and the old one stays.
 func (k *Keeper[L]) check(ctx context.Context, link L) (next L) {
 	var none L
 	if k.renewal.Due() && k.Outdated(link) {
@@ -194,7 +210,8 @@ func (k *Keeper[L]) check(ctx context.Context, link L) (next L) {
 }
 
 // speaks reports whether the server has sent something since the given time, after it is greeted. A silent one is not
-// greeted again: the first greeting is still under way. A link that has ended is not silent.
+// greeted again: the first greeting is still under way. A link that has ended is not silent. With RabbitMQ, each
+// greeting would keep one of the few channels until it is answered.
 func (k *Keeper[L]) speaks(ctx context.Context, link L, since time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, signTime)
 	defer cancel()
@@ -213,7 +230,7 @@ func (k *Keeper[L]) speaks(ctx context.Context, link L, since time.Time) bool {
 }
 
 // retire ends a link when nothing needs it any more. Until then it is greeted, so that the calls that use it can tell
-// what is silent.
+// what is silent. It cannot be lent any more, but what it still owes is waited for.
 func (k *Keeper[L]) retire(link L) {
 	link.Common().Users.retire()
 	k.Life.Go(func() {

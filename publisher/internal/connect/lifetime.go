@@ -6,6 +6,8 @@ import (
 )
 
 // A Lifetime is the time from a publisher's New to its Close, which waits for the calls and goroutines counted in it.
+// Counting and ending exclude each other, so that nothing begins after Close has begun to wait: a goroutine that
+// outlives Close would use a logger or a network that its owner has taken away.
 type Lifetime struct {
 	Ctx context.Context //nolint:containedctx // ends with Close: it belongs to the publisher, not to a call
 
@@ -50,7 +52,8 @@ func (l *Lifetime) Start(f func()) bool {
 	return true
 }
 
-// Go runs f in a goroutine, for a call or a goroutine that is counted.
+// Go runs f in a goroutine, for a call or a goroutine that is counted. It may be called after the end, because whoever
+// calls it is waited for.
 func (l *Lifetime) Go(f func()) { l.running.Go(f) }
 
 // End ends the lifetime, and reports whether it had not ended before.

@@ -24,7 +24,9 @@ type Link interface {
 	Close()
 }
 
-// A State is what a [Keeper], the calls and the network connection share about a link.
+// A State is what a [Keeper], the calls and the network connection share about a link. All of it may be used by any
+// goroutine. heard and silent are compared and not reset: a link that speaks again is not silent, without anybody
+// having to notice.
 type State struct {
 	Users Users
 	Ended chan struct{} // closed when the connection has ended, and what came over it is with the calls
@@ -36,10 +38,10 @@ type State struct {
 // Common implements [Link].
 func (s *State) Common() *State { return s }
 
-// Heard notes that the server has sent something.
+// Heard notes that the server has sent something. It is called for each read from the network, so it takes no lock.
 func (s *State) Heard() { s.heard.Store(time.Now().UnixNano()) }
 
-// QuietSince reports whether the server has sent nothing since the given time.
+// QuietSince reports whether the server has sent nothing since the given time. What it has sent may be anything.
 func (s *State) QuietSince(t time.Time) bool { return s.heard.Load() < t.UnixNano() }
 
 // Silent reports whether the server has sent nothing since it was greeted in vain.
@@ -48,14 +50,16 @@ func (s *State) Silent() bool {
 	return greeted != 0 && s.heard.Load() < greeted
 }
 
-// Users counts what needs a link: calls that use it, and messages whose answers it still owes.
+// Users counts what needs a link: calls that use it, and messages whose answers it still owes. The count may be above
+// zero after the link was retired, and only falls from then on but for answers that become owed.
 type Users struct {
 	mu      sync.Mutex
 	count   int
 	retired bool // new calls use another link
 }
 
-// Use counts a call that uses the link. It returns false if the link was retired.
+// Use counts a call that uses the link. It returns false if the link was retired. Counting and retiring exclude each
+// other, so that no call begins on a link that is about to be closed.
 func (u *Users) Use() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

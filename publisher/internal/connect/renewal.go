@@ -20,7 +20,8 @@ type Renewal struct {
 // Due reports whether a try may begin now.
 func (r *Renewal) Due() bool { return !time.Now().Before(r.next) }
 
-// Ended notes the outcome of a try. It reports whether there is a failure to be logged: the same one is logged once.
+// Ended notes the outcome of a try. It reports whether there is a failure to be logged: the same one is logged once. A
+// success lets the next try begin at any time.
 func (r *Renewal) Ended(err error) (news bool) {
 	if err == nil {
 		*r = Renewal{}

@@ -40,7 +40,8 @@ const (
 	Lost                  // no answer will come, or it was waited for long enough: the broker may have the message
 )
 
-// An Answer is the answer to one message, which may be still to come. The table's lock is held when it is called.
+// An Answer is the answer to one message, which may be still to come. The table's lock is held when it is called. It
+// may take a lock of its own then; whoever holds that lock must therefore not call the table.
 type Answer interface {
 	// State returns Waits, Answered or Lost.
 	State(now time.Time) State
@@ -48,7 +49,8 @@ type Answer interface {
 	Release()
 }
 
-// A Table holds the kept messages of a publisher. The zero Table is empty and ready for use.
+// A Table holds the kept messages of a publisher. The zero Table is empty and ready for use. Its methods may be called
+// concurrently. A message is in it once: the latest try counts.
 type Table[A Answer] struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -63,7 +65,7 @@ type message[A Answer] struct {
 	released bool      // the answer is no longer waited for
 }
 
-// Keep keeps a message. The table copies id.
+// Keep keeps a message. The table copies id. If an earlier try of the message is kept, the wait for its answer ends.
 func (t *Table[A]) Keep(id ID, m *publisher.Message, answer A) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +78,8 @@ func (t *Table[A]) Keep(id ID, m *publisher.Message, answer A) {
 	t.all[id.clone()] = &message[A]{answer: answer, content: t.hash(m), asked: time.Now()}
 }
 
-// Any reports whether there are messages in the table.
+// Any reports whether there are messages in the table. In good times there are none, and a publisher need not look for
+// each of its messages.
 func (t *Table[A]) Any() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +106,8 @@ func (t *Table[A]) Find(id ID, m *publisher.Message) (answer A, state State) {
 	return known.answer, state
 }
 
-// Told forgets a message whose answer the caller has.
+// Told forgets a message whose answer the caller has. Until then it stays, because the call that has found the answer
+// may have to hold the message back for the sake of its key.
 func (t *Table[A]) Told(id ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +116,8 @@ func (t *Table[A]) Told(id ID) {
 	}
 }
 
-// Sweep ends the wait for answers that no call has asked for in time. It looks at them once a second at most.
+// Sweep ends the wait for answers that no call has asked for in time. It looks at them once a second at most. The
+// answer of a message whose row was deleted, or was published by another replica, would otherwise be kept for ever.
 func (t *Table[A]) Sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,7 +27,8 @@ type Order struct {
 	seed   maphash.Seed
 }
 
-// Link links the messages. Nobody who writes rows can foresee the hashes, and thereby make many keys share a slot.
+// Link links the messages. Nobody who writes rows can foresee the hashes, and thereby make many keys share a slot. The
+// seed is random for that. The messages belong to the caller and must not change while the Order is used.
 func (o *Order) Link(messages []publisher.Message) {
 	if o.seed == (maphash.Seed{}) {
 		o.seed = maphash.MakeSeed()

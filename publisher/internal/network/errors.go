@@ -17,7 +17,8 @@ func TimedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && network.Timeout()
 }
 
-// Ended reports whether the other side has ended the connection, in an orderly way or not.
+// Ended reports whether the other side has ended the connection, in an orderly way or not. It proves nothing about what
+// was sent before: a peer may have read and handled it.
 func Ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, syscall.EPIPE)

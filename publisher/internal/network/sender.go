@@ -9,7 +9,8 @@ import (
 const (
 	// mostQueued is the number of bytes that may wait to be written before calls should hand over no more messages.
 	mostQueued = 1 << 20
-	// corked is the number of bytes that are written at once while a burst is under way.
+	// corked is the number of bytes that are written at once while a burst is under way. Libraries flush after each
+	// message: gathered writes saved a client of RabbitMQ 3 to 20 % of its processor time.
 	corked = 64 << 10
 	// mostSpare bounds the memory that is kept for reuse.
 	mostSpare = 1 << 20
@@ -17,8 +18,11 @@ const (
 
 // A Sender writes to a connection in a goroutine of its own. The clients' libraries write while they hold the lock that
 // every message needs, and their writes cannot be interrupted: a peer that stops reading would stop all calls, beyond
-// their own limits. A write to a Sender never waits. Calls look at Busy before they hand over a message, so that
-// the queue stays small and each call waits for as long as it wants.
+// their own limits. A write to a Sender never waits. Calls look at Busy before they hand over a message, so that the
+// queue stays small and each call waits for as long as it wants.
+//
+// There is no time limit either. A peer that reads slowly is not cut off, and what waits in the queue when the
+// connection ends counts as sent, with an unknown outcome.
 type Sender struct {
 	To io.Writer
 	// Go runs a function in a goroutine.
@@ -65,7 +69,8 @@ func (s *Sender) wake() {
 	}
 }
 
-// run writes until the queue is empty.
+// run writes until the queue is empty. There is one run at a time, so the bytes stay in order. The two buffers take
+// turns: one is filled while the other is written.
 func (s *Sender) run() {
 	for {
 		b := s.take()
@@ -103,7 +108,8 @@ func (s *Sender) take() []byte {
 	return b
 }
 
-// Busy returns nil if there is room for further messages, and otherwise a channel that is closed when there may be.
+// Busy returns nil if there is room for further messages, and otherwise a channel that is closed when there may be. It
+// looks at a counter first, because it is asked before each message.
 func (s *Sender) Busy() <-chan struct{} {
 	if s.queued.Load() < mostQueued {
 		return nil
