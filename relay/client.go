@@ -13,17 +13,18 @@ import (
 // client is the part of a destination that changes after a panic in its publisher. The state in which a panic leaves a
 // publisher is unknown, so a new publisher takes its place.
 type client struct {
-	mu     sync.Mutex
+	mu     sync.Mutex          // guards inUse and closed; a new publisher is opened while it is held
 	inUse  publisher.Publisher // nil after it was given up or closed
-	closed bool
-	panics panics.Places
+	closed bool                // nothing is opened any more
+	panics panics.Places       // those that were logged
 }
 
 // closeTimeout is how long a publisher that has panicked may take to close. It may never return, since what it has
 // locked stays locked.
 const closeTimeout = 2 * time.Second
 
-// open returns the publisher to use now. It opens a new one if the last was given up.
+// open returns the publisher to use now. It opens a new one if the last was given up. The error is an answer for each
+// of the messages: the destination is unavailable, which costs no attempt.
 func (d *Destination) open() (_ publisher.Publisher, err error) {
 	c := &d.client
 	c.mu.Lock()
@@ -41,7 +42,9 @@ func (d *Destination) open() (_ publisher.Publisher, err error) {
 	return c.inUse, nil
 }
 
-// giveUp closes a publisher that has panicked, unless that has been done. A new one is opened when it is needed.
+// giveUp closes a publisher that has panicked, unless that has been done. A new one is opened when it is needed. Where
+// the user has given no way to open one, the broken publisher stays in use. Several workers may have met the same
+// panic, and only the first closes the publisher.
 func (d *Destination) giveUp(broken publisher.Publisher) {
 	c := &d.client
 	c.mu.Lock()
@@ -59,7 +62,7 @@ func (d *Destination) giveUp(broken publisher.Publisher) {
 	})
 }
 
-// atMost waits until do has ended, but not longer than a limit.
+// atMost waits until do has ended, but not longer than a limit. What takes longer goes on in its goroutine.
 func atMost(limit time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()

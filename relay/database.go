@@ -18,12 +18,14 @@ import (
 // database records whether the database last answered, separately for reads and for writes, and logs when that changes.
 // A role that may read but not write must not seem healthy after each read.
 type database struct {
-	logger  *slog.Logger
-	silent  func() // closes all connections
-	mu      sync.Mutex
-	errs    map[int]error // last errors of reads, of writes to a set of columns, and of rehearsals of such writes
-	trouble bool          // trouble has been logged
-	waits   atomic.Bool   // commits wait for a synchronous standby
+	logger *slog.Logger
+	silent func() // gives up all connections of the pool; nil in simulations
+	mu     sync.Mutex
+	// The last errors, by what they are of: reading for reads, the number n of a set of columns for writes to it, and
+	// ^n for rehearsals of such writes. What succeeded last has no entry.
+	errs    map[int]error
+	trouble bool        // trouble has been logged
+	waits   atomic.Bool // commits wait for a synchronous standby
 }
 
 // reading is the place of the last read's error; those of writes are numbers of sets of columns.
@@ -93,7 +95,8 @@ func (d *database) wrote(state int, err error) {
 	d.trouble = len(d.errs) > 0
 }
 
-// err returns why the database cannot be used. The caller holds mu.
+// err returns why the database cannot be used: errors of reads come before those of rehearsals and writes. The caller
+// holds mu.
 func (d *database) err() error {
 	for _, state := range slices.Sorted(maps.Keys(d.errs)) { // reads come first
 		return d.errs[state]

@@ -61,6 +61,7 @@ func (r *Relay) drained(ctx context.Context) error {
 		if left, err := r.left(ctx, ends); err == nil && left.open == 0 {
 			return r.leftError(left)
 		}
+		// A count that is slow, for want of an index, must not take the database's time from the rows.
 		wait = max(min(2*wait, 200*time.Millisecond), engine.RestShare*time.Since(started))
 		select {
 		case <-ctx.Done():
@@ -80,7 +81,8 @@ type rowsLeft struct {
 // causeUntaken is the reason of rows that no destination takes.
 const causeUntaken engine.Cause = "no destination"
 
-// left counts the rows left. The first call notes where they end.
+// left counts the rows left. The first call notes where they end, so that rows which are inserted while the drain goes
+// on do not keep it from ending. ends has a place for each destination.
 func (r *Relay) left(ctx context.Context, ends []outbox.End) (left rowsLeft, err error) {
 	table, err := r.state()
 	if table == nil {
@@ -124,7 +126,7 @@ func (r *Relay) leftError(left rowsLeft) error {
 	return &LeftError{Rows: min(rows, outbox.CountCap), Reasons: r.reasons(left.waits)}
 }
 
-// leftTimeout bounds the count of what is left at the end.
+// leftTimeout bounds the count of what is left at the end. The caller's time is over by then.
 const leftTimeout = time.Second
 
 // leftAtEnd counts the rows left when the time is over.

@@ -14,19 +14,22 @@ import (
 // engines relay the rows of all destinations. Each destination has an engine of its own, so that one takes neither
 // memory, nor time to read, nor workers from another. The engines share the ownership, the hints, the pool and the
 // settlement of the process. Destinations that keep their state in the same columns share the ownership of shards, too.
+//
+// They live for one term of the ownership of an opened table. The next term has new ones, which know nothing.
 type engines struct {
 	process
 	together settle.Join
-	limits   engine.Limits // limits of all destinations together
+	limits   engine.Limits // limits of all destinations together; see shareOf
 	workers  int           // per destination
 	doorbell doorbell
 
 	settlement *settle.Settlement
-	all        []*loop
+	all        []*loop    // does not change after make
 	mu         sync.Mutex // guards what the loops know of each other
 }
 
-// ownership knows which shards this replica owns, and until when.
+// ownership knows which shards this replica owns, and until when. Its methods do not block, and several goroutines call
+// them. [owner.Group] is one, and the tests' simulation has another.
 type ownership interface {
 	State() (state owner.State, changed <-chan struct{})
 	Trusted() time.Time // nothing is written to a broker after this time
@@ -64,7 +67,8 @@ func (es *engines) add(to *Destination, table tableView, o ownership) {
 	es.all = append(es.all, &loop{engines: es, to: to, table: table, ownership: o})
 }
 
-// run runs the loops. When one ends by itself, the others end, too.
+// run runs the loops. When one ends by itself, the others end, too: the table is opened again for all of them. It
+// blocks until they have ended and nothing more is written, and returns how many rows will be published again.
 func (es *engines) run(ctx context.Context) (left int, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -106,6 +110,7 @@ func (l *loop) own(now time.Time) (changed <-chan struct{}) {
 		state.Owned, state.Leaving = state.Owned.Or(awaited), state.Leaving.Without(awaited)
 	}
 	l.mu.Unlock()
+	// The engine does not know of other engines. It says what it has left; that all have is decided here.
 	left := l.engine.Own(l.relayed(state.Owned), state.Leaving, now)
 	if left == (owner.Set{}) {
 		return changed
@@ -136,7 +141,8 @@ func (l *loop) awaited(leaving owner.Set) (awaited owner.Set) {
 }
 
 // arm notes whether writers may ring for this engine. Writers ring if no engine has so many rows that ringing would
-// cost too much. Engines of paused destinations have no say: they read nothing, and the others need the rings.
+// cost too much. Engines of paused destinations have no say: they read nothing, and the others need the rings. If all
+// are paused, no writer rings.
 func (l *loop) arm(rings bool) {
 	l.mu.Lock()
 	l.rings = rings

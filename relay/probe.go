@@ -19,7 +19,9 @@ const (
 
 var errNotProbed = errors.New("not reached yet")
 
-// probe checks now and then whether a destination's broker can be reached, for /readyz and destination_up.
+// probe checks now and then whether a destination's broker can be reached, for /readyz and destination_up. Rows do not
+// wait for its result: the engine tries a broker with rows. It is for the times in which there are none, and it tells
+// the ownership when this replica cannot publish and others can.
 func (r *Relay) probe(ctx context.Context, d *Destination) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -58,9 +60,9 @@ func (d *Destination) ping(ctx context.Context, logger *slog.Logger) (err error)
 	return broker.Ping(ctx)
 }
 
-// ping is the result of a ping.
+// ping is the result of a ping. It does not change once it is stored.
 type ping struct {
-	err    error
+	err    error    // nil if the broker was reached
 	logged []string // causes of the present outage that have been logged
 }
 

@@ -12,6 +12,7 @@ import (
 
 const (
 	// sweepPatience is how long a sweep's page may take at first: the flow of rows waits for it, and does not need it.
+	// A page of 4,000 rows takes 7.5 ms where nothing is wrong.
 	sweepPatience = 3 * time.Second
 	// longestRead is the longest that a read may take. One that has to step over millions of dead entries, for
 	// instance, completes in the end.
@@ -33,7 +34,8 @@ func (l *loop) read(ctx context.Context, now time.Time) {
 }
 
 // limitOf returns how long the next read of a kind may take. One that has run out of time gets twice the time, and the
-// reads after it as long as it took in the end.
+// reads after it twice as long as it took in the end. Without that, a read that has to step over the entries of a table
+// that was never vacuumed would begin again and again, and never end.
 func (l *loop) limitOf(kind engine.Kind) time.Duration {
 	if kind == engine.Sweep {
 		return max(l.patience[kind], sweepPatience)
@@ -41,7 +43,9 @@ func (l *loop) limitOf(kind engine.Kind) time.Duration {
 	return max(l.patience[kind], engine.StatementTimeout)
 }
 
-// taken takes the result of a read. Its error says nothing about the database if the stop has interrupted it.
+// taken takes the result of a read. Its error says nothing about the database if the stop has interrupted it. After an
+// error all reads of the loop rest, with pauses that grow to half a second; one that ran out of time makes only its own
+// kind rest.
 func (l *loop) taken(ctx context.Context, r *engine.Read) {
 	now, interrupted := time.Now(), ctx.Err() != nil
 	if !interrupted {

@@ -27,7 +27,7 @@ const stuckAfter = 30 * time.Second
 var errStarting = errors.New("starting")
 
 // Live returns an error if the relay's own loop has stopped turning. The state of the database and the brokers does not
-// matter.
+// matter: starting the relay again repairs neither, and may publish rows again that were accepted and not yet marked.
 func (r *Relay) Live() error {
 	for _, d := range r.config.Destinations {
 		last := d.snapshot().At
@@ -62,7 +62,9 @@ func (r *Relay) WaitReady(ctx context.Context) error {
 	}
 }
 
-// Ready returns whether the relay could relay now, check by check. A standby needs only the database to be ready.
+// Ready returns whether the relay could relay now, check by check. A standby needs only the database to be ready: it is
+// ready while it stands by, since a rolling update would never finish otherwise. It reads what others have recorded,
+// asks neither the database nor a broker, and does not block.
 func (r *Relay) Ready() []Check {
 	_, setup := r.state()
 	states, _ := r.owner.States()
@@ -112,7 +114,8 @@ func (r *Relay) checkOwnership(setup error, states []owner.State) Check {
 	return c
 }
 
-// ownershipOf says which part of a group's rows this replica relays.
+// ownershipOf says which part of a group's rows this replica relays. Shards that it is to release count as held: it
+// relays their rows on the wire to the end.
 func (r *Relay) ownershipOf(state owner.State) (note string, err error) {
 	held := state.Owned.Len() + state.Leaving.Len()
 	switch {

@@ -41,7 +41,7 @@ type Relay struct {
 	lacks    []outbox.Lack // missing parts of the table, as last logged; only Run touches it
 	looks    time.Duration // longest time between two looks at the catalogue
 
-	mu    sync.Mutex
+	mu    sync.Mutex    // guards what follows
 	table *outbox.Table // nil until it is found
 	setup error         // why table is nil
 }

@@ -18,7 +18,7 @@ type reminder struct {
 
 const (
 	remindEvery = 5 * time.Minute
-	remindLook  = 5 * time.Second
+	remindLook  = 5 * time.Second // between two looks; also how long a look may take
 )
 
 // due notes whether a part is in trouble now. It reports whether the log is to repeat that, and since when it has been
@@ -87,7 +87,8 @@ func (r *Relay) remindOfUntaken(ctx context.Context, m reminders, now time.Time)
 // mostTopics is how many topics a line of the log names.
 const mostTopics = 10
 
-// lookAtCommits finds out, while rows are under way, whether commits wait for a synchronous standby.
+// lookAtCommits finds out, while rows are under way, whether commits wait for a synchronous standby. Statements that
+// wait for one have written and do not return, so the relay would seem slow for no reason.
 func (r *Relay) lookAtCommits(ctx context.Context) {
 	table, _ := r.state()
 	if table == nil || allOf(r.config.Destinations).InFlight == 0 {
@@ -101,7 +102,8 @@ func (r *Relay) lookAtCommits(ctx context.Context) {
 	}
 }
 
-// waiting returns how many rows wait for a destination, and for how long the oldest has been due.
+// waiting returns how many rows wait for a destination, and for how long the oldest has been due, as attributes of a
+// log line. What no index supports is left out.
 func (r *Relay) waiting(ctx context.Context, destination int) (attributes []any) {
 	report, _ := r.measureTable(ctx) // trouble with the database has a reminder of its own
 	b := &report.Destinations[destination].Backlog

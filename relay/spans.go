@@ -13,7 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
-// traceOf returns the trace that a row's headers name. The result is not valid if they name none.
+// traceOf returns the trace that a row's headers name, as W3C trace context has it. The result is not valid if they
+// name none.
 func traceOf(m *publisher.Message) trace.SpanContext {
 	parent, _ := m.Header("traceparent")
 	if parent == "" {

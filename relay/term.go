@@ -19,12 +19,14 @@ import (
 const workers = 2
 
 // relay takes part in the ownership of the outbox until ctx ends or the table has changed. It returns the number of
-// rows that were left unsettled when ctx ended.
+// rows that were left unsettled when ctx ended. The ownership outlives the terms that it makes possible, so that a
+// replica which loses its control connection takes part again at once, with a new term.
 func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 	groups := r.groups(table)
 	r.owner.Open(table.Name(), groups, strangers(table))
 	r.listener.Table = table.Quoted()
-	// The outbox is released only after the engine has stopped.
+	// The outbox is released only after the engine has stopped. Released before, its rows on the wire would be
+	// published by the next owner, too.
 	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() { defer close(done); r.owner.Run(owning) }()
@@ -55,7 +57,9 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 	return 0
 }
 
-// term runs the engine for as long as this replica is the owner.
+// term runs the engine for as long as this replica is the owner. Whatever was known in an earlier term may be wrong:
+// other replicas may have written in between, and after a failover the numbers of transactions may come again. So each
+// term begins with new engines, which read from the very beginning.
 func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.Group, term uint64) (
 	left int, err error,
 ) {
@@ -99,7 +103,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 var errEnded = errors.New("the table or the ownership has changed")
 
 // follow calls end when shards are no longer held, or have not been held without a break, and counts those that are
-// acquired.
+// acquired. A break too short to be seen shows in the number of the term.
 func (r *Relay) follow(ctx context.Context, term uint64, end func()) {
 	owned := map[string]owner.Set{}
 	for {
@@ -120,7 +124,7 @@ func (r *Relay) follow(ctx context.Context, term uint64, end func()) {
 	}
 }
 
-// lookLimit limits the duration of a look at the catalogue.
+// lookLimit limits the duration of a look at the catalogue. Nothing waits for a look but the next one.
 const lookLimit = 5 * time.Second
 
 // lookAtTable looks at the catalogue now and then, and calls outdated if the table has changed: a column that was added

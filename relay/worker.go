@@ -15,21 +15,24 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// worker publishes one batch at a time to one destination. A key always has the same worker, so that its rows are never
-// on the wire in two batches at once.
+// worker publishes one batch at a time to one destination. Any worker may get any key: the engine hands over no rows of
+// a key that has some on the wire.
+//
+// The worker is the loop's while it is idle, and its goroutine's from start until it is sent to answers.
 type worker struct {
-	loop  *loop // only the parts that never change are used
-	lane  int
+	loop  *loop     // only the parts that never change are used
+	lane  int       // number of the worker; the last engine.TryLanes are for keys that were not accepted the last time
 	since time.Time // when its call began, zero while it is idle; touched only by the loop
 	most  int       // rows of a rehearsal; 0: all of a batch
 
-	rows     []*engine.Row // the batch
-	errs     []error       // its answers
-	messages []publisher.Message
+	rows     []*engine.Row       // the batch
+	errs     []error             // its answers, one for each row; nil also where there is none yet
+	messages []publisher.Message // those of the rows that are published; the slice is used again
 }
 
 // start publishes a batch, if rehearsed is true only what the database would mark, and then tells the loop. ctx ends
-// only when the relay may wait no longer. Nothing is sent after relaying has ended.
+// only when the relay may wait no longer. Nothing is sent after relaying has ended. It does not block. The two contexts
+// are what makes a stop clean: answers of what was sent before it are waited for.
 func (w *worker) start(ctx, relaying context.Context, rows []*engine.Row, rehearsed bool) {
 	w.rows, w.errs = rows, make([]error, len(rows))
 	go func() { // the loop waits for it
@@ -44,7 +47,9 @@ func (w *worker) start(ctx, relaying context.Context, rows []*engine.Row, rehear
 }
 
 // rehearse gives an answer to the rows that the database would not mark, as far as it can tell within a second or two.
-// The rest of the batch is not attempted and comes again. If the database takes no writes at present, none is.
+// The rest of the batch is not attempted and comes again. If the database takes no writes at present, none is. A
+// trigger that refuses each mark shows in no catalogue, and without the rehearsal as many rows as may be in flight were
+// published at each start.
 func (w *worker) rehearse(ctx, relaying context.Context) {
 	rows := w.rows
 	if w.most > 0 && w.most < len(rows) {
@@ -65,6 +70,7 @@ func (w *worker) rehearse(ctx, relaying context.Context) {
 	refused, err := w.loop.table.Rehearse(limited, read)
 	cancel()
 	switch took := time.Since(started); {
+	// The server has ended it, which says nothing about any row. A quarter is tried the next time.
 	case outbox.Cancelled(err):
 		w.most = max(1, len(read)/4)
 		putOff(w.errs)
@@ -82,7 +88,8 @@ func (w *worker) rehearse(ctx, relaying context.Context) {
 	}
 	for i, r := range rows {
 		switch why := refused[r.Identity()]; {
-		case i > 0 && w.errs[i-1] != nil && r.Beside(rows[i-1]): // it waits behind the row before it
+		// It waits behind the row before it: of each key the publisher gets a prefix, too.
+		case i > 0 && w.errs[i-1] != nil && r.Beside(rows[i-1]):
 			w.errs[i] = publisher.ErrNotAttempted
 		case why != nil:
 			w.errs[i] = engine.UnmarkableError(why)
@@ -99,7 +106,8 @@ func putOff(answers []error) {
 	}
 }
 
-// publish publishes the rows that have no answer.
+// publish publishes the rows that have no answer. The call ends with the publish timeout or with the trust in the
+// ownership, whichever is first: after that another replica may publish rows of the same keys.
 func (w *worker) publish(ctx, relaying context.Context) {
 	w.messages = w.messages[:0]
 	for i, r := range w.rows {
@@ -118,7 +126,8 @@ func (w *worker) publish(ctx, relaying context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	// What is sent in the first half of the time has the second half for its answer. If the last rows of a hot key were
-	// sent later to a slow broker, they would be published again although the broker has them.
+	// sent later to a slow broker, they would be published again although the broker has them: 4 of 60 were, and a stop
+	// took 8 seconds.
 	relaying, stop := context.WithDeadline(relaying, now.Add(deadline.Sub(now)/2))
 	defer stop()
 	published := w.handOver(publisher.WithStop(ctx, relaying.Done()))
@@ -130,7 +139,8 @@ func (w *worker) publish(ctx, relaying context.Context) {
 	}
 }
 
-// handOver publishes the messages. After a panic, the outcome of all of them is unknown.
+// handOver publishes the messages. After a panic, the outcome of all of them is unknown: some may have been sent. The
+// row that causes it is found as one that breaks the connection is, alone and after some tries.
 func (w *worker) handOver(ctx context.Context) (errs []error) {
 	every := func(err error) []error { return slices.Repeat([]error{err}, len(w.messages)) }
 	broker, err := w.loop.to.open()

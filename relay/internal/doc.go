@@ -72,6 +72,22 @@ A key that waits, for a topic or a partition to come back (a hold), for a failed
  7. Memory is bounded. Rows and bytes in flight stop the reads, a row larger than MaxRowBytes is never read, and what is
     remembered of keys and holds is bounded in number. Each statement has a bound in rows and bytes.
 
+# Where to begin
+
+  - A row does not go: its key is closed or waits, for one of the causes in engine/holds, and rows_held counts it. If
+    none does, nobody knows the row, and the sweep has to find it (engine/sweep, engine/tail).
+  - A row was published twice: its answer was lost (engine/answer), its mark could not be written (settle,
+    engine/unwritten), or a read brought it after it was settled (gone, in engine/row).
+  - A younger row of a key went first: a row was taken from a read that could not see every older one. All of these
+    decisions are in engine/tail (page), engine/admit and engine/keysread (drain).
+  - A shard is not released: a row of it is in flight in one of the loops (engine.Own, and own in engines).
+  - Rows come late: how long the tail rests is in engine/pace, what may be read in engine/room, and how many rows a
+    statement writes in settle/write.
+
+Whoever changes a rule runs the random schedules with seeds of his own (SIMULATION_RUNS and SIMULATION_SEED, with
+TestSchedules in package engine and TestRandomSchedules in package relay). With SIMULATION_RUNS=1 the log of the first
+says what happens. A new rule gets a mutant in test/mutants, which drops the rule and names the test that notices.
+
 # What happens at each failure
 
   - The process dies: rows in flight are pending in the table. Rows that were accepted and not yet marked are

@@ -150,6 +150,7 @@ func (t *tail) page(r *Read, now time.Time) (rows []outbox.Row, whole bool) {
 			}
 		}
 	}
+	// In this order: the mark's value includes the rows of this page.
 	t.advance(page)
 	t.mark(r.began, now, page.Visible.Unassigned)
 	return rows, true

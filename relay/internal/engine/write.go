@@ -77,6 +77,9 @@ func (e *Engine) Writes(now time.Time, to func(Outcome)) {
 // Written takes what was written of an outcome. What could not be written is set aside and stays in flight: it was
 // published, and must not be again. The rest lands. A refusal that the table does not take need not be remembered: the
 // row was not published, so its key rests for the longest backoff and the row is tried as it stands in the table.
+//
+// Each row of the outcome is looked at for itself, by its effect: some of a statement's rows may be marked, some locked
+// and some changed. Rows land before their keys go on, so that what the keys read next finds them known or gone.
 func (e *Engine) Written(o Outcome, now time.Time) {
 	var marked, changed, locked, rejected, refused []*Row
 	for _, r := range o.Rows {
