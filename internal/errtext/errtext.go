@@ -32,7 +32,9 @@ func lasting(err error) string {
 	visit(err, func(e error) {
 		switch e := e.(type) { //nolint:errorlint // visit unwraps
 		case *pgconn.PgError:
-			text = strings.ReplaceAll(text, e.Error(), e.Error()+more(e))
+			if full := e.Error() + more(e); !strings.Contains(text, full) { // a problem may quote its own cause
+				text = strings.ReplaceAll(text, e.Error(), full)
+			}
 		case *net.OpError:
 			if e.Source != nil && e.Addr != nil {
 				without := *e

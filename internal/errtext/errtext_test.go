@@ -45,6 +45,10 @@ func TestLine(t *testing.T) {
 			"settle rows: ERROR: no (SQLSTATE 55000); detail: Why.; hint: Do.",
 		},
 		{
+			&quoting{&pgconn.PgError{Severity: "ERROR", Code: "55000", Message: "no", Hint: "Do."}},
+			"cannot write: ERROR: no (SQLSTATE 55000); hint: Do.",
+		},
+		{
 			&pgconn.PgError{Severity: "ERROR", Code: "23505", Message: "no", Detail: "Key (card)=(4111) exists."},
 			"ERROR: no (SQLSTATE 23505)",
 		},
@@ -59,6 +63,12 @@ func TestLine(t *testing.T) {
 		}
 	}
 }
+
+// quoting is an error whose text holds that of its cause, details included.
+type quoting struct{ cause error }
+
+func (e *quoting) Error() string { return "cannot write: " + Line(e.cause) }
+func (e *quoting) Unwrap() error { return e.cause }
 
 // A proxy without a server accepts a connection and closes it at once. The library tries with and without TLS, each
 // time from a new port.

@@ -179,7 +179,10 @@ func (e *examination) columns() {
 		case c.Has():
 			has = append(has, r.name+": "+c.Plain+" "+c.Type)
 		case r.without != "":
-			without, costs = append(without, r.name), append(costs, r.without)
+			without = append(without, r.name)
+			if !strings.HasSuffix(strings.Join(costs, "; "), r.without) { // two columns have one consequence
+				costs = append(costs, r.without)
+			}
 		}
 	}
 	e.add(checkColumns, finding.OKIf(true, strings.Join(has, ", ")+key))

@@ -95,8 +95,9 @@ func (e *examination) unique() {
 		remedy = "alter table " + e.Quoted() + " alter " + id.Name + " set not null; " + remedy
 	}
 	e.add("id",
-		finding.WarnIf(e.mapping.apart && e.relation.Children, text, "let every writer draw ids that are used once in "+
-			"all these tables, uuids for example: an index sees to it only where a table is partitioned by the id"),
+		finding.WarnIf(e.mapping.apart && (e.relation.Children || e.relation.partitioned()), text, "let every writer "+
+			"draw ids that are used once in all these tables, uuids for example: an index sees to it only where a table "+
+			"is partitioned by the id"),
 		finding.WarnIf(e.mapping.apart, text, remedy))
 }
 
