@@ -45,8 +45,8 @@ func (t *topic) takes(index int, now time.Time) bool {
 }
 
 // takes reports whether a request would be sent to the broker. One that could not be reached is dialled in the
-// background. Without that dial, a broker that only free messages use would stay unknown to be back: they avoid it as
-// long as others take them.
+// background. Without that dial, nobody would notice that a broker is back which only free messages use: they avoid it
+// as long as others take them.
 func (b *broker) takes(now time.Time) bool {
 	if b.failed != nil {
 		b.dial(b.retry.Sub(now))

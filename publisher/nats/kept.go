@@ -138,6 +138,8 @@ func (l *link) late(arrived arrival) {
 }
 
 // moved notes that a stream has another leader. It will not answer what the previous one was sent and has not stored.
+// The messages that are kept for it are sent again, with the same ids: what the new leader has after all, it
+// recognises.
 func (l *link) moved(stream string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

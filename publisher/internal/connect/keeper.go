@@ -65,6 +65,7 @@ type Keeper[L Link] struct {
 // sent now. It waits for the attempt to connect that follows the first call, or the end of a link that had lasted. If
 // check is true, it waits until a check of the link, or another attempt, has ended. With check, that is two seconds at
 // most if there is a link: the keeper may be dialling a host that does not answer, and the link there is may be good.
+// Every link that it returns is given back once, by Users.Add(-1).
 func (k *Keeper[L]) Borrow(ctx context.Context, check bool) (L, error) {
 	k.begun.Do(func() {
 		k.look, k.tried = make(chan struct{}, 1), make(chan struct{})

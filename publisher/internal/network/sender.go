@@ -52,7 +52,8 @@ func (s *Sender) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Burst begins (+1) or ends (-1) a burst of writes, which are gathered into few large ones.
+// Burst begins (+1) or ends (-1) a burst of writes, which are gathered into few large ones. Bursts of several calls may
+// overlap; while there is one, up to corked bytes wait for the next ones.
 func (s *Sender) Burst(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

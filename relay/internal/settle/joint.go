@@ -16,7 +16,8 @@ import (
 // tests' simulation has one of its own.
 type Join func(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error)
 
-// Together is the [Join] for outbox tables. It marks nothing if a view deletes its rows.
+// Together is the [Join] for outbox tables. It marks nothing if a view deletes its rows. One update sets the columns of
+// all of them.
 func Together(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error) {
 	var tables []*outbox.Table
 	for _, view := range views {
@@ -83,7 +84,8 @@ func (s *Settlement) jointly(ready []int) {
 
 // together marks the rows of an order in all of its sets of columns, and reports whether it has marked all of them. If
 // not, because a mark already existed or something prevents it, they are marked for each destination separately. It
-// halves nothing, repeats nothing, and gives each statement two seconds: marking by itself does all of that.
+// halves nothing, repeats nothing, and gives each statement two seconds: marking by itself does all of that. Marking
+// apart is always right, so any doubt leads there, and costs a statement more.
 func (s *Settlement) together(ctx context.Context, o *order) (all bool) {
 	var views []Table
 	for _, state := range o.states {

@@ -10,7 +10,8 @@ import (
 
 // order is an outcome that is being written, for the rows of one or several engines.
 //
-// Its goroutine owns it once it has begun. Only released is guarded by mu, since the timer sets it, too.
+// Its goroutine owns it once it has begun. Only released is guarded by mu, since the timer sets it, too. It has rows of
+// one set of columns, or the same rows of several.
 type order struct {
 	engine.Outcome
 	states   []int // numbers of the sets of columns; several where rows are marked in all of them at once
@@ -19,7 +20,8 @@ type order struct {
 	released bool // it is overdue, or written
 }
 
-// piece is an engine's share of what is to be written.
+// piece is an engine's share of what is to be written. It keeps its rows together, because each engine gets back its
+// own.
 type piece struct {
 	engine.Outcome
 	from  *Writer
@@ -46,7 +48,8 @@ func (o *order) add(p piece) {
 	o.pieces = append(o.pieces, p)
 }
 
-// begin begins to write an order, unless it is empty. The caller holds mu.
+// begin begins to write an order, unless it is empty. The caller holds mu. From here until release, no other order
+// takes its rows.
 func (s *Settlement) begin(o *order) {
 	if len(o.pieces) == 0 {
 		return
@@ -102,7 +105,8 @@ func (s *Settlement) run(o *order) {
 
 // release makes the other orders go on without this one, which is written, or does not end: what cannot be written at
 // one destination must not keep the others waiting. Their marks may meet the locks of its rows for the duration of a
-// statement.
+// statement. It is called by the timer of an overdue order, by the order itself before it waits for another try, and at
+// its end.
 func (s *Settlement) release(o *order) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +139,8 @@ func apart(rows []*engine.Row, goes func(*engine.Row) bool) (going, staying []*e
 	return going, staying
 }
 
-// deliver sends each engine its piece of what was written. All of them read the same effects.
+// deliver sends each engine its piece of what was written. All of them read the same effects. It blocks until the loops
+// take them.
 func (o *order) deliver() {
 	for _, p := range o.pieces {
 		result := o.Outcome

@@ -12,6 +12,26 @@
 // A piece is what one engine has to write. Pieces that lie there when the last order ends become one order, so that the
 // statements are as large as the load makes them: one row when idle, thousands under load. An order ends when its rows
 // are written, when it is known which of them cannot be, or that none can as the table is now, or with the context.
+//
+// Marking is the dearest step of the relay: 8 to 12 µs of PostgreSQL's processor time for each row, where a publish to
+// Kafka takes 2 to 3 in client and broker together. That is why all of this gathers rows.
+//
+// # What always holds
+//
+//   - A row that several destinations have is in one order at a time, until its order ends or is overdue. The mark of a
+//     row and its refusal are never written side by side (invariant 1 of package internal).
+//   - Each row of an outcome comes back to its engine once, with what became of it or with the error that ended the
+//     writing. Until then the engine keeps it in flight, so that no read brings it as new.
+//   - Everything that is written may be written again: a mark or a refusal that is there already stays as it is. So an
+//     order whose answer was lost is simply repeated (invariant 4).
+//   - An order that does not end delays the others for two seconds at most.
+//
+// # The files
+//
+//   - settlement.go: what the engines see, and which order begins when.
+//   - order.go: an order from its pieces to its results.
+//   - joint.go: marks for several destinations in one statement.
+//   - write.go: the statements of an order, their size, and the rows that keep others from being written.
 package settle
 
 import (
@@ -97,7 +117,8 @@ func (s *Settlement) NewWriter(state int, to *measure.Destination, result chan<-
 }
 
 // Write makes an engine's outcome be written, and does not block for it. The result comes in one or several outcomes;
-// in one if it is tried again. The rows are the settlement's to read until then.
+// in one if it is tried again. The rows are the settlement's to read until then. It may be called before Start, and
+// gathers then.
 func (w *Writer) Write(o engine.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,10 +136,12 @@ func (s *Settlement) Start(ctx context.Context) {
 	s.dispatch()
 }
 
-// Close waits until everything is written, after no engine has anything more to write.
+// Close waits until everything is written, after no engine has anything more to write. Its user goes on taking results
+// meanwhile, or the orders would wait for that.
 func (s *Settlement) Close() { s.group.Wait() }
 
-// dispatch begins to write what can be written now. The caller holds mu.
+// dispatch begins to write what can be written now. The caller holds mu. It is called whenever something has changed:
+// an outcome has come, an order has ended or is overdue, or writing has begun.
 func (s *Settlement) dispatch() {
 	if s.ctx == nil {
 		return
@@ -127,6 +150,8 @@ func (s *Settlement) dispatch() {
 	rows := 0
 	for i := range s.states {
 		c := &s.states[i]
+		// A second order begins beside one that is under way only if it has as many rows as two batches. With two
+		// marking connections instead of one, PostgreSQL alone took 111,000 rows a second instead of 78,000.
 		if n := s.again(i); n > 0 && (c.busy == 0 || c.busy == 1 && !c.retrying && n >= 2*s.batch) {
 			ready = append(ready, i)
 			rows += n

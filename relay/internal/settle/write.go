@@ -61,7 +61,8 @@ func read(rows []*engine.Row) []*outbox.Row {
 	return all
 }
 
-// refuse writes refusals. It notes those that were written, and those of locked rows.
+// refuse writes refusals. It notes those that were written, and those of locked rows. A refusal is written only while
+// the row is as it was read, so a row without an effect was changed, or settled, by somebody else meanwhile.
 func (s *Settlement) refuse(ctx context.Context, o *order, rows []*engine.Row) error {
 	refusals := make([]outbox.Refusal, 0, len(rows))
 	for _, r := range rows {
@@ -111,7 +112,8 @@ func (o *order) ineffective(err error) error {
 
 // undivided notes rows that need no more dividing after an error: a single row that the database does not accept, or
 // rows that are locked. It reports false if the halves are to be tried separately. A single row for which the server
-// has ended the statement counts as one that the database does not accept, so that its order ends.
+// has ended the statement counts as one that the database does not accept, so that its order ends. Otherwise such a row
+// would be tried until the end of the process, with all that waits in its order.
 func (o *order) undivided(rows []*engine.Row, err error) bool {
 	if outbox.Locked(err) {
 		return o.lockedWithin(rows)
@@ -149,6 +151,10 @@ const mostLockWaits = 32
 // divide writes rows in statements that end in time. If some rows keep the others from being written, it finds them by
 // halving: one bad row of a thousand costs some twenty statements, and the others are written with them. From then on
 // the engine tries the bad ones apart from the others, so that this is paid once, and not with each batch.
+//
+// An error that says nothing about single rows, such as a lost connection, is for retry, which repeats the same rows.
+// What is left is a statement that took too long, rows that the database rejects, and locks met by a trigger or a
+// foreign key.
 func (s *Settlement) divide(ctx context.Context, o *order, rows []*engine.Row,
 	write func(context.Context, *order, []*engine.Row) error,
 ) error {
@@ -183,7 +189,9 @@ func (s *Settlement) divide(ctx context.Context, o *order, rows []*engine.Row,
 
 // retry calls f, which writes n items of an order, until it succeeds, or some of the items keep the others from being
 // written, or it can never succeed with the table as it is, or ctx ends. After the first failure it lets other orders
-// pass at once: they may be for columns that the database does take. Pauses between tries grow to half a second.
+// pass at once: they may be for columns that the database does take. Pauses between tries grow to half a second. Rows
+// that a broker has accepted have nowhere else to go: until they are marked, only this process knows that they were
+// published.
 func (s *Settlement) retry(ctx context.Context, o *order, n int, f func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		started := time.Now()
@@ -230,12 +238,14 @@ func (s *Settlement) pace(o *order, n int, took time.Duration) {
 	switch {
 	case took > good:
 		*most = max(1, int(int64(n)*int64(good)/int64(took)))
+	// A statement that was not full says nothing about larger ones.
 	case *most > 0 && n >= *most && took < good/4:
 		*most += *most/4 + 1
 	}
 }
 
-// size returns how many of n rows of an order a statement may write: the least of what its sets of columns allow.
+// size returns how many of n rows of an order a statement may write: the least of what its sets of columns allow. A
+// slow trigger on one destination's columns makes the joint statements small as well.
 func (s *Settlement) size(o *order, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
