@@ -14,11 +14,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// perTable ends the descriptions of gauges that every replica reads from the same table.
+// perTable ends the descriptions of gauges that every replica reads from the same table. A sum over the replicas would
+// count each row once for each of them.
 const perTable = " The same from every replica: aggregate with max."
 
-// gauges registers the instruments that are read at a scrape. One callback reads all of them, so that a scrape
-// measures the table once. A gauge that cannot be read is left out: a value of earlier would look like the present one.
+// gauges registers the instruments that are read at a scrape. One callback reads all of them, so that a scrape measures
+// the table once. A gauge that cannot be read is left out: a value of earlier would look like the present one. What is
+// counted in the table ends at 10,001, so that a scrape costs the same at any size.
 func (r *Relay) gauges(meter metric.Meter) error {
 	var all []metric.Observable
 	var errs []error
@@ -120,6 +122,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	return nil
 }
 
+// one returns 1 for true and 0 for false, as gauges have it.
 func one(yes bool) int64 {
 	if yes {
 		return 1

@@ -9,7 +9,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
-// groups returns the groups of destinations whose shards this replica may own.
+// groups returns the groups of destinations whose shards this replica may own. A group has the destinations that keep
+// their state in the same columns, and shards of its own. With shards of the whole table, a replica owned rows of
+// destinations that it did not know: of two deployments with one destination each, either relayed half of its rows, and
+// the rest waited in silence.
 func (r *Relay) groups(table *outbox.Table) (groups []*owner.Group) {
 	for _, g := range table.Groups() {
 		groups = append(groups, &owner.Group{
@@ -20,7 +23,8 @@ func (r *Relay) groups(table *outbox.Table) (groups []*owner.Group) {
 	return groups
 }
 
-// strangers returns the groups of destinations that other deployments may relay.
+// strangers returns the groups of destinations that other deployments may relay: the table has columns for them, and
+// this configuration does not name them.
 func strangers(table *outbox.Table) (groups []owner.Stranger) {
 	for _, s := range table.Strangers() {
 		if s.Name == "" || s.Column != "" {

@@ -22,15 +22,16 @@ const (
 	connectTimeout = 10 * time.Second
 	hostTimeout    = 2 * time.Second  // for each of several hosts, so that a dead one leaves time for the next
 	workIdle       = 10 * time.Second // idle time after which a connection is closed
-	workEach       = 3                // connections per destination: one reads, and two may write at a time
+	workEach       = 3                // connections per destination: two may read and two write, and may wait for one another
 	workOther      = 1                // for gauges and looks at the catalogue
 	mostPatience   = 5 * time.Second  // longest wait for a connection that does not answer
 )
 
 // A poolGuard gives up connections of a pool that cannot be used: connections that no longer lead anywhere, and
-// connections to a server other than the one that holds the ownership of the rows.
+// connections to a server other than the one that holds the ownership of the rows. A relay with a pool that NewPool has
+// not made has a guard without a pool, which only connects.
 type poolGuard struct {
-	pool    *pgxpool.Pool
+	pool    *pgxpool.Pool                            // nil if the user has made it
 	witness *owner.Witness                           // nil for a single host
 	connect func(context.Context) (*pgx.Conn, error) // makes connections that do not go through a pooler
 }
@@ -50,7 +51,8 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	if c.Direct == nil {
 		to.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	}
-	// An idle owner uses its connection once a second.
+	// An idle owner uses its connection once a second, so only a connection that is idle for longer is asked. One that
+	// does not answer shows that the others are lost, too.
 	to.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
 	to.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout) // the pool sets no limit
@@ -112,7 +114,8 @@ func prepare(c *pgx.ConnConfig) {
 }
 
 // connector returns a function that connects as the pool would, with a connection of its own that notices after a while
-// that nothing answers.
+// that nothing answers. The ownership and the listener have such connections: a session's locks and notifications do
+// not survive a transaction pooler.
 func connector(pool *pgxpool.Config, silence time.Duration) func(context.Context) (*pgx.Conn, error) {
 	pool = pool.Copy()
 	prepare(pool.ConnConfig)

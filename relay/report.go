@@ -73,7 +73,8 @@ func (d *Destination) report(details bool, shown func(string) string) *operate.D
 	return p
 }
 
-// owned returns how many shards this replica holds. Destinations with columns of their own have shards of their own.
+// owned returns how many shards this replica holds, also those that it is to release. Destinations with columns of
+// their own have shards of their own, so the number may be larger than that of the configuration.
 func (r *Relay) owned() (shards int) {
 	states, _ := r.owner.States()
 	for _, s := range states {

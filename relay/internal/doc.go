@@ -84,9 +84,10 @@ A key that waits, for a topic or a partition to come back (a hold), for a failed
   - Rows come late: how long the tail rests is in engine/pace, what may be read in engine/room, and how many rows a
     statement writes in settle/write.
 
-Whoever changes a rule runs the random schedules with seeds of his own (SIMULATION_RUNS and SIMULATION_SEED, with
-TestSchedules in package engine and TestRandomSchedules in package relay). With SIMULATION_RUNS=1 the log of the first
-says what happens. A new rule gets a mutant in test/mutants, which drops the rule and names the test that notices.
+After a change of a rule, make schedules runs random schedules with new seeds (TestSchedules in package engine, and
+TestRandomSchedules in package relay), and prints the seeds of those that fail. SIMULATION_SEED repeats one: of the
+engine, together with SIMULATION_RUNS=1, the log says what happens. A new rule gets a mutant in test/mutants, which
+drops the rule and names the test that notices.
 
 # What happens at each failure
 

@@ -94,7 +94,8 @@ func (e *Engine) listed(r *Read, now time.Time) {
 	// What the complete list does not have any more was retried or discarded. The key is closed first and read by
 	// itself: its rows have waited, and the tail has passed them long ago.
 	for key, shard := range was {
-		// Rows that are read by their available_at are named by their ids, and are in no list.
+		// Rows that are read by their available_at are named by their ids, and are in no list: of these, only a row
+		// whose id has the hash of a listed key is met here.
 		for _, due := range []bool{false, true} {
 			k, name := e.keys[nameOf(key, due)], nameOf(key, due)
 			if (!due || e.dueTail.due) && !b.has(key) && (k == nil || k.state == open) && !e.waits.has(name) {
