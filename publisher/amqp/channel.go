@@ -81,8 +81,8 @@ func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.Defe
 }
 
 // closed reports whether the channel has ended. The library sends its notice before it sets the unanswered confirms to
-// false. A false confirm on a channel that is not closed therefore comes from the broker. It belongs to the goroutine
-// of the call.
+// false. A false confirm on a channel that is not closed therefore comes from the broker. Only the goroutine of the
+// call asks.
 func (ch *channel) closed() bool {
 	if !ch.ended {
 		select {

@@ -69,7 +69,7 @@ func (a *attempt) reason(err error) *connect.Failure {
 	}
 	known := c.Network(err)
 	switch {
-	// No connection was made at all.
+	// The network's own error says enough.
 	case known != nil:
 		return known
 	// A connection was made, and then nothing came.

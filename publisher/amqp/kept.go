@@ -26,9 +26,9 @@ type owed struct {
 // id names a message on the route in the table of kept messages, and in what the broker returns.
 func (r route) id(id string) kept.ID { return kept.ID{Exchange: r.exchange, Topic: r.topic, ID: id} }
 
-// State implements [kept.Answer]. During an alarm the broker reads nothing, and time does not count. They begin again
-// at the end of the alarm, when the broker reads what it has not read before. A confirm that the library has set to
-// false at the end of the channel is no answer of the broker.
+// State implements [kept.Answer]. During an alarm the broker reads nothing, and time does not count: it begins again at
+// the end of the alarm, when the broker reads what has gathered. A confirm that the library has set to false at the end
+// of the channel is no answer of the broker.
 func (o *owed) State(now time.Time) kept.State {
 	conn, open := o.channel.conn, !o.channel.amqp.IsClosed()
 	begun := o.begun

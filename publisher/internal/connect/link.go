@@ -69,7 +69,8 @@ func (u *Users) Use() bool {
 	return !u.retired
 }
 
-// Add changes the number of things that need the link, retired or not.
+// Add changes the number of things that need the link, retired or not. It is for answers that are owed, which may come
+// to be owed after the link was retired, by the calls that still use it.
 func (u *Users) Add(n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -87,7 +87,8 @@ func (t *Table[A]) Any() bool {
 }
 
 // Find returns what is known of a message that is about to be sent. The message stays kept while it Waits, and after it
-// was Answered until Told. A row that was corrected in the table since is another message.
+// was Answered until Told. A row that was corrected in the table since is another message. What is Lost is forgotten
+// here, because the caller sends the message again and counts it.
 func (t *Table[A]) Find(id ID, m *publisher.Message) (answer A, state State) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
