@@ -211,22 +211,20 @@ func (k *Keeper[L]) check(ctx context.Context, link L) (next L) {
 }
 
 // speaks reports whether the server has sent something since the given time, after it is greeted. A silent one is not
-// greeted again: the first greeting is still under way. A link that has ended is not silent. With RabbitMQ, each
-// greeting would keep one of the few channels until it is answered.
+// greeted again: the first greeting is still under way. With RabbitMQ, each greeting would keep one of the few channels
+// until it is answered. A link that has ended is not silent, and a greeting may fail because the link is about to end.
 func (k *Keeper[L]) speaks(ctx context.Context, link L, since time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, signTime)
 	defer cancel()
-	asked := true
-	if link.Common().Silent() {
-		<-ctx.Done()
-	} else {
-		asked = link.Greet(ctx)
+	state := link.Common()
+	if asked := state.Silent() || link.Greet(ctx); !asked || !state.QuietSince(since) {
+		return true
 	}
 	select {
-	case <-link.Common().Ended:
+	case <-state.Ended:
 		return true
-	default:
-		return !asked || !link.Common().QuietSince(since)
+	case <-ctx.Done():
+		return !state.QuietSince(since)
 	}
 }
 
