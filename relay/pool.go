@@ -22,7 +22,7 @@ const (
 	connectTimeout = 10 * time.Second
 	hostTimeout    = 2 * time.Second  // for each of several hosts, so that a dead one leaves time for the next
 	workIdle       = 10 * time.Second // idle time after which a connection is closed
-	workEach       = 3                // connections per destination: two may read and two write, and may wait for one another
+	workEach       = 3                // connections per destination, for which two reads and two writes may wait
 	workOther      = 1                // for gauges and looks at the catalogue
 	mostPatience   = 5 * time.Second  // longest wait for a connection that does not answer
 )
