@@ -110,7 +110,11 @@ func (t *Table) unwritable(e *pgconn.PgError, write bool) *SetupError {
 	if write {
 		what = "marked or refused, so none is published"
 	}
-	problem := problem(checkWrites, "", "rows cannot be %s: %s", what, errtext.Line(e))
+	rows := "rows"
+	if t.view.Name != "" && len(t.config.Views) > 1 { // those of the others go on
+		rows += " of destination " + t.view.Name
+	}
+	problem := problem(checkWrites, "", "%s cannot be %s: %s", rows, what, errtext.Line(e))
 	problem.Err = e
 	switch {
 	case e.Code == insufficientPrivilege:
