@@ -12,7 +12,7 @@ import (
 
 // shed removes those of a dead letter's own headers that cannot be sent, which may be the reason why the row failed,
 // and names them in the header that gives the reason. Headers that describe the failure are put on one line. A dead
-// letter that its own destination refused for a header would fail again, and nobody would be told of the first failure.
+// letter that its own destination refused for a header would fail again, and the first failure would go unnoticed.
 func (d *Destination) shed(row *outbox.Row) {
 	m := &row.Message
 	kept := make([]publisher.Header, 0, len(m.Headers)+1)

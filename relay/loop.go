@@ -95,7 +95,7 @@ var errStopTime = errors.New("the time for a clean stop was over")
 //
 // Each turn asks the engine for everything that it may want now, in an order that matters: shards first, so that
 // nothing is read or handed over of a shard that is lost; writes last, since rows that are too old to be handed over
-// fail in the same turn. Then it waits for one event, and tells the engine about it.
+// fail in the same turn. Then it waits for one event, and reports it to the engine.
 func (l *loop) turn(ctx, work context.Context, ending func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

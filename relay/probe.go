@@ -20,8 +20,8 @@ const (
 var errNotProbed = errors.New("not reached yet")
 
 // probe checks now and then whether a destination's broker can be reached, for /readyz and destination_up. Rows do not
-// wait for its result: the engine tries a broker with rows. It is for the times in which there are none, and it tells
-// the ownership when this replica cannot publish and others can.
+// wait for its result: the engine tries a broker with rows. It is for the times in which there are none, and it lets
+// the ownership know when this replica cannot publish and others can.
 func (r *Relay) probe(ctx context.Context, d *Destination) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)

@@ -131,7 +131,7 @@ func (a *answers) accept(r *Row, err error) {
 }
 
 // stopped handles the rows of a key from the first one on that was not accepted, for which err is the answer. The
-// answers for the rows behind it decide nothing: of each key a publisher accepts a prefix.
+// answers for the rows after it decide nothing: of each key a publisher accepts a prefix.
 func (a *answers) stopped(k *key, rows []*Row, err error) {
 	class := publisher.ClassOf(err)
 	first := rows[0]

@@ -12,7 +12,7 @@ import (
 // What is in trouble at the broker is held here: a topic, a partition, one broker of several. The publisher says which,
 // as a fate, and all keys that meet the same fate wait for one hold. One key tries it at a time, with pauses that grow,
 // so that the cost of a missing topic does not depend on how many keys or rows wait for it. With 300,000 rows of
-// 100,000 keys behind one topic, a simulation of 40 seconds counted five publishes in vain.
+// 100,000 keys that wait for one topic, a simulation of 40 seconds counted five publishes in vain.
 
 // A Cause is the reason why rows are held. It is the label reason of rows_held, and operators' alerts name it: a cause
 // that is renamed breaks them.
@@ -87,8 +87,8 @@ func (h *hold) concerns(r *Row) bool {
 	return len(h.topics) == 0 || slices.Contains(h.topics, addressOf(r))
 }
 
-// join adds a key that waits. Keys that wait no longer leave their places behind. They are thrown out when the list
-// would have to grow, so that keys that come and go do not make a hold of an hour grow for ever.
+// join adds a key that waits. Keys that wait no longer stay in the list, and are thrown out when it would have to grow,
+// so that keys that come and go do not make a hold of an hour grow for ever.
 func (h *hold) join(e *Engine, key uint64) {
 	if len(h.keys) == cap(h.keys) {
 		h.keys = slices.DeleteFunc(h.keys, func(key uint64) bool { return e.waits.by[key].hold != h })

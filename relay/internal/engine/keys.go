@@ -86,7 +86,7 @@ func (k *key) Place() *int     { return &k.place }
 
 // follows reports whether a queued row of the key comes after another one, or may. Only the database knows the order of
 // equal order values, but the rows of a read are in order; and rows after the cursor come after all that the tail has
-// brought. Without this rule, rows of writers that are not serialised were queued behind younger ones that had not been
+// brought. Without this rule, rows of writers that are not serialised were queued after younger ones that had not been
 // handed over yet: random schedules found it.
 func (e *Engine) follows(k *key, r *outbox.Row, read uint64) bool {
 	n := len(k.queue)
@@ -120,7 +120,7 @@ func isClosed(s state) bool { return s != open && s != waiting }
 
 // shut closes a key. Its queued rows are forgotten, and it is read from its very beginning: a row that was committed
 // late meanwhile goes first. What is on the wire is answered, and what is being written is written. It keeps invariant
-// 4: nothing may stay queued that the tail has brought, or the key's own read would bring older rows behind it.
+// 4: nothing may stay queued that the tail has brought, or the key's own read would bring older rows after it.
 func (e *Engine) shut(k *key, s state) {
 	if k.state == waiting {
 		e.forgo(k.name)
@@ -191,8 +191,8 @@ func (e *Engine) idle(k *key) {
 }
 
 // drops reports whether a row that the tail has read is dropped, since its key is closed. The lowest ordinal that was
-// dropped is noted: the key does not open before a read that began later has brought it, nor is it read on behind it.
-// Of a key that waits nothing is noted, since it will be read from its beginning.
+// dropped is noted: the key does not open before a read that began later has brought it, nor is it read on after it. Of
+// a key that waits nothing is noted, since it will be read from its beginning.
 func (e *Engine) drops(key uint64, ordinal int64) bool {
 	k := e.keys[key]
 	if k == nil || !isClosed(k.state) {

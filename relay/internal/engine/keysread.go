@@ -115,7 +115,7 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 		if page.Blocked || e.blocked.has(k.hash()) {
 			// What the list says holds until the next list, whatever the read says: the row was retried by hand since.
 			// Rows that were queued here all the same were dropped when they came back unaccepted, as those of a
-			// blocked key are, while the key was read on behind them.
+			// blocked key are, while the key was read on after them.
 			e.block(k.hash(), k.shard)
 			continue
 		}

@@ -58,7 +58,7 @@ const (
 	droppedRow = 20 * time.Microsecond // rest for each row that was read again in vain
 )
 
-// SetBell records whether writers can ring, and since when each of them does. The user tells it before each
+// SetBell records whether writers can ring, and since when each of them does. The user calls it before each
 // [Engine.Taken], which decides by it how long the tail rests.
 func (e *Engine) SetBell(up bool, armed time.Time) { e.bell.up, e.bell.armed = up, armed }
 

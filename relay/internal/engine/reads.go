@@ -150,7 +150,7 @@ func (e *Engine) tailOf(kind Kind) *tail {
 
 // tailDue returns when the next page of a tail is to be read, if there is room for it. A quarter of the room is left to
 // keys that are read by themselves. Where failed rows block their keys, nothing is read before they are listed to the
-// end: rows behind a failed one would go. And once more keys wait than can be remembered, a tenth of their room must be
+// end: rows after a failed one would go. And once more keys wait than can be remembered, a tenth of their room must be
 // free again, or the tail would begin again for each key that goes on, only to stop at the next one.
 func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
 	if t == nil || e.BlockFailed && !e.blocked.ready() || e.tailRows() < e.least() {

@@ -50,8 +50,8 @@ func (e *Engine) Report(last bool, now time.Time) {
 }
 
 // heldRows counts the rows that are known to wait, by reason: one for each key, and each row whose outcome cannot be
-// written. How many rows stand behind the first one of a key is not known here: they were never read, or forgotten. In
-// an outage, queued rows count one by one.
+// written. How many rows come after the first one of a key is not known here: they were never read, or forgotten. In an
+// outage, queued rows count one by one.
 func (e *Engine) heldRows() map[Cause]int64 {
 	counts := maps.Clone(e.held)
 	if e.outage.failures > 0 {
