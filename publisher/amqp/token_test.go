@@ -155,9 +155,10 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"access_token":%q,"expires_in":3}`, o.token(t, life)) // a busy machine may renew a token late
 	}))
 	defer server.Close()
-	endpoint := &oauth.Endpoint{URL: server.URL, Settings: "OUTBOX_AMQP_OAUTH_", Client: func() (oauth.Client, error) {
-		return oauth.Client{ID: "relay", Secret: "hush"}, nil
-	}}
+	endpoint := &oauth.Endpoint{
+		URL: server.URL, Settings: "OUTBOX_AMQP_OAUTH_", Logger: slog.New(slog.DiscardHandler),
+		Client: func() (oauth.Client, error) { return oauth.Client{ID: "relay", Secret: "hush"}, nil },
+	}
 	p := amqp.New(amqp.Config{
 		Tokens: endpoint, Name: "client credentials", URL: func() (string, error) { return "amqp://" + host, nil },
 		Management: func() (string, error) { return "http://" + o.management, nil },
