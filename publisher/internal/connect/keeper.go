@@ -82,14 +82,15 @@ func (k *Keeper[L]) Borrow(ctx context.Context, check bool) (L, error) {
 		case waits && ctx.Err() == nil:
 			k.Look()
 		case link != none:
+			if !link.Common().Users.Use() {
+				continue // another one has taken its place
+			}
 			if err := link.Away(); err != nil {
+				link.Common().Users.Add(-1)
 				k.Look()
 				return none, err
 			}
-			if link.Common().Users.Use() {
-				return link, nil
-			}
-			continue // another one has taken its place
+			return link, nil
 		case down != nil:
 			return none, down
 		case ctx.Err() != nil && check:
