@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # versions.sh [SERVICE...] - the publishers' conformance suites or the table's tests, and a small part of the end-to-end tests, with
-# other versions of the servers than the tests' own: PostgreSQL 14, 16 and 17, Kafka 2.8 and 3.9, NATS 2.10 and the newest,
+# other versions of the servers than the tests' own: PostgreSQL 14, 16 and 17, Kafka 2.4, 2.8 and 3.9, NATS 2.10 and the newest,
 # RabbitMQ 3.10 and 4.0. It runs within `dev/services.sh run` (make versions), takes each version as a native process, and wipes it
 # at the end. SERVICE is postgres, kafka, nats or rabbitmq; none means all.
 set -euo pipefail
 
 POSTGRES=(14.20.0 16.11.0 17.7.0) # 15 or what the distribution has, and 18, are the tests' own
-KAFKA=(2.8.2 3.9.1)
+KAFKA=(2.4.1 2.8.2 3.9.1)
 NATS=(2.10.27 "$(go list -m -f '{{.Version}}' github.com/nats-io/nats-server/v2@latest | tr -d v)")
 RABBITMQ=(bookworm trixie) # Debian releases
 

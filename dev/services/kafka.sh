@@ -1,4 +1,5 @@
-# Apache Kafka: one KRaft node, assembled from the jars on Maven Central.
+# Apache Kafka: one KRaft node, assembled from the jars on Maven Central. Version 2 has ZooKeeper beside it: its own early
+# KRaft gives no producer ids (InitProducerId: UNSUPPORTED_VERSION), which ZooKeeper's brokers do.
 
 KAFKA_VERSION=${SERVICES_KAFKA_VERSION:-4.3.1} # the newest of which every artifact is published
 LOG4J_VERSION=2.25.4                            # without a binding for slf4j Kafka logs nothing
@@ -12,6 +13,7 @@ kafka_install() {
   [ -f "$KAFKA_HOME/complete" ] || kafka_fetch
   if [[ $KAFKA_VERSION != 4.* ]]; then # their tools are elsewhere, and nobody needs them
     kafka_tool kafka-storage kafka.tools.StorageTool
+    kafka_tool zookeeper-server org.apache.zookeeper.server.ZooKeeperServerMain
     kafka_server
     return
   fi
@@ -70,14 +72,9 @@ SH
 kafka_start() {
   local data=$SERVICES_DIR/kafka
   mkdir -p "$data"
-  cat >"$data/server.properties" <<PROPS
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:$KAFKA_CONTROLLER_PORT
-listeners=PLAINTEXT://127.0.0.1:$KAFKA_PORT,CONTROLLER://127.0.0.1:$KAFKA_CONTROLLER_PORT
+  case $KAFKA_VERSION in 2.*) kafka_zookeeper ;; *) kafka_kraft ;; esac >"$data/server.properties"
+  cat >>"$data/server.properties" <<PROPS
 advertised.listeners=PLAINTEXT://127.0.0.1:${KAFKA_ADVERTISED_PORT:-$KAFKA_PORT}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs=$data/log
 auto.create.topics.enable=false
 # One node: the internal topics cannot have more than one replica.
@@ -87,20 +84,54 @@ transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
-# After kill -9 a broker is let in again when its old session has expired.
-broker.session.timeout.ms=$KAFKA_SESSION_MS
-broker.heartbeat.interval.ms=$((KAFKA_SESSION_MS / 4))
 ${SERVICES_KAFKA_PROPERTIES:-}
 PROPS
-  if [ ! -f "$data/log/meta.properties" ]; then
+  if [[ $KAFKA_VERSION == 2.* ]]; then
+    spawn zookeeper "$SERVICES_DIST/bin/zookeeper-server" "$data/zookeeper.properties"
+    until_ready zookeeper listening "$KAFKA_CONTROLLER_PORT"
+  elif [ ! -f "$data/log/meta.properties" ]; then
     local tool=$SERVICES_DIST/bin/kafka-storage
     "$tool" format -t "$("$tool" random-uuid)" -c "$data/server.properties" >"$LOGS/kafka-format.log" 2>&1 ||
       die "kafka-storage format failed, see $LOGS/kafka-format.log"
   fi
   spawn kafka "$SERVICES_DIST/bin/kafka-server" "$data/server.properties"
   # Logged after the controller has unfenced the broker and its listeners accept requests.
-  until_ready kafka grep -qF 'Kafka Server started' "$LOGS/kafka.log"
+  until_ready kafka grep -qE 'Kafka Server started|KafkaServer id=1\] started' "$LOGS/kafka.log"
   until_ready kafka listening "$KAFKA_PORT"
 }
 
-kafka_stop() { terminate kafka TERM; }
+# kafka_kraft prints the settings of a node that is its own controller.
+kafka_kraft() {
+  cat <<PROPS
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:$KAFKA_CONTROLLER_PORT
+listeners=PLAINTEXT://127.0.0.1:$KAFKA_PORT,CONTROLLER://127.0.0.1:$KAFKA_CONTROLLER_PORT
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+# After kill -9 a broker is let in again when its old session has expired.
+broker.session.timeout.ms=$KAFKA_SESSION_MS
+broker.heartbeat.interval.ms=$((KAFKA_SESSION_MS / 4))
+PROPS
+}
+
+# kafka_zookeeper prints the settings of a node with ZooKeeper, and writes those of ZooKeeper.
+kafka_zookeeper() {
+  cat >"$data/zookeeper.properties" <<PROPS
+dataDir=$data/zookeeper
+clientPort=$KAFKA_CONTROLLER_PORT
+clientPortAddress=127.0.0.1
+admin.enableServer=false
+PROPS
+  cat <<PROPS
+broker.id=1
+zookeeper.connect=127.0.0.1:$KAFKA_CONTROLLER_PORT
+zookeeper.session.timeout.ms=$((KAFKA_SESSION_MS * 3))
+listeners=PLAINTEXT://127.0.0.1:$KAFKA_PORT
+PROPS
+}
+
+kafka_stop() {
+  terminate kafka TERM
+  terminate zookeeper TERM
+}
