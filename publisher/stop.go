@@ -32,3 +32,18 @@ func StopOf(ctx context.Context) Stop {
 	stop, _ := ctx.Value(stopKey{}).(Stop)
 	return stop
 }
+
+// A Debtor is a [Publisher] that gives up the wait for an answer before it comes, and takes the answer later. After a
+// stop nobody asks any more: the messages may have arrived, and will be published again.
+type Debtor interface {
+	// Unanswered returns the number of messages that were sent and whose answers may still come.
+	Unanswered() int
+}
+
+// UnansweredOf returns the number of messages that p has sent and whose answers may still come; 0 if p is no [Debtor].
+func UnansweredOf(p Publisher) int {
+	if d, ok := p.(Debtor); ok {
+		return d.Unanswered()
+	}
+	return 0
+}

@@ -42,6 +42,13 @@ func (d *Destination) open() (_ publisher.Publisher, err error) {
 	return c.inUse, nil
 }
 
+// unanswered returns the number of messages that the publisher has sent and whose answers may still come.
+func (d *Destination) unanswered() int {
+	d.client.mu.Lock()
+	defer d.client.mu.Unlock()
+	return publisher.UnansweredOf(d.client.inUse)
+}
+
 // giveUp closes a publisher that has panicked, unless that has been done. A new one is opened when it is needed. Where
 // the user has given no way to open one, the broken publisher stays in use. Several workers may have met the same
 // panic, and only the first closes the publisher.

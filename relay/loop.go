@@ -88,6 +88,9 @@ func (l *loop) run(ctx, work context.Context, ending func()) (left int, err erro
 	return left, err
 }
 
+// errUnanswered is why rows were left that count as not taken by a broker which fell silent, and may have arrived.
+var errUnanswered = errors.New("the broker has not answered for messages that it may have")
+
 // errStopTime is why rows were left where nothing else went wrong.
 var errStopTime = errors.New("the time for a clean stop was over")
 

@@ -10,8 +10,17 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
+
+// debtor is a publisher that still waits for some answers.
+type debtor struct {
+	publisher.Publisher
+	owed int
+}
+
+func (d *debtor) Unanswered() int { return d.owed }
 
 // A stop that has to leave rows unsettled reports how many, once: the rows that were sent without an answer, and the
 // rows that the database did not mark. A clean stop reports nothing.
@@ -21,12 +30,17 @@ func TestUncleanStopIsCounted(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(*testing.T, *pgtest.Schema, *publishertest.Broker) // while the broker has the rows
 		left      int
+		owed      int
 	}{
+		"answers owed": {func(t *testing.T, _ *pgtest.Schema, b *publishertest.Broker) {
+			b.Release()
+			b.Await(t, rows)
+		}, 7, 7},
 		"clean": {func(t *testing.T, _ *pgtest.Schema, b *publishertest.Broker) {
 			b.Release()
 			b.Await(t, rows)
-		}, 0},
-		"broker silent": {func(*testing.T, *pgtest.Schema, *publishertest.Broker) {}, rows},
+		}, 0, 0},
+		"broker silent": {func(*testing.T, *pgtest.Schema, *publishertest.Broker) {}, rows, 0},
 		"table locked": {func(t *testing.T, s *pgtest.Schema, b *publishertest.Broker) {
 			tx, err := s.Pool.Begin(t.Context())
 			if err != nil {
@@ -38,7 +52,7 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			}
 			b.Release()
 			b.Await(t, rows)
-		}, rows},
+		}, rows, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +65,7 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			b.Hold()
 			var log logtest.Log
 			r := replica(t, s, b, func(c *tested) {
+				c.Destinations[0].Publisher = &debtor{b.Publisher(), test.owed}
 				c.BatchSize, c.StopTimeout, c.Logger = rows, time.Second, slog.New(slog.NewTextHandler(&log, nil))
 			})
 			ctx, cancel := context.WithCancel(t.Context())

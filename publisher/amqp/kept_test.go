@@ -110,12 +110,15 @@ func TestStalledQueue(t *testing.T) {
 				for range 3 {
 					q.publish(t, messages, publisher.Unavailable)
 				}
-				if q.copies != 300 {
-					t.Errorf("%d messages were sent to the queue, of 300", q.copies)
+				if n := q.publisher.Unanswered(); q.copies != 300 || n != 300 {
+					t.Errorf("%d messages were sent to the queue, of 300; %d are unanswered", q.copies, n)
 				}
 				q.answer(c.answer)
 				synctest.Wait()
 				q.publish(t, messages, c.class)
+				if n := q.publisher.Unanswered(); n != 0 {
+					t.Errorf("%d messages are unanswered in the end", n)
+				}
 				if q.copies != 300*c.copies {
 					t.Errorf("%d messages were sent to the queue in the end", q.copies)
 				}

@@ -133,5 +133,8 @@ func (p *Publisher) Close() error {
 	return nil
 }
 
+// Unanswered implements [publisher.Debtor].
+func (p *Publisher) Unanswered() int { return p.kept.Waiting() }
+
 // Protocol implements [publisher.Speaker].
 func (p *Publisher) Protocol() publisher.Protocol { return publisher.ProtocolNATS }

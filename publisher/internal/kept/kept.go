@@ -86,6 +86,19 @@ func (t *Table[A]) Any() bool {
 	return len(t.all) > 0
 }
 
+// Waiting returns the number of messages whose answers may still come.
+func (t *Table[A]) Waiting() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	for _, m := range t.all {
+		if m.state(now) == Waits {
+			n++
+		}
+	}
+	return n
+}
+
 // Find returns what is known of a message that is about to be sent. The message stays kept while it Waits, and after it
 // was Answered until Told. A row that was corrected in the table since is another message. What is Lost is forgotten
 // here, because the caller sends the message again and counts it.
