@@ -150,13 +150,6 @@ func (r *Relay) Run(ctx context.Context) error {
 		failures++
 	}
 	group.Wait()
-	for _, d := range r.config.Destinations {
-		if n := d.unanswered(); n > 0 {
-			left += n
-			r.config.Logger.Error("stopped before everything was settled: rows will be published again",
-				"destination", d.Name, "rows", n, "error", errUnanswered)
-		}
-	}
 	if left > 0 {
 		return &UnsettledError{Rows: left}
 	}

@@ -40,7 +40,8 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			b.Release()
 			b.Await(t, rows)
 		}, 0, 0},
-		"broker silent": {func(*testing.T, *pgtest.Schema, *publishertest.Broker) {}, rows, 0},
+		"broker silent":               {func(*testing.T, *pgtest.Schema, *publishertest.Broker) {}, rows, 0},
+		"broker silent, answers owed": {func(*testing.T, *pgtest.Schema, *publishertest.Broker) {}, rows, rows},
 		"table locked": {func(t *testing.T, s *pgtest.Schema, b *publishertest.Broker) {
 			tx, err := s.Pool.Begin(t.Context())
 			if err != nil {
