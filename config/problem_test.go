@@ -112,7 +112,8 @@ func TestInheritedProblemOnce(t *testing.T) {
 // What a login lacks is reported beside a URL that cannot be read.
 func TestLoginBesideABrokenURL(t *testing.T) {
 	t.Parallel()
-	got := problemsOf(t, "OUTBOX_PUBLISH_URL=kafka://", "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN", "OUTBOX_KAFKA_SASL_USERNAME=u")
+	got := problemsOf(t, "OUTBOX_PUBLISH_URL=kafka://", "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN",
+		"OUTBOX_KAFKA_SASL_USERNAME=u")
 	if len(got) != 2 {
 		t.Errorf("got %q", got)
 	}

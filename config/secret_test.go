@@ -154,7 +154,8 @@ func TestParseBroker(t *testing.T) {
 			Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: url.User("tok@en"),
 		},
 		"nats+tls://u:@h": {
-			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: url.UserPassword("u", ""),
+			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"},
+			User: url.UserPassword("u", ""),
 		},
 		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {
 			Protocol: publisher.ProtocolAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"},

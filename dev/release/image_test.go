@@ -98,7 +98,8 @@ func TestImage(t *testing.T) {
 		if descriptor.Platform.String() != "linux/"+architecture {
 			t.Errorf("image %d is for %s", i, descriptor.Platform)
 		}
-		if line := fmt.Sprintf("image-%s=%s\n", architecture, descriptor.Digest); !strings.Contains(read(t, out, digests), line) {
+		line := fmt.Sprintf("image-%s=%s\n", architecture, descriptor.Digest)
+		if !strings.Contains(read(t, out, digests), line) {
 			t.Errorf("the digests lack %q", line)
 		}
 		image, err := index.Image(descriptor.Digest)

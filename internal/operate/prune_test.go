@@ -308,7 +308,8 @@ func TestPruneByError(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
-	if _, err := o.Choose(t.Context(), conn, Prune(0, false), Selection{Destination: "dead", Error: "timed out"}); err == nil || !strings.Contains(err.Error(), "no column for the last error") {
+	_, err = o.Choose(t.Context(), conn, Prune(0, false), Selection{Destination: "dead", Error: "timed out"})
+	if err == nil || !strings.Contains(err.Error(), "no column for the last error") {
 		t.Errorf("of a destination without last_error: %v", err)
 	}
 }

@@ -101,7 +101,8 @@ func TestRowsOfOtherPartitions(t *testing.T) {
 			if rows := tail(t, table, Query{}).Rows; len(rows) != 1 {
 				t.Errorf("%d rows at first", len(rows))
 			}
-			if swept, err := table.Tail(t.Context(), Query{Sweep: true, Most: Most{Rows: 9}}); err != nil || len(swept.Rows) != 2 {
+			swept, err := table.Tail(t.Context(), Query{Sweep: true, Most: Most{Rows: 9}})
+			if err != nil || len(swept.Rows) != 2 {
 				t.Errorf("%d rows swept, %v", len(swept.Rows), err)
 			}
 			if current, _, err := table.Current(t.Context()); err != nil || current {

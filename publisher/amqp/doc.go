@@ -81,8 +81,8 @@
 //   - During a memory or disk alarm, the broker reads nothing from connections that publish. Messages that are given up
 //     then arrive after the alarm: 166 to 268 copies for each alarm, before confirms were kept.
 //   - A refused login is answered after three silent seconds, unless the client says that it understands the answer.
-//   - With a window of 100 or more, one channel is as fast as four, because the broker is the limit: 25 to 30 µs of its
-//     processor time for each message of a quorum queue, 60 to 75 µs in a classic one.
+//   - With a window of 100 or more, one channel is as fast as four, because the broker is the limit: 25 to 30 µs of
+//     its processor time for each message of a quorum queue, 60 to 75 µs in a classic one.
 //
 // # The client library
 //
