@@ -23,12 +23,14 @@ func TestShardIsReleasedByAllDestinations(t *testing.T) {
 			key += "k"
 		}
 		defer s.start()()
+		// A destination that takes longer than slowAfter would make the other one keep the shard for its sake.
+		const soon = slowAfter / 3
 		for i, broker := range []*publishertest.Broker{first, s.Broker} {
 			broker.Hold()
 			s.table.insert(int64(i+1), fmt.Sprint("row", i), key, []string{"a", "b"}[i])
-			time.Sleep(time.Second)
+			time.Sleep(soon)
 			s.owner.give(shard, heir)
-			time.Sleep(time.Second)
+			time.Sleep(soon)
 			if given() {
 				t.Errorf("destination %d has a row in flight, and its shard was released", i)
 			}
