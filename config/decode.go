@@ -6,41 +6,70 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/kelseyhightower/envconfig"
 )
 
-// forms are the types with which envconfig reads the text of settings of another type. Its own parser takes the number
-// 010 for eight, does not know days in durations, and keeps blanks in lists.
-var forms = map[reflect.Type]reflect.Type{
+// texts are the types with which envconfig reads settings of another type. Its own parser takes the number 010 for
+// eight, does not know days in durations, and keeps blanks in lists.
+var texts = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[int]():               reflect.TypeFor[count](),
-	reflect.TypeFor[bool]():              reflect.TypeFor[truth](),
 	reflect.TypeFor[int64]():             reflect.TypeFor[size](),
 	reflect.TypeFor[time.Duration]():     reflect.TypeFor[Duration](),
 	reflect.TypeFor[[]string]():          reflect.TypeFor[list](),
 	reflect.TypeFor[map[string]string](): reflect.TypeFor[columns](),
-	reflect.TypeFor[slog.Level]():        reflect.TypeFor[level](),
 }
 
-// decode converts a setting's text into a field and checks its bounds. The error's text continues the sentence that
-// begins with the variable's name, and does not contain the value.
+// fill sets a field to the value of the setting's text. The error's text continues the sentence that begins with the
+// variable's name, and does not contain the value.
+func (o *origin) fill(into reflect.Value) error {
+	if form, has := forms[o.key]; has && o.text != "" && !form.fits(o.text) {
+		return errors.New(form.problem)
+	}
+	switch field := into.Addr().Interface().(type) {
+	case *Secret:
+		*field = Secret{value: o.text, path: o.path, shown: o.redact(o.text)}
+		return nil
+	case *Switch:
+		field.path = o.path
+		into = reflect.ValueOf(&field.on).Elem()
+	}
+	text := o.text
+	if into.Kind() == reflect.Slice || into.Kind() == reflect.Map { // items may be on lines of their own
+		text = strings.TrimSpace(betweenItems.ReplaceAllString(text, ","))
+	}
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return errors.New("contains a line break or another control character; remove it")
+	}
+	return decode(text, o.Setting, into)
+}
+
+var betweenItems = regexp.MustCompile(`\s*,\s*`)
+
+// decode converts a text into a field and checks its bounds.
 // envconfig reads a whole struct from the process environment, where it stops at the first error, prints the value,
 // takes an empty variable for a value, and falls back to the variable without the prefix (TABLE, TOPIC). So it gets one
 // field at a time, with the text that was found as the field's default, under a name that no variable can have.
 func decode(text string, setting Setting, into reflect.Value) error {
-	form := cmp.Or(forms[into.Type()], into.Type())
-	one := reflect.New(reflect.StructOf([]reflect.StructField{
-		{Name: "Value", Type: form, Tag: reflect.StructTag(`envconfig:"=" default:` + strconv.Quote(text))},
-	}))
+	one := reflect.New(reflect.StructOf([]reflect.StructField{{
+		Name: "Value", Type: cmp.Or(texts[into.Type()], into.Type()),
+		Tag: reflect.StructTag(`envconfig:"=" default:` + strconv.Quote(text)),
+	}}))
 	if err := envconfig.Process("", one.Interface()); err != nil {
-		if parse, ok := errors.AsType[*envconfig.ParseError](err); ok {
+		switch parse, _ := errors.AsType[*envconfig.ParseError](err); into.Interface().(type) {
+		case bool:
+			return errors.New("is neither true nor false")
+		case slog.Level:
+			return errors.New("is not a level; write debug, info, warn or error")
+		default:
 			return parse.Err // the outer error's text would print the value
 		}
-		return fmt.Errorf("cannot be read as %s", into.Type())
 	}
 	value := one.Elem().Field(0).Convert(into.Type())
 	if text != "" {

@@ -1,13 +1,11 @@
 package config
 
 import (
-	"errors"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 )
 
 // Needs are the parts of the configuration that a command requires.
@@ -34,7 +32,6 @@ func LoadHTTP() (addr, path string, err error) {
 	l := newLoader(os.Environ(), nil)
 	s := l.scope("", Prefix)
 	s.loadAll(&c, func(setting Setting) bool { return setting.key == "HTTP_ADDR" || setting.key == "HTTP_CONFIG" })
-	s.checkAddr("HTTP_ADDR", c.HTTPAddr)
 	return c.HTTPAddr, c.HTTPConfig, l.err()
 }
 
@@ -65,8 +62,8 @@ func (l *loader) config(needs Needs) (*Config, error) {
 	if len(named) == 0 {
 		scopes = []*scope{global}
 	}
-	l.require(needs, c, global, scopes)
-	checkConfig(c, global)
+	l.require(needs, global, scopes)
+	checkDatabases(global)
 	checkDestinations(c, scopes)
 	checkStates(c, scopes, checkColumns(c, global))
 	checkShares(c, scopes)
@@ -177,39 +174,18 @@ func (s *scope) loadAll(into any, chosen func(Setting) bool) {
 	}
 }
 
-var betweenItems = regexp.MustCompile(`\s*,\s*`)
-
 // load fills one setting from the first place that has it. After a problem the field holds its default, so that later
 // checks can run without reporting a second problem for the same mistake.
 func (s *scope) load(setting Setting, into reflect.Value) {
 	o := s.find(setting)
 	s.all = append(s.all, o)
-	if form, ok := textForms[setting.key]; ok && o.text != "" && !form.pattern.MatchString(o.text) {
-		s.bad(setting.key, "%s", form.problem)
-		o.broken, o.text = true, setting.Default
-	}
-	switch field := into.Addr().Interface().(type) {
-	case *Secret:
-		*field = Secret{value: o.text, path: o.path, shown: setting.redact(o.text)}
-		return
-	case *Switch:
-		field.path = o.path
-		into = reflect.ValueOf(&field.on).Elem()
-	}
-	err := decode(o.text, setting, into)
-	text := o.text
-	if into.Kind() == reflect.Slice || into.Kind() == reflect.Map { // items may be on lines of their own
-		text = strings.TrimSpace(betweenItems.ReplaceAllString(text, ","))
-	}
-	if strings.ContainsFunc(text, unicode.IsControl) && setting.key != "HTTP_CONFIG" { // which has its own message
-		err = errors.New("contains a line break or another control character; remove it")
-	}
+	err := o.fill(into)
 	if err == nil {
 		return
 	}
 	s.bad(setting.key, "%s", err)
-	o.broken = true
-	if err := decode(setting.Default, setting, into); err != nil {
+	o.broken, o.text = true, setting.Default
+	if err := o.fill(into); err != nil {
 		panic("default of " + setting.Name + ": " + err.Error()) // a test decodes every default
 	}
 }

@@ -19,9 +19,10 @@ func (e *Error) Error() string {
 }
 
 // add records a problem once: destinations that inherit a setting find the same problems. The text continues the
-// sentence after the variable; a value is nil if there is none to show or if it is secret.
+// sentence after the variable; a value is nil if there is none to show or if it is secret. One of several lines is not
+// shown either: it is the content of a file, given in place of its path.
 func (l *loader) add(variable string, value *string, text string) {
-	if value != nil {
+	if value != nil && !strings.Contains(*value, "\n") {
 		const longest = 200
 		shown := *value
 		if len(shown) > longest {

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -76,25 +78,11 @@ func redactURL(text string) string {
 	return shown
 }
 
-// pair is the first parameter of a keyword/value string, in libpq's form: white space around the equals sign, values in
-// single quotes, backslashes before quotes.
-var pair = regexp.MustCompile(
-	`^\s*([a-zA-Z_]+)\s*=[\s\v]*('(?:\\(?s:.)|[^\\'])*'|(?:[^\s\v\\']|\\(?s:.))(?:[^\s\v\\]|\\(?s:.))*|)`)
-
-// redactDSN redacts a keyword/value string.
+// redactDSN shows where a keyword/value string leads, with what it leaves to the PG* variables.
 func redactDSN(text string) string {
-	var shown []string
-	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
-		found := pair.FindStringSubmatch(text)
-		if found == nil {
-			return redacted
-		}
-		text = text[len(found[0]):]
-		value := hidden
-		if harmless[found[1]] {
-			value = found[2]
-		}
-		shown = append(shown, found[1]+"="+value)
+	c, err := pgconn.ParseConfig(text)
+	if err != nil || !dsnStart.MatchString(text) {
+		return redacted
 	}
-	return strings.Join(shown, " ")
+	return fmt.Sprintf("host=%s port=%d user=%s dbname=%s", c.Host, c.Port, c.User, c.Database)
 }

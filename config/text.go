@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"regexp"
@@ -23,25 +22,6 @@ type count int
 func (c *count) UnmarshalText(text []byte) (err error) {
 	if *(*int)(c), err = strconv.Atoi(string(text)); err != nil {
 		return errors.New("is not a whole number; write digits only, such as 1000")
-	}
-	return nil
-}
-
-type truth bool
-
-func (b *truth) UnmarshalText(text []byte) error {
-	*b = string(text) == "true"
-	if !*b && string(text) != "false" {
-		return errors.New("is neither true nor false")
-	}
-	return nil
-}
-
-type level slog.Level
-
-func (l *level) UnmarshalText(text []byte) error {
-	if err := (*slog.Level)(l).UnmarshalText(text); err != nil {
-		return errors.New("is not a level; write debug, info, warn or error")
 	}
 	return nil
 }

@@ -55,26 +55,19 @@ func isServiceLink(name string) bool {
 		"_PORT_")
 }
 
-// nearest returns at most three names: those that differ in at most two letters at one place, or else those that
-// contain all words of the name, such as KAFKA_SASL_PASSWORD for KAFKA_PASSWORD.
+// nearest returns at most three names: those that differ from the name in the fewest letters at one place, if these are
+// less than half of it.
 func nearest(name string, known map[string]bool) (near []string) {
-	suffix := ""
-	if plain, ok := strings.CutSuffix(name, fileSuffix); ok {
-		name, suffix = plain, fileSuffix
-	}
-	own := strings.Split(strings.TrimPrefix(name, Prefix), "_")
-	var withWords []string
+	plain := strings.TrimSuffix(name, fileSuffix)
+	fewest := (len(plain) - len(Prefix)) / 2
 	for _, candidate := range slices.Sorted(maps.Keys(known)) {
-		if different(name, candidate) <= 2 {
-			near = append(near, candidate+suffix)
+		letters := different(plain, candidate)
+		if letters < fewest {
+			near, fewest = nil, letters
 		}
-		words := strings.Split(strings.TrimPrefix(candidate, Prefix), "_")
-		if !slices.ContainsFunc(own, func(word string) bool { return !slices.Contains(words, word) }) {
-			withWords = append(withWords, candidate+suffix)
+		if letters == fewest {
+			near = append(near, candidate+strings.TrimPrefix(name, plain))
 		}
-	}
-	if near == nil {
-		near = withWords
 	}
 	return near[:min(len(near), 3)]
 }
