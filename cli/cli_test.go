@@ -45,7 +45,6 @@ func TestGolden(t *testing.T) {
 		args string
 	}{
 		"help":             {nil, "--help"},
-		"help-settings":    {nil, "help settings"},
 		"help-kafka":       {nil, "help settings kafka"},
 		"help-run":         {nil, "run --help"},
 		"help-drain":       {nil, "help drain"},

@@ -19,60 +19,14 @@ an error. Settings marked * may be given for one destination alone, as OUTBOX_DE
 
 // settingsTopic is "help settings", a help text without a command. "help settings kafka" has one group of them.
 func settingsTopic() *cobra.Command {
-	text := settingsHelp
-	topic := &cobra.Command{Use: "settings", Short: "Every setting, its default and its meaning"}
-	for _, group := range config.Groups() {
-		settings := groupHelp(group)
-		text += settings + "\n"
-		part := &cobra.Command{
-			Use: group.Name, Short: group.Title,
-			Long: settingsHelp + strings.TrimSuffix(settings, "\n"),
-		}
-		topic.AddCommand(part)
+	topic := &cobra.Command{Use: "settings", Short: "Every setting, its default and its meaning", Long: settingsHelp}
+	for group, text := range config.Help {
+		title, _, _ := strings.Cut(text, "\n")
+		topic.Long += text + "\n"
+		topic.AddCommand(&cobra.Command{Use: group, Short: title, Long: settingsHelp + strings.TrimSuffix(text, "\n")})
 	}
-	topic.Long = text + "The standard OTEL_* variables are read as well; traces are exported when an OTLP endpoint is " +
-		"set."
+	topic.Long += "The standard OTEL_* variables are read as well; traces are exported when an OTLP endpoint is set."
 	return topic
-}
-
-func groupHelp(group config.Group) string {
-	var text strings.Builder
-	text.WriteString(group.Title + "\n\n")
-	for _, s := range group.Settings {
-		text.WriteString("  " + s.Name)
-		if s.PerDestination && !strings.Contains(s.Name, "<NAME>") {
-			text.WriteString(" *")
-		}
-		switch {
-		case s.Default != "":
-			text.WriteString("  (default " + s.Default + ")")
-		case s.Unset == "required":
-			text.WriteString("  (required)")
-		case s.Unset != "":
-			text.WriteString("  (default: " + s.Unset + ")")
-		}
-		description := s.Description
-		if s.Detail != "" {
-			description += ". " + s.Detail
-		}
-		text.WriteString("\n" + wrap(description, "      ", 110))
-	}
-	return text.String()
-}
-
-// wrap breaks a text into indented lines of at most width characters.
-func wrap(text, indent string, width int) string {
-	var out strings.Builder
-	line := indent
-	for word := range strings.FieldsSeq(text) {
-		if len(line) > len(indent) && len(line)+len(word) > width {
-			out.WriteString(strings.TrimRight(line, " ") + "\n")
-			line = indent
-		}
-		line += word + " "
-	}
-	out.WriteString(strings.TrimRight(line, " ") + "\n")
-	return out.String()
 }
 
 func (p *program) configCommand() *cobra.Command {

@@ -3,8 +3,7 @@
 // The struct tags of [Config] and [Destination] describe the settings: the variable (without the prefix OUTBOX_), the
 // default and the bounds; for which brokers it is (scheme), with which values of another setting it has an effect
 // (with) and is then required (must), and which other settings must be given with it (needs) or must not (not). The
-// meaning of each is in settings.txt. The checks, the help text, the table in docs/settings.md and the config command
-// are all derived from them.
+// checks and the config command are derived from them. The meaning of each is in settings.txt, which is the help text.
 package config
 
 import (
@@ -22,12 +21,12 @@ type Config struct {
 	Table    Table
 
 	// Destinations is never empty: without OUTBOX_DESTINATIONS it holds one, called "default".
-	Destinations []Destination `envconfig:"DESTINATIONS" unset:"one, called default"`
+	Destinations []Destination `envconfig:"DESTINATIONS"`
 
 	BatchSize        int   `envconfig:"BATCH_SIZE" default:"1000" min:"1" max:"100000"`
 	MaxInFlight      int   `envconfig:"MAX_IN_FLIGHT" default:"4096" min:"1" max:"1000000"`
 	MaxInFlightBytes int64 `envconfig:"MAX_IN_FLIGHT_BYTES" default:"64MiB" min:"1KiB"`
-	MaxRowBytes      int64 `envconfig:"MAX_ROW_BYTES" unset:"64MiB, or the bytes in flight if more" min:"1KiB"`
+	MaxRowBytes      int64 `envconfig:"MAX_ROW_BYTES" min:"1KiB"`
 	// PollInterval is 0 if it was not given: one that was set is a promise, also if it is the default.
 	PollInterval    time.Duration `envconfig:"POLL_INTERVAL" default:"50ms" min:"1ms"`
 	ListenChannel   string        `envconfig:"LISTEN_CHANNEL" default:"outbox_messages" empty:"true"`
@@ -35,12 +34,12 @@ type Config struct {
 	Shards          int           `envconfig:"SHARDS" default:"16" min:"1" max:"1024"`
 	OwnerTTL        time.Duration `envconfig:"OWNER_TTL" default:"10s" min:"1s" max:"1d"`
 	HTTPAddr        string        `envconfig:"HTTP_ADDR" default:":9630"`
-	MetricsAddr     string        `envconfig:"METRICS_ADDR" unset:"the same"`
-	HTTPConfig      string        `envconfig:"HTTP_CONFIG" unset:"none"`
+	MetricsAddr     string        `envconfig:"METRICS_ADDR"`
+	HTTPConfig      string        `envconfig:"HTTP_CONFIG"`
 	StatusPage      string        `envconfig:"STATUS_PAGE" default:"on" oneof:"on,off"`
-	PprofAddr       string        `envconfig:"PPROF_ADDR" unset:"off"`
+	PprofAddr       string        `envconfig:"PPROF_ADDR"`
 	ShutdownTimeout time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" min:"1ms"`
-	PruneAfter      time.Duration `envconfig:"PRUNE_AFTER" unset:"off" min:"1s"`
+	PruneAfter      time.Duration `envconfig:"PRUNE_AFTER" min:"1s"`
 	TraceRows       bool          `envconfig:"TRACE_ROWS" default:"false"`
 	LogLevel        slog.Level    `envconfig:"LOG_LEVEL" default:"info"`
 	LogFormat       string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text"`
@@ -61,9 +60,9 @@ const StatusPageOff = "off"
 
 // Database says how to reach PostgreSQL.
 type Database struct {
-	URL Secret `envconfig:"DATABASE_URL" unset:"required" secret:"database"`
+	URL Secret `envconfig:"DATABASE_URL" secret:"database"`
 	// DirectURL equals URL if it is not given.
-	DirectURL Secret `envconfig:"DATABASE_DIRECT_URL" unset:"the above" secret:"database"`
+	DirectURL Secret `envconfig:"DATABASE_DIRECT_URL" secret:"database"`
 }
 
 // Table says which table is the outbox and what its columns are called.
@@ -71,7 +70,7 @@ type Table struct {
 	Name string `envconfig:"TABLE" default:"outbox_messages"`
 	// Columns maps the relay's names of columns to the table's, for configured columns.
 	Columns map[string]string `envconfig:"COLUMNS"`
-	Key     KeySource         `envconfig:"KEY" unset:"the column key, if there is one"`
+	Key     KeySource         `envconfig:"KEY"`
 }
 
 // Column returns the table's name for a column by the relay's name, whether or not the table has it.
@@ -91,27 +90,27 @@ type Destination struct {
 	Name string
 	// Topics are patterns in which * stands for any text; a pattern that begins with ! excludes topics. Empty means
 	// every topic.
-	Topics []string `envconfig:"TOPICS" only:"destination" unset:"every topic"`
+	Topics []string `envconfig:"TOPICS" only:"destination"`
 	// Columns is nil for a destination that keeps its state in the columns of the table.
-	Columns StateColumns `envconfig:"COLUMNS" only:"destination" unset:"those of the table"`
+	Columns StateColumns `envconfig:"COLUMNS" only:"destination"`
 	// FailedOf and RelayedOf name another destination; at most one of them is set, and then Columns is set too.
-	FailedOf   string `envconfig:"FAILED_OF" only:"destination" unset:"none"`
-	RelayedOf  string `envconfig:"RELAYED_OF" only:"destination" unset:"none"`
+	FailedOf   string `envconfig:"FAILED_OF" only:"destination"`
+	RelayedOf  string `envconfig:"RELAYED_OF" only:"destination"`
 	Required   bool   `envconfig:"REQUIRED" only:"destination" default:"true"`
-	PublishURL Secret `envconfig:"PUBLISH_URL" unset:"required" secret:"broker"`
+	PublishURL Secret `envconfig:"PUBLISH_URL" secret:"broker"`
 	Topic      string `envconfig:"TOPIC" default:"{topic}"`
 	Profile    string `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro"`
 	// CloudEventsSource is empty unless the profile is cloudevents and the setting was given.
-	CloudEventsSource  string `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE" with:"PROFILE=cloudevents"`
+	CloudEventsSource  string `envconfig:"CLOUDEVENTS_SOURCE" with:"PROFILE=cloudevents"`
 	DebeziumTombstones bool   `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" with:"PROFILE=debezium"`
 	PayloadEncoding    string `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex"`
-	AMQPExchange       string `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp"`
+	AMQPExchange       string `envconfig:"AMQP_EXCHANGE" empty:"true" scheme:"amqp"`
 
-	AMQPMechanism string `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or that of the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
+	AMQPMechanism string `envconfig:"AMQP_SASL_MECHANISM" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
 
 	AMQPMandatory  bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
 	AMQPOAuth      OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth"`
-	AMQPManagement Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp"`
+	AMQPManagement Secret        `envconfig:"AMQP_MANAGEMENT_URL" secret:"broker" scheme:"amqp"`
 	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
 	BackoffMin     time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
 	BackoffMax     time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms"`
@@ -131,12 +130,12 @@ type Destination struct {
 // Limits bound a destination's use of the relay, of its broker and of time.
 type Limits struct {
 	// MaxAge is 0 for any age.
-	MaxAge time.Duration `envconfig:"MAX_AGE" unset:"none" min:"1ms"`
-	Rate   Rate          `envconfig:"RATE" unset:"none"`
+	MaxAge time.Duration `envconfig:"MAX_AGE" min:"1ms"`
+	Rate   Rate          `envconfig:"RATE"`
 	// MaxInFlight and MaxInFlightBytes are 0 for an equal share of what the other destinations leave of the common
 	// bounds.
-	MaxInFlight      int    `envconfig:"MAX_IN_FLIGHT" only:"destination" unset:"an equal share" min:"1" max:"1000000"`
-	MaxInFlightBytes int64  `envconfig:"MAX_IN_FLIGHT_BYTES" only:"destination" unset:"an equal share" min:"1KiB"`
+	MaxInFlight      int    `envconfig:"MAX_IN_FLIGHT" only:"destination" min:"1" max:"1000000"`
+	MaxInFlightBytes int64  `envconfig:"MAX_IN_FLIGHT_BYTES" only:"destination" min:"1KiB"`
 	Pause            Switch `envconfig:"PAUSE" only:"destination" default:"false"`
 }
 
@@ -145,10 +144,10 @@ const OnFailedBlock = "block"
 
 // TLS holds PEM text for the connection to a broker with TLS. Empty means the system's roots and no client certificate.
 type TLS struct {
-	CA         Secret `envconfig:"TLS_CA" unset:"the system's" secret:"true" scheme:"tls"`
+	CA         Secret `envconfig:"TLS_CA" secret:"true" scheme:"tls"`
 	Cert       Secret `envconfig:"TLS_CERT" secret:"true" scheme:"tls" needs:"TLS_KEY"`
 	Key        Secret `envconfig:"TLS_KEY" secret:"true" scheme:"tls" needs:"TLS_CERT"`
-	ServerName string `envconfig:"TLS_SERVER_NAME" unset:"the host" scheme:"tls"`
+	ServerName string `envconfig:"TLS_SERVER_NAME" scheme:"tls"`
 }
 
 // Kafka says how to write to Kafka and how to log in there.
@@ -156,16 +155,16 @@ type Kafka struct {
 	Compression     string `envconfig:"KAFKA_COMPRESSION" default:"none" oneof:"none,gzip,snappy,lz4,zstd" scheme:"kafka"`
 	Partitioner     string `envconfig:"KAFKA_PARTITIONER" default:"murmur2" oneof:"murmur2,crc32,fnv1a" scheme:"kafka"`
 	Timestamp       string `envconfig:"KAFKA_TIMESTAMP" default:"insert" scheme:"kafka"`
-	PartitionHeader string `envconfig:"KAFKA_PARTITION_HEADER" unset:"none" scheme:"kafka"`
+	PartitionHeader string `envconfig:"KAFKA_PARTITION_HEADER" scheme:"kafka"`
 
 	SASLMechanism string `envconfig:"KAFKA_SASL_MECHANISM" scheme:"kafka" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM"`
 
 	Login `with:"KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" scheme:"kafka"`
 
-	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=AWS_MSK_IAM"`
+	AWSRegion string `envconfig:"KAFKA_AWS_REGION" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=AWS_MSK_IAM"`
 	OAuth     OAuth  `prefix:"KAFKA_OAUTH_" scheme:"kafka" group:"kafka-oauth" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`
 	// OAuthExtensions are extensions of the mechanism, not of the token.
-	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`
+	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" scheme:"kafka" with:"KAFKA_SASL_MECHANISM=OAUTHBEARER"`
 }
 
 // A Login is given with the mechanisms that have passwords, and only with these.
@@ -178,11 +177,11 @@ type Login struct {
 // secret may be an assertion. On Kafka the mechanism is OAUTHBEARER; on RabbitMQ the token replaces the password.
 type OAuth struct {
 	Token           Secret `envconfig:"TOKEN" secret:"true" not:"TOKEN_URL,CLIENT_ID,CLIENT_SECRET,CLIENT_ASSERTION,SCOPE"`
-	TokenURL        Secret `envconfig:"TOKEN_URL" unset:"none" secret:"broker"`
+	TokenURL        Secret `envconfig:"TOKEN_URL" secret:"broker"`
 	ClientID        Secret `envconfig:"CLIENT_ID" secret:"true"`
 	ClientSecret    Secret `envconfig:"CLIENT_SECRET" secret:"true" not:"CLIENT_ASSERTION"`
 	ClientAssertion Secret `envconfig:"CLIENT_ASSERTION" secret:"true"`
-	Scope           string `envconfig:"SCOPE" unset:"none"`
+	Scope           string `envconfig:"SCOPE"`
 }
 
 // IsSet reports whether there is a source of tokens.
@@ -216,11 +215,11 @@ const (
 
 // NATS says how to publish to a NATS server, and holds at most one kind of credentials for it.
 type NATS struct {
-	Stream string `envconfig:"NATS_STREAM" unset:"whichever takes the subject" scheme:"nats"`
+	Stream string `envconfig:"NATS_STREAM" scheme:"nats"`
 	// MsgIDPrefix is empty unless it was given.
-	MsgIDPrefix string `envconfig:"NATS_MSG_ID_PREFIX" unset:"CLUSTER.DATABASE" scheme:"nats"`
-	Domain      string `envconfig:"NATS_JS_DOMAIN" unset:"the server's" scheme:"nats"`
-	InboxPrefix string `envconfig:"NATS_INBOX_PREFIX" unset:"_INBOX" scheme:"nats"`
+	MsgIDPrefix string `envconfig:"NATS_MSG_ID_PREFIX" scheme:"nats"`
+	Domain      string `envconfig:"NATS_JS_DOMAIN" scheme:"nats"`
+	InboxPrefix string `envconfig:"NATS_INBOX_PREFIX" scheme:"nats"`
 	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats"`
 
 	Creds Secret `envconfig:"NATS_CREDS" secret:"true" scheme:"nats" group:"nats"`

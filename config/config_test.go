@@ -281,21 +281,6 @@ func TestLoadReadsTheProcess(t *testing.T) {
 	}
 }
 
-// Each setting has a text in settings.txt, and each text a setting.
-func TestMeanings(t *testing.T) {
-	t.Parallel()
-	_, texts := readMeanings()
-	for _, setting := range Settings() {
-		if texts[setting.Name].Description == "" {
-			t.Errorf("%s is not described", setting.Name)
-		}
-		delete(texts, setting.Name)
-	}
-	for name := range texts {
-		t.Errorf("%s is described, and does not exist", name)
-	}
-}
-
 // Every default must be a value that the setting would accept.
 func TestDefaultsDecode(t *testing.T) {
 	t.Parallel()

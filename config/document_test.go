@@ -38,20 +38,21 @@ func TestSettings(t *testing.T) {
 
 func settingsTable() string {
 	var b strings.Builder
-	for _, group := range Groups() {
-		fmt.Fprintf(&b, "\n## %s\n\n| variable | default | meaning |\n|---|---|---|\n", group.Title)
+	for group, text := range Help {
+		title, _, _ := strings.Cut(text, "\n")
+		fmt.Fprintf(&b, "\n## %s\n\n| variable | default | meaning |\n|---|---|---|\n", title)
 		var details strings.Builder
-		for _, s := range group.Settings {
-			name, value := "`"+s.Name+"`", s.Unset
-			if s.PerDestination && !s.named {
+		for _, m := range meaningsIn(group) {
+			name, value := "`"+m.variable+"`", m.otherwise
+			if m.common {
 				name += " *"
 			}
-			if s.Default != "" {
-				value = "`" + s.Default + "`"
+			if m.setting.Default != "" {
+				value = "`" + m.setting.Default + "`"
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", name, value, strings.ReplaceAll(s.Description, "*", `\*`))
-			if s.Detail != "" {
-				text := fmt.Sprintf("* `%s`: %s", s.Name, strings.ReplaceAll(s.Detail, "*", `\*`))
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", name, value, strings.ReplaceAll(m.description, "*", `\*`))
+			if m.detail != "" {
+				text := fmt.Sprintf("* `%s`: %s", m.variable, strings.ReplaceAll(m.detail, "*", `\*`))
 				details.WriteString(folded(text, "  ", 120))
 			}
 		}
@@ -60,6 +61,41 @@ func settingsTable() string {
 		}
 	}
 	return b.String() + "\n"
+}
+
+// A meaning is what settings.txt says of a setting.
+type meaning struct {
+	variable            string
+	common              bool   // marked with *
+	value, otherwise    string // the default, or what holds without one, in words
+	description, detail string
+	setting             Setting
+}
+
+// meaningsIn reads a group of settings.txt, of all groups for an empty name.
+func meaningsIn(name string) (found []meaning) {
+	settings := map[string]Setting{}
+	for _, s := range Settings() {
+		settings[s.Name] = s
+	}
+	for group, text := range Help {
+		for part := range strings.SplitSeq(text, "\n  "+Prefix) {
+			if head, rest, is := strings.Cut(part, "\n      "); is && (name == "" || name == group) {
+				var m meaning
+				m.variable, m.otherwise, _ = strings.Cut(Prefix+head, "  (")
+				m.otherwise = strings.TrimSuffix(m.otherwise, ")")
+				if value, is := strings.CutPrefix(m.otherwise, "default "); is {
+					m.value, m.otherwise = value, ""
+				}
+				m.otherwise = strings.TrimPrefix(m.otherwise, "default: ")
+				m.variable, m.common = strings.CutSuffix(m.variable, " *")
+				m.description, m.detail, _ = strings.Cut(rest, "\n")
+				m.detail, m.setting = strings.Join(strings.Fields(m.detail), " "), settings[m.variable]
+				found = append(found, m)
+			}
+		}
+	}
+	return found
 }
 
 // folded breaks a text into lines, the second and later ones indented.
@@ -80,22 +116,24 @@ func folded(text, indent string, width int) string {
 	return out.String() + line + "\n"
 }
 
-// Each setting has a group, and a description that takes at most two lines of a table.
-func TestGroups(t *testing.T) {
+// Each setting is described once, with the default and the mark that its tags say, in at most two lines of a table.
+func TestMeanings(t *testing.T) {
 	t.Parallel()
-	grouped := map[string]int{}
-	for _, group := range Groups() {
-		for _, s := range group.Settings {
-			grouped[s.Name]++
+	described := map[string]int{}
+	for _, m := range meaningsIn("") {
+		described[m.variable]++
+		s := m.setting
+		if s.Name == "" || m.value != s.Default || m.common != (s.PerDestination && !s.named) {
+			t.Errorf("%s is described as another setting than %+v", m.variable, s)
+		}
+		if m.description == "" || len(m.description) > 120 {
+			t.Errorf("%s: the description has %d bytes; what is longer than 120 belongs below the table", m.variable,
+				len(m.description))
 		}
 	}
 	for _, s := range Settings() {
-		if grouped[s.Name] != 1 {
-			t.Errorf("%s is in %d groups", s.Name, grouped[s.Name])
-		}
-		if s.Description == "" || len(s.Description) > 120 {
-			t.Errorf("%s: the description has %d bytes; what is longer than 120 belongs below the table", s.Name,
-				len(s.Description))
+		if described[s.Name] != 1 {
+			t.Errorf("%s is described %d times", s.Name, described[s.Name])
 		}
 	}
 }
