@@ -12,17 +12,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/aws"
 	"github.com/outbox-relay/outbox-relay/internal/oauth"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/kafka"
 )
 
-// tokens provides the tokens with which the publishers log in.
-type tokens interface {
-	Token(context.Context) (string, error)
-	Refused(token string)
-}
-
 // newTokens returns the source of tokens that the settings with the given prefix describe.
-func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger) tokens {
+func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger) publisher.Tokens {
 	if o.Token.IsSet() {
 		return oauth.Given(func() (string, error) {
 			token, err := o.Token.Read()

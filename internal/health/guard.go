@@ -9,37 +9,32 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 )
 
 // A guard decides which callers may request what, by a configuration file in exporter-toolkit's format. The file is
-// read again while the server runs, so that renewed certificates and changed passwords need no restart. While the file
-// cannot be used, the last usable version stays in force.
+// read again at each use, so that renewed certificates and changed passwords need no restart. While the file cannot be
+// used, the last usable version stays in force.
 type guard struct {
 	path   string // if empty, every caller is allowed
 	logger *slog.Logger
 
 	mu      sync.Mutex
 	current *webConfig
-	read    time.Time
 	problem string // the problem that was logged last
 
 	hashing sync.Mutex // allows one comparison at a time: each takes a core for a tenth of a second
 	passed  sync.Map   // digests of credentials that were compared and are correct: one for each user and hash
 }
 
-// rereadEvery is how old the guard's knowledge of its file may be.
-const rereadEvery = time.Second
-
-var errNoMoreTLS = errors.New("TLS cannot be switched on or off while the relay runs; restart it")
+var errSwitched = errors.New("TLS cannot be switched on or off while the relay runs, and passwords cannot be switched " +
+	"off; restart it")
 
 // open reads the file for the first time.
 func (g *guard) open() (err error) {
 	if g.path != "" {
 		g.current, err = readWebConfig(g.path)
-		g.read = time.Now()
 	}
 	return err
 }
@@ -48,14 +43,13 @@ func (g *guard) open() (err error) {
 func (g *guard) config() *webConfig {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now()
-	if g.path == "" || now.Sub(g.read) < rereadEvery {
-		return g.current
+	if g.path == "" {
+		return nil
 	}
-	g.read = now
 	c, err := readWebConfig(g.path)
-	if err == nil && (c.server == nil) != (g.current.server == nil) {
-		err = errNoMoreTLS
+	// A file that is being written is empty for a moment, which must not open the port.
+	if err == nil && ((c.server == nil) != (g.current.server == nil) || len(c.Users) == 0 && len(g.current.Users) > 0) {
+		err = errSwitched
 	}
 	if err == nil {
 		g.current, g.problem = c, ""

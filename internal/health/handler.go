@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	_ "net/http/pprof" //nolint:gosec // its handlers are served to this host only, from http.DefaultServeMux
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
@@ -33,7 +34,8 @@ func (s *Server) handler(g *guard) http.Handler {
 		mux.HandleFunc("POST /doorbell", forHere("the doorbell answers", http.HandlerFunc(s.ring)))
 	}
 	if s.Pprof {
-		mux.Handle("/debug/pprof/", forHere("the profiler answers", profiles()))
+		// Profiles show what is in memory, and take processor time.
+		mux.Handle("/debug/pprof/", forHere("the profiler answers", http.DefaultServeMux))
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin") // no page of another origin embeds an answer

@@ -46,10 +46,8 @@ type Server struct {
 // drain is how long requests in progress may take when the server stops.
 const drain = time.Second
 
-const (
-	writeTimeout   = 30 * time.Second // allows for a scrape whose gauges query a slow database
-	profileTimeout = 10 * time.Minute
-)
+// writeTimeout allows for a scrape whose gauges query a slow database. A profile takes as much longer as it runs.
+const writeTimeout = 30 * time.Second
 
 // Run listens and serves until ctx ends, then gives requests in progress a second to finish. It then returns nil;
 // otherwise it returns the error that kept it from listening or serving.
@@ -71,9 +69,6 @@ func (s *Server) Run(ctx context.Context) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug), // clients' broken connections
-	}
-	if s.Pprof {
-		server.WriteTimeout = profileTimeout
 	}
 	served := make(chan error, 1)
 	go func() {
