@@ -1,8 +1,8 @@
 package profile
 
 import (
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -14,29 +14,18 @@ import (
 //     key, so that order is kept. The library's own consumer reads partition 0 only: give such a topic
 //     one partition.
 func phoenixMicro(to publisher.Protocol) Profile {
-	const (
-		headerID      = "x-message-id"
-		headerAttempt = "x-attempt"
-	)
 	return func(m *publisher.Message, attempt int64) error {
 		m.Bare = true
 		switch to {
 		case publisher.ProtocolAMQP:
-			return nil
 		case publisher.ProtocolNATS:
-			headers := make([]publisher.Header, 0, 3+len(m.Headers))
-			headers = append(headers, publisher.Header{Name: headerID, Value: m.ID},
-				publisher.Header{Name: headerAttempt, Value: strconv.FormatInt(attempt, 10)})
 			if _, own := m.Header(publisher.HeaderContentType); !own && m.Type != "" {
-				headers = append(headers, publisher.Header{Name: publisher.HeaderContentType, Value: m.Type})
+				m.Headers = slices.Insert(slices.Clone(m.Headers), 0, publisher.Header{
+					Name: publisher.HeaderContentType, Value: m.Type,
+				})
 			}
-			for _, h := range m.Headers {
-				if strings.EqualFold(h.Name, headerID) || strings.EqualFold(h.Name, headerAttempt) {
-					return reserved(h.Name, PhoenixMicro)
-				}
-				headers = append(headers, h)
-			}
-			m.Headers = headers
+			return prepend(m, PhoenixMicro, publisher.Header{Name: "x-message-id", Value: m.ID},
+				publisher.Header{Name: "x-attempt", Value: strconv.FormatInt(attempt, 10)})
 		default:
 			m.WireKey, m.Headers = []byte(m.ID), nil
 		}

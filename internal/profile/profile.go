@@ -5,6 +5,7 @@ package profile
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -69,6 +70,19 @@ func New(name string, to publisher.Protocol, o Options) (Profile, error) {
 		return nil, fmt.Errorf("unknown wire format %q: use %s, %s, %s or %s", name, Plain, CloudEvents, Debezium,
 			PhoenixMicro)
 	}
+}
+
+// prepend puts headers that a profile writes before the row's own, which must have other names.
+func prepend(m *publisher.Message, profile string, written ...publisher.Header) error {
+	for _, h := range m.Headers {
+		for _, w := range written {
+			if strings.EqualFold(h.Name, w.Name) {
+				return reserved(h.Name, profile)
+			}
+		}
+	}
+	m.Headers = append(append(make([]publisher.Header, 0, len(written)+len(m.Headers)), written...), m.Headers...)
+	return nil
 }
 
 // reserved is the answer for a row's header with the name of a header that the profile writes.

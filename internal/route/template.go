@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,50 +36,33 @@ const (
 	forms   = "write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}"
 )
 
+// tokens of a template: two braces, which stand for one, a placeholder, a single brace, which is wrong, and other text.
+var tokens = regexp.MustCompile(`\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+`)
+
 // ParseTemplate parses a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. Everything
 // that it names besides the topic is added to extra, unless it is there already. Its errors continue a sentence that
 // names the template.
 func ParseTemplate(text string, extra []outbox.Extra) (t Template, _ []outbox.Extra, err error) {
-	var fixed strings.Builder
-	flush := func() {
-		if fixed.Len() > 0 {
-			t.parts = append(t.parts, part{fixed.String(), fixedText})
-			fixed.Reset()
-		}
-	}
-	for rest := text; rest != ""; {
-		at := strings.IndexAny(rest, "{}")
-		if at < 0 {
-			fixed.WriteString(rest)
-			break
-		}
-		brace := rest[at : at+1]
-		fixed.WriteString(rest[:at])
-		rest = rest[at+1:]
-		if strings.HasPrefix(rest, brace) {
-			fixed.WriteString(brace)
-			rest = rest[1:]
-			continue
-		}
-		if brace == "}" {
-			return t, extra, errors.New("has a } without a {; " + forms + ", or }} for a brace")
-		}
-		name, after, closed := strings.Cut(rest, "}")
-		if !closed || strings.Contains(name, "{") {
+	for _, token := range tokens.FindAllString(text, -1) {
+		p := part{token, fixedText}
+		switch {
+		case token == "{":
 			return t, extra, errors.New("has a { without a }; " + forms + ", or {{ for a brace")
-		}
-		flush()
-		p := part{"{" + name + "}", ownTopic}
-		if name != topic {
-			one, err := placeholder(name)
+		case token == "}":
+			return t, extra, errors.New("has a } without a {; " + forms + ", or }} for a brace")
+		case token == "{{", token == "}}":
+			p.text = token[:1]
+		case token == "{"+topic+"}":
+			p.extra = ownTopic
+		case token[0] == '{':
+			one, err := placeholder(strings.Trim(token, "{}"))
 			if err != nil {
 				return t, extra, err
 			}
 			p.extra, extra = carried(one, extra)
 		}
-		t.parts, rest = append(t.parts, p), after
+		t.parts = append(t.parts, p)
 	}
-	flush()
 	if len(t.parts) == 1 && t.parts[0].extra == ownTopic {
 		t.parts = nil
 	}
