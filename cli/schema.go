@@ -4,14 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -51,13 +50,14 @@ drops partitions in which every row is done. Print it again when a destination g
 			}
 		}
 		if partitioned {
+			var seen operate.Outbox
 			var own []string
 			for _, v := range settings.Views {
-				if v.Columns != nil {
+				if seen.Views = append(seen.Views, operate.View{View: v, Table: settings.Assumed(v)}); v.Columns != nil {
 					own = append(own, v.Columns["relayed_at"])
 				}
 			}
-			text = sql.Partitioned(table, c.Table.Columns, undone(settings.Views, c.Table.Column), own...)
+			text = sql.Partitioned(table, c.Table.Columns, seen.Undone(), own...)
 		}
 		if destination != "" {
 			if view, err = owner(&settings, destination, delays); err != nil {
@@ -108,45 +108,4 @@ func owner(settings *outbox.Config, name string, delays bool) (outbox.View, erro
 	}
 	return outbox.View{}, fmt.Errorf("no destination is called %s; those of OUTBOX_DESTINATIONS are %s", name,
 		strings.Join(names, ", "))
-}
-
-// undone is the condition for rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. A
-// row that is not done in the columns of the table keeps the partition, whichever destination takes it. So does a row
-// that a destination with columns of its own has not done, unless the destination is best effort. column gives the
-// table's name of a column by the relay's.
-func undone(seen []outbox.View, column func(string) string) string {
-	state := func(v *outbox.View, ours string) string {
-		if v.Columns == nil {
-			return sql.Quote(column(ours))
-		}
-		if theirs := v.Columns[ours]; theirs != "" {
-			return sql.Quote(theirs)
-		}
-		return "null::timestamptz"
-	}
-	open := func(v *outbox.View) string {
-		return fmt.Sprintf("coalesce(%s, case when $2 then %s end, 'infinity') >= $1", state(v, "relayed_at"), state(v,
-			"failed_at"))
-	}
-	var conditions []string
-	if slices.ContainsFunc(seen, func(v outbox.View) bool { return v.Columns == nil }) {
-		conditions = append(conditions, open(&outbox.View{}))
-	}
-	required := slices.ContainsFunc(seen, func(v outbox.View) bool { return !v.Optional })
-	for i := range seen {
-		v := &seen[i]
-		switch {
-		case v.Optional && required: // nothing waits for it
-		case v.FailedOf != nil:
-			conditions = append(conditions, fmt.Sprintf("%s is null and %s is null and %s is not null",
-				state(v, "relayed_at"), state(v.FailedOf, "relayed_at"), state(v.FailedOf, "failed_at")))
-		case v.RelayedOf != nil:
-			conditions = append(conditions, fmt.Sprintf("%s is null and %s is not null and %s is null",
-				state(v, "relayed_at"), state(v.RelayedOf, "relayed_at"), state(v.RelayedOf, "failed_at")))
-		case v.Columns != nil:
-			conditions = append(conditions, fmt.Sprintf("(%s) and %s", pattern.SQL(pattern.Text(sql.Quote(column("topic"))),
-				v.Topics), open(v)))
-		}
-	}
-	return strings.Join(conditions, " or ")
 }

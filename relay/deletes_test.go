@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -24,10 +25,8 @@ func TestDeletesNothingThatOthersWaitFor(t *testing.T) {
 	rows := func() int { return pgtest.Value[int](t, s, "select count(*) from outbox_messages") }
 	s.Exec(t, insertKeyed, 5)
 	eventually(t, "alone it deletes", func() bool { return len(b.All()) == 5 && rows() == 0 })
-	s.Exec(t, sql.Destination(sql.Own{
-		Table: sql.Table{Name: "outbox_messages"}, Destination: "audit", ID: "id", Txid: "txid", Order: []string{"seq"},
-		Columns: []sql.OwnColumn{{Ours: "relayed_at", Theirs: "audit_relayed_at"}}, Pending: "audit_relayed_at is null",
-	}))
+	audit := outbox.Config{Table: sql.Table{Name: "outbox_messages"}}
+	s.Exec(t, audit.OwnSchema(outbox.View{Name: "audit", Columns: map[string]string{"relayed_at": "audit_relayed_at"}}))
 	eventually(t, "not ready, with the column", func() bool { return strings.Contains(notReady(r), "audit_relayed_at") })
 	s.Exec(t, insertKeyed, 5)
 	drain := replica(t, s, b, deletes)

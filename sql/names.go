@@ -56,7 +56,16 @@ func Quote(identifier string) string { return pgx.Identifier{identifier}.Sanitiz
 func Literal(s string) string {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\x00", ""), "'", "''")
 	if strings.Contains(s, `\`) {
-		return ` E'` + strings.ReplaceAll(s, `\`, `\\`) + `'`
+		return `E'` + strings.ReplaceAll(s, `\`, `\\`) + `'`
 	}
 	return "'" + s + "'"
+}
+
+// Literals returns string constants separated by commas.
+func Literals(texts []string) string {
+	constants := make([]string, len(texts))
+	for i, text := range texts {
+		constants[i] = Literal(text)
+	}
+	return strings.Join(constants, ", ")
 }

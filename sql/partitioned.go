@@ -10,35 +10,30 @@ import (
 // names of them. undone is the condition for rows that keep a partition; $1 in it is the cutoff, and $2 says whether
 // failed rows count as done. own are the columns with relayed_at of destinations that it knows besides the table's.
 func Partitioned(table Table, columns map[string]string, undone string, own ...string) string {
-	literal := func(text string) string { return strings.TrimSpace(Literal(text)) }
-	var known []string
-	for _, column := range own {
-		known = append(known, literal(column))
-	}
 	names := columnNames(columns)
 	inFormat := strings.NewReplacer("'", "''", "%", "%%").Replace // in a format within a string
 	names["inserted_at_format"] = inFormat(names["inserted_at"])
 	maps.Copy(names, map[string]string{
 		"table":          table.Quoted(),
-		"table_literal":  literal(table.Quoted()),
+		"table_literal":  Literal(table.Quoted()),
 		"default":        part(table, "_default").Quoted(),
 		"make":           part(table, "_make_partitions").Quoted(),
 		"make_of":        part(table, "_make_partitions_of").Quoted(),
 		"drop":           part(table, "_drop_partition").Quoted(),
 		"drop_of":        part(table, "_drop_partition_of").Quoted(),
-		"name_literal":   literal(part(table, "_p20000101").Name[:len(part(table, "_p20000101").Name)-len("20000101")]),
-		"pending_index":  Quote(indexName(table, "_pending_idx")),
-		"key_index":      Quote(indexName(table, "_key_idx")),
-		"failed_index":   Quote(indexName(table, "_failed_idx")),
-		"inserted_index": Quote(indexName(table, "_inserted_idx")),
+		"name_literal":   Literal(part(table, "_p20000101").Name[:len(part(table, "_p20000101").Name)-len("20000101")]),
+		"pending_index":  Quote(IndexName(table, "_pending_idx")),
+		"key_index":      Quote(IndexName(table, "_key_idx")),
+		"failed_index":   Quote(IndexName(table, "_failed_idx")),
+		"inserted_index": Quote(IndexName(table, "_inserted_idx")),
 		"undone":         inFormat(undone),
-		"known":          strings.Join(known, ", "),
-		"state":          literal(ownComment("%", "relayed_at")),
+		"known":          Literals(own),
+		"state":          Literal(OwnComment("%", "relayed_at")),
 	})
-	return script("partitioned.sql", names)
+	return Script("partitioned.sql", names)
 }
 
 // part returns the name of an object that belongs to a table.
 func part(table Table, suffix string) Table {
-	return Table{Schema: table.Schema, Name: indexName(table, suffix)}
+	return Table{Schema: table.Schema, Name: IndexName(table, suffix)}
 }

@@ -16,10 +16,10 @@ func Schema(table Table) string { return SchemaNamed(table, nil) }
 func SchemaNamed(table Table, columns map[string]string) string {
 	names := columnNames(columns)
 	names["table"] = table.Quoted()
-	names["pending_index"] = Quote(indexName(table, "_pending_idx"))
-	names["key_index"] = Quote(indexName(table, "_key_idx"))
-	names["failed_index"] = Quote(indexName(table, "_failed_idx"))
-	return script("schema.sql", names)
+	names["pending_index"] = Quote(IndexName(table, "_pending_idx"))
+	names["key_index"] = Quote(IndexName(table, "_key_idx"))
+	names["failed_index"] = Quote(IndexName(table, "_failed_idx"))
+	return Script("schema.sql", names)
 }
 
 // columnNames returns the names of the recommended table's columns for its scripts. A name that two columns would have
@@ -63,30 +63,6 @@ func rank(priority string) string {
 	return "(~coalesce(" + Quote(priority) + ", 0)::bigint), "
 }
 
-// Delaying says what rows that become due later need of a table. All names are the table's.
-type Delaying struct {
-	Table            Table
-	Available, Order string
-	Priority         string // empty if there is none
-	Pending          string // the condition for pending rows
-	Suffix           string // the part of the indexes' names that distinguishes destinations
-}
-
-// Delays returns the DDL of the column and the indexes of due times. It may be applied repeatedly.
-func Delays(d Delaying) string {
-	order := rank(d.Priority) + Quote(d.Order)
-	return script("delays.sql", map[string]string{
-		"table":           d.Table.Quoted(),
-		"available":       Quote(d.Available),
-		"pending":         d.Pending,
-		"due_columns":     Quote(d.Available) + ", " + order,
-		"order_columns":   order,
-		"due_index":       Quote(indexName(d.Table, d.Suffix+"_due_idx")),
-		"undelayed_index": Quote(indexName(d.Table, d.Suffix+"_undelayed_idx")),
-		"pending_index":   Quote(indexName(d.Table, d.Suffix+"_pending_idx")),
-	})
-}
-
 // DoorbellClass is the first half of the advisory lock that a sleeping relay holds for the doorbell trigger; the
 // table's oid is the second half. It replaces {class} in the statements.
 const DoorbellClass = "1483078091"
@@ -94,11 +70,11 @@ const DoorbellClass = "1483078091"
 // Doorbell returns the DDL of the trigger that wakes a sleeping relay through LISTEN on a channel. It may be applied
 // repeatedly, also to change the channel.
 func Doorbell(table Table, channel string) string {
-	return script("doorbell.sql", map[string]string{
+	return Script("doorbell.sql", map[string]string{
 		"table":    table.Quoted(),
 		"function": Table{Schema: table.Schema, Name: "outbox_relay_doorbell"}.Quoted(),
 		"class":    DoorbellClass,
-		"channel":  strings.TrimSpace(Literal(channel)),
+		"channel":  Literal(channel),
 	})
 }
 
@@ -128,15 +104,14 @@ func Grants(r Rights) string {
 		"table":   r.Table.Quoted(),
 		"role":    Quote(r.Role),
 	}
-	text := script("grants.sql", names)
+	text := Script("grants.sql", names)
 	if len(columns) > 0 {
 		text += "grant update (" + strings.Join(columns, ", ") + ") on " + names["table"] +
 			" to " + names["role"] + ";\n"
 	}
 	if r.Txid != "" {
-		names["relation"], names["column"], names["name"] = strings.TrimSpace(Literal(r.Table.Quoted())), Quote(r.Txid),
-			strings.TrimSpace(Literal(r.Txid))
-		text += script("grants_txid.sql", names)
+		names["relation"], names["column"], names["name"] = Literal(r.Table.Quoted()), Quote(r.Txid), Literal(r.Txid)
+		text += Script("grants_txid.sql", names)
 	}
 	if r.Delete {
 		text += "grant delete on " + names["table"] + " to " + names["role"] + ";\n"
@@ -144,9 +119,9 @@ func Grants(r Rights) string {
 	return text
 }
 
-// script is Text for a script that a user reads and applies: the comments are kept, and so are braces that are not
+// Script is Text for a script that a user reads and applies: the comments are kept, and so are braces that are not
 // placeholders, such as those of JSON.
-func script(file string, names map[string]string) string {
+func Script(file string, names map[string]string) string {
 	text, err := files.ReadFile(file)
 	if err != nil {
 		panic(err) // the file is compiled in
@@ -158,8 +133,8 @@ func script(file string, names map[string]string) string {
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// indexName returns a name that PostgreSQL does not truncate. Truncation could make the names of two indexes equal.
-func indexName(table Table, suffix string) string {
+// IndexName returns a name that PostgreSQL does not truncate. Truncation could make the names of two indexes equal.
+func IndexName(table Table, suffix string) string {
 	const longest = 63
 	name := table.Name
 	for len(name) > longest-len(suffix) {

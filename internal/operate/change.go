@@ -35,7 +35,7 @@ type Change struct {
 // still is the condition that a row has not changed since it was chosen, at $2.
 func (c Change) still(o *Outbox, n *outbox.Table) string {
 	if c.prune != nil {
-		return c.prune.done(o, "$2::timestamptz")
+		return c.prune.done(o, c.prune.cutoff("$2::timestamptz"))
 	}
 	at := c.at(n)
 	return c.state(n) + " and " + at.Name + " <= " + at.At("$2::timestamptz + interval '1 second'")
@@ -163,6 +163,9 @@ func (o *Outbox) done(s set) string { return o.ended(s.table.Relayed.Name+" is n
 
 // ended is the condition that a row has ended at some views, or that none of them takes it.
 func (o *Outbox) ended(end string, views []int) string {
+	if o.takesAll(views) {
+		return "(" + end + ")"
+	}
 	return fmt.Sprintf("(%s or not coalesce(%s, false))", end, strings.Join(o.takers(views), " or "))
 }
 
@@ -182,9 +185,9 @@ func (o *Outbox) takes(view int) string {
 	return "(" + n.Taken + ")"
 }
 
-// takesAll reports whether each row belongs to one of the destinations of a set.
-func (o *Outbox) takesAll(s set) bool {
-	return slices.ContainsFunc(s.views, func(i int) bool {
+// takesAll reports whether each row belongs to one of some views.
+func (o *Outbox) takesAll(views []int) bool {
+	return slices.ContainsFunc(views, func(i int) bool {
 		n := o.Views[i].Table
 		return n.Came == "" && n.Taken == pattern.Always
 	})

@@ -49,15 +49,15 @@ func (p *pruning) rowsOf(ctx context.Context, o *Outbox, selection Selection, va
 	if err != nil {
 		return "", err
 	}
-	condition := p.done(o, "now()") + selected
+	condition := p.done(o, p.cutoff("now()")) + selected
 	if n.Inserted.Has() && n.Indexed(n.Inserted, true) {
-		return condition + " and " + n.Inserted.Name + " < " + p.cutoff(n.Inserted, "now()"), nil
+		return condition + " and " + n.Inserted.Name + " < " + n.Inserted.At(p.cutoff("now()")), nil
 	}
 	missing := n.Inserted
 	// The index of a set that takes every row: each row that is done has a time there.
 	for _, s := range o.sets() {
 		relayed, failed := s.table.Relayed, s.table.Failed
-		if !o.takesAll(s) || !relayed.Has() || o.optional(s) && !o.allOptional() {
+		if !o.takesAll(s.views) || !relayed.Has() || o.optional(s) && !o.allOptional() {
 			continue
 		}
 		if missing = relayed; n.Indexed(relayed, false) {
@@ -86,17 +86,24 @@ func (p *pruning) rowsOf(ctx context.Context, o *Outbox, selection Selection, va
 		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name, where)
 }
 
-// cutoff is the time before which a row must have been done, as a value of a column.
-func (p *pruning) cutoff(c outbox.Column, now string) string {
-	return c.At(fmt.Sprintf("%s - interval '%d microseconds'", now, p.olderThan.Microseconds()))
+// cutoff is the time before which a row must have been done.
+func (p *pruning) cutoff(now string) string {
+	return fmt.Sprintf("%s - interval '%d microseconds'", now, p.olderThan.Microseconds())
+}
+
+// Undone is the condition for rows that keep a partition: $1 is the time before which its rows must have been done, and
+// $2 says whether failed rows count as done.
+func (o *Outbox) Undone() string {
+	return fmt.Sprintf("case when $2 then %s else %s end is not true",
+		(&pruning{failed: true}).done(o, "$1"), (&pruning{}).done(o, "$1"))
 }
 
 // done is the condition that every destination that is waited for has been done with a row for long enough. These are
 // the required ones, and for a row that none of them takes the best-effort ones. A row that no destination takes is
 // kept.
-func (p *pruning) done(o *Outbox, now string) string {
-	required, takers := p.doneAt(o, now, false)
-	optional, others := p.doneAt(o, now, true)
+func (p *pruning) done(o *Outbox, cutoff string) string {
+	required, takers := p.doneAt(o, cutoff, false)
+	optional, others := p.doneAt(o, cutoff, true)
 	switch {
 	case others == "":
 		return required + " and (" + takers + ")"
@@ -108,7 +115,7 @@ func (p *pruning) done(o *Outbox, now string) string {
 
 // doneAt is the condition that the required destinations, or the best-effort ones, have been done with a row for long
 // enough, and the condition that one of them takes it as it is inserted, empty if there is none.
-func (p *pruning) doneAt(o *Outbox, now string, optional bool) (done, takes string) {
+func (p *pruning) doneAt(o *Outbox, cutoff string, optional bool) (done, takes string) {
 	var takers []string
 	all := []string{"true"}
 	for _, s := range o.sets() {
@@ -122,10 +129,10 @@ func (p *pruning) doneAt(o *Outbox, now string, optional bool) (done, takes stri
 			takers = append(takers, o.takers(views)...)
 		}
 		if n.Relayed.Has() {
-			ended = append(ended, n.Relayed.Name+" < "+p.cutoff(n.Relayed, now))
+			ended = append(ended, n.Relayed.Name+" < "+n.Relayed.At(cutoff))
 		}
 		if p.failed && n.Failed.Has() {
-			end := n.Failed.Name + " < " + p.cutoff(n.Failed, now)
+			end := n.Failed.Name + " < " + n.Failed.At(cutoff)
 			if n.Relayed.Has() {
 				end += " and " + n.Relayed.Name + " is null"
 			}

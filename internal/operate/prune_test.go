@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -188,7 +189,8 @@ func TestPrunePartitioned(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
-	s.Exec(t, sql.Partitioned(table, nil, "coalesce(relayed_at, case when $2 then failed_at end, 'infinity') >= $1"))
+	assumed := (&outbox.Config{Table: table}).Assumed(outbox.View{})
+	s.Exec(t, sql.Partitioned(table, nil, (&Outbox{Views: []View{{Table: assumed}}}).Undone()))
 	for _, day := range []string{"2024-05-01", "2024-05-02", "2024-05-03"} {
 		name := s.Name + ".outbox_messages_p" + strings.ReplaceAll(day, "-", "")
 		s.Exec(t, "create table "+name+" partition of outbox_messages for values from ('"+day+"') to (date '"+day+"' + 1)")

@@ -21,6 +21,7 @@ type role struct {
 	types    []uint32 // those that fit; nil for any
 	required bool
 	without  string // the consequence if the table lacks it
+	ddl      string // type and default of a destination's own column
 }
 
 // roles are the roles of columns that all destinations share; the order is found otherwise.
@@ -45,18 +46,18 @@ func (s *state) roles() []role {
 	return []role{
 		{name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true}, // unless rows are deleted
 		{
-			name: "attempt", column: &s.Attempt, types: intTypes,
+			name: "attempt", column: &s.Attempt, types: intTypes, ddl: "integer not null default 1",
 			without: "tries are counted in memory only, and begin again after a restart",
 		},
 		{
-			name: "failed_at", column: &s.Failed, types: timeTypes,
+			name: "failed_at", column: &s.Failed, types: timeTypes, ddl: "timestamptz",
 			without: "a row that the broker refuses for good holds its key for ever",
 		},
 		{
-			name: "last_error", column: &s.LastError, types: textTypes,
+			name: "last_error", column: &s.LastError, types: textTypes, ddl: "text",
 			without: "why a row was refused is only in the log, and " + again,
 		},
-		{name: "updated_at", column: &s.Updated, types: timeTypes, without: again},
+		{name: "updated_at", column: &s.Updated, types: timeTypes, ddl: "timestamptz", without: again},
 	}
 }
 
@@ -81,7 +82,7 @@ var (
 	textTypes    = []uint32{pgtype.TextOID, pgtype.VarcharOID, pgtype.BPCharOID}
 	jsonTypes    = []uint32{pgtype.JSONBOID, pgtype.JSONOID}
 	txidTypes    = []uint32{pgtype.XID8OID}
-	timeTypes    = []uint32{pgtype.TimestampOID, pgtype.TimestamptzOID}
+	timeTypes    = []uint32{pgtype.TimestamptzOID, pgtype.TimestampOID}
 	intTypes     = []uint32{pgtype.Int2OID, pgtype.Int4OID, pgtype.Int8OID}
 	// plainTypes are types whose values have one text form each.
 	plainTypes = slices.Concat([]uint32{pgtype.UUIDOID, pgtype.DateOID}, timeTypes, intTypes)

@@ -43,7 +43,7 @@ func (f *finder) fromOrigin(m *mapping, v View) {
 	}
 	// Headers describe the failure, in place of the row's own headers of these names.
 	m.placed = append(slices.Clip(m.placed),
-		placed{HeaderDestination, strings.TrimSpace(sql.Literal(from.Name)) + "::text"},
+		placed{HeaderDestination, sql.Literal(from.Name) + "::text"},
 		placed{HeaderTopic, m.topicText})
 	if there.Attempt.Has() {
 		m.placed = append(m.placed, placed{HeaderAttempt, "coalesce(" + there.Attempt.Name + ", 1)::text"})

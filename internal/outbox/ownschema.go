@@ -2,7 +2,7 @@ package outbox
 
 import (
 	"cmp"
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,47 +10,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// OwnSchema returns the DDL that the destination of a view needs for columns of its own. It makes no request to the
-// database.
-func (c *Config) OwnSchema(v View) string {
-	m := c.assume(v)
-	o := sql.Own{
-		Table: c.Table, Destination: v.Name, ID: m.ID.Plain, Priority: c.column("priority"), Txid: c.column("txid"),
-		Order: []string{"seq", c.column("inserted_at"), m.ID.Plain}, Pending: pattern.And(m.Pending, m.Taken),
-	}
-	for _, r := range m.state.roles() {
-		if r.column.Has() {
-			o.Columns = append(o.Columns, sql.OwnColumn{Ours: r.name, Theirs: r.column.Plain})
-		}
-	}
-	if c.Columns["order"] != "" {
-		o.Order = []string{c.Columns["order"]}
-	}
-	if from := v.origin(); from != nil {
-		o.Origin, o.OriginFailed, o.OriginAt = from.Name, v.FailedOf != nil, m.Order.Plain
-	}
-	return sql.Destination(o)
-}
-
-// DelaySchema returns the DDL that rows which become due later need, in the table's own columns or those of a view. It
-// makes no request to the database.
-func (c *Config) DelaySchema(v View) string {
-	m := c.assume(v)
-	d := sql.Delaying{
-		Table: c.Table, Available: m.Available.Plain, Order: cmp.Or(c.Columns["order"], "seq"),
-		Priority: c.Columns["priority"], Pending: pattern.And(m.Pending, m.Taken),
-	}
-	if v.Columns != nil {
-		d.Suffix = "_" + v.Name
-	}
-	return sql.Delays(d)
-}
-
-// column returns the table's name for a column by the relay's.
-func (c *Config) column(ours string) string { return cmp.Or(c.Columns[ours], c.Preferred[ours], ours) }
-
-// assume returns the mapping of a view of a table that has every column.
-func (c *Config) assume(v View) *mapping {
+// Assumed returns the table as a view sees it if it has every column that the settings name or the relay looks for, to
+// make scripts for it. It has no connection.
+func (c *Config) Assumed(v View) *Table {
 	r := &relation{table: c.Table, columns: map[string]Column{}}
 	var all mapping
 	for _, role := range slices.Concat(all.roles(), all.state.roles()) {
@@ -67,77 +29,82 @@ func (c *Config) assume(v View) *mapping {
 	}
 	common, _ := r.understand(c)
 	m, _ := common.as(r, c, v)
-	return m
+	return (&Table{relation: r, common: common, config: *c}).with(m, v)
 }
 
-// A Stranger is a destination that keeps its state in the table and is not configured here. It may have been removed,
-// or another deployment relays it: in either case rows may wait for it.
-type Stranger struct {
-	Name    string   // empty for the destinations that keep their state in the columns of the table
-	Column  string   // by which its group is known ([Group.Column]), empty if it has no relayed_at any more
-	Columns []string // all columns with its state
-	Drop    string   // the statement that drops them
-}
+// column returns the table's name for a column by the relay's.
+func (c *Config) column(ours string) string { return cmp.Or(c.Columns[ours], c.Preferred[ours], ours) }
 
-func (s Stranger) String() string {
-	if s.Name == "" {
-		return "those with the state in the table's own columns"
+// OwnSchema returns the DDL of the columns and indexes that the destination of a view needs for columns of its own. It
+// may be applied repeatedly.
+func (c *Config) OwnSchema(v View) string {
+	t := c.Assumed(v)
+	m, table, relayed := t.mapping, t.Quoted(), t.Relayed.Name
+	// Rows that count as done were never sent. Their time says so to verify and status, prune waits for nothing, and
+	// every client can read it, which cannot be said of -infinity.
+	const never = "'epoch'"
+	by, which, where, how := " default "+never, "Rows that exist", "...", ", in small parts"
+	rows := fmt.Sprintf("alter table %s alter column %s drop default;", table, relayed)
+	switch {
+	case v.FailedOf != nil:
+		which, where, how = "Rows that have failed at "+v.FailedOf.Name+" already", m.Order.Name+" is not null", ""
+		by, rows = "", fmt.Sprintf("update %s set %s = %s where %s;", table, relayed, never, where)
+	case v.RelayedOf != nil:
+		which = "Rows that " + v.RelayedOf.Name + " has relayed already"
+		rows += fmt.Sprintf("\n    update %s set %s = null where %s is null;", table, relayed, m.Order.Name)
 	}
-	return s.Name
-}
-
-// Strangers returns the destinations that keep their state in the table and are not configured. Columns with the
-// comment that the statements of [Config.OwnSchema] make show them. So does the table's own relayed_at if all
-// configured destinations have columns of their own.
-func (t *Table) Strangers() []Stranger { return t.relation.strangers(t.config) }
-
-func (r *relation) strangers(config Config) (found []Stranger) {
-	used, own := map[string]bool{}, len(config.Views) > 0
-	for _, v := range config.Views {
-		own = own && v.Columns != nil
-		for _, theirs := range v.Columns {
-			used[theirs] = true
-		}
-	}
-	for _, c := range r.Columns {
-		name := c.Plain
-		destination, ours, ok := sql.ParseOwnComment(c.Comment)
-		if own && name == config.column("relayed_at") {
-			destination, ours, ok = "", "relayed_at", true
-		}
-		if !ok || used[name] {
+	var columns strings.Builder
+	for _, r := range m.state.roles() {
+		if !r.column.Has() {
 			continue
 		}
-		i := slices.IndexFunc(found, func(s Stranger) bool { return s.Name == destination })
-		if i < 0 {
-			i, found = len(found), append(found, Stranger{Name: destination})
+		if r.column != &m.Relayed { // which the script adds by itself
+			fmt.Fprintf(&columns, "alter table %s add column if not exists %s %s;\n", table, r.column.Name, r.ddl)
 		}
-		if found[i].Columns = append(found[i].Columns, name); ours == "relayed_at" && destination != "" {
-			found[i].Column = name
+		fmt.Fprintf(&columns, "comment on column %s.%s is %s;\n", table, r.column.Name,
+			sql.Literal(sql.OwnComment(v.Name, r.name)))
+	}
+	index := func(what, columns, where string) string {
+		return fmt.Sprintf("create index if not exists %s on %s (%s) where %s;\n",
+			sql.Quote(sql.IndexName(c.Table, "_"+v.Name+"_"+what+"_idx")), table, columns, where)
+	}
+	d := t.description.with("name", v.Name, "oid", sql.Literal(table)+"::regclass", "relayed", relayed, "default", by,
+		"rows", rows, "relayed_name", sql.Literal(m.Relayed.Plain), "columns", columns.String(),
+		"txid", t.common.Txid.Name,
+		"existing", fmt.Sprintf("-- %s count as done. To include some, empty the column for them afterwards%s:\n--   "+
+			"update %s set %s = null where %s;", which, how, table, relayed, where))
+	if pending := pattern.And(m.Pending, m.Taken); m.origin != nil {
+		d["pending_index"] = index("pending", m.placeOrdering(), pending)
+	} else { // the table may lack some of the columns
+		order := []string{"seq", c.column("inserted_at"), m.ID.Plain}
+		if named := c.Columns["order"]; named != "" {
+			order = []string{named}
 		}
+		begin, end, _ := strings.Cut(index("pending", "\x00", pending), "\x00")
+		d["pending_index"] = sql.Script("destination_index.sql", d.with("order", sql.Literals(order),
+			"priority", sql.Literal(m.Rank.Plain), "id", sql.Literal(m.ID.Plain),
+			"create", sql.Literal(begin), "where", sql.Literal(strings.TrimSpace(end))))
 	}
-	for i, s := range found {
-		drops := each(s.Columns, func(column string) string { return "drop column " + sql.Quote(column) })
-		found[i].Drop = "alter table " + r.table.Quoted() + " " + strings.Join(drops, ", ") + ";"
+	if m.Failed.Has() {
+		d["pending_index"] += "\n-- For counting and listing the rows that have failed there.\n" +
+			index("failed", m.Failed.Name+", "+m.ID.Name, m.Failed.Name+" is not null")
 	}
-	return found
+	return sql.Script("destination.sql", d)
 }
 
-// deletesForStrangers returns the reason why no relay may delete rows of the table when it has relayed them: rows may
-// wait there for other destinations. It is nil if there is none.
-func (r *relation) deletesForStrangers(config Config) *SetupError {
-	strangers := r.strangers(config)
-	if !config.Delete || config.Looks || len(strangers) == 0 {
-		return nil
+// DelaySchema returns the DDL that rows which become due later need, in the table's own columns or those of a view. It
+// may be applied repeatedly.
+func (c *Config) DelaySchema(v View) string {
+	t := c.Assumed(v)
+	m, suffix, order := t.mapping, "", sql.Quote(cmp.Or(c.Columns["order"], "seq"))
+	if c.Columns["priority"] != "" {
+		order = m.rankFirst() + order
 	}
-	s := strangers[0]
-	deletes := config.Names.Of("Delete")
-	found := problem(checkColumns, "remove "+deletes+"; or, if destination "+s.Name+" is gone for good: "+s.Drop,
-		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not "+
-			"configured here, in %s: it would lose rows", deletes, r.table, s.Name, strings.Join(s.Columns, ", "))
-	found.Err = errDeletes
-	return found
+	if v.Columns != nil {
+		suffix = "_" + v.Name
+	}
+	index := func(what string) string { return sql.Quote(sql.IndexName(c.Table, suffix+"_"+what+"_idx")) }
+	return sql.Script("delays.sql", t.description.with("pending", pattern.And(m.Pending, m.Taken),
+		"due_columns", m.Available.Name+", "+order, "order_columns", order, "due_index", index("due"),
+		"undelayed_index", index("undelayed"), "pending_index", index("pending")))
 }
-
-// errDeletes marks the problem that relayed rows would be deleted for which other destinations wait.
-var errDeletes = errors.New("rows would be lost")

@@ -182,7 +182,7 @@ func (t *Table) with(m *mapping, view View) *Table {
 		pool: t.pool, relation: t.relation, common: t.common, denied: t.denied, config: t.config, mapping: m, view: view,
 		idOID: m.ID.OID, maxRow: cmp.Or(t.config.MaxRow, DefaultMaxRow),
 	}
-	seen.prepares = t.pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+	seen.prepares = t.pool != nil && t.pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.ID.OID == pgtype.VarcharOID {
 		seen.idOID = pgtype.TextOID
 	}

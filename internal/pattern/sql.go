@@ -63,13 +63,13 @@ func anyFits(topic string, patterns []string) string {
 		case !utf8.ValidString(pattern) || strings.Contains(pattern, "\x00"):
 			// The server would refuse the statement, and it holds no such text.
 		case strings.Contains(pattern, "*"):
-			parts = append(parts, topic+" like "+constant(like.Replace(pattern)))
+			parts = append(parts, topic+" like "+sql.Literal(like.Replace(pattern)))
 		default:
-			whole = append(whole, constant(pattern))
+			whole = append(whole, pattern)
 		}
 	}
 	if len(whole) > 0 {
-		parts = append([]string{topic + " in (" + strings.Join(whole, ", ") + ")"}, parts...)
+		parts = append([]string{topic + " in (" + sql.Literals(whole) + ")"}, parts...)
 	}
 	switch len(parts) {
 	case 0:
@@ -82,5 +82,3 @@ func anyFits(topic string, patterns []string) string {
 
 // like turns a pattern into a pattern of SQL's like, where a backslash escapes the next character.
 var like = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")
-
-func constant(text string) string { return strings.TrimSpace(sql.Literal(text)) }

@@ -37,8 +37,7 @@ var table = []mutant{
 	},
 	{
 		name: "destination added later replays history", breaks: "rows that exist count as done at a new destination",
-		file: "sql/destination.go", old: "names[\"default\"], names[\"rows\"] = done, drop",
-		new: "names[\"default\"], names[\"rows\"] = \"\", drop",
+		file: "internal/outbox/ownschema.go", old: "\" default \"+never, \"Rows that exist\"", new: "\"\", \"Rows that exist\"",
 		pkg: "./internal/outbox", tests: "^TestOwnSchema$",
 	},
 	{
@@ -93,7 +92,7 @@ var table = []mutant{
 	{
 		name:   "relayed row deleted that a stranger waits for",
 		breaks: "no row is deleted for which a destination may wait that is not configured here",
-		file:   "internal/outbox/ownschema.go", old: "	if !config.Delete || config.Looks || len(strangers) == 0 {\n",
+		file:   "internal/outbox/stranger.go", old: "	if !config.Delete || config.Looks || len(strangers) == 0 {\n",
 		new: "	if true {\n", pkg: "./relay", tests: "^TestDeletesNothingThatOthersWaitFor$",
 	},
 	{
