@@ -35,7 +35,7 @@ func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer,
 	*assembly, error,
 ) {
 	limitMemory(max(c.MaxInFlightBytes, c.MaxRowBytes))
-	a, err := p.gather(ctx, c, out, logger, false)
+	a, err := p.gather(ctx, c, out, logger)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,8 @@ func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer,
 	return a, nil
 }
 
-// gather builds all parts of a relay, but not the relay itself. For pooled see [openPool].
-func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger, pooled bool) (
+// gather builds all parts of a relay, but not the relay itself.
+func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (
 	a *assembly, err error,
 ) {
 	a = &assembly{config: relayConfig(c, logger)}
@@ -70,7 +70,7 @@ func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, l
 		}
 	}()
 	var closePool func()
-	if a.pool, closePool, err = openPool(ctx, c.Database, &a.config, pooled); err != nil {
+	if a.pool, closePool, err = openPool(ctx, c.Database, &a.config); err != nil {
 		return a, err
 	}
 	a.closers = append(a.closers, func() error { closePool(); return nil })

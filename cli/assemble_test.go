@@ -17,7 +17,7 @@ func TestPublishersCanBeOpenedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := (&program{}).gather(t.Context(), c, io.Discard, slog.New(slog.DiscardHandler), false)
+		a, err := (&program{}).gather(t.Context(), c, io.Discard, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/printable"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
@@ -40,7 +39,6 @@ var errRefused = errors.New("nothing was changed")
 
 // apply changes the rows that the flags and the arguments, which are ids, select.
 func (c *changing) apply(cmd *cobra.Command, ids []string, change operate.Change) error {
-	ctx := cmd.Context()
 	chosen, o, err := c.open(cmd, ids...)
 	if err != nil {
 		return err
@@ -51,26 +49,24 @@ func (c *changing) apply(cmd *cobra.Command, ids []string, change operate.Change
 		return usageError(errors.New("--yes without a selection would discard every failed row: choose rows, or say " +
 			"--topic '*' for all of them"))
 	}
-	return o.direct(ctx, func(conn *pgx.Conn) error {
-		for ; ; c.yes = true { // what was confirmed once holds for the rows that are chosen next
-			result, more, err := c.applyOnce(cmd, o, conn, change, chosen)
-			if err != nil || !more {
-				// Rows that were locked before have been chosen again.
-				return cmp.Or(err, lockedError(result.Locked))
-			}
+	for ; ; c.yes = true { // what was confirmed once holds for the rows that are chosen next
+		result, more, err := c.applyOnce(cmd, o, change, chosen)
+		if err != nil || !more {
+			// Rows that were locked before have been chosen again.
+			return cmp.Or(err, lockedError(result.Locked))
 		}
-	})
+	}
 }
 
 // applyOnce changes as many rows as are chosen at once.
-func (c *changing) applyOnce(cmd *cobra.Command, o *operating, conn *pgx.Conn, change operate.Change,
-	chosen operate.Selection,
+func (c *changing) applyOnce(cmd *cobra.Command, o *operating, change operate.Change, chosen operate.Selection,
 ) (result operate.Result, more bool, err error) {
 	ctx := cmd.Context()
-	choice, err := o.Choose(ctx, conn, change, chosen)
+	choice, err := o.Choose(ctx, change, chosen)
 	if err != nil {
 		return result, false, selectionError(err)
 	}
+	defer choice.Close(ctx)
 	what := rows(choice.Rows())
 	if choice.More() {
 		what = "at least " + what

@@ -25,14 +25,13 @@ func connectionsTo(url config.Secret, variable string) (*pgxpool.Config, error) 
 	return c, nil
 }
 
-// openPool makes the pool of a relay, and sets in the relay's configuration how to connect past a pooler. pooled says
-// that the pool may lead through a pooler although no other way is configured.
-func openPool(ctx context.Context, d config.Database, r *relay.Config, pooled bool) (*pgxpool.Pool, func(), error) {
+// openPool makes the pool of a relay, and sets in the relay's configuration how to connect past a pooler.
+func openPool(ctx context.Context, d config.Database, r *relay.Config) (*pgxpool.Pool, func(), error) {
 	to, err := connectionsTo(d.URL, "OUTBOX_DATABASE_URL")
 	if err != nil {
 		return nil, nil, err
 	}
-	if pooled || d.DirectURL.Loaded() != d.URL.Loaded() {
+	if d.DirectURL.Loaded() != d.URL.Loaded() {
 		if r.Direct, err = connectionsTo(d.DirectURL, "OUTBOX_DATABASE_DIRECT_URL"); err != nil {
 			return nil, nil, err
 		}

@@ -52,9 +52,8 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 
 // newDoctor makes a doctor, and a function that closes its connections.
 func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() error, error) {
-	// The findings cover what the clients would log. A statement that is prepared through a pooler is in the way of the
-	// next doctor's.
-	a, err := p.gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler), true)
+	// The findings cover what the clients would log.
+	a, err := p.gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
 	}

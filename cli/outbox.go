@@ -19,9 +19,8 @@ import (
 // operating holds what the commands that examine rows need. It connects to no broker.
 type operating struct {
 	*operate.Outbox
-	config  *config.Config
-	connect func(context.Context) (*pgx.Conn, error) // not through a pooler
-	close   func()
+	config *config.Config
+	close  func()
 }
 
 // openOutbox reads the configuration and opens the table as each destination sees it. If requested, it also tells how
@@ -49,12 +48,12 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	// A pooler lends its sessions for one transaction each, with whatever settings they have.
 	database := c.Database
 	database.URL = database.DirectURL
-	pool, closePool, err := openPool(ctx, database, &r, false)
+	pool, closePool, err := openPool(ctx, database, &r)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	o := &operating{config: c, close: closePool, connect: r.Connect}
-	if o.Outbox, err = viewed(ctx, pool, settings); err != nil {
+	o := &operating{config: c, close: closePool}
+	if o.Outbox, err = viewed(ctx, pool, r.Connect, settings); err != nil {
 		o.close()
 		return nil, err
 	}
@@ -106,12 +105,14 @@ func rowsOnly(c *config.Config, topics bool) (outbox.Config, []*route.Route, err
 }
 
 // viewed opens the table as each destination sees it.
-func viewed(ctx context.Context, pool *pgxpool.Pool, settings outbox.Config) (*operate.Outbox, error) {
+func viewed(ctx context.Context, pool *pgxpool.Pool, connect func(context.Context) (*pgx.Conn, error),
+	settings outbox.Config,
+) (*operate.Outbox, error) {
 	found, err := outbox.Open(ctx, pool, settings)
 	if err != nil {
 		return nil, err
 	}
-	o := &operate.Outbox{Pool: pool, Shards: settings.Shards}
+	o := &operate.Outbox{Pool: pool, Connect: connect, Shards: settings.Shards}
 	for _, v := range settings.Views {
 		seen, err := found.For(v)
 		if err != nil { // commands that change rows must know the state of all destinations
@@ -120,14 +121,4 @@ func viewed(ctx context.Context, pool *pgxpool.Pool, settings outbox.Config) (*o
 		o.Views = append(o.Views, operate.View{View: v, Table: seen})
 	}
 	return o, nil
-}
-
-// direct calls a function with a connection of its own that does not go through a pooler.
-func (o *operating) direct(ctx context.Context, do func(*pgx.Conn) error) error {
-	conn, err := o.connect(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to database: %w", err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // the work on it is finished
-	return do(conn)
 }

@@ -72,9 +72,9 @@ func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger
 func newCleaner(c *config.Config, a *assembly, logger *slog.Logger) (*operate.Cleaner, error) {
 	settings, _, err := rowsOnly(c, false)
 	return &operate.Cleaner{
-		Connect: a.config.Connect, After: c.PruneAfter, Logger: logger,
+		After: c.PruneAfter, Logger: logger,
 		Open: func(ctx context.Context) (*operate.Outbox, error) {
-			return viewed(ctx, a.pool, settings)
+			return viewed(ctx, a.pool, a.config.Connect, settings)
 		},
 	}, err
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/printable"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
@@ -116,23 +115,18 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	defer o.close()
 	var all operate.Comparison
 	row, sum := discrepancies(cmd.OutOrStdout(), asJSON)
-	err = o.direct(ctx, func(conn *pgx.Conn) error {
-		for _, i := range readable {
-			found, err := p.compare(ctx, conn, o, i, chosen, row)
-			if err != nil {
-				return err
-			}
-			all.Rows, all.Missing = all.Rows+found.Rows, all.Missing+found.Missing
-			all.Disordered, all.Unknown = all.Disordered+found.Disordered, all.Unknown+found.Unknown
-			if err := sum(found); err != nil {
-				return err
-			}
+	for _, i := range readable {
+		found, err := p.compare(ctx, o, i, chosen, row)
+		if err != nil {
+			return selectionError(err)
 		}
-		return nil
-	})
+		all.Rows, all.Missing = all.Rows+found.Rows, all.Missing+found.Missing
+		all.Disordered, all.Unknown = all.Disordered+found.Disordered, all.Unknown+found.Unknown
+		if err := sum(found); err != nil {
+			return err
+		}
+	}
 	switch {
-	case err != nil:
-		return selectionError(err)
 	case all.Rows == 0:
 		fmt.Fprintln(cmd.ErrOrStderr(), "no row was compared: none that was chosen was relayed in that time (without "+
 			"--since, the last hour; without --until, rows of the last "+verifyRest.String()+" are left out)")
@@ -148,7 +142,7 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 }
 
 // compare compares one destination, whose messages can be read.
-func (p *program) compare(ctx context.Context, conn *pgx.Conn, o *operating, number int, chosen operate.Selection,
+func (p *program) compare(ctx context.Context, o *operating, number int, chosen operate.Selection,
 	row func(operate.Discrepancy) error,
 ) (operate.Comparison, error) {
 	d := &o.config.Destinations[number]
@@ -158,7 +152,7 @@ func (p *program) compare(ctx context.Context, conn *pgx.Conn, o *operating, num
 	}
 	defer func() { _ = client.Close() }()  // nothing was written
 	reader, _ := client.(publisher.Reader) // cannotRead has checked this
-	return o.Verify(ctx, conn, number, operate.Broker{
+	return o.Verify(ctx, number, operate.Broker{
 		Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
 		Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != "",
 	}, chosen, row)

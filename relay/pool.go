@@ -48,16 +48,17 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	c.guard = &poolGuard{connect: connector(cmp.Or(c.Direct, to), silence)}
 	prepare(to.ConnConfig)
 	to.ConnConfig.DialFunc = outbox.Dialer(silence).DialContext
-	if c.Direct == nil {
-		to.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
-	}
 	// An idle owner uses its connection once a second, so only a connection that is idle for longer is asked. One that
 	// does not answer shows that the others are lost, too.
 	to.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
 	to.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout) // the pool sets no limit
 		defer cancel()
-		return pgsession.Own(ctx, conn)
+		err := pgsession.Own(ctx, conn)
+		if c.Direct == nil && pgsession.IsOwn(conn) {
+			pgsession.KeepStatements(conn)
+		}
+		return err
 	}
 	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations)+c.SpareConnections)
 	// Otherwise the connection for a look at the catalogue once a minute, all that a standby reads, stays up to 20 s.

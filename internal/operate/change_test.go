@@ -11,22 +11,30 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// choose chooses rows over a connection that is closed when the test ends.
-func choose(t testing.TB, s *pgtest.Schema, o *Outbox, change Change, selection Selection) *Choice {
+// connectTo returns how to connect to the server of a schema with a session of one's own.
+func connectTo(s *pgtest.Schema) func(context.Context) (*pgx.Conn, error) {
+	return func(ctx context.Context) (*pgx.Conn, error) {
+		conn, err := pgx.Connect(ctx, s.URL)
+		if err == nil {
+			err = pgsession.Own(ctx, conn)
+		}
+		return conn, err
+	}
+}
+
+// choose chooses rows until the test ends.
+func choose(t testing.TB, o *Outbox, change Change, selection Selection) *Choice {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.URL)
+	choice, err := o.Choose(t.Context(), change, selection)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	choice, err := o.Choose(t.Context(), conn, change, selection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { choice.Close(context.Background()) })
 	return choice
 }
 
@@ -69,12 +77,12 @@ func TestSelection(t *testing.T) {
 		if want == "11" { // numbers 2, 20 and 22 to 28: five of them are even
 			selection.Error, want = "said no 2", "6"
 		}
-		got := choose(t, s, o, Retry(), selection).Rows()
+		got := choose(t, o, Retry(), selection).Rows()
 		if count, _, _ := strings.Cut(want, " "); fmt.Sprint(got) != count {
 			t.Errorf("%+v chooses %d rows, not %s", selection, got, count)
 		}
 	}
-	_, err := o.Choose(t.Context(), nil, Retry(), Selection{Destination: "other"})
+	_, err := o.Choose(t.Context(), Retry(), Selection{Destination: "other"})
 	if err == nil || err.Error() != `there is no destination "other"; there are zero, rest` {
 		t.Errorf("a destination that there is not: %v", err)
 	}
@@ -85,7 +93,7 @@ func TestRetry(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
 	s.Exec(t, some)
-	choice := choose(t, s, open(t, s), Retry(), Selection{Topics: []string{"topic1"}})
+	choice := choose(t, open(t, s), Retry(), Selection{Topics: []string{"topic1"}})
 	var listed []string
 	if err := choice.Each(t.Context(), func(row Chosen) error {
 		listed = append(listed, row.ID)
@@ -117,11 +125,11 @@ func TestDiscard(t *testing.T) {
 	s.Exec(t, "alter table outbox_messages alter last_error type varchar(40)")
 	o := open(t, s)
 	if result, how := apply(t,
-		choose(t, s, o, Discard(false, ""), Selection{Topics: []string{"topic0"}})); result.Changed != 10 ||
+		choose(t, o, Discard(false, ""), Selection{Topics: []string{"topic0"}})); result.Changed != 10 ||
 		how[0] != "default topic0 deleted" {
 		t.Errorf("%+v: %v", result, how)
 	}
-	if result, how := apply(t, choose(t, s, o, Discard(true, "known, and of no matter"),
+	if result, how := apply(t, choose(t, o, Discard(true, "known, and of no matter"),
 		Selection{Topics: []string{"topic1"}})); result.Changed != 10 || how[0] != "default topic1 kept" {
 		t.Errorf("%+v: %v", result, how)
 	}
@@ -131,7 +139,7 @@ func TestDiscard(t *testing.T) {
 		"bro [discarded: known, and of no matter]" {
 		t.Errorf("the last error says %q", got)
 	}
-	if got := choose(t, s, o, Retry(), Selection{}).Rows(); got != 10 {
+	if got := choose(t, o, Retry(), Selection{}).Rows(); got != 10 {
 		t.Errorf("%d failed rows are left, not 10", got)
 	}
 	r, err := o.ReportOf(t.Context(), Selection{}, patience)
@@ -152,17 +160,15 @@ func TestKeepWithoutRelayed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{View: outbox.View{Name: "default"}, Table: table}}}
-	conn, err := pgx.Connect(t.Context(), s.URL)
-	if err != nil {
-		t.Fatal(err)
+	o := &Outbox{
+		Pool: s.Pool, Connect: connectTo(s), Shards: 16,
+		Views: []View{{View: outbox.View{Name: "default"}, Table: table}},
 	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	if _, err := o.Choose(t.Context(), conn, Discard(true, "known"), Selection{}); err == nil ||
+	if _, err := o.Choose(t.Context(), Discard(true, "known"), Selection{}); err == nil ||
 		!strings.Contains(err.Error(), "leave out --keep") {
 		t.Errorf("a row that cannot be kept: %v", err)
 	}
-	if result, how := apply(t, choose(t, s, o, Discard(false, ""), Selection{})); result.Changed != 1 ||
+	if result, how := apply(t, choose(t, o, Discard(false, ""), Selection{})); result.Changed != 1 ||
 		how[0] != "default t deleted" {
 		t.Errorf("%+v: %v", result, how)
 	}
@@ -182,13 +188,13 @@ func TestLockedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := open(t, s)
-	if result, _ := apply(t, choose(t, s, o, Retry(), Selection{})); result != (Result{Changed: 20, Locked: 10}) {
+	if result, _ := apply(t, choose(t, o, Retry(), Selection{})); result != (Result{Changed: 20, Locked: 10}) {
 		t.Errorf("while ten rows are locked: %+v", result)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if result, _ := apply(t, choose(t, s, o, Retry(), Selection{})); result != (Result{Changed: 10}) {
+	if result, _ := apply(t, choose(t, o, Retry(), Selection{})); result != (Result{Changed: 10}) {
 		t.Errorf("afterwards: %+v", result)
 	}
 }
@@ -198,7 +204,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
 	s.Exec(t, some)
-	choice := choose(t, s, open(t, s), Discard(false, ""), Selection{})
+	choice := choose(t, open(t, s), Discard(false, ""), Selection{})
 	s.Exec(t, "update outbox_messages set failed_at = null where topic = 'topic0' and failed_at is not null")
 	s.Exec(t, "update outbox_messages set failed_at = now() + interval '1 minute' where topic = 'topic1' and failed_at "+
 		"is not null")
@@ -224,7 +230,7 @@ func TestManyRows(t *testing.T) {
 				select 'x', '{}', now() at time zone 'UTC', now() at time zone 'UTC', now() at time zone 'UTC' from
 				generate_series(1, $1)`, all)
 			o := open(t, s)
-			choice := choose(t, s, o, Replay(), Selection{})
+			choice := choose(t, o, Replay(), Selection{})
 			ctx, stop := context.WithCancel(t.Context())
 			transactions := 0
 			result, err := choice.Apply(ctx, "", Progress{Row: func(Chosen) error { return nil }, Done: func(done int64) {
@@ -239,7 +245,7 @@ func TestManyRows(t *testing.T) {
 				"select count(*) from outbox_messages where relayed_at is null"); got != result.Changed {
 				t.Errorf("%d rows were changed, not %d", got, result.Changed)
 			}
-			if again, _ := apply(t, choose(t, s, o, Replay(), Selection{})); again != (Result{Changed: all - all/4}) {
+			if again, _ := apply(t, choose(t, o, Replay(), Selection{})); again != (Result{Changed: all - all/4}) {
 				t.Errorf("run again: %+v", again)
 			}
 		})
@@ -253,7 +259,7 @@ func TestReplayStopped(t *testing.T) {
 	s := recommended(t)
 	s.Exec(t, "insert into outbox_messages (topic, key, payload, relayed_at) select 'x', 'k', '{}', now() from "+
 		"generate_series(1, 5000)")
-	choice := choose(t, s, open(t, s), Replay(), Selection{})
+	choice := choose(t, open(t, s), Replay(), Selection{})
 	ctx, stop := context.WithCancel(t.Context())
 	result, err := choice.Apply(ctx, "", Progress{Row: func(Chosen) error { return nil }, Done: func(int64) { stop() }})
 	if err != nil || result.Changed == 0 || result.Changed+result.Left != 5000 {
@@ -276,10 +282,10 @@ func TestPartitioned(t *testing.T) {
 		from generate_series(1, 700) n, unnest(array['2019-05-05', '2024-05-05']) d`)
 	o := open(t, s)
 	if result, _ := apply(t,
-		choose(t, s, o, Retry(), Selection{IDs: []string{"1", "2"}})); result != (Result{Changed: 4}) {
+		choose(t, o, Retry(), Selection{IDs: []string{"1", "2"}})); result != (Result{Changed: 4}) {
 		t.Errorf("two ids, each twice: %+v", result)
 	}
-	if result, _ := apply(t, choose(t, s, o, Discard(false, ""), Selection{})); result != (Result{Changed: 1396}) {
+	if result, _ := apply(t, choose(t, o, Discard(false, ""), Selection{})); result != (Result{Changed: 1396}) {
 		t.Errorf("the others: %+v", result)
 	}
 }

@@ -18,9 +18,9 @@ import (
 // A Choice is the set of rows that were chosen for a [Change]. The server holds the list, in the session of a
 // connection of its own.
 type Choice struct {
+	*list
 	outbox *Outbox
 	change Change
-	conn   *pgx.Conn
 	parts  []part
 	began  time.Time // the database's time
 	chosen time.Time // the same by the clock of this host
@@ -45,17 +45,14 @@ type Chosen struct {
 }
 
 const (
-	// chooseTime bounds the statement that looks through the table.
-	chooseTime = time.Hour
 	// changeTime bounds each transaction that changes rows.
 	changeTime = 10 * time.Second
 	// chunkRows is how many rows a transaction changes, fewer where that took too long.
 	chunkRows = 500
 )
 
-// Choose finds the rows for a change without changing any. The connection must not go through a transaction pooler. It
-// keeps the list until it is closed or the next choice is made on it.
-func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, selection Selection) (*Choice, error) {
+// Choose finds the rows for a change without changing any. The caller must close the choice.
+func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection) (*Choice, error) {
 	sets, err := o.chosen(selection)
 	if err != nil {
 		return nil, err
@@ -75,11 +72,11 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	if err := o.Strangers(); err != nil && change.Deletes && slices.ContainsFunc(sets, keepsNone) {
 		return nil, err // rows can be neither deleted nor kept
 	}
-	c := &Choice{outbox: o, change: change, conn: conn}
-	if _, err := conn.Exec(ctx, "close all"); err != nil {
-		return nil, fmt.Errorf("choose rows: %w", err)
-	}
-	err = within(ctx, conn, limits{statement: chooseTime, snapshot: true}, func(tx pgx.Tx) error {
+	c := &Choice{outbox: o, change: change}
+	c.list, err = o.newList(ctx, func(l *list, tx pgx.Tx) error {
+		if err := change.lock(ctx, o, l, tx); err != nil {
+			return err
+		}
 		if err := tx.QueryRow(ctx, "select now()").Scan(&c.began); err != nil {
 			return err
 		}
@@ -98,8 +95,9 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	}
 	for i := range c.parts {
 		p := &c.parts[i]
-		moved, err := conn.Exec(ctx, "move forward all in "+p.cursor)
+		moved, err := c.conn.Exec(ctx, "move forward all in "+p.cursor)
 		if err != nil {
+			c.Close(ctx)
 			return nil, fmt.Errorf("count rows: %w", err)
 		}
 		p.rows = moved.RowsAffected()
@@ -154,6 +152,9 @@ func (c *Choice) rowsOf(ctx context.Context, s set, selection Selection, values 
 	condition, err := selection.condition(s.table, c.change.at(s.table), values)
 	return state + condition, err
 }
+
+// Close gives up the list.
+func (c *Choice) Close(ctx context.Context) { c.close(ctx) }
 
 // Rows returns the number of chosen rows.
 func (c *Choice) Rows() int64 { return c.rows }
@@ -320,7 +321,7 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 	var locked int64
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*changeTime)
 	defer cancel()
-	err := within(ctx, c.outbox.Pool, limits{statement: changeTime, lock: changeTime / 2}, func(tx pgx.Tx) error {
+	err := c.outbox.within(ctx, limits{statement: changeTime, lock: changeTime / 2}, func(tx pgx.Tx) error {
 		do := func(how, file, name, text string, parameters ...any) error {
 			found, err := tx.Query(ctx, n.Text(file, "still", change.still(o, n), name, text), parameters...)
 			if err != nil {

@@ -29,10 +29,10 @@ func TestPlanOfDiscard(t *testing.T) {
 		"orders a both keep", "orders plain keep", "audit a relayed keep", "audit a pending keep",
 		"audit a both keep",
 	}
-	if got := planned(t, choose(t, s, o, Discard(true, "known"), Selection{})); !slices.Equal(got, kept) {
+	if got := planned(t, choose(t, o, Discard(true, "known"), Selection{})); !slices.Equal(got, kept) {
 		t.Errorf("with --keep: %q", got)
 	}
-	choice := choose(t, s, o, Discard(false, ""), Selection{})
+	choice := choose(t, o, Discard(false, ""), Selection{})
 	plan := planned(t, choice)
 	_, how := apply(t, choice)
 	for i, action := range plan {

@@ -95,7 +95,7 @@ func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, e
 			continue
 		}
 		statement := n.Text("operate_ahead.sql", "pending", n.Pending+" and "+c.outbox.takes(i)+n.Ordered())
-		err = within(ctx, c.outbox.Pool, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
+		err = c.outbox.within(ctx, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
 			return tx.QueryRow(ctx, statement, keys, *rows[0].order).Scan(&ahead)
 		})
 		if err != nil {

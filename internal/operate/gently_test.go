@@ -46,7 +46,7 @@ func TestReplayWaits(t *testing.T) {
 				}
 			}
 			waited := false
-			result, err := choose(t, s, o, Replay(), Selection{Destination: c.at}).Apply(t.Context(), "", Progress{
+			result, err := choose(t, o, Replay(), Selection{Destination: c.at}).Apply(t.Context(), "", Progress{
 				Done: func(int64) {},
 				Row:  func(Chosen) error { return nil },
 				Waits: func(string) {

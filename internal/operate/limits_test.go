@@ -19,7 +19,7 @@ func TestLooksAreNotCompiled(t *testing.T) {
 		pgx.QueryExecModeSimpleProtocol)
 	explain := func(l limits) (plan string) {
 		t.Helper()
-		err := within(t.Context(), s.Pool, l, func(tx pgx.Tx) error {
+		err := (&Outbox{Pool: s.Pool}).within(t.Context(), l, func(tx pgx.Tx) error {
 			rows, err := tx.Query(t.Context(),
 				"explain (analyze) select n, count(*) from (select n from rows order by n limit 5) r group by n")
 			if err != nil {

@@ -38,7 +38,7 @@ func TestPruneWithoutBestEffort(t *testing.T) {
 	}
 	s.Exec(t, "create index on outbox_messages (inserted_at)")
 	s.Exec(t, "update outbox_messages set inserted_at = now() - interval '1 day'")
-	n := prune(t, s, o, time.Hour, false, Selection{})
+	n := prune(t, o, time.Hour, false, Selection{})
 	left := pgtest.Value[string](t, s, "select string_agg(topic, '; ' order by topic) from outbox_messages")
 	if want := "a pending; a young; b copied now; b not copied"; n != 3 || left != want {
 		t.Errorf("prune deletes %d rows and leaves %s", n, left)

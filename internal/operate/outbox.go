@@ -22,9 +22,11 @@ import (
 
 // An Outbox is the table with the destinations that take its rows.
 type Outbox struct {
-	Pool   *pgxpool.Pool
-	Views  []View // in the order of the configuration; at least one
-	Shards int    // number by the configuration, reported as long as no replica owns any
+	Pool *pgxpool.Pool
+	// Connect makes connections for [Outbox.Choose] and [Outbox.Verify].
+	Connect func(context.Context) (*pgx.Conn, error)
+	Views   []View // in the order of the configuration; at least one
+	Shards  int    // number by the configuration, reported as long as no replica owns any
 }
 
 // A View is the table as one destination sees it.
@@ -50,36 +52,34 @@ type limits struct {
 	statement time.Duration
 	lock      time.Duration // 0: the role's setting
 	inOrder   bool          // follow an index in its order rather than fetch and sort
-	// snapshot says that all statements see the same rows, such as those that declare cursors which outlive the
-	// transaction. The connection must not go through a pooler then.
-	snapshot bool
 }
 
-// within runs a transaction of a pool or a connection with limits on its statements. The limits hold even after the
-// caller has stopped waiting for the answer.
-func within(ctx context.Context, db interface {
-	BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
-}, l limits, do func(pgx.Tx) error,
-) error {
-	var options pgx.TxOptions
-	if l.snapshot {
-		options.IsoLevel = pgx.RepeatableRead
-	}
-	return pgx.BeginTxFunc(ctx, db, options, func(tx pgx.Tx) error {
-		if err := pgsession.Within(ctx, tx); err != nil {
+// within runs a transaction with limits on its statements. The limits hold even after the caller has stopped waiting
+// for the answer.
+func (o *Outbox) within(ctx context.Context, l limits, do func(pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, o.Pool, func(tx pgx.Tx) error {
+		if err := l.limit(ctx, tx); err != nil {
 			return err
-		}
-		var lock, inOrder *string
-		if l.lock > 0 {
-			lock = new(strconv.FormatInt(max(l.lock.Milliseconds(), 1), 10))
-		}
-		if l.inOrder {
-			inOrder = new("off")
-		}
-		statement := strconv.FormatInt(max(l.statement.Milliseconds(), 1), 10)
-		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), statement, lock, inOrder); err != nil {
-			return fmt.Errorf("limit statements: %w", err)
 		}
 		return do(tx)
 	})
+}
+
+// limit limits the statements of a transaction, which must have just begun.
+func (l limits) limit(ctx context.Context, tx pgx.Tx) error {
+	if err := pgsession.Within(ctx, tx); err != nil {
+		return err
+	}
+	var lock, inOrder *string
+	if l.lock > 0 {
+		lock = new(strconv.FormatInt(max(l.lock.Milliseconds(), 1), 10))
+	}
+	if l.inOrder {
+		inOrder = new("off")
+	}
+	statement := strconv.FormatInt(max(l.statement.Milliseconds(), 1), 10)
+	if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), statement, lock, inOrder); err != nil {
+		return fmt.Errorf("limit statements: %w", err)
+	}
+	return nil
 }

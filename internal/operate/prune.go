@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -175,10 +176,9 @@ func (p *pruning) selected(o *Outbox, selection Selection, values *parameters) (
 // It is gentle: it deletes at most a fifth of the time. It continues during outages, however long, since a table that
 // grows without bound would cause the next one.
 type Cleaner struct {
-	Open    func(context.Context) (*Outbox, error)   // opens the table in its present form
-	Connect func(context.Context) (*pgx.Conn, error) // not through a pooler
-	After   time.Duration
-	Logger  *slog.Logger
+	Open   func(context.Context) (*Outbox, error) // opens the table in its present form
+	After  time.Duration
+	Logger *slog.Logger
 }
 
 const (
@@ -205,43 +205,47 @@ func (c *Cleaner) Run(ctx context.Context) {
 	}
 }
 
+// errNotAlone reports that another session deletes old rows.
+var errNotAlone = errors.New("another replica deletes old rows")
+
+// lock keeps other replicas from deleting old rows until the list is closed. If the session that holds the lock ends
+// before, another replica may begin as well: both skip the rows that the other one has locked.
+func (c Change) lock(ctx context.Context, o *Outbox, l *list, tx pgx.Tx) error {
+	if c.prune == nil || !c.prune.again {
+		return nil
+	}
+	class, object := owner.CleaningLock(o.Views[0].Table.Name())
+	var alone bool
+	if err := tx.QueryRow(ctx, sql.Text("prune_lock.sql", nil), class, object, l.own).Scan(&alone); err != nil {
+		return fmt.Errorf("look for others that delete old rows: %w", err)
+	}
+	if !alone {
+		return errNotAlone
+	}
+	return nil
+}
+
 // clean deletes the rows that are old now, unless another replica is doing so.
 func (c *Cleaner) clean(ctx context.Context) error {
 	o, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
-	conn, err := c.Connect(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to database: %w", err)
-	}
-	defer func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(ending) // this releases the lock
-	}()
-	class, object := owner.CleaningLock(o.Views[0].Table.Name())
-	var alone bool
-	if err := conn.QueryRow(ctx, sql.Text("prune_lock.sql", nil), class, object).Scan(&alone); err != nil {
-		return fmt.Errorf("look for others that delete old rows: %w", err)
-	}
-	if !alone {
-		return nil
-	}
-	// If the session that holds the lock ends meanwhile, another replica may begin as well: both skip the rows that the
-	// other one has locked.
 	begun := time.Now()
 	change := Prune(c.After, false)
 	change.Rest, change.most, change.prune.again = cleanRest, cleanRows, true
 	deleted, more := int64(0), true
 	for more && err == nil && ctx.Err() == nil {
 		var choice *Choice
-		var result Result
-		if choice, err = o.Choose(ctx, conn, change, Selection{}); err == nil {
+		if choice, err = o.Choose(ctx, change, Selection{}); err == nil {
+			var result Result
 			result, err = choice.Apply(ctx, "", Progress{})
+			choice.Close(ctx)
+			deleted, more = deleted+result.Changed, result.Changed > 0 && choice.More()
 		}
-		deleted += result.Changed
-		more = result.Changed > 0 && choice.More()
+	}
+	if errors.Is(err, errNotAlone) {
+		err = nil
 	}
 	if deleted > 0 {
 		c.Logger.Info("deleted old rows", "rows", deleted, "seconds", int(time.Since(begun).Seconds()))

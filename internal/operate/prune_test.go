@@ -18,23 +18,18 @@ import (
 )
 
 // prune deletes rows and returns how many.
-func prune(t testing.TB, s *pgtest.Schema, o *Outbox, olderThan time.Duration, failed bool, selection Selection) int64 {
+func prune(t testing.TB, o *Outbox, olderThan time.Duration, failed bool, selection Selection) int64 {
 	t.Helper()
-	result, _ := apply(t, choose(t, s, o, Prune(olderThan, failed), selection))
+	result, _ := apply(t, choose(t, o, Prune(olderThan, failed), selection))
 	return result.Changed
 }
 
 // refused returns the error of a prune that is repeated.
-func refused(t testing.TB, s *pgtest.Schema, o *Outbox) error {
+func refused(t testing.TB, o *Outbox) error {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
 	change := Prune(time.Hour, false)
 	change.prune.again = true
-	_, err = o.Choose(t.Context(), conn, change, Selection{})
+	_, err := o.Choose(t.Context(), change, Selection{})
 	return err
 }
 
@@ -60,21 +55,21 @@ func TestPrune(t *testing.T) {
 					case n % 5 when 3 then now() - interval '50 hours' end from generate_series(1, 5000) n`)
 			o := open(t, s)
 			left := func() int64 { return pgtest.Value[int64](t, s, "select count(*) from outbox_messages") }
-			if n := choose(t, s, o, Prune(48*time.Hour, false), Selection{}).Rows(); n != 2000 || left() != 5000 {
+			if n := choose(t, o, Prune(48*time.Hour, false), Selection{}).Rows(); n != 2000 || left() != 5000 {
 				t.Errorf("%d rows chosen, %d left", n, left())
 			}
 			some := Prune(48*time.Hour, false)
 			some.most = 10
-			if c := choose(t, s, o, some, Selection{}); c.Rows() != 10 || !c.More() {
+			if c := choose(t, o, some, Selection{}); c.Rows() != 10 || !c.More() {
 				t.Errorf("%d rows chosen, not 10; more: %v", c.Rows(), c.More())
 			}
-			if n := prune(t, s, o, 48*time.Hour, false, Selection{Topics: []string{"t1"}}); n != 1000 || left() != 4000 {
+			if n := prune(t, o, 48*time.Hour, false, Selection{Topics: []string{"t1"}}); n != 1000 || left() != 4000 {
 				t.Errorf("%d rows of a topic deleted, %d left", n, left())
 			}
-			if n := prune(t, s, o, 48*time.Hour, false, Selection{}); n != 1000 || left() != 3000 {
+			if n := prune(t, o, 48*time.Hour, false, Selection{}); n != 1000 || left() != 3000 {
 				t.Errorf("%d rows deleted, %d left", n, left())
 			}
-			if n := prune(t, s, o, time.Minute, true, Selection{}); n != 2000 || left() != 1000 {
+			if n := prune(t, o, time.Minute, true, Selection{}); n != 2000 || left() != 1000 {
 				t.Errorf("%d rows deleted, also failed ones, %d left", n, left())
 			}
 			if n := pgtest.Value[int64](t, s,
@@ -93,7 +88,7 @@ func TestPruneDivided(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select unnest(array['order.a', 'audit', "+
 		"'stray']), '{}', now() - "+
 		"interval '1 day'")
-	if n := prune(t, s, open(t, s, "orders order.*", "audit audit"), time.Hour, false, Selection{}); n != 2 {
+	if n := prune(t, open(t, s, "orders order.*", "audit audit"), time.Hour, false, Selection{}); n != 2 {
 		t.Errorf("%d rows deleted, not 2", n)
 	}
 }
@@ -107,24 +102,24 @@ func TestPruneRefuses(t *testing.T) {
 		"now() - interval '1 "+
 		"day' from generate_series(1, 11000) n")
 	o := open(t, s)
-	err := refused(t, s, o)
+	err := refused(t, o)
 	_, statement, told := strings.Cut(fmt.Sprint(err), "again and again is too much for a database: run ")
 	if !told {
 		t.Fatalf("a large table without an index: %v", err)
 	}
-	if rows := choose(t, s, o, Prune(time.Hour, false), Selection{}).Rows(); rows != 11000 {
+	if rows := choose(t, o, Prune(time.Hour, false), Selection{}).Rows(); rows != 11000 {
 		t.Errorf("%d rows chosen without an index, once, not 11000", rows)
 	}
 	s.Exec(t, statement)
 	s.Exec(t, "alter table outbox_messages add audited_at timestamptz; comment on column outbox_messages.audited_at is "+
 		"'outbox-relay "+
 		"destination audit: relayed_at'")
-	if err := refused(t, s, open(t, s)); err == nil || !strings.Contains(err.Error(),
+	if err := refused(t, open(t, s)); err == nil || !strings.Contains(err.Error(),
 		"destinations that are not configured here (audit), in the columns audited_at") {
 		t.Errorf("the state of another destination: %v", err)
 	}
 	s.Exec(t, "comment on column outbox_messages.audited_at is 'of no matter'")
-	if n := prune(t, s, open(t, s), time.Hour, false, Selection{}); n != 11000 {
+	if n := prune(t, open(t, s), time.Hour, false, Selection{}); n != 11000 {
 		t.Errorf("with the index that it has asked for: %d rows, not 11000", n)
 	}
 }
@@ -144,7 +139,7 @@ func TestPruneLocked(t *testing.T) {
 			return err
 		}
 		ctx, stop := context.WithCancel(t.Context())
-		stopped, err := choose(t, s, o, Prune(time.Hour, false), Selection{}).Apply(ctx, "", Progress{
+		stopped, err := choose(t, o, Prune(time.Hour, false), Selection{}).Apply(ctx, "", Progress{
 			Done: func(rows int64) {
 				if rows > 2000 {
 					stop()
@@ -154,7 +149,7 @@ func TestPruneLocked(t *testing.T) {
 		if err != nil || stopped.Changed == 0 || stopped.Changed > 2500 || stopped.Left != 10000-2500 {
 			t.Errorf("stopped: %+v (%v)", stopped, err)
 		}
-		result, _ := apply(t, choose(t, s, o, Prune(time.Hour, false), Selection{}))
+		result, _ := apply(t, choose(t, o, Prune(time.Hour, false), Selection{}))
 		if result.Locked != 1000 {
 			t.Errorf("%d rows reported as locked, not 1000", result.Locked)
 		}
@@ -163,7 +158,7 @@ func TestPruneLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := prune(t, s, o, time.Hour, false, Selection{}); n != 1000 {
+	if n := prune(t, o, time.Hour, false, Selection{}); n != 1000 {
 		t.Errorf("%d rows that had been locked were deleted at last, not 1000", n)
 	}
 }
@@ -179,7 +174,7 @@ func TestPruneSlowRows(t *testing.T) {
 			return null; end $$;
 		create trigger slow after delete on outbox_messages referencing old table as old_rows
 			for each statement execute function too_slow()`)
-	if n := prune(t, s, open(t, s), time.Hour, false, Selection{}); n != 1200 {
+	if n := prune(t, open(t, s), time.Hour, false, Selection{}); n != 1200 {
 		t.Errorf("%d rows deleted, not 1200", n)
 	}
 }
@@ -221,7 +216,7 @@ func TestPrunePartitioned(t *testing.T) {
 	if name := drop(false); name != "" {
 		t.Errorf("dropped %q, of which rows are not done", name)
 	}
-	if n := prune(t, s, open(t, s), time.Hour, false, Selection{}); n != 198 {
+	if n := prune(t, open(t, s), time.Hour, false, Selection{}); n != 198 {
 		t.Errorf("%d rows deleted of the others", n)
 	}
 	if name := drop(true); !strings.HasSuffix(name, "outbox_messages_p20240503") {
@@ -254,14 +249,13 @@ func TestCleaner(t *testing.T) {
 		t.Fatal(err)
 	}
 	class, object := owner.CleaningLock(table)
-	if _, err := other.Exec(t.Context(), sql.Text("prune_lock.sql", nil), class, object); err != nil {
+	if _, err := other.Exec(t.Context(), sql.Text("prune_lock.sql", nil), class, object, true); err != nil {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
 	c := &Cleaner{
 		After: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) },
-		Open:    func(context.Context) (*Outbox, error) { return opened, nil },
+		Open: func(context.Context) (*Outbox, error) { return opened, nil },
 	}
 	left := func() int64 { return pgtest.Value[int64](t, s, "select count(*) from outbox_messages") }
 	if err := c.clean(t.Context()); err != nil || left() != 5000 {
@@ -301,16 +295,11 @@ func TestPruneByError(t *testing.T) {
 		{"", "too large", false, 1},
 	} {
 		selection := Selection{Destination: c.destination, Error: c.text}
-		if n := choose(t, s, o, Prune(time.Hour, c.failed), selection).Rows(); n != c.want {
+		if n := choose(t, o, Prune(time.Hour, c.failed), selection).Rows(); n != c.want {
 			t.Errorf("%+v: %d rows", c, n)
 		}
 	}
-	conn, err := pgx.Connect(t.Context(), s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.Background()) }()
-	_, err = o.Choose(t.Context(), conn, Prune(0, false), Selection{Destination: "dead", Error: "timed out"})
+	_, err := o.Choose(t.Context(), Prune(0, false), Selection{Destination: "dead", Error: "timed out"})
 	if err == nil || !strings.Contains(err.Error(), "no column for the last error") {
 		t.Errorf("of a destination without last_error: %v", err)
 	}

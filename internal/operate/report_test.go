@@ -35,7 +35,7 @@ func open(t testing.TB, s *pgtest.Schema, destinations ...string) *Outbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Outbox{Pool: s.Pool, Shards: 16}
+	o := &Outbox{Pool: s.Pool, Connect: connectTo(s), Shards: 16}
 	var before [][]string
 	for _, d := range destinations {
 		name, patterns, _ := strings.Cut(d, " ")

@@ -149,7 +149,7 @@ func (o *Outbox) first(ctx context.Context, file string, n *outbox.Table, state 
 	key ...any,
 ) (id string) {
 	// The id is useful, but not essential.
-	_ = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error {
+	_ = o.within(ctx, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, n.Text(file, "state", state), key...).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil

@@ -64,9 +64,8 @@ type Comparison struct {
 }
 
 // Verify compares the relayed rows of a selection, whose times refer to relayed_at, with what the broker of a
-// destination holds. The view needs its Topic. The connection must not go through a transaction pooler. Discrepancies
-// are reported in table order.
-func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Broker, selection Selection,
+// destination holds. The view needs its Topic. Discrepancies are reported in table order.
+func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection Selection,
 	report func(Discrepancy) error,
 ) (Comparison, error) {
 	table := o.Views[view].Table
@@ -78,17 +77,20 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Br
 		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare",
 			n.Quoted(), c.Destination)
 	}
-	if err := o.declareRelayed(ctx, conn, view, !c.Unordered, selection); err != nil {
+	list, err := o.newList(ctx, func(_ *list, tx pgx.Tx) error {
+		return o.declareRelayed(ctx, tx, view, !c.Unordered, selection)
+	})
+	if err != nil {
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
 	}
+	defer list.close(ctx)
 	for {
-		rows, err := fetchRelayed(ctx, conn)
+		rows, err := fetchRelayed(ctx, list.conn)
 		if err != nil {
 			return c.Comparison, fmt.Errorf("list rows: %w", err)
 		}
 		if len(rows) == 0 {
-			_, err := conn.Exec(ctx, "close outbox_relay_relayed")
-			return c.Comparison, err
+			return c.Comparison, nil
 		}
 		if err := c.compare(ctx, rows); err != nil {
 			return c.Comparison, err
@@ -97,8 +99,7 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, view int, broker Br
 }
 
 // declareRelayed makes the server keep the list of rows, with the keys of those that keep an order.
-func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, ordered bool, selection Selection,
-) error {
+func (o *Outbox) declareRelayed(ctx context.Context, tx pgx.Tx, view int, ordered bool, selection Selection) error {
 	n := o.Views[view].Table
 	var values parameters
 	condition, err := selection.condition(n, n.Relayed, &values)
@@ -106,11 +107,9 @@ func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, o
 		return err
 	}
 	state := Replay().state(n) + o.taken(view) + condition
-	return within(ctx, conn, limits{statement: chooseTime, snapshot: true}, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic,
-			"ordered", fmt.Sprint(ordered)+n.Ordered(), "state", state), values...)
-		return err
-	})
+	_, err = tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic,
+		"ordered", fmt.Sprint(ordered)+n.Ordered(), "state", state), values...)
+	return err
 }
 
 // A relayedRow is a row with what the broker holds of it. Among rows with the same id and topic, the first counts the

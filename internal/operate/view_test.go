@@ -34,7 +34,7 @@ func several(t testing.TB) (*pgtest.Schema, *Outbox) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Outbox{Pool: s.Pool, Shards: 16}
+	o := &Outbox{Pool: s.Pool, Connect: connectTo(s), Shards: 16}
 	for _, v := range views {
 		seen, err := table.For(v)
 		if err != nil {
@@ -68,26 +68,26 @@ func TestOwnColumns(t *testing.T) {
 	if r.Untaken != nil || *r.Destinations[0].Failed != 3 || *r.Destinations[1].Failed != 1 {
 		t.Errorf("the report: untaken %+v, failed %d and %d", r.Untaken, *r.Destinations[0].Failed, *r.Destinations[1].Failed)
 	}
-	if n := choose(t, s, o, Retry(), Selection{}).Rows(); n != 4 {
+	if n := choose(t, o, Retry(), Selection{}).Rows(); n != 4 {
 		t.Errorf("%d failed rows of all destinations, not 4", n)
 	}
 	if result, how := apply(t,
-		choose(t, s, o, Discard(false, "late"), Selection{Destination: "audit"})); result.Changed != 1 ||
+		choose(t, o, Discard(false, "late"), Selection{Destination: "audit"})); result.Changed != 1 ||
 		how[0] != "audit a relayed, failed deleted" {
 		t.Errorf("discard at audit what orders has done: %+v %v", result, how)
 	}
-	if n := prune(t, s, o, time.Hour, false, Selection{}); n != 2 ||
+	if n := prune(t, o, time.Hour, false, Selection{}); n != 2 ||
 		left() != "a failed, relayed, dead; a failed, relayed, not dead; a relayed, pending; failed, dead" {
 		t.Errorf("prune deletes %d rows and leaves %s", n, left())
 	}
-	if n := prune(t, s, o, time.Hour, true, Selection{}); n != 2 ||
+	if n := prune(t, o, time.Hour, true, Selection{}); n != 2 ||
 		left() != "a failed, relayed, not dead; a relayed, pending" {
 		t.Errorf("prune, also of failed rows, deletes %d rows and leaves %s", n, left())
 	}
 	// Destinations without last_error have no rows with an error. The selection is not wrong because of that.
 	s.Exec(t, "update outbox_messages set last_error = 'NO' where topic = 'a relayed, pending'")
 	for want, count := range map[string]int64{"no": 1, "yes": 0} {
-		if n := choose(t, s, o, Replay(), Selection{Error: want}).Rows(); n != count {
+		if n := choose(t, o, Replay(), Selection{Error: want}).Rows(); n != count {
 			t.Errorf("%d relayed rows have the error %q, not %d", n, want, count)
 		}
 	}
@@ -98,20 +98,20 @@ func TestOwnColumns(t *testing.T) {
 	// A retried row has no dead letter until it fails again.
 	const sent = `select (dead_at is not null)::text from outbox_messages where topic like '%not dead'`
 	s.Exec(t, "update outbox_messages set dead_at = now() where topic like '%not dead'")
-	if result, _ := apply(t, choose(t, s, o, Retry(), Selection{Destination: "orders"})); result.Changed != 1 ||
+	if result, _ := apply(t, choose(t, o, Retry(), Selection{Destination: "orders"})); result.Changed != 1 ||
 		pgtest.Value[string](t, s, sent) != "false" {
 		t.Errorf("retry of a row whose dead letter was sent: %+v, sent %s", result, pgtest.Value[string](t, s, sent))
 	}
 	s.Exec(t, "update outbox_messages set failed_at = "+at+" where topic like '%not dead'")
 	// Its dead letter has not been sent, so it is kept; afterwards nothing waits for it.
-	if result, how := apply(t, choose(t, s, o, Discard(false, "late"), Selection{})); result.Changed != 1 ||
+	if result, how := apply(t, choose(t, o, Discard(false, "late"), Selection{})); result.Changed != 1 ||
 		how[0] != "orders a failed, relayed, not dead kept" {
 		t.Errorf("discard what a dead letter is to be made of: %+v %v", result, how)
 	}
-	if n := prune(t, s, o, 0, false, Selection{}); n != 1 || left() != "a relayed, pending" {
+	if n := prune(t, o, 0, false, Selection{}); n != 1 || left() != "a relayed, pending" {
 		t.Errorf("prune deletes %d rows and leaves %s", n, left())
 	}
-	if result, _ := apply(t, choose(t, s, o, Replay(), Selection{Destination: "orders"})); result.Changed != 1 ||
+	if result, _ := apply(t, choose(t, o, Replay(), Selection{Destination: "orders"})); result.Changed != 1 ||
 		pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null and audit_at is null") != 1 {
 		t.Errorf("replay at orders: %+v", result)
 	}
@@ -137,13 +137,13 @@ func TestRemovedDestination(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{View: views[0], Table: table}}}
+	o := &Outbox{Pool: s.Pool, Connect: connectTo(s), Shards: 16, Views: []View{{View: views[0], Table: table}}}
 	r, err := o.ReportOf(t.Context(), Selection{}, patience)
 	if err != nil || len(r.Problems) != 1 ||
 		!strings.Contains(r.Problems[0], "no replica relays audit, whose state the table keeps (audit_at)") {
 		t.Errorf("problems %q (%v)", r.Problems, err)
 	}
-	err = refused(t, s, o)
+	err = refused(t, o)
 	if err == nil || !strings.Contains(err.Error(), "not configured here (audit)") {
 		t.Errorf("prune: %v", err)
 	}
@@ -181,7 +181,7 @@ func TestDiscardBesideAStranger(t *testing.T) {
 			if e := o.Strangers(); e == nil || !strings.Contains(e.Error(), c.stranger) {
 				t.Errorf("strangers: %v", e)
 			}
-			choice := choose(t, s, o, Discard(false, ""), Selection{})
+			choice := choose(t, o, Discard(false, ""), Selection{})
 			if err := choice.Each(t.Context(), func(row Chosen) error {
 				if row.Action != "keep" {
 					t.Errorf("the plan is to %s the row", row.Action)
@@ -196,7 +196,7 @@ func TestDiscardBesideAStranger(t *testing.T) {
 			if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where dead_at is not null"); n != 1 {
 				t.Error("the row is gone")
 			}
-			if err := refused(t, s, o); err == nil || !strings.Contains(err.Error(), c.stranger) {
+			if err := refused(t, o); err == nil || !strings.Contains(err.Error(), c.stranger) {
 				t.Errorf("prune: %v", err)
 			}
 		})
@@ -211,7 +211,7 @@ func TestDiscardWhereNothingCanBeKept(t *testing.T) {
 	s.Exec(t, "comment on column outbox_messages.audit_at is 'outbox-relay destination audit: relayed_at'")
 	s.Exec(t, "insert into outbox_messages (topic, payload, failed_at) values ('row', '{}', now())")
 	o := opened(t, s, outbox.Config{Delete: true, Looks: true})
-	if _, err := o.Choose(t.Context(), nil, Discard(false, ""), Selection{}); err == nil ||
+	if _, err := o.Choose(t.Context(), Discard(false, ""), Selection{}); err == nil ||
 		!strings.Contains(err.Error(), "not configured here (audit)") {
 		t.Errorf("discard: %v", err)
 	}
@@ -228,7 +228,7 @@ func opened(t testing.TB, s *pgtest.Schema, config outbox.Config) *Outbox {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &Outbox{Pool: s.Pool, Shards: config.Shards}
+	o := &Outbox{Pool: s.Pool, Connect: connectTo(s), Shards: config.Shards}
 	for _, v := range config.Views {
 		seen, err := table.For(v)
 		if err != nil {
@@ -247,7 +247,7 @@ func TestReplayOfDeadLetters(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, failed_at, dead_at) values ('failed', '{}', null,
 		now(), now()),
 		('discarded', '{}', now(), now(), now())`)
-	result, how := apply(t, choose(t, s, o, Replay(), Selection{Destination: "dead"}))
+	result, how := apply(t, choose(t, o, Replay(), Selection{Destination: "dead"}))
 	if result.Changed != 1 || how[0] != "dead failed replayed" {
 		t.Errorf("%+v: %v", result, how)
 	}
@@ -276,7 +276,7 @@ func TestReplayWithNotices(t *testing.T) {
 			o.Views = slices.Insert(o.Views[:2], notice, View{View: outbox.View{Name: "notice"}, Table: table})
 			s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, dead_at)
 				select 'row ' || n, '{}', now() - n * interval '1 hour', now() from generate_series(1, 3) n`)
-			result, how := apply(t, choose(t, s, o, Replay(), Selection{}))
+			result, how := apply(t, choose(t, o, Replay(), Selection{}))
 			slices.Sort(how)
 			want := []string{
 				"notice row 1 replayed", "notice row 2 replayed", "notice row 3 replayed",

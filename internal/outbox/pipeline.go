@@ -17,17 +17,18 @@ import (
 
 // pipeline is some statements that are sent to a connection at once and are one transaction.
 //
-// If the table [Table.prepares], a connection's first use of a statement is preceded by SQL's own command to prepare
+// Where statements stay prepared, a connection's first use of a statement is preceded by SQL's own command to prepare
 // it, in the same transaction, so that the limits hold for it too: preparing waits for a lock on the table. Parsing the
 // statements at each poll of an empty outbox took the server longer than the poll.
 type pipeline struct {
-	table   *Table
-	conn    *pgx.Conn
-	batch   pgconn.Batch
-	added   []bool // for each statement sent, in order: true if it was added, false if its result means nothing
-	fresh   bool   // a statement is being prepared
-	results *pgconn.MultiResultReader
-	at      int // index of the next result
+	table    *Table
+	conn     *pgx.Conn
+	prepares bool // statements stay prepared on the connection
+	batch    pgconn.Batch
+	added    []bool // for each statement sent, in order: true if it was added, false if its result means nothing
+	fresh    bool   // a statement is being prepared
+	results  *pgconn.MultiResultReader
+	at       int // index of the next result
 }
 
 // begin begins a pipeline whose statements the server ends a little before ctx does. They then do not continue when
@@ -45,13 +46,13 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	if l.inOrder {
 		settings[2] = []byte("off")
 	}
-	p := &pipeline{table: t, conn: conn}
+	p := &pipeline{table: t, conn: conn, prepares: t.prepares || pgsession.KeepsStatements(conn)}
 	p.ownSettings()
 	statement := t.limits
 	if l.inOrder {
 		statement = t.limitsGeneric
 	}
-	if t.prepares && pgsession.IsOwn(conn) {
+	if p.prepares && pgsession.IsOwn(conn) {
 		statement = strings.ReplaceAll(statement, ", true)", ", false)")
 		wanted := statement + string(bytes.Join(settings[:], []byte(" ")))
 		data := conn.PgConn().CustomData()
@@ -92,7 +93,7 @@ func (p *pipeline) add(r request) {
 	if p.table.relation.parts != nil {
 		statement = strings.ReplaceAll(statement, partitionMark, p.table.partitionCondition())
 	}
-	if !p.table.prepares {
+	if !p.prepares {
 		p.batch.ExecParams(statement, r.parameters, nil, formats, results)
 		p.added = append(p.added, true)
 		return
@@ -151,7 +152,7 @@ func (p *pipeline) next() *pgconn.ResultReader {
 // may be invalid: they were being prepared, another session has removed them, or the table has changed.
 func (p *pipeline) failed(ctx context.Context, err error) error {
 	delete(p.conn.PgConn().CustomData(), limitsKey) // the server has taken them back
-	if p.table.prepares && (p.fresh || unprepared(err) || Changed(err)) {
+	if p.prepares && (p.fresh || unprepared(err) || Changed(err)) {
 		if unprepared(err) {
 			err = fmt.Errorf("the statements are prepared again: %w", err)
 		}

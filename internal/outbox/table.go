@@ -36,7 +36,7 @@ type Table struct {
 
 	lacks    []Lack
 	denied   map[string]*SetupError // destinations whose statements the server does not accept, by name
-	prepares bool                   // statements stay prepared on their connections
+	prepares bool                   // the pool's user lets statements stay prepared on its connections
 
 	description
 	limits, limitsGeneric string
@@ -45,8 +45,9 @@ type Table struct {
 
 // Open looks up the table and the meaning of its columns. A problem is returned as a [*SetupError]. If the problem is
 // in a column of one of several views, only [Table.For] returns it, since the other destinations can run. Statements
-// stay prepared on the pool's connections if the pool's own do ([pgx.QueryExecModeCacheStatement], the default). That
-// is not possible through a pooler that assigns the server's connections for one transaction each.
+// stay prepared on the pool's connections if the pool's own do ([pgx.QueryExecModeCacheStatement], the default), and on
+// those of [pgsession.KeepStatements]. That is not possible through a pooler that assigns the server's connections for
+// one transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
 	var t *Table
 	problems, err := lookUp(ctx, pool, config, func(conn *pgx.Conn, opened *Table) error {

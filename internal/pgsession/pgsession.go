@@ -57,6 +57,14 @@ func Own(ctx context.Context, conn *pgx.Conn) error {
 // IsOwn reports whether the session has been changed by [Own]. If not, each transaction must begin with the settings.
 func IsOwn(conn *pgx.Conn) bool { return conn.PgConn().CustomData()[ownKey] == true }
 
+const keepsKey = "outbox-relay: statements stay prepared"
+
+// KeepStatements says that statements may stay prepared on a connection. That takes a session of its own.
+func KeepStatements(conn *pgx.Conn) { conn.PgConn().CustomData()[keepsKey] = true }
+
+// KeepsStatements reports whether [KeepStatements] was called.
+func KeepsStatements(conn *pgx.Conn) bool { return conn.PgConn().CustomData()[keepsKey] == true }
+
 // A Statement with the values of its parameters.
 type Statement struct {
 	SQL        string

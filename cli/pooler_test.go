@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// TestCommandsThroughPooler runs every command that asks the database with nothing but PgBouncer in transaction mode.
+// Other clients keep it busy, so that a transaction seldom gets the server session of the last one. Each command runs
+// twice: the server sessions of the first run are those of the second.
+func TestCommandsThroughPooler(t *testing.T) {
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, `insert into outbox_messages (topic, key, payload, attempt, last_error, failed_at, relayed_at)
+		select 'topic' || n % 6, 'k' || n % 7, '{"n": 1}', 6, 'too large', case when n % 2 = 0 then now() - interval '1 hour' end,
+			case when n % 2 = 1 then now() - interval '1 hour' end
+		from generate_series(1, 12000) n`)
+	url := os.Getenv("TEST_PGBOUNCER_URL")
+	others, err := pgxpool.New(t.Context(), url+"&default_query_exec_mode=exec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = others.Exec(ctx, "select pg_sleep(0.002)")
+			}
+		})
+	}
+	defer func() { stop(); group.Wait(); others.Close() }()
+	env := []string{
+		"OUTBOX_DATABASE_URL=" + url, "OUTBOX_TABLE=" + s.Name + ".outbox_messages",
+		"OUTBOX_PUBLISH_URL=" + os.Getenv("TEST_KAFKA_URL"), "OUTBOX_HTTP_ADDR=127.0.0.1:1",
+	}
+	for _, c := range []struct {
+		args   string
+		status int
+		want   string // on the outputs
+	}{
+		{"status", 0, "6000"},
+		{"status --json", 0, `"failed": 6000`},
+		{"failed list --limit 0 --json", 0, `"topic":"topic4"`},
+		{"failed show --limit 1", 0, "there are more rows than 1"},
+		{"failed retry --dry-run", 0, "would retry 6000 rows"},
+		{"failed retry --yes --topic topic0", 0, "retried: 2000 rows"},
+		{"failed discard --yes --topic topic2", 0, "discarded: 2000 rows"},
+		{"failed discard --yes --topic topic4 --keep --reason x", 0, "discarded: 2000 rows"},
+		{"replay --yes --topic topic1", 0, "replayed: 2000 rows"},
+		{"prune --yes --older-than 1m --topic topic3", 0, "deleted: 2000 rows"},
+		{"verify --since 2h --topic topic5", 1, "2000 rows missing"},
+		{"drain --timeout 2s", 3, "OUTBOX_DATABASE_DIRECT_URL"},
+		{"doctor --json", 1, "OUTBOX_DATABASE_DIRECT_URL"},
+	} {
+		for range 2 {
+			status, out, errs := execute(t, env, strings.Fields(c.args)...)
+			if all := out + errs; status != c.status || !strings.Contains(all, c.want) {
+				t.Errorf("%s: status %d, want %d and %q:\n%.1500s", c.args, status, c.status, c.want, all)
+			}
+			if strings.HasSuffix(c.want, "ed: 2000 rows") {
+				break // the second one finds none
+			}
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
+)
+
+// chooseTime bounds the statements that look through the table.
+const chooseTime = time.Hour
+
+// A list is rows that were chosen at one moment. The server keeps it in cursors, so that neither this process nor an
+// open transaction has to: there may be millions of rows, changing them takes many transactions, and while a snapshot
+// is open the relays step over every row that was relayed since. Through a pooler a cursor does not survive its
+// transaction, which then stays open until the list is closed.
+type list struct {
+	conn *pgx.Conn
+	own  bool // the session is the connection's own
+}
+
+// newList declares cursors. They must be declared with hold.
+func (o *Outbox) newList(ctx context.Context, declare func(l *list, tx pgx.Tx) error) (*list, error) {
+	conn, err := o.Connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	l := &list{conn: conn, own: pgsession.IsOwn(conn)}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}) // all cursors show the same moment
+	if err == nil {
+		err = limits{statement: chooseTime}.limit(ctx, tx)
+	}
+	if err == nil {
+		err = declare(l, tx)
+	}
+	if err == nil && l.own {
+		err = tx.Commit(ctx)
+	}
+	if err != nil {
+		l.close(ctx)
+		return nil, err
+	}
+	return l, nil
+}
+
+// close ends the session, and with it the cursors and locks.
+func (l *list) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if !l.own && !l.conn.IsClosed() { // a pooler would give up its connection to the server
+		_, _ = l.conn.Exec(ctx, "rollback")
+	}
+	_ = l.conn.Close(ctx)
+}
