@@ -32,7 +32,7 @@ const (
 // not made has a guard without a pool, which only connects.
 type poolGuard struct {
 	pool    *pgxpool.Pool                            // nil if the user has made it
-	witness *owner.Witness                           // nil for a single host
+	witness owner.Witness                            // asked only where there are several addresses
 	connect func(context.Context) (*pgx.Conn, error) // makes connections that do not go through a pooler
 }
 
@@ -64,7 +64,6 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	// Otherwise the connection for a look at the catalogue once a minute, all that a standby reads, stays up to 20 s.
 	to.MaxConnIdleTime, to.HealthCheckPeriod = workIdle, workIdle/5
 	if c.Direct != nil || addressesOf(to.ConnConfig) > 1 {
-		c.guard.witness = &owner.Witness{}
 		to.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
 			err := c.guard.witness.Check(ctx, conn)
 			return err == nil, err

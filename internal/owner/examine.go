@@ -11,56 +11,46 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// listLocks returns the locks of some classes that any replica holds.
-func listLocks(ctx context.Context, conn *pgx.Conn, classes []int32) ([]lockRow, error) {
-	rows, err := conn.Query(ctx, sql.Text("owner_locks.sql", nil), pgx.QueryExecModeExec, classes)
-	if err != nil {
-		return nil, fmt.Errorf("look at the locks: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (lockRow, error) {
-		var class, object int64
-		var l lockRow
-		err := row.Scan(&class, &object, &l.pid, &l.mine)
-		l.class, l.object = int32(uint32(class)), uint32(object)
-		return l, err
+// A Replica is one of the replicas that share a group, as its locks show it.
+type Replica struct {
+	Backend    int32 // process id of its control connection at the server
+	Owned      Set   // shards that it holds
+	membership       // means nothing if it shows none
+	member     bool  // it shows a membership
+	mine       bool  // it is the replica that has looked
+}
+
+// Like reports whether a replica with this number of shards and this mapping would share the group with r.
+func (r Replica) Like(shards int, mapping string) bool {
+	return r.like(membershipOf(shards, mapping, true))
+}
+
+// lookAt returns the replicas that hold locks of some classes, by class.
+func lookAt(ctx context.Context, conn *pgx.Conn, classes []int32) (map[int32][]Replica, error) {
+	all := map[int32][]Replica{}
+	var class, object int64
+	var found Replica
+	// The rows hold the error of the query, too.
+	rows, _ := conn.Query(ctx, sql.Text("owner_locks.sql", nil), pgx.QueryExecModeExec, classes)
+	_, err := pgx.ForEachRow(rows, []any{&class, &object, &found.Backend, &found.mine}, func() error {
+		of := all[int32(uint32(class))]
+		i := slices.IndexFunc(of, func(r Replica) bool { return r.Backend == found.Backend })
+		if i < 0 {
+			i, of = len(of), append(of, found)
+			all[int32(uint32(class))] = of
+		}
+		// Memberships have negative numbers, which the server shows as unsigned.
+		if n := int(int32(uint32(object))); n < 0 {
+			of[i].member, of[i].membership = true, memberOf(-n)
+		} else if n < MaxShards {
+			of[i].Owned.Add(n)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("look at the locks: %w", err)
 	}
-	return found, nil
-}
-
-// A Replica is one of the replicas that share a group, as its locks show it.
-type Replica struct {
-	Backend int32 // process id of its control connection at the server
-	Owned   Set   // shards that it holds
-	Of      int   // number of shards into which it divides the rows
-	Able    bool  // the replica says that it can publish
-	kind    kind
-	member  bool // it shows a membership; otherwise Of, Able and kind mean nothing
-	mine    bool // it is the replica that has looked
-}
-
-// Like reports whether a replica with this number of shards and this mapping would share the group with r.
-func (r Replica) Like(shards int, mapping string) bool { return r.kind == kindOf(shards, mapping) }
-
-// replicasOf returns the replicas that hold locks of a group.
-func replicasOf(rows []lockRow, class int32) (all []Replica) {
-	for _, row := range rows {
-		if row.class != class {
-			continue
-		}
-		i := slices.IndexFunc(all, func(r Replica) bool { return r.Backend == row.pid })
-		if i < 0 {
-			i, all = len(all), append(all, Replica{Backend: row.pid, mine: row.mine})
-		}
-		if m, member := row.member(); member {
-			all[i].member, all[i].Of, all[i].Able, all[i].kind = true, m.shards, m.able, m.kind
-		} else if row.object < MaxShards {
-			all[i].Owned.Add(int(row.object))
-		}
-	}
-	return all
+	return all, nil
 }
 
 // Replicas returns the replicas that share each group at present, without taking part. The groups are named by their
@@ -70,13 +60,13 @@ func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...stri
 	for i, column := range columns {
 		classes[i] = classOf(table, column)
 	}
-	found, err := listLocks(ctx, conn, classes)
+	found, err := lookAt(ctx, conn, classes)
 	if err != nil {
 		return nil, err
 	}
 	all := make([][]Replica, len(columns))
 	for i, class := range classes {
-		all[i] = slices.DeleteFunc(replicasOf(found, class), func(r Replica) bool { return !r.member })
+		all[i] = slices.DeleteFunc(found[class], func(r Replica) bool { return !r.member })
 		slices.SortFunc(all[i], func(a, b Replica) int {
 			return cmp.Or(cmp.Compare(b.Owned.Len(), a.Owned.Len()), cmp.Compare(a.Backend, b.Backend))
 		})

@@ -21,8 +21,14 @@ type Group struct {
 	Unable func() error
 
 	owner *Owner
+	class int32 // of its locks
 	state State // guarded by the owner's mu, like left
 	left  Set   // leaving shards that may be released now
+
+	// The present session's alone:
+	shown  membership
+	logged string    // the note that was last logged
+	apart  time.Time // since when this replica cannot publish while another one can; zero if that is not so
 }
 
 // State returns the present state and a channel that is closed when the state of any group changes. Reaching Trusted is

@@ -7,22 +7,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
-// A kind is what replicas must have in common to own shards of one group side by side: the number of shards, and the
-// way each row's shard, place in the order and destination are found.
-type kind struct {
-	shards  int
-	mapping uint32 // a hash, of mappingBits
-}
-
-// A membership is what a replica shows to the others: the number of a lock that it holds in shared mode.
+// A membership is what a replica shows to the others: the number of a lock that it holds in shared mode. Replicas own
+// shards of a group side by side only if they agree about the number of shards, and about the way in which each row's
+// shard, place in the order and destination are found.
 //
 //	bit 30      set
 //	bit 29      the replica cannot publish
 //	bits 19-28  shards less one
 //	bits 0-18   the hash of the mapping
 type membership struct {
-	kind
-	able bool
+	Of      int    // number of shards into which the replica divides the rows
+	Able    bool   // the replica says that it can publish
+	mapping uint32 // a hash, of mappingBits
 }
 
 const (
@@ -33,18 +29,18 @@ const (
 	mappingMask = 1<<mappingBits - 1
 )
 
-// kindOf returns the kind of a replica with this number of shards and this mapping.
-func kindOf(shards int, mapping string) kind {
+// membershipOf returns the membership of a replica with this number of shards and this mapping.
+func membershipOf(shards int, mapping string, able bool) membership {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(mapping)) // a hash never fails
 	sum := h.Sum32()
-	return kind{shards: shards, mapping: (sum ^ sum>>mappingBits) & mappingMask}
+	return membership{Of: shards, Able: able, mapping: (sum ^ sum>>mappingBits) & mappingMask}
 }
 
 // number returns the number of the lock.
 func (m membership) number() int {
-	n := memberBit | (m.shards-1)<<mappingBits | int(m.mapping)
-	if !m.able {
+	n := memberBit | (m.Of-1)<<mappingBits | int(m.mapping)
+	if !m.Able {
 		n |= unableBit
 	}
 	return n
@@ -52,15 +48,21 @@ func (m membership) number() int {
 
 // memberOf is the reverse of number.
 func memberOf(number int) membership {
-	k := kind{shards: number>>mappingBits&shardsMask + 1, mapping: uint32(number & mappingMask)}
-	return membership{k, number&unableBit == 0}
+	return membership{
+		Of: number>>mappingBits&shardsMask + 1, Able: number&unableBit == 0, mapping: uint32(number & mappingMask),
+	}
 }
 
-// why returns the reason why k waits while the other kind relays.
-func (k kind) why(other kind, names setting.Names) string {
-	if k.shards != other.shards {
+// like reports whether the two replicas may own shards side by side.
+func (m membership) like(other membership) bool {
+	return m.Of == other.Of && m.mapping == other.mapping
+}
+
+// why returns the reason why a replica waits while one that is not like it relays.
+func (m membership) why(other membership, names setting.Names) string {
+	if m.Of != other.Of {
 		return fmt.Sprintf("replicas with %s=%d relay at present; this one has %d and waits until they are gone",
-			names.Of("Shards"), other.shards, k.shards)
+			names.Of("Shards"), other.Of, m.Of)
 	}
 	return fmt.Sprintf("replicas relay at present that have other destinations in the same columns, or other topics "+
 		"for them; or that take the key, the id, the order or the priority of rows from other columns, because of %s, "+

@@ -20,7 +20,7 @@ func TestMembershipNumbers(t *testing.T) {
 	for _, shards := range []int{1, 2, 16, 1023, MaxShards} {
 		for _, mapping := range []string{"", "a", "b"} {
 			for _, able := range []bool{true, false} {
-				m := membership{kindOf(shards, mapping), able}
+				m := membershipOf(shards, mapping, able)
 				n := m.number()
 				if got := memberOf(n); got != m {
 					t.Errorf("%+v came back from %d as %+v", m, n, got)

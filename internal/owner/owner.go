@@ -41,7 +41,7 @@ type Owner struct {
 	// Silent is called when the control connection is given up because nothing answered on it in time: other
 	// connections to the server may be useless too. It must not block; may be nil.
 	Silent func()
-	// Witness learns of each session, so that other connections can check that they reach the same server; may be nil.
+	// Witness learns of each session, so that other connections can check that they reach the same server.
 	Witness *Witness
 	// Channel is notified when shards are released, so that other replicas look at once; empty for none.
 	Channel string
@@ -59,7 +59,9 @@ type Owner struct {
 }
 
 // New makes an owner of no groups, with its configuration to be filled in.
-func New() *Owner { return &Owner{changed: make(chan struct{}), poke: make(chan struct{}, 1)} }
+func New() *Owner {
+	return &Owner{Witness: &Witness{}, changed: make(chan struct{}), poke: make(chan struct{}, 1)}
+}
 
 // Open says of which groups of an outbox shards are to be owned, and which other groups the table has. The name of the
 // table is schema.table. Open must not be called while Run runs.
@@ -67,8 +69,7 @@ func (o *Owner) Open(table string, groups []*Group, strangers []Stranger) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, g := range groups {
-		g.owner = o
-		g.state.Term = o.term
+		g.owner, g.class, g.state.Term = o, classOf(table, g.Column), o.term
 	}
 	o.table, o.groups, o.strangers = table, groups, strangers
 	o.notify()

@@ -16,32 +16,11 @@ import (
 // session is one control connection. One goroutine uses it.
 type session struct {
 	*Owner
-	conn  *pgx.Conn
-	parts []*part
-}
-
-// part is a group's part of a session.
-type part struct {
-	*Group
-	class  int32 // of its locks
-	kind   kind
-	able   bool      // the membership says that this replica can publish
-	logged string    // the note that was last logged
-	apart  time.Time // since when this replica cannot publish while another one can; zero if that is not so
-}
-
-// membership is the number of the lock that shows this replica to others, if it says that it can or cannot publish.
-func (p *part) membership(able bool) int { return membership{p.kind, able}.number() }
-
-// newSession makes a session of a connection.
-func (o *Owner) newSession(conn *pgx.Conn) *session {
-	s := &session{Owner: o, conn: conn}
-	for _, g := range o.groups {
-		s.parts = append(s.parts, &part{
-			Group: g, class: classOf(o.table, g.Column), kind: kindOf(o.Shards, g.Mapping), able: g.canPublish(),
-		})
-	}
-	return s
+	conn *pgx.Conn
+	// order is a random order of all shards, of which the session takes the first ones that it can have and releases
+	// the last ones. It is the same for all groups: the marks of a row for two of them can be written at once where one
+	// replica owns the row's shard of both.
+	order []int
 }
 
 // session runs one control connection to its end.
@@ -52,7 +31,7 @@ func (o *Owner) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to database: %w", err)
 	}
-	s := o.newSession(conn)
+	s := &session{o, conn, rand.Perm(o.Shards)}
 	defer hangUp(ctx, conn)
 	if err := CheckPooler(connecting, conn, o.Connect); err != nil {
 		return o.pooled(err)
@@ -60,7 +39,7 @@ func (o *Owner) session(ctx context.Context) error {
 	if err := s.join(connecting); err != nil {
 		return err
 	}
-	defer s.unsign()
+	defer s.Witness.follow(0)
 	for {
 		pause, err := s.turn(ctx)
 		if err != nil {
@@ -86,19 +65,22 @@ var ErrStandby = errors.New("the database server is a standby, where nothing can
 func (s *session) join(ctx context.Context) error {
 	var classes []int32
 	var numbers []int
-	for _, p := range s.parts {
-		classes, numbers = append(classes, p.class), append(numbers, p.membership(p.able))
+	for _, g := range s.groups {
+		g.shown, g.logged, g.apart = membershipOf(s.Shards, g.Mapping, g.canPublish()), "", time.Time{}
+		classes, numbers = append(classes, g.class), append(numbers, g.shown.number())
 	}
 	var standby bool
+	sign := rand.Int64N(1<<62) + 1
 	err := s.conn.QueryRow(ctx, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, classes, numbers,
-		fmt.Sprint(s.TTL.Milliseconds())).Scan(nil, nil, &standby)
+		fmt.Sprint(s.TTL.Milliseconds()), sign).Scan(nil, nil, nil, &standby)
 	switch {
 	case err != nil:
 		return fmt.Errorf("join replicas: %w", err)
 	case standby:
 		return ErrStandby
 	}
-	return s.sign(ctx)
+	s.Witness.follow(sign)
+	return nil
 }
 
 // hangUp ends a connection. A polite end frees the locks at once; the limit is for a dead connection. After a statement
@@ -139,7 +121,7 @@ func (s *session) wait(ctx context.Context, pause time.Duration) error {
 // turn looks at the locks, releases what should and can be released, and takes the free shards that are due to this
 // replica. It returns how long to wait before the next look.
 func (s *session) turn(ctx context.Context) (time.Duration, error) {
-	if s.refuted() {
+	if s.Witness.missing.Load() { // the next session may reach the server that the other connections reach
 		return 0, fmt.Errorf("%w: all hosts of %s and %s must lead to the same primary",
 			ErrElsewhere, s.Names.Of("Pool"), s.Names.Of("Direct"))
 	}
@@ -154,94 +136,88 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	pause := lookEver
-	var together Set // shards of the first group, of which this replica prefers to own those of the others, too
-	for i, p := range s.parts {
-		l := p.read(found)
+	for _, g := range s.groups {
+		l := g.read(found[g.class])
 		if !l.joined {
 			return 0, s.pooled(ErrPooler)
 		}
-		kept, next, err := s.turnOf(ctx, p, l, together)
+		next, err := s.turnOf(ctx, g, l)
 		if err != nil {
 			return 0, err
 		}
-		if pause = min(pause, next); i == 0 {
-			together = kept
-		}
+		pause = min(pause, next)
 	}
 	s.lookAround(found)
 	return pause, nil
 }
 
-// turnOf is the part of a turn that concerns one group. It returns the shards that the replica keeps.
-func (s *session) turnOf(ctx context.Context, p *part, l locks, together Set) (
-	kept Set, pause time.Duration, err error,
-) {
+// turnOf is the part of a turn that concerns one group.
+func (s *session) turnOf(ctx context.Context, g *Group, l locks) (pause time.Duration, err error) {
 	contested := false
-	if l.note(p, s.Names) == "" && len(l.wanted(s.Shards, together)) > 0 {
-		if l, contested, err = s.take(ctx, p, l, together); err != nil {
-			return kept, 0, err
+	if l.foreign == nil && len(l.wanted(s.order)) > 0 {
+		if l, contested, err = s.take(ctx, g, l); err != nil {
+			return 0, err
 		}
 	}
-	note := l.note(p, s.Names)
-	if note != p.logged {
-		if p.logged = note; note != "" {
-			s.Logger.Warn("this replica stands by", s.about(p, "reason", note)...)
+	note := "" // why this replica takes no shards of the group
+	if l.foreign != nil {
+		note = g.shown.why(*l.foreign, s.Names)
+	}
+	if note != g.logged {
+		if g.logged = note; note != "" {
+			s.Logger.Warn("this replica stands by", s.about(g, "reason", note)...)
 		}
 	}
 	var surplus Set
-	if s.mayGive(p, l) {
-		surplus = l.surplus(s.Shards, together)
+	if s.mayGive(g, l) {
+		surplus = l.surplus(s.order)
 	}
 	s.update(func() {
-		state := &p.state
-		leaving := state.Leaving.And(l.mine)
-		for i := range leaving {
-			leaving[i] |= surplus[i]
-		}
+		state := &g.state
 		// Leaving shards are released even if they would be due to this replica again: it then takes them again.
-		state.Leaving, state.Owned = leaving, l.mine.Without(leaving)
+		state.Leaving = state.Leaving.And(l.mine).Or(surplus)
+		state.Owned = l.mine.Without(state.Leaving)
 		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, l.unowned(s.Shards), note, nil
 		state.Others, state.Unable = l.others, l.apart()
-		kept = state.Owned
 	})
 	if contested {
-		return kept, lookAgain/2 + rand.N(lookAgain/2), nil
+		return lookAgain/2 + rand.N(lookAgain/2), nil
 	}
 	share := l.share(s.Shards)
 	due := l.mine.Len() < share && l.most > share
 	if surplus != (Set{}) || due || l.taken.Len() < s.Shards {
-		return kept, lookSoon, nil
+		return lookSoon, nil
 	}
-	return kept, lookEver, nil
+	return lookEver, nil
 }
 
 // about returns the attributes of a log line about a group.
-func (s *session) about(p *part, attributes ...any) []any {
-	if len(s.parts) > 1 || len(s.strangers) > 0 {
-		attributes = append(attributes, "destinations", p.Name)
+func (s *session) about(g *Group, attributes ...any) []any {
+	if len(s.groups) > 1 || len(s.strangers) > 0 {
+		attributes = append(attributes, "destinations", g.Name)
 	}
 	return attributes
 }
 
 // list looks at the locks, which proves that the session is alive and extends the time of trust.
-func (s *session) list(ctx context.Context) ([]lockRow, error) {
+func (s *session) list(ctx context.Context) (map[int32][]Replica, error) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
 	var classes []int32
-	for _, p := range s.parts {
-		classes = append(classes, p.class)
+	for _, g := range s.groups {
+		classes = append(classes, g.class)
 	}
 	for _, other := range s.strangers {
 		classes = append(classes, classOf(s.table, other.Column))
 	}
-	found, err := listLocks(ctx, s.conn, classes)
+	found, err := lookAt(ctx, s.conn, classes)
 	if err != nil {
 		return nil, err
 	}
 	s.update(func() {
-		for _, p := range s.parts {
-			p.state.Trusted = asked.Add(s.TTL - s.margin())
+		for _, g := range s.groups {
+			g.state.Trusted = asked.Add(s.TTL - s.margin())
 		}
 	})
 	return found, nil

@@ -1,78 +1,53 @@
 package owner
 
 import (
-	"math/rand/v2"
+	"slices"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
 // locks is what one look at the server shows of all replicas of a group.
 type locks struct {
-	mine     Set   // shards that this session holds
-	taken    Set   // shards that any replica holds
-	joined   bool  // this session's own membership is there
-	able     bool  // the membership says that this replica can publish
-	replicas int   // replicas of this replica's kind, itself included
-	fit      int   // replicas of this kind that can publish
-	others   int   // replicas of other kinds
-	foreign  *kind // another kind that owns shards, nil if there is none
-	most     int   // shards of the replica that holds the most
+	mine     Set         // shards that this session holds
+	taken    Set         // shards that any replica holds
+	joined   bool        // this session's own membership is there
+	able     bool        // the membership says that this replica can publish
+	replicas int         // replicas like this one, itself included
+	fit      int         // those of them that can publish
+	others   int         // other replicas, which never own shards beside this one
+	foreign  *membership // of one of the others that owns shards, nil if there is none
+	most     int         // shards of the replica that holds the most
 }
 
-// lockRow is one advisory lock.
-type lockRow struct {
-	class  int32
-	object uint32
-	pid    int32
-	mine   bool
-}
-
-// member returns the membership that the lock shows; ok is false for other locks.
-func (r lockRow) member() (m membership, ok bool) {
-	n := int32(r.object) // memberships have negative numbers, which the server shows as unsigned
-	if n >= 0 {
-		return m, false
-	}
-	return memberOf(int(-n)), true
-}
-
-// read interprets the locks of a part's group.
-func (p *part) read(rows []lockRow) (l locks) {
-	for _, r := range replicasOf(rows, p.class) {
+// read interprets the locks of a group.
+func (g *Group) read(replicas []Replica) (l locks) {
+	for _, r := range replicas {
 		l.taken, l.most = l.taken.Or(r.Owned), max(l.most, r.Owned.Len())
 		if r.mine {
 			l.mine, l.joined, l.able = r.Owned, r.member, r.Able
 		}
 		switch {
-		case r.member && r.kind == p.kind:
+		case r.member && r.like(g.shown):
 			l.replicas++
 			if r.Able {
 				l.fit++
 			}
 		case r.member:
 			if l.others++; r.Owned != (Set{}) {
-				l.foreign = &r.kind
+				l.foreign = &r.membership
 			}
 		}
 	}
 	return l
 }
 
-// note returns why this replica takes no shards of the group, for display; empty if it may.
-func (l locks) note(p *part, names setting.Names) string {
-	if l.foreign == nil {
-		return ""
-	}
-	return p.kind.why(*l.foreign, names)
-}
-
-// lookAround notes which of the groups that this replica does not relay are relayed by another one.
-func (s *session) lookAround(rows []lockRow) {
-	served, sessions := map[int32]bool{}, map[int32]bool{}
-	for _, row := range rows {
-		if _, member := row.member(); member {
-			served[row.class], sessions[row.pid] = true, true
+// lookAround counts the replicas, and notes which of the groups that this one does not relay are relayed by another.
+func (s *session) lookAround(found map[int32][]Replica) {
+	sessions, served := map[int32]bool{}, map[int32]bool{}
+	for class, replicas := range found {
+		for _, r := range replicas {
+			if r.member {
+				sessions[r.Backend], served[class] = true, true
+			}
 		}
 	}
 	s.mu.Lock()
@@ -100,7 +75,7 @@ func (s *session) lookAround(rows []lockRow) {
 // unowned returns how many shards no replica holds, counted in the division of the replicas that own any.
 func (l locks) unowned(shards int) int {
 	if l.foreign != nil {
-		shards = l.foreign.shards
+		shards = l.foreign.Of
 	}
 	return max(shards-l.taken.Len(), 0)
 }
@@ -124,22 +99,34 @@ func (l locks) share(shards int) int {
 // fair is how many shards each replica should hold at most.
 func fair(shards, replicas int) int { return (shards + max(replicas, 1) - 1) / max(replicas, 1) }
 
-// wanted returns the free shards to try: first those that the replica owns of another group, since it can mark their
-// rows for both at once. The others are in random order, so that replicas that look at the same time rarely try the
-// same ones.
-func (l locks) wanted(shards int, together Set) []int {
-	free := All(shards).Without(l.taken).Without(together).Shards()
-	rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
-	free = append(All(shards).Without(l.taken).And(together).Shards(), free...)
-	return free[:min(len(free), max(0, l.share(shards)-l.mine.Len()))]
+// wanted returns the free shards to try, in a session's order: see there.
+func (l locks) wanted(order []int) []int {
+	free := slices.DeleteFunc(slices.Clone(order), l.taken.Has)
+	return free[:min(len(free), max(0, l.share(len(order))-l.mine.Len()))]
 }
 
-// surplus returns the shards to release, last those that the replica owns of another group.
-func (l locks) surplus(shards int, together Set) Set {
-	var s Set
-	held := append(l.mine.And(together).Shards(), l.mine.Without(together).Shards()...)
-	for _, shard := range held[min(len(held), l.share(shards)):] {
+// surplus returns the shards to release: the last ones in a session's order.
+func (l locks) surplus(order []int) (s Set) {
+	held := slices.DeleteFunc(slices.Clone(order), func(shard int) bool { return !l.mine.Has(shard) })
+	for _, shard := range held[min(len(held), l.share(len(order))):] {
 		s.Add(shard)
 	}
 	return s
+}
+
+// Patience is the multiple of the time to live after which a replica releases its shards to others although that has a
+// price: when it cannot publish and another replica can, or when rows that it has published are locked. A broker's
+// restart is over by then.
+const Patience = 3
+
+// mayGive reports whether shards beyond this replica's share are to be released now.
+func (s *session) mayGive(g *Group, l locks) bool {
+	if !l.apart() {
+		g.apart = time.Time{}
+		return true
+	}
+	if g.apart.IsZero() {
+		g.apart = time.Now()
+	}
+	return time.Since(g.apart) >= Patience*s.TTL
 }

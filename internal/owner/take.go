@@ -13,13 +13,13 @@ import (
 // take tries the free shards that are due to this replica, and returns the locks afterwards. One replica at a time
 // takes shards, and looks at the locks while no other replica can take any: however long it pauses in between, replicas
 // of two kinds never become owners side by side. contested reports that another replica is taking shards.
-func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ locks, contested bool, err error) {
+func (s *session) take(ctx context.Context, g *Group, l locks) (_ locks, contested bool, err error) {
 	asked := time.Now()
 	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
 	var alone bool
 	if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec,
-		p.class).Scan(&alone); err != nil {
+		g.class).Scan(&alone); err != nil {
 		return l, false, fmt.Errorf("guard shards: %w", err)
 	}
 	if !alone {
@@ -27,7 +27,7 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 	}
 	defer func() {
 		if _, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec,
-			p.class); failed != nil && err == nil {
+			g.class); failed != nil && err == nil {
 			err = fmt.Errorf("end guard of shards: %w", failed)
 		}
 	}()
@@ -35,12 +35,12 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 	if err != nil {
 		return l, false, err
 	}
-	if l = p.read(found); l.note(p, s.Names) != "" {
+	if l = g.read(found[g.class]); l.foreign != nil {
 		return l, false, nil
 	}
 	before := l.mine
 	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec,
-		p.class, l.wanted(s.Shards, together))
+		g.class, l.wanted(s.order))
 	if err != nil {
 		return l, false, fmt.Errorf("take shards: %w", err)
 	}
@@ -58,44 +58,55 @@ func (s *session) take(ctx context.Context, p *part, l locks, together Set) (_ l
 	s.update(func() {
 		if !s.holds() {
 			s.term++
-			for _, other := range s.parts {
+			for _, other := range s.groups {
 				other.state.Term, other.state.Trusted = s.term, asked.Add(s.TTL-s.margin())
 			}
 		}
 	})
-	s.Logger.Info("acquired shards", s.about(p, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
+	s.Logger.Info("acquired shards", s.about(g, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
 		"before", before.Len(), "replicas", l.replicas)...)
 	return l, false, nil
 }
 
 // give releases the leaving shards that have no rows in flight any more.
 func (s *session) give(ctx context.Context) error {
-	for _, p := range s.parts {
+	ctx, cancel := context.WithTimeout(ctx, s.TTL)
+	defer cancel()
+	for _, g := range s.groups {
 		s.mu.Lock()
-		shards := p.left
+		shards := g.left
 		s.mu.Unlock()
 		if shards == (Set{}) {
 			continue
 		}
-		if err := s.release(ctx, p, shards); err != nil {
-			return err
+		if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec,
+			g.class, shards.Shards(), s.Channel, Given); err != nil {
+			return fmt.Errorf("release shards: %w", err)
 		}
 		// The engines may have reported them again meanwhile. That must not release them if this replica takes them
 		// again.
 		s.update(func() {
-			p.state.Leaving, p.left = p.state.Leaving.Without(shards), p.left.Without(shards)
+			g.state.Leaving, g.left = g.state.Leaving.Without(shards), g.left.Without(shards)
 		})
-		s.Logger.Info("released shards", s.about(p, "shards", shards.Len())...)
+		s.Logger.Info("released shards", s.about(g, "shards", shards.Len())...)
 	}
 	return nil
 }
 
-func (s *session) release(ctx context.Context, p *part, shards Set) error {
-	ctx, cancel := context.WithTimeout(ctx, s.TTL)
+// declare shows the other replicas when this one can no longer publish to the destinations of a group, or can again.
+func (s *session) declare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec,
-		p.class, shards.Shards(), s.Channel, Given); err != nil {
-		return fmt.Errorf("release shards: %w", err)
+	for _, g := range s.groups {
+		now := g.shown
+		if now.Able = g.canPublish(); now == g.shown {
+			continue
+		}
+		if _, err := s.conn.Exec(ctx, sql.Text("owner_declare.sql", nil), pgx.QueryExecModeExec,
+			g.class, now.number(), g.shown.number()); err != nil {
+			return fmt.Errorf("declare membership: %w", err)
+		}
+		g.shown = now
 	}
 	return nil
 }
@@ -107,13 +118,13 @@ func (s *session) leave(ctx context.Context) error {
 	var objects []int
 	held := false
 	s.update(func() {
-		for _, p := range s.parts {
-			classes, objects = append(classes, p.class), append(objects, -p.membership(p.able))
-			held = held || p.state.Holds()
-			for _, shard := range p.state.Owned.Or(p.state.Leaving).Shards() {
-				classes, objects = append(classes, p.class), append(objects, shard)
+		for _, g := range s.groups {
+			classes, objects = append(classes, g.class), append(objects, -g.shown.number())
+			held = held || g.state.Holds()
+			for _, shard := range g.state.Owned.Or(g.state.Leaving).Shards() {
+				classes, objects = append(classes, g.class), append(objects, shard)
 			}
-			p.state.Owned, p.state.Leaving = Set{}, Set{}
+			g.state.Owned, g.state.Leaving = Set{}, Set{}
 		}
 	})
 	if !held {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -49,26 +48,8 @@ func (w *Witness) Check(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// sign takes the lock whose number the witness holds.
-func (s *session) sign(ctx context.Context) error {
-	if s.Witness == nil {
-		return nil
-	}
-	sign := rand.Int64N(1<<62) + 1
-	if _, err := s.conn.Exec(ctx, "select pg_advisory_lock($1)", pgx.QueryExecModeExec, sign); err != nil {
-		return fmt.Errorf("sign the session: %w", err)
-	}
-	s.Witness.missing.Store(false)
-	s.Witness.sign.Store(sign)
-	return nil
-}
-
-// refuted reports whether another connection has not found this session's lock. The session must then end: the next one
-// may reach the server that the other connections reach.
-func (s *session) refuted() bool { return s.Witness != nil && s.Witness.missing.Load() }
-
-func (s *session) unsign() {
-	if s.Witness != nil {
-		s.Witness.sign.Store(0)
-	}
+// follow makes the witness look for the lock of a control connection; for none if the number is 0.
+func (w *Witness) follow(sign int64) {
+	w.missing.Store(false)
+	w.sign.Store(sign)
 }
