@@ -32,15 +32,6 @@ func (l *loader) require(needs Needs, global *scope, scopes []*scope) {
 	}
 }
 
-// checkDatabases checks the connection strings.
-func checkDatabases(s *scope) {
-	for _, key := range []string{"DATABASE_URL", "DATABASE_DIRECT_URL"} {
-		if text := s.at(key).text; text != "" {
-			s.badErr(key, CheckDatabase(text))
-		}
-	}
-}
-
 // checkColumns refuses two meanings for one column that the relay writes. It returns the relay's names of the table's
 // columns.
 func checkColumns(c *Config, s *scope) map[string]string {

@@ -2,13 +2,11 @@ package config
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/profile"
-	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
 // checkDestinations checks what the tags cannot express about each destination.
@@ -22,14 +20,14 @@ func checkDestinations(c *Config, scopes []*scope) {
 			d.Broker, broken = parseBroker(d.PublishURL.value, s.loader.schemes)
 		}
 		applyProfile(d, s)
-		checkPublishing(d, s)
+		checkBackoff(d, s)
 		s.checkPairs()
-		checkTLS(d, s)
+		checkPair(d, s)
 		checkLogin(d, s)
 		d.Broker.User = nil // it is read again at each login
 		if broken != nil {
 			d.Broker = Broker{}
-			s.badErr("PUBLISH_URL", broken)
+			s.bad("PUBLISH_URL", "%v", broken)
 		} else if d.PublishURL.IsSet() {
 			s.sortUse(d, unused, used)
 		}
@@ -101,31 +99,18 @@ func applyProfile(d *Destination, s *scope) {
 	fallback("AMQP_EXCHANGE", &d.AMQPExchange, profile.Exchange(d.Profile, d.Broker.Protocol))
 }
 
-// checkPublishing checks the topics, and how rows are sent and retried.
-func checkPublishing(d *Destination, s *scope) {
-	for _, pattern := range d.Topics {
-		s.badIf(strings.TrimPrefix(pattern, "!") == "", "TOPICS",
-			"contains the empty pattern %q; write topics, with * for any text and ! before the topics to exclude",
-			pattern)
-	}
-	_, _, err := route.ParseTemplate(d.Topic, nil)
-	s.badErr("TOPIC", err)
+// checkBackoff compares the pauses between retries.
+func checkBackoff(d *Destination, s *scope) {
 	if low, high := s.at("BACKOFF_MIN"), s.at("BACKOFF_MAX"); d.BackoffMin > d.BackoffMax && low.given {
 		s.bad("BACKOFF_MIN", "is more than %s, which is %s; lower one or raise the other", high.variable, high.text)
 	} else if d.BackoffMin > d.BackoffMax {
 		s.bad("BACKOFF_MAX", "is less than %s, which is %s; raise one or lower the other", low.variable, low.text)
 	}
-	_, _, err = route.ParseTemplate(d.AMQPExchange, nil)
-	s.badErr("AMQP_EXCHANGE", err)
-	s.badIf(err == nil && len(d.AMQPExchange) > 255 && !strings.Contains(d.AMQPExchange, "{"), "AMQP_EXCHANGE",
-		"is too long; AMQP names have at most 255 bytes")
 }
 
-// checkTLS checks the texts themselves. A common mistake is the path of a file in place of its text.
-func checkTLS(d *Destination, s *scope) {
-	ca, cert, key := s.at("TLS_CA"), s.at("TLS_CERT"), s.at("TLS_KEY")
-	s.badIf(d.TLS.CA.IsSet() && !x509.NewCertPool().AppendCertsFromPEM([]byte(d.TLS.CA.value)), "TLS_CA",
-		"does not contain a PEM certificate; to name a file, use %s", ca.variable+fileSuffix)
+// checkPair checks the client's certificate. A common mistake is the path of a file in place of its text.
+func checkPair(d *Destination, s *scope) {
+	cert, key := s.at("TLS_CERT"), s.at("TLS_KEY")
 	if cert.given && key.given && !cert.broken && !key.broken {
 		_, err := tls.X509KeyPair([]byte(d.TLS.Cert.value), []byte(d.TLS.Key.value))
 		s.badIf(err != nil, "TLS_CERT", "and %s are not a pair of PEM texts; to name files, use %s and %s",

@@ -29,8 +29,10 @@ var texts = map[reflect.Type]reflect.Type{
 // fill sets a field to the value of the setting's text. The error's text continues the sentence that begins with the
 // variable's name, and does not contain the value.
 func (o *origin) fill(into reflect.Value) error {
-	if form, has := forms[o.key]; has && o.text != "" && !form.fits(o.text) {
-		return errors.New(form.problem)
+	if check := forms[o.key]; check != nil && o.text != "" {
+		if err := check(o.text); err != nil {
+			return err
+		}
 	}
 	switch field := into.Addr().Interface().(type) {
 	case *Secret:

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -29,7 +30,7 @@ func TestNamedDestinations(t *testing.T) {
 		"global pause":  {orders.BackoffMin, 3 * time.Second},
 		"second name":   {audit.Name, "audit-log"},
 		"own url":       {audit.PublishURL.Loaded(), "amqps://u:hush@rabbit/v"},
-		"shown":         {audit.PublishURL.String(), "amqps://u:xxxxx@rabbit/v"},
+		"shown":         {fmt.Sprint(audit.PublishURL), "amqps://u:xxxxx@rabbit/v"},
 		"empty wins":    {audit.AMQPExchange, ""},
 		"inherited":     {second.AMQPExchange, "shop"},
 		"default":       {audit.MaxAttempts, 5},

@@ -63,7 +63,6 @@ func (l *loader) config(needs Needs) (*Config, error) {
 		scopes = []*scope{global}
 	}
 	l.require(needs, global, scopes)
-	checkDatabases(global)
 	checkDestinations(c, scopes)
 	checkStates(c, scopes, checkColumns(c, global))
 	checkShares(c, scopes)

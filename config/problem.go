@@ -49,9 +49,6 @@ func (s *scope) badIf(is bool, key, format string, args ...any) {
 	}
 }
 
-// badErr records an error as a problem, if it is one; see [scope.bad].
-func (s *scope) badErr(key string, err error) { s.badIf(err != nil, key, "%v", err) }
-
 // bad records a problem with the value of a setting. The text must not repeat the value, which is shown with the
 // variable unless it is secret.
 func (s *scope) bad(key, format string, args ...any) {

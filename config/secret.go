@@ -1,8 +1,8 @@
 package config
 
 import (
-	"encoding/json"
-	"log/slog"
+	"fmt"
+	"io"
 )
 
 // A Secret is a value that must not be printed, such as a password or a URL that may contain one. All ways of
@@ -28,14 +28,8 @@ func (s Secret) Read() (string, error) {
 // Loaded returns the value at the time when the configuration was loaded.
 func (s Secret) Loaded() string { return s.value }
 
-// String returns the redacted form: of a URL everything except its password, of anything else nothing.
-func (s Secret) String() string { return s.shown }
+// Format prints the redacted form: of a URL everything except its password, of anything else nothing.
+func (s Secret) Format(to fmt.State, _ rune) { _, _ = io.WriteString(to, s.shown) }
 
-// GoString keeps %#v from printing the value.
-func (s Secret) GoString() string { return "config.Secret(" + s.shown + ")" }
-
-// MarshalJSON gives the redacted form.
-func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.shown) }
-
-// LogValue gives the redacted form.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.shown) }
+// MarshalText gives the redacted form, for JSON and logs.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.shown), nil }
