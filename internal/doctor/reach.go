@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
@@ -26,16 +27,26 @@ var refusals = map[string][2]string{
 // unreachable is the finding for a connection to the database that cannot be made. variable holds its URL. Which of the
 // causes that a connection can have is at work is in the error's own text.
 func unreachable(variable string, err error) finding.Finding {
-	check, remedy := "reach", "check in URL host and port, at which a PostgreSQL server must answer, and sslmode and "+
-		"its certificates; check that the server runs, the name service, firewalls and network policies"
-	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
-		remedy = "look at the server's log for the same message"
-		if known, ok := refusals[server.Code]; ok {
-			check, remedy = known[0], known[1]
-		}
+	f := unanswered("reach", variable, err)
+	server, answered := errors.AsType[*pgconn.PgError](err)
+	if !answered {
+		f.Remedy = "check in URL host and port, at which a PostgreSQL server must answer, and sslmode and its " +
+			"certificates; check that the server runs, the name service, firewalls and network policies"
+	} else if known, ok := refusals[server.Code]; ok {
+		f.Check, f.Remedy = known[0], known[1]
 	}
-	return finding.Finding{
-		Severity: finding.Error, Check: check, Subject: variable, Found: errtext.Line(err),
-		Remedy: strings.ReplaceAll(remedy, "URL", variable),
+	f.Remedy = strings.ReplaceAll(f.Remedy, "URL", variable)
+	return f
+}
+
+// unanswered is the finding for a question that the database did not answer.
+func unanswered(check, subject string, err error) finding.Finding {
+	f := finding.Finding{
+		Severity: finding.Error, Check: check, Subject: subject, Found: errtext.Line(err),
+		Remedy: "look at the server's log for the same message",
 	}
+	if setup, ok := errors.AsType[*outbox.SetupError](err); ok {
+		f.Found, f.Remedy = setup.Found, setup.Remedy
+	}
+	return f
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
@@ -23,7 +22,7 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	table, found, err := outbox.Examine(ctx, d.Pool, d.Outbox, d.Channel)
 	r.add(areaTable, "", found...)
 	if err != nil {
-		r.add(areaTable, "", unreadable("table", err))
+		r.add(areaTable, "", unanswered("table", "", err))
 	}
 	if table == nil {
 		return nil, nil
@@ -37,7 +36,7 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	}
 	var f finding.List
 	if failed != nil {
-		f = append(f, unreadable("topics", failed))
+		f = append(f, unanswered("topics", "", failed))
 	} else {
 		f.Add("topics", table.Name(),
 			finding.WarnIf(!cheap, "which topics are pending was not looked at, because no index makes that cheap: "+
@@ -80,24 +79,12 @@ func future(table string, rows []outbox.Sample, now time.Time) []finding.Finding
 	return f
 }
 
-// unreadable is the finding for a question that the database did not answer.
-func unreadable(check string, err error) finding.Finding {
-	f := finding.Finding{
-		Severity: finding.Error, Check: check, Found: errtext.Line(err),
-		Remedy: "look at the server's log for the same message",
-	}
-	if setup, ok := errors.AsType[*outbox.SetupError](err); ok {
-		f.Found, f.Remedy = setup.Found, setup.Remedy
-	}
-	return f
-}
-
 // replicas examines which replicas relay at present: the destinations that are configured, and others whose state the
 // table keeps.
 func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) (f finding.List) {
 	all, err := operate.MembersOf(ctx, conn, opened)
 	if err != nil {
-		return finding.List{unreadable(checkReplicas, err)}
+		return finding.List{unanswered(checkReplicas, "", err)}
 	}
 	for _, m := range all {
 		subject := opened.Name()
