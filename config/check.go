@@ -17,13 +17,14 @@ import (
 )
 
 // require records a problem for each missing URL that a command needs.
-func (l *loader) require(needs Needs, global *scope, scopes []*scope) {
-	if o := global.at("DATABASE_URL"); needs&NeedDatabase != 0 && !o.given {
+func (c *Config) require(needs Needs) {
+	l := c.scope.loader
+	if o := c.scope.at("DATABASE_URL"); needs&NeedDatabase != 0 && !o.given {
 		l.add(o.variable, nil, "is required; "+databaseForms+", or set "+o.variable+fileSuffix+" to the path of a file")
 	}
-	for _, s := range scopes {
-		o, others := s.at("PUBLISH_URL"), ""
-		if s.name != "" {
+	for _, d := range c.Destinations {
+		o, others := d.scope.at("PUBLISH_URL"), ""
+		if d.scope != c.scope {
 			others = ", or OUTBOX_PUBLISH_URL for all destinations"
 		}
 		if needs&NeedBrokers != 0 && !o.given {
@@ -34,8 +35,8 @@ func (l *loader) require(needs Needs, global *scope, scopes []*scope) {
 
 // checkColumns refuses two meanings for one column that the relay writes. It returns the relay's names of the table's
 // columns.
-func checkColumns(c *Config, s *scope) map[string]string {
-	table, parts := c.Table, map[string]string{}
+func checkColumns(c *Config) map[string]string {
+	s, table, parts := c.scope, c.Table, map[string]string{}
 	s.badIf(table.Columns["key"] != "" && table.Key != "", "COLUMNS",
 		"maps key, which contradicts %s; remove one of them", s.at("KEY").variable)
 	for _, ours := range slices.Concat(ourColumns, slices.Sorted(maps.Keys(table.Columns))) {

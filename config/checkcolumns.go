@@ -11,13 +11,14 @@ import (
 // checkStates checks where the destinations keep their state: in the columns of the table, in the same columns as
 // another destination, or in columns of their own. Columns that are the table's are not of its own: the destination
 // divides the rows with others. parts are the relay's names of the table's columns.
-func checkStates(c *Config, scopes []*scope, parts map[string]string) {
+func checkStates(c *Config, parts map[string]string) {
 	keys := map[string]string{
 		"Topics": "TOPICS", "Columns": "COLUMNS", "FailedOf": "FAILED_OF", "RelayedOf": "RELAYED_OF",
 	}
 	var all []*route.Route
-	for i, s := range scopes {
+	for i := range c.Destinations {
 		d := &c.Destinations[i]
+		s := d.scope
 		s.badIf(d.MaxAge > 0 && d.Columns != nil && d.Columns["failed_at"] == "", "MAX_AGE",
 			"requires a column for failed_at, but %s does not name one; add it or remove the setting",
 			s.at("COLUMNS").variable)
@@ -38,7 +39,7 @@ func checkStates(c *Config, scopes []*scope, parts map[string]string) {
 		deletes = Prefix + "SETTLE=" + SettleDelete
 	}
 	for _, p := range route.Check(all, Prefix+"DESTINATIONS", deletes) {
-		scopes[p.Destination].bad(keys[p.Field], "%s", p.Text)
+		c.Destinations[p.Destination].scope.bad(keys[p.Field], "%s", p.Text)
 	}
 }
 
@@ -56,16 +57,16 @@ const leastBytes = 1 << 10
 
 // checkShares checks that the destinations' own shares of the common bounds fit into these bounds, and leave something
 // for the other destinations.
-func checkShares(c *Config, scopes []*scope) {
+func checkShares(c *Config) {
 	check := func(key, unit string, common, least int64, of func(Destination) int64) {
 		var sum int64
-		largest := 0
-		for i, d := range c.Destinations {
-			if sum += cmp.Or(of(d), least); of(d) > of(c.Destinations[largest]) {
-				largest = i
+		largest := c.Destinations[0]
+		for _, d := range c.Destinations {
+			if sum += cmp.Or(of(d), least); of(d) > of(largest) {
+				largest = d
 			}
 		}
-		scopes[largest].badIf(of(c.Destinations[largest]) > 0 && sum > common, key, "is too large: the shares of all "+
+		largest.scope.badIf(of(largest) > 0 && sum > common, key, "is too large: the shares of all "+
 			"destinations (at least %d for each) are %d %s in total, but %s%s is %d; lower one or raise the other", least, sum,
 			unit, Prefix, key, common)
 	}

@@ -9,12 +9,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 )
 
-// checkDestinations checks what the tags cannot express about each destination.
-func checkDestinations(c *Config, scopes []*scope) {
-	unused := map[string]func(){} // reports of problems, by variable
-	used := map[string]bool{}
-	for i, s := range scopes {
+// checkDestinations checks what the tags cannot express about each destination, and that each setting has an effect. A
+// setting without effect is an error, because it is meant for something: with OUTBOX_TLS_CA and no TLS, a connection
+// would be open that was to be protected.
+func checkDestinations(c *Config) {
+	unused := map[string]func(){} // reports of problems, by variable; nil if a destination uses the variable
+	for i := range c.Destinations {
 		d := &c.Destinations[i]
+		s := d.scope
 		var broken error
 		if d.PublishURL.IsSet() {
 			d.Broker, broken = parseBroker(d.PublishURL.value, s.loader.schemes)
@@ -28,45 +30,44 @@ func checkDestinations(c *Config, scopes []*scope) {
 		if broken != nil {
 			d.Broker = Broker{}
 			s.bad("PUBLISH_URL", "%v", broken)
-		} else if d.PublishURL.IsSet() {
-			s.sortUse(d, unused, used)
+			continue
+		}
+		for _, o := range s.all {
+			report, common := unused[o.variable]
+			if useless := s.useless(o, d); o.given && o.text != "" && (!common || report != nil) {
+				unused[o.variable] = useless
+			}
 		}
 	}
 	for _, variable := range slices.Sorted(maps.Keys(unused)) {
-		if !used[variable] { // a common setting may apply to only some of the destinations
-			unused[variable]()
+		if report := unused[variable]; report != nil { // a common setting may apply to only some of the destinations
+			report()
 		}
 	}
 }
 
-// sortUse records which settings for one kind of broker, or for one value of another setting, the destination uses. A
-// setting without effect is an error, because it is meant for something: with OUTBOX_TLS_CA and no TLS, a connection
-// would be open that was to be protected.
-func (s *scope) sortUse(d *Destination, unused map[string]func(), used map[string]bool) {
+// useless returns a function that reports why a setting for one kind of broker, or for one value of another setting,
+// has no effect; nil if it has.
+func (s *scope) useless(o *origin, d *Destination) func() {
 	b, ofURL := d.Broker, s.at("PUBLISH_URL").variable
 	kinds := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}
 	overTLS := b.TLS || strings.HasPrefix(d.AMQPManagement.value, "https://")
-	useless := func(o *origin, format string, args ...any) {
-		unused[o.variable] = func() { s.bad(o.key, format, args...) }
+	with, values, _ := strings.Cut(o.with, "=")
+	other := s.at(with)
+	effective := slices.Contains(strings.Split(values, ","), other.text) || other.broken
+	report := func(format string, args ...any) func() { return func() { s.bad(o.key, format, args...) } }
+	switch {
+	case b.Scheme == "": // there is no URL
+	case o.scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
+		return report("has no effect without TLS; write %s with %s:// or remove the setting", ofURL,
+			secureSchemes[b.Scheme])
+	case o.scheme != "" && o.scheme != string(b.Protocol) && (o.scheme != "tls" || !overTLS):
+		return report("is for %s, but %s is not; remove one of them", kinds[o.scheme], ofURL)
+	case !effective && o.text != o.Default && (!o.inherited || other.inherited):
+		return report("has no effect without %s=%s; set that, or remove the setting", other.variable,
+			strings.ReplaceAll(values, ",", " or "))
 	}
-	for _, o := range s.all {
-		with, values, _ := strings.Cut(o.with, "=")
-		other := s.at(with)
-		effective := slices.Contains(strings.Split(values, ","), other.text) || other.broken
-		switch {
-		case !o.given || o.text == "":
-		case o.scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
-			useless(o, "has no effect without TLS; write %s with %s:// or remove the setting",
-				ofURL, secureSchemes[b.Scheme])
-		case o.scheme != "" && o.scheme != string(b.Protocol) && (o.scheme != "tls" || !overTLS):
-			useless(o, "is for %s, but %s is not; remove one of them", kinds[o.scheme], ofURL)
-		case !effective && o.text != o.Default && (!o.inherited || other.inherited):
-			useless(o, "has no effect without %s=%s; set that, or remove the setting",
-				other.variable, strings.ReplaceAll(values, ",", " or "))
-		default:
-			used[o.variable] = true
-		}
-	}
+	return nil
 }
 
 // checkPairs checks that each setting is given that another one needs, and none that contradicts another one.

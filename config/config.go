@@ -20,8 +20,9 @@ type Config struct {
 	Database Database
 	Table    Table
 
-	// Destinations is never empty: without OUTBOX_DESTINATIONS it holds one, called "default".
-	Destinations []Destination `envconfig:"DESTINATIONS"`
+	Names []string `envconfig:"DESTINATIONS"`
+	// Destinations have these names. Without names there is one, called "default".
+	Destinations []Destination
 
 	BatchSize        int   `envconfig:"BATCH_SIZE" default:"1000" min:"1" max:"100000"`
 	MaxInFlight      int   `envconfig:"MAX_IN_FLIGHT" default:"4096" min:"1" max:"1000000"`
@@ -43,10 +44,9 @@ type Config struct {
 	TraceRows       bool          `envconfig:"TRACE_ROWS" default:"false"`
 	LogLevel        slog.Level    `envconfig:"LOG_LEVEL" default:"info"`
 	LogFormat       string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text"`
-	Pause           Switch        `envconfig:"PAUSE" default:"false"`
+	Pause           Switch        `envconfig:"PAUSE" live:"true" default:"false"`
 
-	values []Value
-	scope  *scope
+	scope *scope
 }
 
 // Values of [Config.Settle].
@@ -136,7 +136,7 @@ type Limits struct {
 	// bounds.
 	MaxInFlight      int    `envconfig:"MAX_IN_FLIGHT" only:"destination" min:"1" max:"1000000"`
 	MaxInFlightBytes int64  `envconfig:"MAX_IN_FLIGHT_BYTES" only:"destination" min:"1KiB"`
-	Pause            Switch `envconfig:"PAUSE" only:"destination" default:"false"`
+	Pause            Switch `envconfig:"PAUSE" live:"true" only:"destination" default:"false"`
 }
 
 // OnFailedBlock is a value of [Destination.OnFailed].

@@ -51,7 +51,7 @@ func file(t *testing.T, content string) string {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	cfg := load(t)
-	cfg.values, cfg.scope, cfg.Destinations[0].scope = nil, nil, nil
+	cfg.scope, cfg.Destinations[0].scope = nil, nil
 	url := Secret{value: "postgres://app:pw@db:5432/shop", shown: "postgres://app:xxxxx@db:5432/shop"}
 	want := &Config{
 		Database: Database{URL: url, DirectURL: url},

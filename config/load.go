@@ -30,8 +30,10 @@ func Load(needs Needs, schemes ...string) (*Config, error) {
 func LoadHTTP() (addr, path string, err error) {
 	var c Config
 	l := newLoader(os.Environ(), nil)
-	s := l.scope("", Prefix)
-	s.loadAll(&c, func(setting Setting) bool { return setting.key == "HTTP_ADDR" || setting.key == "HTTP_CONFIG" })
+	l.settings = slices.DeleteFunc(l.settings, func(s Setting) bool {
+		return s.key != "HTTP_ADDR" && s.key != "HTTP_CONFIG"
+	})
+	(&scope{loader: l, prefixes: []string{Prefix}}).loadAll(&c, false)
 	return c.HTTPAddr, c.HTTPConfig, l.err()
 }
 
@@ -55,21 +57,17 @@ func newLoader(environ, schemes []string) *loader {
 // config reads and checks everything, and fills in what follows from other settings. The checks come after all settings
 // are read, whether or not these have problems, so that one start reports everything that has to be corrected.
 func (l *loader) config(needs Needs) (*Config, error) {
-	c, global := &Config{}, l.scope("", Prefix)
-	global.loadAll(c, func(s Setting) bool { return !s.PerDestination && s.key != "DESTINATIONS" })
-	named := l.loadDestinations(c, global)
-	scopes := named
-	if len(named) == 0 {
-		scopes = []*scope{global}
-	}
-	l.require(needs, global, scopes)
-	checkDestinations(c, scopes)
-	checkStates(c, scopes, checkColumns(c, global))
-	checkShares(c, scopes)
-	l.refuseUnknown(named)
+	c := &Config{scope: &scope{loader: l, prefixes: []string{Prefix}}}
+	c.scope.loadAll(c, false)
+	c.loadDestinations()
+	c.require(needs)
+	checkDestinations(c)
+	checkStates(c, checkColumns(c))
+	checkShares(c)
+	c.refuseUnknown()
 	if !c.Database.DirectURL.IsSet() {
 		c.Database.DirectURL = c.Database.URL
-		direct, o := global.at("DATABASE_DIRECT_URL"), *global.at("DATABASE_URL")
+		direct, o := c.scope.at("DATABASE_DIRECT_URL"), *c.scope.at("DATABASE_URL")
 		o.Setting, o.inherited = direct.Setting, true
 		*direct = o
 	}
@@ -77,18 +75,11 @@ func (l *loader) config(needs Needs) (*Config, error) {
 	if c.MaxRowBytes == 0 {
 		c.MaxRowBytes = max(64<<20, c.MaxInFlightBytes)
 	}
-	if !global.at("POLL_INTERVAL").given {
+	if !c.scope.at("POLL_INTERVAL").given {
 		c.PollInterval = 0
 	}
 	if err := l.err(); err != nil {
 		return nil, err
-	}
-	c.values, c.scope = global.values(), global
-	for _, s := range named {
-		c.values = append(c.values, s.values()...)
-	}
-	for i, s := range scopes {
-		c.Destinations[i].scope = s
 	}
 	return c, nil
 }
@@ -102,45 +93,36 @@ const (
 
 var destinationName = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
 
-// loadDestinations fills in the destinations and returns the scopes of the named ones, in the same order. It returns
-// none if there is only the default destination, whose settings are then global's.
-func (l *loader) loadDestinations(c *Config, global *scope) (named []*scope) {
-	var names []string
-	global.load(l.setting("DESTINATIONS"), reflect.ValueOf(&names).Elem())
+// loadDestinations fills in the destinations. The settings of the default destination are the relay's own.
+func (c *Config) loadDestinations() {
 	prefixes := map[string]string{}
-	for _, name := range names {
+	for _, name := range c.Names {
 		// A shell cannot set a variable with a dash in its name.
 		prefix := Prefix + "DESTINATION_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
 		switch {
 		case !destinationName.MatchString(name):
-			global.bad("DESTINATIONS", "contains the invalid name %q; write lower-case letters, digits and single - "+
+			c.scope.bad("DESTINATIONS", "contains the invalid name %q; write lower-case letters, digits and single - "+
 				"or _, starting with a letter", name)
 			continue
 		case name == reservedDestination:
-			global.bad("DESTINATIONS", "contains the name %s, which stands for rows that no destination takes; write "+
+			c.scope.bad("DESTINATIONS", "contains the name %s, which stands for rows that no destination takes; write "+
 				"another name", name)
 			continue
 		case prefixes[prefix] != "":
-			global.bad("DESTINATIONS", "contains %s and %s, whose variables would have the same names",
+			c.scope.bad("DESTINATIONS", "contains %s and %s, whose variables would have the same names",
 				prefixes[prefix], name)
 			continue
 		}
 		prefixes[prefix] = name
-		s, d := l.scope(name, prefix, Prefix), Destination{Name: name}
-		s.loadAll(&d, func(s Setting) bool { return s.PerDestination })
-		c.Destinations, named = append(c.Destinations, d), append(named, s)
+		d := Destination{Name: name, scope: &scope{loader: c.scope.loader, name: name, prefixes: []string{prefix, Prefix}}}
+		d.scope.loadAll(&d, true)
+		c.Destinations = append(c.Destinations, d)
 	}
-	if len(named) == 0 {
-		d := Destination{Name: defaultDestination, Required: true}
-		global.loadAll(&d, func(s Setting) bool { return s.PerDestination && !s.named })
+	if len(c.Destinations) == 0 {
+		d := Destination{Name: defaultDestination, Required: true, scope: c.scope}
+		d.scope.loadAll(&d, true)
 		c.Destinations = []Destination{d}
 	}
-	return named
-}
-
-// setting returns the setting with a key.
-func (l *loader) setting(key string) Setting {
-	return l.settings[slices.IndexFunc(l.settings, func(s Setting) bool { return s.key == key })]
 }
 
 // A scope is where one set of settings is looked up. The relay's own settings are under OUTBOX_. Those of a named
@@ -160,14 +142,10 @@ func (s *scope) at(key string) *origin {
 	return &origin{}
 }
 
-func (l *loader) scope(name string, prefixes ...string) *scope {
-	return &scope{loader: l, name: name, prefixes: prefixes}
-}
-
-// loadAll fills the chosen settings of a [Config] or a [Destination].
-func (s *scope) loadAll(into any, chosen func(Setting) bool) {
+// loadAll fills the settings of a [Config], or those of a [Destination].
+func (s *scope) loadAll(into any, destination bool) {
 	for _, setting := range s.loader.settings {
-		if chosen(setting) {
+		if setting.PerDestination == destination && (!setting.named || s.name != "") {
 			s.load(setting, reflect.ValueOf(into).Elem().FieldByIndex(setting.path))
 		}
 	}

@@ -21,29 +21,27 @@ type origin struct {
 func (l *loader) lookup(prefix string, setting Setting) (o *origin, ok bool) {
 	o = &origin{Setting: setting, variable: prefix + setting.key, given: true}
 	text, set := l.env[o.variable]
-	o.text = withoutNewline(text)
+	o.text, o.path = withoutNewline(text), l.env[o.variable+fileSuffix]
 	set = set && (o.text != "" || setting.tag.Get("empty") != "")
-	o.path = l.env[o.variable+fileSuffix]
+	var err error
 	switch {
-	case set && o.path != "":
+	case o.path == "":
+		return o, set
+	case set:
 		l.add(o.variable, nil, "is set twice, also as "+o.variable+fileSuffix+"; remove one of them")
 		o.broken, o.text, o.path = true, setting.Default, ""
-		return o, true
-	case set, o.path == "":
-		return o, set
-	case setting.live:
+	case setting.tag.Get("live") != "":
 		on, _ := NewSwitch(o.path).Read() // problems of the file are reported while the relay runs
 		o.text = strconv.FormatBool(on)
-		return o, true
-	}
-	var err error
-	if o.text, err = readFile(o.path); err != nil {
-		shown := &o.path
-		if setting.Secret { // which may have been given in place of its path
-			shown = nil
+	default:
+		if o.text, err = readFile(o.path); err != nil {
+			shown := &o.path
+			if setting.Secret { // which may have been given in place of its path
+				shown = nil
+			}
+			l.add(o.variable+fileSuffix, shown, err.Error())
+			o.broken, o.text = true, setting.Default
 		}
-		l.add(o.variable+fileSuffix, shown, err.Error())
-		o.broken, o.text = true, setting.Default
 	}
 	return o, true
 }
@@ -55,22 +53,22 @@ type Value struct {
 	Source string // "default", "environment", "file PATH", or the variable it was inherited from
 }
 
-// Values returns every setting in effect, in the order of the documentation; the settings of named destinations come
-// last.
-func (c *Config) Values() []Value { return c.values }
-
-// values returns the values of a scope.
-func (s *scope) values() (values []Value) {
-	for _, setting := range s.loader.settings {
-		o := s.at(setting.key)
-		if o.Name != setting.Name { // the relay and a named destination have settings with the same key
-			continue
+// Values returns every setting in effect: the relay's own, then those of the destinations.
+func (c *Config) Values() (values []Value) {
+	scopes := []*scope{c.scope}
+	for _, d := range c.Destinations {
+		if d.scope != c.scope {
+			scopes = append(scopes, d.scope)
 		}
-		v := Value{Name: s.prefixes[0] + setting.key, Text: o.text, Source: o.source()}
-		if setting.Secret {
-			v.Text = setting.redact(o.text)
+	}
+	for _, s := range scopes {
+		for _, o := range s.all {
+			v := Value{Name: s.prefixes[0] + o.key, Text: o.text, Source: o.source()}
+			if o.Secret {
+				v.Text = o.redact(o.text)
+			}
+			values = append(values, v)
 		}
-		values = append(values, v)
 	}
 	return values
 }

@@ -19,7 +19,6 @@ type Setting struct {
 	key   string            // Name without its prefix
 	path  []int             // of the field, in [Config] or, with PerDestination, in [Destination]
 	named bool              // only for a named destination
-	live  bool              // read again from its file while the relay runs
 	tag   reflect.StructTag // of the field
 	// scheme of the URLs to which the setting applies: kafka, nats, amqp, or tls for those with TLS
 	scheme    string
@@ -79,7 +78,6 @@ func settingOf(field reflect.StructField, outer Setting) Setting {
 		Default:        tag.Get("default"),
 		Secret:         tag.Get("secret") != "",
 		named:          tag.Get("only") == "destination",
-		live:           field.Type == reflect.TypeFor[Switch](),
 		tag:            tag,
 		scheme:         outer.scheme + tag.Get("scheme"),
 		with:           outer.with + tag.Get("with"),

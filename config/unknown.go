@@ -8,31 +8,32 @@ import (
 
 // refuseUnknown records a problem for each variable with the prefix OUTBOX_ that is not a setting. Values are not
 // shown: the variable may be a misspelt secret.
-func (l *loader) refuseUnknown(named []*scope) {
-	known := map[string]bool{}
+func (c *Config) refuseUnknown() {
+	l, known := c.scope.loader, map[string]bool{}
 	for _, setting := range l.settings {
 		if !setting.named {
 			known[setting.Name] = true
 		}
-		for _, s := range named {
-			if setting.PerDestination {
-				known[s.prefixes[0]+setting.key] = true
+		for _, d := range c.Destinations {
+			if setting.PerDestination && d.scope != c.scope {
+				known[d.scope.prefixes[0]+setting.key] = true
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
 		ours := strings.HasPrefix(name, Prefix) && l.env[name] != "" && !isServiceLink(name)
 		if ours && !known[name] && !known[strings.TrimSuffix(name, fileSuffix)] {
-			l.add(name, nil, "is an unknown variable; "+advice(name, known, named))
+			l.add(name, nil, "is an unknown variable; "+c.advice(name, known))
 		}
 	}
 }
 
 // advice says what may have been meant by a variable.
-func advice(name string, known map[string]bool, named []*scope) string {
+func (c *Config) advice(name string, known map[string]bool) string {
 	listed := false // the name begins as those of a destination that exists
-	for _, s := range named {
-		common, own := strings.CutPrefix(name, s.prefixes[0])
+	for _, d := range c.Destinations {
+		common, own := strings.CutPrefix(name, d.scope.prefixes[0])
+		own = own && d.scope != c.scope
 		listed = listed || own
 		if common = Prefix + common; own && (known[common] || known[strings.TrimSuffix(common, fileSuffix)]) {
 			return "this setting is the same for all destinations, set " + common
