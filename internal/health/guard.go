@@ -28,8 +28,8 @@ type guard struct {
 	passed  sync.Map   // digests of credentials that were compared and are correct: one for each user and hash
 }
 
-var errSwitched = errors.New("TLS cannot be switched on or off while the relay runs, and passwords cannot be switched " +
-	"off; restart it")
+var errSwitched = errors.New("TLS cannot be switched on or off while the relay runs, and passwords cannot be " +
+	"switched off; restart it")
 
 // open reads the file for the first time.
 func (g *guard) open() (err error) {
