@@ -70,12 +70,9 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err error) {
 	plan = outbox.Config{
 		Columns: c.Table.Columns, Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes,
-		Channel: c.ListenChannel, Shards: c.Shards, Names: settingNames(c, nil),
+		Channel: c.ListenChannel, Shards: c.Shards, Key: c.Table.Key, Names: settingNames(c, nil),
 	}
-	if plan.Table, err = sql.ParseTable(c.Table.Name); err == nil && c.Table.Key != "" {
-		err = plan.Key.UnmarshalText([]byte(c.Table.Key))
-	}
-	if err != nil {
+	if plan.Table, err = sql.ParseTable(c.Table.Name); err != nil {
 		return plan, nil, err
 	}
 	for _, d := range relayConfig(c, slog.New(slog.DiscardHandler)).Destinations {

@@ -37,7 +37,7 @@ func (c *Config) require(needs Needs) {
 // columns.
 func checkColumns(c *Config) map[string]string {
 	s, table, parts := c.scope, c.Table, map[string]string{}
-	s.badIf(table.Columns["key"] != "" && table.Key != "", "COLUMNS",
+	s.badIf(table.Columns["key"] != "" && table.Key.Kind != rowkey.Default, "COLUMNS",
 		"maps key, which contradicts %s; remove one of them", s.at("KEY").variable)
 	for _, ours := range slices.Concat(ourColumns, slices.Sorted(maps.Keys(table.Columns))) {
 		theirs := table.Column(ours)
@@ -47,7 +47,7 @@ func checkColumns(c *Config) map[string]string {
 			"that the relay writes must be a separate one", theirs, other, ours)
 		parts[theirs] = cmp.Or(other, ours)
 	}
-	if key := table.Key.source(); key.Kind == rowkey.Column {
+	if key := table.Key; key.Kind == rowkey.Column {
 		parts[key.Name] = "key"
 	}
 	return parts

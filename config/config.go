@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // Prefix starts the name of each variable.
@@ -49,14 +51,11 @@ type Config struct {
 	scope *scope
 }
 
-// Values of [Config.Settle].
+// Values of [Config.Settle] and [Config.StatusPage].
 const (
-	settleMark   = "mark"
-	SettleDelete = "delete"
+	SettleDelete  = "delete"
+	StatusPageOff = "off"
 )
-
-// StatusPageOff is a value of [Config.StatusPage].
-const StatusPageOff = "off"
 
 // Database says how to reach PostgreSQL.
 type Database struct {
@@ -70,7 +69,7 @@ type Table struct {
 	Name string `envconfig:"TABLE" default:"outbox_messages"`
 	// Columns maps the relay's names of columns to the table's, for configured columns.
 	Columns map[string]string `envconfig:"COLUMNS"`
-	Key     KeySource         `envconfig:"KEY"`
+	Key     rowkey.Source     `envconfig:"KEY"`
 }
 
 // Column returns the table's name for a column by the relay's name, whether or not the table has it.
@@ -189,19 +188,12 @@ func (o OAuth) IsSet() bool { return o.Token.IsSet() || o.TokenURL.IsSet() }
 
 // TimestampColumn returns the column that gives records their time, "" for none.
 func (k Kafka) TimestampColumn() string {
-	column, _ := strings.CutPrefix(k.Timestamp, timestampColumn)
-	if column == k.Timestamp {
-		return ""
-	}
+	_, column, _ := strings.Cut(k.Timestamp, ":")
 	return column
 }
 
-// Values of [Kafka.Timestamp]; timestampColumn is the prefix of one.
-const (
-	timestampInsert = "insert"
-	TimestampNow    = "now"
-	timestampColumn = "column:"
-)
+// TimestampNow is a value of [Kafka.Timestamp].
+const TimestampNow = "now"
 
 // EncodingNone is the value of [Destination.PayloadEncoding] for payloads that are sent unchanged; the other values are
 // named in package relay.

@@ -165,8 +165,8 @@ func TestKeySources(t *testing.T) {
 		"none":              {Kind: rowkey.None},
 		"column:with blank": {Kind: rowkey.Column, Name: "with blank"},
 	} {
-		if got := load(t, "OUTBOX_KEY="+text).Table.Key; got.source() != want || string(got) != text {
-			t.Errorf("%q: got %q (%#v)", text, got, got.source())
+		if got := load(t, "OUTBOX_KEY="+text).Table.Key; got != want || got.String() != text {
+			t.Errorf("%q: got %q (%#v)", text, got, got)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestEmptyCountsAsUnset(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "OUTBOX_BATCH_SIZE=", "OUTBOX_SETTLE=", "OUTBOX_COLUMNS=", "OUTBOX_DESTINATIONS=", "OUTBOX_LOG_LEVEL=",
 		"OUTBOX_BATCH_SIZE_FILE=", "OUTBOX_NO_SETTING=", "OUTBOX_AMQP_EXCHANGE=")
-	if cfg.BatchSize != 1000 || cfg.Settle != settleMark || len(cfg.Destinations) != 1 {
+	if cfg.BatchSize != 1000 || cfg.Settle != "mark" || len(cfg.Destinations) != 1 {
 		t.Errorf("got %+v", cfg)
 	}
 }
