@@ -44,13 +44,22 @@ func (t *simTable) ordered(due bool) (rows []*simRow, order func(a, b *simRow) i
 			return cmp.Or(a.available.Compare(b.available), cmp.Compare(a.ordinal, b.ordinal), cmp.Compare(a.id, b.id))
 		}
 	case t.ranked:
-		order = func(a, b *simRow) int { return cmp.Or(cmp.Compare(b.priority, a.priority), t.compare(a, b)) }
+		order = t.rank
 	default:
 		return t.open, t.compare
 	}
-	rows = slices.Clone(t.open)
+	for _, r := range t.open {
+		if !due || !t.inOrder(r) {
+			rows = append(rows, r)
+		}
+	}
 	slices.SortStableFunc(rows, order)
 	return rows, order
+}
+
+// rank compares two rows by priority, and then in table order.
+func (t *simTable) rank(a, b *simRow) int {
+	return cmp.Or(cmp.Compare(b.priority, a.priority), t.compare(a, b))
 }
 
 // compare compares two rows in table order.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"hash/fnv"
+	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -38,7 +40,7 @@ func (t *simTable) hash(r *simRow) uint64 {
 	if t.inOrder(r) {
 		return r.hash
 	}
-	return simHash([]byte(r.id))
+	return r.idHash
 }
 
 func (t *simTable) visible() outbox.Visible {
@@ -89,10 +91,21 @@ func (t *simTable) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error
 	}
 	stepped, bytes := 0, int64(0)
 	rows, order := t.ordered(q.Due)
-	after := t.places[q.After]
-	for _, r := range rows {
-		later := q.After.IsZero() || order(r, after) > 0
-		if !later && (q.Seen == nil || q.Low != nil && t.ordinal && r.ordinal < min(*q.Low, q.After.Ordinal)) {
+	next := t.next(rows, order, q.After)
+	first := next
+	low := int64(math.MinInt64)
+	if q.Low != nil && t.ordinal {
+		low = min(*q.Low, q.After.Ordinal)
+	}
+	if q.Seen != nil {
+		first = 0
+		if !q.Due && !t.ranked {
+			first = sort.Search(next, func(i int) bool { return rows[i].ordinal >= low })
+		}
+	}
+	for i, r := range rows[first:] {
+		later := first+i >= next
+		if !later && r.ordinal < low {
 			continue
 		}
 		if stepped++; !t.isPending(ctx, r, q.Due, q.Shards) {
@@ -122,14 +135,26 @@ func (t *simTable) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error
 	return page, t.answered(ctx, stepped, bytes, page.Rows)
 }
 
+// next returns the index of the first of some rows in an order that is after a position: 0 for the zero position.
+func (t *simTable) next(rows []*simRow, order func(a, b *simRow) int, p outbox.Position) int {
+	if p.IsZero() {
+		return 0
+	}
+	after := t.places[p]
+	return sort.Search(len(rows), func(i int) bool { return order(rows[i], after) > 0 })
+}
+
 func (t *simTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
 	t.mu.Lock()
 	page := outbox.Page{Visible: t.visible()}
 	n, bytes, full := 0, int64(0), false
 	var all []outbox.Row
-	rows, _ := t.ordered(false)
 	for _, a := range q.Asks {
 		k := outbox.KeyRows{All: true}
+		rows := t.keyed[a.Hash]
+		if t.ranked {
+			rows = slices.SortedStableFunc(slices.Values(rows), t.rank)
+		}
 		for _, r := range rows {
 			if t.hash(r) != a.Hash || !t.isPending(ctx, r, q.Due, nil) || a.From != nil && t.ordinal && r.ordinal < *a.From {
 				continue
@@ -173,13 +198,13 @@ func (t *simTable) sweep(ctx context.Context, q outbox.Query) (outbox.Page, erro
 	t.mu.Lock()
 	page := outbox.Page{Visible: t.visible()}
 	rows, order := t.ordered(false)
-	after, upto := t.places[q.After], t.places[q.Upto]
-	for _, r := range rows {
-		if !q.After.IsZero() && order(r, after) <= 0 || !t.isPending(ctx, r, false, q.Shards) {
+	first, end := t.next(rows, order, q.After), len(rows)
+	if !q.Upto.IsZero() {
+		end = t.next(rows, order, q.Upto)
+	}
+	for _, r := range rows[first:max(first, end)] {
+		if !t.isPending(ctx, r, false, q.Shards) {
 			continue
-		}
-		if !q.Upto.IsZero() && order(r, upto) > 0 {
-			break
 		}
 		row := t.read(ctx, r)
 		row.Message.Payload, row.Message.Headers = nil, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,7 +24,8 @@ type simTable struct {
 	own            *simTable
 	txid           bool // a column holds the inserting transaction
 	rows           map[string]*simRow
-	open           []*simRow // neither relayed nor failed, in table order
+	open           []*simRow            // neither relayed nor failed, in table order
+	keyed          map[uint64][]*simRow // the same rows by the hashes of key and id, in table order
 	took           time.Duration
 	perRow         time.Duration // time that a read takes for each row that it steps over
 	stepped        int           // rows that reads have stepped over
@@ -56,6 +58,7 @@ type simRow struct {
 	ordinal     int64
 	shard       int
 	hash        uint64 // of its key
+	idHash      uint64 // of its id
 	message     publisher.Message
 	available   time.Time // zero: at once
 	priority    int64
@@ -81,7 +84,7 @@ type span struct{ from, to time.Time }
 
 func newSimTable() *simTable {
 	return &simTable{
-		mu: &sync.Mutex{}, rows: map[string]*simRow{}, took: time.Millisecond, simTransactions: newSimTransactions(),
+		mu: &sync.Mutex{}, rows: map[string]*simRow{}, keyed: map[uint64][]*simRow{}, took: time.Millisecond, simTransactions: newSimTransactions(),
 		ordinal: true, keepsFailures: true, keepsAttempts: true,
 	}
 }
@@ -153,7 +156,7 @@ func (t *simTable) add(ordinal int64, id, key, topic string) {
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
-	r.hash = simHash([]byte(cmp.Or(key, id)))
+	r.hash, r.idHash = simHash([]byte(cmp.Or(key, id))), simHash([]byte(id))
 	for ; t != nil; t = t.own {
 		own := *r
 		t.rows[id] = &own
@@ -167,18 +170,36 @@ func (t *simTable) add(ordinal int64, id, key, topic string) {
 
 // reopen puts a row among the open ones. The caller holds mu.
 func (t *simTable) reopen(r *simRow) {
-	at, _ := slices.BinarySearchFunc(t.open, r, func(a, b *simRow) int {
-		if t.position(a).Before(t.position(b)) {
-			return -1
-		}
-		return 1
-	})
-	t.open = slices.Insert(t.open, at, r)
+	insert := func(rows []*simRow) []*simRow { return slices.Insert(rows, t.placeAfter(rows, t.position(r)), r) }
+	t.open = insert(t.open)
+	for _, hash := range hashes(r) {
+		t.keyed[hash] = insert(t.keyed[hash])
+	}
 }
+
+// placeAfter returns the index of the first of some rows in table order that is after a position.
+func (t *simTable) placeAfter(rows []*simRow, p outbox.Position) int {
+	return sort.Search(len(rows), func(i int) bool { return p.Before(t.position(rows[i])) })
+}
+
+// hashes returns the hashes by which a row is found.
+func hashes(r *simRow) []uint64 { return slices.Compact([]uint64{r.hash, r.idHash}) }
 
 // close removes relayed and failed rows from the open ones. The caller holds mu.
 func (t *simTable) close() {
-	t.open = slices.DeleteFunc(t.open, func(r *simRow) bool { return r.relayed || r.failed })
+	changed := map[uint64]bool{}
+	closed := func(r *simRow) bool { return r.relayed || r.failed }
+	t.open = slices.DeleteFunc(t.open, func(r *simRow) bool {
+		if closed(r) {
+			changed[r.hash], changed[r.idHash] = true, true
+		}
+		return closed(r)
+	})
+	for hash := range changed {
+		if t.keyed[hash] = slices.DeleteFunc(t.keyed[hash], closed); len(t.keyed[hash]) == 0 {
+			delete(t.keyed, hash)
+		}
+	}
 }
 
 var (
@@ -266,7 +287,7 @@ func (t *simTable) row(id string) simRow {
 func (t *simTable) pending() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var ids []string
+	ids := make([]string, 0, len(t.open))
 	for _, r := range t.open {
 		ids = append(ids, r.id)
 	}
