@@ -100,14 +100,15 @@ unit-run:
 	exit $$failed
 
 .PHONY: $(MODULES:%=test-module-%)
-test-module-test/e2e: GOTEST += -parallel 4
+test-module-test/e2e: GOTEST += -parallel 6
 $(MODULES:%=test-module-%): test-module-%:
 	@echo "== go test: $*"
 	@cd $* && $(GOTEST) $(if $(filter .,$*),$(LONGEST)) ./...
 
 .PHONY: test-schedules
-test-schedules: ## random schedules, without the race detector twenty times as many; needs the TEST_ variables
+test-schedules: ## random schedules, without the race detector many times as many; needs the TEST_ variables
 	@echo "== random schedules"
+	@SIMULATION_RUNS=600 go test -count=1 -run '^TestSchedules$$' ./relay/internal/engine
 	@go test -count=1 -run 'TestRandom|TestStuckKey' ./relay
 
 .PHONY: test-other

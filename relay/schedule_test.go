@@ -18,7 +18,7 @@ import (
 // every row is relayed or failed, in order. Nothing was marked that was not delivered, nothing was delivered twice
 // without a reason, and the relay remembers nothing.
 func TestRandomSchedules(t *testing.T) {
-	schedules(t, 2500, func(t *testing.T, s *sim, r *rand.Rand) { newSchedule(t, s, r).run() })
+	schedules(t, 1000, func(t *testing.T, s *sim, r *rand.Rand) { newSchedule(t, s, r).run() })
 }
 
 // simPartitions is the number of partitions that a topic has in half of the schedules.

@@ -25,7 +25,7 @@ const longestSchedule = 5 * time.Minute
 // instant. With SIMULATION_SEED, all runs therefore have the same seed: a rare failure occurs again in one of them.
 func schedules(t *testing.T, runs uint64, run func(*testing.T, *sim, *rand.Rand)) {
 	if raceDetector {
-		runs /= 20
+		runs /= 25
 	}
 	number := func(variable string, otherwise uint64) uint64 {
 		text := os.Getenv(variable)

@@ -113,7 +113,7 @@ func TestStuckKeyCostsOthersNothing(t *testing.T) {
 	t.Parallel()
 	rows := 150_000
 	if raceDetector {
-		rows /= 50
+		rows /= 150
 	}
 	const ticks = 300
 	var alone work
