@@ -98,8 +98,8 @@ func TestExamineExchange(t *testing.T) {
 
 // The findings say that a user may not write, although nothing is written.
 func (o *ownBroker) readerExamined(t *testing.T) {
-	o.ctl(t, "add_user", "reader", "reader")
-	o.ctl(t, "set_permissions", "reader", ".*", "", ".*")
+	o.user(t, "reader", `"password": "reader"`, "")
+	o.allow(t, "reader", "")
 	topic := o.harness.Topic(t)
 	reader := amqp.New(amqp.Config{URL: func() (string, error) {
 		return strings.Replace(o.harness.url, "guest:guest", "reader:reader", 1), nil

@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -59,12 +60,6 @@ func (o *ownBroker) as(t *testing.T, user, exchange string) *amqp.Publisher {
 	return p
 }
 
-func (o *ownBroker) addUser(t *testing.T, user string) {
-	t.Helper()
-	o.ctl(t, "add_user", user, password)
-	o.ctl(t, "set_permissions", user, ".*", ".*", ".*")
-}
-
 // The broker allows a user one channel, or three that two publishers share. It answers one more by closing the
 // connection, with all that is on the wire. Whatever the limit, no outcome is unknown, nothing is spent, and there is
 // no copy. Without any channel the destination is unavailable, and the reason is named.
@@ -81,8 +76,8 @@ func (o *ownBroker) channelLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			user := fmt.Sprint("limited-", limit)
-			o.addUser(t, user)
-			o.ctl(t, "set_user_limits", user, fmt.Sprintf(`{"max-channels": %d}`, limit))
+			o.addUser(t, user, "")
+			o.manage(t, http.MethodPut, "user-limits/"+user+"/max-channels", fmt.Sprintf(`{"value": %d}`, limit))
 			p := o.as(t, user, "limited")
 			for range 2 {
 				if others := publishFrom(t, p, topic, 4); len(others) > 0 {
@@ -127,7 +122,8 @@ func (o *ownBroker) rightTakenAway(t *testing.T) {
 	if err := ch.QueueBind(topic, "#", "rights", false, nil); err != nil {
 		t.Fatal(err)
 	}
-	o.addUser(t, "partly")
+	o.addUser(t, "partly", "")
+	const topicRights = "topic-permissions/%2F/partly"
 	p := o.as(t, "partly", "rights")
 	told := 0
 	var sent []publisher.Message
@@ -153,10 +149,8 @@ func (o *ownBroker) rightTakenAway(t *testing.T) {
 			messages[i].Topic = fmt.Sprintf("%s.%d", []string{"a", "b"}[i%2], i%20)
 		}
 		sent = append(sent, messages...)
-		if round%2 == 0 {
-			o.ctl(t, "clear_topic_permissions", "partly")
-		} else {
-			o.ctl(t, "set_topic_permissions", "partly", "rights", `^a\.`, ".*")
+		if round%2 == 1 {
+			o.manage(t, http.MethodPut, topicRights, `{"exchange": "rights", "write": "^a\\.", "read": ".*"}`)
 		}
 		left := publish(messages)
 		for range 3 { // tries of what is held close nothing under others
@@ -167,7 +161,9 @@ func (o *ownBroker) rightTakenAway(t *testing.T) {
 				t.Errorf("a try of held messages makes %d copies", told-before)
 			}
 		}
-		o.ctl(t, "clear_topic_permissions", "partly")
+		if round%2 == 1 {
+			o.manage(t, http.MethodDelete, topicRights, "")
+		}
 		for len(left) > 0 {
 			left = publish(left)
 		}
@@ -201,8 +197,8 @@ func (o *ownBroker) channelMax(t *testing.T) {
 
 // A virtual host that does not run is named as such, with what helps.
 func (o *ownBroker) vhostDown(t *testing.T) {
-	o.ctl(t, "add_vhost", "down")
-	o.ctl(t, "set_permissions", "-p", "down", "guest", ".*", ".*", ".*")
+	o.manage(t, http.MethodPut, "vhosts/down", "")
+	o.manage(t, http.MethodPut, "permissions/down/guest", `{"configure": ".*", "write": ".*", "read": ".*"}`)
 	const stop = `case rabbit_vhost_sup_sup:get_vhost_sup(<<"down">>) of ` +
 		`{ok, S} -> [exit(P, kill) || {_, P, _, _} <- supervisor:which_children(S), is_pid(P)]; _ -> ok end, ` +
 		`rabbit_vhost_sup_sup:is_vhost_alive(<<"down">>).`

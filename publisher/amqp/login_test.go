@@ -77,8 +77,8 @@ func (o *ownBroker) mistakes(t *testing.T) {
 
 // A password that is changed at the broker and in the file is used for the next connection.
 func (o *ownBroker) rotatedPassword(t *testing.T) {
-	o.ctl(t, "add_user", "rotating", "first")
-	o.ctl(t, "set_permissions", "rotating", ".*", ".*", ".*")
+	o.user(t, "rotating", `"password": "first"`, "")
+	o.allow(t, "rotating", ".*")
 	host := strings.TrimPrefix(o.harness.url, "amqp://guest:guest@")
 	path := write(t, t.TempDir(), "url", []byte("amqp://rotating:first@"+host))
 	p := amqp.New(amqp.Config{URL: func() (string, error) {
@@ -90,9 +90,9 @@ func (o *ownBroker) rotatedPassword(t *testing.T) {
 	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0] }
 	want(t, "a message", publish(), publisher.Accepted)
 
-	o.ctl(t, "change_password", "rotating", "second")
+	o.user(t, "rotating", `"password": "second"`, "")
 	want(t, "a message on the connection that is there", publish(), publisher.Accepted)
-	o.ctl(t, "close_all_user_connections", "rotating", "rotation")
+	o.closeConnections(t, "rotating")
 	await(t, func() bool {
 		err := publish()
 		return err != nil && publisher.ShortOf(err) == "login refused"
@@ -103,9 +103,8 @@ func (o *ownBroker) rotatedPassword(t *testing.T) {
 
 // A client certificate that is renewed on disk is used for the next connection.
 func (o *ownBroker) rotatedCertificate(t *testing.T) {
-	o.ctl(t, "add_user", "certified", "unused")
-	o.ctl(t, "clear_password", "certified")
-	o.ctl(t, "set_permissions", "certified", ".*", ".*", ".*")
+	o.user(t, "certified", `"password_hash": ""`, "")
+	o.allow(t, "certified", ".*")
 	var current atomic.Pointer[tls.Certificate]
 	first := o.authority.Issue(t, tlstest.Leaf{Name: "certified"})
 	current.Store(&first.Pair)
@@ -138,7 +137,7 @@ func (o *ownBroker) rotatedCertificate(t *testing.T) {
 
 	stranger := o.authority.Issue(t, tlstest.Leaf{Name: "stranger"})
 	current.Store(&stranger.Pair)
-	o.ctl(t, "close_all_user_connections", "certified", "rotation")
+	o.closeConnections(t, "certified")
 	await(t, func() bool {
 		err := publish()
 		return err != nil && publisher.ShortOf(err) == "login refused"

@@ -300,10 +300,10 @@ func (o *ownBroker) managedExamined(t *testing.T) {
 		"untagged": "", "looker": "management", "monitor": "monitoring",
 		"outsider": "monitoring",
 	} {
-		o.ctl(t, "add_user", name, password)
-		o.ctl(t, "set_user_tags", name, tag)
-		if name != "outsider" {
-			o.ctl(t, "set_permissions", name, ".*", ".*", ".*")
+		if name == "outsider" {
+			o.user(t, name, fmt.Sprintf(`"password": %q`, password), tag)
+		} else {
+			o.addUser(t, name, tag)
 		}
 	}
 	for name, part := range map[string]string{
