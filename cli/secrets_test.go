@@ -85,10 +85,12 @@ func TestMalformedSecretsAreNotShown(t *testing.T) {
 			prefix := strings.TrimSuffix(setting.Name, "TOKEN_URL")
 			env = append(env, prefix+"CLIENT_ID=c", prefix+"CLIENT_SECRET=s")
 		}
-		for _, value := range malformed {
+		for i, value := range malformed {
 			check(false, env, setting.Name, value)
 			env := append(slices.Clone(env), setting.Name+"=")
-			check(false, env, setting.Name+"_FILE", value)
+			if i < 2 { // no file has such a name, whatever it looks like
+				check(false, env, setting.Name+"_FILE", value)
+			}
 			path := filepath.Join(t.TempDir(), "value")
 			if err := os.WriteFile(path, []byte(value), 0o600); err != nil {
 				t.Fatal(err)

@@ -122,7 +122,7 @@ func TestConnectionsThatBreakInAnOutage(t *testing.T) {
 			for i := range rows {
 				s.Crash(fmt.Sprint("row-", i))
 			}
-			time.Sleep(10 * time.Minute)
+			time.Sleep(3 * time.Minute)
 		},
 		"silence": func(s *sim) {
 			insert(s, 1)
@@ -134,7 +134,7 @@ func TestConnectionsThatBreakInAnOutage(t *testing.T) {
 			insert(s, 1)
 			silent := &s.destinations[0].Publisher.(*cut).silent
 			silent.Store(true)
-			time.Sleep(30 * time.Minute)
+			time.Sleep(10 * time.Minute)
 			silent.Store(false)
 		},
 		"out of reach now and then": func(s *sim) {
@@ -150,7 +150,7 @@ func TestConnectionsThatBreakInAnOutage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				s.interval = time.Second // half an hour of polls costs the race detector seconds
+				s.interval = time.Second // ten minutes of polls cost the race detector seconds
 				s.destinations[0].Publisher = &cut{Publisher: s.destinations[0].Publisher, after: 2 * time.Second}
 				defer s.start()()
 				outage(s)
