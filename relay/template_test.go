@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -49,4 +50,29 @@ func TestTemplatesFindTextsOfRows(t *testing.T) {
 			t.Errorf("row %d: %s, want %s", id, got, want)
 		}
 	}
+}
+
+// A template that names a column that the table lacks holds its own destination, which sends when the column has come.
+func TestTemplateWaitsForItsColumn(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, ownTable("primary key"))
+	r := replica(t, s, b, func(c *tested) {
+		c.Destinations[0].Name, c.Destinations[0].Columns = "first", ownColumns("first")
+		c.Destinations = append(c.Destinations, &Destination{
+			Name: "second", Publisher: b.Publisher(), Topic: "{place}", Columns: ownColumns("second"),
+			PublishTimeout: 10 * time.Second,
+		})
+	})
+	r.looks = 50 * time.Millisecond
+	start(t, r)
+	s.Exec(t, "insert into outbox_messages (topic, payload) values ('orders', '{}')")
+	b.Await(t, 1)
+	eventually(t, "the other is held", func() bool { return strings.Contains(notReady(r), "no column place") })
+	s.Exec(t, "alter table outbox_messages add place text not null default 'there'")
+	b.Await(t, 2)
+	if all := b.All(); all[0].Topic != "orders" || all[1].Topic != "there" {
+		t.Errorf("sent to %s and %s", all[0].Topic, all[1].Topic)
+	}
+	eventually(t, "ready", func() bool { return notReady(r) == "" })
 }

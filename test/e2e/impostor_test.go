@@ -74,22 +74,6 @@ func hostOf(t *testing.T, variable string) string {
 	return u.Host
 }
 
-// serveNATS returns the address of a server that greets as a NATS server does and presents the given certificate.
-func serveNATS(t *testing.T, l tlstest.Leaf) string {
-	t.Helper()
-	listener := listen(t)
-	go serve(listener, func(c net.Conn) {
-		_, _ = c.Write([]byte(
-			`INFO {"server_id":"x","version":"2.11.0","headers":true,"max_payload":1048576,"tls_required":true}` + "\r\n"))
-		// The client ends the connection.
-		_ = tls.Server(c, &tls.Config{
-			Certificates: []tls.Certificate{l.Pair},
-			MinVersion:   tls.VersionTLS12,
-		}).HandshakeContext(t.Context())
-	})
-	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
-}
-
 // serveTLS returns the address of a server that presents the given certificate and speaks another protocol.
 func serveTLS(t *testing.T, l tlstest.Leaf) string {
 	t.Helper()

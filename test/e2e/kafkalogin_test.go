@@ -19,11 +19,11 @@ import (
 )
 
 // TestSecureKafka logs in to a Kafka server with TLS and SASL: with secrets that are rotated while the relay runs, and
-// with every mistake that can be made.
+// with mistakes that name the setting, each in its own way.
 func TestSecureKafka(t *testing.T) {
 	t.Parallel()
 	k := newSecureKafka(t)
-	k.rotations(t)
+	t.Run("rotations", k.rotations)
 	k.mistakes(t)
 }
 
@@ -32,6 +32,7 @@ func TestSecureKafka(t *testing.T) {
 func (k *secureKafka) rotations(t *testing.T) {
 	ca := "OUTBOX_TLS_CA_FILE=" + k.write("ca.pem", k.authority.PEM)
 	t.Run("password", func(t *testing.T) {
+		t.Parallel()
 		topic, outbox := k.topic(t), newTable(t)
 		path := k.write("password", []byte("old-hunter2\n"))
 		r := startRelay(t, outbox.env("kafka+tls://"+k.secure, ca, "OUTBOX_KAFKA_SASL_MECHANISM=SCRAM-SHA-256",
@@ -50,6 +51,7 @@ func (k *secureKafka) rotations(t *testing.T) {
 		k.expect(t, r, outbox, topic)
 	})
 	t.Run("token", func(t *testing.T) {
+		t.Parallel()
 		oauth := func(outbox *table, more ...string) settings {
 			return outbox.env("kafka+tls://"+k.secure, append(more, ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER")...)
 		}
@@ -77,6 +79,7 @@ func (k *secureKafka) rotations(t *testing.T) {
 		}
 	})
 	t.Run("certificates", func(t *testing.T) {
+		t.Parallel()
 		topic, outbox := k.topic(t), newTable(t)
 		old := k.authority.Issue(t, tlstest.Leaf{Name: "relay", Expired: true})
 		other := tlstest.NewAuthority(t)
@@ -176,14 +179,7 @@ func (k *secureKafka) mistakes(t *testing.T) {
 	ca := "OUTBOX_TLS_CA_FILE=" + path("ca.pem", k.authority.PEM)
 	stranger := tlstest.NewAuthority(t)
 	expired := k.authority.Issue(t, tlstest.Leaf{Name: "localhost", Expired: true})
-	foreign := stranger.Issue(t, tlstest.Leaf{Name: "relay"})
 	good := k.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
-	pair := func(name string, l tlstest.Leaf) settings {
-		return settings{
-			ca, "OUTBOX_TLS_CERT_FILE=" + path(name+".pem", l.Cert),
-			"OUTBOX_TLS_KEY_FILE=" + path(name+".key", l.Key),
-		}
-	}
 	login := func(mechanism, user, password string) settings {
 		return settings{
 			ca, "OUTBOX_KAFKA_SASL_MECHANISM=" + mechanism, "OUTBOX_KAFKA_SASL_USERNAME=" + user,
@@ -198,23 +194,14 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		return u.Host
 	}
 	plain := strings.TrimPrefix(k.url(), "kafka://")
-	const notKafka, noTLS = "does not speak Kafka's protocol", "does not speak TLS"
-	for name, c := range map[string]struct {
-		address string
-		env     settings
-		says    []string
-	}{
+	const noTLS = "does not speak TLS"
+	for name, m := range map[string]mistake{
 		"wrong password": {
 			"kafka+tls://" + k.secure, login("PLAIN", "relay", "wrong-hunter2"),
 			[]string{"refuses the login", "check the credentials in OUTBOX_KAFKA_SASL"},
 		},
-		"wrong user": {"kafka+tls://" + k.secure, login("PLAIN", "nobody", "old-hunter2"), []string{"refuses the login"}},
 		"wrong password, SCRAM": {
 			"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "relay", "wrong-hunter2"),
-			[]string{"refuses the login"},
-		},
-		"wrong user, SCRAM": {
-			"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "nobody", "old-hunter2"),
 			[]string{"refuses the login"},
 		},
 		"wrong password without TLS": {
@@ -246,10 +233,6 @@ func (k *secureKafka) mistakes(t *testing.T) {
 			settings{ca},
 			[]string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"},
 		},
-		"no login without TLS": {
-			"kafka://" + k.clear, nil,
-			[]string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"},
-		},
 		"login where none is": {
 			"kafka://" + plain, login("PLAIN", "relay", "old-hunter2")[1:],
 			[]string{"takes no SASL", "remove OUTBOX_KAFKA_SASL_MECHANISM"},
@@ -265,28 +248,14 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		},
 		"expired certificate":   {"kafka+tls://" + serveTLS(t, expired), settings{ca}, []string{"has expired", "renew it"}},
 		"no client certificate": {"kafka+tls://" + k.mutual, settings{ca}, []string{"client certificate", "OUTBOX_TLS_CERT"}},
-		"expired client": {
-			"kafka+tls://" + k.mutual, pair("expired", expired),
-			[]string{"client certificate", "OUTBOX_TLS_CERT"},
-		},
-		"foreign client": {
-			"kafka+tls://" + k.mutual, pair("foreign", foreign),
-			[]string{"client certificate", "OUTBOX_TLS_CERT"},
-		},
-		"TLS on a plain port": {"kafka+tls://" + plain, settings{ca}, []string{noTLS, "kafka://"}},
-		"plain on a TLS port": {"kafka://" + k.mutual, nil, []string{"kafka+tls://"}},
-		"nobody":              {"kafka://" + nobody, nil, []string{"nothing listens there", "host and port"}},
-		"unknown host":        {"kafka://nowhere.invalid:9092", nil, []string{"cannot be resolved", "nowhere.invalid"}},
-		"NATS":                {"kafka://" + host("TEST_NATS_URL"), nil, []string{notKafka}},
-		"RabbitMQ":            {"kafka://" + host("TEST_AMQP_URL"), nil, []string{notKafka}},
-		"PostgreSQL":          {"kafka://" + host("TEST_DATABASE_URL"), nil, []string{"Kafka's"}},
-		"HTTP":                {"kafka://" + serveHTTP(t), nil, []string{"does not answer", "host and port"}},
-		"NATS with TLS":       {"kafka+tls://" + host("TEST_NATS_URL"), settings{ca}, []string{noTLS}},
-		"RabbitMQ with TLS":   {"kafka+tls://" + host("TEST_AMQP_URL"), settings{ca}, []string{noTLS}},
-		"PostgreSQL with TLS": {"kafka+tls://" + host("TEST_DATABASE_URL"), settings{ca}, []string{noTLS}},
-		"HTTP with TLS":       {"kafka+tls://" + serveHTTP(t), settings{ca}, []string{noTLS}},
-		"another server, TLS": {"kafka+tls://" + serveTLS(t, good), settings{ca}, []string{"Kafka's"}},
+		"TLS on a plain port":   {"kafka+tls://" + plain, settings{ca}, []string{noTLS, "kafka://"}},
+		"plain on a TLS port":   {"kafka://" + k.mutual, nil, []string{"kafka+tls://"}},
+		"nobody":                {"kafka://" + nobody, nil, []string{"nothing listens there", "host and port"}},
+		"PostgreSQL":            {"kafka://" + host("TEST_DATABASE_URL"), nil, []string{"Kafka's"}},
+		"HTTP with TLS":         {"kafka+tls://" + serveHTTP(t), settings{ca}, []string{noTLS}},
+		"another server, TLS":   {"kafka+tls://" + serveTLS(t, good), settings{ca}, []string{"Kafka's"}},
 	} {
-		t.Run(name, func(t *testing.T) { checkMistake(t, c.address, c.env, c.says) })
+		// One after the other: a server that logs in many at a time may answer none of them in time.
+		t.Run(name, func(t *testing.T) { checkMistake(t, m.url, m.env, m.says) })
 	}
 }

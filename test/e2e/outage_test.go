@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// outage is how long the brokers are away, as the number of times that the relay tries them. That takes half a minute.
-const outage = 800
+// outage is how long the brokers are away, as the number of times that the relay tries them.
+const outage = 200
 
 // TestOutage stops each broker while rows are written. No attempt is spent, nothing fails, the process keeps running
 // and reports the reason, and rows flow soon after the broker is back.

@@ -16,10 +16,10 @@ func TestSlowMarksOfOneDestination(t *testing.T) {
 		"OUTBOX_DESTINATION_SLOW_TOPIC="+copies, "OUTBOX_DESTINATION_SLOW_COLUMNS="+own("slow"))
 	outbox.destination(env, "slow")
 	outbox.Exec(t, `create function take_time() returns trigger language plpgsql as $slow$
-		begin perform pg_sleep(0.005); return new; end $slow$`)
+		begin perform pg_sleep(0.01); return new; end $slow$`)
 	outbox.Exec(t, "create trigger take_time before update of slow_relayed_at on outbox_messages for each row execute "+
 		"function take_time()")
-	const rows = 3000
+	const rows = 900
 	r := startRelay(t, env)
 	r.awaitReady()
 	for i := range 6 {

@@ -100,7 +100,7 @@ func (k *Kafka) Ends(ctx context.Context, topic string) (ends []int64, err error
 
 // untilLed repeats a request until a broker takes it: one that has a controller, or leads the partition, as the library
 // knows it. A broker that has just started, or that a busy machine has kept from answering its controller, is of no use
-// for a moment, and the library remembers that for seconds.
+// for a moment, and the library remembers that for seconds. Its connections from before a restart have ended.
 func untilLed(ctx context.Context, request func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -110,7 +110,7 @@ func untilLed(ctx context.Context, request func() error) error {
 		err := request()
 		switch {
 		case errors.Is(err, kafka.BrokerNotAvailable), errors.Is(err, kafka.LeaderNotAvailable),
-			errors.Is(err, kafka.NotLeaderForPartition):
+			errors.Is(err, kafka.NotLeaderForPartition), errors.Is(err, io.ErrUnexpectedEOF):
 		default:
 			return err
 		}
