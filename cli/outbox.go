@@ -13,7 +13,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // operating holds what the commands that examine rows need. It connects to no broker.
@@ -72,9 +71,6 @@ func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err er
 		Columns: c.Table.Columns, Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes,
 		Channel: c.ListenChannel, Shards: c.Shards, Key: c.Table.Key, Names: settingNames(c, nil),
 	}
-	if plan.Table, err = sql.ParseTable(c.Table.Name); err != nil {
-		return plan, nil, err
-	}
 	for _, d := range relayConfig(c, slog.New(slog.DiscardHandler)).Destinations {
 		routes = append(routes, &route.Route{
 			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
@@ -83,7 +79,10 @@ func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err er
 			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
 		})
 	}
-	plan, err = route.Plan(plan, routes)
+	plan, found := route.Plan(plan, c.Table.Name, "", routes)
+	for _, problem := range found {
+		err = problem
+	}
 	return plan, routes, err
 }
 

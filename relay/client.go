@@ -79,12 +79,18 @@ func atMost(limit time.Duration, do func()) {
 	}
 }
 
-// panicked logs a panic that was caught, once for each place.
-func (d *Destination) panicked(logger *slog.Logger, consequence string, caught *panics.Error) {
-	if d.client.panics.First(caught) {
-		logger.Error("panic: please report it, with the stack",
-			"destination", d.Name, "consequence", consequence, "error", caught, "stack", caught.Stack())
-	}
+// guard calls do. A panic in it is logged with its consequence, once for each place, and returned.
+func (d *Destination) guard(logger *slog.Logger, consequence string, do func()) (caught *panics.Error) {
+	defer func() {
+		if value := recover(); value != nil {
+			if caught = panics.Caught(value); d.client.panics.First(caught) {
+				logger.Error("panic: please report it, with the stack",
+					"destination", d.Name, "consequence", consequence, "error", caught, "stack", caught.Stack())
+			}
+		}
+	}()
+	do()
+	return nil
 }
 
 // Close closes the publisher that is in use. Nothing is published to the destination afterwards.

@@ -79,10 +79,10 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 				MaxInFlight: -1, MaxInFlightBytes: -1,
 			}}},
 			[]string{
-				"Destinations[0].Topics", "Destinations[0].Topic", "Destinations[0].Exchange", "Destinations[0].PayloadEncoding",
-				"Destinations[0].WireFormat", "Destinations[0].MaxAttempts", "Destinations[0].BackoffMax",
-				"Destinations[0].PublishTimeout",
-				"Destinations[0].MaxAge", "Destinations[0].MaxInFlight", "Destinations[0].MaxInFlightBytes", "Destinations[0].Rate",
+				"Destinations[0].Topics", "Destinations[0].PayloadEncoding", "Destinations[0].WireFormat",
+				"Destinations[0].MaxAttempts", "Destinations[0].BackoffMax", "Destinations[0].PublishTimeout",
+				"Destinations[0].MaxAge", "Destinations[0].MaxInFlight", "Destinations[0].MaxInFlightBytes",
+				"Destinations[0].Rate", "Destinations[0].Topic", "Destinations[0].Exchange",
 			},
 		},
 		"names": {
@@ -92,7 +92,7 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 				{Name: "a", Publisher: b},
 				{Name: "none", Publisher: b},
 			}},
-			[]string{"Destinations[1].Name", "Destinations[3].Name", "Destinations[2].Name"},
+			[]string{"Destinations[1].Name", "Destinations[2].Name", "Destinations[3].Name"},
 		},
 		"origins": {
 			Config{Destinations: []*Destination{

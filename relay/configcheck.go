@@ -2,16 +2,13 @@ package relay
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
-	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A FieldError reports a field of [Config] that cannot be used.
@@ -29,6 +26,11 @@ func (p *problems) add(field, format string, args ...any) {
 	*p = append(*p, &FieldError{field, fmt.Sprintf(format, args...)})
 }
 
+// fieldOf returns the full name of a field of a destination.
+func fieldOf(destination int, name string) string {
+	return fmt.Sprintf("Destinations[%d].%s", destination, name)
+}
+
 // atLeast refuses numbers and durations that are too small.
 func atLeast[T cmp.Ordered](p *problems, field string, value, least T) {
 	if value < least {
@@ -39,16 +41,8 @@ func atLeast[T cmp.Ordered](p *problems, field string, value, least T) {
 // mostShards is the largest number of shards.
 const mostShards = 1024
 
-// check returns what is wrong with the configuration. The defaults must have been filled in.
-func (c *Config) check() error {
-	var p problems
-	if _, err := sql.ParseTable(c.Table); err != nil {
-		p.add("Table", "is not the name of a table: write table or schema.table, a name with a dot in double quotes")
-	}
-	var key rowkey.Source
-	if err := key.UnmarshalText([]byte(c.Key)); c.Key != "" && err != nil {
-		p.add("Key", "%v", err)
-	}
+// check returns what is wrong with each field by itself.
+func (c *Config) check() (p problems) {
 	atLeast(&p, "BatchSize", c.BatchSize, 1)
 	atLeast(&p, "MaxInFlight", c.MaxInFlight, 1)
 	atLeast(&p, "MaxInFlightBytes", c.MaxInFlightBytes, 1)
@@ -65,17 +59,17 @@ func (c *Config) check() error {
 		p.add("Destinations", "must have at least one destination")
 	}
 	for i, d := range c.Destinations {
-		at := func(field string) string { return fmt.Sprintf("Destinations[%d].%s", i, field) }
 		if d == nil {
 			p.add(fmt.Sprintf("Destinations[%d]", i), "is nil")
 			continue
 		}
-		d.check(&p, at)
+		d.check(&p, func(name string) string { return fieldOf(i, name) })
+		sameName := func(other *Destination) bool { return other != nil && other.Name == d.Name }
+		if j := slices.IndexFunc(c.Destinations, sameName); j < i && d.Name != "" {
+			p.add(fieldOf(i, "Name"), "is also the name of Destinations[%d]", j)
+		}
 	}
-	if !slices.Contains(c.Destinations, nil) {
-		c.checkTogether(&p)
-	}
-	return errors.Join(p...)
+	return p
 }
 
 // check adds what is wrong with a destination by itself. at returns the full name of one of its fields.
@@ -92,10 +86,8 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 	if slices.Contains(d.Topics, "") || slices.Contains(d.Topics, "!") {
 		p.add(at("Topics"), "must not hold an empty pattern")
 	}
-	for _, template := range []struct{ field, text string }{{"Topic", d.Topic}, {"Exchange", d.Exchange}} {
-		if _, _, err := route.ParseTemplate(template.text, nil); err != nil {
-			p.add(at(template.field), "%v", err)
-		}
+	if d.Columns != nil && d.Columns["relayed_at"] == "" {
+		p.add(at("Columns"), "must name a column for relayed_at")
 	}
 	encodings := []route.Encoding{route.EncodingNone, route.EncodingBase64, route.EncodingHex}
 	if !slices.Contains(encodings, route.Encoding(d.PayloadEncoding)) {
@@ -112,33 +104,4 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 	atLeast(p, at("MaxInFlight"), d.MaxInFlight, 0)
 	atLeast(p, at("MaxInFlightBytes"), d.MaxInFlightBytes, 0)
 	atLeast(p, at("Rate"), d.Rate, 0)
-}
-
-// checkTogether adds what is wrong with the destinations in relation to one another.
-func (c *Config) checkTogether(p *problems) {
-	field := func(i int, name string) string { return fmt.Sprintf("Destinations[%d].%s", i, name) }
-	for i, d := range c.Destinations {
-		sameName := func(other *Destination) bool { return other.Name == d.Name }
-		if j := slices.IndexFunc(c.Destinations, sameName); j < i && d.Name != "" {
-			p.add(field(i, "Name"), "is also the name of Destinations[%d]", j)
-		}
-		if d.Columns != nil && d.Columns["relayed_at"] == "" {
-			p.add(field(i, "Columns"), "must name a column for relayed_at")
-		}
-	}
-	all := c.routes()
-	for i := range all {
-		all[i].Names = func(name string) string { return field(i, name) }
-	}
-	deletes := ""
-	if c.Delete {
-		deletes = "Delete"
-	}
-	wrong := len(*p) > 0
-	for _, found := range route.Check(all, "Destinations", deletes) {
-		if wrong && found.Field == "Topics" {
-			continue // which rows are left may depend on what is wrong
-		}
-		p.add(field(found.Destination, found.Field), "%s", found.Text)
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -24,32 +23,25 @@ type database struct {
 	// The last errors, by what they are of: reading for reads, the number n of a set of columns for writes to it, and
 	// ^n for rehearsals of such writes. What succeeded last has no entry.
 	errs    map[int]error
-	trouble bool        // trouble has been logged
-	waits   atomic.Bool // commits wait for a synchronous standby
+	trouble bool // trouble has been logged
 }
 
-// reading is the place of the last read's error; those of writes are numbers of sets of columns.
-const reading = math.MinInt
+// The places of errors that are of no set of columns.
+const (
+	reading    = math.MinInt // of the last read
+	confirming = reading + 1 // of commits, which the server does not confirm
+)
 
 // errUnconfirmed reports that the server writes and does not confirm it.
 var errUnconfirmed = errors.New("commits wait for a synchronous standby that does not answer: bring it back, or take " +
 	"it out of synchronous_standby_names; what was marked meanwhile is marked, and no row is lost")
 
-// unconfirmed returns why commits have not been confirmed for some time, nil if they are.
-func (d *database) unconfirmed() error {
-	if d.waits.Load() {
-		return errUnconfirmed
-	}
-	return nil
-}
-
-// confirm records whether commits wait for a synchronous standby, and logs when that changes.
+// confirm records whether commits wait for a synchronous standby.
 func (d *database) confirm(waits bool) {
-	switch before := d.waits.Swap(waits); {
-	case waits && !before:
-		d.logger.Warn("commits wait for a synchronous standby that does not answer", "error", errUnconfirmed)
-	case before && !waits:
-		d.logger.Info("commits no longer wait for a synchronous standby")
+	if waits {
+		d.wrote(confirming, errUnconfirmed)
+	} else if d.unwritten(confirming) {
+		d.wrote(confirming, nil)
 	}
 }
 
@@ -95,8 +87,8 @@ func (d *database) wrote(state int, err error) {
 	d.trouble = len(d.errs) > 0
 }
 
-// err returns why the database cannot be used: errors of reads come before those of rehearsals and writes. The caller
-// holds mu.
+// err returns why the database cannot be used: errors of reads come before those of commits, rehearsals and
+// writes. The caller holds mu.
 func (d *database) err() error {
 	for _, state := range slices.Sorted(maps.Keys(d.errs)) { // reads come first
 		return d.errs[state]

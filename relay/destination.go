@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
@@ -132,9 +130,11 @@ func (d *Destination) setup(c *Config) engine.Setup {
 			if c.TraceRows {
 				r.Ended = rowSpan(c.Tracer, d.Name, r, now)
 			}
-			d.render(r.Row, r.Try)
-			if caught, ok := errors.AsType[*panics.Error](r.Invalid); ok {
-				d.panicked(c.Logger, "the row fails that was being made into a message", caught)
+			// A panic in a profile or a template concerns this row alone.
+			if caught := d.guard(c.Logger, "the row fails that was being made into a message", func() {
+				d.render(r.Row, r.Try)
+			}); caught != nil {
+				r.Invalid = publisher.PermanentError("panic", "the row cannot be made into a message: %w", caught)
 			}
 		},
 	}
@@ -170,15 +170,8 @@ func allOf(destinations []*Destination) (s engine.Snapshot) {
 	return s
 }
 
-// render gives a row's message its form on the broker. A panic in a profile or a template concerns that row alone: it
-// makes the row invalid.
+// render gives a row's message its form on the broker.
 func (d *Destination) render(row *outbox.Row, attempt int64) {
-	defer func() {
-		if value := recover(); value != nil {
-			caught := panics.Caught(value)
-			row.Invalid = publisher.PermanentError("panic", "the row cannot be made into a message: %w", caught)
-		}
-	}()
 	if d.FailedOf != "" {
 		d.shed(row)
 	}

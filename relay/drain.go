@@ -9,11 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
@@ -53,42 +50,42 @@ func (r *Relay) Drain(ctx context.Context) error {
 	return err
 }
 
+// leftTimeout bounds the count of what is left at the end. The caller's time is over by then.
+const leftTimeout = time.Second
+
 // drained waits until no row is left that may be published.
 func (r *Relay) drained(ctx context.Context) error {
 	ends := make([]outbox.End, len(r.config.Destinations))
 	for wait := 10 * time.Millisecond; ; {
 		started := time.Now()
-		if left, err := r.left(ctx, ends); err == nil && left.open == 0 {
-			return r.leftError(left)
+		if open, waits, err := r.left(ctx, ends); err == nil && open == 0 {
+			return r.leftError(open, waits, nil)
 		}
 		// A count that is slow, for want of an index, must not take the database's time from the rows.
 		wait = max(min(2*wait, 200*time.Millisecond), engine.RestShare*time.Since(started))
 		select {
 		case <-ctx.Done():
-			return r.leftAtEnd(ctx, ends)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftTimeout)
+			defer cancel()
+			return r.leftError(r.left(ctx, ends))
 		case <-time.After(wait):
 		}
 	}
 }
 
-// rowsLeft are the rows that are left of those that were pending and due when a drain began, without those of
-// best-effort destinations.
-type rowsLeft struct {
-	open  int64                  // may be relayed
-	waits map[engine.Cause]int64 // may not, by reason
-}
-
 // causeUntaken is the reason of rows that no destination takes.
 const causeUntaken engine.Cause = "no destination"
 
-// left counts the rows left. The first call notes where they end, so that rows which are inserted while the drain goes
-// on do not keep it from ending. ends has a place for each destination.
-func (r *Relay) left(ctx context.Context, ends []outbox.End) (left rowsLeft, err error) {
+// left counts the rows that are left of those that were pending and due when a drain began, without those of
+// best-effort destinations: those that may be relayed, and by reason those that may not. The first call notes where
+// they end, so that rows which are inserted while the drain goes on do not keep it from ending. ends has a place for
+// each destination.
+func (r *Relay) left(ctx context.Context, ends []outbox.End) (open int64, waits map[engine.Cause]int64, err error) {
 	table, err := r.state()
 	if table == nil {
-		return left, err
+		return 0, nil, err
 	}
-	left.waits = map[engine.Cause]int64{}
+	waits = map[engine.Cause]int64{}
 	for i, v := range r.plan.Views {
 		if v.Optional {
 			continue
@@ -99,59 +96,38 @@ func (r *Relay) left(ctx context.Context, ends []outbox.End) (left rowsLeft, err
 			n, failure = view.Left(ctx, &ends[i])
 		}
 		if err = errors.Join(err, failure); !r.config.Destinations[i].paused.Load() {
-			left.open += n
+			open += n
 		} else if n > 0 {
-			left.waits[engine.CausePaused] += n
+			waits[engine.CausePaused] += n
 		}
 	}
-	if err == nil && left.open == 0 && !takeAll(r.config.Destinations) {
+	if err == nil && open == 0 && !takeAll(r.config.Destinations) {
 		var report operate.Report
 		report, err = r.measureTable(ctx)
-		if rest := report.Untaken; rest != nil && rest.Due != nil && *rest.Due > 0 {
-			left.waits[causeUntaken] = *rest.Due
+		if rest := report.Untaken; rest != nil && rest.Due != nil {
+			waits[causeUntaken] = *rest.Due
 		}
 	}
-	return left, err
+	return open, waits, err
 }
 
-// leftError returns a [*LeftError] with the reasons why rows are left, or nil if none are. The relay must still run.
-func (r *Relay) leftError(left rowsLeft) error {
-	rows := left.open
-	for _, n := range left.waits {
+// leftError returns the error of a drain that ends with what [Relay.left] has counted, nil if no row is left. The relay
+// must still run.
+func (r *Relay) leftError(open int64, waits map[engine.Cause]int64, err error) error {
+	switch {
+	case unreached(err):
+		return &LeftError{Unseen: err}
+	case err != nil:
+		return fmt.Errorf("not everything could be drained: %w", err)
+	}
+	rows := open
+	for _, n := range waits {
 		rows += n
 	}
 	if rows == 0 {
 		return nil
 	}
-	return &LeftError{Rows: min(rows, outbox.CountCap), Reasons: r.reasons(left.waits)}
-}
-
-// leftTimeout bounds the count of what is left at the end. The caller's time is over by then.
-const leftTimeout = time.Second
-
-// leftAtEnd counts the rows left when the time is over.
-func (r *Relay) leftAtEnd(ctx context.Context, ends []outbox.End) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leftTimeout)
-	defer cancel()
-	left, err := r.left(ctx, ends)
-	switch {
-	case errors.Is(err, errStarting), noServer(err):
-		return &LeftError{Unseen: err}
-	case err != nil:
-		return fmt.Errorf("not everything could be drained: %w", err)
-	}
-	return r.leftError(left)
-}
-
-// noServer reports whether an error says that the database could not be reached. A server that refuses the user, the
-// password or the database's name was reached, and waiting would not help.
-func noServer(err error) bool {
-	const user, database = "28", "3D" // classes of SQLSTATE
-	e, answered := errors.AsType[*pgconn.PgError](err)
-	if answered && (strings.HasPrefix(e.Code, user) || strings.HasPrefix(e.Code, database)) {
-		return false
-	}
-	return outbox.Unreachable(err) && !owner.Answered(err)
+	return &LeftError{Rows: min(rows, outbox.CountCap), Reasons: r.reasons(waits)}
 }
 
 // reasons returns why rows may be left, with counts by reason. counts are the rows that may not be relayed.

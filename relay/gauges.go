@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -63,7 +62,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		return err
 	}
 	observe := func(ctx context.Context, o metric.Observer) error {
-		o.ObserveInt64(ready, one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
+		o.ObserveInt64(ready, one(r.unready() == nil))
 		o.ObserveInt64(owned, int64(r.owned()))
 		if shards, known := r.unowned(); known {
 			o.ObserveInt64(unowned, int64(shards))

@@ -222,7 +222,7 @@ func (l *loop) written(o engine.Outcome) {
 		l.outdated, l.abandoned = o.Err, true
 		return
 	}
-	if o.Slow > 0 && l.database.unconfirmed() == nil {
+	if o.Slow > 0 && !l.database.unwritten(confirming) {
 		l.config.Logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
 			"Look for a slow trigger, or what else makes updates slow", "rows", o.Slow)
 	}

@@ -1,41 +1,44 @@
 package relay
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// plan returns how the relay understands its table, and where the rows of each destination go.
+// plan returns how the relay understands its table, and where the rows of each destination go. The defaults must have
+// been filled in. The error names every field that cannot be used.
 func (c *Config) plan() (plan outbox.Config, routes []*route.Route, err error) {
-	plan = outbox.Config{
-		Columns: c.Columns, Delete: c.Delete, MaxRow: c.MaxRowBytes, Channel: c.channel(), Shards: c.Shards,
-		Names: c.SettingName,
+	p := c.check()
+	if slices.Contains(c.Destinations, nil) {
+		return plan, nil, errors.Join(p...)
 	}
-	if plan.Table, err = sql.ParseTable(c.Table); err != nil {
-		return plan, nil, err
-	}
-	if c.Key != "" {
-		if err = plan.Key.UnmarshalText([]byte(c.Key)); err != nil {
-			return plan, nil, err
-		}
-	}
-	routes = c.routes()
-	if plan, err = route.Plan(plan, routes); err != nil {
-		return plan, nil, &FieldError{"Destinations", err.Error()}
-	}
-	return plan, routes, nil
-}
-
-// routes returns what decides which rows the destinations take, and where these go.
-func (c *Config) routes() (all []*route.Route) {
-	for _, d := range c.Destinations {
-		all = append(all, &route.Route{
+	for i, d := range c.Destinations {
+		routes = append(routes, &route.Route{
 			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
 			BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0,
-			Names: d.SettingName, Encoding: route.Encoding(d.PayloadEncoding), DedupPrefix: d.DedupPrefix,
-			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
+			Names: func(name string) string { return fieldOf(i, name) }, Encoding: route.Encoding(d.PayloadEncoding),
+			DedupPrefix: d.DedupPrefix, TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn,
+			WireFormat: d.WireFormat,
 		})
+		if d.SettingName != nil {
+			routes[i].Names = d.SettingName
+		}
 	}
-	return all
+	plan, found := route.Plan(outbox.Config{
+		Columns: c.Columns, Delete: c.Delete, MaxRow: c.MaxRowBytes, Channel: c.channel(), Shards: c.Shards,
+		Names: c.SettingName,
+	}, c.Table, c.Key, routes)
+	wrong := len(p) > 0
+	for _, f := range found {
+		switch {
+		case f.Destination < 0:
+			p.add(f.Field, "%s", f.Text)
+		case f.Field != "Topics" || !wrong: // which rows are left may depend on what is wrong
+			p.add(fieldOf(f.Destination, f.Field), "%s", f.Text)
+		}
+	}
+	return plan, routes, errors.Join(p...)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -49,15 +48,12 @@ func (d *Destination) ping(ctx context.Context, logger *slog.Logger) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if value := recover(); value != nil {
-			caught := panics.Caught(value)
-			d.panicked(logger, "the destination seems to be out of reach", caught)
-			err = publisher.UnavailableError(publisher.ScopeDestination, "panic",
-				"the publisher does not know whether the broker can be reached: %w", caught)
-		}
-	}()
-	return broker.Ping(ctx)
+	ping := func() { err = broker.Ping(ctx) }
+	if caught := d.guard(logger, "the destination seems to be out of reach", ping); caught != nil {
+		return publisher.UnavailableError(publisher.ScopeDestination, "panic",
+			"the publisher does not know whether the broker can be reached: %w", caught)
+	}
+	return err
 }
 
 // ping is the result of a ping. It does not change once it is stored.

@@ -45,21 +45,27 @@ const readyEvery = 20 * time.Millisecond
 // If ctx ends first, the error is its cause with what is not ready.
 func (r *Relay) WaitReady(ctx context.Context) error {
 	for {
-		errs := []error{}
-		for _, c := range r.Ready() {
-			if c.Err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", c.Name, c.Err))
-			}
-		}
-		if len(errs) == 0 {
+		err := r.unready()
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the relay is not ready: %w", errors.Join(append(errs, context.Cause(ctx))...))
+			return fmt.Errorf("the relay is not ready: %w", errors.Join(err, context.Cause(ctx)))
 		case <-time.After(readyEvery):
 		}
 	}
+}
+
+// unready returns why the relay is not ready, or nil if it is.
+func (r *Relay) unready() error {
+	var errs []error
+	for _, c := range r.Ready() {
+		if c.Err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c.Name, c.Err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Ready returns whether the relay could relay now, check by check. A standby needs only the database to be ready: it is
@@ -181,10 +187,7 @@ var errNotFound = errors.New("not looked up yet: the database cannot be reached"
 
 // databaseTrouble returns why the database cannot be used, or nil if it can.
 func (r *Relay) databaseTrouble() error {
-	if err := r.databaseDown(); err != nil {
-		return err
-	}
-	return cmp.Or(r.database.unconfirmed(), r.database.state())
+	return cmp.Or(r.databaseDown(), r.database.state())
 }
 
 // databaseDown returns why the last contact with the database failed, for any of those who use it: the opening of the
@@ -197,9 +200,14 @@ func (r *Relay) databaseDown() error {
 		errs = append(errs, s.Err)
 	}
 	for _, err := range append(errs, r.database.state()) {
-		if errors.Is(err, errStarting) || outbox.Unreachable(err) && !owner.Answered(err) {
+		if unreached(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// unreached reports whether an error says that the database was not reached, or not yet.
+func unreached(err error) bool {
+	return errors.Is(err, errStarting) || outbox.Unreachable(err) && !owner.Answered(err)
 }

@@ -54,19 +54,14 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		return nil, errors.New("relay: the pool is nil; make one with pgxpool.New or Config.NewPool")
 	}
 	c.fillIn()
-	if err := c.check(); err != nil {
-		return nil, err
-	}
 	plan, routes, err := c.plan()
 	if err != nil {
 		return nil, err
 	}
 	for i, d := range c.Destinations {
 		d.route = *routes[i]
-		if d.profile, err = profile.New(d.WireFormat, publisher.ProtocolOf(d.Publisher),
-			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones}); err != nil {
-			return nil, err
-		}
+		d.profile, _ = profile.New(d.WireFormat, publisher.ProtocolOf(d.Publisher), // plan knows the format
+			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones})
 	}
 	if c.guard == nil {
 		c.guard = &poolGuard{connect: connector(cmp.Or(c.Direct, pool.Config()), 2*c.patience())}

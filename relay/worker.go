@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/codes"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
@@ -147,20 +146,18 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 	if err != nil {
 		return every(err)
 	}
-	defer func() {
-		if value := recover(); value != nil {
-			caught := panics.Caught(value)
-			w.loop.to.panicked(w.loop.config.Logger,
-				"the publisher is opened again, and what it was given is published again", caught)
-			w.loop.to.giveUp(broker)
-			errs = every(publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught))
-			w.messages = nil // the publisher may still read them
-		}
-	}()
 	ctx, span := w.loop.batchSpan(ctx, w.messages)
 	defer span.End()
 	started := time.Now()
-	errs = broker.Publish(ctx, w.messages)
+	if caught := w.loop.to.guard(w.loop.config.Logger,
+		"the publisher is opened again, and what it was given is published again", func() {
+			errs = broker.Publish(ctx, w.messages)
+		}); caught != nil {
+		w.loop.to.giveUp(broker)
+		errs = every(publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught))
+		w.messages = nil // the publisher may still read them
+		return errs
+	}
 	accepted, first := 0, ""
 	for _, err := range errs {
 		if publisher.Republished(err) {

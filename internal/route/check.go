@@ -10,12 +10,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// A Problem is what is wrong with a field of a destination, in relation to the others.
+// A Problem is what is wrong with a field of a destination, by itself or in relation to the others, or with a field of
+// the table's configuration.
 type Problem struct {
-	Destination int    // index
-	Field       string // Topics, Columns, FailedOf or RelayedOf
+	Destination int    // index; negative for a field of the table's configuration
+	Field       string // as in the relay's configuration
 	Text        string // continues the sentence after the field's name
 }
+
+// ofTable is the Destination of a Problem with the table's configuration.
+const ofTable = -1
+
+func (p Problem) Error() string { return p.Field + " " + p.Text }
 
 // Check returns what keeps the destinations of one table from fitting together: where each keeps its state, and which
 // rows it takes. The settings and the embedded relay are checked by it, each with its own names of the fields. The

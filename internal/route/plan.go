@@ -1,25 +1,38 @@
 package route
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Plan parses the texts of all routes, and returns the table's configuration with everything that the routes need of
-// its rows.
-func Plan(table outbox.Config, routes []*Route) (outbox.Config, error) {
-	var err error
-	for _, to := range routes {
-		if to.Topic, table.Extra, err = ParseTemplate(to.TopicText, table.Extra); err != nil {
-			return table, err
+// Plan parses the name of the table, the source of the ordering key (unless it is empty) and the texts of all
+// routes, and checks whether these fit together. It adds to the table's configuration what the texts say and what the
+// routes need of its rows, unless there are problems.
+func Plan(table outbox.Config, name, key string, routes []*Route) (_ outbox.Config, found []Problem) {
+	bad := func(destination int, field string, err error) {
+		if err != nil {
+			found = append(found, Problem{destination, field, err.Error()})
 		}
+	}
+	var err error
+	if table.Table, err = sql.ParseTable(name); err != nil {
+		bad(ofTable, "Table", errors.New("is not the name of a table: write table or schema.table, a name with a dot in "+
+			"double quotes"))
+	}
+	if key != "" {
+		bad(ofTable, "Key", table.Key.UnmarshalText([]byte(key)))
+	}
+	for i, to := range routes {
+		to.Topic, table.Extra, err = ParseTemplate(to.TopicText, table.Extra)
+		bad(i, "Topic", err)
 		if to.ExchangeText != "" {
 			to.Exchange = new(Template)
-			if *to.Exchange, table.Extra, err = ParseTemplate(to.ExchangeText, table.Extra); err != nil {
-				return table, err
-			}
+			*to.Exchange, table.Extra, err = ParseTemplate(to.ExchangeText, table.Extra)
+			bad(i, "Exchange", err)
 		}
 		if to.TimeColumn != "" {
 			to.Time, table.Extra = TimeFrom(to.TimeColumn, table.Extra)
@@ -29,9 +42,15 @@ func Plan(table outbox.Config, routes []*Route) (outbox.Config, error) {
 		}
 	}
 	if len(table.Extra) > outbox.MostExtra {
-		return table, fmt.Errorf("have templates that name more than %d columns, headers and paths together",
-			outbox.MostExtra)
+		bad(ofTable, "Destinations", fmt.Errorf("have templates that name more than %d columns, headers and paths "+
+			"together", outbox.MostExtra))
 	}
-	table.Headers, table.Views = outbox.HeaderColumns(table.Columns), Views(routes)
-	return table, nil
+	deletes := ""
+	if table.Delete {
+		deletes = "Delete"
+	}
+	if found = append(found, Check(routes, "Destinations", deletes)...); found == nil {
+		table.Headers, table.Views = outbox.HeaderColumns(table.Columns), Views(routes)
+	}
+	return table, found
 }
