@@ -180,12 +180,13 @@ func TestEmptyCountsAsUnset(t *testing.T) {
 	}
 }
 
-// One newline at the end of a value, which editors and echo leave there, is not part of it.
+// One newline at the end of a value, which editors and echo leave there, is not part of it, nor is the mark that editors
+// put at the beginning.
 func TestFinalNewline(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
 		"shop\n": "shop", "shop\r\n": "shop", "shop\n\n": "shop\n",
-		"shop": "shop",
+		"shop": "shop", "\ufeffshop\r\n": "shop",
 	} {
 		for _, entry := range []string{
 			"OUTBOX_KAFKA_SASL_PASSWORD_FILE=" + file(t, content),

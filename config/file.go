@@ -15,8 +15,7 @@ const mostBytes = 1 << 20
 
 var errEmpty = errors.New("it is empty")
 
-// readFile returns the content of a setting's file without the newline that editors add at its end. It refuses pipes
-// and devices, whose content might never end. The error does not name the path, which the caller prints.
+// readFile returns the content of a setting's file without what editors add to it. It refuses pipes and devices, whose content might never end. The error does not name the path, which the caller prints.
 func readFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	var content []byte
@@ -29,7 +28,7 @@ func readFile(path string) (string, error) {
 	default:
 		content, err = os.ReadFile(path)
 	}
-	text := withoutNewline(string(content))
+	text := withoutMarks(string(content))
 	if err == nil && text == "" {
 		err = errEmpty
 	}
@@ -42,9 +41,9 @@ func readFile(path string) (string, error) {
 	return text, nil
 }
 
-// withoutNewline removes one newline from the end of a text, where editors and echo leave one.
-func withoutNewline(text string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+// withoutMarks removes what editors and echo add to a text: one newline at its end, and a byte order mark.
+func withoutMarks(text string) string {
+	return strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), "\ufeff")
 }
 
 // A fileError reports a settings file that gave no value.

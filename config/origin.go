@@ -21,7 +21,7 @@ type origin struct {
 func (l *loader) lookup(prefix string, setting Setting) (o *origin, ok bool) {
 	o = &origin{Setting: setting, variable: prefix + setting.key, given: true}
 	text, set := l.env[o.variable]
-	o.text, o.path = withoutNewline(text), l.env[o.variable+fileSuffix]
+	o.text, o.path = withoutMarks(text), l.env[o.variable+fileSuffix]
 	set = set && (o.text != "" || setting.tag.Get("empty") != "")
 	var err error
 	switch {

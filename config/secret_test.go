@@ -150,6 +150,9 @@ func TestParseBroker(t *testing.T) {
 			Protocol: publisher.ProtocolKafka, TLS: true, Scheme: "kafka+tls",
 			Hosts: []string{"[::1]:9092", "a"},
 		},
+		"kafka://[fe80::1%eth0]:9092": {
+			Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"[fe80::1%eth0]:9092"},
+		},
 		"nats://tok%40en@h/": {
 			Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: url.User("tok@en"),
 		},

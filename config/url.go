@@ -30,7 +30,8 @@ var (
 		"# as %23 and @ as %40")
 	errURLUsers = errors.New("names a user for several hosts; write the user once, before the first host: " +
 		"user:password@host1,host2, and in a password @ as %40")
-	errURLEscape = errors.New("has a % that does not start a percent-encoded character; write % as %25")
+	errURLParameter = errors.New("has a parameter without a value; in a password, write & as %26")
+	errURLEscape    = errors.New("has a % that does not start a percent-encoded character; write % as %25")
 )
 
 // quoted reports whether a value begins as no URL and no DSN does. Files of variables for containers keep quotes,
@@ -64,13 +65,14 @@ func splitURL(text string) (urlParts, error) {
 		return urlParts{}, errURLUsers
 	}
 	u := urlParts{scheme: strings.ToLower(scheme), hosts: authority}
-	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+	at := strings.LastIndexByte(authority, '@')
+	if _, err := url.PathUnescape(authority[:max(at, 0)] + after); err != nil { // the zone of an address follows a %, too
+		return urlParts{}, errURLEscape
+	}
+	if at >= 0 {
 		name, password, given := strings.Cut(authority[:at], ":")
-		name, errName := url.PathUnescape(name)
-		password, err := url.PathUnescape(password)
-		if errName != nil || err != nil {
-			return urlParts{}, errURLEscape
-		}
+		name, _ = url.PathUnescape(name)
+		password, _ = url.PathUnescape(password)
 		if u.user, u.hosts = url.User(name), authority[at+1:]; given {
 			u.user = url.UserPassword(name, password)
 		}
