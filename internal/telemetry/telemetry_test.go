@@ -216,6 +216,7 @@ func TestVariablesAreChecked(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20x,b=c":      "",
 		"OTEL_EXPORTER_OTLP_HEADERS=Authorization: hush":               "write name=value,name=value",
 		"OTEL_EXPORTER_OTLP_TRACES_HEADERS=a=hush%2":                   "write name=value,name=value",
+		"OTEL_EXPORTER_OTLP_HEADERS=a=hush,":                           "write name=value,name=value",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=https://c:4318/":                  "",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=u:hush@c:4318":             "write http://host:4318",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=grpc://hush:4317":                 "write http://host:4318",
