@@ -126,7 +126,7 @@ func (e *Engine) begins() {
 	}
 	e.tail.again()
 	e.dueTail.again()
-	e.blocked.gained, e.blocked.next = e.reads.last, nil // what is read again may have failed rows that are not known
+	e.blocked.current, e.blocked.on = false, false // what is read again may have failed rows that are not known
 	e.reads.stale = e.reads.under[slot(Tail)] != nil
 }
 

@@ -11,22 +11,16 @@ import (
 // sessions retry and discard failed rows. Reads of keys say themselves whether a key has a failed row. Only hashes are
 // kept.
 //
-// A list takes turns with the tail, a thousand keys at a time, and rests a millisecond for each row, a minute at most:
-// with 100,000 failed rows, a key goes on some minutes after its row was retried by hand, and sooner after one of our
-// own commands, which ring. The tail waits for the first list after shards were gained, or it would take rows behind a
-// failed one.
+// A list takes turns with the tail, a thousand keys at a time, and rests in proportion to what it took: a key goes on
+// some seconds after its row was retried by hand, and sooner after one of our own commands, which ring. The tail waits
+// for the first list after shards were gained, or it would take rows behind a failed one.
 //
-// Names here are hashes of keys, as they are in the table. Of a key in by nothing is queued, whatever its state says.
+// Of a key in by nothing is queued, whatever its state says.
 type blocked struct {
-	by     map[uint64]int16 // their shards
-	next   map[uint64]int16 // those of the present list, and those that were blocked since it began; nil between lists
-	at     outbox.Position  // of the last failed row of the present list: its failed_at and id
-	asked  bool             // as soon as possible
-	first  uint64           // number of the first read of the present list
-	began  uint64           // the same of the last complete list
-	gained uint64           // number of the last read before shards were gained
-	rows   int              // rows of the present list, or the last one
-	ended  time.Time        // end of the last list
+	pass                     // over the failed rows, by failed_at and id
+	by      map[uint64]int16 // their shards
+	next    map[uint64]int16 // those of the present list, and those that were blocked since it began
+	current bool             // a list has been read to its end since shards were gained
 }
 
 func (b *blocked) has(key uint64) bool { _, has := b.by[key]; return has }
@@ -36,13 +30,7 @@ const (
 	// retried or discarded by a statement of somebody's own goes on after a second.
 	listRows  = 1000
 	listPause = time.Second
-	// perFailed rows rest a list for each row that it has: at most a thousand of them are read in a second.
-	perFailed = time.Millisecond
 )
-
-// ready reports whether a list has been read since shards were gained: it began after the last read of before. A list
-// that was under way then does not count, since it was asked for other shards.
-func (b *blocked) ready() bool { return b.began > b.gained }
 
 // listDue returns when the next page of the list is to be read. At a takeover, 100,000 failed rows are a hundred pages
 // before the first pending row is read.
@@ -51,17 +39,17 @@ func (e *Engine) listDue() (at time.Time, ok bool) {
 	switch {
 	case !e.BlockFailed:
 		return at, false
-	case b.next != nil || b.asked || !b.ready():
+	case !b.current:
 		return at, true
 	}
-	return b.ended.Add(listPause + min(time.Duration(b.rows)*perFailed, time.Minute)), true
+	return b.due(listPause), true
 }
 
 // readList returns the read of the next page.
 func (e *Engine) readList() *Read {
 	b := &e.blocked
-	if b.next == nil {
-		b.next, b.asked, b.at, b.first, b.rows = map[uint64]int16{}, false, outbox.Position{}, e.reads.last+1, 0
+	if b.begins() {
+		b.next = map[uint64]int16{}
 	}
 	return &Read{Kind: Failed, query: outbox.Query{
 		After: b.at, Shards: e.shards.queried(), Most: outbox.Most{Rows: listRows},
@@ -70,8 +58,9 @@ func (e *Engine) readList() *Read {
 
 // listed takes a page of the list. Keys are blocked at once, and freed only at the list's end. If there is no room to
 // remember a failed row's key, the tail stops (jam), as it does for keys that wait.
-func (e *Engine) listed(r *Read, now time.Time) {
+func (e *Engine) listed(r *Read, took time.Duration, now time.Time) {
 	b := &e.blocked
+	b.took += took
 	page := &r.Page
 	for i := range page.Rows {
 		key := &page.Rows[i]
@@ -85,22 +74,17 @@ func (e *Engine) listed(r *Read, now time.Time) {
 		}
 		e.block(key.Hash, key.Shard)
 	}
-	b.rows += len(page.Rows)
 	if page.Full {
 		return
 	}
 	was := b.by
-	b.by, b.next, b.began, b.ended = b.next, nil, b.first, now
+	b.by, b.next, b.current = b.next, nil, true
+	b.on, b.ended = false, now
 	// What the complete list does not have any more was retried or discarded. The key is closed first and read by
 	// itself: its rows have waited, and the tail has passed them long ago.
 	for key, shard := range was {
-		// Rows that are read by their available_at are named by their ids, and are in no list: of these, only a row
-		// whose id has the hash of a listed key is met here.
-		for _, due := range []bool{false, true} {
-			k, name := e.keys[nameOf(key, due)], nameOf(key, due)
-			if (!due || e.dueTail.due) && !b.has(key) && (k == nil || k.state == open) && !e.waits.has(name) {
-				e.rest(e.keyOf(key, due, false, int(shard)), causeOrder, now)
-			}
+		if k := e.keys[key]; !b.has(key) && (k == nil || k.state == open) && !e.waits.has(key) {
+			e.rest(e.keyOf(key, false, false, int(shard)), causeOrder, now)
 		}
 	}
 }
@@ -113,10 +97,8 @@ func (e *Engine) block(hash uint64, shard int) {
 	if e.blocked.next != nil {
 		e.blocked.next[hash] = int16(shard)
 	}
-	for _, due := range []bool{false, true} {
-		if k := e.keys[nameOf(hash, due)]; k != nil && k.state != writing && k.state != waiting {
-			e.shut(k, open)
-			e.idle(k)
-		}
+	if k := e.keys[hash]; k != nil && k.state != writing && k.state != waiting {
+		e.shut(k, open)
+		e.idle(k)
 	}
 }

@@ -62,7 +62,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	}
 	// One statement reads by one index, in table order or by available_at: that of the key that has waited longest.
 	due, q := e.resting[0].due, &r.keys
-	q.Due, q.Blocked = due, e.BlockFailed
+	q.Due, q.Blocked = due, e.BlockFailed && !due
 	r.bytes, q.First = e.freeBytes(Keys, e.reads.wants)
 	q.Bytes = r.bytes
 	var others []*key // whose rows have the other index
@@ -112,11 +112,11 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 			continue
 		}
 		page := r.Page.Keys[i]
-		if page.Blocked || e.blocked.has(k.hash()) {
+		if page.Blocked || e.blocked.has(k.name) {
 			// What the list says holds until the next list, whatever the read says: the row was retried by hand since.
 			// Rows that were queued here all the same were dropped when they came back unaccepted, as those of a
 			// blocked key are, while the key was read on after them.
-			e.block(k.hash(), k.shard)
+			e.block(k.name, k.shard)
 			continue
 		}
 		fresh += e.drain(k, page, r, now)

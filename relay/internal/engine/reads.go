@@ -153,7 +153,7 @@ func (e *Engine) tailOf(kind Kind) *tail {
 // end: rows after a failed one would go. And once more keys wait than can be remembered, a tenth of their room must be
 // free again, or the tail would begin again for each key that goes on, only to stop at the next one.
 func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
-	if t == nil || e.BlockFailed && !e.blocked.ready() || e.tailRows() < e.least() {
+	if t == nil || e.BlockFailed && !e.blocked.current || e.tailRows() < e.least() {
 		return at, false
 	}
 	if e.waits.jammed && e.waiting() > e.Limits.Waiting*9/10 {
@@ -244,7 +244,7 @@ func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	case r.Err != nil, stale:
 	case r.Kind == Failed:
 		s.rests[Failed] = now.Add(took)
-		e.listed(r, now)
+		e.listed(r, took, now)
 	case r.Kind == Sweep:
 		s.rests[Sweep] = now.Add(unindexedShare * took)
 		e.swept(r, took, now)

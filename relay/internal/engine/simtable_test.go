@@ -187,10 +187,15 @@ func (r *simRow) name() string {
 }
 
 func (t *simTable) hash(r *simRow) uint64 {
-	h := hashText(r.name())
 	if t.delays && r.available > 0 { // a key by its id
 		return hashText(r.id)
 	}
+	return t.keyHash(r)
+}
+
+// keyHash is the hash of a row's key, also where the row is read by its available_at.
+func (t *simTable) keyHash(r *simRow) uint64 {
+	h := hashText(r.name())
 	if t.collide {
 		h %= 16
 	}
@@ -320,7 +325,7 @@ func (t *simTable) Keys(_ context.Context, q outbox.KeysQuery) (outbox.Page, err
 			bytes += simSize(&row)
 		}
 		for _, r := range t.failed {
-			k.Blocked = k.Blocked || q.Blocked && r.keyed && t.hash(r) == a.Hash
+			k.Blocked = k.Blocked || q.Blocked && r.keyed && t.keyHash(r) == a.Hash
 		}
 		p.Keys = append(p.Keys, k)
 	}
@@ -361,7 +366,7 @@ func (t *simTable) Blocked(_ context.Context, q outbox.Query) (outbox.Page, erro
 	most := min(q.Rows, 2+t.limits.Batch)
 	for _, id := range ids[:min(len(ids), most)] {
 		r := t.failed[id]
-		p.Rows = append(p.Rows, outbox.Row{Hash: t.hash(r), Shard: r.shard, Position: outbox.At(0, id)})
+		p.Rows = append(p.Rows, outbox.Row{Hash: t.keyHash(r), Shard: r.shard, Position: outbox.At(0, id)})
 	}
 	p.Full = len(p.Rows) == most
 	return p, nil

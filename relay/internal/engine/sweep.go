@@ -14,13 +14,35 @@ import (
 // It need not be exact. A key that it closes for nothing costs one read of two rows, so it does not ask which rows a
 // snapshot of the tail has seen.
 type sweep struct {
-	at     outbox.Position // of the last row that it has looked at
-	on     bool            // it has begun and not ended
-	met    uint8           // number of the sweep, of which waiting keys remember the last that has met them
-	asked  bool            // as soon as possible
-	strays bool            // rows without a key were forgotten for which no hold is responsible
-	ended  time.Time       // end of the last sweep
-	took   time.Duration   // time of the reads of the present sweep, or the last one, without its rests
+	pass
+	met    uint8 // number of the sweep, of which waiting keys remember the last that has met them
+	strays bool  // rows without a key were forgotten for which no hold is responsible
+}
+
+// A pass goes over many rows of the table, page by page, again and again.
+type pass struct {
+	at    outbox.Position // of the last row that it has looked at
+	on    bool            // it has begun and not ended
+	asked bool            // as soon as possible
+	ended time.Time       // end of the last pass
+	took  time.Duration   // time of the reads of the present pass, or the last one, without its rests
+}
+
+// due returns when the next page is to be read, or the next pass begins.
+func (p *pass) due(pause time.Duration) (at time.Time) {
+	if p.on || p.asked {
+		return at
+	}
+	return p.ended.Add(min(max(pause, passShare*p.took), longestRest))
+}
+
+// begins begins a pass, unless it is under way, and reports whether it did.
+func (p *pass) begins() bool {
+	if p.on {
+		return false
+	}
+	*p = pass{on: true, ended: p.ended}
+	return true
 }
 
 const (
@@ -31,9 +53,10 @@ const (
 	// not remembered. They are tried again in turn, as those are that are remembered.
 	strayPause = 10 * time.Second
 
-	// 200,000 pending rows take 0.37 s, a million about two. A sweep rests sweepShare times as long, so that it costs
-	// two per cent of a processor at most, but not longer than longestRest: rows that nothing else finds wait for it.
-	sweepShare  = 50
+	// 200,000 pending rows take 0.37 s, a million about two. A pass is followed by a rest passShare times as long, so
+	// that it costs two per cent of a processor at most, but not longer than longestRest: rows that nothing else finds
+	// wait for it.
+	passShare   = 50
 	longestRest = 5 * time.Minute
 )
 
@@ -50,19 +73,17 @@ func (e *Engine) sweepDue() (at time.Time, ok bool) {
 	switch {
 	case whole || e.closed >= e.room(true) || len(e.gone) >= e.Limits.Rows:
 		return at, false
-	case s.on || s.asked:
-		return at, true
-	case s.strays:
+	case s.strays && !s.on && !s.asked:
 		return s.ended.Add(strayPause), true
 	}
-	return s.ended.Add(min(max(e.Limits.Sweep, sweepShare*s.took), longestRest)), true
+	return s.due(e.Limits.Sweep), true
 }
 
 // readSweep returns the read of the next page.
 func (e *Engine) readSweep() *Read {
 	s := &e.sweep
-	if !s.on {
-		s.on, s.asked, s.strays, s.at, s.took = true, false, false, outbox.Position{}, 0
+	if s.begins() {
+		s.strays = false
 		s.met++
 	}
 	return &Read{Kind: Sweep, query: outbox.Query{

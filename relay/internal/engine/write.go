@@ -193,7 +193,7 @@ func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
 		e.reopen(k)
 	case r.Failed && written && e.BlockFailed && !k.keyless: // until an operator retries or discards the row
 		e.reopen(k)
-		e.block(k.hash(), k.shard)
+		e.block(k.name, k.shard)
 	// Nothing is left of it: no other row has its id. If other rows were read or dropped under its name, ids are not
 	// unique in this table, and the key is read again below.
 	case r.Failed && written && k.keyless && k.reads == 0 && !k.missed:
