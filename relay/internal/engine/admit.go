@@ -58,9 +58,6 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 	known := e.isKnown(row.Identity(), read)
 	moved := known && e.elsewhere(row.Identity(), name)
 	k := e.keys[name]
-	if !keyless(row) {
-		e.hasKey(name)
-	}
 	switch {
 	// A blocked key has nothing queued, and is read by itself when the list no longer has it.
 	case e.blocked.has(row.Hash), known && !moved:
@@ -87,19 +84,6 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 		return false
 	}
 	return e.take(row, k, read, now)
-}
-
-// hasKey notes that a key is one: a row without a key may have the same hash. What waits as a row without a key may be
-// forgotten and takes no room; a key may not, and does.
-func (e *Engine) hasKey(name uint64) {
-	if k := e.keys[name]; k != nil {
-		k.keyless = false
-	}
-	if w, waits := e.waits.by[name]; waits && w.alone {
-		w.alone = false
-		e.waits.by[name] = w
-		e.waits.alone--
-	}
 }
 
 // isHot reports whether a key has a quarter of all that may be in flight. One key cannot use more: it has one call at a

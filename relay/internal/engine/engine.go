@@ -59,7 +59,8 @@ type Engine struct {
 	unwritten        []*Row    // accepted or refused, to be written
 	locked, rejected aside     // could not be written, and are tried again
 	careful          time.Time // until when marks do not wait for locks
-	unmarkable       error     // why the database would not mark the last row that was not published for that reason
+	stuckBytes       int64     // of locked and rejected
+	unwritable       error     // why the last row that was not written, or not published, cannot be marked
 	proven           bool      // the database marks what is read now; see Rehearses
 	marked           int       // rows marked before that; see pastLeft
 	stopping         bool      // nothing new begins; never becomes false again

@@ -12,7 +12,7 @@ import (
 type key struct {
 	name    uint64 // see nameOf
 	due     bool   // its rows are read by their available_at
-	keyless bool   // a row without a key; false as soon as a row with a key has come with the same hash
+	keyless bool   // a row without a key
 	shard   int    // of all of its rows
 	state   state
 	queue   []*Row // to be published, in table order

@@ -47,7 +47,7 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 	if locked {
 		why, pause = errLocked, min(pause, e.pause(k.tries))
 	}
-	e.unmarkable = why
+	e.unwritable = why
 	switch {
 	case locked && k.tries <= lockedTries:
 	case locked:

@@ -38,7 +38,7 @@ func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
 	most := e.reads.most[slot(kind)]
 	// Hardly anything is in flight that will leave, so that waiting makes no more room: the first row may have any
 	// size.
-	if bytes+e.locked.bytes+e.rejected.bytes >= e.mostBytes(Tail) && !others {
+	if bytes+e.stuckBytes >= e.mostBytes(Tail) && !others {
 		return min(max(bytes, 1), most), math.MaxInt64
 	}
 	if kind != Keys {

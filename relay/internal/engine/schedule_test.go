@@ -268,7 +268,7 @@ func (s *sim) check() {
 				len(p.e.waits.by),
 				len(p.e.holds.by), len(p.e.flying), p.e.closed, len(p.e.resting), p.e.queued)
 		}
-		if n := p.e.bytes + p.e.locked.bytes + p.e.rejected.bytes; n != 0 {
+		if n := p.e.bytes + p.e.stuckBytes; n != 0 {
 			s.faultf("%d bytes in flight", n)
 		}
 		for _, k := range p.e.keys {

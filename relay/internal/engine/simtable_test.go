@@ -196,7 +196,7 @@ func (t *simTable) hash(r *simRow) uint64 {
 // keyHash is the hash of a row's key, also where the row is read by its available_at.
 func (t *simTable) keyHash(r *simRow) uint64 {
 	h := hashText(r.name())
-	if t.collide {
+	if t.collide && r.keyed {
 		h %= 16
 	}
 	return h
@@ -211,11 +211,7 @@ func (t *simTable) writer(r *simRow) uint64 {
 
 // place puts a row in the shard and partition of its key.
 func (t *simTable) place(r *simRow) {
-	h := hashText(r.name())
-	if t.collide {
-		h %= 16
-	}
-	r.shard = int(h % simShards)
+	r.shard = int(t.keyHash(r) % simShards)
 	r.part = int(hashText(r.name()+"p") % simParts)
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -20,10 +19,8 @@ import (
 type aside struct {
 	rows   []*Row
 	trying int       // rows that are being tried again
-	bytes  int64     // of all of these rows
 	most   int       // rows that are tried at once; 0 for all
 	due    time.Time // when they are tried again
-	why    error     // the database's last answer
 }
 
 const (
@@ -73,15 +70,15 @@ func (e *Engine) setAside(o *Outcome, locked, rejected []*Row, now time.Time) {
 	if o.Again {
 		of.trying = 0
 		for _, r := range o.Rows {
-			of.bytes -= r.Size
+			e.stuckBytes -= r.Size
 		}
 	}
-	if e.locked.keep(locked, errLocked, now.Add(lockedPause)); len(locked) > 0 {
+	if e.keep(&e.locked, locked, errLocked, now.Add(lockedPause)); len(locked) > 0 {
 		e.warnOfLocks(now, "rows", e.locked.number())
 		e.careful = now.Add(carefulFor)
 	}
 	u := &e.rejected
-	switch u.keep(rejected, o.Why, now.Add(rejectedPause)); {
+	switch e.keep(u, rejected, o.Why, now.Add(rejectedPause)); {
 	case len(rejected) > 0:
 		u.most, u.due = rejectedBatch, now.Add(rejectedPause)
 		if e.isNews("unmarked", now) {
@@ -96,7 +93,7 @@ func (e *Engine) setAside(o *Outcome, locked, rejected []*Row, now time.Time) {
 }
 
 // keep keeps rows that could not be written. They do not postpone the next try of those that are already kept.
-func (a *aside) keep(rows []*Row, why error, due time.Time) {
+func (e *Engine) keep(a *aside, rows []*Row, why error, due time.Time) {
 	if len(rows) == 0 {
 		return
 	}
@@ -104,9 +101,9 @@ func (a *aside) keep(rows []*Row, why error, due time.Time) {
 		a.due = due
 	}
 	for _, r := range rows {
-		a.bytes += r.Size
+		e.stuckBytes += r.Size
 	}
-	a.rows, a.why = append(a.rows, rows...), why
+	a.rows, e.unwritable = append(a.rows, rows...), why
 }
 
 // letGo forgets the rows of a leaving shard that the database did not mark, and once it is late also those that another
@@ -125,7 +122,7 @@ func (e *Engine) letGo(shard int, late bool) {
 				return false
 			}
 			n++
-			of.bytes -= r.Size
+			e.stuckBytes -= r.Size
 			e.land(r)
 			e.idle(r.key)
 			if k := r.key; r.Refused != nil && k.state == writing { // other refusals of the key may be written now
@@ -152,14 +149,8 @@ func (e *Engine) WaitsFor() int { return len(e.locked.rows) }
 
 // why returns why rows in flight cannot be written.
 func (e *Engine) why() error {
-	if e.rejected.number() > 0 {
-		return e.rejected.why
+	if e.stuck()+int(e.held[CauseMark]) == 0 {
+		return nil
 	}
-	if e.held[CauseMark] > 0 {
-		return e.unmarkable
-	}
-	if e.locked.number() > 0 {
-		return cmp.Or(e.locked.why, errLocked)
-	}
-	return nil
+	return e.unwritable
 }
