@@ -17,9 +17,9 @@ type countedTable struct {
 	tries atomic.Int64
 }
 
-func (c *countedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
+func (c *countedTable) Settle(ctx context.Context, rows []*outbox.Row, free bool) (map[string]error, error) {
 	c.tries.Add(1)
-	return c.guardedTable.Settle(ctx, rows)
+	return c.guardedTable.Settle(ctx, rows, free)
 }
 
 // Many rows that cannot be marked leave the remaining room to other rows, are tried at a bounded cost, and are reported

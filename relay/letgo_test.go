@@ -25,18 +25,11 @@ func (g *guardedTable) guards(rows []*outbox.Row) bool {
 	return slices.ContainsFunc(rows, func(r *outbox.Row) bool { return g.guarded[r.ID()] })
 }
 
-func (g *guardedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
-	if g.guards(rows) {
-		return errSimRejected
-	}
-	return g.simTable.Settle(ctx, rows)
-}
-
-func (g *guardedTable) SettleFree(ctx context.Context, rows []*outbox.Row) ([]string, error) {
+func (g *guardedTable) Settle(ctx context.Context, rows []*outbox.Row, free bool) (map[string]error, error) {
 	if g.guards(rows) {
 		return nil, errSimRejected
 	}
-	return g.simTable.SettleFree(ctx, rows)
+	return g.simTable.Settle(ctx, rows, free)
 }
 
 // moving returns a replica that owns everything and has published some rows that it cannot settle, and another replica.

@@ -98,18 +98,11 @@ func (s *session) Blocked(ctx context.Context, q outbox.Query) (outbox.Page, err
 	return s.simTable.Blocked(ctx, q)
 }
 
-func (s *session) Settle(ctx context.Context, rows []*outbox.Row) error {
-	if s.cut.Load() {
-		return errSimDown
-	}
-	return s.simTable.Settle(ctx, rows)
-}
-
-func (s *session) SettleFree(ctx context.Context, rows []*outbox.Row) ([]string, error) {
+func (s *session) Settle(ctx context.Context, rows []*outbox.Row, free bool) (map[string]error, error) {
 	if s.cut.Load() {
 		return nil, errSimDown
 	}
-	return s.simTable.SettleFree(ctx, rows)
+	return s.simTable.Settle(ctx, rows, free)
 }
 
 func (s *session) Rehearse(ctx context.Context, rows []*outbox.Row) (refused map[string]error, err error) {
@@ -119,15 +112,15 @@ func (s *session) Rehearse(ctx context.Context, rows []*outbox.Row) (refused map
 	return s.simTable.Rehearse(ctx, rows)
 }
 
-func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) (written, locked []string, err error) {
+func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) (unwritten map[string]error, err error) {
 	if s.cut.Load() {
-		return nil, nil, errSimDown
+		return nil, errSimDown
 	}
-	written, locked, err = s.simTable.Refuse(ctx, refusals)
+	unwritten, err = s.simTable.Refuse(ctx, refusals)
 	if s.cut.Load() {
 		s.unseen(refusals)
 	}
-	return written, locked, err
+	return unwritten, err
 }
 
 // unseen notes that failures were written by a relay that was cut off meanwhile. The commit may come after the next

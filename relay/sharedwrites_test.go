@@ -18,11 +18,11 @@ type crowdedTable struct {
 	now, most atomic.Int64
 }
 
-func (c *crowdedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
+func (c *crowdedTable) Settle(ctx context.Context, rows []*outbox.Row, free bool) (map[string]error, error) {
 	n := c.now.Add(1)
 	defer c.now.Add(-1)
 	c.most.Store(max(c.most.Load(), n))
-	return c.simTable.Settle(ctx, rows)
+	return c.simTable.Settle(ctx, rows, free)
 }
 
 // However many destinations have the same columns, two statements write, each the results of several destinations.

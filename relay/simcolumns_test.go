@@ -90,7 +90,7 @@ func simTogether(ctx context.Context, views []settle.Table, rows []*outbox.Row) 
 	free := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return marked[id] })
 	for _, t := range tables {
 		t.joined += len(free)
-		_ = t.mark(free)
+		_, _ = t.mark(free)
 	}
 	return len(free) == len(ids), first.answer(ctx, trouble, nil)
 }

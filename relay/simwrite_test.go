@@ -1,8 +1,8 @@
 package relay
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -10,28 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-func (t *simTable) Settle(ctx context.Context, rows []*outbox.Row) error {
-	ids := idsOf(rows)
-	trouble, err := t.wait(ctx)
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.down {
-		return errSimDown
-	}
-	if slices.ContainsFunc(ids, func(id string) bool { return t.locked[id] }) {
-		t.mu.Unlock()
-		time.Sleep(simLockPatience)
-		t.mu.Lock()
-		return errSimLocked
-	}
-	return t.answer(ctx, trouble, t.mark(ids))
-}
-
-func (t *simTable) SettleFree(ctx context.Context, rows []*outbox.Row) (locked []string, err error) {
-	ids := idsOf(rows)
+func (t *simTable) Settle(ctx context.Context, rows []*outbox.Row, free bool) (map[string]error, error) {
+	unwritten, ids := map[string]error{}, []string{}
 	trouble, err := t.wait(ctx)
 	if err != nil {
 		return nil, err
@@ -41,15 +21,24 @@ func (t *simTable) SettleFree(ctx context.Context, rows []*outbox.Row) (locked [
 	if t.down {
 		return nil, errSimDown
 	}
-	var free []string
-	for _, id := range ids {
+	for _, id := range idsOf(rows) {
 		if t.locked[id] {
-			locked = append(locked, id)
+			unwritten[id] = outbox.ErrLocked
 		} else {
-			free = append(free, id)
+			ids = append(ids, id)
 		}
 	}
-	return locked, t.answer(ctx, trouble, t.mark(free))
+	if !free && len(unwritten) > 0 {
+		t.mu.Unlock()
+		time.Sleep(simLockPatience)
+		t.mu.Lock()
+		return nil, errSimLocked
+	}
+	inert, err := t.mark(ids)
+	for _, id := range inert {
+		unwritten[id] = errSimInert
+	}
+	return unwritten, t.answer(ctx, trouble, err)
 }
 
 // Rehearse refuses the rows that mark would not mark, and the locked ones.
@@ -70,15 +59,15 @@ func (t *simTable) Rehearse(_ context.Context, rows []*outbox.Row) (refused map[
 	return refused, nil
 }
 
-// mark marks rows. The caller holds mu.
-func (t *simTable) mark(ids []string) error {
+// mark marks rows, and returns those on which it has no effect. The caller holds mu.
+func (t *simTable) mark(ids []string) (inert []string, err error) {
 	if slices.Contains(ids, t.guarded) {
-		return errSimRejected
+		return nil, errSimRejected
 	}
 	t.settles++
 	x := t.start()
 	t.end(x)
-	ids, inert := t.effective(ids)
+	ids, inert = t.effective(ids)
 	for _, id := range ids {
 		*t.rows[id].writer = x
 		t.rows[id].relayed = true
@@ -86,7 +75,7 @@ func (t *simTable) mark(ids []string) error {
 		t.rows[id].marked = time.Now()
 	}
 	t.close()
-	return cmp.Or(t.lost(), noEffect(inert))
+	return inert, t.lost()
 }
 
 // effective separates the rows that can be written from those on which a write would have no effect. The caller holds
@@ -102,12 +91,8 @@ func (t *simTable) effective(ids []string) (effective, inert []string) {
 	return effective, inert
 }
 
-func noEffect(ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	return &outbox.NoEffectError{Identities: ids}
-}
+// errSimInert is why a write has no effect, without an error of the server.
+var errSimInert = errors.New("no effect")
 
 // deaden makes writes have no effect on the open rows that choose selects, and on no others.
 func (t *simTable) deaden(choose func(id string) bool) {
@@ -128,53 +113,56 @@ func idsOf(rows []*outbox.Row) (ids []string) {
 	return ids
 }
 
-func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (written, locked []string, err error) {
+func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (map[string]error, error) {
 	trouble, err := t.wait(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.down {
-		return nil, nil, errSimDown
+		return nil, errSimDown
 	}
 	for _, x := range refusals {
 		if x.ID == t.guarded {
-			return nil, nil, errSimRejected
+			return nil, errSimRejected
 		}
 	}
-	var inert []string
+	unwritten := map[string]error{}
 	for _, x := range refusals {
-		r := t.rows[x.ID]
-		if t.locked[x.ID] {
-			locked = append(locked, x.ID)
-			continue
+		switch r := t.rows[x.ID]; {
+		case t.locked[x.ID]:
+			unwritten[x.ID] = outbox.ErrLocked
+		case r.relayed || r.failed || r.attempt != x.Attempt:
+			unwritten[x.ID] = outbox.ErrRewritten
+		case t.inert[x.ID]:
+			unwritten[x.ID] = errSimInert
+		default:
+			t.refuse(r, x)
 		}
-		if r.relayed || r.failed || r.attempt != x.Attempt {
-			continue
-		}
-		if t.inert[x.ID] {
-			inert = append(inert, x.ID)
-			continue
-		}
-		if t.keepsAttempts && !x.Untried {
-			r.attempt = x.Attempt + 1
-		}
-		r.lastError, r.updated, r.failed = x.Error, time.Now(), x.Failed
-		t.written(r)
-		if x.Failed {
-			r.failures = append(r.failures, span{from: time.Now()})
-		}
-		written = append(written, x.ID)
 	}
 	t.close()
 	if err := t.answer(ctx, trouble, t.lost()); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	for _, id := range inert {
-		t.rows[id].vain++
+	for id, why := range unwritten {
+		if errors.Is(why, errSimInert) {
+			t.rows[id].vain++
+		}
 	}
-	return written, locked, noEffect(inert)
+	return unwritten, nil
+}
+
+// refuse writes a refusal. The caller holds mu.
+func (t *simTable) refuse(r *simRow, x outbox.Refusal) {
+	if t.keepsAttempts && !x.Untried {
+		r.attempt = x.Attempt + 1
+	}
+	r.lastError, r.updated, r.failed = x.Error, time.Now(), x.Failed
+	t.written(r)
+	if x.Failed {
+		r.failures = append(r.failures, span{from: time.Now()})
+	}
 }
 
 // lock makes an application keep the rows locked that choose selects, and no others.

@@ -57,11 +57,11 @@ func (w *workTable) count(rows []outbox.Row) {
 	}
 }
 
-func (w *workTable) Settle(ctx context.Context, rows []*outbox.Row) error {
+func (w *workTable) Settle(ctx context.Context, rows []*outbox.Row, free bool) (map[string]error, error) {
 	w.mu.Lock()
 	w.statements++
 	w.mu.Unlock()
-	return w.simTable.Settle(ctx, rows)
+	return w.simTable.Settle(ctx, rows, free)
 }
 
 // work is the cost of relaying some rows of other keys.

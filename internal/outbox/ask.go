@@ -113,15 +113,8 @@ type KeyRows struct {
 //
 // Settle marks the version of a row that was read: its place and the transaction that wrote it. A row of which there is
 // another version by now is read again. If its topic, key, headers, payload and extra columns are the same, that
-// version is marked (another destination has marked the row, say); otherwise it stays pending and is named by a
-// [*RewrittenError], and the engine publishes it as it is now. SettleFree does the same.
-
-// A RewrittenError names rows that were not marked, since somebody has changed them after they were read.
-type RewrittenError struct {
-	Identities []string
-}
-
-func (e *RewrittenError) Error() string { return "rows were changed after they were read" }
+// version is marked (another destination has marked the row, say); otherwise it stays pending ([ErrRewritten]), and the
+// engine publishes it as it is now.
 
 // Sees reports whether a transaction had ended.
 func (v *Visible) Sees(transaction uint64) bool {

@@ -31,12 +31,12 @@ func TestMigrationsAreNoVictims(t *testing.T) {
 			var relays sync.WaitGroup
 			relays.Go(func() {
 				for ctx.Err() == nil {
-					_, _ = table.SettleFree(ctx, []*Row{&rows[0]})
+					_, _ = settleFree(ctx, table, []*Row{&rows[0]})
 				}
 			})
 			relays.Go(func() {
 				for ctx.Err() == nil {
-					_, _, _ = table.Refuse(ctx, []Refusal{{ID: rows[1].Identity(), Attempt: 77, Error: "x"}})
+					_, _, _ = refuse(ctx, table, []Refusal{{ID: rows[1].Identity(), Attempt: 77, Error: "x"}})
 				}
 			})
 			relays.Go(func() {

@@ -45,7 +45,7 @@ func TestEncodings(t *testing.T) {
 					t.Errorf("%s: %+v", name, m)
 				}
 				refusal := Refusal{ID: row.Identity(), Attempt: 1, Error: "größe€" + strings.Repeat("x", 100)}
-				if written, _, err := table.Refuse(t.Context(), []Refusal{refusal}); err != nil || len(written) != 1 {
+				if written, _, err := refuse(t.Context(), table, []Refusal{refusal}); err != nil || len(written) != 1 {
 					t.Fatalf("%s: %d written, %v", name, len(written), err)
 				}
 				if got := pgtest.Value[string](t, s, "select last_error from outbox_messages"); !strings.HasPrefix(got,

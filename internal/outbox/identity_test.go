@@ -44,14 +44,14 @@ func TestRowsWithOneIDAreDistinguished(t *testing.T) {
 				}
 				return picked
 			}
-			if err := table.Settle(t.Context(), pick("1-1", "2-2", "1-3")); err != nil {
+			if err := settle(t.Context(), table, pick("1-1", "2-2", "1-3")); err != nil {
 				t.Error(err)
 			}
 			refusals := []Refusal{
 				{ID: rows["2-1"].Identity(), Attempt: 1, Error: "no"},
 				{ID: rows["1-2"].Identity(), Attempt: 1, Error: "no"},
 			}
-			written, locked, err := table.Refuse(t.Context(), refusals)
+			written, locked, err := refuse(t.Context(), table, refusals)
 			slices.Sort(written)
 			if want := []string{refusals[0].ID, refusals[1].ID}; err != nil || len(locked) > 0 ||
 				!slices.Equal(written, slices.Sorted(slices.Values(want))) {
@@ -70,7 +70,7 @@ func TestRowsWithOneIDAreDistinguished(t *testing.T) {
 				t.Fatal(err)
 			}
 			both := pick("1-5", "1-6", "2-7")
-			if locked, err := table.SettleFree(t.Context(), both); err != nil ||
+			if locked, err := settleFree(t.Context(), table, both); err != nil ||
 				!slices.Equal(locked, []string{both[0].Identity()}) {
 				t.Errorf("locked %q, %v", locked, err)
 			}
@@ -101,7 +101,7 @@ func TestChangedRowAmongOthersWithItsID(t *testing.T) {
 	table := open(t, s, Config{})
 	rows := tail(t, table, Query{Most: Most{Rows: 2}}).Rows
 	s.Exec(t, "update outbox_messages set topic = 'changed' where id = 1")
-	if err := table.Settle(t.Context(), []*Row{&rows[0], &rows[1]}); err != nil {
+	if err := settle(t.Context(), table, []*Row{&rows[0], &rows[1]}); err != nil {
 		t.Error(err)
 	}
 	again := tail(t, table, Query{Most: Most{Rows: 2}}).Rows
@@ -172,10 +172,10 @@ func TestIdentity(t *testing.T) {
 				rows[i] = &page.Rows[i]
 			}
 			plans.take()
-			if err := table.Settle(t.Context(), rows[:100]); err != nil {
+			if err := settle(t.Context(), table, rows[:100]); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := table.SettleFree(t.Context(), rows[100:200]); err != nil {
+			if _, err := settleFree(t.Context(), table, rows[100:200]); err != nil {
 				t.Fatal(err)
 			}
 			for _, plan := range plans.take() {

@@ -47,13 +47,13 @@ func TestLockedRows(t *testing.T) {
 			// Without a limit of its own, the statement would wait as long as its context lasts.
 			limited, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if err := table.Settle(limited, both); !Locked(err) {
+			if err := settle(limited, table, both); !Locked(err) {
 				t.Errorf("settled beside a lock: %v", err)
 			}
 			if took := time.Since(started); took < lockPatience || took > 30*time.Second {
 				t.Errorf("waited %v", took)
 			}
-			locked, err := table.SettleFree(t.Context(), both)
+			locked, err := settleFree(t.Context(), table, both)
 			if err != nil || !slices.Equal(locked, ids[1:]) {
 				t.Errorf("locked %q, %v", locked, err)
 			}
@@ -62,12 +62,12 @@ func TestLockedRows(t *testing.T) {
 				{ID: rows[2].ID(), Attempt: 1, Error: "no"},
 				{ID: rows[3].ID(), Attempt: 7, Error: "no"},
 			}
-			written, locked, err := table.Refuse(t.Context(), refusals)
+			written, locked, err := refuse(t.Context(), table, refusals)
 			if err != nil || !slices.Equal(written, []string{rows[2].ID()}) || !slices.Equal(locked, ids[1:]) {
 				t.Errorf("written %q, locked %q, %v", written, locked, err)
 			}
 			release()
-			if locked, err = table.SettleFree(t.Context(), both); err != nil || len(locked) > 0 {
+			if locked, err = settleFree(t.Context(), table, both); err != nil || len(locked) > 0 {
 				t.Errorf("still locked %q, %v", locked, err)
 			}
 			if left := tail(t, table, Query{}).Rows; len(left) != 2 {
@@ -97,7 +97,7 @@ func TestStatementsAreBoundedByTheServer(t *testing.T) {
 	if _, err := table.Tail(ctx, Query{Most: Most{Rows: 1, Bytes: 1}}); err == nil || ctx.Err() != nil {
 		t.Errorf("ended by its context (%v): %v", ctx.Err(), err)
 	}
-	if err := table.Settle(t.Context(), []*Row{{Position: At(0, string(make([]byte, 16)))}}); !Locked(err) {
+	if err := settle(t.Context(), table, []*Row{{Position: At(0, string(make([]byte, 16)))}}); !Locked(err) {
 		t.Errorf("settle in a locked table: %v", err)
 	}
 	var timeouts string

@@ -92,7 +92,7 @@ func TestDeadLetters(t *testing.T) {
 					if r.Message.Topic != topic {
 						continue
 					}
-					written, _, err := origin.Refuse(t.Context(),
+					written, _, err := refuse(t.Context(), origin,
 						[]Refusal{{ID: r.Identity(), Attempt: r.Attempt, Error: reason, Failed: true}})
 					if err != nil || len(written) != 1 {
 						t.Fatal(written, err)
@@ -130,7 +130,7 @@ func TestDeadLetters(t *testing.T) {
 			}
 			// It is refused; then t2 is retried at its origin and fails again: neither a mark nor a refusal for the first
 			// failure is written.
-			if written, _, err := letters.Refuse(t.Context(), []Refusal{
+			if written, _, err := refuse(t.Context(), letters, []Refusal{
 				{ID: third.Identity(), Attempt: 1, Error: "not here", Failed: true},
 				{ID: page.Rows[1].Identity(), Attempt: 1, Error: "not yet"},
 			}); err != nil || len(written) != 2 {
@@ -146,14 +146,14 @@ func TestDeadLetters(t *testing.T) {
 				fail(topic, "again")
 			}
 			for i := range page.Rows {
-				if err := letters.Settle(t.Context(), []*Row{&page.Rows[i]}); err != nil {
+				if err := settle(t.Context(), letters, []*Row{&page.Rows[i]}); err != nil {
 					t.Error(err)
 				}
-				if locked, err := letters.SettleFree(t.Context(), []*Row{&page.Rows[i]}); err != nil || locked != nil {
+				if locked, err := settleFree(t.Context(), letters, []*Row{&page.Rows[i]}); err != nil || locked != nil {
 					t.Error(locked, err)
 				}
 			}
-			if written, _, err := letters.Refuse(t.Context(), []Refusal{{
+			if written, _, err := refuse(t.Context(), letters, []Refusal{{
 				ID: page.Rows[1].Identity(), Attempt: 1, Error: "late",
 				Failed: true,
 			}}); err != nil || len(written) != 0 {
@@ -164,7 +164,7 @@ func TestDeadLetters(t *testing.T) {
 				headersOf(&page.Rows[0].Message)[HeaderError] != "again" {
 				t.Errorf("failed again: %s, %+v", topics(page), page.Rows)
 			}
-			if err := letters.Settle(t.Context(), rowsOf(page)); err != nil {
+			if err := settle(t.Context(), letters, rowsOf(page)); err != nil {
 				t.Fatal(err)
 			}
 			for _, rest := range [][]Row{tail(t, letters, Query{}).Rows, byID(t, letters, page.Rows[0].ID())} {
@@ -194,7 +194,7 @@ func TestDeadLettersOfDividedRows(t *testing.T) {
 	for _, r := range rowsOf(tail(t, viewOf(t, table, rest), Query{})) {
 		refusals = append(refusals, Refusal{ID: r.Identity(), Attempt: r.Attempt, Error: "no", Failed: true})
 	}
-	written, _, err := viewOf(t, table, orders).Refuse(t.Context(), refusals)
+	written, _, err := refuse(t.Context(), viewOf(t, table, orders), refusals)
 	if err != nil || len(written) != 1 {
 		t.Fatal(written, err)
 	}
@@ -229,19 +229,19 @@ func TestRelayedElsewhere(t *testing.T) {
 					"generate_series(1, 12) i")
 			}
 			notices := viewOf(t, table, notice)
-			settle := func(v View) {
+			relayAll := func(v View) {
 				t.Helper()
 				view := viewOf(t, table, v)
 				for _, r := range slices.Backward(rowsOf(tail(t, view, Query{}))) {
-					if err := view.Settle(t.Context(), []*Row{r}); err != nil {
+					if err := settle(t.Context(), view, []*Row{r}); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
 			s.Exec(t, "update outbox_messages set failed_at = now(), relayed_at = now() where topic = 'a12'")
 			s.Exec(t, "update outbox_messages set failed_at = now() where topic = 'a10'")
-			settle(rest)
-			settle(orders)
+			relayAll(rest)
+			relayAll(orders)
 			page := Page{Rows: scan(t, notices, Query{}, 3)}
 			got := ""
 			for _, r := range page.Rows {
@@ -251,7 +251,7 @@ func TestRelayedElsewhere(t *testing.T) {
 			if got != order || len(page.Rows) != 4 {
 				t.Errorf("notices of %s, want %s", got, order)
 			}
-			if err := notices.Settle(t.Context(), rowsOf(page)); err != nil {
+			if err := settle(t.Context(), notices, rowsOf(page)); err != nil {
 				t.Fatal(err)
 			}
 			if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where notice_relayed_at is not null and "+
@@ -344,11 +344,11 @@ func TestRowsOfPartitionsThatOthersMark(t *testing.T) {
 	if len(mine) != 11 || len(theirs) != 11 {
 		t.Fatal(len(mine), len(theirs))
 	}
-	if err := first.Settle(t.Context(), theirs); err != nil {
+	if err := settle(t.Context(), first, theirs); err != nil {
 		t.Fatal(err)
 	}
 	mine = slices.DeleteFunc(mine, func(r *Row) bool { return r.Message.Topic == "twin" })
-	if err := second.Settle(t.Context(), mine); err != nil {
+	if err := settle(t.Context(), second, mine); err != nil {
 		t.Fatal(err)
 	}
 	if got := pgtest.Value[string](t, s,

@@ -53,14 +53,14 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 	for i := range page.Rows {
 		rows = append(rows, &page.Rows[i])
 	}
-	if _, err := table.SettleFree(t.Context(), rows[:1]); err != nil {
+	if _, err := settleFree(t.Context(), table, rows[:1]); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := table.Refuse(t.Context(),
+	if _, _, err := refuse(t.Context(), table,
 		[]Refusal{{ID: rows[1].Identity(), Attempt: 1, Error: "no", Of: rows[1]}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := table.Settle(t.Context(), append(rows[2:], rows[1])); err != nil {
+	if err := settle(t.Context(), table, append(rows[2:], rows[1])); err != nil {
 		t.Fatal(err)
 	}
 	found := plans.take()

@@ -122,14 +122,14 @@ func TestLimitsStayWithTheSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: "no uuid", Attempt: 1}}); err == nil {
+		if _, _, err := refuse(t.Context(), table, []Refusal{{ID: "no uuid", Attempt: 1}}); err == nil {
 			t.Fatal("written")
 		}
 		if tail(t, table, Query{}); limit() != "off" {
 			t.Error("after an error and a read enable_sort is on")
 		}
 	}
-	if _, _, err := table.Refuse(t.Context(), nil); err != nil || limit() != "on" {
+	if _, _, err := refuse(t.Context(), table, nil); err != nil || limit() != "on" {
 		t.Errorf("after a write enable_sort is %s, %v", limit(), err)
 	}
 	tail(t, table, Query{})

@@ -109,18 +109,18 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 		rows[i] = &page.Rows[i]
 	}
 	plans.take()
-	if err := table.Settle(t.Context(), rows[:100]); err != nil { // by place
+	if err := settle(t.Context(), table, rows[:100]); err != nil { // by place
 		t.Fatal(err)
 	}
 	s.Exec(t, "update outbox_messages set topic = topic where id in (select id from outbox_messages where relayed_at is "+
 		"null)")
-	if err := table.Settle(t.Context(), rows[100:200]); err != nil { // by id
+	if err := settle(t.Context(), table, rows[100:200]); err != nil { // by id
 		t.Fatal(err)
 	}
-	if _, err := table.SettleFree(t.Context(), rows[200:300]); err != nil {
+	if _, err := settleFree(t.Context(), table, rows[200:300]); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[300].Identity(), Attempt: 1, Error: "no"}}); err != nil {
+	if _, _, err := refuse(t.Context(), table, []Refusal{{ID: rows[300].Identity(), Attempt: 1, Error: "no"}}); err != nil {
 		t.Fatal(err)
 	}
 	updates := 0

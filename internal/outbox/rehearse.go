@@ -74,7 +74,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 	for n, texts := range errs {
 		identity := rows[n-1].Identity()
 		if texts == nil {
-			refused[identity] = t.noEffect([]string{identity})
+			refused[identity] = t.ineffective()
 			continue
 		}
 		e := &pgconn.PgError{Severity: "ERROR", Code: texts[0], Message: texts[1], Detail: texts[2], Hint: texts[3]}

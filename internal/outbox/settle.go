@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -27,36 +26,34 @@ const (
 	freePatience = 50 * time.Millisecond
 )
 
-// Settle marks or deletes accepted rows. It may be repeated. If another session keeps one of the rows locked for
-// longer than a moment, no row is settled and the error is [Locked]. Rows that are still pending afterwards are named
-// by a [*NoEffectError], and those that are no longer what was read by a [*RewrittenError]; the others are settled.
+// ErrLocked and ErrRewritten say why a row was not written: another session keeps it locked, or somebody has changed it
+// since it was read.
+var (
+	ErrLocked    = errors.New("locked by another session")
+	ErrRewritten = errors.New("changed since it was read")
+)
+
+// Settle marks or deletes accepted rows. It may be repeated. It says of each row that is still pending afterwards, by
+// its identity, why it was not settled: [ErrLocked], [ErrRewritten] or a [*SetupError]. The others are settled.
+//
+// If another session keeps one of the rows locked for longer than a moment, no row is settled and the error is
+// [Locked]. If free is true, the rows that no other session keeps locked are settled, which costs the database more;
+// then the error is Locked if a trigger or a foreign key meets a lock.
 //
 // Settle looks for the rows at the places where they were read, which saves a tenth of a mark's cost in the database.
 // Only rows that are no longer there are found by their identities. It settles the versions that were read, so that
 // nothing is marked that no broker has. A row of which there is another version with the same content, because another
 // destination has marked it, is read again for that.
-func (t *Table) Settle(ctx context.Context, rows []*Row) error {
-	return t.settle(ctx, rows, func(rows []*Row) (pending [][][]byte, err error) {
-		left, err := t.mark(ctx, t.description, rows)
-		if err != nil || left <= 0 {
-			return nil, err
-		}
-		// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost,
-		// or they have changed, or nothing was done.
-		return t.query(ctx, limits{lock: lockPatience}, t.description.text("unsettled.sql"),
-			array(t.rowOID, identitiesOf(rows)))
-	})
-}
-
-// settle settles rows by once, which returns those that are still pending although it could write them, and again those
-// of which there is another version with the same content by now.
-func (t *Table) settle(ctx context.Context, rows []*Row, once func([]*Row) (pending [][][]byte, err error)) error {
-	var pointless, rewritten []string
-	var err error
+func (t *Table) Settle(ctx context.Context, rows []*Row, free bool) (map[string]error, error) {
+	once := t.settleAll
+	if free {
+		once = t.settleFree
+	}
+	unwritten := map[string]error{}
 	for tries := 0; len(rows) > 0; tries++ {
-		var pending [][][]byte
-		if pending, err = once(rows); err != nil || len(pending) == 0 {
-			break
+		pending, err := once(ctx, rows, unwritten)
+		if err != nil {
+			return nil, fmt.Errorf("settle rows: %w", err)
 		}
 		of, changed := byIdentity(rows), map[string]*Row{}
 		for _, values := range pending {
@@ -64,25 +61,53 @@ func (t *Table) settle(ctx context.Context, rows []*Row, once func([]*Row) (pend
 			if r := of[identity]; r != nil && binary.BigEndian.Uint32(values[1]) != r.version {
 				changed[identity] = r
 			} else {
-				pointless = append(pointless, identity)
+				unwritten[identity] = t.ineffective()
 			}
 		}
 		rows = nil
 		if tries < mostRereads {
 			if rows, err = t.reread(ctx, changed); err != nil {
-				break
+				return nil, fmt.Errorf("settle rows: %w", err)
 			}
 		}
-		rewritten = slices.AppendSeq(rewritten, maps.Keys(changed))
+		for identity := range changed {
+			unwritten[identity] = ErrRewritten
+		}
 	}
+	return unwritten, nil
+}
+
+// settleAll settles rows, and returns those that are still pending although it could write them.
+func (t *Table) settleAll(ctx context.Context, rows []*Row, _ map[string]error) (pending [][][]byte, err error) {
+	left, err := t.mark(ctx, t.description, rows)
+	if err != nil || left <= 0 {
+		return nil, err
+	}
+	// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost, or
+	// they have changed, or nothing was done.
+	return t.query(ctx, limits{lock: lockPatience}, t.description.text("unsettled.sql"),
+		array(t.rowOID, identitiesOf(rows)))
+}
+
+// settleFree settles the rows that no other session keeps locked, and notes the others. It returns those that are still
+// pending although it could write them.
+func (t *Table) settleFree(ctx context.Context, rows []*Row, unwritten map[string]error) ([][][]byte, error) {
+	d, which := t.description, [][]byte{array(t.rowOID, identitiesOf(rows))}
+	results, err := t.send(ctx, limits{lock: freePatience, first: t.writeLock()},
+		request{statement: d.text("lock.sql", "wait", "skip locked"), parameters: which},
+		request{statement: d.text("settle_free.sql"), parameters: append(which, versionsOf(rows))},
+		request{statement: d.text("unsettled.sql"), parameters: which})
 	if err != nil {
-		err = fmt.Errorf("settle rows: %w", err)
+		return nil, err
 	}
-	err = errors.Join(err, t.noEffect(pointless))
-	if len(rewritten) > 0 {
-		err = errors.Join(err, &RewrittenError{Identities: rewritten})
-	}
-	return err
+	free := set(firsts(results[0].Rows))
+	return slices.DeleteFunc(results[2].Rows, func(values [][]byte) bool {
+		identity := string(values[0])
+		if !free[identity] {
+			unwritten[identity] = ErrLocked
+		}
+		return !free[identity] // no other session could write the others, and they are pending all the same
+	}), nil
 }
 
 // writesRefusals reports whether the table keeps anything about attempts.
@@ -140,32 +165,6 @@ func (t *Table) mark(ctx context.Context, d description, rows []*Row) (left int6
 	}
 	write("settle.sql", array(t.rowOID, identitiesOf(rows)))
 	return left, err
-}
-
-// SettleFree settles the rows that no other session keeps locked, and returns the identities of the others. It costs
-// the database more than Settle does. Its error is [Locked] if a trigger or a foreign key meets a lock, and otherwise
-// as that of Settle.
-func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, err error) {
-	d := t.description
-	err = t.settle(ctx, rows, func(rows []*Row) (pending [][][]byte, err error) {
-		which := [][]byte{array(t.rowOID, identitiesOf(rows))}
-		results, err := t.send(ctx, limits{lock: freePatience, first: t.writeLock()},
-			request{statement: d.text("lock.sql", "wait", "skip locked"), parameters: which},
-			request{statement: d.text("settle_free.sql"), parameters: append(which, versionsOf(rows))},
-			request{statement: d.text("unsettled.sql"), parameters: which})
-		if err != nil {
-			return nil, err
-		}
-		free := set(firsts(results[0].Rows))
-		return slices.DeleteFunc(results[2].Rows, func(values [][]byte) bool {
-			identity := string(values[0])
-			if !free[identity] {
-				locked = append(locked, identity)
-			}
-			return !free[identity] // no other session could write the others, and they are pending all the same
-		}), nil
-	})
-	return locked, err
 }
 
 // stillLocked leaves out of locked rows those that row security hides from every write of this role. While there are
@@ -232,14 +231,13 @@ type Refusal struct {
 }
 
 // Refuse writes refused attempts: the next attempt, the error, the time and, for rows that failed, the failure. It
-// writes a row only if the row is unchanged since it was read. It returns the identities of the rows written and of
-// those that another session keeps locked. The others have been changed by another session, unless a [*NoEffectError]
-// names them. In a table without columns for any of this, every row counts as written.
-func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked []string, err error) {
-	identities := each(refusals, func(r Refusal) string { return r.ID })
+// writes a row only if the row is unchanged since it was read, and waits for no lock. It says of each row that it did
+// not write why, as [Table.Settle] does. In a table without columns for any of this, every row counts as written.
+func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[string]error, err error) {
 	if !t.writesRefusals() {
-		return identities, nil, nil
+		return nil, nil
 	}
+	identities := each(refusals, func(r Refusal) string { return r.ID })
 	column := func(oid uint32, value func(Refusal) []byte) []byte { return array(oid, each(refusals, value)) }
 	which := array(t.rowOID, identities)
 	asRead := column(pgtype.Int8OID, func(r Refusal) []byte { return number(r.Attempt) })
@@ -266,43 +264,39 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 		}),
 		version)
 	if err != nil {
-		return nil, nil, fmt.Errorf("write refusals: %w", err)
+		return nil, fmt.Errorf("write refusals: %w", err)
 	}
+	unwritten = map[string]error{}
+	for _, identity := range identities {
+		unwritten[identity] = ErrRewritten
+	}
+	var locked []string
 	for _, row := range rows {
 		if identity := string(row[0]); row[1][0] == 1 {
-			written = append(written, identity)
+			delete(unwritten, identity)
 		} else {
 			locked = append(locked, identity)
 		}
 	}
 	if locked, err = t.stillLocked(ctx, locked); err != nil {
-		return nil, nil, fmt.Errorf("write refusals: %w", err)
+		return nil, fmt.Errorf("write refusals: %w", err)
 	}
-	if len(written)+len(locked) == len(refusals) {
-		return written, locked, nil
+	for _, identity := range locked {
+		unwritten[identity] = ErrLocked
+	}
+	if len(unwritten) == len(locked) {
+		return unwritten, nil
 	}
 	rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"), which, asRead, version)
 	if err != nil {
-		return nil, nil, fmt.Errorf("write refusals: %w", err)
+		return nil, fmt.Errorf("write refusals: %w", err)
 	}
-	done := set(slices.Concat(written, locked)) // in a table that keeps nothing else, every row is unchanged
-	pointless := slices.DeleteFunc(firsts(rows), func(identity string) bool { return done[identity] })
-	return written, locked, t.noEffect(pointless)
-}
-
-// A NoEffectError names rows that a statement should have written but left unchanged, although no session keeps them
-// locked and the server reported no error. Writing them again has no effect until the database is changed.
-type NoEffectError struct {
-	Identities []string // the identities of the rows ([Row.Identity])
-	SetupError
-}
-
-// noEffect returns the error about unchanged rows, nil if there are none.
-func (t *Table) noEffect(identities []string) error {
-	if len(identities) == 0 {
-		return nil
+	for _, identity := range firsts(rows) { // in a table that keeps nothing else, every row is unchanged
+		if unwritten[identity] == ErrRewritten { //nolint:errorlint // it is the very value from above
+			unwritten[identity] = t.ineffective()
+		}
 	}
-	return &NoEffectError{Identities: identities, SetupError: *t.ineffective()}
+	return unwritten, nil
 }
 
 // ineffective is the problem of writes that the server accepts and does not do.
@@ -316,12 +310,4 @@ func (t *Table) ineffective() *SetupError {
 	}
 	return problem(checkRights, "change the trigger or the rule, or "+policies+", or the attribute bypassrls",
 		none+"a BEFORE trigger that returns NULL, a rule, or row security keeps role %s from it", t.relation.Role)
-}
-
-// WithoutEffect returns the identities that a [*NoEffectError] names, nil for any other error.
-func WithoutEffect(err error) []string {
-	if e, ok := errors.AsType[*NoEffectError](err); ok {
-		return e.Identities
-	}
-	return nil
 }

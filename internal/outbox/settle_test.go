@@ -22,18 +22,18 @@ func TestRejected(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1), (2, 't', '', null, 2)`)
 	table := open(t, s, Config{})
 	rows := tail(t, table, Query{}).Rows
-	if err := table.Settle(t.Context(), []*Row{&rows[0], &rows[1]}); !Rejected(err) {
+	if err := settle(t.Context(), table, []*Row{&rows[0], &rows[1]}); !Rejected(err) {
 		t.Errorf("a trigger: %v", err)
 	}
-	if err := table.Settle(t.Context(), []*Row{&rows[0]}); err != nil {
+	if err := settle(t.Context(), table, []*Row{&rows[0]}); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := table.Refuse(t.Context(),
+	if _, _, err := refuse(t.Context(), table,
 		[]Refusal{{ID: rows[1].Identity(), Attempt: 2, Error: "x"}}); !Rejected(err) {
 		t.Errorf("a constraint: %v", err)
 	}
 	s.Exec(t, "drop table outbox_messages")
-	if err := table.Settle(t.Context(), []*Row{&rows[0]}); err == nil || Rejected(err) || !Changed(err) {
+	if err := settle(t.Context(), table, []*Row{&rows[0]}); err == nil || Rejected(err) || !Changed(err) {
 		t.Errorf("a table that is gone: %v", err)
 	}
 }
@@ -56,7 +56,7 @@ func TestRefusalIsGuarded(t *testing.T) {
 		s.Exec(t, "update outbox_messages set "+change+" where id::text = $1", rows[i].Message.ID)
 		refusals = append(refusals, Refusal{ID: rows[i].Identity(), Attempt: rows[i].Attempt, Error: "no"})
 	}
-	written, _, err := table.Refuse(t.Context(), refusals)
+	written, _, err := refuse(t.Context(), table, refusals)
 	if err != nil || len(written) != 1 || written[0] != rows[3].ID() {
 		t.Errorf("%d refusals were written, %v, want the last", len(written), err)
 	}
@@ -74,7 +74,7 @@ func TestMarkIsGuarded(t *testing.T) {
 	table := open(t, s, Config{})
 	rows := tail(t, table, Query{}).Rows
 	s.Exec(t, "update outbox_messages set relayed_at = '2020-01-01'")
-	if err := table.Settle(t.Context(), []*Row{&rows[0]}); err != nil {
+	if err := settle(t.Context(), table, []*Row{&rows[0]}); err != nil {
 		t.Fatal(err)
 	}
 	if !pgtest.Value[bool](t, s, "select relayed_at = '2020-01-01' from outbox_messages") {
@@ -112,7 +112,7 @@ func TestSettleMovedRows(t *testing.T) {
 			elsewhere := rows[3]
 			elsewhere.place = rows[0].place
 			for _, settled := range [][]*Row{{&rows[1], &rows[2]}, {&elsewhere}} {
-				if err := table.Settle(t.Context(), settled); err != nil {
+				if err := settle(t.Context(), table, settled); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -101,7 +101,7 @@ func TestShapes(t *testing.T) {
 				t.Errorf("inserted %v ago", d)
 			}
 
-			if err := table.Settle(t.Context(), []*Row{&rows[0], &rows[1]}); err != nil {
+			if err := settle(t.Context(), table, []*Row{&rows[0], &rows[1]}); err != nil {
 				t.Fatal(err)
 			}
 			if n := pgtest.Value[int](t, s, `select count(*) from outbox_messages where relayed_at between
@@ -109,7 +109,7 @@ func TestShapes(t *testing.T) {
 				t.Errorf("%d rows carry relayed_at in UTC, want 2", n)
 			}
 			long := strings.Repeat("é", 300) + "\x00\xff"
-			written, _, err := table.Refuse(t.Context(), []Refusal{
+			written, _, err := refuse(t.Context(), table, []Refusal{
 				{ID: first.ID(), Attempt: start, Error: "no\x00\xff"},
 				{ID: rows[9].ID(), Attempt: rows[9].Attempt, Error: long, Failed: true},
 				{ID: rows[8].ID(), Attempt: 7, Error: "somebody else was here"},
@@ -161,13 +161,13 @@ func TestDelete(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages values (1, 't', 'x'), (2, 't', 'y')`)
 	table := open(t, s, Config{Delete: true})
 	page := tail(t, table, Query{})
-	if err := table.Settle(t.Context(), []*Row{&page.Rows[0]}); err != nil {
+	if err := settle(t.Context(), table, []*Row{&page.Rows[0]}); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages"); n != 1 {
 		t.Errorf("%d rows left, want 1", n)
 	}
-	if written, _, err := table.Refuse(t.Context(), []Refusal{{ID: page.Rows[1].ID()}}); err != nil || len(written) != 1 {
+	if written, _, err := refuse(t.Context(), table, []Refusal{{ID: page.Rows[1].ID()}}); err != nil || len(written) != 1 {
 		t.Errorf("a table that keeps no refusals: %v, %v", written, err)
 	}
 }

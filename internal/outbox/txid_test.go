@@ -49,7 +49,7 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 						rows = append(rows, r)
 					}
 				}
-				if err := first.Settle(t.Context(), rows); err != nil || len(rows) == 0 {
+				if err := settle(t.Context(), first, rows); err != nil || len(rows) == 0 {
 					t.Fatal(len(rows), err)
 				}
 			}

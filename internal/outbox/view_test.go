@@ -81,13 +81,13 @@ func TestColumnsOfItsOwn(t *testing.T) {
 				ID: rows[1].Identity(), Attempt: rows[1].Attempt, Error: "no, and this text is too long",
 				Failed: true,
 			}
-			if written, _, err := second.Refuse(t.Context(), []Refusal{refused}); err != nil || len(written) != 1 {
+			if written, _, err := refuse(t.Context(), second, []Refusal{refused}); err != nil || len(written) != 1 {
 				t.Fatal(written, err)
 			}
-			if err := second.Settle(t.Context(), rows[:1]); err != nil {
+			if err := settle(t.Context(), second, rows[:1]); err != nil {
 				t.Fatal(err)
 			}
-			if locked, err := second.SettleFree(t.Context(), rows[2:]); err != nil || locked != nil {
+			if locked, err := settleFree(t.Context(), second, rows[2:]); err != nil || locked != nil {
 				t.Fatal(locked, err)
 			}
 			want := "2 2 f f 3 f t; 4 2 f f 4 no, and this text is t f; 6 2 f f 3 f t"
@@ -103,7 +103,7 @@ func TestColumnsOfItsOwn(t *testing.T) {
 			if again := tail(t, first, Query{}); len(again.Rows) != 6 || again.Rows[1].Retried {
 				t.Errorf("the other has %d rows", len(again.Rows))
 			}
-			if err := first.Settle(t.Context(), rowsOf(all)); err != nil { // rows have moved since they were read
+			if err := settle(t.Context(), first, rowsOf(all)); err != nil { // rows have moved since they were read
 				t.Fatal(err)
 			}
 			if got := tail(t, first, Query{}); len(got.Rows) != 0 {
@@ -221,7 +221,7 @@ func TestNoColumnsOfTheTable(t *testing.T) {
 	}
 	for _, v := range views {
 		view := viewOf(t, table, v)
-		if err := view.Settle(t.Context(), rowsOf(tail(t, view, Query{}))); err != nil {
+		if err := settle(t.Context(), view, rowsOf(tail(t, view, Query{}))); err != nil {
 			t.Fatal(err)
 		}
 		if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where "+v.Name+" is not null"); n != 5 {

@@ -141,9 +141,11 @@ func measureStatements(ctx context.Context, days int) (costs []statementCost, er
 		}
 	}
 	last := rows[len(rows)-1].Position
-	next := func(n int) (part []*table.Row) {
-		part, rows = rows[:n], rows[n:]
-		return part
+	settle := func(n int) error {
+		part := rows[:n]
+		rows = rows[n:]
+		_, err := t.Settle(ctx, part, false)
+		return err
 	}
 	for _, m := range []struct {
 		times int
@@ -161,8 +163,8 @@ func measureStatements(ctx context.Context, days int) (costs []statementCost, er
 			_, err := t.Keys(ctx, table.KeysQuery{Asks: asks, Most: most})
 			return err
 		}},
-		{300, func() error { return t.Settle(ctx, next(1)) }},
-		{15, func() error { return t.Settle(ctx, next(1000)) }},
+		{300, func() error { return settle(1) }},
+		{15, func() error { return settle(1000) }},
 	} {
 		cost, err := measureStatement(pid, m.times, m.do)
 		if err != nil {

@@ -45,7 +45,7 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 	k.tries++
 	k.unmarkable = true
 	if locked {
-		why, pause = errLocked, min(pause, e.pause(k.tries))
+		why, pause = outbox.ErrLocked, min(pause, e.pause(k.tries))
 	}
 	e.unwritable = why
 	switch {

@@ -45,9 +45,9 @@ const dueKeys = 0x9e3779b97f4a7c15
 // nameOf returns the name by which the engine knows a key with a hash, and the hash of a key with a name. The hash is
 // the database's, of eight bytes, so that a key can be read without its text. Two keys with the same hash are one key
 // here: they wait together and keep one order, so a collision costs time and never the order. The model of this engine
-// had a hash of its own and asked for one of the two keys only, so that rows of the other were overtaken. That the id of
-// a row without a key has the hash of a key in trouble, which would count as a row without a key then, is not guarded
-// against: beside a million such keys, one row in ten trillion has.
+// had a hash of its own and asked for one of the two keys only, so that rows of the other were overtaken. A row without
+// a key whose id has the hash of a key in trouble would have that key count as a row without one. Nothing guards against
+// this: beside a million such keys, one row in ten trillion has.
 func nameOf(hash uint64, due bool) uint64 {
 	if due {
 		return hash ^ dueKeys

@@ -129,7 +129,7 @@ func (p *simReplica) settle(o Outcome) {
 	if p.writeFaults && !p.healed && p.one(6) {
 		fault = 1 + p.IntN(2)
 	}
-	o.Effects = nil
+	o.Unwritten = nil
 	p.after(start, func() {
 		if p.dead && p.one(2) {
 			return
@@ -143,8 +143,8 @@ func (p *simReplica) settle(o Outcome) {
 			t.end(x, true)
 			t.write(&o, x.xid, func(r *simRow) bool { return r.locked && p.locked && p.one(2) })
 			for _, r := range o.Rows {
-				p.logf("replica %d wrote %s: refused %v, failed %v, effect %d", p.name, r.ID(), r.Refused, r.Failed,
-					o.Effects[r.Identity()])
+				p.logf("replica %d wrote %s: refused %v, failed %v, why not %v", p.name, r.ID(), r.Refused, r.Failed,
+					o.Unwritten[r.Identity()])
 			}
 		})
 	})

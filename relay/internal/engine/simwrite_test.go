@@ -1,19 +1,25 @@
 package engine
 
 import (
+	"errors"
 	"strconv"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// mark marks a row, if it is the version that was read or has the same content, and returns the effect.
-func (t *simTable) mark(r *Row, xid uint64) (Effect, bool) {
+// errSimGuarded is a trigger's answer.
+var errSimGuarded = errors.New("the trigger says no")
+
+// mark marks a row, if it is the version that was read or has the same content.
+func (t *simTable) mark(r *Row, xid uint64) error {
 	row := t.byID[r.ID()]
 	switch {
 	case row.status != pending:
-		return 0, false
+		return nil
 	case row.guarded:
-		return Unwritable, true
+		return errSimGuarded
 	case r.Extra[1] != strconv.Itoa(row.content):
-		return Rewritten, true
+		return outbox.ErrRewritten
 	}
 	row.xmin, row.status = xid, relayed
 	row.version++
@@ -24,17 +30,17 @@ func (t *simTable) mark(r *Row, xid uint64) (Effect, bool) {
 	if !row.sentAs[r.Extra[1]] && !row.touched || row.touched && row.sent > 0 && !row.sentAs[strconv.Itoa(row.content)] {
 		t.faultf("%s was marked and not delivered as it is", row.id)
 	}
-	return 0, false
+	return nil
 }
 
 // refuse writes a refusal, if the row is as it was read.
-func (t *simTable) refuseRow(r *Row, xid uint64) Effect {
+func (t *simTable) refuseRow(r *Row, xid uint64) error {
 	row := t.byID[r.ID()]
 	switch {
 	case row.status != pending || row.attempt != r.Attempt:
-		return 0
+		return outbox.ErrRewritten
 	case row.guarded:
-		return Unwritable
+		return errSimGuarded
 	}
 	row.xmin, row.updated = xid, t.at
 	row.version++
@@ -44,19 +50,24 @@ func (t *simTable) refuseRow(r *Row, xid uint64) Effect {
 		t.failed[row.id] = row
 		row.spans = append(row.spans, simSpan{t.at, 1 << 62})
 	}
-	return Written
+	return nil
 }
 
 // write writes an outcome in a transaction.
 func (t *simTable) write(o *Outcome, xid uint64, lock func(*simRow) bool) {
-	o.Effects = map[string]Effect{}
+	o.Unwritten = map[string]error{}
 	for _, r := range o.Rows {
-		if row := t.byID[r.ID()]; row.status == pending && lock(row) {
-			o.Effects[r.Identity()] = Unfree
-		} else if r.Refused != nil {
-			o.Effects[r.Identity()] = t.refuseRow(r, xid)
-		} else if effect, has := t.mark(r, xid); has {
-			o.Effects[r.Identity()] = effect
+		var why error
+		switch row := t.byID[r.ID()]; {
+		case row.status == pending && lock(row):
+			why = outbox.ErrLocked
+		case r.Refused != nil:
+			why = t.refuseRow(r, xid)
+		default:
+			why = t.mark(r, xid)
+		}
+		if why != nil {
+			o.Unwritten[r.Identity()] = why
 		}
 	}
 }

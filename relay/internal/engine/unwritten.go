@@ -1,9 +1,10 @@
 package engine
 
 import (
-	"errors"
 	"slices"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // Rows that were published and whose outcome cannot be written are set aside here. There are two kinds, since they end
@@ -36,9 +37,6 @@ const (
 	// batch for 30 s, again and again, until nothing was in flight any more.
 	carefulFor = 10 * time.Second
 )
-
-// errLocked is why locked rows cannot be written.
-var errLocked = errors.New("locked by another session")
 
 // number counts the rows.
 func (a *aside) number() int { return len(a.rows) + a.trying }
@@ -73,19 +71,22 @@ func (e *Engine) setAside(o *Outcome, locked, rejected []*Row, now time.Time) {
 			e.stuckBytes -= r.Size
 		}
 	}
-	if e.keep(&e.locked, locked, errLocked, now.Add(lockedPause)); len(locked) > 0 {
+	if e.keep(&e.locked, locked, outbox.ErrLocked, now.Add(lockedPause)); len(locked) > 0 {
 		e.warnOfLocks(now, "rows", e.locked.number())
 		e.careful = now.Add(carefulFor)
 	}
-	u := &e.rejected
-	switch e.keep(u, rejected, o.Why, now.Add(rejectedPause)); {
+	u, why := &e.rejected, error(nil)
+	if len(rejected) > 0 {
+		why = o.Unwritten[rejected[0].Identity()]
+	}
+	switch e.keep(u, rejected, why, now.Add(rejectedPause)); {
 	case len(rejected) > 0:
 		u.most, u.due = rejectedBatch, now.Add(rejectedPause)
 		if e.isNews("unmarked", now) {
 			m := &rejected[0].Message
 			e.Logger.Error("rows are published and cannot be marked, since the table does not take the change; "+
 				"they are kept in memory and tried again, and a restart publishes them again",
-				"rows", u.number(), "id", m.ID, "topic", m.Topic, "error", o.Why)
+				"rows", u.number(), "id", m.ID, "topic", m.Topic, "error", why)
 		}
 	case o.Again && of == u:
 		u.most, u.due = 2*u.most, now // the rows that were tried are marked, and the next ones follow

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
@@ -16,27 +17,18 @@ import (
 
 // An Outcome is what is to be written for some rows, and the result of writing it. The engine fills in the first three
 // fields, and whoever writes it the others. The rows may come back in several outcomes, each of them once.
+//
+// Unwritten says by the rows' identities why they were not written: [outbox.ErrLocked], [outbox.ErrRewritten], or what
+// prevents it, a constraint, a trigger or row security. Other rows may be among them.
 type Outcome struct {
 	Rows    []*Row // accepted, to be marked, or refused: those with Refused
 	Again   bool   // the rows could not be written before; they come back in one outcome
 	Careful bool   // do not wait for rows that another session keeps locked
 
-	Effects map[string]Effect // by the rows' identities; see [Effect]. Other rows may be among them
-	Why     error             // the database's last answer for an unwritable row
-	Slow    int               // number of rows of a statement that took too long
-	Err     error             // not nil if ctx ended before, or if nothing can be written to the table as it is now
+	Unwritten map[string]error
+	Slow      int   // number of rows of a statement that took too long
+	Err       error // not nil if ctx ended before, or if nothing can be written to the table as it is now
 }
-
-// An Effect is what a write did to a row. An accepted row without an effect is marked. A refused row without an effect
-// has changed since it was read.
-type Effect uint8
-
-const (
-	Written    Effect = iota + 1 // the refusal is written
-	Unwritable                   // a constraint, a trigger or row security prevents the write
-	Unfree                       // another session keeps the row locked, or a row that a trigger or a foreign key uses
-	Rewritten                    // somebody has changed the row since it was read, so that it is not marked
-)
 
 // refused makes the refusals of a key's first rows be written, and closes it until then. Before that (invariant 5) the
 // table has the rows as they were, and a read of the key would bring them as if they had not been tried. There is one
@@ -78,20 +70,20 @@ func (e *Engine) Writes(now time.Time, to func(Outcome)) {
 // published, and must not be again. The rest lands. A refusal that the table does not take need not be remembered: the
 // row was not published, so its key rests for the longest backoff and the row is tried as it stands in the table.
 //
-// Each row of the outcome is looked at for itself, by its effect: some of a statement's rows may be marked, some locked
-// and some changed. Rows land before their keys go on, so that what the keys read next finds them known or gone.
+// Each row of the outcome is looked at for itself: some of a statement's rows may be marked, some locked and some
+// changed. Rows land before their keys go on, so that what the keys read next finds them known or gone.
 func (e *Engine) Written(o Outcome, now time.Time) {
 	var marked, changed, locked, rejected, refused []*Row
 	for _, r := range o.Rows {
-		switch effect := o.Effects[r.Identity()]; {
-		case effect == Unfree:
+		switch why := o.Unwritten[r.Identity()]; {
+		case errors.Is(why, outbox.ErrLocked):
 			locked = append(locked, r)
 		case r.Refused != nil: // what the table does not take of these waits in the table
 			refused = append(refused, r)
-		case effect == Unwritable:
-			rejected = append(rejected, r)
-		case effect == Rewritten:
+		case errors.Is(why, outbox.ErrRewritten):
 			changed = append(changed, r)
+		case why != nil:
+			rejected = append(rejected, r)
 		default:
 			marked = append(marked, r)
 		}
@@ -136,14 +128,14 @@ func (e *Engine) changed(r *Row, now time.Time) {
 // refusedWritten goes on with the keys of refusals that were written. Those whose rows had changed since they were
 // read are read again.
 func (e *Engine) refusedWritten(o *Outcome, rows []*Row, now time.Time) {
-	bad := 0 // number of refusals that cannot be written
+	bad, last := 0, error(nil) // number of refusals that cannot be written, and why the last one cannot
 	for _, r := range rows {
 		e.done(r)
-		effect := o.Effects[r.Identity()]
-		if effect == Unwritable {
-			bad++
+		why := o.Unwritten[r.Identity()]
+		if why != nil && !errors.Is(why, outbox.ErrRewritten) {
+			bad, last = bad+1, why
 		}
-		if r.Failed && effect == Written {
+		if r.Failed && why == nil {
 			e.Measure.Failed(failure(r.Refused), now)
 			if e.rows.room(now) {
 				e.Logger.Warn("row failed", r.logged()...)
@@ -152,22 +144,22 @@ func (e *Engine) refusedWritten(o *Outcome, rows []*Row, now time.Time) {
 		}
 		if k := r.key; k.state == writing {
 			if k.writes--; k.writes == 0 {
-				e.goOn(k, r, effect, now)
+				e.goOn(k, r, why, now)
 			}
 		}
 		e.idle(r.key)
 	}
 	if bad > 0 && e.isNews("refusals", now) {
 		e.Logger.Error("refused rows cannot be written, since the table does not take the change; "+
-			"their keys wait, and they are tried again", "rows", bad, "error", o.Why)
+			"their keys wait, and they are tried again", "rows", bad, "error", last)
 	}
 }
 
 // goOn goes on with a key after the refusal of its first row. First it decides what the log says. A table with
 // last_error and failed_at has a row's story itself, so only failures are logged; elsewhere a refusal leaves no trace.
-// Then it decides where the key's rows come from.
-func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
-	written := effect == Written
+// Then it decides where the key's rows come from. why says why the refusal is not written, if it is not.
+func (e *Engine) goOn(k *key, r *Row, why error, now time.Time) {
+	written := why == nil
 	spent := !r.Failed && (r.Try+1 > e.MaxAttempts || publisher.ClassOf(r.Refused) == publisher.Permanent)
 	// The count is the row's. Counted for the key, the refusals of one row made the next one fail early.
 	if stamp := stampOf(r.Identity(), r.topic); k.blamed != stamp {
@@ -200,10 +192,10 @@ func (e *Engine) goOn(k *key, r *Row, effect Effect, now time.Time) {
 		e.reopen(k)
 	// The row has failed, or is not as it was read: another session has relayed, failed or changed it. The key goes on
 	// with what is first now.
-	case r.Failed && written, !written && effect != Unwritable:
+	case r.Failed && written, errors.Is(why, outbox.ErrRewritten):
 		k.refused = 0
 		e.restIn(k, causeOrder, now)
-	case spent, effect == Unwritable: // the row would have failed, but the table cannot record it
+	case spent, !written: // the row would have failed, but the table cannot record it
 		e.rest(k, CauseFailed, now.Add(e.BackoffMax))
 	default:
 		e.rest(k, CauseRetry, now.Add(retry.Backoff(e.BackoffMin, e.BackoffMax, r.Message.ID, r.Try+1)))

@@ -139,7 +139,7 @@ func apart(rows []*engine.Row, goes func(*engine.Row) bool) (going, staying []*e
 	return going, staying
 }
 
-// deliver sends each engine its piece of what was written. All of them read the same effects. It blocks until the loops
+// deliver sends each engine its piece of what was written. All of them read the same reasons. It blocks until the loops
 // take them.
 func (o *order) deliver() {
 	for _, p := range o.pieces {

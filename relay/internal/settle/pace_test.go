@@ -18,13 +18,13 @@ type slowTable struct {
 	sizes []int
 }
 
-func (t *slowTable) Settle(ctx context.Context, rows []*outbox.Row) error {
+func (t *slowTable) Settle(ctx context.Context, rows []*outbox.Row, _ bool) (map[string]error, error) {
 	t.sizes = append(t.sizes, len(rows))
 	select {
 	case <-time.After(time.Duration(len(rows)) * t.each):
-		return nil
+		return nil, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 

@@ -45,13 +45,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// Table is what a settlement needs of an outbox table. Each method may be repeated: what is written already stays as it
-// is. Settle waits half a second for locked rows, and then writes nothing. SettleFree and Refuse wait for no row, and
-// name the locked ones by their identities.
+// Table is what a settlement needs of an outbox table; see [outbox.Table]. Each method may be repeated: what is written
+// already stays as it is. Settle waits half a second for locked rows, and then writes nothing. Refuse waits for no row,
+// and Settle does not where free is true.
 type Table interface {
-	Settle(context.Context, []*outbox.Row) error
-	SettleFree(context.Context, []*outbox.Row) (locked []string, err error)
-	Refuse(context.Context, []outbox.Refusal) (written, locked []string, err error)
+	Settle(ctx context.Context, rows []*outbox.Row, free bool) (unwritten map[string]error, err error)
+	Refuse(context.Context, []outbox.Refusal) (unwritten map[string]error, err error)
 }
 
 // Settlement gathers what became of the rows of all destinations and writes it in orders, each in a goroutine of its

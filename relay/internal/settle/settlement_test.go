@@ -61,25 +61,22 @@ func (h *heldTable) write(ids []string) {
 	h.all = slices.Delete(h.all, i, i+1)
 }
 
-func (h *heldTable) Settle(_ context.Context, rows []*outbox.Row) error {
+func (h *heldTable) Settle(_ context.Context, rows []*outbox.Row, _ bool) (map[string]error, error) {
 	var ids []string
 	for _, r := range rows {
 		ids = append(ids, r.ID())
 	}
 	h.write(ids)
-	return nil
+	return nil, nil
 }
 
-func (h *heldTable) SettleFree(ctx context.Context, rows []*outbox.Row) ([]string, error) {
-	return nil, h.Settle(ctx, rows)
-}
-
-func (h *heldTable) Refuse(_ context.Context, all []outbox.Refusal) (written, locked []string, err error) {
+func (h *heldTable) Refuse(_ context.Context, all []outbox.Refusal) (map[string]error, error) {
+	var ids []string
 	for _, x := range all {
-		written = append(written, x.ID)
+		ids = append(ids, x.ID)
 	}
-	h.write(written)
-	return written, nil, nil
+	h.write(ids)
+	return nil, nil
 }
 
 // While a row is being written for one destination it is not written for another, neither for the first time nor again.

@@ -2,9 +2,8 @@ package settle
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
-	"maps"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -23,12 +22,12 @@ type timedTable struct {
 	late int
 }
 
-func (c *timedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
-	err := c.Table.Settle(ctx, rows)
+func (c *timedTable) Settle(ctx context.Context, rows []*outbox.Row, free bool) (map[string]error, error) {
+	unwritten, err := c.Table.Settle(ctx, rows, free)
 	if outbox.TimedOut(err) {
 		c.late++
 	}
-	return err
+	return unwritten, err
 }
 
 // settlementOf returns a settlement of the schema's table, the table, and its pending rows.
@@ -78,9 +77,8 @@ func TestSlowWritesEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := table.late
-	if late == 0 || late > 6 || first.Slow == 0 ||
-		slices.Contains(slices.Collect(maps.Values(first.Effects)), engine.Unwritable) {
-		t.Errorf("%d statements took too long, reported %d, effects %v", late, first.Slow, first.Effects)
+	if late == 0 || late > 6 || first.Slow == 0 || len(first.Unwritten) > 0 {
+		t.Errorf("%d statements took too long, reported %d, unwritten %v", late, first.Slow, first.Unwritten)
 	}
 	if err := settlement.write(t.Context(),
 		&order{states: []int{0}, Outcome: engine.Outcome{Rows: rows[600:]}}); err != nil {
@@ -110,8 +108,8 @@ func TestRowThatIsTooSlow(t *testing.T) {
 	if err := settlement.write(t.Context(), &o); err != nil {
 		t.Fatal(err)
 	}
-	if len(o.Effects) != 1 || !pgtest.Value[bool](t, s, "select count(relayed_at) = 7 from outbox_messages") {
-		t.Errorf("effects: %v", o.Effects)
+	if len(o.Unwritten) != 1 || !pgtest.Value[bool](t, s, "select count(relayed_at) = 7 from outbox_messages") {
+		t.Errorf("unwritten: %v", o.Unwritten)
 	}
 }
 
@@ -163,7 +161,7 @@ func TestLocksMetIndirectly(t *testing.T) {
 						}
 						left = nil
 						for _, r := range o.Rows {
-							if o.Effects[r.Identity()] == engine.Unfree {
+							if errors.Is(o.Unwritten[r.Identity()], outbox.ErrLocked) {
 								left = append(left, r)
 							}
 						}
@@ -178,8 +176,8 @@ func TestLocksMetIndirectly(t *testing.T) {
 						t.Fatal(err)
 					}
 					o := order{states: []int{0}, Outcome: engine.Outcome{Rows: left, Careful: true}}
-					if err := settlement.write(t.Context(), &o); err != nil || len(o.Effects) > 0 || !settled(rows) {
-						t.Errorf("%d are still locked: %v", len(o.Effects), err)
+					if err := settlement.write(t.Context(), &o); err != nil || len(o.Unwritten) > 0 || !settled(rows) {
+						t.Errorf("%d are still locked: %v", len(o.Unwritten), err)
 					}
 				})
 			}

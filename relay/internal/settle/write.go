@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -18,7 +19,7 @@ import (
 // session keeps locked is no reason to go on: the engine tries it again, and a stop waits for it there. At the end of
 // ctx there is no such try, so the error says so.
 func (s *Settlement) write(ctx context.Context, o *order) error {
-	o.Effects = map[string]engine.Effect{}
+	o.Unwritten = map[string]error{}
 	accepted, refused := apart(o.Rows, func(r *engine.Row) bool { return r.Refused == nil })
 	if err := s.divide(ctx, o, accepted, s.mark); err != nil {
 		return err
@@ -26,30 +27,25 @@ func (s *Settlement) write(ctx context.Context, o *order) error {
 	if err := s.divide(ctx, o, refused, s.refuse); err != nil {
 		return err
 	}
-	for _, effect := range o.Effects {
-		if effect == engine.Unfree {
+	for _, why := range o.Unwritten {
+		if errors.Is(why, outbox.ErrLocked) {
 			return ctx.Err() // there is no other try
 		}
 	}
 	return nil
 }
 
-// mark marks rows, and notes the rows that another session keeps locked. It waits a moment for such rows, and then does
-// not wait again while there are any. Most locks are released within the moment, and marking only the free rows costs
-// the database more.
-func (s *Settlement) mark(ctx context.Context, o *order, rows []*engine.Row) error {
+// mark marks rows. It waits a moment for rows that another session keeps locked, and then does not wait again while
+// there are any. Most locks are released within the moment, and marking only the free rows costs the database more.
+func (s *Settlement) mark(ctx context.Context, o *order, rows []*engine.Row) (unwritten map[string]error, err error) {
 	table := s.states[o.states[0]].table
 	if !o.Careful {
-		if err := table.Settle(ctx, read(rows)); !outbox.Locked(err) {
-			return err
+		if unwritten, err = table.Settle(ctx, read(rows), false); !outbox.Locked(err) {
+			return unwritten, err
 		}
 		o.Careful = true
 	}
-	locked, err := table.SettleFree(ctx, read(rows))
-	for _, identity := range locked {
-		o.Effects[identity] = engine.Unfree
-	}
-	return err
+	return table.Settle(ctx, read(rows), true)
 }
 
 // read returns the rows as they were read.
@@ -61,9 +57,8 @@ func read(rows []*engine.Row) []*outbox.Row {
 	return all
 }
 
-// refuse writes refusals. It notes those that were written, and those of locked rows. A refusal is written only while
-// the row is as it was read, so a row without an effect was changed, or settled, by somebody else meanwhile.
-func (s *Settlement) refuse(ctx context.Context, o *order, rows []*engine.Row) error {
+// refuse writes refusals. A refusal is written only while the row is as it was read.
+func (s *Settlement) refuse(ctx context.Context, o *order, rows []*engine.Row) (unwritten map[string]error, err error) {
 	refusals := make([]outbox.Refusal, 0, len(rows))
 	for _, r := range rows {
 		refusals = append(refusals, outbox.Refusal{
@@ -71,43 +66,7 @@ func (s *Settlement) refuse(ctx context.Context, o *order, rows []*engine.Row) e
 			Untried: errors.Is(r.Refused, outbox.ErrExpired),
 		})
 	}
-	done, locked, err := s.states[o.states[0]].table.Refuse(ctx, refusals)
-	for _, identity := range done {
-		o.Effects[identity] = engine.Written
-	}
-	for _, identity := range locked {
-		o.Effects[identity] = engine.Unfree
-	}
-	return err
-}
-
-// ineffective notes the rows that a statement was to write and did not write, without an error of the server: another
-// session has changed them, or row security, a rule or a trigger that returns NULL is in the way. It returns what is
-// left of the error. A mark that affected no row counted as written once, and the row was published again at every
-// poll.
-func (o *order) ineffective(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var left error
-		for _, one := range joined.Unwrap() {
-			left = errors.Join(left, o.ineffective(one))
-		}
-		return left
-	}
-	if changed, ok := errors.AsType[*outbox.RewrittenError](err); ok {
-		for _, identity := range changed.Identities {
-			o.Effects[identity] = engine.Rewritten
-		}
-		return nil
-	}
-	identities := outbox.WithoutEffect(err)
-	if identities == nil {
-		return err
-	}
-	o.Why = err
-	for _, identity := range identities {
-		o.Effects[identity] = engine.Unwritable
-	}
-	return nil
+	return s.states[o.states[0]].table.Refuse(ctx, refusals)
 }
 
 // undivided notes rows that need no more dividing after an error: a single row that the database does not accept, or
@@ -121,7 +80,7 @@ func (o *order) undivided(rows []*engine.Row, err error) bool {
 	if len(rows) > 1 {
 		return false
 	}
-	o.Why, o.Effects[rows[0].Identity()] = err, engine.Unwritable
+	o.Unwritten[rows[0].Identity()] = err
 	return true
 }
 
@@ -139,7 +98,7 @@ func (o *order) lockedWithin(rows []*engine.Row) bool {
 		return false
 	}
 	for _, r := range rows {
-		o.Effects[r.Identity()] = engine.Unfree
+		o.Unwritten[r.Identity()] = outbox.ErrLocked
 	}
 	return true
 }
@@ -156,12 +115,16 @@ const mostLockWaits = 32
 // What is left is a statement that took too long, rows that the database rejects, and locks met by a trigger or a
 // foreign key.
 func (s *Settlement) divide(ctx context.Context, o *order, rows []*engine.Row,
-	write func(context.Context, *order, []*engine.Row) error,
+	write func(context.Context, *order, []*engine.Row) (unwritten map[string]error, err error),
 ) error {
 	for len(rows) > 0 {
 		n := s.size(o, len(rows))
 		part := rows[:n]
-		err := s.retry(ctx, o, n, func(ctx context.Context) error { return o.ineffective(write(ctx, o, part)) })
+		err := s.retry(ctx, o, n, func(ctx context.Context) error {
+			unwritten, err := write(ctx, o, part)
+			maps.Copy(o.Unwritten, unwritten)
+			return err
+		})
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
