@@ -98,7 +98,6 @@ func New(s Setup) *Engine {
 		},
 		holds: holds{
 			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{},
-			passed: map[string]int{},
 		},
 		limiter: limiter{rate: s.Rate, tokens: 1},
 		told:    map[string]time.Time{},

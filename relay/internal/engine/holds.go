@@ -48,8 +48,6 @@ type hold struct {
 	topics   []publisher.Address // addresses whose rows share the fate; none if the address alone does not decide that
 	keys     []uint64            // keys that wait, in the order in which they came, with some that do not wait any more
 	live     int                 // number of those that do
-	passed   []string            // topics of rows without a key that wait and are not remembered
-	late     bool                // some of these are read by their available_at
 	probe    *key                // key that tries, or nil
 	gone     int                 // keys in a row of which nothing was left to try
 	failures int                 // failed tries in a row; they make the next pause longer
@@ -71,7 +69,6 @@ type holds struct {
 	begun   []*hold                     // oldest first
 	due     alarms[*hold]               // those that no key tries at the moment
 	repeats recent[publisher.Fate, repeated]
-	passed  map[string]int // number of holds for which rows of a topic wait that have no key
 }
 
 // classCause returns the cause for which rows with such an answer are held.
@@ -95,16 +92,6 @@ func (h *hold) join(e *Engine, key uint64) {
 	}
 	h.keys = append(h.keys, key)
 	h.live++
-}
-
-// passOver notes that a row without a key waits and is not remembered. While such a hold lasts, sweeps leave rows of
-// its topic alone.
-func (hs *holds) passOver(h *hold, topic string) {
-	if !slices.Contains(h.passed, topic) && len(h.passed) < mostHoldsShown {
-		topic = strings.Clone(topic)
-		h.passed = append(h.passed, topic)
-		hs.passed[topic]++
-	}
 }
 
 // hold makes a key wait for what the answer for its first row says is in trouble. Its rows are first in its queue
@@ -216,8 +203,7 @@ func (e *Engine) unprobe(k *key) {
 	}
 }
 
-// release ends a hold: what waited for it may go on. Keys that it remembers come back by promote. Rows without a key
-// that it does not remember come back by the sweep, or by the tail of due rows, which are asked for here.
+// release ends a hold: what waited for it goes on, by promote.
 func (e *Engine) release(h *hold, now time.Time) {
 	if h.probe != nil {
 		h.probe.hold, h.probe = nil, nil
@@ -235,15 +221,6 @@ func (e *Engine) release(h *hold, now time.Time) {
 		e.holds.repeats.put(h.fate, r)
 	}
 	e.waits.freed = append(e.waits.freed, h)
-	for _, topic := range h.passed {
-		if e.holds.passed[topic]--; e.holds.passed[topic] == 0 {
-			delete(e.holds.passed, topic)
-		}
-		e.sweep.asked = true
-	}
-	if h.late { // the sweep does not go over the rows that are read by their available_at
-		e.rereadDue()
-	}
 	switch {
 	case h.logged == "" || !e.topics.room(now):
 	case len(h.topics) == 0:

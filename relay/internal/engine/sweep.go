@@ -126,15 +126,12 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 	}
 }
 
-// isMissed reports whether a row is not in flight although nothing is known of its key. Rows without a key that wait
-// for a hold and are not remembered are not missed: with a million of them, each sweep would try them one by one.
+// isMissed reports whether a row is not in flight although nothing is known of its key.
 func (e *Engine) isMissed(r *outbox.Row, read uint64) bool {
 	known := e.isKnown(r.Identity(), read) && !e.elsewhere(r.Identity(), r.Hash)
 	if known || !e.shards.active.Has(r.Shard) || e.waits.has(r.Hash) || e.blocked.has(r.Hash) {
 		return false
 	}
-	if k := e.keys[r.Hash]; k != nil && k.state != open {
-		return false
-	}
-	return !(r.Message.Key == nil && e.holds.passed[r.Message.Topic] > 0)
+	k := e.keys[r.Hash]
+	return k == nil || k.state == open
 }

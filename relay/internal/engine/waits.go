@@ -24,7 +24,7 @@ import (
 // hash is kept, which is enough to read it later, and no text.
 type waits struct {
 	by    map[uint64]waiter
-	alone int     // rows without a key among them: each hold may have a few, which take no room from others
+	alone int     // rows without a key among them: they take no room from others
 	room  *hold   // those that wait for room; it is due when they are looked at next, and never ends
 	freed []*hold // holds that have ended, oldest first: their keys may go on as soon as there is room
 
@@ -45,31 +45,23 @@ type waiter struct {
 
 func (w *waits) has(key uint64) bool { _, has := w.by[key]; return has }
 
-// wait makes a key wait for a hold, or for room, and forgets all of it but its hash. Very many rows may have no key: a
-// hold remembers a few of these, and a sweep finds the others when it has ended. Rows of the key that are in flight
+// wait makes a key wait for a hold, or for room, and forgets all of it but its hash. Rows of the key that are in flight
 // stay so, and the key with them, until they have landed.
 func (e *Engine) wait(k *key, h *hold) {
 	var stamp uint32
-	var topic string
 	if len(k.queue) > 0 {
-		topic = k.queue[0].topic
-		stamp = stampOf(k.queue[0].Identity(), topic)
+		stamp = stampOf(k.queue[0].Identity(), k.queue[0].topic)
 	}
 	e.shut(k, waiting)
 	switch {
 	// A row without a key is a key of its own, so a topic that is missing may stop a million of them. They have no
-	// order to keep: a few are remembered to try the hold, and the sweep finds the others when it has ended.
-	case k.keyless && h == e.waits.room:
+	// order to keep: where there is no room for them, sweeps try them now and then.
+	case k.keyless && (h == e.waits.room || len(h.keys) >= fewKeyless && e.waits.alone >= e.Limits.Waiting/4):
 		if k.due {
 			e.dueTail.strays = true
 		} else {
 			e.sweep.strays = true
 		}
-		e.reopen(k)
-		return
-	case k.keyless && len(h.keys) >= fewKeyless:
-		h.late = h.late || k.due
-		e.holds.passOver(h, topic)
 		e.reopen(k)
 		return
 	// A key that is neither remembered nor read in order would lose its order, so nothing more is taken from the tail.
@@ -91,13 +83,13 @@ func (e *Engine) wait(k *key, h *hold) {
 }
 
 // waiting returns how many keys are closed of which only the hash is remembered. Limits.Waiting bounds them (invariant
-// 7), without the few rows without a key: these need not be remembered to keep an order.
+// 7), without the rows without a key: a quarter of that number has room beside them.
 func (e *Engine) waiting() int { return len(e.waits.by) - e.waits.alone + len(e.blocked.by) }
 
-// fewKeyless is how many keys a hold has from which on it remembers no row without a key. They have an allowance beside
-// the room of keys. In a simulation without one, while a large topic was in trouble, a small hold remembered nothing
-// that could try it, ended at each try, and began again with the shortest pause: 9,116 publishes in vain in a minute
-// instead of 32.
+// fewKeyless is how many keys a hold has from which on it remembers a row without a key only if there is room. In a
+// simulation without such an allowance, while a large topic was in trouble, a small hold remembered nothing that could
+// try it, ended at each try, and began again with the shortest pause: 9,116 publishes in vain in a minute instead of
+// 32.
 const fewKeyless = 4
 
 // jam stops the tail until there is room for keys that wait. This stops healthy keys as well, which is worse than
