@@ -91,7 +91,7 @@ func (w *worker) rehearse(ctx, relaying context.Context) {
 		case i > 0 && w.errs[i-1] != nil && r.Beside(rows[i-1]):
 			w.errs[i] = publisher.ErrNotAttempted
 		case why != nil:
-			w.errs[i] = engine.UnmarkableError(why)
+			r.Unmarkable, w.errs[i] = why, publisher.ErrNotAttempted
 		default:
 			r.Rehearsed = true
 		}

@@ -179,8 +179,8 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	// the key and forgets them, except in an outage of the whole destination: it would make every key be read again.
 	k.queue = slices.Concat(rows, k.queue)
 	a.queued += len(rows)
-	if why, ok := errors.AsType[*unmarkableError](err); ok {
-		a.withhold(k, why.error, a.now)
+	if first.Unmarkable != nil {
+		a.withhold(k, first.Unmarkable, a.now)
 		return
 	}
 	switch h := k.hold; {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/list"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +55,7 @@ type hold struct {
 	since    time.Time           // of the first answer
 	due      time.Time           // of the next try
 	place    int                 // among the holds that wait for it, -1 while a key tries
+	begun    *list.Element       // its place among all
 	logged   Cause               // the last that was logged
 	repeats  bool                // each try may leave a copy
 }
@@ -66,7 +68,7 @@ func (h *hold) Place() *int     { return &h.place }
 type holds struct {
 	by      map[publisher.Fate]*hold
 	topics  map[publisher.Address]*hold // those whose address decides: rows need not be published to meet them
-	begun   []*hold                     // oldest first
+	begun   list.List                   // of *hold, oldest first
 	due     alarms[*hold]               // those that no key tries at the moment
 	repeats recent[publisher.Fate, repeated]
 }
@@ -113,7 +115,7 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	if h == nil {
 		h = &hold{fate: f, since: now, place: -1, cause: c}
 		e.holds.by[f] = h
-		e.holds.begun = append(e.holds.begun, h)
+		h.begun = e.holds.begun.PushBack(h)
 	}
 	if to := addressOf(k.queue[0]); publisher.ScopeOf(err) == publisher.ScopeTopic && e.holds.topics[to] != h {
 		// The texts lie among the bytes of all rows of a read, which they would keep in memory.
@@ -209,6 +211,7 @@ func (e *Engine) release(h *hold, now time.Time) {
 		h.probe.hold, h.probe = nil, nil
 	}
 	delete(e.holds.by, h.fate)
+	e.holds.begun.Remove(h.begun)
 	for _, to := range h.topics {
 		if e.holds.topics[to] == h {
 			delete(e.holds.topics, to)
@@ -228,7 +231,6 @@ func (e *Engine) release(h *hold, now time.Time) {
 	default:
 		e.Logger.Info("topic is back", "topic", h.topics[0].Topic)
 	}
-	e.holds.begun = slices.DeleteFunc(e.holds.begun, func(other *hold) bool { return other == h })
 }
 
 // repeated is a topic where a try that fails may leave a copy of its row: it leads to several queues, and only some of

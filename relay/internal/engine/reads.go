@@ -69,7 +69,6 @@ type reads struct {
 	rests [kinds]time.Time // until when reads of a kind rest
 	most  [2]int64         // bytes of one read; less than the limit while they take too long
 	wants int64            // bytes of the first row of a key for which there was no room
-	retry time.Time        // no read is made before this time
 }
 
 // slot returns the place of a kind among the reads that are under way.
@@ -100,7 +99,7 @@ func (e *Engine) Next(now time.Time) *Read {
 	e.limiter.fill(now)
 	e.try(now)
 	e.promote(now)
-	if e.shards.active.Len() == 0 || now.Before(e.reads.retry) {
+	if e.shards.active.Len() == 0 {
 		return nil
 	}
 	for i := range kinds { // the kinds take turns
@@ -130,12 +129,16 @@ func (e *Engine) due(kind Kind) (at time.Time, ok bool) {
 	default:
 		at, ok = e.tailDue(e.tailOf(kind))
 	}
-	return later(later(at, e.reads.rests[kind]), e.reads.retry), ok
+	return later(at, e.reads.rests[kind]), ok
 }
 
 // Rest makes no read begin before a time: the last ones have failed. How long is the user's to say, who knows whether
 // the database answers others.
-func (e *Engine) Rest(until time.Time) { e.reads.retry = until }
+func (e *Engine) Rest(until time.Time) {
+	for kind := range kinds {
+		e.reads.rests[kind] = later(e.reads.rests[kind], until)
+	}
+}
 
 // tailOf returns the tail of a kind of read, nil if there is none.
 func (e *Engine) tailOf(kind Kind) *tail {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // Rehearses reports whether the marks of a batch that is handed over are to be rehearsed before it is published. Rows
@@ -26,14 +25,6 @@ func (e *Engine) Rehearses(batch []*Row) bool {
 func (e *Engine) pastLeft() bool {
 	return e.marked >= e.Limits.Rows || e.queued+e.publishing == 0 && !e.tail.more && !e.dueTail.more
 }
-
-// UnmarkableError returns the answer for a row that is not published, since the database would not mark it. A worker
-// gives it in the broker's place, before it publishes the rest of the batch.
-func UnmarkableError(why error) error {
-	return &publisher.Error{Class: publisher.NotAttempted, Short: "not markable", Err: &unmarkableError{why}}
-}
-
-type unmarkableError struct{ error }
 
 // withhold makes a key wait whose first row is not published. The row stays pending in the table, so that any number of
 // them may wait. A row that another session keeps locked waits until it is free, since its mark would wait as well.

@@ -19,8 +19,10 @@ type Row struct {
 	// Refused is why the row was not accepted, and Failed says that it is not tried again.
 	Refused error
 	Failed  bool
-	// Rehearsed is set by a worker: as far as the database could tell, it would mark the row.
-	Rehearsed bool
+	// Set by a worker: as far as the database could tell, it would mark the row; or why it would not, so that the row
+	// was not published.
+	Rehearsed  bool
+	Unmarkable error
 
 	key   *key      // never nil, also when the engine has forgotten the key
 	read  uint64    // number of the read that has brought it
@@ -46,8 +48,8 @@ const dueKeys = 0x9e3779b97f4a7c15
 // the database's, of eight bytes, so that a key can be read without its text. Two keys with the same hash are one key
 // here: they wait together and keep one order, so a collision costs time and never the order. The model of this engine
 // had a hash of its own and asked for one of the two keys only, so that rows of the other were overtaken. A row without
-// a key whose id has the hash of a key in trouble would have that key count as a row without one. Nothing guards against
-// this: beside a million such keys, one row in ten trillion has.
+// a key whose id has the hash of a key in trouble would make that key one of a row without a key. Nothing guards it
+// against that: beside a million such keys, one row in ten trillion has such an id.
 func nameOf(hash uint64, due bool) uint64 {
 	if due {
 		return hash ^ dueKeys

@@ -74,7 +74,8 @@ type Limits struct {
 }
 
 // The defaults. A key takes some 200 bytes, and one that only waits some 45: with all room taken that is 26 MB and 45
-// MB for each destination, and 11 MB for rows without a key that wait. Beyond that nothing new is read (see waits.jammed), also no rows of healthy keys.
+// MB for each destination, and 11 MB for rows without a key that wait. Beyond that nothing new is read (see
+// waits.jammed), also no rows of healthy keys.
 const (
 	mostKeys    = 1 << 17
 	mostWaiting = 1_000_000

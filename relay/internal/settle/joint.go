@@ -43,8 +43,8 @@ const (
 // The caller holds mu.
 func (s *Settlement) jointly(ready []int) {
 	// Sets of states are bits of a number, so that the sixty-fifth set of columns is marked by itself. Locks and what
-	// failed together once are reasons to mark alone.
-	joins := func(p *piece) bool { return !p.Again && !p.Careful && !p.alone && p.from.state < 64 }
+	// failed together once (Careful, too) are reasons to mark alone.
+	joins := func(p *piece) bool { return !p.Again && !p.Careful && p.from.state < 64 }
 	sets := map[string]uint64{} // sets of states, by the rows' identities
 	first := map[string]*outbox.Row{}
 	for _, state := range ready {
@@ -112,7 +112,6 @@ func (s *Settlement) together(ctx context.Context, o *order) (all bool) {
 			s.mu.Unlock()
 		}
 		if all = all && done; err != nil {
-			o.Careful = outbox.Locked(err)
 			return false
 		}
 		for _, state := range o.states {

@@ -24,8 +24,7 @@ type order struct {
 // own.
 type piece struct {
 	engine.Outcome
-	from  *Writer
-	alone bool // was not marked together with other destinations' rows, and is marked by itself
+	from *Writer
 }
 
 // asideAfter is how long other orders wait for one that is under way. What cannot be written, because of a missing
@@ -94,7 +93,7 @@ func (s *Settlement) run(o *order) {
 	s.count(o, -1)
 	if !written {
 		for _, p := range o.pieces {
-			p.alone, p.Careful = true, p.Careful || o.Careful
+			p.Careful = true
 			c := &s.states[p.from.state]
 			c.pieces = append([]piece{p}, c.pieces...)
 		}
