@@ -79,8 +79,7 @@ var (
 func checkAddress(text string) error {
 	_, port, err := net.SplitHostPort(text)
 	_, wrong := strconv.ParseUint(port, 10, 16)
-	return unless(err == nil && wrong == nil, "is not an address; write host:port with a port from 0 to 65535, or :9630 "+
-		"for all interfaces")
+	return unless(err == nil && wrong == nil, "is not an address; write host:port, or :9630 for all interfaces")
 }
 
 func checkTemplate(text string) error {
