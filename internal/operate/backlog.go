@@ -17,24 +17,29 @@ import (
 // set of destinations may take as long as patience; counts that could not be taken are listed among the problems. The
 // error is about the database; the report then holds what was found before it.
 func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience time.Duration) (Report, error) {
-	chosen, err := o.chosen(selection)
+	picks, err := o.pick(selection, everyRow)
 	if err != nil {
 		return Report{}, err
 	}
-	r := o.newReport(chosen...)
-	for _, set := range chosen {
-		if err := o.count(ctx, set, selection, &r, patience); err != nil && (ctx.Err() != nil || !unanswered(err)) {
+	r := o.newReport(picks...)
+	for _, p := range picks {
+		if err := o.count(ctx, p, &r, patience); err != nil && (ctx.Err() != nil || !unanswered(err)) {
 			return r, err
 		}
 	}
 	return r, o.reportOwnership(ctx, &r)
 }
 
-// newReport returns an empty report on the destinations of some sets.
-func (o *Outbox) newReport(sets ...set) Report {
+// everyRow is the state of all rows; see [Outbox.pick].
+func everyRow(n *outbox.Table) (state string, since outbox.Column, err error) {
+	return "true", n.Inserted, nil
+}
+
+// newReport returns an empty report on the destinations of some picks.
+func (o *Outbox) newReport(picks ...pick) Report {
 	r := Report{At: time.Now().UTC(), Table: o.Views[0].Table.Name(), Limit: outbox.CountCap, Problems: []string{}}
 	for i, v := range o.Views {
-		if slices.ContainsFunc(sets, func(s set) bool { return slices.Contains(s.views, i) }) {
+		if slices.ContainsFunc(picks, func(p pick) bool { return slices.Contains(p.set.views, i) }) {
 			r.Destinations = append(r.Destinations, NewDestination(v.Name, v.Optional))
 		}
 	}
@@ -138,37 +143,24 @@ func (o *Outbox) taken(view int) string {
 	return ""
 }
 
-// count fills the backlogs of the destinations of a set. What cannot be counted becomes a problem of the report, also
+// count fills the backlogs of the destinations of a pick. What cannot be counted becomes a problem of the report, also
 // if the error is that it took too long.
-func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Report, patience time.Duration) error {
-	table := o.Views[s.views[0]].Table
-	takers := outbox.Takers{SQL: o.taker(s), Divided: s.divided}
-	condition, err := selection.condition(s.table, s.table.Inserted, (*parameters)(&takers.Parameters))
-	if err != nil {
-		return err
-	}
-	if condition != "" { // the other rows are looked at too, so that a selection does not change the cost
-		takers.SQL = fmt.Sprintf("case when true%s then %s else %d end", condition, takers.SQL, outbox.NotCounted)
+func (o *Outbox) count(ctx context.Context, p pick, r *Report, patience time.Duration) error {
+	n := p.set.table
+	takers := outbox.Takers{SQL: o.taker(p.set), Parameters: p.values, Divided: p.set.divided}
+	if p.chosen != "" { // the other rows are looked at too, so that a selection does not change the cost
+		takers.SQL = fmt.Sprintf("case when %s then %s else %d end", p.where(), takers.SQL, outbox.NotCounted)
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tally, failure := table.Tally(limited, takers)
+	tally, failure := n.Tally(limited, takers)
 	if failure != nil && !unanswered(failure) {
 		return failure
 	}
-	uncheap := map[outbox.State]string{}
-	if !table.PendingIndexed() {
-		const why = "pending rows were not counted, since no index makes it cheap: `outbox-relay doctor` prints the index"
-		uncheap[outbox.Due], uncheap[outbox.Scheduled] = why, why
-	}
-	if n := s.table; n.Failed.Has() && !table.FailedIndexed() {
-		uncheap[outbox.Failed] = fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create "+
-			"index concurrently on %s (%s, %s) where %[2]s is not null", n.Quoted(), n.Failed.Name, n.ID.Name)
-	}
-	all := s.views
+	all := p.set.views
 	for _, counted := range tally {
 		if slices.ContainsFunc(counted.Lines, func(l outbox.Line) bool { return l.Taker == untaken }) && r.Untaken == nil {
-			r.Untaken, all = new(newBacklog()), append(slices.Clone(s.views), untaken)
+			r.Untaken, all = new(newBacklog()), append(slices.Clone(all), untaken)
 		}
 	}
 	backlog := func(taker int) *Backlog {
@@ -185,8 +177,11 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 			for _, taker := range all {
 				backlog(taker).add(state, taker, counted)
 			}
-		case uncheap[state] != "":
-			r.Note(uncheap[state])
+		case state == outbox.Failed && !n.FailedIndexed():
+			r.Note(fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index concurrently on "+
+				"%s (%s, %s) where %[2]s is not null", n.Quoted(), n.Failed.Name, n.ID.Name))
+		case state != outbox.Failed && !n.PendingIndexed():
+			r.Note("pending rows were not counted, since no index makes it cheap: `outbox-relay doctor` prints the index")
 		default:
 			r.Note(fmt.Sprintf("the %s rows were not counted: it took longer than %v", state, patience))
 		}

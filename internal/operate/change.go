@@ -20,9 +20,9 @@ type Change struct {
 	// while the table has the state of others ([Outbox.Strangers]).
 	Deletes bool
 
-	state  func(*outbox.Table) string        // the condition for the rows
-	at     func(*outbox.Table) outbox.Column // the column with the time when a row came into the state
-	refuse func(*outbox.Table) error         // why the table does not support the change; nil if it does
+	// in returns the condition for the rows, the column with the time when a row came into that state, and why the table
+	// does not support the change.
+	in func(*outbox.Table) (state string, since outbox.Column, err error)
 	// assign returns the assignments to a row that is not deleted, and their parameters from $3 on.
 	assign func(*outbox.Table) (assignments []string, values []any)
 	plan   string // what would become of a chosen row that is not deleted: "keep"
@@ -37,16 +37,16 @@ func (c Change) still(o *Outbox, n *outbox.Table) string {
 	if c.prune != nil {
 		return c.prune.done(o, c.prune.cutoff("$2::timestamptz"))
 	}
-	at := c.at(n)
-	return c.state(n) + " and " + at.Name + " <= " + at.At("$2::timestamptz + interval '1 second'")
+	state, since, _ := c.in(n) // without an error for tables with chosen rows
+	return state + " and " + since.Name + " <= " + since.At("$2::timestamptz + interval '1 second'")
 }
 
 // Retry returns the change that lets failed rows be tried again, with all their attempts. It also empties the columns
 // of their dead letters: a relay that does not know these columns does not empty them when a row fails again.
 func Retry() Change {
 	return Change{
-		Verb: "retry", Done: "retried", For: "operate", plan: "retry", kept: "retried", state: failed, at: failedAt,
-		refuse: keepsFailures, assign: func(n *outbox.Table) ([]string, []any) {
+		Verb: "retry", Done: "retried", For: "operate", plan: "retry", kept: "retried", in: failed,
+		assign: func(n *outbox.Table) ([]string, []any) {
 			return slices.Concat([]string{n.Failed.Name + " = null"}, n.Unsent(), fresh(n)), nil
 		},
 	}
@@ -59,13 +59,13 @@ func Retry() Change {
 func Discard(keep bool, reason string) Change {
 	return Change{
 		Verb: "discard", Done: "discarded", For: "operate", Deletes: !keep, plan: "keep", kept: "kept",
-		state: failed, at: failedAt,
-		refuse: func(n *outbox.Table) error {
-			if keep && n.Failed.Has() && !n.Relayed.Has() {
-				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; "+
+		in: func(n *outbox.Table) (string, outbox.Column, error) {
+			state, since, err := failed(n)
+			if keep && err == nil && !n.Relayed.Has() {
+				err = fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; "+
 					"leave out --keep to delete the row", n.Quoted())
 			}
-			return keepsFailures(n)
+			return state, since, err
 		},
 		assign: func(n *outbox.Table) (assignments []string, values []any) {
 			assignments = []string{n.Relayed.Name + " = " + n.Relayed.Now()}
@@ -82,32 +82,29 @@ func Discard(keep bool, reason string) Change {
 func Replay() Change {
 	return Change{
 		Verb: "replay", Done: "replayed", For: "operate", plan: "replay", kept: "replayed", gently: true,
-		state: func(n *outbox.Table) string {
-			state := n.Relayed.Name + " is not null"
-			if n.Failed.Has() { // otherwise the row was discarded
-				state += " and " + n.Failed.Name + " is null"
-			}
-			return state
-		},
-		at: func(n *outbox.Table) outbox.Column { return n.Relayed },
-		refuse: func(n *outbox.Table) error {
-			if !n.Relayed.Has() {
-				return fmt.Errorf("table %s keeps no rows that were relayed", n.Quoted())
-			}
-			return nil
-		},
+		in:     relayed,
 		assign: func(n *outbox.Table) ([]string, []any) { return append(fresh(n), n.Relayed.Name+" = null"), nil },
 	}
 }
 
-func failed(n *outbox.Table) string          { return n.IsFailed }
-func failedAt(n *outbox.Table) outbox.Column { return n.Failed }
-
-func keepsFailures(n *outbox.Table) error {
+// failed is the state of rows that have failed and were not discarded; see [Change].
+func failed(n *outbox.Table) (state string, since outbox.Column, err error) {
 	if !n.Failed.Has() {
-		return fmt.Errorf("table %s has no column failed_at, so no row of it fails", n.Quoted())
+		err = fmt.Errorf("table %s has no column failed_at, so no row of it fails", n.Quoted())
 	}
-	return nil
+	return n.IsFailed, n.Failed, err
+}
+
+// relayed is the state of rows that were relayed, and not discarded.
+func relayed(n *outbox.Table) (state string, since outbox.Column, err error) {
+	if !n.Relayed.Has() {
+		return "", n.Relayed, fmt.Errorf("table %s keeps no rows that were relayed", n.Quoted())
+	}
+	state = n.Relayed.Name + " is not null"
+	if n.Failed.Has() { // otherwise the row was discarded
+		state += " and " + n.Failed.Name + " is null"
+	}
+	return state, n.Relayed, nil
 }
 
 // fresh returns the assignments that give a row all its attempts again. To the relays the row looks as if it had been

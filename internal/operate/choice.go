@@ -29,7 +29,7 @@ type Choice struct {
 
 // part is the part of a choice whose state is in the same columns.
 type part struct {
-	set    set
+	pick
 	cursor string
 	rows   int64
 }
@@ -53,23 +53,12 @@ const (
 
 // Choose finds the rows for a change without changing any. The caller must close the choice.
 func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection) (*Choice, error) {
-	sets, err := o.chosen(selection)
+	picks, err := change.rows(ctx, o, selection)
 	if err != nil {
 		return nil, err
 	}
-	if change.prune != nil { // a row is deleted for all destinations
-		if err := o.Strangers(); err != nil {
-			return nil, err
-		}
-		sets = []set{{table: o.base()}}
-	}
-	// Destinations that do not support the change have no such rows, unless no destination supports it.
-	if able := slices.DeleteFunc(slices.Clone(sets),
-		func(s set) bool { return change.refuse(s.table) != nil }); len(able) > 0 {
-		sets = able
-	}
-	keepsNone := func(s set) bool { return !s.table.Relayed.Has() }
-	if err := o.Strangers(); err != nil && change.Deletes && slices.ContainsFunc(sets, keepsNone) {
+	keepsNone := func(p pick) bool { return !p.set.table.Relayed.Has() }
+	if err := o.Strangers(); err != nil && change.Deletes && slices.ContainsFunc(picks, keepsNone) {
 		return nil, err // rows can be neither deleted nor kept
 	}
 	c := &Choice{outbox: o, change: change}
@@ -81,9 +70,9 @@ func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection)
 			return err
 		}
 		c.chosen = time.Now()
-		for i, s := range sets {
-			p := part{set: s, cursor: fmt.Sprintf("outbox_relay_rows_%d", i)}
-			if err := c.declare(ctx, tx, p, selection); err != nil {
+		for i, pick := range picks {
+			p := part{pick: pick, cursor: fmt.Sprintf("outbox_relay_rows_%d", i)}
+			if _, err := tx.Exec(ctx, c.declaration(p), p.values...); err != nil {
 				return err
 			}
 			c.parts = append(c.parts, p)
@@ -109,13 +98,8 @@ func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection)
 // actionDelete is the [Chosen.Action] of a row that is to be deleted.
 const actionDelete = "delete"
 
-// declare makes the server keep a list of a part's rows.
-func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selection) error {
-	var values parameters
-	state, err := c.rowsOf(ctx, p.set, selection, &values)
-	if err != nil {
-		return err
-	}
+// declaration is the statement that makes the server keep a list of a part's rows.
+func (c *Choice) declaration(p part) string {
 	action, taker, most, n := "'"+c.change.plan+"'", fmt.Sprint(untaken), "all", p.set.table
 	sorting := "order by " + n.Order.Name + ", " + n.ID.Name
 	if c.change.prune != nil {
@@ -129,28 +113,26 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selec
 	if c.change.most > 0 {
 		most = strconv.Itoa(c.change.most)
 	}
-	_, err = tx.Exec(ctx, n.Text("operate_choose.sql", "cursor", p.cursor, "taker", taker, "action", action,
-		"state", state, "sorting", sorting, "most", most), values...)
-	return err
+	return n.Text("operate_choose.sql", "cursor", p.cursor, "taker", taker, "action", action, "state", p.where(),
+		"sorting", sorting, "most", most)
 }
 
-// rowsOf is the condition that a row is chosen in a set.
-func (c *Choice) rowsOf(ctx context.Context, s set, selection Selection, values *parameters) (string, error) {
-	if c.change.prune != nil {
-		return c.change.prune.rowsOf(ctx, c.outbox, selection, values)
+// rows returns the rows of a selection to which the change applies.
+func (c Change) rows(ctx context.Context, o *Outbox, selection Selection) ([]pick, error) {
+	if c.prune != nil {
+		return c.prune.rows(ctx, o, selection)
 	}
-	if err := c.change.refuse(s.table); err != nil {
-		return "", err
+	picks, err := o.pick(selection, c.in)
+	for i := range picks {
+		p := &picks[i]
+		if n := p.set.table; c.gently && n.Came != "" {
+			p.state += " and " + n.Came // not part of what must be unchanged: the origin is replayed as well
+		}
+		if selection.Destination != "" {
+			p.state += o.taken(p.set.views[0])
+		}
 	}
-	state := c.change.state(s.table)
-	if c.change.gently && s.table.Came != "" {
-		state += " and " + s.table.Came // not part of what must be unchanged: the origin is replayed as well
-	}
-	if selection.Destination != "" {
-		state += c.outbox.taken(s.views[0])
-	}
-	condition, err := selection.condition(s.table, c.change.at(s.table), values)
-	return state + condition, err
+	return picks, err
 }
 
 // Close gives up the list.

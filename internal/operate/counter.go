@@ -70,10 +70,11 @@ func (o *Outbox) measurements() (parts []*measurement) {
 	if len(o.Views) == 0 {
 		return nil
 	}
-	for _, s := range o.sets() {
+	picks, _ := o.pick(Selection{}, everyRow) // each table may have such rows
+	for _, p := range picks {
 		parts = append(parts, &measurement{ask: func(ctx context.Context, r *Report) error {
-			*r = o.newReport(s)
-			return o.count(ctx, s, Selection{}, r, countTimeout)
+			*r = o.newReport(p)
+			return o.count(ctx, p, r, countTimeout)
 		}})
 	}
 	return append(parts, &measurement{ask: o.reportOwnership}, &measurement{ask: o.reportSize})

@@ -33,62 +33,40 @@ var ErrEnough = errors.New("enough rows")
 // and payloads.
 func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, content bool, do func(FailedRow) error,
 ) error {
-	sets, err := o.chosen(selection)
+	picks, err := o.pick(selection, failed)
 	if err != nil {
-		return err
+		return fmt.Errorf("list failed rows: %w", err)
 	}
-	for _, s := range sets {
-		if err := o.failedOf(ctx, s, selection, most, content, do); err != nil {
-			if errors.Is(err, ErrEnough) {
-				return nil
-			}
+	for _, p := range picks {
+		state, limit := p.where(), "all"
+		if selection.Destination != "" {
+			state += o.taken(p.set.views[0])
+		}
+		if most > 0 {
+			limit = p.values.add(most)
+		}
+		names := []string{"taker", o.taker(p.set), "state", state, "most", limit}
+		if !content {
+			names = append(names, "payload", "null::text", "headers", "null::text")
+		}
+		rows, _ := o.Pool.Query(ctx, p.set.table.Text("operate_failed.sql", names...), p.values...) // rows have its error
+		var row FailedRow
+		var taken int
+		_, err = pgx.ForEachRow(rows, []any{
+			&row.ID, &taken, &row.Topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
+			&row.Headers, &row.Payload,
+		}, func() error {
+			row.Destination = o.nameOf(taken)
+			return do(row)
+		})
+		if errors.Is(err, ErrEnough) {
+			return nil
+		}
+		if err != nil {
 			return fmt.Errorf("list failed rows: %w", err)
 		}
 	}
 	return nil
-}
-
-func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most int, content bool,
-	do func(FailedRow) error,
-) error {
-	n := s.table
-	if err := keepsFailures(n); err != nil {
-		if len(o.sets()) == 1 || selection.Destination != "" {
-			return err
-		}
-		return nil
-	}
-	var values parameters
-	condition, err := selection.condition(n, n.Failed, &values)
-	if err != nil {
-		return err
-	}
-	state := n.IsFailed + condition
-	if selection.Destination != "" {
-		state += o.taken(s.views[0])
-	}
-	limit := "all"
-	if most > 0 {
-		limit = values.add(most)
-	}
-	names := []string{"taker", o.taker(s), "state", state, "most", limit}
-	if !content {
-		names = append(names, "payload", "null::text", "headers", "null::text")
-	}
-	rows, err := o.Pool.Query(ctx, n.Text("operate_failed.sql", names...), values...)
-	if err != nil {
-		return err
-	}
-	var row FailedRow
-	var taken int
-	_, err = pgx.ForEachRow(rows, []any{
-		&row.ID, &taken, &row.Topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
-		&row.Headers, &row.Payload,
-	}, func() error {
-		row.Destination = o.nameOf(taken)
-		return do(row)
-	})
-	return err
 }
 
 // WrongID reports whether the server could not parse an id as one of the table's.

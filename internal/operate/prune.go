@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -34,25 +33,29 @@ const pruneRows = 1_000_000
 func Prune(olderThan time.Duration, failed bool) Change {
 	return Change{
 		Verb: "delete", Done: "deleted", For: "prune", Rest: 1, plan: actionDelete, most: pruneRows,
-		prune:  &pruning{olderThan: olderThan, failed: failed},
-		refuse: func(*outbox.Table) error { return nil },
+		prune: &pruning{olderThan: olderThan, failed: failed},
 	}
 }
 
 // smallTable is the largest size at which a table may be read as a whole.
 const smallTable = 16 << 20
 
-// rowsOf is the condition for the rows that are deleted. Whatever deletes rows again and again must not read a large
-// table for it: without an index that leads to the rows, the error names the one that is missing.
-func (p *pruning) rowsOf(ctx context.Context, o *Outbox, selection Selection, values *parameters) (string, error) {
-	n := o.base()
-	selected, err := p.selected(o, selection, values)
-	if err != nil {
-		return "", err
+// rows returns the rows that are deleted, for all destinations at once. Whatever deletes rows again and again must not
+// read a large table for it: without an index that leads to the rows, the error names the one that is missing.
+func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]pick, error) {
+	if err := o.Strangers(); err != nil {
+		return nil, err
 	}
-	condition := p.done(o, p.cutoff("now()")) + selected
+	n := o.base()
+	all := pick{set: set{table: n}, state: p.done(o, p.cutoff("now()"))}
+	selected, err := p.selected(o, selection, &all.values)
+	if err != nil {
+		return nil, err
+	}
+	all.chosen = selected
 	if n.Inserted.Has() && n.Indexed(n.Inserted, true) {
-		return condition + " and " + n.Inserted.Name + " < " + n.Inserted.At(p.cutoff("now()")), nil
+		all.state += " and " + n.Inserted.Name + " < " + n.Inserted.At(p.cutoff("now()"))
+		return []pick{all}, nil
 	}
 	missing := n.Inserted
 	// The index of a set that takes every row: each row that is done has a time there.
@@ -63,18 +66,18 @@ func (p *pruning) rowsOf(ctx context.Context, o *Outbox, selection Selection, va
 		}
 		if missing = relayed; n.Indexed(relayed, false) {
 			if !p.failed || !failed.Has() || n.Indexed(failed, false) {
-				return condition, nil
+				return []pick{all}, nil
 			}
 			missing = failed
 		}
 		break
 	}
 	if !p.again { // an operator may have the whole table read
-		return condition, nil
+		return []pick{all}, nil
 	}
 	size, err := o.Views[0].Table.Size(ctx)
 	if err != nil || size.Bytes <= smallTable {
-		return condition, err
+		return []pick{all}, err
 	}
 	how, where := "create index concurrently on", " where "+missing.Name+" is not null"
 	if n.Partitioned() {
@@ -83,7 +86,7 @@ func (p *pruning) rowsOf(ctx context.Context, o *Outbox, selection Selection, va
 	if missing.Name == n.Inserted.Name {
 		where = ""
 	}
-	return "", fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
+	return nil, fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
 		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name, where)
 }
 
@@ -154,19 +157,22 @@ func (p *pruning) selected(o *Outbox, selection Selection, values *parameters) (
 	if err != nil {
 		return "", err
 	}
-	if selection.Error == "" {
-		chosen = chosen[:1] // whatever else is selected is the same in every set
-	}
 	var anywhere []string
 	for _, s := range chosen {
-		condition, err := selection.condition(s.table, o.base().Inserted, values)
-		if err != nil {
-			return "", err
+		condition, failure := selection.condition(s.table, o.base().Inserted, values)
+		if failure != nil { // of a destination that keeps no errors, unless none does
+			err = failure
+			continue
 		}
 		if selection.Destination != "" {
 			condition += " and " + o.takes(s.views[0])
 		}
-		anywhere = append(anywhere, "true"+condition)
+		if anywhere = append(anywhere, "true"+condition); selection.Error == "" {
+			break // whatever else is selected is the same in every set
+		}
+	}
+	if len(anywhere) == 0 {
+		return "", err
 	}
 	return " and (" + strings.Join(anywhere, " or ") + ")", nil
 }

@@ -1,8 +1,8 @@
 package operate
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -78,24 +78,55 @@ func (e *UnknownDestinationError) Error() string {
 
 // chosen returns the sets of destinations that a selection covers.
 func (o *Outbox) chosen(s Selection) ([]set, error) {
-	sets := o.sets()
 	if s.Destination == "" {
-		// Destinations that keep no errors have no such rows, unless no destination keeps any, which is a mistake in
-		// the selection.
-		able := slices.DeleteFunc(slices.Clone(sets), func(set set) bool { return !set.table.LastError.Has() })
-		if s.Error != "" && len(able) > 0 {
-			return able, nil
-		}
-		return sets, nil
+		return o.sets(), nil
 	}
 	var known []string
 	for i, v := range o.Views {
 		if v.Name == s.Destination {
-			n := v.Table
-			divided := len(o.Views) > 1 && v.Columns == nil && n.Taken != pattern.Always
-			return []set{{table: n, views: []int{i}, divided: divided}}, nil
+			divided := len(o.Views) > 1 && v.Columns == nil && v.Table.Taken != pattern.Always
+			return []set{{table: v.Table, views: []int{i}, divided: divided}}, nil
 		}
 		known = append(known, v.Name)
 	}
 	return nil, &UnknownDestinationError{s.Destination, known}
+}
+
+// A pick is the rows of a selection that are in some state, as a set of destinations has them.
+type pick struct {
+	set    set
+	state  string
+	chosen string // the selection, to be added to the state; empty for all rows
+	values parameters
+}
+
+// where is the condition for the rows.
+func (p pick) where() string { return p.state + p.chosen }
+
+// pick returns the rows of a selection that are in some state. in returns the state's condition for a table, the column
+// with the time when a row came into it, and why the table has no such rows. Sets of destinations that can have no such
+// rows are left out, unless no set can have any, which is a mistake in the selection.
+func (o *Outbox) pick(s Selection, in func(*outbox.Table) (state string, since outbox.Column, err error)) (
+	picks []pick, first error,
+) {
+	sets, err := o.chosen(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, set := range sets {
+		p := pick{set: set}
+		state, since, err := in(set.table)
+		if err == nil {
+			p.state = state
+			p.chosen, err = s.condition(set.table, since, &p.values)
+		}
+		if err == nil {
+			picks = append(picks, p)
+		}
+		first = cmp.Or(first, err)
+	}
+	if len(picks) > 0 {
+		first = nil
+	}
+	return picks, first
 }

@@ -68,24 +68,35 @@ type Comparison struct {
 func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection Selection,
 	report func(Discrepancy) error,
 ) (Comparison, error) {
-	table := o.Views[view].Table
-	n := table
+	n := o.Views[view].Table
 	c := &comparison{broker: broker, report: report, Comparison: Comparison{
-		Destination: o.Views[view].Name, Unordered: table.Ranked() || n.Came != "",
+		Destination: o.Views[view].Name, Unordered: n.Ranked() || n.Came != "",
 	}}
 	if !n.Relayed.Has() {
 		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare",
 			n.Quoted(), c.Destination)
 	}
+	selection.Destination = c.Destination
+	picks, err := o.pick(selection, relayed)
+	if err != nil {
+		return c.Comparison, fmt.Errorf("choose rows: %w", err)
+	}
 	list, err := o.newList(ctx, func(_ *list, tx pgx.Tx) error {
-		return o.declareRelayed(ctx, tx, view, !c.Unordered, selection)
+		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic, "ordered",
+			fmt.Sprint(!c.Unordered)+n.Ordered(), "state", picks[0].where()+o.taken(view)), picks[0].values...)
+		return err
 	})
 	if err != nil {
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
 	}
 	defer list.close(ctx)
+	fetch := fmt.Sprintf("fetch forward %d from outbox_relay_relayed", VerifyRows)
 	for {
-		rows, err := fetchRelayed(ctx, list.conn)
+		found, _ := list.conn.Query(ctx, fetch) // the rows have the error
+		rows, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (*relayedRow, error) {
+			r := &relayedRow{}
+			return r, row.Scan(&r.id, &r.topic, &r.key, &r.inserted, &r.relayed)
+		})
 		if err != nil {
 			return c.Comparison, fmt.Errorf("list rows: %w", err)
 		}
@@ -96,20 +107,6 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 			return c.Comparison, err
 		}
 	}
-}
-
-// declareRelayed makes the server keep the list of rows, with the keys of those that keep an order.
-func (o *Outbox) declareRelayed(ctx context.Context, tx pgx.Tx, view int, ordered bool, selection Selection) error {
-	n := o.Views[view].Table
-	var values parameters
-	condition, err := selection.condition(n, n.Relayed, &values)
-	if err != nil {
-		return err
-	}
-	state := Replay().state(n) + o.taken(view) + condition
-	_, err = tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic,
-		"ordered", fmt.Sprint(ordered)+n.Ordered(), "state", state), values...)
-	return err
 }
 
 // A relayedRow is a row with what the broker holds of it. Among rows with the same id and topic, the first counts the
@@ -126,23 +123,11 @@ type relayedRow struct {
 	position       uint64
 }
 
-func fetchRelayed(ctx context.Context, conn *pgx.Conn) ([]*relayedRow, error) {
-	rows, err := conn.Query(ctx, fmt.Sprintf("fetch forward %d from outbox_relay_relayed", VerifyRows))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (*relayedRow, error) {
-		r := &relayedRow{}
-		return r, row.Scan(&r.id, &r.topic, &r.key, &r.inserted, &r.relayed)
-	})
-}
-
 // comparison is a comparison in progress.
 type comparison struct {
 	Comparison
 	broker Broker
 	report func(Discrepancy) error
-	failed error // of report
 }
 
 // message identifies a message.
@@ -150,6 +135,44 @@ type message struct{ topic, id string }
 
 // compare compares some rows with the part of the broker's messages that may belong to them.
 func (c *comparison) compare(ctx context.Context, rows []*relayedRow) error {
+	held, err := c.read(ctx, rows)
+	if err != nil {
+		return fmt.Errorf("read destination %s: %w", c.Destination, err)
+	}
+	last := map[message]*relayedRow{} // by place and key: the earlier row whose message came last
+	for _, r := range rows {
+		c.Rows++
+		var problems []Discrepancy
+		switch {
+		case r.topic == nil:
+			problems = append(problems, Discrepancy{
+				Problem: ProblemMissing, Why: "the template of topics has nothing to make its topic of",
+			})
+		case r.rows == 0: // counted with the first of its id
+		case r.messages < r.rows:
+			problems = append(problems, absence(r, held[*r.topic]))
+		case r.messages > r.rows:
+			problems = append(problems, Discrepancy{Problem: ProblemDuplicated})
+		}
+		if r.key != nil && r.messages > 0 {
+			lane := message{r.place, *r.key}
+			if older := last[lane]; older != nil && older.position >= r.position {
+				problems = append(problems, Discrepancy{Problem: ProblemDisordered, Before: older.id})
+			} else {
+				last[lane] = r
+			}
+		}
+		for _, d := range problems {
+			if err := c.note(r, d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// read counts the messages of the rows that the broker holds, and returns what it holds of each topic.
+func (c *comparison) read(ctx context.Context, rows []*relayedRow) (map[string]publisher.Held, error) {
 	first := map[message]*relayedRow{}
 	anywhere := map[string]*relayedRow{} // by id, for messages of which the broker does not say the topic
 	topics := map[string]struct{}{}
@@ -175,79 +198,45 @@ func (c *comparison) compare(ctx context.Context, rows []*relayedRow) error {
 			until = r.relayed
 		}
 	}
+	if len(topics) == 0 {
+		return nil, nil
+	}
 	from, until = from.Add(-VerifyMargin), until.Add(VerifyMargin)
 	if c.broker.Anytime {
 		from, until = time.Time{}, time.Time{}
 	}
-	var held map[string]publisher.Held
-	if len(topics) > 0 {
-		var err error
-		held, err = c.broker.Read(ctx, slices.Sorted(maps.Keys(topics)), from, until, func(s *publisher.Stored) {
-			r := first[message{s.Topic, c.broker.ID(s)}]
-			if s.Topic == "" {
-				r = anywhere[c.broker.ID(s)]
-			}
-			if r == nil {
-				return // of another row
-			}
-			if r.messages++; r.messages == 1 {
-				r.place, r.position = s.Place, s.Position
-			}
-		})
-		if err != nil {
-			return fmt.Errorf("read destination %s: %w", c.Destination, err)
+	return c.broker.Read(ctx, slices.Sorted(maps.Keys(topics)), from, until, func(s *publisher.Stored) {
+		r := first[message{s.Topic, c.broker.ID(s)}]
+		if s.Topic == "" {
+			r = anywhere[c.broker.ID(s)]
 		}
-	}
-	last := map[message]*relayedRow{} // by place and key: the earlier row whose message came last
-	for _, r := range rows {
-		c.Rows++
-		switch {
-		case r.topic == nil:
-			c.note(r, ProblemMissing, "the template of topics has nothing to make its topic of", "")
-			continue
-		case r.rows == 0: // counted with the first of its id
-			continue
-		case r.messages < r.rows:
-			problem, why := absence(r, held[*r.topic])
-			c.note(r, problem, why, "")
-		case r.messages > r.rows:
-			c.note(r, ProblemDuplicated, "", "")
+		if r == nil {
+			return // of another row
 		}
-		if r.key == nil || r.messages == 0 {
-			continue
+		if r.messages++; r.messages == 1 {
+			r.place, r.position = s.Place, s.Position
 		}
-		lane := message{r.place, *r.key}
-		if older := last[lane]; older != nil && older.position >= r.position {
-			c.note(r, ProblemDisordered, "", older.id)
-			continue
-		}
-		last[lane] = r
-	}
-	return c.failed
+	})
 }
 
 // absence says why a message is missing.
-func absence(r *relayedRow, held publisher.Held) (problem, why string) {
+func absence(r *relayedRow, held publisher.Held) Discrepancy {
 	switch {
 	case held.Unknown != "":
-		return ProblemUnknown, held.Unknown
+		return Discrepancy{Problem: ProblemUnknown, Why: held.Unknown}
 	case held.Absent:
-		return ProblemMissing, "there is no such topic, or no stream for it"
+		return Discrepancy{Problem: ProblemMissing, Why: "there is no such topic, or no stream for it"}
 	case held.Lossy != "":
-		return ProblemGone, held.Lossy
+		return Discrepancy{Problem: ProblemGone, Why: held.Lossy}
 	case held.Since.After(r.relayed):
-		return ProblemGone, "what is so old was removed"
-	default:
-		return ProblemMissing, ""
+		return Discrepancy{Problem: ProblemGone, Why: "what is so old was removed"}
 	}
+	return Discrepancy{Problem: ProblemMissing}
 }
 
-// note counts and reports a problem.
-func (c *comparison) note(r *relayedRow, problem, why, before string) {
-	d := Discrepancy{
-		ID: r.id, Destination: c.Destination, Problem: problem, Why: why, RelayedAt: r.relayed.UTC(),
-		Messages: r.messages, Before: before,
-	}
+// note counts and reports a problem of a row.
+func (c *comparison) note(r *relayedRow, d Discrepancy) error {
+	d.ID, d.Destination, d.RelayedAt, d.Messages = r.id, c.Destination, r.relayed.UTC(), r.messages
 	if r.topic != nil {
 		d.Topic = *r.topic
 	}
@@ -257,8 +246,6 @@ func (c *comparison) note(r *relayedRow, problem, why, before string) {
 	*map[string]*int64{
 		ProblemMissing: &c.Missing, ProblemGone: &c.Gone, ProblemUnknown: &c.Unknown, ProblemDuplicated: &c.Duplicated,
 		ProblemDisordered: &c.Disordered,
-	}[problem]++
-	if c.failed == nil {
-		c.failed = c.report(d)
-	}
+	}[d.Problem]++
+	return c.report(d)
 }
