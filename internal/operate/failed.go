@@ -35,7 +35,7 @@ func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, cont
 ) error {
 	picks, err := o.pick(selection, failed)
 	if err != nil {
-		return fmt.Errorf("list failed rows: %w", err)
+		return err
 	}
 	for _, p := range picks {
 		state, limit := p.where(), "all"
@@ -49,15 +49,18 @@ func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, cont
 		if !content {
 			names = append(names, "payload", "null::text", "headers", "null::text")
 		}
-		rows, _ := o.Pool.Query(ctx, p.set.table.Text("operate_failed.sql", names...), p.values...) // rows have its error
-		var row FailedRow
-		var taken int
-		_, err = pgx.ForEachRow(rows, []any{
-			&row.ID, &taken, &row.Topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
-			&row.Headers, &row.Payload,
-		}, func() error {
-			row.Destination = o.nameOf(taken)
-			return do(row)
+		err := o.within(ctx, limits{statement: chooseTime}, func(tx pgx.Tx) error {
+			rows, _ := tx.Query(ctx, p.set.table.Text("operate_failed.sql", names...), p.values...) // rows have its error
+			var row FailedRow
+			var taken int
+			_, err := pgx.ForEachRow(rows, []any{
+				&row.ID, &taken, &row.Topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
+				&row.Headers, &row.Payload,
+			}, func() error {
+				row.Destination = o.nameOf(taken)
+				return do(row)
+			})
+			return err
 		})
 		if errors.Is(err, ErrEnough) {
 			return nil

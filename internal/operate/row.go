@@ -61,7 +61,7 @@ type rowState struct {
 }
 
 // states reads rows as a view has them.
-func (o *Outbox) states(ctx context.Context, view int, ids []string) ([]rowState, error) {
+func (o *Outbox) states(ctx context.Context, view int, ids []string) (all []rowState, err error) {
 	v := o.Views[view]
 	n := v.Table
 	taken := n.Taken
@@ -72,20 +72,21 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string) ([]rowState
 	at := slices.IndexFunc(sets, func(s set) bool { return slices.Contains(s.views, view) })
 	statement := n.Text("operate_row.sql", "taken", "coalesce("+taken+", false)", "taker", o.taker(sets[at]),
 		"message_topic", cmp.Or(v.Topic, "null::text"), "scheduled", "true"+n.Scheduled())
-	rows, err := o.Pool.Query(ctx, statement, ids)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
-		s := rowState{fate: Fate{Destination: v.Name}}
-		var taken, scheduled bool
-		var taker int
-		f := &s.fate
-		err := row.Scan(&s.row.ID, &s.row.Topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &taker, &s.key,
-			&scheduled, &f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
-		f.judge(taken, taker >= 0 && taker != view, scheduled)
-		return s, err
+	err = o.within(ctx, limits{statement: chooseTime}, func(tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, statement, ids) // the rows have its error
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
+			s := rowState{fate: Fate{Destination: v.Name}}
+			var taken, scheduled bool
+			var taker int
+			f := &s.fate
+			err := row.Scan(&s.row.ID, &s.row.Topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &taker, &s.key,
+				&scheduled, &f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
+			f.judge(taken, taker >= 0 && taker != view, scheduled)
+			return s, err
+		})
+		return err
 	})
+	return all, err
 }
 
 // judge determines a row's state and, as far as the row itself shows, the reason. elsewhere says that another
