@@ -15,9 +15,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// changing holds the flags of commands that change rows.
+// changing is a command that changes rows, with its flags.
 type changing struct {
-	selection
+	change            operate.Change
 	dryRun, yes, json bool
 }
 
@@ -27,30 +27,18 @@ The command asks for confirmation before it changes more than one row, and requi
 changes rows in small transactions and may be stopped at any time and run again. It exits 3 when it was stopped, or
 when another session keeps rows locked.`
 
-func (c *changing) add(p *program, cmd *cobra.Command, when string) {
-	c.selection.add(p, cmd, when)
-	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "list what would be changed, and change nothing")
-	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask for confirmation")
-	cmd.Flags().BoolVar(&c.json, "json", false, "print a line of JSON for each row")
-}
-
 // errRefused is the error for a change that was not confirmed.
 var errRefused = errors.New("nothing was changed")
 
-// apply changes the rows that the flags and the arguments, which are ids, select.
-func (c *changing) apply(cmd *cobra.Command, ids []string, change operate.Change) error {
-	chosen, o, err := c.open(cmd, ids...)
-	if err != nil {
-		return err
-	}
-	defer o.close()
-	if change.Verb == "discard" && chosen.IsZero() && c.yes && !c.dryRun {
+// apply changes the chosen rows.
+func (c *changing) apply(cmd *cobra.Command, chosen operate.Selection, o *operating) error {
+	if c.change.Verb == "discard" && chosen.IsZero() && c.yes && !c.dryRun {
 		// As likely as not an unset variable was to hold the ids, and the rows would be gone.
 		return usageError(errors.New("--yes without a selection would discard every failed row: choose rows, or say " +
 			"--topic '*' for all of them"))
 	}
 	for ; ; c.yes = true { // what was confirmed once holds for the rows that are chosen next
-		result, more, err := c.applyOnce(cmd, o, change, chosen)
+		result, more, err := c.applyOnce(cmd, chosen, o)
 		if err != nil || !more {
 			// Rows that were locked before have been chosen again.
 			return cmp.Or(err, lockedError(result.Locked))
@@ -59,12 +47,13 @@ func (c *changing) apply(cmd *cobra.Command, ids []string, change operate.Change
 }
 
 // applyOnce changes as many rows as are chosen at once.
-func (c *changing) applyOnce(cmd *cobra.Command, o *operating, change operate.Change, chosen operate.Selection,
-) (result operate.Result, more bool, err error) {
-	ctx := cmd.Context()
+func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, o *operating) (
+	result operate.Result, more bool, err error,
+) {
+	ctx, change := cmd.Context(), c.change
 	choice, err := o.Choose(ctx, change, chosen)
 	if err != nil {
-		return result, false, selectionError(err)
+		return result, false, err
 	}
 	defer choice.Close(ctx)
 	what := rows(choice.Rows())
@@ -164,7 +153,7 @@ func (o *operating) noteExpired(ctx context.Context, out io.Writer, chosen opera
 			return nil
 		})
 		if err != nil {
-			return selectionError(err)
+			return err
 		}
 	}
 	return nil

@@ -266,11 +266,11 @@ func TestHostileTexts(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	row, sum := discrepancies(&out, false)
+	to := &lines{out: &out}
 	err := errors.Join(
-		row(operate.Discrepancy{ID: evil, Topic: evil, Why: evil}),
-		row(operate.Discrepancy{ID: evil, Before: evil, Place: evil, Position: new(uint64)}),
-		sum(operate.Comparison{}))
+		writeDiscrepancy(to, operate.Discrepancy{ID: evil, Topic: evil, Why: evil}),
+		writeDiscrepancy(to, operate.Discrepancy{ID: evil, Before: evil, Place: evil, Position: new(uint64)}),
+		to.end())
 	if err != nil || strings.Count(out.String(), "vil") != 6 || strings.ContainsAny(out.String(), "\x1b\x07\u009b") {
 		t.Errorf("verify: %q (%v)", out.String(), err)
 	}

@@ -18,17 +18,18 @@ import (
 // --since and --until apply.
 func (p *program) changing(cmd *cobra.Command, when string, change func(*cobra.Command) (operate.Change, error),
 ) *cobra.Command {
-	var flags changing
+	var c changing
 	cmd.Long += selectionHelp + changingHelp
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		to, err := change(cmd)
-		if err != nil {
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "list what would be changed, and change nothing")
+	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&c.json, "json", false, "print a line of JSON for each row")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if c.change, err = change(cmd); err != nil {
 			return usageError(err)
 		}
-		return flags.apply(cmd, args, to)
+		return nil
 	}
-	flags.add(p, cmd, when)
-	return cmd
+	return p.selecting(cmd, when, false, c.apply)
 }
 
 func (p *program) failedRetryCommand() *cobra.Command {

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -36,39 +35,35 @@ attempt would not help. It stays until it is retried or discarded. With OUTBOX_O
 // rowLimit is how many rows are listed by default.
 const rowLimit = 1000
 
-// listing makes a command that lists rows: as JSON if that is requested, otherwise with do, and then with end. Both
-// receive a writer that aligns columns.
-func (p *program) listing(cmd *cobra.Command, content bool, do func(io.Writer, operate.FailedRow),
+// listing makes a command that lists rows: as JSON if that is requested, otherwise with show.
+func (p *program) listing(cmd *cobra.Command, content bool, show func(*lines, operate.FailedRow) error,
 	end func(found int, ids []string) error,
 ) *cobra.Command {
-	var chosen selection
-	limit, asJSON := 0, false
+	limit, out := 0, lines{heading: "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR"}
 	cmd.Long += selectionHelp
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	cmd.Flags().IntVar(&limit, "limit", rowLimit, "how many rows at most, 0 for all")
+	cmd.Flags().BoolVar(&out.json, "json", false, "print a line of JSON for each row, for machines")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if limit < 0 {
 			return usageError(errors.New("--limit must not be negative"))
 		}
-		selected, o, err := chosen.open(cmd, args...)
-		if err != nil {
-			return err
-		}
-		defer o.close()
+		return nil
+	}
+	return p.selecting(cmd, "that failed", false, func(cmd *cobra.Command, selected operate.Selection, o *operating,
+	) error {
 		most := limit
 		if most > 0 {
 			most++ // shows whether there are more rows
 		}
-		found, out := 0, columns(cmd.OutOrStdout())
-		err = o.Failed(cmd.Context(), selected, most, content, func(row operate.FailedRow) error {
+		found := 0
+		out.out = cmd.OutOrStdout()
+		err := o.Failed(cmd.Context(), selected, most, content, func(row operate.FailedRow) error {
 			if found++; limit > 0 && found > limit {
 				return operate.ErrEnough
 			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), row)
-			}
-			do(out, row)
-			return nil
+			return show(&out, row)
 		})
-		if err := errors.Join(selectionError(err), out.Flush()); err != nil {
+		if err := errors.Join(err, out.end()); err != nil {
 			return err
 		}
 		noteAbsent(cmd.ErrOrStderr(), selected.IDs, int64(found))
@@ -76,25 +71,18 @@ func (p *program) listing(cmd *cobra.Command, content bool, do func(io.Writer, o
 			fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n", limit)
 		}
 		return end(found, selected.IDs)
-	}
-	chosen.add(p, cmd, "that failed")
-	cmd.Flags().IntVar(&limit, "limit", rowLimit, "how many rows at most, 0 for all")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each row, for machines")
-	return cmd
+	})
 }
 
 func (p *program) failedListCommand() *cobra.Command {
-	heading := "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR\n"
 	return p.listing(&cobra.Command{
 		Use:   "list",
 		Short: "List failed rows, the latest failures first",
 		Long:  "List failed rows, the latest failures first.\n",
 		Args:  cobra.NoArgs,
-	}, false, func(out io.Writer, row operate.FailedRow) {
-		fmt.Fprintf(out, "%s%s\t%s\t%s\t%s\t%s\t%s\n", heading, printable.Text(row.ID), row.Destination,
-			printable.Cut(row.Topic, topicWidth), optional(row.Attempt), row.FailedAt.UTC().Format(time.RFC3339),
-			short(row.LastError))
-		heading = ""
+	}, false, func(out *lines, row operate.FailedRow) error {
+		return out.print(row, printable.Text(row.ID), row.Destination, printable.Cut(row.Topic, topicWidth),
+			optional(row.Attempt), row.FailedAt.UTC().Format(time.RFC3339), short(row.LastError))
 	}, func(int, []string) error { return nil })
 }
 
@@ -111,26 +99,34 @@ func (p *program) failedShowCommand() *cobra.Command {
 	})
 }
 
-func showFailed(out io.Writer, row operate.FailedRow) {
-	line := func(name, value string) {
-		for part := range strings.SplitSeq(strings.ReplaceAll(value, "\t", " "), "\n") {
-			fmt.Fprintf(out, "%s\t%s\n", name, printable.Text(part))
+func showFailed(out *lines, row operate.FailedRow) error {
+	if out.json {
+		return out.print(row)
+	}
+	inserted := "-"
+	if row.InsertedAt != nil {
+		inserted = row.InsertedAt.UTC().Format(time.RFC3339Nano)
+	}
+	var cells [][]string
+	for _, field := range [][2]string{
+		{"id", row.ID},
+		{"destination", row.Destination},
+		{"topic", row.Topic},
+		{"key", optional(row.Key)},
+		{"attempt", optional(row.Attempt)},
+		{"inserted at", inserted},
+		{"failed at", row.FailedAt.UTC().Format(time.RFC3339Nano)},
+		{"last error", optional(row.LastError)},
+		{"headers", optional(row.Headers)},
+		{"payload", optional(row.Payload)},
+	} {
+		name := field[0]
+		for part := range strings.SplitSeq(strings.ReplaceAll(field[1], "\t", " "), "\n") {
+			cells = append(cells, []string{name, printable.Text(part)})
 			name = ""
 		}
 	}
-	line("id", row.ID)
-	line("destination", row.Destination)
-	line("topic", row.Topic)
-	line("key", optional(row.Key))
-	line("attempt", optional(row.Attempt))
-	if row.InsertedAt != nil {
-		line("inserted at", row.InsertedAt.UTC().Format(time.RFC3339Nano))
-	}
-	line("failed at", row.FailedAt.UTC().Format(time.RFC3339Nano))
-	line("last error", optional(row.LastError))
-	line("headers", optional(row.Headers))
-	line("payload", optional(row.Payload))
-	fmt.Fprintln(out)
+	return writeColumns(out.out, append(cells, []string{""}))
 }
 
 // optional formats a value that may be missing.

@@ -56,34 +56,25 @@ func assumesPublic(table sql.Table) string {
 // rightsFor returns the rights that a role needs for a purpose.
 func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
 	deletes := c.Settle == config.SettleDelete
+	r := sql.Rights{Updates: written(c, deletes), Delete: true}
 	switch purpose {
 	case "relay":
-		return sql.Rights{
-			Purpose: "All that the relay needs, and no more: it cannot change payloads, insert, or alter anything.",
-			Updates: written(c, deletes), Delete: deletes || c.PruneAfter > 0,
-		}, nil
+		r.Purpose = "All that the relay needs, and no more: it cannot change payloads, insert, or alter anything."
+		r.Delete = deletes || c.PruneAfter > 0
 	case "operate":
-		return sql.Rights{
-			Purpose: "All that the commands status, failed and replay need, and no more: they change the state of " +
-				"rows, and delete those that are discarded.",
-			Updates: written(c, deletes), Delete: true, Txid: c.Table.Column("txid"),
-		}, nil
+		r.Purpose = "All that the commands status, failed and replay need, and no more: they change the state of rows, " +
+			"and delete those that are discarded."
+		r.Txid = c.Table.Column("txid")
 	case "prune":
-		return sql.Rights{
-			Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it " +
-				"must be able to update a column.",
-			Updates: lockable(c, deletes), Delete: true,
-		}, nil
+		r.Purpose = "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must " +
+			"be able to update a column."
+		if r.Updates = r.Updates[:1]; deletes { // without relayed_at only failed rows are left to be pruned
+			r.Updates = []string{c.Table.Column("failed_at")}
+		}
+	default:
+		return r, fmt.Errorf("a role is for relay, operate or prune, not for %q", purpose)
 	}
-	return sql.Rights{}, fmt.Errorf("a role is for relay, operate or prune, not for %q", purpose)
-}
-
-// lockable returns one existing column: PostgreSQL lets a role lock rows if it may update any column of them.
-func lockable(c *config.Config, deletes bool) []string {
-	if deletes { // without relayed_at only failed rows are left to be pruned
-		return []string{c.Table.Column("failed_at")}
-	}
-	return written(c, deletes)[:1]
+	return r, nil
 }
 
 // written returns the columns that the relay writes, those of the table first.

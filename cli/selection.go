@@ -17,11 +17,8 @@ import (
 
 // selection holds the flags by which commands choose rows.
 type selection struct {
-	program                        *program
-	ids, topics                    []string
-	key, since, until, destination string
-	lastError                      string
-	topicsOf                       bool // the topics on the broker of rows that are given by their ids are of interest
+	ids, topics                               []string
+	key, since, until, lastError, destination string
 }
 
 // selectionHelp is the explanation of the flags that all commands share.
@@ -30,9 +27,8 @@ Rows are chosen by the flags, all of which must fit. Without any it is all rows 
 as in OUTBOX_DESTINATION_NAME_TOPICS: * is any text, ! leaves out. Times are RFC 3339 (2026-03-01T12:00:00Z) or how long
 ago (2h, 3d).`
 
-// add adds the flags to a command. when describes the time to which --since and --until apply.
-func (s *selection) add(p *program, cmd *cobra.Command, when string) {
-	s.program = p
+// add adds the flags to a command.
+func (s *selection) add(cmd *cobra.Command, when string) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&s.ids, "id", nil, "`ids` of rows, repeated or separated by commas")
 	flags.StringArrayVar(&s.topics, "topic", nil, "`topics` or patterns of topics, repeated or separated by commas")
@@ -44,16 +40,28 @@ func (s *selection) add(p *program, cmd *cobra.Command, when string) {
 		"there; without it, those of all destinations")
 }
 
-// open returns the selection that the flags and the arguments, which are ids, describe, and the outbox to which it
-// applies. The caller must close the outbox.
-func (s *selection) open(cmd *cobra.Command, ids ...string) (operate.Selection, *operating, error) {
-	chosen, err := s.chosen(cmd)
-	if err != nil {
-		return chosen, nil, err
+// selecting completes a command that works on the rows that its flags and its arguments, which are ids, choose. when
+// describes the time to which --since and --until apply. topics says that the topics on the broker are of interest of
+// rows that are given by their ids.
+func (p *program) selecting(cmd *cobra.Command, when string, topics bool,
+	do func(*cobra.Command, operate.Selection, *operating) error,
+) *cobra.Command {
+	var flags selection
+	flags.add(cmd, when)
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		chosen, err := flags.chosen(cmd)
+		if err != nil {
+			return err
+		}
+		chosen.IDs = append(chosen.IDs, ids...)
+		o, err := p.openOutbox(cmd.Context(), topics && len(chosen.IDs) > 0)
+		if err != nil {
+			return err
+		}
+		defer o.close()
+		return selectionError(do(cmd, chosen, o), chosen)
 	}
-	chosen.IDs = append(chosen.IDs, ids...)
-	o, err := s.program.openOutbox(cmd.Context(), s.topicsOf && len(chosen.IDs) > 0)
-	return chosen, o, err
+	return cmd
 }
 
 // chosen returns the selection that the flags describe. A flag with an empty value is refused: it comes from an unset
@@ -131,11 +139,11 @@ func rightsError(err error, purpose string) error {
 }
 
 // selectionError turns mistakes in a selection into usage errors.
-func selectionError(err error) error {
+func selectionError(err error, chosen operate.Selection) error {
 	if _, unknown := errors.AsType[*operate.UnknownDestinationError](err); unknown {
 		return usageError(fmt.Errorf("--destination: %w", err))
 	}
-	if operate.WrongID(err) {
+	if len(chosen.IDs) > 0 && operate.WrongID(err) {
 		return usageError(fmt.Errorf("--id: an id is not of the type of the table's ids: %w", err))
 	}
 	return err

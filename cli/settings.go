@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,11 +36,10 @@ func (p *program) configCommand() *cobra.Command {
 variable that a destination inherits the value from. Secrets are redacted. If the configuration is invalid, config lists
 every problem instead, and the exit status is 2. It needs no connection.`,
 	}, func(cmd *cobra.Command, c *config.Config) error {
-		out := columns(cmd.OutOrStdout())
-		fmt.Fprintln(out, "SETTING\tVALUE\tSOURCE")
+		all := [][]string{{"SETTING", "VALUE", "SOURCE"}}
 		for _, v := range c.Values() {
-			fmt.Fprintf(out, "%s\t%s\t%s\n", v.Name, cmp.Or(v.Text, "-"), v.Source)
+			all = append(all, []string{v.Name, cmp.Or(v.Text, "-"), v.Source})
 		}
-		return out.Flush()
+		return writeColumns(cmd.OutOrStdout(), all)
 	})
 }

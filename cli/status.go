@@ -23,7 +23,6 @@ import (
 const countPatience = 5 * time.Second
 
 func (p *program) statusCommand() *cobra.Command {
-	var flags selection
 	asJSON, watching := false, false
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -39,46 +38,49 @@ leaves this part out if there is none. The other flags restrict which of the exa
   outbox-relay status --json | jq '.destinations[] | {name, due, failed, oldest_age_seconds}'
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay status --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := cmd.OutOrStdout()
-			if watching && !asJSON && !isTerminal(out) {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if watching && !asJSON && !isTerminal(cmd.OutOrStdout()) {
 				return usageError(errors.New("--watch requires a terminal; without one, use --json for a line each " +
 					"second"))
 			}
-			chosen, o, err := flags.open(cmd)
-			if err != nil {
-				return err
-			}
-			defer o.close()
-			switch {
-			case watching && asJSON:
-				return o.everySecond(cmd.Context(), chosen, func(report operate.Report) error {
-					return writeJSON(out, report)
-				})
-			case watching:
-				return o.watch(cmd.Context(), chosen, out)
-			}
-			report, err := o.report(cmd.Context(), chosen)
-			if err != nil {
-				return selectionError(err)
-			}
-			if missing := len(chosen.IDs) - len(report.Rows); missing > 0 && len(chosen.IDs) > 0 {
-				report.Note(fmt.Sprintf("there is no row with %d of the ids that were given", missing))
-			}
-			if asJSON {
-				encoder := json.NewEncoder(printable.JSON(out))
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(report)
-			}
-			_, err = io.WriteString(out, statusText(report, ""))
-			return err
+			return nil
 		},
 	}
-	flags.add(p, cmd, "inserted")
-	flags.topicsOf = true
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
 	cmd.Flags().BoolVar(&watching, "watch", false, "show it again each second, until stopped")
-	return cmd
+	return p.selecting(cmd, "inserted", true, func(cmd *cobra.Command, chosen operate.Selection, o *operating) error {
+		out := cmd.OutOrStdout()
+		show := func(report operate.Report) error {
+			_, err := io.WriteString(out, statusText(report))
+			return err
+		}
+		switch {
+		case watching && asJSON:
+			show = func(report operate.Report) error { return writeJSON(out, report) }
+		case asJSON:
+			encoder := json.NewEncoder(printable.JSON(out))
+			encoder.SetIndent("", "  ")
+			show = func(report operate.Report) error { return encoder.Encode(report) }
+		case watching:
+			fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // alternate screen, no cursor, long lines are cut
+			defer fmt.Fprint(out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
+			show = func(report operate.Report) error {
+				_, err := io.WriteString(out, frame(statusText(report), heightOf(out)))
+				return err
+			}
+		}
+		if watching {
+			return o.everySecond(cmd.Context(), chosen, show)
+		}
+		report, err := o.report(cmd.Context(), chosen)
+		if err != nil {
+			return err
+		}
+		if missing := len(chosen.IDs) - len(report.Rows); missing > 0 && len(chosen.IDs) > 0 {
+			report.Note(fmt.Sprintf("there is no row with %d of the ids that were given", missing))
+		}
+		return show(report)
+	})
 }
 
 // report reads the table, and asks the relay on this host.
@@ -145,7 +147,7 @@ func (o *operating) everySecond(ctx context.Context, chosen operate.Selection, s
 			err = show(report)
 		}
 		if err != nil && ctx.Err() == nil {
-			return selectionError(err)
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -153,36 +155,6 @@ func (o *operating) everySecond(ctx context.Context, chosen operate.Selection, s
 		case <-time.After(watchEvery):
 		}
 	}
-}
-
-// watch draws the report on a terminal once a second until ctx ends.
-func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.Writer) error {
-	last := operate.Report{}
-	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // alternate screen, no cursor, long lines are cut
-	defer fmt.Fprint(out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
-	return o.everySecond(ctx, chosen, func(report operate.Report) error {
-		rates := "\n"
-		for i, d := range report.Destinations {
-			if rate, known := rateOf(report, last, i); known {
-				rates += fmt.Sprintf("%s  relayed by the relay on this host  %.0f/s\n", d.Name, rate)
-			}
-		}
-		last = report
-		_, err := io.WriteString(out, frame(statusText(report, rates), heightOf(out)))
-		return err
-	})
-}
-
-// rateOf returns how many rows of a destination were relayed each second between two reports of one process.
-func rateOf(report, last operate.Report, destination int) (rate float64, known bool) {
-	if report.Process == nil || last.Process == nil || !report.Process.StartedAt.Equal(last.Process.StartedAt) {
-		return 0, false
-	}
-	now, before := report.Destinations[destination].Process, last.Destinations[destination].Process
-	if now == nil || before == nil {
-		return 0, false
-	}
-	return float64(now.Relayed-before.Relayed) / report.At.Sub(last.At).Seconds(), true
 }
 
 // frame returns what replaces the last frame on a terminal and erases the rest of it. Lines for which there is no room

@@ -178,7 +178,12 @@ func TestStatusText(t *testing.T) {
 		},
 	}
 	r := operate.Report{
-		Destinations: []operate.Destination{{Name: "default", Backlog: b}}, Problems: []string{"no index"},
+		Destinations: []operate.Destination{
+			{Name: "default", Backlog: b},
+			{Name: "audit", Process: &operate.DestinationProcess{
+				Up: true, History: []operate.Interval{{Seconds: 30, Relayed: 300}, {Seconds: 2}},
+			}},
+		}, Problems: []string{"no index"},
 		Process: &operate.Process{Checks: []operate.Check{
 			{Name: "database", OK: true},
 			{Name: "ownership", Text: "no connection"},
@@ -186,10 +191,11 @@ func TestStatusText(t *testing.T) {
 			{Name: "marks", OK: true, Text: "rows that cannot be written now: 1"},
 		}},
 	}
-	out := statusText(r, "")
+	out := statusText(r)
 	words := strings.Join(strings.Fields(out), " ")
 	for _, want := range []string{
 		"default 3 ? ? ? 10001+", "orders.\uFFFD1m\uFFFD 3 0 0 1000+ -", "x… 0 0 0 9001+",
+		"up (10/s by the relay on this host)",
 		"! ownership: no connection ! marks: rows that cannot be written now: 1",
 	} {
 		if !strings.Contains(words, want) {
@@ -201,7 +207,7 @@ func TestStatusText(t *testing.T) {
 	}
 }
 
-// TestWatch draws as much as fits, and the rates.
+// TestWatch draws as much as fits.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	if got := frame("abc\ndef\n", 10); got != "\x1b[Habc\x1b[K\r\ndef\x1b[K\r\n\x1b[J" {
@@ -216,21 +222,6 @@ func TestWatch(t *testing.T) {
 		if strings.TrimSpace(got) != want {
 			t.Errorf("a frame of %d lines is %q, not %q", height, got, want)
 		}
-	}
-	at := func(second, started int64, relayed int64) operate.Report {
-		return operate.Report{
-			At: time.Unix(second, 0), Process: &operate.Process{StartedAt: time.Unix(started, 0)},
-			Destinations: []operate.Destination{{Process: &operate.DestinationProcess{Relayed: relayed}}},
-		}
-	}
-	if rate, known := rateOf(at(12, 1, 50), at(10, 1, 30), 0); !known || rate != 10 {
-		t.Errorf("the rate is %v, %v", rate, known)
-	}
-	if _, known := rateOf(at(12, 11, 3), at(10, 1, 30), 0); known {
-		t.Error("a rate across two processes")
-	}
-	if _, known := rateOf(at(12, 1, 50), operate.Report{}, 0); known {
-		t.Error("a rate of one report")
 	}
 	for seconds, want := range map[float64]string{0.42: "400ms", 59: "59s", 61: "1m1s", 3661: "1h1m", 200000: "2d7h"} {
 		if got := age(&seconds); got != want {

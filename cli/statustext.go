@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
@@ -18,8 +17,8 @@ import (
 const shownTopics = 10
 
 // statusText is a report for people. The states come first and the details last, because what does not fit on a
-// terminal is left out at the end; between them is a text of the caller's.
-func statusText(r operate.Report, between string) string {
+// terminal is left out at the end.
+func statusText(r operate.Report) string {
 	w := &strings.Builder{}
 	fmt.Fprintf(w, "%s  %s\n", r.Table, r.At.Format(time.RFC3339))
 	writeOwnership(w, r.Ownership)
@@ -34,17 +33,15 @@ func statusText(r operate.Report, between string) string {
 			name, number(b, b.Due, "due"), number(b, b.Retrying, "due"), number(b, b.Scheduled, "scheduled"), held,
 			number(b, b.Failed, "failed"), age(oldest), state,
 		})
-		for i, t := range b.Topics {
-			if i == shownTopics {
-				topics = append(topics, []string{
-					name, fmt.Sprintf("and %d more topics (--json lists them)", len(b.Topics)-i+b.MoreTopics),
-				})
-				break
-			}
+		shown := b.Topics[:min(len(b.Topics), shownTopics)]
+		for _, t := range shown {
 			topics = append(topics, []string{
 				name, printable.Cut(t.Topic, topicWidth), number(b, &t.Due, "due"), number(b, &t.Retrying, "due"),
 				number(b, &t.Scheduled, "scheduled"), number(b, &t.Failed, "failed"), age(t.OldestAgeSeconds),
 			})
+		}
+		if more := len(b.Topics) - len(shown) + b.MoreTopics; more > 0 {
+			topics = append(topics, []string{name, fmt.Sprintf("and %d more topics (--json lists them)", more)})
 		}
 	}
 	for _, d := range r.Destinations {
@@ -53,11 +50,10 @@ func statusText(r operate.Report, between string) string {
 	if r.Untaken != nil {
 		line("(none)", *r.Untaken, "-", "no destination takes these")
 	}
-	writeColumns(w, rows)
-	w.WriteString(between)
+	_ = writeColumns(w, rows) // a builder takes everything
 	writeNotes(w, troubles(r))
 	if len(topics) > 1 {
-		writeColumns(w, topics)
+		_ = writeColumns(w, topics)
 	}
 	for _, row := range r.Rows {
 		writeRow(w, r, row)
@@ -70,18 +66,6 @@ func writeNotes(w io.Writer, notes []string) {
 	for _, text := range notes {
 		fmt.Fprintf(w, "\n! %s\n", printable.Text(text))
 	}
-}
-
-// columns returns a writer that aligns what tabs separate.
-func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
-
-// writeColumns writes lines whose cells are aligned. It leaves an error to whoever writes next.
-func writeColumns(w io.Writer, lines [][]string) {
-	out := columns(w)
-	for _, cells := range lines {
-		fmt.Fprintln(out, strings.Join(cells, "\t"))
-	}
-	_ = out.Flush()
 }
 
 // number formats a count of rows of a kind: with + if it is a lower bound, and ? if it was not taken.
@@ -109,7 +93,7 @@ func writeOwnership(w *strings.Builder, o *operate.Ownership) {
 			lines = append(lines, []string{"  " + printable.Text(strings.Join(g.Destinations, ", ")), text})
 		}
 	}
-	writeColumns(w, lines)
+	_ = writeColumns(w, lines)
 }
 
 // shardsOf describes who owns shards.
@@ -142,9 +126,17 @@ func stateOf(d operate.Destination) string {
 		return "down: " + printable.Text(p.Reason)
 	case len(p.Holds) > 0:
 		return "up, with something held"
-	default:
-		return "up"
 	}
+	return "up" + rateOf(p)
+}
+
+// rateOf returns how many rows a relay has published in the last half a minute that is over, if it did.
+func rateOf(p *operate.DestinationProcess) string {
+	if len(p.History) < 2 {
+		return ""
+	}
+	last := p.History[len(p.History)-2]
+	return fmt.Sprintf(" (%.0f/s by the relay on this host)", float64(last.Relayed)/last.Seconds)
 }
 
 // troubles returns what is held, which checks of the relay on this host have failed, and what keeps rows from being
@@ -189,7 +181,7 @@ func writeRow(w *strings.Builder, r operate.Report, row operate.Row) {
 			lines = append(lines, []string{"  ", "", "last error", short(f.LastError)})
 		}
 	}
-	writeColumns(w, lines)
+	_ = writeColumns(w, lines)
 }
 
 // heldFor returns why a topic on the broker of a destination is held, as far as the topic is known and a relay has

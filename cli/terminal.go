@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,14 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/term"
-
-	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
-
-// writeJSON writes a value as a line of JSON.
-func writeJSON(out io.Writer, value any) error {
-	return json.NewEncoder(printable.JSON(out)).Encode(value)
-}
 
 // isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {

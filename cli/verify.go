@@ -75,9 +75,9 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 					"--until", flags.since, verifyRest))
 			}
 		}
-		return p.verify(cmd, c, chosen, asJSON)
+		return selectionError(p.verify(cmd, c, chosen, asJSON), chosen)
 	})
-	flags.add(p, cmd, "that were relayed")
+	flags.add(cmd, "that were relayed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each "+
 		"destination, for machines")
 	return cmd
@@ -101,7 +101,7 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	}
 	switch {
 	case len(readable)+len(unreadable) == 0:
-		return selectionError(&operate.UnknownDestinationError{Name: chosen.Destination, Known: known})
+		return &operate.UnknownDestinationError{Name: chosen.Destination, Known: known}
 	case len(readable) == 0:
 		return usageError(errors.New(strings.Join(unreadable, "; ")))
 	}
@@ -114,15 +114,17 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	}
 	defer o.close()
 	var all operate.Comparison
-	row, sum := discrepancies(cmd.OutOrStdout(), asJSON)
+	out := &lines{
+		out: cmd.OutOrStdout(), json: asJSON, heading: "ID\tDESTINATION\tTOPIC\tRELAYED AT\tPROBLEM\tDETAILS",
+	}
 	for _, i := range readable {
-		found, err := p.compare(ctx, o, i, chosen, row)
+		found, err := p.compare(ctx, o, i, chosen, out)
 		if err != nil {
-			return selectionError(err)
+			return err
 		}
 		all.Rows, all.Missing = all.Rows+found.Rows, all.Missing+found.Missing
 		all.Disordered, all.Unknown = all.Disordered+found.Disordered, all.Unknown+found.Unknown
-		if err := sum(found); err != nil {
+		if err := errors.Join(out.end(), writeComparison(out, found)); err != nil {
 			return err
 		}
 	}
@@ -143,7 +145,7 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 
 // compare compares one destination, whose messages can be read.
 func (p *program) compare(ctx context.Context, o *operating, number int, chosen operate.Selection,
-	row func(operate.Discrepancy) error,
+	out *lines,
 ) (operate.Comparison, error) {
 	d := &o.config.Destinations[number]
 	client, err := p.newPublisher(o.config, number, io.Discard, slog.New(slog.DiscardHandler))
@@ -155,7 +157,19 @@ func (p *program) compare(ctx context.Context, o *operating, number int, chosen 
 	return o.Verify(ctx, number, operate.Broker{
 		Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
 		Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != "",
-	}, chosen, row)
+	}, chosen, func(found operate.Discrepancy) error { return writeDiscrepancy(out, found) })
+}
+
+func writeDiscrepancy(out *lines, found operate.Discrepancy) error {
+	details := found.Why
+	switch {
+	case found.Before != "":
+		details = fmt.Sprintf("at %d of %s, before the older row %s", *found.Position, found.Place, found.Before)
+	case found.Position != nil:
+		details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
+	}
+	return out.print(found, printable.Text(found.ID), found.Destination, printable.Text(found.Topic),
+		found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
 }
 
 // cannotRead returns why the messages of a destination cannot be read, empty if they can.
@@ -170,46 +184,20 @@ func cannotRead(d config.Destination) string {
 	}
 }
 
-// discrepancies returns functions that print the discrepancies of a destination, and then their sum.
-func discrepancies(out io.Writer, asJSON bool) (
-	row func(operate.Discrepancy) error, sum func(operate.Comparison) error,
-) {
-	if asJSON {
-		return func(found operate.Discrepancy) error { return writeJSON(out, found) },
-			func(found operate.Comparison) error { return writeJSON(out, found) }
+// writeComparison prints the sum for a destination.
+func writeComparison(out *lines, found operate.Comparison) error {
+	if out.json {
+		return out.print(found)
 	}
-	table := columns(out)
-	const heading = "ID\tDESTINATION\tTOPIC\tRELAYED AT\tPROBLEM\tDETAILS\n"
-	first := heading
-	row = func(found operate.Discrepancy) error {
-		details := found.Why
-		switch {
-		case found.Before != "":
-			details = fmt.Sprintf("at %d of %s, before the older row %s", *found.Position, found.Place, found.Before)
-		case found.Position != nil:
-			details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
-		}
-		_, err := fmt.Fprintf(table, "%s%s\t%s\t%s\t%s\t%s\t%s\n", first, printable.Text(found.ID), found.Destination,
-			printable.Text(found.Topic), found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
-		first = ""
-		return err
+	more := ""
+	if found.Unordered {
+		more = " (its rows have no order that could be compared)"
 	}
-	sum = func(found operate.Comparison) error {
-		if err := table.Flush(); err != nil {
-			return err
-		}
-		first = heading
-		more := ""
-		if found.Unordered {
-			more = " (its rows have no order that could be compared)"
-		}
-		if found.Unknown > 0 {
-			more += fmt.Sprintf(", %d not compared", found.Unknown)
-		}
-		_, err := fmt.Fprintf(out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of order%s\n",
-			found.Destination, rows(found.Rows-found.Unknown), found.Missing, found.Gone, found.Duplicated,
-			found.Disordered, more)
-		return err
+	if found.Unknown > 0 {
+		more += fmt.Sprintf(", %d not compared", found.Unknown)
 	}
-	return row, sum
+	_, err := fmt.Fprintf(out.out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of order%s\n",
+		found.Destination, rows(found.Rows-found.Unknown), found.Missing, found.Gone, found.Duplicated, found.Disordered,
+		more)
+	return err
 }

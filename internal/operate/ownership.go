@@ -19,7 +19,7 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Ownership{Shares: Shares{Replicas: []Replica{}}, Groups: []Group{}}
+	total := &Ownership{Shares: Shares{Replicas: []Replica{}}, Groups: []Group{}}
 	for _, m := range all {
 		g := Group{
 			Destinations: m.Names, Column: m.Column, Configured: m.Stranger == nil,
@@ -36,31 +36,29 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 				replica.CannotPublishTo = m.Names
 			}
 			g.Replicas = append(g.Replicas, replica)
+			total.add(replica)
 		}
 		g.Owned = owned.Len()
 		g.Unowned = max(g.Shards-g.Owned, 0)
-		result.add(g)
+		total.Groups = append(total.Groups, g)
+		total.Shards, total.Owned, total.Unowned = total.Shards+g.Shards, total.Owned+g.Owned, total.Unowned+g.Unowned
 	}
-	slices.SortFunc(result.Replicas, func(a, b Replica) int {
+	slices.SortFunc(total.Replicas, func(a, b Replica) int {
 		return cmp.Or(cmp.Compare(b.Shards, a.Shards), cmp.Compare(a.Backend, b.Backend))
 	})
-	return result, nil
+	return total, nil
 }
 
-// add adds a group, and its part of the totals.
-func (o *Ownership) add(g Group) {
-	o.Groups = append(o.Groups, g)
-	o.Shards, o.Owned, o.Unowned = o.Shards+g.Shards, o.Owned+g.Owned, o.Unowned+g.Unowned
-	for _, r := range g.Replicas {
-		i := slices.IndexFunc(o.Replicas, func(other Replica) bool { return other.Backend == r.Backend })
-		if i < 0 {
-			i, o.Replicas = len(o.Replicas), append(o.Replicas, Replica{Backend: r.Backend, CanPublish: true})
-		}
-		total := &o.Replicas[i]
-		total.Shards, total.Of = total.Shards+r.Shards, total.Of+r.Of
-		total.CanPublish = total.CanPublish && r.CanPublish
-		total.CannotPublishTo = append(total.CannotPublishTo, r.CannotPublishTo...)
+// add adds a replica's part in a group to its part in all.
+func (s *Shares) add(r Replica) {
+	at := slices.IndexFunc(s.Replicas, func(other Replica) bool { return other.Backend == r.Backend })
+	if at < 0 {
+		s.Replicas = append(s.Replicas, r)
+		return
 	}
+	total := &s.Replicas[at]
+	total.Shards, total.Of, total.CanPublish = total.Shards+r.Shards, total.Of+r.Of, total.CanPublish && r.CanPublish
+	total.CannotPublishTo = slices.Concat(total.CannotPublishTo, r.CannotPublishTo)
 }
 
 // Members are the replicas that take part in the ownership of a group of destinations.
