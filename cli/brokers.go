@@ -72,7 +72,7 @@ func newTLS(d *config.Destination) (*tls.Config, error) {
 	if t.CA.IsSet() {
 		ca, err := t.CA.Read()
 		if err != nil {
-			return nil, fmt.Errorf("%s %w", d.Variable("TLS_CA"), err)
+			return nil, err
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM([]byte(ca)) {
@@ -82,8 +82,8 @@ func newTLS(d *config.Destination) (*tls.Config, error) {
 	if !t.Cert.IsSet() {
 		return c, nil
 	}
-	read := func() (*tls.Certificate, error) {
-		cert, key, err := readPair(t.Cert, d.Variable("TLS_CERT"), t.Key, d.Variable("TLS_KEY"))
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		cert, key, err := readPair(t.Cert, t.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -93,11 +93,8 @@ func newTLS(d *config.Destination) (*tls.Config, error) {
 		}
 		return &pair, nil
 	}
-	if _, err := read(); err != nil {
-		return nil, err
-	}
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return read() }
-	return c, nil
+	_, err := c.GetClientCertificate(nil)
+	return c, err
 }
 
 // newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
@@ -131,8 +128,7 @@ func newKafka(d *config.Destination, names setting.Names, secure func() (*tls.Co
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	default:
 		c.SASL = func() (sasl.Mechanism, error) {
-			user, password, err := readPair(d.Kafka.Username, d.Variable("KAFKA_SASL_USERNAME"), d.Kafka.Password,
-				d.Variable("KAFKA_SASL_PASSWORD"))
+			user, password, err := readPair(d.Kafka.Username, d.Kafka.Password)
 			if err != nil {
 				return nil, err
 			}
@@ -143,14 +139,11 @@ func newKafka(d *config.Destination, names setting.Names, secure func() (*tls.Co
 }
 
 // readPair reads the present values of two secrets.
-func readPair(a config.Secret, nameA string, b config.Secret, nameB string) (first, second string, err error) {
-	if first, err = a.Read(); err != nil {
-		return "", "", fmt.Errorf("%s %w", nameA, err)
+func readPair(a, b config.Secret) (first, second string, err error) {
+	if first, err = a.Read(); err == nil {
+		second, err = b.Read()
 	}
-	if second, err = b.Read(); err != nil {
-		return "", "", fmt.Errorf("%s %w", nameB, err)
-	}
-	return first, second, nil
+	return first, second, err
 }
 
 // newNATS makes the publisher of a NATS destination. Certificates and credentials are read again for each
@@ -173,21 +166,17 @@ func newNATS(d *config.Destination, names setting.Names, secure func() (*tls.Con
 // natsAuth returns a function that reads the present credentials.
 func natsAuth(d *config.Destination) func() (nats.Auth, error) {
 	return func() (auth nats.Auth, err error) {
-		read := func(key string, from config.Secret) string {
-			text, failure := from.Read()
-			if failure != nil && err == nil {
-				err = fmt.Errorf("%s %w", d.Variable(key), failure)
-			}
-			return text
+		credentials, seed, err := readPair(d.NATS.Creds, d.NATS.Nkey)
+		if err == nil {
+			auth.Token, err = d.NATS.Token.Read()
 		}
-		auth.Credentials, auth.Seed = []byte(read("NATS_CREDS", d.NATS.Creds)), []byte(read("NATS_NKEY", d.NATS.Nkey))
-		auth.Token = read("NATS_TOKEN", d.NATS.Token)
-		if err != nil || len(auth.Credentials)+len(auth.Seed)+len(auth.Token) > 0 {
+		auth.Credentials, auth.Seed = []byte(credentials), []byte(seed)
+		if err != nil || len(credentials)+len(seed)+len(auth.Token) > 0 {
 			return auth, err
 		}
 		broker, err := d.ReadBroker()
 		if err != nil {
-			return auth, fmt.Errorf("%s %w", d.Variable("PUBLISH_URL"), err)
+			return auth, err
 		}
 		if password, given := broker.User.Password(); given {
 			auth.User, auth.Password = broker.User.Username(), password

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -19,25 +18,15 @@ import (
 // newTokens returns the source of tokens that the settings with the given prefix describe.
 func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger) publisher.Tokens {
 	if o.Token.IsSet() {
-		return oauth.Given(func() (string, error) {
-			token, err := o.Token.Read()
-			if err != nil {
-				return "", fmt.Errorf("%sTOKEN %w", prefix, err)
-			}
-			return token, nil
-		})
+		return oauth.Given(o.Token.Read)
 	}
 	return &oauth.Endpoint{
 		URL: o.TokenURL.Loaded(), Scope: o.Scope, Settings: prefix, HTTP: tokenClient(t), Logger: logger,
 		Client: func() (c oauth.Client, err error) {
-			if c.ID, c.Secret, err = readPair(o.ClientID, prefix+"CLIENT_ID", o.ClientSecret,
-				prefix+"CLIENT_SECRET"); err != nil {
-				return c, err
+			if c.ID, c.Secret, err = readPair(o.ClientID, o.ClientSecret); err == nil {
+				c.Assertion, err = o.ClientAssertion.Read()
 			}
-			if c.Assertion, err = o.ClientAssertion.Read(); err != nil {
-				return c, fmt.Errorf("%sCLIENT_ASSERTION %w", prefix, err)
-			}
-			return c, nil
+			return c, err
 		},
 	}
 }

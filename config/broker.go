@@ -75,5 +75,9 @@ func (d *Destination) ReadBroker() (Broker, error) {
 	if err != nil {
 		return Broker{}, err
 	}
-	return parseBroker(text, nil)
+	b, err := parseBroker(text, nil)
+	if err != nil {
+		return b, fmt.Errorf("%s %w", d.Variable("PUBLISH_URL"), err)
+	}
+	return b, nil
 }

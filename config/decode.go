@@ -37,6 +37,9 @@ func (o *origin) fill(into reflect.Value) error {
 	switch field := into.Addr().Interface().(type) {
 	case *Secret:
 		*field = Secret{value: o.text, path: o.path, shown: o.redact(o.text)}
+		if o.path != "" {
+			field.variable = o.variable + fileSuffix
+		}
 		return nil
 	case *Switch:
 		field.path = o.path

@@ -8,21 +8,26 @@ import (
 // A Secret is a value that must not be printed, such as a password or a URL that may contain one. All ways of
 // formatting it give the redacted form. The zero Secret was not given.
 type Secret struct {
-	value string
-	path  string // path of the file that holds the value; empty if the value came from a variable
-	shown string // redacted form
+	value    string
+	path     string // path of the file that holds the value; empty if the value came from a variable
+	variable string // variable with the path
+	shown    string // redacted form
 }
 
 // IsSet reports whether the secret was given.
 func (s Secret) IsSet() bool { return s.value != "" }
 
 // Read returns the current value. A value from a file is read again, so that the next connection uses a rotated
-// password without a restart. The error then names the variable's file, not its content.
+// password without a restart. The error then names the variable, not the file's content.
 func (s Secret) Read() (string, error) {
 	if s.path == "" {
 		return s.value, nil
 	}
-	return readFile(s.path)
+	text, err := readFile(s.path)
+	if err != nil {
+		return "", fmt.Errorf("%s %w", s.variable, err)
+	}
+	return text, nil
 }
 
 // Loaded returns the value at the time when the configuration was loaded.
