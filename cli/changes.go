@@ -102,9 +102,9 @@ func (p *program) pruneCommand() *cobra.Command {
 pauses between them. OUTBOX_PRUNE_AFTER does the same within run. Whole partitions are dropped by the function that
 outbox-relay schema --partitioned prints.
 
-prune reads along an index on inserted_at or relayed_at. If the table is large and has neither, prune names the
-missing index and deletes nothing. It also deletes nothing while the table has state columns of a destination that is
-not configured.
+prune reads along an index on inserted_at or relayed_at, and the whole table if it has neither; OUTBOX_PRUNE_AFTER
+then deletes nothing from a large table, and the log names the missing index. prune deletes nothing while the table
+has state columns of a destination that is not configured.
 `,
 		Example: `  outbox-relay prune --older-than 7d --yes
   outbox-relay prune --older-than 30d --failed --topic 'audit.*' --dry-run`,

@@ -149,7 +149,7 @@ func (o *Outbox) count(ctx context.Context, p pick, r *Report, patience time.Dur
 	n := p.set.table
 	takers := outbox.Takers{SQL: o.taker(p.set), Parameters: p.values, Divided: p.set.divided}
 	if p.chosen != "" { // the other rows are looked at too, so that a selection does not change the cost
-		takers.SQL = fmt.Sprintf("case when %s then %s else %d end", p.where(), takers.SQL, outbox.NotCounted)
+		takers.SQL = fmt.Sprintf("case when true%s then %s else %d end", p.chosen, takers.SQL, outbox.NotCounted)
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -124,12 +123,8 @@ func (c Change) rows(ctx context.Context, o *Outbox, selection Selection) ([]pic
 	}
 	picks, err := o.pick(selection, c.in)
 	for i := range picks {
-		p := &picks[i]
-		if n := p.set.table; c.gently && n.Came != "" {
-			p.state += " and " + n.Came // not part of what must be unchanged: the origin is replayed as well
-		}
-		if selection.Destination != "" {
-			p.state += o.taken(p.set.views[0])
+		if n := picks[i].set.table; c.gently && n.Came != "" {
+			picks[i].state += " and " + n.Came // not part of what must be unchanged: the origin is replayed as well
 		}
 	}
 	return picks, err
@@ -215,21 +210,11 @@ type Result struct {
 // channel is empty. When ctx ends, Apply stops after the current transaction. Rows that have changed since they were
 // chosen are left alone.
 func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (result Result, err error) {
-	seen := int64(0)
-	orStopped := func(err error) error {
-		if ctx.Err() != nil {
-			return errStopped
-		}
-		return err
-	}
+	seen, size := int64(0), chunkRows
 	// Chunks are read and changed over different connections: the cursors outlive each transaction that changes rows,
 	// and a stop between two transactions leaves every row either changed or as it was.
-	size := chunkRows
 	apply := func(s set, rows []Chosen) error {
-		for len(rows) > 0 {
-			if err := orStopped(nil); err != nil {
-				return err
-			}
+		for len(rows) > 0 && ctx.Err() == nil {
 			chunk, began := rows[:min(size, len(rows))], time.Now()
 			err := c.applyTo(ctx, s, chunk, channel, progress, &result)
 			if size > 1 && outbox.Cancelled(err) {
@@ -248,14 +233,13 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 			case <-time.After(time.Duration(c.change.Rest) * time.Since(began)):
 			}
 		}
-		return nil
+		return ctx.Err()
 	}
 	for _, p := range c.parts {
 		end, err := c.end(ctx, p, progress)
-		err = orStopped(err)
 		var last []Chosen // the rows with the last order value, which are changed when those before them are relayed
 		if err == nil {
-			err = c.chunks(context.WithoutCancel(ctx), p, func(rows []Chosen) error {
+			err = c.chunks(ctx, p, func(rows []Chosen) error {
 				at := slices.IndexFunc(rows, func(row Chosen) bool {
 					return end != nil && row.order != nil && *row.order == *end
 				})
@@ -266,23 +250,20 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 			})
 		}
 		if err == nil && len(last) > 0 {
-			err = orStopped(c.settle(ctx, p.set, last, progress))
+			err = c.settle(ctx, p.set, last, progress)
 		}
 		for rows := range slices.Chunk(last, chunkRows) {
 			if err == nil {
 				err = apply(p.set, rows)
 			}
 		}
-		if err != nil && !errors.Is(err, errStopped) {
+		if err != nil && ctx.Err() == nil {
 			return result, err
 		}
 	}
 	result.Left = c.rows - seen
 	return result, nil
 }
-
-// errStopped ends a change between two transactions.
-var errStopped = errors.New("stopped")
 
 // applyTo changes rows in one transaction: those that are unchanged since they were chosen and that no other session
 // keeps locked. Only rows that were to be deleted when they were chosen are deleted, so that a dry run has named each

@@ -38,14 +38,11 @@ func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, cont
 		return err
 	}
 	for _, p := range picks {
-		state, limit := p.where(), "all"
-		if selection.Destination != "" {
-			state += o.taken(p.set.views[0])
-		}
+		limit := "all"
 		if most > 0 {
 			limit = p.values.add(most)
 		}
-		names := []string{"taker", o.taker(p.set), "state", state, "most", limit}
+		names := []string{"taker", o.taker(p.set), "state", p.where(), "most", limit}
 		if !content {
 			names = append(names, "payload", "null::text", "headers", "null::text")
 		}

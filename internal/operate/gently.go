@@ -33,7 +33,7 @@ func (c *Choice) end(ctx context.Context, p part, progress Progress) (order *str
 		return nil, nil
 	}
 	var inserted *time.Time
-	row := c.conn.QueryRow(context.WithoutCancel(ctx), "fetch last from "+p.cursor)
+	row := c.conn.QueryRow(ctx, "fetch last from "+p.cursor)
 	if err := row.Scan(nil, nil, nil, nil, &order, nil, nil, &inserted); err != nil {
 		return nil, fmt.Errorf("find the last row: %w", err)
 	}

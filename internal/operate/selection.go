@@ -117,7 +117,9 @@ func (o *Outbox) pick(s Selection, in func(*outbox.Table) (state string, since o
 		p := pick{set: set}
 		state, since, err := in(set.table)
 		if err == nil {
-			p.state = state
+			if p.state = state; s.Destination != "" {
+				p.state += o.taken(set.views[0])
+			}
 			p.chosen, err = s.condition(set.table, since, &p.values)
 		}
 		if err == nil {

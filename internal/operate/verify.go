@@ -83,7 +83,7 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 	}
 	list, err := o.newList(ctx, func(_ *list, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic, "ordered",
-			fmt.Sprint(!c.Unordered)+n.Ordered(), "state", picks[0].where()+o.taken(view)), picks[0].values...)
+			fmt.Sprint(!c.Unordered)+n.Ordered(), "state", picks[0].where()), picks[0].values...)
 		return err
 	})
 	if err != nil {
