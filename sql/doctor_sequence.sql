@@ -4,4 +4,4 @@ select s.seqcache
 from pg_catalog.pg_attribute a
 join pg_catalog.pg_depend d on d.refclassid = 'pg_catalog.pg_class'::regclass and d.refobjid = a.attrelid and d.refobjsubid = a.attnum
 join pg_catalog.pg_sequence s on d.classid = 'pg_catalog.pg_class'::regclass and s.seqrelid = d.objid
-where a.attrelid = $1::oid and a.attname = $2
+where a.attrelid = $1::bigint::oid and a.attname = $2

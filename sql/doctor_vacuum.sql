@@ -2,7 +2,7 @@
 -- which autovacuum is switched off, if there is one.
 -- $1 oid of the table. Reads catalogue and statistics only.
 with recursive parts (part) as (
-  select $1::oid
+  select $1::bigint::oid
   union
   select i.inhrelid from parts join pg_catalog.pg_inherits i on i.inhparent = parts.part)
 select coalesce(sum(pg_catalog.pg_stat_get_live_tuples(part)), 0)::bigint,

@@ -3,12 +3,12 @@ package outbox
 import (
 	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"hash/maphash"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -44,27 +44,34 @@ type catalogued struct {
 	Partitions partitioned // the table's own
 }
 
-func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
+func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, names setting.Names) (*relation, error) {
 	r := &relation{table: name, columns: map[string]Column{}, texts: map[string]bool{}, seed: maphash.MakeSeed()}
-	var schema *string
+	var schema []byte
 	if name.Schema != "" {
-		schema = &name.Schema
+		schema = []byte(name.Schema)
 	}
-	err := conn.QueryRow(ctx, sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass}),
-		pgx.QueryExecModeExec, schema, name.Name).Scan(&r.catalogued)
-	if errors.Is(err, pgx.ErrNoRows) {
+	by := &Table{pool: pool, relation: r, limits: sql.Text("limits.sql", nil)}
+	rows, err := by.query(ctx, limits{}, sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass}), schema,
+		[]byte(name.Name))
+	if err == nil && len(rows) > 0 {
+		err = json.Unmarshal(rows[0][0], &r.catalogued)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up table: %w", err)
+	} else if len(rows) == 0 {
+		to := pool.Config().ConnConfig
 		return nil, problem(checkTable,
 			"create it (`outbox-relay schema` prints a recommended one), or set "+names.Of("Table")+
 				" to its name, with its schema if that is not in the role's search path",
-			"table %s does not exist in database %s as role %s sees it", name,
-			cmp.Or(conn.Config().Database, conn.Config().User), conn.Config().User)
-	} else if err != nil {
-		return nil, fmt.Errorf("look up table: %w", err)
+			"table %s does not exist in database %s as role %s sees it", name, cmp.Or(to.Database, to.User), to.User)
 	}
 	r.table.Schema = r.Schema
 	if r.Kind != "r" && !r.partitioned() {
 		return nil, problem(checkTable, "set "+names.Of("Table")+" to the underlying table, in the database that holds it",
 			"%s is a view or a foreign table; the relay must read and mark the table itself", name)
+	}
+	if err := r.readCluster(ctx, by); err != nil {
+		return nil, fmt.Errorf("read the server's system identifier: %w", err)
 	}
 	for _, c := range r.Columns {
 		c.Name = sql.Quote(c.Plain)
@@ -77,9 +84,6 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names se
 	if r.Partitions.Column != "" && r.Partitions.Number >= manyPartitions {
 		r.parts = &partitions{}
 		r.parts.Store(&map[string]timeRange{})
-	}
-	if err := r.readCluster(ctx, conn); err != nil {
-		return nil, fmt.Errorf("read the server's system identifier: %w", err)
 	}
 	return r, nil
 }

@@ -6,20 +6,17 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // readCluster reads the system identifier, which initdb draws, and which standbys and physical copies share. A server
 // that does not report it, because the right was revoked or the function is missing, has none.
-func (r *relation) readCluster(ctx context.Context, conn *pgx.Conn) error {
-	err := pgsession.Try(ctx, conn, func() error {
-		return conn.QueryRow(ctx, sql.Text("catalogue_cluster.sql", nil), pgx.QueryExecModeExec).Scan(&r.cluster)
-	})
-	if code := server(err).Code; code != "" && !passing(code) {
+func (r *relation) readCluster(ctx context.Context, by *Table) error {
+	rows, err := by.query(ctx, limits{}, sql.Text("catalogue_cluster.sql", nil))
+	if err == nil {
+		r.cluster = string(rows[0][0])
+	} else if code := server(err).Code; code != "" && !passing(code) {
 		return nil
 	}
 	return err

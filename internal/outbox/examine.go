@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
@@ -22,23 +21,21 @@ import (
 func Examine(
 	ctx context.Context, pool *pgxpool.Pool, config Config, channel string,
 ) (t *Table, found []finding.Finding, err error) {
-	problems, err := lookUp(ctx, pool, config, func(conn *pgx.Conn, opened *Table) error {
-		t = opened
-		denied, err := t.checkAccess(ctx, conn)
-		e := t.examination()
-		e.storage(channel)
-		e.lacks(denied == nil)
-		for _, ask := range []func(context.Context, *pgx.Conn) error{e.sequence, e.vacuum, e.wallTime} {
-			err = errors.Join(err, ask(ctx, conn))
+	t, problems, err := lookUp(ctx, pool, config)
+	if t == nil {
+		return nil, findings(problems), err
+	}
+	denied, err := t.checkAccess(ctx)
+	e := t.examination()
+	e.storage(channel)
+	e.lacks(denied == nil)
+	err = errors.Join(err, e.sequence(ctx), e.vacuum(ctx), e.wallTime(ctx))
+	if found = each(e.found, func(l Lack) finding.Finding { return l.Finding }); denied != nil {
+		if found = append(found, denied.Finding); server(denied.Err).Code == insufficientPrivilege {
+			t = nil // nothing else can be asked
 		}
-		if found = each(e.found, func(l Lack) finding.Finding { return l.Finding }); denied != nil {
-			if found = append(found, denied.Finding); server(denied.Err).Code == insufficientPrivilege {
-				t = nil // nothing else can be asked
-			}
-		}
-		return err
-	})
-	return t, append(findings(problems), found...), err
+	}
+	return t, found, err
 }
 
 // findLacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why
@@ -213,15 +210,17 @@ func (e *examination) ordered() {
 }
 
 // sequence examines whether numbers that give the order are handed out in the order of time.
-func (e *examination) sequence(ctx context.Context, conn *pgx.Conn) error {
+func (e *examination) sequence(ctx context.Context) error {
 	c, cache := e.mapping.Order, int64(1)
 	if !slices.Contains(intTypes, c.OID) {
 		return nil
 	}
-	err := conn.QueryRow(ctx, sql.Text("doctor_sequence.sql", nil), pgx.QueryExecModeExec, e.relation.OID,
-		c.Plain).Scan(&cache)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	rows, err := e.query(ctx, limits{}, sql.Text("doctor_sequence.sql", nil), number(int64(e.relation.OID)),
+		[]byte(c.Plain))
+	if err != nil {
 		return fmt.Errorf("read sequence: %w", err)
+	} else if len(rows) > 0 {
+		cache = ordinal(rows[0][0])
 	}
 	e.add(checkOrder,
 		finding.WarnIf(cache != 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a "+
@@ -232,13 +231,12 @@ func (e *examination) sequence(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // vacuum examines dead rows, which every read would have to step over.
-func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
-	var off string
-	var live, dead int64
-	row := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.OID)
-	if err := row.Scan(&live, &dead, &off); err != nil {
+func (e *examination) vacuum(ctx context.Context) error {
+	rows, err := e.query(ctx, limits{}, sql.Text("doctor_vacuum.sql", nil), number(int64(e.relation.OID)))
+	if err != nil {
 		return fmt.Errorf("read table statistics: %w", err)
 	}
+	live, dead, off := ordinal(rows[0][0]), ordinal(rows[0][1]), string(rows[0][2])
 	const many = 200_000
 	counts := fmt.Sprintf("%d dead rows beside %d live ones", dead, live)
 	e.add("vacuum",

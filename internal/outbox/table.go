@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net/url"
 	"reflect"
@@ -15,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -49,21 +47,18 @@ type Table struct {
 // those of [pgsession.KeepStatements]. That is not possible through a pooler that assigns the server's connections for
 // one transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
-	var t *Table
-	problems, err := lookUp(ctx, pool, config, func(conn *pgx.Conn, opened *Table) error {
-		t = opened
+	t, problems, err := lookUp(ctx, pool, config)
+	if err == nil && len(problems) == 0 {
 		if t.relation.ReadOnly && !config.Looks { // before publishing anything that could not be marked
-			return problem(checkRights, "take away default_transaction_read_only from the role, the database or the "+
+			return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the "+
 				"URL; a service that has set it for want of space takes it away itself when there is some",
 				"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.Role)
 		}
-		problem, err := t.checkAccess(ctx, conn)
-		if problem != nil {
-			return problem
+		var denied *SetupError
+		if denied, err = t.checkAccess(ctx); denied != nil {
+			problems = []*SetupError{denied}
 		}
-		t.lacks = t.findLacks()
-		return err
-	})
+	}
 	switch {
 	case len(problems) > 0:
 		return nil, problems[0]
@@ -72,6 +67,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	case config.Looks: // a command sends each statement once
 		return t, nil
 	}
+	t.lacks = t.findLacks()
 	limited, cancel := context.WithTimeout(ctx, rangePatience)
 	defer cancel()
 	if _, err := t.followPartitions(limited, t.relation); server(err).Code == "" && err != nil {
@@ -80,34 +76,21 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	return t, nil
 }
 
-// lookUp opens the table, over a connection that do can use too. If the table cannot be used, it returns the problems.
-func lookUp(
-	ctx context.Context, pool *pgxpool.Pool, config Config, do func(*pgx.Conn, *Table) error,
-) (problems []*SetupError, err error) {
-	conn, err := pool.Acquire(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
-	end, err := pgsession.Begin(ctx, conn.Conn())
-	if err != nil {
-		return nil, err
-	}
-	defer end(ctx)
-	relation, err := readCatalogue(ctx, conn.Conn(), config.Table, config.Names)
+// lookUp opens the table. If the table cannot be used, it returns the problems.
+func lookUp(ctx context.Context, pool *pgxpool.Pool, config Config) (t *Table, problems []*SetupError, err error) {
+	relation, err := readCatalogue(ctx, pool, config.Table, config.Names)
 	if setup, ok := errors.AsType[*SetupError](err); ok {
-		return []*SetupError{setup}, nil
+		return nil, []*SetupError{setup}, nil
 	} else if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	t, problems := relation.open(pool, config)
-	if t == nil {
-		return problems, nil
+	if t, problems = relation.open(pool, config); t == nil {
+		return nil, problems, nil
 	}
 	if problem := relation.deletesForStrangers(config); problem != nil {
-		return []*SetupError{problem}, nil
+		return nil, []*SetupError{problem}, nil
 	}
-	return nil, do(conn.Conn(), t)
+	return t, nil, nil
 }
 
 // open returns the table with all of its rows, in the state that the columns of the table hold, or in a destination's
@@ -133,17 +116,12 @@ func (r *relation) open(pool *pgxpool.Pool, config Config) (whole *Table, proble
 // work if they are not: a new column may have a meaning, or an index may have been added. doorbell reports whether the
 // doorbell's trigger notifies [Config.Channel] of each insert while a relay wants that.
 func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error) {
-	var found *Table
-	problems, err := lookUp(ctx, t.pool, t.config, func(conn *pgx.Conn, opened *Table) error {
-		found = opened
-		if len(t.denied) == 0 { // what cannot be written shows when it is to be written
-			return nil
-		}
-		_, err := opened.checkAccess(ctx, conn)
-		return err
-	})
+	found, problems, err := lookUp(ctx, t.pool, t.config)
+	if found != nil && len(t.denied) > 0 { // what cannot be written shows when it is to be written
+		_, err = found.checkAccess(ctx)
+	}
 	switch {
-	case len(problems) == 0 && err != nil:
+	case err != nil:
 		return false, false, err
 	case len(problems) > 0 && errors.Is(problems[0], errDeletes): // the statements would go on
 		return false, false, nil

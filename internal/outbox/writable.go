@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
-	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -27,14 +25,15 @@ const writablePatience = 200 * time.Millisecond
 // policy does to single rows it cannot know; [Table.Rehearse] does.
 //
 // The problem is nil if one of several destinations can use the table; the problems of the others are in t.denied.
-func (t *Table) checkAccess(ctx context.Context, conn *pgx.Conn) (problem *SetupError, err error) {
+func (t *Table) checkAccess(ctx context.Context) (problem *SetupError, err error) {
 	able := false
 	for _, v := range t.config.views() {
 		view, failure := t.For(v)
 		if failure != nil { // reported elsewhere
 			continue
 		}
-		found, err := view.checkView(ctx, conn)
+		view.prepares = false // what is explained cannot be prepared
+		found, err := view.checkView(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -49,10 +48,10 @@ func (t *Table) checkAccess(ctx context.Context, conn *pgx.Conn) (problem *Setup
 	return problem, nil
 }
 
-func (t *Table) checkView(ctx context.Context, conn *pgx.Conn) (problem *SetupError, err error) {
+func (t *Table) checkView(ctx context.Context) (problem *SetupError, err error) {
 	read, parameters := t.pageStatement(&Query{})
 	clear(parameters)
-	problem, err = t.accepts(ctx, conn, read, parameters)
+	problem, err = t.accepts(ctx, read, parameters)
 	if t.config.Looks || problem != nil || err != nil {
 		return problem, err
 	}
@@ -60,7 +59,7 @@ func (t *Table) checkView(ctx context.Context, conn *pgx.Conn) (problem *SetupEr
 	const never = " where pg_backend_pid() < 0"
 	columns := t.mapping.state.columns()
 	if t.mapping.delete {
-		problem, err = t.accepts(ctx, conn, "delete from "+t.Quoted()+never, nil)
+		problem, err = t.accepts(ctx, "delete from "+t.Quoted()+never, nil)
 		columns = slices.DeleteFunc(columns, func(c Column) bool { return c == t.mapping.Relayed })
 	}
 	if len(columns) == 0 || problem != nil || err != nil {
@@ -68,27 +67,14 @@ func (t *Table) checkView(ctx context.Context, conn *pgx.Conn) (problem *SetupEr
 	}
 	// In place of null, a column would need a policy for reading it, too.
 	set := each(columns, func(c Column) string { return c.Name + " = null" })
-	return t.accepts(ctx, conn, "update "+t.Quoted()+" set "+strings.Join(set, ", ")+never, nil)
+	return t.accepts(ctx, "update "+t.Quoted()+" set "+strings.Join(set, ", ")+never, nil)
 }
 
 // accepts returns why the server does not accept a statement, which is a read if it has parameters. It is nil if the
 // server does, or if a lock or something else that passes was in the way: the statement itself will show it.
-func (t *Table) accepts(
-	ctx context.Context, conn *pgx.Conn, statement string, parameters [][]byte,
-) (*SetupError, error) {
-	plan := ""
-	err := pgsession.Try(ctx, conn, func() error {
-		p := &pipeline{table: t, conn: conn}
-		p.ownSettings()
-		p.silently("select set_config('lock_timeout', $1, true)", [][]byte{milliseconds(writablePatience)})
-		p.batch.ExecParams("explain (costs off) "+statement, parameters, nil, nil, nil)
-		p.added = append(p.added, true)
-		p.send(ctx)
-		for result := p.next(); result != nil && result.NextRow(); {
-			plan += string(result.Values()[0]) + "\n"
-		}
-		return p.results.Close()
-	})
+func (t *Table) accepts(ctx context.Context, statement string, parameters [][]byte) (*SetupError, error) {
+	rows, err := t.query(ctx, limits{lock: writablePatience}, "explain (costs off) "+statement, parameters...)
+	plan := strings.Join(firsts(rows), "\n") + "\n"
 	// A rule or a policy lets the statement pass and do nothing. A partitioned table may have no partitions yet.
 	nothing := parameters == nil && t.relation.Kind == "r" &&
 		(!strings.Contains(plan, "pg_backend_pid") || strings.Contains(plan, " Filter: false\n"))

@@ -3,13 +3,12 @@
 //
 // A session that belongs to its connection is changed once, by [Own]. One that a pooler lends for a transaction may not
 // be changed beyond it, since the next client would meet the relay's settings, and the relay those of others: there
-// each transaction begins with the settings ([First], [Begin]). The same holds for a connection that the relay did not
+// each transaction begins with the settings ([First], [Within]). The same holds for a connection that the relay did not
 // open.
 package pgsession
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -79,40 +78,6 @@ func First() []Statement {
 		{SQL: "set transaction_isolation = 'read committed'"},
 		{SQL: sql.Text("session.sql", nil), Parameters: [][]byte{array(names), array(values), nil}},
 	}
-}
-
-// Begin makes the statements that follow work with the relay's settings. end must be called after them; it ends the
-// transaction that this may take.
-func Begin(ctx context.Context, conn *pgx.Conn) (end func(context.Context), err error) {
-	if IsOwn(conn) {
-		return func(context.Context) {}, nil
-	}
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-	if err != nil {
-		return nil, fmt.Errorf("begin transaction: %w", err)
-	}
-	end = func(ctx context.Context) { _ = tx.Rollback(ctx) } // nothing is written
-	if err := Within(ctx, tx); err != nil {
-		end(ctx)
-		return nil, err
-	}
-	return end, nil
-}
-
-// Try calls do, which may fail because of a statement, between [Begin] and its end. The statements after it work even
-// then.
-func Try(ctx context.Context, conn *pgx.Conn, do func() error) error {
-	if IsOwn(conn) {
-		return do()
-	}
-	if _, err := conn.Exec(ctx, "savepoint outbox_relay"); err != nil {
-		return fmt.Errorf("set a savepoint: %w", err)
-	}
-	err := do()
-	if _, failed := conn.Exec(ctx, "rollback to savepoint outbox_relay"); failed != nil {
-		return errors.Join(err, failed)
-	}
-	return err
 }
 
 // Within gives a transaction, which must have just begun, the relay's settings, unless the session has them.

@@ -52,7 +52,10 @@ func TestHostileRole(t *testing.T) {
 		t.Errorf("own session:\n%s\nbut a friendly one:\n%s", got, friendly)
 	}
 	lent := connect(t, hostile)
-	end, err := pgsession.Begin(t.Context(), lent)
+	tx, err := lent.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err == nil {
+		err = pgsession.Within(t.Context(), tx)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +65,9 @@ func TestHostileRole(t *testing.T) {
 	if level := shown(t, lent, "current_setting('transaction_isolation')"); level != "read committed" {
 		t.Error("the transaction is", level)
 	}
-	end(t.Context())
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if got := shown(t, lent, ""); got == friendly {
 		t.Error("the settings outlast the transaction")
 	}
