@@ -156,27 +156,25 @@ func (t Table) Statement(messages ...Message) (query string, args []any, err err
 		}
 	}
 	var names []string
+	var taken []int // indexes of columns
 	for j, name := range columns {
-		if mapped, ok := t.Columns[name]; ok && used[j] {
-			if name = mapped; name == "-" {
-				return "", nil, fmt.Errorf("%w: the table has no column for %s", ErrMessage, columns[j])
-			}
+		if !used[j] {
+			continue
 		}
-		if used[j] {
-			names = append(names, quote(name))
+		if mapped, ok := t.Columns[name]; ok {
+			name = mapped
 		}
+		if name == "-" {
+			return "", nil, fmt.Errorf("%w: the table has no column for %s", ErrMessage, columns[j])
+		}
+		names, taken = append(names, quote(name)), append(taken, j)
 	}
-	lines := make([]string, len(rows))
+	lines, places := make([]string, len(rows)), make([]string, len(taken))
 	for i, row := range rows {
-		var places []string
-		for j, value := range row {
-			switch {
-			case !used[j]:
-			case value == nil:
-				places = append(places, "default")
-			default:
-				args = append(args, value)
-				places = append(places, fmt.Sprintf("$%d", len(args)))
+		for k, j := range taken {
+			if places[k] = "default"; row[j] != nil {
+				args = append(args, row[j])
+				places[k] = fmt.Sprintf("$%d", len(args))
 			}
 		}
 		lines[i] = "(" + strings.Join(places, ", ") + ")"

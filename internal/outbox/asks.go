@@ -181,7 +181,7 @@ func (t *Table) pageStatement(q *Query) (string, parameters) {
 		}
 		bound := p.add(t.ordinalValue(low)) + "::" + orderTypes[m.Order.OID]
 		if t.Timed() {
-			bound = fmt.Sprintf("least(%s, %s - interval '%v')", bound, now(m.Order), Late)
+			bound = fmt.Sprintf("least(%s, %s - interval '%v')", bound, m.Order.Now(), Late)
 		}
 		where += " and " + m.Order.Name + " >= " + bound
 	}

@@ -19,6 +19,7 @@ type role struct {
 	name     string
 	column   *Column
 	types    []uint32 // those that fit; nil for any
+	written  string   // the types of a required column, as a remedy names them
 	required bool
 	without  string // the consequence if the table lacks it
 	ddl      string // type and default of a destination's own column
@@ -27,9 +28,15 @@ type role struct {
 // roles are the roles of columns that all destinations share; the order is found otherwise.
 func (m *mapping) roles() []role {
 	return []role{
-		{name: "id", column: &m.ID, types: idTypes, required: true},
+		{
+			name: "id", column: &m.ID, types: idTypes, required: true,
+			written: "uuid, bigint, integer, smallint, text or varchar",
+		},
 		{name: "topic", column: &m.Topic, required: true},
-		{name: "payload", column: &m.Payload, types: payloadTypes, required: true},
+		{
+			name: "payload", column: &m.Payload, types: payloadTypes, required: true,
+			written: "jsonb, json, text, varchar or bytea",
+		},
 		{name: "headers", column: &m.Headers, types: jsonTypes},
 		{name: "inserted_at", column: &m.Inserted, types: timeTypes},
 		{name: "available_at", column: &m.Available, types: timeTypes},
@@ -44,7 +51,9 @@ type state struct{ Relayed, Attempt, Failed, LastError, Updated Column }
 func (s *state) roles() []role {
 	const again = "waits between tries begin again after a restart"
 	return []role{
-		{name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true}, // unless rows are deleted
+		{ // not required if rows are deleted
+			name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true, written: "timestamp or timestamptz",
+		},
 		{
 			name: "attempt", column: &s.Attempt, types: intTypes, ddl: "integer not null default 1",
 			without: "tries are counted in memory only, and begin again after a restart",
@@ -91,13 +100,6 @@ var (
 	unordered = []uint32{pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID, pgtype.BoolOID}
 )
 
-// typeNames are the types of required columns, as a remedy names them.
-var typeNames = map[string]string{
-	"id":         "uuid, bigint, integer, smallint, text or varchar",
-	"payload":    "jsonb, json, text, varchar or bytea",
-	"relayed_at": "timestamp or timestamptz",
-}
-
 // finder looks up columns and collects the problems.
 type finder struct {
 	*relation
@@ -111,9 +113,13 @@ func (f *finder) fail(remedy, format string, args ...any) {
 	f.problems = append(f.problems, problem(checkColumns, remedy, format, args...))
 }
 
-// missing records that a column is missing for something.
-func (f *finder) missing(remedy, column, what string, args ...any) {
-	f.fail(remedy, "table %s has no column %s, "+what, append([]any{f.table, column}, args...)...)
+// needed returns a column that is needed for something. It records a problem if the table lacks the column.
+func (f *finder) needed(column, remedy, what string, args ...any) Column {
+	c := f.columns[column]
+	if !c.Has() {
+		f.fail(remedy, "table %s has no column %s, "+what, append([]any{f.table, column}, args...)...)
+	}
+	return c
 }
 
 // column returns the column that plays a role, the zero Column if the table has none that fits. Only a column of the
@@ -137,7 +143,7 @@ func (f *finder) column(r role, v View) Column {
 	c := f.columns[name]
 	switch fits := r.types == nil || slices.Contains(r.types, c.OID); {
 	case !c.Has() && mapped:
-		f.missing(remedy, name, "which %s names as %s%s", setting, r.name, whose)
+		f.needed(name, remedy, "which %s names as %s%s", setting, r.name, whose)
 	case !c.Has() && r.required:
 		add := "add it, or name another column with " + setting + "=" + r.name + ":NAME"
 		if r.name == "relayed_at" {
@@ -151,8 +157,7 @@ func (f *finder) column(r role, v View) Column {
 		return c
 	case r.required || mapped:
 		if r.required {
-			remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to " +
-				typeNames[r.name]
+			remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to " + r.written
 		}
 		f.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s",
 			name, f.table, c.Type, r.name)
@@ -173,17 +178,16 @@ func (f *finder) state(v View) (s state) {
 
 // order returns the column whose values give the table its order: order or seq, else inserted_at, else the id.
 func (f *finder) order(m *mapping) Column {
-	c := f.columns["seq"]
-	if f.config.Columns["order"] != "" {
+	c, named := f.columns["seq"], f.config.Columns["order"] != ""
+	if named {
 		c = f.column(role{name: "order"}, View{})
 	}
 	if c.Has() && slices.Contains(unordered, c.OID) {
-		if f.config.Columns["order"] != "" {
+		if named {
 			f.fail("correct "+f.config.Names.Of("Columns"), "column %s of table %s has type %s, which has no useful order",
 				c.Plain, f.table, c.Type)
 		}
-		f.ignored = append(f.ignored, c.Plain+" ("+c.Type+")")
-		c = Column{}
+		f.ignored, c = append(f.ignored, c.Plain+" ("+c.Type+")"), Column{}
 	}
 	return cmp.Or(c, m.Inserted, m.ID)
 }
@@ -196,16 +200,13 @@ const (
 )
 
 func (f *finder) key(m *mapping) {
-	m.Key, m.keySource = noKey, noSource
 	key, setting := f.config.Key, f.config.Names.Of("Key")
 	var c Column
-	switch key.Kind {
+	switch m.Key, m.keySource = noKey, noSource; key.Kind {
 	case rowkey.Default:
 		c = f.column(role{name: "key"}, View{})
 	case rowkey.Column:
-		if c = f.columns[key.Name]; !c.Has() {
-			f.missing("correct "+setting, key.Name, "which %s names", setting)
-		}
+		c = f.needed(key.Name, "correct "+setting, "which %s names", setting)
 	case rowkey.Header, rowkey.Payload:
 		from, kind := m.Headers, "header"
 		if key.Kind == rowkey.Payload {
@@ -217,10 +218,9 @@ func (f *finder) key(m *mapping) {
 		c = m.Topic
 	case rowkey.None:
 	}
-	if !c.Has() {
-		return
+	if c.Has() {
+		m.Key, m.keySource, m.keyVaries = c.text(), "column "+c.Plain, slices.Contains(varying, c.OID)
 	}
-	m.Key, m.keySource, m.keyVaries = c.text(), "column "+c.Plain, slices.Contains(varying, c.OID)
 	if c.isText() && key.Kind != rowkey.Topic {
 		m.Key = c.Name
 	}
@@ -229,14 +229,9 @@ func (f *finder) key(m *mapping) {
 // inJSON returns the expression for a value in JSON as text: a row's own header, or the value at a path of its payload.
 // It records a problem if the table has no such JSON.
 func (f *finder) inJSON(m *mapping, kind, name, remedy, what string) string {
-	c, needs, at := m.Headers, "a headers column", "->> "+sql.Literal(name)
-	if kind == "payload" {
-		var steps []string
-		for step := range strings.SplitSeq(name, ".") {
-			steps = append(steps, sql.Literal(step))
-		}
-		c, needs, at = m.Payload, "a payload", "#>> array["+strings.Join(steps, ", ")+"]"
-	} else {
+	c, needs, at := m.Payload, "a payload", "#>> array["+sql.Literals(strings.Split(name, "."))+"]"
+	if kind == "header" {
+		c, needs, at = m.Headers, "a headers column", "->> "+sql.Literal(name)
 		remedy += ", or name the column with " + f.config.Names.Of("Columns") + "=headers:NAME"
 	}
 	if !isJSON(c) {
@@ -248,35 +243,33 @@ func (f *finder) inJSON(m *mapping, kind, name, remedy, what string) string {
 
 // extra returns the expression for an additional text of a row.
 func (f *finder) extra(m *mapping, e Extra) string {
-	c := f.columns[e.Name]
+	inJSON := func(kind string) string {
+		return f.inJSON(m, kind, e.Name, "correct the template", "a template names {"+kind+"."+e.Name+"}, which")
+	}
 	switch e.Kind {
 	case ExtraPayload:
-		return f.inJSON(m, "payload", e.Name, "correct the template", "a template names {payload."+e.Name+"}, which")
+		return inJSON("payload")
 	case ExtraHeader:
-		c = f.columns[f.config.Headers[e.Name]] // sent as this header
-		if c.Has() && !m.Headers.Has() {
+		switch c := f.columns[f.config.Headers[e.Name]]; { // sent as this header
+		case !c.Has():
+			return inJSON("header")
+		case !m.Headers.Has():
 			return c.text()
+		default:
+			return "coalesce(" + inJSON("header") + ", " + c.text() + ")"
 		}
-		header := f.inJSON(m, "header", e.Name, "correct the template", "a template names {header."+e.Name+"}, which")
-		if c.Has() {
-			header = "coalesce(" + header + ", " + c.text() + ")"
-		}
-		return header
 	case ExtraTime: // in milliseconds since 1970
 		setting := f.config.Names.Of("TimeColumn")
-		if !c.Has() {
-			f.missing("correct "+setting+", or add the column", e.Name, "which %s names", setting)
-		} else if !slices.Contains(timeTypes, c.OID) {
+		c := f.needed(e.Name, "correct "+setting+", or add the column", "which %s names", setting)
+		if c.Has() && !slices.Contains(timeTypes, c.OID) {
 			f.fail("correct "+setting, "column %s of table %s has type %s, which is not a timestamp",
 				e.Name, f.table, c.Type)
 		}
 		const form = "case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end"
 		return fmt.Sprintf(form, c.Name)
 	default:
-		if !c.Has() {
-			f.missing("correct the template, or add the column", e.Name, "which a template names as {%s}", e.Name)
-		}
-		return c.text()
+		const remedy = "correct the template, or add the column"
+		return f.needed(e.Name, remedy, "which a template names as {%s}", e.Name).text()
 	}
 }
 
@@ -285,12 +278,8 @@ type placed struct{ header, expression string }
 
 func (f *finder) headers() (all []placed) {
 	for _, header := range slices.Sorted(maps.Keys(f.config.Headers)) {
-		c := f.columns[f.config.Headers[header]]
-		if !c.Has() {
-			setting := f.config.Names.Of("Columns")
-			f.missing("correct "+setting, f.config.Headers[header], "which %s sends as header %s", setting, header)
-			return nil
-		}
+		setting := f.config.Names.Of("Columns")
+		c := f.needed(f.config.Headers[header], "correct "+setting, "which %s sends as header %s", setting, header)
 		expression := c.text()
 		if c.OID == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // it is in seconds
 			const form = "case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end"

@@ -169,12 +169,7 @@ func (t *Table) looks(takers Takers) (looks []look) {
 // PendingIndexed reports whether an index makes it cheap to count pending rows. An index of a destination's own columns
 // without its filter does not: it keeps all rows that the destination never takes.
 func (t *Table) PendingIndexed() bool {
-	return t.mapping.pendingIndex && (t.view.Columns == nil || t.bounded())
-}
-
-// bounded reports whether the indexes of pending rows hold only rows that the view takes.
-func (t *Table) bounded() bool {
-	return t.mapping.filtered && (!t.mapping.dueIndex || t.mapping.dueFiltered)
+	return t.mapping.pendingIndex && (t.view.Columns == nil || t.mapping.filtered)
 }
 
 // FailedIndexed reports whether an index makes it cheap to count failed rows.

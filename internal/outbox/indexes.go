@@ -97,24 +97,23 @@ type served struct {
 	inOrder                   bool // pending rows in table order, which is that of the reads
 	relayedFirst              bool // the index of pending rows begins with relayed_at
 	failedToo                 bool // and holds failed rows
-	filtered                  bool // the index of pending rows holds no rows that the view does not take
+	filtered                  bool // the indexes of pending rows hold no rows that the view does not take
 	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read
 	// of their own.
-	dueIndex    bool
-	dueFiltered bool // the index of due times holds no rows that the view does not take
-	undelayed   bool // pending rows without available_at
+	dueIndex  bool
+	undelayed bool // pending rows without available_at
 }
 
 // chooseIndexes finds the reads that an index makes cheap.
 func (m *mapping) chooseIndexes(r *relation) {
 	pending := []string{m.Pending, m.Taken}
-	filtered := func(i *index) bool { return m.Taken == pattern.Always || i.holds(m.Taken) }
+	dueFiltered, filtered := false, func(i *index) bool { return m.Taken == pattern.Always || i.holds(m.Taken) }
 	if m.Available.Has() {
 		timed, untimed := m.Available.Name+" is not null", m.Available.Name+" is null"
 		for _, i := range r.Indexes {
 			if alone := !m.Relayed.Has() || m.delete || i.holds(m.Relayed.Name+" is null"); alone &&
 				i.starts(m.Available.Plain) && i.usableFor(append(pending, timed)...) {
-				m.dueIndex, m.dueFiltered = true, m.dueFiltered || filtered(i)
+				m.dueIndex, dueFiltered = true, dueFiltered || filtered(i)
 			}
 			m.undelayed = m.undelayed || i.holds(untimed) && i.usableFor(append(pending, untimed)...)
 		}
@@ -152,6 +151,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 	m.inOrder = m.orderIndex && !m.Rank.Has()
 	m.followed = m.inOrder || m.rankIndex
 	m.relayedFirst = m.relayedFirst && !orderFirst
+	m.filtered = m.filtered && (dueFiltered || !m.dueIndex)
 }
 
 // partial reports whether an index leaves out rows that are done. An index of what has failed or been relayed at the

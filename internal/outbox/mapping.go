@@ -130,21 +130,19 @@ func (f *finder) demands(m *mapping, v View) {
 			"%s requires a payload of type text or varchar, and column %s of table %s has type %s",
 			setting, m.Payload.Plain, f.table, m.Payload.Type)
 	}
-	if !v.Expires {
-		return
-	}
 	// For rows that failed or were relayed elsewhere, age counts from then.
 	for _, need := range []struct {
 		name  string
 		found bool
 	}{{"failed_at", m.Failed.Has()}, {"inserted_at", m.since().Has()}} {
-		if !need.found {
+		if v.Expires && !need.found {
 			setting := f.config.Names.Of("Columns")
 			if v.Columns != nil && need.name == "failed_at" {
 				setting = v.Names.Of("Columns")
 			}
-			f.missing("add the column, name the one that serves in "+setting+", or remove "+v.Names.Of("MaxAge"),
-				need.name, "which destination %s needs for rows to fail for their age", v.Name)
+			f.fail("add the column, name the one that serves in "+setting+", or remove "+v.Names.Of("MaxAge"),
+				"table %s has no column %s, which destination %s needs for rows to fail for their age", f.table, need.name,
+				v.Name)
 		}
 	}
 }

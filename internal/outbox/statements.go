@@ -83,7 +83,7 @@ func (t *Table) describe() description {
 	d["sampled"], d["grouped"], d["groups"] = m.sampled(t.config.Extra)
 	d["arrived_filter"], d["due"] = filtered, mark+pending+filtered
 	if c := m.Available; c.Has() {
-		name, at := c.Name, now(c)
+		name, at := c.Name, c.Now()
 		d["available"], d["available_now"], d["due_position"] = name, at, m.duePosition().columns()
 		d["arrived_filter"] = " and (" + name + " is null or " + name + " <= " + at + ")" + filtered
 		d["scheduled"] = pending + " and " + name + " > " + at + filtered
@@ -118,17 +118,8 @@ func (t *Table) describe() description {
 
 // marking marks rows in the columns of some views.
 func (t *Table) marking(views ...*Table) string {
-	marks := each(views, func(v *Table) string { return v.mapping.Relayed.Name + " = " + now(v.mapping.Relayed) })
+	marks := each(views, func(v *Table) string { return v.mapping.Relayed.Name + " = " + v.mapping.Relayed.Now() })
 	return "update " + t.Quoted() + " set " + strings.Join(marks, ", ")
-}
-
-// now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold
-// UTC, whatever the session's zone is.
-func now(c Column) string {
-	if c.Has() && c.OID == pgtype.TimestampOID {
-		return "(now() at time zone 'UTC')"
-	}
-	return "now()"
 }
 
 // since returns the column with the time since which available rows could be relayed, if the table holds it.
@@ -169,7 +160,7 @@ func (t *Table) columns(b bounds) string {
 	if m.LastError.Has() && m.Updated.Has() {
 		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) "+
 			"* 1000000)::bigint end",
-			m.LastError.Name, now(m.Updated), m.Updated.Name)
+			m.LastError.Name, m.Updated.Now(), m.Updated.Name)
 	}
 	columns := []string{
 		m.ID.Name,
@@ -234,11 +225,11 @@ func (t *Table) refusal() (set, unchanged string) {
 		assignments = append(assignments, m.LastError.Name+" = r.error")
 	}
 	if m.Updated.Has() {
-		assignments = append(assignments, m.Updated.Name+" = "+now(m.Updated))
+		assignments = append(assignments, m.Updated.Name+" = "+m.Updated.Now())
 	}
 	if m.Failed.Has() {
 		name := m.Failed.Name
-		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, now(m.Failed)))
+		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, m.Failed.Now()))
 		assignments = append(assignments, t.forget("r.failed")...)
 		conditions = append(conditions, isNull("t."+name))
 	}

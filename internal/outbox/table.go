@@ -84,13 +84,8 @@ func lookUp(ctx context.Context, pool *pgxpool.Pool, config Config) (t *Table, p
 	} else if err != nil {
 		return nil, nil, err
 	}
-	if t, problems = relation.open(pool, config); t == nil {
-		return nil, problems, nil
-	}
-	if problem := relation.deletesForStrangers(config); problem != nil {
-		return nil, []*SetupError{problem}, nil
-	}
-	return t, nil, nil
+	t, problems = relation.open(pool, config)
+	return t, problems, nil
 }
 
 // open returns the table with all of its rows, in the state that the columns of the table hold, or in a destination's
@@ -104,6 +99,9 @@ func (r *relation) open(pool *pgxpool.Pool, config Config) (whole *Table, proble
 		v.Filter, v.FailedOf, v.RelayedOf = Filter{}, nil, nil
 		m, found := t.see(v)
 		if found = slices.Concat(all, found); len(found) == 0 {
+			if lost := r.deletesForStrangers(config); lost != nil {
+				return nil, []*SetupError{lost}
+			}
 			return t.with(m, v), nil
 		} else if problems == nil {
 			problems = found
