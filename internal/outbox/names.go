@@ -75,13 +75,8 @@ func (t *Table) Indexed(c Column, every bool) bool {
 }
 
 // Unsent returns the assignments that empty the columns of a failed row's dead letters.
-func (t *Table) Unsent() (assignments []string) {
-	for _, l := range t.letters() {
-		if l.column.Writable {
-			assignments = append(assignments, l.column.Name+" = "+l.empty)
-		}
-	}
-	return assignments
+func (t *Table) Unsent() []string {
+	return t.unsent("%s = %s", func(c Column) bool { return c.Writable })
 }
 
 // Text renders a statement for a command that examines or changes rows at an operator's request, with further values

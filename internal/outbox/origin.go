@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -48,11 +46,8 @@ func (f *finder) fromOrigin(m *mapping, v View) {
 	if there.Attempt.Has() {
 		m.placed = append(m.placed, placed{HeaderAttempt, "coalesce(" + there.Attempt.Name + ", 1)::text"})
 	}
-	utc := at.Name
-	if at.OID == pgtype.TimestamptzOID {
-		utc = "(" + utc + " at time zone 'UTC')"
-	}
-	m.placed = append(m.placed, placed{HeaderFailedAt, "to_char(" + utc + `, 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`})
+	const failedAt = `to_char(%s at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
+	m.placed = append(m.placed, placed{HeaderFailedAt, fmt.Sprintf(failedAt, at.zoned())})
 	if there.LastError.Has() {
 		m.placed = append(m.placed, placed{HeaderError, there.LastError.text()})
 	}
@@ -93,33 +88,21 @@ func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []pu
 	return headers[:start+len(own)]
 }
 
-// forget returns the assignments that make the dead letters of a view be sent again. The condition says which rows have
-// failed.
-func (t *Table) forget(condition string) (assignments []string) {
-	for _, l := range t.letters() {
-		name := l.column.Name
-		assignments = append(assignments,
-			fmt.Sprintf("%s = case when %s then %s else t.%[1]s end", name, condition, l.empty))
-	}
-	return assignments
-}
-
-// A letter is a column of a dead letter, with its value while nothing has been sent.
-type letter struct {
-	column Column
-	empty  string
-}
-
-// letters returns the columns of a view's dead letters, each once.
-func (t *Table) letters() (all []letter) {
+// unsent returns the assignments that make the dead letters of a view be sent again, of the columns that count. form
+// takes a column and its value while nothing has been sent.
+func (t *Table) unsent(form string, counts func(Column) bool) (assignments []string) {
 	for _, v := range t.config.deadLetters(t.view) {
 		m, _ := t.see(v)
-		for _, l := range []letter{{m.Relayed, "null"}, {m.Failed, "null"}, {m.LastError, "null"}, {m.Attempt, "1"}} {
-			same := func(other letter) bool { return other.column.Plain == l.column.Plain }
-			if l.column.Has() && !slices.ContainsFunc(all, same) {
-				all = append(all, l)
+		for _, c := range []Column{m.Relayed, m.Failed, m.LastError, m.Attempt} {
+			value := "null"
+			if c == m.Attempt {
+				value = "1"
+			}
+			if c.Has() && counts(c) { // several destinations may share the columns
+				assignments = append(assignments, fmt.Sprintf(form, c.Name, value))
 			}
 		}
 	}
-	return all
+	slices.Sort(assignments)
+	return slices.Compact(assignments)
 }

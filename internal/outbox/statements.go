@@ -230,7 +230,8 @@ func (t *Table) refusal() (set, unchanged string) {
 	if m.Failed.Has() {
 		name := m.Failed.Name
 		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, m.Failed.Now()))
-		assignments = append(assignments, t.forget("r.failed")...)
+		assignments = append(assignments,
+			t.unsent("%[1]s = case when r.failed then %[2]s else t.%[1]s end", Column.Has)...)
 		conditions = append(conditions, isNull("t."+name))
 	}
 	if m.Relayed.Has() {
