@@ -1,8 +1,8 @@
 -- Reads the first pending rows of some keys, as keys.sql does, where there is no index by key.
 -- The parameters are those of keys.sql. No locks. Passes once over all pending rows, without their contents.
-select {visible}{nothing}
+select {visible}, null::bigint{nothing}
 union all
-(select null, null, null, null, true, {hash}, {version}, {columns}
+(select null, null, null, null, null, true, {hash}, {version}, {columns}
  from {table}
  where {rows} and {found} = any (array(
    select found

@@ -13,13 +13,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Columns that stand before those of [Table.columns] in what the engine asks. The first four are null in all rows but
+// Columns that stand before those of [Table.columns] in what the engine asks. The first five are null in all rows but
 // one, and all others in that one.
 const (
 	atSnapshot = iota
 	atAge
 	atNow
 	atTook
+	atNext
 	atAfter
 	atHash
 	atVersion
@@ -73,6 +74,7 @@ func (t *Table) askOnce(
 		if values[atSnapshot] != nil {
 			a.Visible.parse(values)
 			server = time.Duration(ordinal(values[atTook])) * time.Microsecond
+			a.Next = time.Duration(min(ordinal(values[atNext]), longest)) * time.Microsecond // null is 0
 			return
 		}
 		if taken++; a.Full {

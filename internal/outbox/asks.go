@@ -38,7 +38,7 @@ func (m *mapping) keyHash() string {
 // prepareAsks renders the statements.
 func (t *Table) prepareAsks() {
 	m := t.mapping
-	d := t.description.with("rows", t.description["due"],
+	d := t.description.with("rows", t.description["due"], "next", "null",
 		"nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
 	place := m.position()
 	page := func(d description, b bounds) string {
@@ -49,7 +49,7 @@ func (t *Table) prepareAsks() {
 	t.sweep = page(d.with("rows", strings.TrimPrefix(d["rows"], partitionMark)), bare)
 	byID := d.with("columns", t.columns(wholeRows),
 		"due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
-	before := "null, null::bigint, null::bigint, null::bigint, true, " + d["hash"] + ", " + d["version"] + ", "
+	before := "null" + strings.Repeat(", null::bigint", atAfter-1) + ", true, " + d["hash"] + ", " + d["version"] + ", "
 	t.byID = byID.with("columns", before+byID["columns"]).text("read_ids.sql")
 
 	keys := d.with("columns", t.columns(withPage), "found", "ctid", "lows", "", "low", "", "from_lows", "")
@@ -79,7 +79,7 @@ func (t *Table) prepareAsks() {
 		byTime := []string{
 			"hash", "hashtextextended(" + d["id"] + "::text, 0)", "rows", d["arrived"], "ordering", d["due_position"],
 		}
-		t.dueTail = page(d.with(byTime...), withPage)
+		t.dueTail = page(d.with(byTime...).with("next", "("+d.text("next_due.sql")+")"), withPage)
 		t.dueKeys = keys.with(byTime...).text("keys_pass.sql", "from_lows", "")
 	}
 }

@@ -22,8 +22,8 @@ func (t *Table) SampleTopics(ctx context.Context) (rows []Sample, ok bool, err e
 	if !t.mapping.pendingIndex {
 		return nil, false, nil
 	}
-	found, err := t.query(ctx, limits{inOrder: t.mapping.inOrder},
-		t.description.text("sample_topics"+t.delays()+".sql"), number(sampleRows))
+	found, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.description.text("sample_topics.sql"),
+		number(sampleRows))
 	if err != nil {
 		return nil, false, fmt.Errorf("sample topics: %w", err)
 	}

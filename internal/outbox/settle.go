@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -40,10 +39,10 @@ var (
 // [Locked]. If free is true, the rows that no other session keeps locked are settled, which costs the database more;
 // then the error is Locked if a trigger or a foreign key meets a lock.
 //
-// Settle looks for the rows at the places where they were read, which saves a tenth of a mark's cost in the database.
-// Only rows that are no longer there are found by their identities. It settles the versions that were read, so that
-// nothing is marked that no broker has. A row of which there is another version with the same content, because another
-// destination has marked it, is read again for that.
+// Settle looks for the rows at the places where they were read, which saves a tenth of a mark's cost in the database,
+// or by their identities where places do not lead to rows. It settles the versions that were read, so that nothing is
+// marked that no broker has. A row that has moved, or of which there is another version because another destination has
+// marked it, is read again for that.
 func (t *Table) Settle(ctx context.Context, rows []*Row, free bool) (map[string]error, error) {
 	once := t.settleAll
 	if free {
@@ -58,7 +57,8 @@ func (t *Table) Settle(ctx context.Context, rows []*Row, free bool) (map[string]
 		of, changed := byIdentity(rows), map[string]*Row{}
 		for _, values := range pending {
 			identity := string(values[0])
-			if r := of[identity]; r != nil && binary.BigEndian.Uint32(values[1]) != r.version {
+			r, place := of[identity], values[2]
+			if r != nil && (binary.BigEndian.Uint32(values[1]) != r.version || place != nil && [6]byte(place) != r.place) {
 				changed[identity] = r
 			} else {
 				unwritten[identity] = t.ineffective()
@@ -144,27 +144,20 @@ func (t *Table) reread(ctx context.Context, changed map[string]*Row) (same []*Ro
 	return same, nil
 }
 
-// mark writes what d says into rows at the places where they were read, if these lead to them, and then into the
-// remaining rows by their identities. It returns the number of rows that are left.
+// mark writes what d says into rows at the places where they were read, or by their identities where places do not lead
+// to rows. It returns the number of rows that are left.
 func (t *Table) mark(ctx context.Context, d description, rows []*Row) (left int64, err error) {
-	left = int64(len(rows))
-	write := func(file string, parameters ...[]byte) {
-		if left <= 0 || err != nil {
-			return
-		}
-		var results []*pgconn.Result
-		results, err = t.send(ctx, limits{lock: lockPatience},
-			request{statement: d.text(file), parameters: append(parameters, versionsOf(rows))})
-		if err == nil {
-			left -= results[0].CommandTag.RowsAffected()
-		}
-	}
+	file, parameters := "settle.sql", [][]byte{array(t.rowOID, identitiesOf(rows)), versionsOf(rows)}
 	if t.mapping.place != noPlace {
+		file, parameters[0] = "settle_here.sql", array(t.idOID, each(rows, (*Row).ID))
 		places := each(rows, func(r *Row) []byte { return r.place[:] })
-		write("settle_here.sql", array(t.idOID, each(rows, (*Row).ID)), array(pgtype.TIDOID, places))
+		parameters = append(parameters, array(pgtype.TIDOID, places))
 	}
-	write("settle.sql", array(t.rowOID, identitiesOf(rows)))
-	return left, err
+	results, err := t.send(ctx, limits{lock: lockPatience}, request{statement: d.text(file), parameters: parameters})
+	if err != nil {
+		return 0, err
+	}
+	return int64(len(rows)) - results[0].CommandTag.RowsAffected(), nil
 }
 
 // stillLocked leaves out of locked rows those that row security hides from every write of this role. While there are

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"time"
 )
 
 // Tail reads a page of pending rows in table order: see [Query].
@@ -16,11 +15,7 @@ func (t *Table) Tail(ctx context.Context, q Query) (Page, error) {
 		parameters[2] = number(shortText)
 		return t.askOnce(ctx, l, statement, parameters, Most{Rows: q.Rows, Bytes: math.MaxInt64}, maxText)
 	}
-	a, err := t.ask(ctx, l, statement, parameters, q.Most)
-	if err == nil && q.Due {
-		a.Next, err = t.untilNextDue(ctx)
-	}
-	return a, err
+	return t.ask(ctx, l, statement, parameters, q.Most)
 }
 
 // ReadsDue reports whether rows with available_at have a read of their own ([Query.Due]), since there is an index of
@@ -30,18 +25,6 @@ func (t *Table) ReadsDue() bool { return t.mapping.dueIndex }
 
 // Exact reports whether [Row.Writer] is the top-level transaction that inserted the row.
 func (t *Table) Exact() bool { return t.mapping.Txid.Has() }
-
-// untilNextDue returns the time until the next row of any shard or destination becomes due, 0 if there is none.
-func (t *Table) untilNextDue(ctx context.Context) (time.Duration, error) {
-	rows, err := t.query(ctx, limits{inOrder: true}, t.description.text("next_due.sql"))
-	if err != nil {
-		return 0, fmt.Errorf("find the next row that becomes due: %w", err)
-	}
-	if len(rows) == 0 {
-		return 0, nil
-	}
-	return time.Duration(min(ordinal(rows[0][0]), longest)) * time.Microsecond, nil // null is 0
-}
 
 // Blocked reads the keys of failed rows, in the order in which they failed: of each the hash, the shard and the
 // position, after which the next page begins. A key may come several times. Rows without a key are left out.
