@@ -2,13 +2,13 @@
 -- than the pooler has reported, it changes nothing. Settings that the server does not know are left out. pg_catalog comes first in
 -- the search path even where the role puts a schema with functions of the same names before it. Returns whether the session is
 -- its connection's own.
--- $1 the names, $2 the values, $3 the process of the session, null for the transaction only.
-select coalesce(pg_catalog.pg_backend_pid() operator(pg_catalog.=) $3::bigint, false),
-  pg_catalog.count(pg_catalog.set_config(name, value, $3 is null))
+-- {process} is the process of the session, null for the transaction only.
+select coalesce(pg_catalog.pg_backend_pid() operator(pg_catalog.=) {process}, false),
+  pg_catalog.count(pg_catalog.set_config(name, value, {process} is null))
 from (
-  select name, value from rows from (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) owned (name, value)
+  select name, value from rows from (pg_catalog.unnest({names}::text[]), pg_catalog.unnest({values}::text[])) owned (name, value)
   union all
   select 'search_path', 'pg_catalog, ' operator(pg_catalog.||) pg_catalog.current_setting('search_path')
   where 'pg_catalog'::name operator(pg_catalog.=) any (pg_catalog.current_schemas(false))) settings
-where ($3::bigint is null or pg_catalog.pg_backend_pid() operator(pg_catalog.=) $3)
+where ({process} is null or pg_catalog.pg_backend_pid() operator(pg_catalog.=) {process})
   and pg_catalog.current_setting(name, true) operator(pg_catalog.<>) value

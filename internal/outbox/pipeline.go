@@ -121,7 +121,7 @@ func (p *pipeline) ownSettings() {
 		return
 	}
 	for _, s := range pgsession.First() {
-		p.silently(s.SQL, s.Parameters)
+		p.silently(s, nil)
 	}
 }
 

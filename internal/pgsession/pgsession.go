@@ -12,11 +12,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // Startup sets what is sent when a connection is opened. PgBouncer passes on just these parameters, and remembers them
@@ -40,11 +38,9 @@ const ownKey = "outbox-relay: own session"
 // Own changes the settings of a connection's session, unless the session is a pooler's. A pooler invents the process id
 // that it reports to its clients at login.
 func Own(ctx context.Context, conn *pgx.Conn) error {
-	names, values := given()
 	var own bool
-	err := conn.QueryRow(ctx, sql.Text("session.sql", nil), pgx.QueryExecModeExec, names, values,
-		int64(conn.PgConn().PID())).Scan(&own, nil)
-	if err != nil {
+	statement := change(strconv.FormatUint(uint64(conn.PgConn().PID()), 10))
+	if err := conn.QueryRow(ctx, statement, pgx.QueryExecModeExec).Scan(&own, nil); err != nil {
 		return fmt.Errorf("change the session's settings: %w", err)
 	}
 	if own {
@@ -64,20 +60,10 @@ func KeepStatements(conn *pgx.Conn) { conn.PgConn().CustomData()[keepsKey] = tru
 // KeepsStatements reports whether [KeepStatements] was called.
 func KeepsStatements(conn *pgx.Conn) bool { return conn.PgConn().CustomData()[keepsKey] == true }
 
-// A Statement with the values of its parameters.
-type Statement struct {
-	SQL        string
-	Parameters [][]byte
-}
-
 // First returns the statements with which each transaction must begin where the session is not the relay's own. Their
 // results mean nothing. The isolation level must be set by a command of its own before anything is read.
-func First() []Statement {
-	names, values := given()
-	return []Statement{
-		{SQL: "set transaction_isolation = 'read committed'"},
-		{SQL: sql.Text("session.sql", nil), Parameters: [][]byte{array(names), array(values), nil}},
-	}
+func First() []string {
+	return []string{"set transaction_isolation = 'read committed'", change("null")}
 }
 
 // Within gives a transaction, which must have just begun, the relay's settings, unless the session has them.
@@ -85,12 +71,8 @@ func Within(ctx context.Context, tx pgx.Tx) error {
 	if IsOwn(tx.Conn()) {
 		return nil
 	}
-	names, values := given()
-	if _, err := tx.Exec(ctx, sql.Text("session.sql", nil), pgx.QueryExecModeExec, names, values, nil); err != nil {
+	if _, err := tx.Exec(ctx, change("null"), pgx.QueryExecModeExec); err != nil {
 		return fmt.Errorf("change the transaction's settings: %w", err)
 	}
 	return nil
 }
-
-// array is the text form of an array of texts that contain neither quotes nor backslashes.
-func array(texts []string) []byte { return []byte(`{"` + strings.Join(texts, `","`) + `"}`) }

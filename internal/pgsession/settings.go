@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 //go:embed settings.txt
@@ -50,12 +52,17 @@ func Unknown(parameters map[string]string) []string {
 	})
 }
 
-// given returns the settings that the relay gives to its sessions.
-func given() (names, values []string) {
+// change returns the statement that gives the relay's settings to the session of a server's process, or only to the
+// transaction for null.
+func change(process string) string {
+	var names, values []string // without quotes and backslashes
 	for _, s := range settings() {
 		if s.given {
 			names, values = append(names, s.name), append(values, s.value)
 		}
 	}
-	return names, values
+	array := func(texts []string) string { return sql.Literal(`{"` + strings.Join(texts, `","`) + `"}`) }
+	return sql.Text("session.sql", map[string]string{
+		"names": array(names), "values": array(values), "process": process + "::bigint",
+	})
 }
