@@ -80,7 +80,7 @@ test: lint ## everything: linters, chart, all tests against real services
 # under the race detector keep two processors busy, and both together took longer than one after the other. The slowest packages
 # come first.
 BESIDE  := $(filter-out . test/e2e,$(MODULES))
-LONGEST := ./relay ./publisher/amqp
+LONGEST := ./relay ./publisher/nats ./publisher/amqp ./internal/outbox
 
 .PHONY: test-go
 test-go: build bin/helm bin/helm3 bin/promtool bin/nats ## go test -race of all modules; needs the TEST_ variables
