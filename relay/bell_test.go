@@ -59,7 +59,7 @@ func TestDoorbellDoesNotKeepTheRelayFromEnding(t *testing.T) {
 	}
 	config.DialFunc = network.Dial
 	r := replica(t, s, publishertest.NewBroker(), func(c *tested) {
-		c.guard.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+		c.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 		c.ListenChannel = s.Name
 	})
 	waiting := make(chan struct{}, 1)

@@ -2,9 +2,11 @@ package relay
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
@@ -12,6 +14,7 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 )
 
@@ -74,7 +77,11 @@ type Config struct {
 	// SettingName returns the user's name for a field of this struct, for errors. By default errors name the field.
 	SettingName func(field string) string
 
-	guard *poolGuard // guards the pool's connections; nil until New for a pool that NewPool has not made
+	// NewPool sets these. Connections of its pool are given up that no longer lead anywhere, or to another server than
+	// the one that holds the ownership of the rows. New sets connect for a pool of the user's.
+	made    *pgxpool.Pool                            // nil if the user has made the pool
+	witness *owner.Witness                           // asked only where there are several addresses
+	connect func(context.Context) (*pgx.Conn, error) // makes connections that do not go through a pooler
 }
 
 // NoChannel is the [Config.ListenChannel] that turns LISTEN off.

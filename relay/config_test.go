@@ -175,7 +175,7 @@ func TestConfigHasDefaults(t *testing.T) {
 		r.plan.Table != (sql.Table{Name: "outbox_messages"}) {
 		t.Errorf("%+v", s)
 	}
-	if s.Logger == nil || s.Meter == nil || s.Tracer == nil || s.guard.connect == nil {
+	if s.Logger == nil || s.Meter == nil || s.Tracer == nil || s.connect == nil {
 		t.Errorf("missing parts: %+v", s)
 	}
 	if d.Name != "default" || d.Topic != "{topic}" || d.MaxAttempts != 5 || d.BackoffMin != 500*time.Millisecond ||

@@ -31,7 +31,7 @@ func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Netwo
 		c.Pool = s.PoolWith(t, func(p *pgxpool.Config) { p.ConnConfig.DialFunc = network.Dial })
 		config := s.Pool.Config().ConnConfig
 		config.DialFunc = network.Dial
-		c.guard.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+		c.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 		c.OwnerTTL = time.Second
 	}
 }

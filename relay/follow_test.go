@@ -161,7 +161,7 @@ func TestNewColumnIsFollowedInTheNextTerm(t *testing.T) {
 	}
 	config.RuntimeParams["application_name"] = s.Name
 	r := replica(t, s, b, func(c *tested) {
-		c.guard.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+		c.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	})
 	start(t, r)
 	eventually(t, "it owns everything", func() bool { return owned(r) == 16 })

@@ -50,9 +50,12 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	required := gauge("destination_required", "Whether readiness, drain and prune wait for the destination; 0 if it "+
 		"is best effort.")
 	// Of the table.
-	pending := gauge("pending_rows", "Rows that are due and neither relayed nor failed, counted up to 10001."+perTable)
-	scheduled := gauge("scheduled_rows", "Rows with available_at to come, counted up to 10001."+perTable)
-	failed := gauge("failed_rows", "Failed rows, counted up to 10001."+perTable)
+	counts := map[outbox.State]metric.Int64Observable{
+		outbox.Due: gauge("pending_rows", "Rows that are due and neither relayed nor failed, counted up to 10001."+
+			perTable),
+		outbox.Scheduled: gauge("scheduled_rows", "Rows with available_at to come, counted up to 10001."+perTable),
+		outbox.Failed:    gauge("failed_rows", "Failed rows, counted up to 10001."+perTable),
+	}
 	tableBytes := gauge("table_bytes", "Bytes of the table on disk, with its indexes and all partitions."+perTable)
 	deadRows := gauge("table_dead_rows", "Rows that vacuum has not removed from the table, as far as the server's "+
 		"statistics know."+perTable)
@@ -86,14 +89,13 @@ func (r *Relay) gauges(meter metric.Meter) error {
 			}
 		}
 		ofTable := func(destination string, b *operate.Backlog) (due *int64) {
-			due = b.Gauge(outbox.Due)
-			rows(pending, due, "destination", destination)
-			rows(scheduled, b.Gauge(outbox.Scheduled), "destination", destination)
-			rows(failed, b.Gauge(outbox.Failed), "destination", destination)
+			for state, count := range counts {
+				rows(count, b.Gauge(state), "destination", destination)
+			}
 			if b.OldestAgeSeconds != nil {
 				o.ObserveFloat64(oldest, *b.OldestAgeSeconds, measure.Label("destination", destination))
 			}
-			return due
+			return b.Gauge(outbox.Due)
 		}
 		for i, d := range r.config.Destinations {
 			s, labels := d.snapshot(), measure.Label("destination", d.Name)

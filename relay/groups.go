@@ -60,15 +60,6 @@ func (d *Destination) group() string { return d.Columns["relayed_at"] }
 // holds reports whether shards of any group are held.
 func holds(states []owner.State) bool { return slices.ContainsFunc(states, owner.State.Holds) }
 
-// seen returns the number of the present term and how many replicas understand a group in another way.
-func (r *Relay) seen() (term uint64, others int, changed <-chan struct{}) {
-	states, changed := r.owner.States()
-	for _, s := range states {
-		term, others = s.Term, others+s.Others
-	}
-	return term, others, changed
-}
-
 // ownsEverything reports whether this replica owns all shards of the table.
 func (r *Relay) ownsEverything() bool {
 	states, _ := r.owner.States()

@@ -32,7 +32,7 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker) (
 	control, controlURL := pgtest.NewFirewall(t, s.URL)
 	listen, listenURL := pgtest.NewFirewall(t, s.URL)
 	r = replica(t, s, b, func(c *tested) {
-		c.OwnerTTL, c.ListenChannel, c.guard.connect = 2*time.Second, s.Name, connect(controlURL)
+		c.OwnerTTL, c.ListenChannel, c.connect = 2*time.Second, s.Name, connect(controlURL)
 		config, err := pgxpool.ParseConfig(workURL)
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker) (
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { atMost(closePatience, c.Pool.Close) })
-		c.guard.pool = c.Pool
+		c.made = c.Pool
 	})
 	r.listener.Connect = connect(listenURL)
 	return r, work, control, listen

@@ -207,7 +207,7 @@ func TestControlConnectionEndsBesideLockedRows(t *testing.T) {
 	config.RuntimeParams["application_name"] = s.Name
 	r := replica(t, s, b, func(c *tested) {
 		c.StopTimeout = time.Hour
-		c.guard.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+		c.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	})
 	const rows = 100
 	stop := start(t, r)

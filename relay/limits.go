@@ -5,22 +5,20 @@ import "github.com/outbox-relay/outbox-relay/relay/internal/engine"
 // shareOf returns a destination's share of the total limits. A destination with limits of its own has those; the others
 // have equal parts of what is left.
 func shareOf(l engine.Limits, destinations []*Destination, d *Destination) engine.Limits {
-	rows := func(d *Destination) int64 { return int64(d.MaxInFlight) }
-	bytes := func(d *Destination) int64 { return d.MaxInFlightBytes }
-	l.Rows, l.Bytes = int(portion(int64(l.Rows), destinations, d, rows)), portion(l.Bytes, destinations, d, bytes)
+	l.Rows = portion(l.Rows, destinations, d, func(d *Destination) int { return d.MaxInFlight })
+	l.Bytes = portion(l.Bytes, destinations, d, func(d *Destination) int64 { return d.MaxInFlightBytes })
 	l.Batch = min(l.Batch, l.Rows)
 	return l
 }
 
 // portion returns a destination's part of one limit. own returns a destination's own limit, or 0 for none.
-func portion(total int64, destinations []*Destination, d *Destination, own func(*Destination) int64) int64 {
+func portion[N int | int64](left N, destinations []*Destination, d *Destination, own func(*Destination) N) N {
 	if own(d) > 0 {
 		return own(d)
 	}
-	left, sharers := total, int64(0)
+	sharers := N(0)
 	for _, other := range destinations {
-		left -= own(other)
-		if own(other) == 0 {
+		if left -= own(other); own(other) == 0 {
 			sharers++
 		}
 	}

@@ -27,15 +27,6 @@ const (
 	mostPatience   = 5 * time.Second  // longest wait for a connection that does not answer
 )
 
-// A poolGuard gives up connections of a pool that cannot be used: connections that no longer lead anywhere, and
-// connections to a server other than the one that holds the ownership of the rows. A relay with a pool that NewPool has
-// not made has a guard without a pool, which only connects.
-type poolGuard struct {
-	pool    *pgxpool.Pool                            // nil if the user has made it
-	witness owner.Witness                            // asked only where there are several addresses
-	connect func(context.Context) (*pgx.Conn, error) // makes connections that do not go through a pooler
-}
-
 // NewPool makes a pool for a relay of this configuration. Unlike a pool of pgxpool.New, it gives up connections that a
 // firewall has forgotten, and after a failover it uses connections only if they lead to the server that holds the
 // ownership of the rows. It has as many connections as the relay needs, closes idle ones, and reads times as UTC. The
@@ -45,7 +36,7 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	filled.fillIn()
 	to = to.Copy()
 	silence := 2 * filled.patience()
-	c.guard = &poolGuard{connect: connector(cmp.Or(c.Direct, to), silence)}
+	c.connect, c.witness = connector(cmp.Or(c.Direct, to), silence), &owner.Witness{}
 	prepare(to.ConnConfig)
 	to.ConnConfig.DialFunc = outbox.Dialer(silence).DialContext
 	// An idle owner uses its connection once a second, so only a connection that is idle for longer is asked. One that
@@ -64,15 +55,16 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	// Otherwise the connection for a look at the catalogue once a minute, all that a standby reads, stays up to 20 s.
 	to.MaxConnIdleTime, to.HealthCheckPeriod = workIdle, workIdle/5
 	if c.Direct != nil || addressesOf(to.ConnConfig) > 1 {
+		witness := c.witness
 		to.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
-			err := c.guard.witness.Check(ctx, conn)
+			err := witness.Check(ctx, conn)
 			return err == nil, err
 		}
 	}
 	if pool, err = pgxpool.NewWithConfig(ctx, to); err != nil {
 		return nil, nil, fmt.Errorf("make a pool: %w", err)
 	}
-	c.guard.pool = pool
+	c.made = pool
 	return pool, func() { atMost(closePatience, pool.Close) }, nil
 }
 
@@ -82,13 +74,13 @@ const closePatience = time.Second
 
 // Connect opens a connection in the same way as for ownership. It does not go through a pooler. NewPool must have been
 // called before.
-func (c *Config) Connect(ctx context.Context) (*pgx.Conn, error) { return c.guard.connect(ctx) }
+func (c *Config) Connect(ctx context.Context) (*pgx.Conn, error) { return c.connect(ctx) }
 
 // silent gives up all connections of the pool, since the server does not answer on one of them. A statement that runs
 // on another one ends when its time is over.
 func (c *Config) silent() {
-	if c.guard.pool != nil {
-		c.guard.pool.Reset()
+	if c.made != nil {
+		c.made.Reset()
 	}
 }
 

@@ -22,18 +22,29 @@ var errNotProbed = errors.New("not reached yet")
 // wait for its result: the engine tries a broker with rows. It is for the times in which there are none, and it lets
 // the ownership know when this replica cannot publish and others can.
 func (r *Relay) probe(ctx context.Context, d *Destination) {
-	for ctx.Err() == nil {
+	var logged []string // causes of the present outage; with several hosts, texts name sometimes one, sometimes another
+	for before := errNotProbed; ctx.Err() == nil; {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
 		err := d.ping(limited, r.config.Logger)
 		cancel()
 		if ctx.Err() != nil {
 			return
 		}
-		r.probed(d, err)
-		wait := probeEvery
-		if err != nil {
-			wait = probeSoon
+		d.pinged.Store(&ping{err})
+		if (err == nil) != (before == nil) {
+			r.owner.Look() // this replica can publish again, or no longer can
 		}
+		wait := probeSoon
+		switch cause := publisher.ShortOf(err); {
+		case err == nil:
+			if logged, wait = nil, probeEvery; before != nil {
+				r.config.Logger.Info("destination can be reached", "destination", d.Name)
+			}
+		case !slices.Contains(logged, cause):
+			logged = append(logged, cause)
+			r.config.Logger.Warn("destination cannot be reached", "destination", d.Name, "error", err)
+		}
+		before = err
 		select {
 		case <-ctx.Done():
 		case <-time.After(wait):
@@ -56,34 +67,8 @@ func (d *Destination) ping(ctx context.Context, logger *slog.Logger) (err error)
 	return err
 }
 
-// ping is the result of a ping. It does not change once it is stored.
-type ping struct {
-	err    error    // nil if the broker was reached
-	logged []string // causes of the present outage that have been logged
-}
-
-// probed records whether the broker was reached. It may be called by several goroutines.
-func (r *Relay) probed(d *Destination, err error) {
-	before, now := &ping{err: errNotProbed}, &ping{err: err}
-	if last := d.pinged.Load(); last != nil {
-		before = last
-	}
-	// Each cause is logged once, and not each text: with several hosts, that names sometimes one and sometimes another.
-	cause := publisher.ShortOf(err)
-	switch {
-	case err == nil && before.err != nil:
-		r.config.Logger.Info("destination can be reached", "destination", d.Name)
-	case err != nil && !slices.Contains(before.logged, cause):
-		now.logged = append(slices.Clone(before.logged), cause)
-		r.config.Logger.Warn("destination cannot be reached", "destination", d.Name, "error", err)
-	case err != nil:
-		now.logged = before.logged
-	}
-	d.pinged.Store(now)
-	if (err == nil) != (before.err == nil) {
-		r.owner.Look() // this replica can publish again, or no longer can
-	}
-}
+// ping is the result of a ping.
+type ping struct{ err error } // nil if the broker was reached
 
 // unusable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not
 // reached, or if its engine has found that nothing can be published to it.

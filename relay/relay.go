@@ -63,8 +63,8 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		d.profile, _ = profile.New(d.WireFormat, publisher.ProtocolOf(d.Publisher), // plan knows the format
 			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones})
 	}
-	if c.guard == nil {
-		c.guard = &poolGuard{connect: connector(cmp.Or(c.Direct, pool.Config()), 2*c.patience())}
+	if c.connect == nil {
+		c.connect = connector(cmp.Or(c.Direct, pool.Config()), 2*c.patience())
 	}
 	metrics, err := newMetrics(c.Meter, c.Destinations)
 	if err != nil {
@@ -92,12 +92,12 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 func (r *Relay) joinReplicas() {
 	c := r.config
 	r.owner = owner.New()
-	r.owner.Connect, r.owner.Witness = c.guard.connect, &c.guard.witness
+	r.owner.Connect, r.owner.Witness = c.connect, cmp.Or(c.witness, &owner.Witness{})
 	r.owner.Shards, r.owner.TTL = c.Shards, c.OwnerTTL
 	r.owner.Channel, r.owner.Logger, r.owner.Names = r.plan.Channel, c.Logger, c.SettingName
 	r.owner.Silent = c.silent
 	r.listener = &outbox.Listener{
-		Connect: c.guard.connect, Channel: r.plan.Channel, Logger: c.Logger, Wake: r.notified,
+		Connect: c.connect, Channel: r.plan.Channel, Logger: c.Logger, Wake: r.notified,
 		Pulse: c.OwnerTTL / 2,
 	}
 	r.rings = make(chan struct{}, 1)

@@ -43,7 +43,7 @@ func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change fun
 			BackoffMax:     10 * time.Millisecond,
 			PublishTimeout: 10 * time.Second,
 		}},
-		Logger: slog.New(slog.DiscardHandler), guard: &poolGuard{connect: connect},
+		Logger: slog.New(slog.DiscardHandler), connect: connect,
 	}}
 	if change != nil {
 		change(&c)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
 )
 
@@ -95,22 +94,14 @@ func (r *Relay) measureTable(ctx context.Context) (operate.Report, error) {
 		report.Note("the table cannot be looked at yet: the checks say why")
 		return report, nil
 	}
-	err := r.counter.Report(ctx, table, func() *operate.Outbox { return r.outbox(table) }, &report)
+	o := &operate.Outbox{Pool: r.pool, Shards: r.config.Shards}
 	for _, v := range r.plan.Views {
-		if _, failure := table.For(v); failure != nil {
+		if view, err := table.For(v); err == nil {
+			o.Views = append(o.Views, operate.View{View: v, Table: view})
+		} else {
 			report.Note("the rows of destination " + v.Name + " were not counted: its check says why")
 		}
 	}
+	err := r.counter.Report(ctx, table, o, &report)
 	return report, err
-}
-
-// outbox returns the table as the destinations see it whose columns it has.
-func (r *Relay) outbox(table *outbox.Table) *operate.Outbox {
-	o := &operate.Outbox{Pool: r.pool, Shards: r.config.Shards}
-	for _, v := range r.plan.Views {
-		if view, err := table.For(v); err == nil { // the readiness reports what is missing
-			o.Views = append(o.Views, operate.View{View: v, Table: view})
-		}
-	}
-	return o
 }

@@ -129,10 +129,10 @@ const lookLimit = 5 * time.Second
 
 // lookAtTable looks at the catalogue now and then, and calls outdated if the table has changed: a column that was added
 // may have a meaning, for instance. Statements still work then, but replicas that start now understand the table in
-// another way, and stand by until all other replicas understand it in that way, too. That is why it also looks when
-// such replicas come or go, and at the beginning of each term.
+// another way, and stand by until all other replicas understand it in that way, too. That is why it also looks when the
+// ownership changes, as it does when such replicas come or go.
 func (r *Relay) lookAtTable(ctx context.Context, table *outbox.Table, outdated func()) {
-	term, others, changed := r.seen()
+	_, changed := r.owner.States()
 	timer := time.NewTimer(r.looks)
 	defer timer.Stop()
 	for {
@@ -140,10 +140,7 @@ func (r *Relay) lookAtTable(ctx context.Context, table *outbox.Table, outdated f
 		case <-ctx.Done():
 			return
 		case <-changed:
-			before, beside := term, others
-			if term, others, changed = r.seen(); term == before && others == beside {
-				continue
-			}
+			_, changed = r.owner.States()
 		case <-timer.C:
 		}
 		timer.Reset(r.looks)

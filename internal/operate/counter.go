@@ -39,13 +39,13 @@ const (
 )
 
 // Report fills a report with what was measured now or a moment ago. It keeps the report's destinations in their order,
-// also those that the outbox lacks. open is called if the table is another one than the last time. The error says why
-// some of it is missing. Report waits for a query in progress, for countTimeout at most.
-func (c *Counter) Report(ctx context.Context, table *outbox.Table, open func() *Outbox, r *Report) (err error) {
+// also those that the outbox lacks. The outbox is that of the table. The error says why some of it is missing. Report
+// waits for a query in progress, for countTimeout at most.
+func (c *Counter) Report(ctx context.Context, table *outbox.Table, o *Outbox, r *Report) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.table != table {
-		c.table, c.parts, c.next, c.due = table, open().measurements(), 0, time.Time{}
+		c.table, c.parts, c.next, c.due = table, o.measurements(), 0, time.Time{}
 	}
 	r.Table, r.Limit = table.Name(), outbox.CountCap
 	return c.fill(context.WithoutCancel(ctx), r) // the result is not for this caller alone

@@ -14,7 +14,7 @@ import (
 // reportOf asks a counter.
 func reportOf(ctx context.Context, c *Counter, o *Outbox) (Report, error) {
 	var r Report
-	err := c.Report(ctx, o.Views[0].Table, func() *Outbox { return o }, &r)
+	err := c.Report(ctx, o.Views[0].Table, o, &r)
 	return r, err
 }
 
