@@ -98,7 +98,7 @@ type Destination struct {
 	hints    chan string // sources of hints to the engine that there may be new rows
 	changed  atomic.Bool // such a hint says that rows may have been changed by hand
 	measured *measure.Destination
-	pinged   atomic.Pointer[ping]            // the last ping; nil before the first
+	pinged   atomic.Pointer[error]           // result of the last ping; nil before the first
 	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
 }
 

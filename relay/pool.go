@@ -37,8 +37,7 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	to = to.Copy()
 	silence := 2 * filled.patience()
 	c.connect, c.witness = connector(cmp.Or(c.Direct, to), silence), &owner.Witness{}
-	prepare(to.ConnConfig)
-	to.ConnConfig.DialFunc = outbox.Dialer(silence).DialContext
+	prepare(to.ConnConfig, silence)
 	// An idle owner uses its connection once a second, so only a connection that is idle for longer is asked. One that
 	// does not answer shows that the others are lost, too.
 	to.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
@@ -84,8 +83,9 @@ func (c *Config) silent() {
 	}
 }
 
-// prepare sets what all connections of a relay have in common.
-func prepare(c *pgx.ConnConfig) {
+// prepare sets what all connections of a relay have in common. They notice when nothing has answered for a while.
+func prepare(c *pgx.ConnConfig, silence time.Duration) {
+	c.DialFunc = outbox.Dialer(silence).DialContext
 	several := addressesOf(c) > 1
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
@@ -110,8 +110,7 @@ func prepare(c *pgx.ConnConfig) {
 // not survive a transaction pooler.
 func connector(pool *pgxpool.Config, silence time.Duration) func(context.Context) (*pgx.Conn, error) {
 	pool = pool.Copy()
-	prepare(pool.ConnConfig)
-	pool.ConnConfig.DialFunc = outbox.Dialer(silence).DialContext
+	prepare(pool.ConnConfig, silence)
 	return func(ctx context.Context) (*pgx.Conn, error) {
 		c := pool.ConnConfig.Copy()
 		if pool.BeforeConnect != nil {

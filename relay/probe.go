@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -30,7 +31,7 @@ func (r *Relay) probe(ctx context.Context, d *Destination) {
 		if ctx.Err() != nil {
 			return
 		}
-		d.pinged.Store(&ping{err})
+		d.pinged.Store(&err)
 		if (err == nil) != (before == nil) {
 			r.owner.Look() // this replica can publish again, or no longer can
 		}
@@ -67,17 +68,12 @@ func (d *Destination) ping(ctx context.Context, logger *slog.Logger) (err error)
 	return err
 }
 
-// ping is the result of a ping.
-type ping struct{ err error } // nil if the broker was reached
-
 // unusable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not
 // reached, or if its engine has found that nothing can be published to it.
 func (d *Destination) unusable() error {
-	switch last := d.pinged.Load(); {
-	case last == nil:
+	last := d.pinged.Load()
+	if last == nil {
 		return errNotProbed
-	case last.err != nil:
-		return last.err
 	}
-	return d.snapshot().Down
+	return cmp.Or(*last, d.snapshot().Down)
 }

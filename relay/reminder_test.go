@@ -53,7 +53,7 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 	d := s.destinations[0]
 	held := &engine.Snapshot{Note: `rows of topic "orders" are held (and 2 others): no such topic`}
 	d.state.Store(held)
-	d.pinged.Store(&ping{}) // it is reached
+	d.pinged.Store(new(error)) // it is reached
 	r := &Relay{
 		process: process{
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
