@@ -68,11 +68,6 @@ func CheckDatabase(text string) error {
 		if err == nil && u.hosts != "" { // otherwise the environment or a parameter gives it
 			err = checkHosts(u.hosts)
 		}
-		for pair := range strings.SplitSeq(u.query, "&") {
-			if err == nil && pair != "" && !strings.Contains(pair, "=") {
-				err = errURLParameter // which may be a part of the password
-			}
-		}
 		if err != nil {
 			return err
 		}

@@ -45,6 +45,7 @@ func TestRedaction(t *testing.T) {
 		{"broker", "nats://hush@h:4222", "nats://xxxxx@h:4222"},
 		{"broker", "nats+tls://u:hush@h:4222", "nats+tls://u:xxxxx@h:4222"},
 		{"broker", "hush", "[redacted]"},
+		{"broker", "amqp://u:p@h/v?password=a&hush", "[redacted]"},
 		{"broker", "", ""},
 	} {
 		if got := (Setting{tag: reflect.StructTag(`secret:"` + c.kind + `"`)}).redact(c.text); got != c.want {

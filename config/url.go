@@ -78,6 +78,11 @@ func splitURL(text string) (urlParts, error) {
 		}
 	}
 	u.path, u.query, _ = strings.Cut(after, "?")
+	for pair := range strings.SplitSeq(u.query, "&") {
+		if pair != "" && !strings.Contains(pair, "=") { // it may be a part of a password
+			return urlParts{}, errURLParameter
+		}
+	}
 	return u, nil
 }
 
