@@ -69,7 +69,7 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err error) {
 	plan = outbox.Config{
 		Columns: c.Table.Columns, Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes,
-		Channel: c.ListenChannel, Shards: c.Shards, Key: c.Table.Key, Names: settingNames(c, nil),
+		Channel: c.ListenChannel, Shards: c.Shards, Names: settingNames(c, nil),
 	}
 	for _, d := range relayConfig(c, slog.New(slog.DiscardHandler)).Destinations {
 		routes = append(routes, &route.Route{
@@ -79,7 +79,7 @@ func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err er
 			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
 		})
 	}
-	plan, found := route.Plan(plan, c.Table.Name, "", routes)
+	plan, found := route.Plan(plan, c.Table.Name, string(c.Table.Key), routes)
 	for _, problem := range found {
 		err = problem
 	}

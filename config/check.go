@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
-	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // require records a problem for each missing URL that a command needs.
@@ -37,7 +36,7 @@ func (c *Config) require(needs Needs) {
 // columns.
 func checkColumns(c *Config) map[string]string {
 	s, table, parts := c.scope, c.Table, map[string]string{}
-	s.badIf(table.Columns["key"] != "" && table.Key.Kind != rowkey.Default, "COLUMNS",
+	s.badIf(table.Columns["key"] != "" && table.Key != "", "COLUMNS",
 		"maps key, which contradicts %s; remove one of them", s.at("KEY").variable)
 	for _, ours := range slices.Concat(ourColumns, slices.Sorted(maps.Keys(table.Columns))) {
 		theirs := table.Column(ours)
@@ -47,8 +46,8 @@ func checkColumns(c *Config) map[string]string {
 			"that the relay writes must be a separate one", theirs, other, ours)
 		parts[theirs] = cmp.Or(other, ours)
 	}
-	if key := table.Key; key.Kind == rowkey.Column {
-		parts[key.Name] = "key"
+	if name, is := strings.CutPrefix(string(table.Key), "column:"); is {
+		parts[name] = "key"
 	}
 	return parts
 }

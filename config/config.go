@@ -10,8 +10,6 @@ import (
 	"log/slog"
 	"strings"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // Prefix starts the name of each variable.
@@ -69,7 +67,7 @@ type Table struct {
 	Name string `envconfig:"TABLE" default:"outbox_messages"`
 	// Columns maps the relay's names of columns to the table's, for configured columns.
 	Columns map[string]string `envconfig:"COLUMNS"`
-	Key     rowkey.Source     `envconfig:"KEY"`
+	Key     KeySource         `envconfig:"KEY"`
 }
 
 // Column returns the table's name for a column by the relay's name, whether or not the table has it.
