@@ -7,11 +7,11 @@ toolchain go1.26.8
 require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
-	github.com/nats-io/nats.go v1.55.0
 	golang.org/x/sync v0.25.0
 )
 
 require (
+	github.com/nats-io/nats.go v1.55.0 // indirect
 	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
 	github.com/segmentio/kafka-go v0.4.51 // indirect
 )
