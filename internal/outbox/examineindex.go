@@ -17,7 +17,7 @@ func (e *examination) indexes() {
 	}
 	e.unique()
 	without := "each write of the relay"
-	if m.apart {
+	if len(m.beside) > 0 {
 		without = "each try of a row that has no key and was refused or held"
 	}
 	e.add(checkIndex, finding.WarnIf(!m.IDIndexed, "no index by "+m.ID.Plain+": "+without+" reads the whole table",
@@ -86,7 +86,7 @@ func (e *examination) failedIndex() {
 
 // unique reports the consequences if two rows may have the same id.
 func (e *examination) unique() {
-	id := e.mapping.ID
+	id, apart := e.mapping.ID, len(e.mapping.beside) > 0
 	text := "no unique index holds " + id.Plain + " alone, so two rows may have one id: rows are distinguished by " +
 		"their places, a row that is changed while it is relayed is published again, and consumers or JetStream may " +
 		"drop one of two messages with one id"
@@ -95,10 +95,10 @@ func (e *examination) unique() {
 		remedy = "alter table " + e.Quoted() + " alter " + id.Name + " set not null; " + remedy
 	}
 	e.add("id",
-		finding.WarnIf(e.mapping.apart && (e.relation.Children || e.relation.partitioned()), text, "let every writer "+
+		finding.WarnIf(apart && (e.relation.Children || e.relation.partitioned()), text, "let every writer "+
 			"draw ids that are used once in all these tables, uuids for example: an index sees to it only where a table "+
 			"is partitioned by the id"),
-		finding.WarnIf(e.mapping.apart, text, remedy))
+		finding.WarnIf(apart, text, remedy))
 }
 
 // createPending returns the statement that creates an index of pending rows that meet further conditions.

@@ -153,8 +153,8 @@ func TestIdentity(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if table.mapping.apart != c.apart {
-				t.Fatalf("distinguished: %v", table.mapping.apart)
+			if table.mapping.compound() != c.apart {
+				t.Fatalf("distinguished: %v", table.mapping.compound())
 			}
 			if !c.apart {
 				return

@@ -62,14 +62,12 @@ func (i *index) startsWith(expression string) bool {
 }
 
 // uniqueWith returns the columns that are unique together with an id, none if the id alone is unique across all
-// partitions. ok is false if no index says so, or if a value of such a column has several text forms. An index says
-// nothing about tables that inherit from an ordinary table.
-func (r *relation) uniqueWith(id Column) (beside []Column, ok bool) {
-	if r.Children && r.Kind != "p" {
-		return nil, false
-	}
+// partitions. If no index says so, or if a value of such a column has several text forms, they are the row's place. An
+// index says nothing about tables that inherit from an ordinary table.
+func (r *relation) uniqueWith(id Column) (beside []Column) {
+	beside = places
 	for _, i := range r.Indexes {
-		if !i.Unique || !i.usableFor() || !slices.Contains(i.Columns, id.Plain) {
+		if r.Children && !r.partitioned() || !i.Unique || !i.usableFor() || !slices.Contains(i.Columns, id.Plain) {
 			continue
 		}
 		fits, others := true, []Column(nil)
@@ -79,11 +77,14 @@ func (r *relation) uniqueWith(id Column) (beside []Column, ok bool) {
 				others = append(others, c)
 			}
 		}
-		if fits && (!ok || others == nil) {
-			beside, ok = others, true
+		switch {
+		case fits && others == nil:
+			return nil
+		case fits && beside[0] == places[0]:
+			beside = others
 		}
 	}
-	return beside, ok
+	return beside
 }
 
 // served says which reads an index makes cheap.

@@ -38,8 +38,7 @@ type mapping struct {
 	delete bool
 	writer string   // an SQL expression: the transaction that inserted a row, or wrote it last
 	place  string   // an SQL expression: the row's physical place, null if it cannot be used to find the row
-	apart  bool     // ids are not known to be unique, so rows are distinguished by beside as well
-	beside []Column // columns that distinguish rows; if there are none, rows are distinguished by their places
+	beside []Column // what distinguishes rows with one id; empty if ids are known to be unique
 	shards int
 }
 
@@ -77,10 +76,9 @@ func (r *relation) understand(config *Config) (*mapping, []*SetupError) {
 	}
 	f.problems = before
 	m.placed, m.ignored = f.headers(), f.ignored
-	beside, unique := r.uniqueWith(m.ID)
-	m.apart, m.beside = !unique || beside != nil, beside
+	m.beside = r.uniqueWith(m.ID)
 	// Places repeat in each of the partitions if all are looked at, or are in the identity.
-	if r.partitioned() && r.parts == nil || m.apart && beside == nil {
+	if r.partitioned() && r.parts == nil || m.byPlace() {
 		m.place = noPlace
 	}
 	return m, f.problems
@@ -105,7 +103,7 @@ func (m mapping) as(r *relation, config *Config, v View) (*mapping, []*SetupErro
 	if len(f.problems) > 0 {
 		return &m, f.problems
 	}
-	if m.apart && m.beside == nil && v.written(*config) {
+	if m.byPlace() && v.written(*config) {
 		return &m, []*SetupError{problem(checkTable,
 			"let a unique index hold "+m.ID.Plain+", alone or with others, and all of its columns be not null; or "+
 				"keep the destination's state in the columns of the table",
@@ -173,9 +171,6 @@ func (m *mapping) sampled(extra []Extra) (columns, selected, groups string) {
 func (m *mapping) identity(prefix, idType string) (expression, typ, here string) {
 	id := prefix + m.ID.Name
 	var parts []string
-	if m.apart && m.beside == nil {
-		parts = []string{prefix + "ctid::text", prefix + "tableoid::text"}
-	}
 	for _, c := range m.beside {
 		parts = append(parts, word(prefix, c))
 	}
@@ -186,16 +181,21 @@ func (m *mapping) identity(prefix, idType string) (expression, typ, here string)
 		return id, idType, ""
 	}
 	here = fmt.Sprintf("%s = any (array(select regexp_replace(i, '^([^ ]* ){%d}', '')::%s from unnest($1::text[]) i)) "+
-		"and ", id, len(parts),
-		idType)
-	if m.apart && m.beside == nil {
+		"and ", id, len(parts), idType)
+	if m.byPlace() {
 		here = prefix + "ctid = any (array(select split_part(i, ' ', 1)::tid from unnest($1::text[]) i)) and "
 	}
 	return "(" + strings.Join(append(parts, "coalesce("+id+"::text, '')"), " || ' ' || ") + ")", "text", here
 }
 
 // compound reports whether a row's identity is more than its id.
-func (m *mapping) compound() bool { return m.apart || m.origin != nil }
+func (m *mapping) compound() bool { return len(m.beside) > 0 || m.origin != nil }
+
+// places are the system columns that distinguish rows if nothing else does, and change when a row does.
+var places = []Column{{Name: "ctid"}, {Name: "tableoid"}}
+
+// byPlace reports whether rows are distinguished by their places.
+func (m *mapping) byPlace() bool { return len(m.beside) > 0 && m.beside[0] == places[0] }
 
 // word is a column's value as text without a blank.
 func word(prefix string, c Column) string {
