@@ -14,19 +14,17 @@ func Schema(table Table) string { return SchemaNamed(table, nil) }
 
 // SchemaNamed is Schema with other names for some columns, by the relay's names of them.
 func SchemaNamed(table Table, columns map[string]string) string {
-	names := columnNames(columns)
-	names["table"] = table.Quoted()
-	names["pending_index"] = Quote(IndexName(table, "_pending_idx"))
-	names["key_index"] = Quote(IndexName(table, "_key_idx"))
-	names["failed_index"] = Quote(IndexName(table, "_failed_idx"))
-	return Script("schema.sql", names)
+	return Script("schema.sql", scriptNames(table, columns))
 }
 
-// columnNames returns the names of the recommended table's columns for its scripts. A name that two columns would have
-// stays with the first. Columns that the recommended table lacks are added if they have a name, since a relay that is
+// scriptNames returns the names of the recommended table, its columns and its indexes for its scripts. A name that two
+// columns would have stays with the first. Columns that the recommended table lacks are added if they have a name, since a relay that is
 // configured with it requires them.
-func columnNames(columns map[string]string) map[string]string {
-	names := map[string]string{"order": "seq"}
+func scriptNames(table Table, columns map[string]string) map[string]string {
+	names := map[string]string{"order": "seq", "table": table.Quoted()}
+	for _, index := range []string{"pending", "key", "failed", "inserted"} {
+		names[index+"_index"] = Quote(IndexName(table, "_"+index+"_idx"))
+	}
 	used := map[string]bool{}
 	for _, ours := range []string{
 		"id", "seq", "topic", "key", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
@@ -99,10 +97,7 @@ func Grants(r Rights) string {
 		columns[i] = Quote(column)
 	}
 	names := map[string]string{
-		"purpose": r.Purpose,
-		"schema":  Quote(r.Table.Schema),
-		"table":   r.Table.Quoted(),
-		"role":    Quote(r.Role),
+		"purpose": r.Purpose, "schema": Quote(r.Table.Schema), "table": r.Table.Quoted(), "role": Quote(r.Role),
 	}
 	text := Script("grants.sql", names)
 	if len(columns) > 0 {
