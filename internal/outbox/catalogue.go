@@ -51,8 +51,8 @@ func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, name
 		schema = []byte(name.Schema)
 	}
 	by := &Table{pool: pool, relation: r, limits: sql.Text("limits.sql", nil)}
-	rows, err := by.query(ctx, limits{}, sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass}), schema,
-		[]byte(name.Name))
+	rows, err := by.query(ctx, limits{once: true},
+		sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass}), schema, []byte(name.Name))
 	if err == nil && len(rows) > 0 {
 		err = json.Unmarshal(rows[0][0], &r.catalogued)
 	}

@@ -13,7 +13,7 @@ import (
 // readCluster reads the system identifier, which initdb draws, and which standbys and physical copies share. A server
 // that does not report it, because the right was revoked or the function is missing, has none.
 func (r *relation) readCluster(ctx context.Context, by *Table) error {
-	rows, err := by.query(ctx, limits{}, sql.Text("catalogue_cluster.sql", nil))
+	rows, err := by.query(ctx, limits{once: true}, sql.Text("catalogue_cluster.sql", nil))
 	if err == nil {
 		r.cluster = string(rows[0][0])
 	} else if code := server(err).Code; code != "" && !passing(code) {

@@ -215,7 +215,7 @@ func (e *examination) sequence(ctx context.Context) error {
 	if !slices.Contains(intTypes, c.OID) {
 		return nil
 	}
-	rows, err := e.query(ctx, limits{}, sql.Text("doctor_sequence.sql", nil), number(int64(e.relation.OID)),
+	rows, err := e.query(ctx, limits{once: true}, sql.Text("doctor_sequence.sql", nil), number(int64(e.relation.OID)),
 		[]byte(c.Plain))
 	if err != nil {
 		return fmt.Errorf("read sequence: %w", err)
@@ -232,7 +232,7 @@ func (e *examination) sequence(ctx context.Context) error {
 
 // vacuum examines dead rows, which every read would have to step over.
 func (e *examination) vacuum(ctx context.Context) error {
-	rows, err := e.query(ctx, limits{}, sql.Text("doctor_vacuum.sql", nil), number(int64(e.relation.OID)))
+	rows, err := e.query(ctx, limits{once: true}, sql.Text("doctor_vacuum.sql", nil), number(int64(e.relation.OID)))
 	if err != nil {
 		return fmt.Errorf("read table statistics: %w", err)
 	}

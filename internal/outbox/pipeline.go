@@ -46,7 +46,7 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	if l.inOrder {
 		settings[2] = []byte("off")
 	}
-	p := &pipeline{table: t, conn: conn, prepares: t.prepares || pgsession.KeepsStatements(conn)}
+	p := &pipeline{table: t, conn: conn, prepares: !l.once && (t.prepares || pgsession.KeepsStatements(conn))}
 	p.ownSettings()
 	statement := t.limits
 	if l.inOrder {

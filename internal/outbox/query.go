@@ -30,6 +30,7 @@ func (t *Table) query(ctx context.Context, l limits, statement string, parameter
 // limits bound statements. For a limit that is not set the role's settings hold.
 type limits struct {
 	lock time.Duration // how long each may wait for a lock
+	once bool          // the statements do not stay prepared: they are sent rarely, or cannot be prepared, like explain
 
 	// first is a statement whose locks are taken before those of the others ([Table.writeLock]).
 	first string

@@ -17,7 +17,7 @@ func (e *examination) wallTime(ctx context.Context) error {
 	if !m.Inserted.Has() || m.Inserted.OID != pgtype.TimestampOID || !m.pendingIndex {
 		return nil
 	}
-	rows, err := e.query(ctx, limits{}, e.description.text("doctor_walltime.sql"))
+	rows, err := e.query(ctx, limits{once: true}, e.description.text("doctor_walltime.sql"))
 	if err != nil {
 		return fmt.Errorf("look at the time of insert: %w", err)
 	} else if len(rows) == 0 {
