@@ -15,7 +15,8 @@ const mostBytes = 1 << 20
 
 var errEmpty = errors.New("it is empty")
 
-// readFile returns the content of a setting's file without what editors add to it. It refuses pipes and devices, whose content might never end. The error does not name the path, which the caller prints.
+// readFile returns the content of a setting's file without what editors add to it. It refuses pipes and devices, whose
+// content might never end. The error does not name the path, which the caller prints.
 func readFile(path string) (string, error) {
 	info, err := os.Stat(path)
 	var content []byte
