@@ -27,9 +27,6 @@ The command asks for confirmation before it changes more than one row, and requi
 changes rows in small transactions and may be stopped at any time and run again. It exits 3 when it was stopped, or
 when another session keeps rows locked.`
 
-// errRefused is the error for a change that was not confirmed.
-var errRefused = errors.New("nothing was changed")
-
 // apply changes the chosen rows.
 func (c *changing) apply(cmd *cobra.Command, chosen operate.Selection, o *operating) error {
 	if c.change.Verb == "discard" && chosen.IsZero() && c.yes && !c.dryRun {
@@ -39,9 +36,13 @@ func (c *changing) apply(cmd *cobra.Command, chosen operate.Selection, o *operat
 	}
 	for ; ; c.yes = true { // what was confirmed once holds for the rows that are chosen next
 		result, more, err := c.applyOnce(cmd, chosen, o)
-		if err != nil || !more {
-			// Rows that were locked before have been chosen again.
-			return cmp.Or(err, lockedError(result.Locked))
+		switch {
+		case err == nil && more: // rows that were locked are chosen again
+		case err == nil && result.Locked > 0:
+			return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them",
+				rows(result.Locked)))
+		default:
+			return err
 		}
 	}
 }
@@ -81,7 +82,7 @@ func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, o *op
 			return result, false, err
 		}
 	}
-	bar := newProgressBar(cmd.ErrOrStderr(), choice.Rows())
+	bar := &progressBar{out: cmd.ErrOrStderr(), on: isTerminal(cmd.ErrOrStderr()), total: choice.Rows()}
 	reported := ""
 	waits := func(what string) {
 		if what != reported {
@@ -124,17 +125,9 @@ func (c *changing) confirm(ctx context.Context, cmd *cobra.Command, verb, what s
 		return usageError(fmt.Errorf("this would %s %s, but there is no terminal for confirmation; use --yes, or "+
 			"--dry-run to list them", verb, what))
 	case !ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), verb+" "+what+"?"):
-		return errRefused
+		return errors.New("nothing was changed")
 	}
 	return nil
-}
-
-// lockedError reports rows that another session keeps locked, if there are any.
-func lockedError(locked int64) error {
-	if locked == 0 {
-		return nil
-	}
-	return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them", rows(locked)))
 }
 
 // noteExpired warns if a row that is to be retried has failed because of its age: it is not published but fails again.

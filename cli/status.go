@@ -114,22 +114,19 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 		case err != nil && o.config.StatusPage == config.StatusPageOff:
 			r.Note("what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off keeps it from " +
 				"answering")
-			return
 		case err != nil:
 			r.Note(fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+
 				"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", o.config.HTTPAddr, errtext.Line(err)))
-			return
 		case known.Table != r.Table:
 			r.Note(fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s is that of "+
 				"table %s", o.config.HTTPAddr, known.Table))
-			return
-		}
-		r.Process = known.Process
-		for i := range r.Destinations {
+		default:
+			r.Process = known.Process
 			for _, d := range known.Destinations {
-				if d.Name == r.Destinations[i].Name && d.Process != nil {
-					// The relay may have had no time to count the rows that were counted here.
-					r.Destinations[i].AddProcess(d.Process)
+				for i := range r.Destinations {
+					if mine := &r.Destinations[i]; mine.Name == d.Name && d.Process != nil {
+						mine.AddProcess(d.Process) // the relay may have had no time to count the rows counted here
+					}
 				}
 			}
 		}

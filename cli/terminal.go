@@ -33,13 +33,9 @@ func heightOf(stream any) int {
 type progressBar struct {
 	out   io.Writer
 	on    bool
-	total int64 // 0 if it is not known
+	total int64
 	shown time.Time
 	text  string
-}
-
-func newProgressBar(out io.Writer, total int64) *progressBar {
-	return &progressBar{out: out, on: isTerminal(out), total: total}
 }
 
 // show shows the number, at most a few times a second.
@@ -48,10 +44,7 @@ func (b *progressBar) show(done int64) {
 	if !b.on || time.Since(b.shown) < often && done != b.total {
 		return
 	}
-	b.shown, b.text = time.Now(), rows(done)
-	if b.total > 0 {
-		b.text = fmt.Sprintf("%d of %s", done, rows(b.total))
-	}
+	b.shown, b.text = time.Now(), fmt.Sprintf("%d of %s", done, rows(b.total))
 	fmt.Fprint(b.out, "\r"+b.text)
 }
 
