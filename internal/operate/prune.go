@@ -21,7 +21,7 @@ import (
 type pruning struct {
 	olderThan time.Duration
 	failed    bool // failed rows count as done
-	again     bool // it is done again and again
+	again     bool // it is done again and again, and not with failed
 }
 
 // pruneRows is how many rows are chosen at once to be deleted: the list of a million takes the server 100 MB of disk,
@@ -57,34 +57,26 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 		all.state += " and " + n.Inserted.Name + " < " + n.Inserted.At(p.cutoff("now()"))
 		return []pick{all}, nil
 	}
-	missing := n.Inserted
-	// The index of a set that takes every row: each row that is done has a time there.
-	for _, s := range o.sets() {
-		relayed, failed := s.table.Relayed, s.table.Failed
-		if !o.takesAll(s.views) || !relayed.Has() || o.optional(s) && !o.allOptional() {
-			continue
-		}
-		if missing = relayed; n.Indexed(relayed, false) {
-			if !p.failed || !failed.Has() || n.Indexed(failed, false) {
-				return []pick{all}, nil
-			}
-			missing = failed
-		}
-		break
-	}
 	if !p.again { // an operator may have the whole table read
 		return []pick{all}, nil
+	}
+	missing, how, where := n.Inserted, "create index concurrently on", ""
+	// The index of a set that takes every row: each row that is done has a time there.
+	for _, s := range o.sets() {
+		if r := s.table.Relayed; r.Has() && o.takesAll(s.views) && (!o.optional(s) || o.allOptional()) {
+			if n.Indexed(r, false) {
+				return []pick{all}, nil
+			}
+			missing, where = r, " where "+r.Name+" is not null"
+			break
+		}
 	}
 	size, err := o.Views[0].Table.Size(ctx)
 	if err != nil || size.Bytes <= smallTable {
 		return []pick{all}, err
 	}
-	how, where := "create index concurrently on", " where "+missing.Name+" is not null"
 	if n.Partitioned() {
 		how = "create index on"
-	}
-	if missing.Name == n.Inserted.Name {
-		where = ""
 	}
 	return nil, fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
 		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name, where)
