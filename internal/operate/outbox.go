@@ -50,7 +50,7 @@ func (o *Outbox) nameOf(taker int) string {
 // limits bound the statements of one transaction.
 type limits struct {
 	statement time.Duration
-	lock      time.Duration // 0: the role's setting
+	lock      time.Duration // 0: no limit
 	inOrder   bool          // follow an index in its order rather than fetch and sort
 }
 

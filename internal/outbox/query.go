@@ -27,7 +27,7 @@ func (t *Table) query(ctx context.Context, l limits, statement string, parameter
 	return results[0].Rows, nil
 }
 
-// limits bound statements. For a limit that is not set the role's settings hold.
+// limits bound statements. A limit that is not set is none.
 type limits struct {
 	lock time.Duration // how long each may wait for a lock
 	once bool          // the statements do not stay prepared: they are sent rarely, or cannot be prepared, like explain
