@@ -34,15 +34,16 @@ func TestRowsAreRelayedWhenTheyBecomeDue(t *testing.T) {
 					s.table.insertLater(ordinal, id, fmt.Sprint("k", ordinal%7), "t", after)
 					due[id] = time.Now().Add(after)
 				}
-				for range 150 {
-					insert(time.Duration(r.Int64N(int64(150 * every))))
+				const rows = 60
+				for range rows {
+					insert(time.Duration(r.Int64N(int64(rows * every))))
 				}
 				for range 1000 {
 					ordinal++
 					s.table.insertLater(ordinal, fmt.Sprint("later", ordinal), "k1", "t", time.Hour)
 				}
 				defer s.start()()
-				for range 150 {
+				for range rows {
 					time.Sleep(every)
 					ordinal++
 					s.table.insert(ordinal, fmt.Sprint("now", ordinal), "k1", "t")

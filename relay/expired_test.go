@@ -24,7 +24,7 @@ func TestOldRowsExpire(t *testing.T) {
 		for _, ahead := range []time.Duration{0, -time.Hour, time.Hour} {
 			t.Run(fmt.Sprint(keys, " keys, clock ahead ", ahead), func(t *testing.T) {
 				simulate(t, func(t *testing.T, s *sim) {
-					const old, young = 3000, 300
+					const old, young = 1000, 300
 					s.expires(time.Minute)
 					s.table.ahead = ahead
 					s.Down()
@@ -88,10 +88,10 @@ func TestBacklogExpiresAsItIsRead(t *testing.T) {
 // which one may be published.
 func TestOldRowsDoNotWaitForTheRate(t *testing.T) {
 	t.Parallel()
-	for keys, young := range map[int]int{1: 0, 5000: 3} {
+	for keys, young := range map[int]int{1: 0, 2000: 3} {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				const old = 5000
+				const old = 2000
 				s.expires(time.Minute)
 				s.destinations[0].Rate = 1. / 60
 				for i := range int64(old) {

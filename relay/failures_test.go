@@ -41,7 +41,7 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 					n := s.fill(5, 10, "t")
 					bad(s)
 					stop := s.start()
-					time.Sleep(10 * time.Minute)
+					time.Sleep(2 * time.Minute)
 					for range 2 {
 						if got, want := len(relayedOf(s, "k2")), 3; got != want || len(s.All()) != n-7 {
 							t.Fatalf("%d rows of the key were relayed, want %d; in all %d of %d", got, want, len(s.All()), n)

@@ -67,6 +67,7 @@ func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 					}
 					return 0
 				}}
+				s.interval = 500 * time.Millisecond // half an hour of polls
 				s.Refuse("bad", 1)
 				s.table.insert(1, "bad", "badkey", "t")
 				stop, done := s.startOn(table)

@@ -213,7 +213,7 @@ func TestPublisherAlwaysPanics(t *testing.T) {
 		p := panicking{broker: s.Broker, refuses: 5, on: func(*publisher.Message) bool { return true }}
 		p.set(t, s.destinations[0])
 		defer s.start()()
-		time.Sleep(5 * time.Minute)
+		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if down := s.destinations[0].snapshot().Down; down == nil {
 			t.Error("the destination is not held")

@@ -183,7 +183,7 @@ func TestTroubles(t *testing.T) {
 			test.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			p := open(t, test.config)
 			p.GiveUpAfter(3 * time.Second)
-			for range 3 {
+			for range 2 {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				err := p.Ping(ctx)
 				cancel()
