@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +27,7 @@ type Listener struct {
 	Wake    func(payload string) // called for each notification, and with [Missed]; must not block
 	Logger  *slog.Logger
 
-	// Pulse is how often the server has to answer on a quiet connection, and how long an answer may take; 0 means every
-	// minute.
+	// Pulse is how often the server has to answer, and how long an answer may take.
 	Pulse time.Duration
 
 	mu        sync.Mutex
@@ -37,12 +35,13 @@ type Listener struct {
 	trusted   bool               // the table has the doorbell's trigger
 	wanted    bool               // the relay wants writers to ring
 	since     time.Time          // when every writer began to ring; zero if none needs to
-	rings     rings              // the last notifications
-	interrupt context.CancelFunc // ends the present wait
+	quiet     time.Time          // writers need not ring before this time
+	spell     time.Time          // when a quarter of a second began, in which
+	rung      int                // so many notifications came
+	interrupt context.CancelFunc // ends the present wait, or the last one
 }
 
 const (
-	listenPulse  = time.Minute
 	listenAnswer = 5 * time.Second // how long it may take to begin
 	listenRetry  = 30 * time.Second
 )
@@ -68,7 +67,7 @@ func (l *Listener) Arm(wanted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.wanted != wanted && l.interrupt != nil {
-		l.interrupt() // ends the present wait
+		l.interrupt()
 	}
 	l.wanted = wanted
 }
@@ -109,7 +108,7 @@ func (l *Listener) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(started) > listenPulse {
+		if time.Since(started) > l.Pulse {
 			n = 0
 		}
 		if text := errtext.Line(err); text != last {
@@ -153,10 +152,16 @@ func (l *Listener) session(ctx context.Context) error {
 	}
 	l.set(true)
 	l.Wake(Missed) // for earlier notifications
-	held := false
-	for {
+	answered := time.Now()
+	for held := false; ; {
 		if err := l.doorbell(ctx, conn, &held); err != nil {
 			return err
+		}
+		if time.Since(answered) >= l.Pulse {
+			if err := l.pulse(ctx, conn); err != nil {
+				return err
+			}
+			answered = time.Now()
 		}
 		notification, err := l.wait(ctx, conn, held)
 		if err != nil {
@@ -169,43 +174,30 @@ func (l *Listener) session(ctx context.Context) error {
 	}
 }
 
-// wait waits for a notification. It returns early when writers are to ring, or no longer, and makes the server answer
-// if it has been quiet.
+// wait waits for a notification, for the time between two pulses at most. It returns early when writers are to ring, or
+// no longer.
 func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool) (*pgconn.Notification, error) {
-	limit := l.pulseTime()
 	l.mu.Lock()
-	now := time.Now()
-	if l.arms(now) != held {
-		l.mu.Unlock()
-		return nil, nil
-	}
-	rest := l.rings.quiet.Sub(now)
-	quiet := l.wanted && !held && rest < limit
-	if quiet {
-		limit = rest
+	now, limit := time.Now(), l.Pulse
+	if l.wanted && !held {
+		limit = min(limit, l.quiet.Sub(now))
 	}
 	waiting, interrupt := context.WithTimeout(ctx, limit)
 	defer interrupt()
 	l.interrupt = interrupt
+	changed := l.arms(now) != held
 	l.mu.Unlock()
-	notification, err := conn.WaitForNotification(waiting)
-	l.mu.Lock()
-	l.interrupt = nil
-	l.mu.Unlock()
-	switch {
-	case err == nil:
-		return notification, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case conn.IsClosed():
-		return nil, fmt.Errorf("wait for notification: %w", err)
-	case quiet || !errors.Is(waiting.Err(), context.DeadlineExceeded): // or interrupted
+	if changed {
 		return nil, nil
 	}
-	return nil, l.pulse(ctx, conn)
+	notification, err := conn.WaitForNotification(waiting)
+	if err != nil && conn.IsClosed() {
+		return nil, fmt.Errorf("wait for notification: %w", err)
+	} else if err != nil { // the time is over, or the wait was interrupted
+		return nil, ctx.Err()
+	}
+	return notification, nil
 }
-
-func (l *Listener) pulseTime() time.Duration { return cmp.Or(l.Pulse, listenPulse) }
 
 // errQueue reports that the doorbell's trigger does not ring, because a full queue of notifications makes commits fail.
 var errQueue = errors.New("the server's queue of notifications is half full or more: a session that listens has a " +
@@ -214,7 +206,7 @@ var errQueue = errors.New("the server's queue of notifications is half full or m
 
 // pulse makes the server answer.
 func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, l.pulseTime())
+	ctx, cancel := context.WithTimeout(ctx, l.Pulse)
 	defer cancel()
 	var room bool
 	err := conn.QueryRow(ctx, "select pg_notification_queue_usage() < 0.5", pgx.QueryExecModeExec).Scan(&room)

@@ -65,7 +65,7 @@ func TestListenerReportsEachEnd(t *testing.T) {
 	var pid atomic.Uint32
 	l := &Listener{
 		Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(),
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Logger: slog.New(slog.NewTextHandler(&log, nil)), Pulse: time.Minute,
 		Connect: func(ctx context.Context) (*pgx.Conn, error) {
 			conn, err := pgx.ConnectConfig(ctx, config.Copy())
 			if err == nil {

@@ -17,13 +17,6 @@ const doorbellLimit = 5 * time.Second
 // including their sync to disk.
 const MostRings = 400
 
-// rings is how often writers ring.
-type rings struct {
-	from  time.Time // a quarter of a second begins
-	n     int       // notifications in it
-	quiet time.Time // writers need not ring before this time
-}
-
 const (
 	ringsAtOnce  = MostRings / 4          // may come in a quarter of a second
 	quietAfter   = time.Second            // too many; without the bell a relay finds new rows at its next poll
@@ -31,7 +24,7 @@ const (
 )
 
 // arms reports whether each writer is to ring. The caller holds mu.
-func (l *Listener) arms(now time.Time) bool { return l.wanted && !now.Before(l.rings.quiet) }
+func (l *Listener) arms(now time.Time) bool { return l.wanted && !now.Before(l.quiet) }
 
 // ring records a notification. If there are too many, writers need not ring for a while.
 func (l *Listener) ring(payload string) {
@@ -40,12 +33,12 @@ func (l *Listener) ring(payload string) {
 	if l.since.IsZero() || !l.wanted || payload != "" {
 		return
 	}
-	now, r := time.Now(), &l.rings
-	if now.Sub(r.from) > time.Second/4 {
-		r.from, r.n = now, 0
+	now := time.Now()
+	if now.Sub(l.spell) > time.Second/4 {
+		l.spell, l.rung = now, 0
 	}
-	if r.n++; r.n > ringsAtOnce {
-		l.since, r.quiet = time.Time{}, now.Add(quietAfter)
+	if l.rung++; l.rung > ringsAtOnce {
+		l.since, l.quiet = time.Time{}, now.Add(quietAfter)
 	}
 }
 
@@ -60,7 +53,7 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 	if arms == *held {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(doorbellLimit, l.pulseTime()))
+	ctx, cancel := context.WithTimeout(ctx, min(doorbellLimit, l.Pulse))
 	defer cancel()
 	var err error
 	if arms {
@@ -76,9 +69,9 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 	l.mu.Lock()
 	switch {
 	case *held:
-		l.since, l.rings.n = now, 0
+		l.since, l.rung = now, 0
 	case arms: // a writer holds it for a moment and will not notify
-		l.rings.quiet = now.Add(quietForLock)
+		l.quiet = now.Add(quietForLock)
 	}
 	l.mu.Unlock()
 	l.Wake(Switched) // the relay's pauses are different now

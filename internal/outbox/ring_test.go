@@ -34,7 +34,7 @@ func newListening(t *testing.T) *listening {
 		t.Fatal(err)
 	}
 	l.Listener = &Listener{
-		Channel: l.Name, Table: table.Quoted(), Logger: slog.New(slog.DiscardHandler),
+		Channel: l.Name, Table: table.Quoted(), Logger: slog.New(slog.DiscardHandler), Pulse: time.Minute,
 		Connect: func(ctx context.Context) (*pgx.Conn, error) {
 			if l.cutOff.Load() {
 				return nil, errors.New("cut off")
