@@ -51,11 +51,3 @@ func (k *Source) UnmarshalText(text []byte) error {
 	}
 	return nil
 }
-
-// String returns the text form.
-func (k Source) String() string {
-	if k.Name == "" {
-		return string(k.Kind)
-	}
-	return string(k.Kind) + ":" + k.Name
-}
