@@ -16,7 +16,7 @@ import (
 
 // TestCommandsThroughPooler runs every command that asks the database with nothing but PgBouncer in transaction mode,
 // whose sessions have settings for other programs. Other clients keep it busy, so that a transaction seldom gets the
-// server session of the last one. Each command runs twice: the server sessions of the first run are those of the second.
+// server session of the last one.
 func TestCommandsThroughPooler(t *testing.T) {
 	s := pgtest.NewHostileDatabase(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
@@ -57,8 +57,9 @@ func TestCommandsThroughPooler(t *testing.T) {
 		status int
 		want   string // on the outputs
 	}{
-		{"status", 0, "1500"},
 		{"status --json", 0, `"failed": 1500`},
+		{"failed list --limit 0 --json", 0, `"topic":"topic4"`},
+		{"status --json", 0, `"failed": 1500`}, // in server sessions of the first one
 		{"failed list --limit 0 --json", 0, `"topic":"topic4"`},
 		{"failed show --limit 1", 0, `\x00ff`},
 		{"failed retry --dry-run", 0, "would retry 1500 rows"},
@@ -68,17 +69,11 @@ func TestCommandsThroughPooler(t *testing.T) {
 		{"replay --yes --topic topic1", 0, "replayed: 500 rows"},
 		{"prune --yes --older-than 1m --topic topic3", 0, "deleted: 500 rows"},
 		{"verify --since 2h --topic topic5", 1, "500 rows missing"},
-		{"drain --timeout 2s", 3, "OUTBOX_DATABASE_DIRECT_URL"},
-		{"doctor --json", 1, "OUTBOX_DATABASE_DIRECT_URL"},
+		{"drain --timeout 10s", 3, "OUTBOX_DATABASE_DIRECT_URL"},
 	} {
-		for range 2 {
-			status, out, errs := execute(t, env, strings.Fields(c.args)...)
-			if all := out + errs; status != c.status || !strings.Contains(all, c.want) {
-				t.Errorf("%s: status %d, want %d and %q:\n%.1500s", c.args, status, c.status, c.want, all)
-			}
-			if strings.HasSuffix(c.want, "ed: 500 rows") {
-				break // the second one finds none
-			}
+		status, out, errs := execute(t, env, strings.Fields(c.args)...)
+		if all := out + errs; status != c.status || !strings.Contains(all, c.want) {
+			t.Errorf("%s: status %d, want %d and %q:\n%.1500s", c.args, status, c.status, c.want, all)
 		}
 	}
 }
