@@ -157,9 +157,17 @@ var keys = []mutant{
 	{
 		name:   "a failed row does not block",
 		breaks: "OUTBOX_ON_FAILED=block",
+		file:   "relay/internal/engine/keysread.go",
+		old:    "		if page.Blocked {\n",
+		new:    "		if false {\n",
+		pkg:    "./relay/internal/engine", tests: decisions,
+	},
+	{
+		name:   "a list of failed rows blocks nothing",
+		breaks: "OUTBOX_ON_FAILED=block, also of rows that have failed before",
 		file:   "relay/internal/engine/blocked.go",
-		old:    "	e.blocked.by[hash] = int16(shard)\n",
-		new:    "",
+		old:    "				e.wait(k, &b.keys)\n",
+		new:    "				_ = k\n",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},
 	{
@@ -217,14 +225,6 @@ var keys = []mutant{
 		old:    "		if e.elsewhere(row.Identity(), k.name) {",
 		new:    "		if false {",
 		pkg:    "./relay/internal/engine", tests: "^TestRowMovedToAnotherKeyWhileItIsPublished$",
-	},
-	{
-		name:   "a read of its own unblocks a key",
-		breaks: "a blocked key stays blocked until the list of failed rows says otherwise",
-		file:   "relay/internal/engine/keysread.go",
-		old:    "		if page.Blocked || e.blocked.has(k.name) {",
-		new:    "		if page.Blocked {",
-		pkg:    "./relay/internal/engine", tests: "^TestKeyThatTriesAHoldBeforeTheListUnblocksIt$",
 	},
 	{
 		name:   "a sweep that finds nothing",

@@ -59,8 +59,7 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 	moved := known && e.elsewhere(row.Identity(), name)
 	k := e.keys[name]
 	switch {
-	// A blocked key has nothing queued, and is read by itself when the list no longer has it.
-	case e.blocked.has(row.Hash), known && !moved:
+	case known && !moved:
 		return false
 	// Somebody has moved a row that is in flight to this key. Its former key's answer decides whether it is published
 	// here at all, and until then no younger row of this key may pass it: the key is read by itself.

@@ -209,7 +209,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 // those of its next owner, and rows of a key that was closed meanwhile would come before older ones. Of a state other
 // than open and draining, the key's own read, or what it waits for, brings them again.
 func (e *Engine) goesOn(k *key) bool {
-	return e.shards.active.Has(k.shard) && (k.state == open || k.state == draining) && !e.blocked.has(k.name)
+	return e.shards.active.Has(k.shard) && (k.state == open || k.state == draining)
 }
 
 // fails reports whether a refused row has failed for good. In a table without failed_at nothing fails: the row is tried

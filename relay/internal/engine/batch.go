@@ -209,7 +209,7 @@ func (e *Engine) up() {
 // that could try: they have expired, or their shards were given away. Then the relay's probe says whether the broker
 // can be reached.
 func (e *Engine) Down() error {
-	if len(e.flying)+e.closed+len(e.waits.by) == 0 {
+	if len(e.flying)+e.closed+len(e.waits.by)-e.blocked.keys.live == 0 {
 		return nil
 	}
 	return e.outage.err

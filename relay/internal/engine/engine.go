@@ -91,7 +91,7 @@ func New(s Setup) *Engine {
 		Setup:   s,
 		ordered: s.Table.Ordinal() && !s.Table.Ranked(),
 		keys:    map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
-		blocked: blocked{by: map[uint64]int16{}},
+		blocked: blocked{keys: hold{cause: CauseBehindFailed, place: -1}},
 		held:    map[Cause]int64{}, flying: map[string]*Row{}, gone: map[string]uint64{},
 		shards: shards{
 			flying: make([]int, s.Shards), leaving: map[int]time.Time{}, since: make([]time.Time, s.Shards),

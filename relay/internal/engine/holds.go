@@ -90,10 +90,15 @@ func (h *hold) concerns(r *Row) bool {
 // so that keys that come and go do not make a hold of an hour grow for ever.
 func (h *hold) join(e *Engine, key uint64) {
 	if len(h.keys) == cap(h.keys) {
-		h.keys = slices.DeleteFunc(h.keys, func(key uint64) bool { return e.waits.by[key].hold != h })
+		h.tidy(e)
 	}
 	h.keys = append(h.keys, key)
 	h.live++
+}
+
+// tidy throws out the keys that do not wait any more.
+func (h *hold) tidy(e *Engine) {
+	h.keys = slices.DeleteFunc(h.keys, func(key uint64) bool { return e.waits.by[key].hold != h })
 }
 
 // hold makes a key wait for what the answer for its first row says is in trouble. Its rows are first in its queue

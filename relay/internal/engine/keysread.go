@@ -112,11 +112,8 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 			continue
 		}
 		page := r.Page.Keys[i]
-		if page.Blocked || e.blocked.has(k.name) {
-			// What the list says holds until the next list, whatever the read says: the row was retried by hand since.
-			// Rows that were queued here all the same were dropped when they came back unaccepted, as those of a
-			// blocked key are, while the key was read on after them.
-			e.block(k.name, k.shard)
+		if page.Blocked {
+			e.wait(k, &e.blocked.keys)
 			continue
 		}
 		fresh += e.drain(k, page, r, now)

@@ -28,7 +28,7 @@ type Snapshot struct {
 func (e *Engine) Snapshot(now time.Time) Snapshot {
 	s := Snapshot{
 		At:       now,
-		InFlight: len(e.flying), Blocked: len(e.resting) + len(e.waits.by) + len(e.blocked.by),
+		InFlight: len(e.flying), Blocked: len(e.resting) + len(e.waits.by),
 		Held: e.heldRows(), Holds: e.holds.shown(), Note: e.holds.note(),
 		Stuck: e.stuck(), Why: e.why(), Down: e.Down(),
 	}
@@ -56,7 +56,6 @@ func (e *Engine) heldRows() map[Cause]int64 {
 	if e.outage.failures > 0 {
 		counts[e.outage.cause()] += int64(e.queued)
 	}
-	counts[CauseBehindFailed] += int64(len(e.blocked.by))
 	counts[CauseMark] += int64(e.stuck())
 	return counts
 }
@@ -106,7 +105,7 @@ func (e *Engine) Leftover() (left string) {
 	for what, n := range map[string]int{
 		"in flight": len(e.flying), "bytes": int(e.bytes), "queued": e.queued, "gone": len(e.gone), "keys": len(e.keys),
 		"waiting": len(e.waits.by),
-		"blocked": len(e.blocked.by), "holds": len(e.holds.by), "to write": len(e.unwritten) + e.stuck(),
+		"holds":   len(e.holds.by), "to write": len(e.unwritten) + e.stuck(),
 		"resting": len(e.resting),
 	} {
 		if n != 0 {

@@ -15,17 +15,17 @@ import (
 // snapshot of the tail has seen.
 type sweep struct {
 	pass
-	met    uint8 // number of the sweep, of which waiting keys remember the last that has met them
-	strays bool  // rows without a key were forgotten for which no hold is responsible
+	strays bool // rows without a key were forgotten for which no hold is responsible
 }
 
 // A pass goes over many rows of the table, page by page, again and again.
 type pass struct {
-	at    outbox.Position // of the last row that it has looked at
-	on    bool            // it has begun and not ended
-	asked bool            // as soon as possible
-	ended time.Time       // end of the last pass
-	took  time.Duration   // time of the reads of the present pass, or the last one, without its rests
+	at     outbox.Position // of the last row that it has looked at
+	on     bool            // it has begun and not ended
+	asked  bool            // as soon as possible
+	number uint8           // of the present pass; waiting keys remember the last that has met them
+	ended  time.Time       // end of the last pass
+	took   time.Duration   // time of the reads of the present pass, or the last one, without its rests
 }
 
 // due returns when the next page is to be read, or the next pass begins.
@@ -41,7 +41,7 @@ func (p *pass) begins() bool {
 	if p.on {
 		return false
 	}
-	*p = pass{on: true, ended: p.ended}
+	*p = pass{on: true, number: p.number + 1, ended: p.ended}
 	return true
 }
 
@@ -84,7 +84,6 @@ func (e *Engine) readSweep() *Read {
 	s := &e.sweep
 	if s.begins() {
 		s.strays = false
-		s.met++
 	}
 	return &Read{Kind: Sweep, query: outbox.Query{
 		Sweep: true, After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Most: outbox.Most{Rows: sweepRows},
@@ -98,8 +97,8 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 	s.took += took
 	for i := range r.Page.Rows {
 		row := &r.Page.Rows[i]
-		if w, waits := e.waits.by[row.Hash]; waits && w.met != s.met {
-			w.met = s.met
+		if w, waits := e.waits.by[row.Hash]; waits && w.hold != &e.blocked.keys && w.met != s.number {
+			w.met = s.number
 			e.waits.by[row.Hash] = w
 			// If the first row of a key is not the row that was stopped, or has another topic by now, somebody has
 			// changed the rows of the key, which is tried. A key that waits for room waits for nothing that a changed
@@ -129,7 +128,7 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 // isMissed reports whether a row is not in flight although nothing is known of its key.
 func (e *Engine) isMissed(r *outbox.Row, read uint64) bool {
 	known := e.isKnown(r.Identity(), read) && !e.elsewhere(r.Identity(), r.Hash)
-	if known || !e.shards.active.Has(r.Shard) || e.waits.has(r.Hash) || e.blocked.has(r.Hash) {
+	if known || !e.shards.active.Has(r.Shard) || e.waits.has(r.Hash) {
 		return false
 	}
 	k := e.keys[r.Hash]

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
@@ -38,7 +37,7 @@ type waiter struct {
 	hold  *hold
 	stamp uint32 // of the row that stopped it; 0 if that is not known
 	shard int16
-	met   uint8 // the last sweep that has met it; see sweep.met
+	met   uint8 // number of the last sweep that has met it, or of the last list of failed rows
 	alone bool  // it is a row without a key
 	due   bool  // see key.due
 }
@@ -73,7 +72,7 @@ func (e *Engine) wait(k *key, h *hold) {
 	}
 	h.join(e, k.name)
 	e.waits.by[k.name] = waiter{
-		hold: h, stamp: stamp, shard: int16(k.shard), met: e.sweep.met, alone: k.keyless, due: k.due,
+		hold: h, stamp: stamp, shard: int16(k.shard), met: e.sweep.number, alone: k.keyless, due: k.due,
 	}
 	if k.keyless {
 		e.waits.alone++
@@ -84,7 +83,7 @@ func (e *Engine) wait(k *key, h *hold) {
 
 // waiting returns how many keys are closed of which only the hash is remembered. Limits.Waiting bounds them (invariant
 // 7), without the rows without a key: a quarter of that number has room beside them.
-func (e *Engine) waiting() int { return len(e.waits.by) - e.waits.alone + len(e.blocked.by) }
+func (e *Engine) waiting() int { return len(e.waits.by) - e.waits.alone }
 
 // fewKeyless is how many keys a hold has from which on it remembers a row without a key only if there is room. In a
 // simulation without such an allowance, while a large topic was in trouble, a small hold remembered nothing that could
@@ -159,9 +158,6 @@ func (e *Engine) resumeSome(h *hold, n, closed int, now time.Time) (left int) {
 // tail reads everything from the beginning then. Rows on the wire and rows that are being written stay in flight until
 // they have landed, and only the places of their keys in queues and lists are given up.
 func (e *Engine) lose(lost owner.Set) {
-	for _, blocked := range []map[uint64]int16{e.blocked.by, e.blocked.next} {
-		maps.DeleteFunc(blocked, func(_ uint64, shard int16) bool { return lost.Has(int(shard)) })
-	}
 	for key, w := range e.waits.by {
 		if lost.Has(int(w.shard)) && e.keys[key] == nil {
 			e.forgo(key)
@@ -175,4 +171,5 @@ func (e *Engine) lose(lost owner.Set) {
 			e.reopen(k)
 		}
 	}
+	e.blocked.keys.tidy(e) // or a key that comes back would be there twice
 }

@@ -183,15 +183,12 @@ func (e *Engine) goOn(k *key, r *Row, why error, now time.Time) {
 	switch {
 	case !e.shards.active.Has(k.shard): // it was closed only until the refusal was written
 		e.reopen(k)
-	case r.Failed && written && e.BlockFailed && !k.keyless: // until an operator retries or discards the row
-		e.reopen(k)
-		e.block(k.name, k.shard)
 	// Nothing is left of it: no other row has its id. If other rows were read or dropped under its name, ids are not
 	// unique in this table, and the key is read again below.
 	case r.Failed && written && k.keyless && k.reads == 0 && !k.missed:
 		e.reopen(k)
 	// The row has failed, or is not as it was read: another session has relayed, failed or changed it. The key goes on
-	// with what is first now.
+	// with what is first now, unless its read says that the failed row blocks it.
 	case r.Failed && written, errors.Is(why, outbox.ErrRewritten):
 		k.refused = 0
 		e.restIn(k, causeOrder, now)
