@@ -120,7 +120,7 @@ func (a *answers) accept(r *Row, err error) {
 	a.sentAccepted.put(sentHash(r), struct{}{})
 	r.moved = a.now
 	a.unwritten = append(a.unwritten, r)
-	if !a.ordered || k.keyless || r.Timed {
+	if !a.ordered() || k.keyless || r.Timed {
 		return
 	}
 	if last, known := a.lastAccepted.get(k.hash()); known && last > r.Position.Ordinal {

@@ -17,10 +17,6 @@ import (
 // that is forgotten, the row is published again.
 type Engine struct {
 	Setup
-	// Order values give the order of rows: they are numbers or times, and no new row goes before older ones by its
-	// priority. Otherwise the order of two rows is known only if one read has brought both, or one is after the cursor.
-	ordered bool
-
 	// Where rows come from. A key that is not in keys is open, or waits with nothing in flight, so that a million
 	// healthy keys take no memory.
 	tail, dueTail tail            // rows in table order, and rows by their available_at
@@ -88,9 +84,8 @@ func New(s Setup) *Engine {
 	}
 	s.BlockFailed = s.BlockFailed && s.Table.KeepsFailures()
 	e := &Engine{
-		Setup:   s,
-		ordered: s.Table.Ordinal() && !s.Table.Ranked(),
-		keys:    map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
+		Setup: s,
+		keys:  map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
 		blocked: blocked{keys: hold{cause: CauseBehindFailed, place: -1}},
 		held:    map[Cause]int64{}, flying: map[string]*Row{}, gone: map[string]uint64{},
 		shards: shards{
@@ -106,6 +101,11 @@ func New(s Setup) *Engine {
 	e.tail, e.dueTail = tail{table: s.Table}, tail{table: s.Table, due: s.Table.ReadsDue()}
 	return e
 }
+
+// ordered reports whether order values give the order of rows: they are numbers or times, and no new row goes before
+// older ones by its priority. Otherwise the order of two rows is known only if one read has brought both, or one is
+// after the cursor.
+func (e *Engine) ordered() bool { return e.Table.Ordinal() && !e.Table.Ranked() }
 
 // shards are the shards that this replica relays, with the number of rows of each in flight. A shard that is lost keeps
 // its count until the last of its rows has landed: invariant 5 of package internal counts rows on the wire, too.
@@ -173,12 +173,12 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 }
 
 // Hint notes that there may be new rows, and whether rows may have been changed by hand: then failed rows may be
-// pending again, and keys may wait for rows that are gone. Only a hint that rows were changed asks for a sweep. If each
-// writer's ring asked for one, rows that wait would be read again all the time.
+// pending again, and keys may wait for rows that are gone. Only a hint that rows were changed asks for a sweep and for
+// a list of failed rows. If each writer's ring asked for them, the same rows would be read again all the time.
 func (e *Engine) Hint(changed bool) {
 	e.ring()
-	e.blocked.asked = true
-	if e.sweep.asked = e.sweep.asked || changed; changed {
+	if changed {
+		e.blocked.asked, e.sweep.asked = true, true
 		e.rereadDue()
 	}
 }

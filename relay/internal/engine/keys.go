@@ -94,7 +94,7 @@ func (e *Engine) follows(k *key, r *outbox.Row, read uint64) bool {
 		return false
 	}
 	last := k.queue[n-1]
-	if !e.ordered {
+	if !e.ordered() {
 		return last.read != read && !r.After
 	}
 	at := last.Position.Ordinal

@@ -186,7 +186,7 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 // settled. A key is read on only where order values can be compared. Elsewhere, and among rows that are read by their
 // available_at, each of its reads begins at its beginning.
 func (e *Engine) readOn(k *key, at *outbox.Row, seen *outbox.Visible) {
-	if e.ordered && !k.due {
+	if e.ordered() && !k.due {
 		k.seen, k.last = seen, at.Position.Ordinal
 	}
 }

@@ -124,6 +124,24 @@ func TestKeyThatTriesAHoldBeforeTheListUnblocksIt(t *testing.T) {
 	s.end(t)
 }
 
+// Where failed rows block their keys, the failed rows are listed each second, and not for each writer that rings.
+func TestRingsDoNotListFailedRows(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.block = ms, true })
+	s.run(time.Second)
+	e := s.replicas[0].e
+	before := e.blocked.number
+	for range 500 {
+		s.run(s.at + 2*ms)
+		e.Hint(false)
+		s.replicas[0].step()
+	}
+	if lists := e.blocked.number - before; lists > 2 {
+		t.Errorf("%d lists in a second", lists)
+	}
+	s.sound(t)
+}
+
 // A large row of a closed key is read beside a steady flow that would fill all room, and the flow waits for it for a
 // moment only, also where very many keys are in trouble, so that pauses are long.
 func TestLargeRowOfAKeyBesideASteadyFlow(t *testing.T) {
