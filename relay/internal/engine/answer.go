@@ -118,7 +118,7 @@ func (a *answers) accept(r *Row, err error) {
 	k.tries, k.unanswered, k.unmarkable = 0, 0, false
 	a.accepted++
 	a.sentAccepted.put(sentHash(r), struct{}{})
-	r.moved = a.now
+	r.accepted = a.now
 	a.unwritten = append(a.unwritten, r)
 	if !a.ordered() || k.keyless || r.Timed {
 		return

@@ -89,7 +89,6 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 		}
 		for _, r := range k.queue[:n] {
 			bytes -= r.Size
-			r.moved = now
 			batch = append(batch, r)
 		}
 		k.queue, k.wire = k.queue[n:], n

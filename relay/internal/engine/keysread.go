@@ -63,8 +63,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	// One statement reads by one index, in table order or by available_at: that of the key that has waited longest.
 	due, q := e.resting[0].due, &r.keys
 	q.Due, q.Blocked = due, e.BlockFailed && !due
-	r.bytes, q.First = e.freeBytes(Keys, e.reads.wants)
-	q.Bytes = r.bytes
+	q.Bytes, q.First = e.freeBytes(Keys, e.reads.wants)
 	var others []*key // whose rows have the other index
 	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(r.asked) < most && room > 0 {
 		k := e.resting[0]

@@ -37,13 +37,15 @@ type Read struct {
 	keys  outbox.KeysQuery
 	first bool   // a tail's first page: its snapshot becomes the tail's
 	asked []*key // of keys, in the order of the query's asks
-	rows  int    // rows that it may bring, and bytes
-	bytes int64
+	rows  int    // rows that it may bring
 
 	Page outbox.Page
 	Err  error         // why it has failed
 	Took time.Duration // time of the statement
 }
+
+// bytes returns how many bytes the read may bring.
+func (r *Read) bytes() int64 { return r.query.Bytes + r.keys.Bytes }
 
 // Do makes the read. Any goroutine may call it; the engine does not look at the read until it is given back. It blocks
 // until the statement has ended, or ctx has, and leaves what went wrong in Err.
@@ -191,9 +193,9 @@ func (e *Engine) query(kind Kind, now time.Time) *Read {
 	}
 	t := e.tailOf(kind)
 	r := t.query(now, e.Limits.Poll)
-	r.bytes, r.query.First = e.freeBytes(Tail, t.wants)
+	r.query.Bytes, r.query.First = e.freeBytes(Tail, t.wants)
 	r.rows = min(e.Limits.Batch, e.tailRows())
-	r.query.Rows, r.query.Bytes, r.query.Shards = r.rows, r.bytes, e.shards.queried()
+	r.query.Rows, r.query.Shards = r.rows, e.shards.queried()
 	return r
 }
 
@@ -229,7 +231,7 @@ func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 			s.rests[Sweep] = now.Add(RestShare * took)
 		}
 		*most = max(*most/4, 1)
-	} else if r.bytes > 0 && took < StatementTimeout/8 {
+	} else if r.bytes() > 0 && took < StatementTimeout/8 {
 		*most = min(2**most, e.mostBytes(r.Kind))
 	}
 	// A read of keys is never stale: each of its keys says itself whether it still waits for the result.

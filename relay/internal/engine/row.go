@@ -24,11 +24,11 @@ type Row struct {
 	Rehearsed  bool
 	Unmarkable error
 
-	key   *key      // never nil, also when the engine has forgotten the key
-	read  uint64    // number of the read that has brought it
-	topic string    // its own, before a template was applied: sweeps bring rows as they are in the table
-	after time.Time // end of the backoff of its last refusal; zero if it was not refused
-	moved time.Time // when it was handed over and, after that, accepted
+	key      *key      // never nil, also when the engine has forgotten the key
+	read     uint64    // number of the read that has brought it
+	topic    string    // its own, before a template was applied: sweeps bring rows as they are in the table
+	after    time.Time // end of the backoff of its last refusal; zero if it was not refused
+	accepted time.Time // when the broker had it
 }
 
 // Beside reports whether two rows are of the same key.

@@ -96,7 +96,7 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	for _, r := range marked {
 		latency := measure.Unknown
 		if !r.Due.IsZero() {
-			latency = r.moved.Sub(r.Due)
+			latency = r.accepted.Sub(r.Due)
 		}
 		latencies = append(latencies, latency)
 		e.done(r)
