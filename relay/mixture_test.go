@@ -73,7 +73,7 @@ func (t *otherwise) Tail(ctx context.Context, q outbox.Query) (outbox.Page, erro
 	return t.simTable.Tail(otherwiseIn(ctx), q)
 }
 
-func (t *otherwise) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
+func (t *otherwise) Keys(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	return t.simTable.Keys(otherwiseIn(ctx), q)
 }
 

@@ -47,7 +47,7 @@ func (s *slowTable) Tail(ctx context.Context, q outbox.Query) (outbox.Page, erro
 	return s.simTable.Tail(ctx, q)
 }
 
-func (s *slowTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
+func (s *slowTable) Keys(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	if err := s.take(ctx, engine.Keys, false); err != nil {
 		return outbox.Page{}, err
 	}

@@ -84,7 +84,7 @@ func (s *session) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error)
 	return s.simTable.Tail(ctx, q)
 }
 
-func (s *session) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
+func (s *session) Keys(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	if err := s.read(); err != nil {
 		return outbox.Page{}, err
 	}

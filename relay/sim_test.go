@@ -158,7 +158,7 @@ func (v *simView) Tail(ctx context.Context, q outbox.Query) (outbox.Page, error)
 	return v.tableView.Tail(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 
-func (v *simView) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
+func (v *simView) Keys(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	return v.tableView.Keys(context.WithValue(ctx, filterKey{}, v.filter), q)
 }
 

@@ -144,7 +144,7 @@ func (t *simTable) next(rows []*simRow, order func(a, b *simRow) int, p outbox.P
 	return sort.Search(len(rows), func(i int) bool { return order(rows[i], after) > 0 })
 }
 
-func (t *simTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
+func (t *simTable) Keys(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	t.mu.Lock()
 	page := outbox.Page{Visible: t.visible()}
 	n, bytes, full := 0, int64(0), false

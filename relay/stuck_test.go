@@ -33,7 +33,7 @@ func (w *workTable) Tail(ctx context.Context, q outbox.Query) (outbox.Page, erro
 	return page, err
 }
 
-func (w *workTable) Keys(ctx context.Context, q outbox.KeysQuery) (outbox.Page, error) {
+func (w *workTable) Keys(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	page, err := w.simTable.Keys(ctx, q)
 	var rows []outbox.Row
 	for _, k := range page.Keys {

@@ -68,6 +68,9 @@ type Query struct {
 	Sweep  bool
 	Upto   Position
 	Shards []int // nil for all
+	// Asks are of [Table.Keys] alone, which looks at nothing else than at these, Blocked, Due and Most.
+	Asks    []Ask
+	Blocked bool // say whether the keys have failed rows
 	Most
 }
 
@@ -75,22 +78,12 @@ type Query struct {
 // are none.
 type Page struct {
 	Rows     []Row     // with After, Hash and Writer
-	Keys     []KeyRows // instead, with a [KeysQuery]: one for each ask
+	Keys     []KeyRows // instead, of [Table.Keys]: one for each ask
 	Full     bool      // a limit was reached, so that there may be more rows
 	Visible  Visible
 	Distance time.Duration // the part of the read's time that the server did not take: the way there and back
 	Next     time.Duration // with Due: until the next row's time comes; 0 if there is none
 	Wants    int64         // bytes of the first row, if there was no room for it
-}
-
-// A KeysQuery asks for the first pending rows of some keys, in one statement, up to 500 keys. Most bounds the page;
-// each key has a limit of its own, too. It uses an index by key where there is one ([Table.KeyIndexed]) and otherwise
-// passes once over the pending rows.
-type KeysQuery struct {
-	Asks    []Ask
-	Due     bool // rows with available_at, where they have a read of their own
-	Blocked bool // say whether the keys have failed rows
-	Most
 }
 
 // An Ask names a key.

@@ -82,7 +82,7 @@ func TestPlansOfAsks(t *testing.T) {
 				look("first", "outbox_messages_pending_idx", 500)
 				tail(t, table, Query{Seen: &page.Visible, Shards: []int{0, 1, 2, 3, 4, 5, 6, 7}, Most: some})
 				look("first of some shards", "outbox_messages_pending_idx", 500)
-				if _, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: some}); err != nil {
+				if _, err := table.Keys(t.Context(), Query{Asks: asks, Most: some}); err != nil {
 					t.Fatal(err)
 				}
 				look("keys", "outbox_messages_key_idx", 60)
@@ -158,7 +158,7 @@ func TestPlansWithPrioritiesBesideAnotherIndex(t *testing.T) {
 		page := tail(t, table, Query{Most: some})
 		tail(t, table, Query{After: page.Rows[99].Position, Most: some})
 		asks := []Ask{{Hash: page.Rows[0].Hash, Limit: 9}, {Hash: 1, Limit: 9}}
-		if _, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: some}); err != nil {
+		if _, err := table.Keys(t.Context(), Query{Asks: asks, Most: some}); err != nil {
 			t.Fatal(err)
 		}
 		for _, plan := range plans.take() {

@@ -96,7 +96,7 @@ func TestFilterDividesRows(t *testing.T) {
 			return numbers(tail(t, table, Query{After: middle, Seen: &empty.Visible}).Rows)
 		},
 		"keys": func(table *Table) (found []int) {
-			page, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: anyNumber})
+			page, err := table.Keys(t.Context(), Query{Asks: asks, Most: anyNumber})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -64,7 +64,7 @@ func TestFirstRowsOfKeys(t *testing.T) {
 					for i := range asks {
 						asks[i].From = bound
 					}
-					page, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: anyNumber})
+					page, err := table.Keys(t.Context(), Query{Asks: asks, Most: anyNumber})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -86,7 +86,7 @@ func TestFirstRowsOfKeys(t *testing.T) {
 					}
 				}
 				// A page that is full has none of the last keys, and does not say that they have no rows.
-				page, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: Most{Rows: 2, Bytes: 1 << 20, First: 1 << 20}})
+				page, err := table.Keys(t.Context(), Query{Asks: asks, Most: Most{Rows: 2, Bytes: 1 << 20, First: 1 << 20}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -121,7 +121,7 @@ func TestKeysOfEqualTexts(t *testing.T) {
 	}
 	rows := tail(t, table, Query{}).Rows
 	asks := []Ask{{Hash: rows[0].Hash, Limit: 9}, {Hash: rows[1].Hash, Limit: 9}}
-	page, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Most: anyNumber})
+	page, err := table.Keys(t.Context(), Query{Asks: asks, Most: anyNumber})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestBlockedKeys(t *testing.T) {
 	for _, r := range tail(t, table, Query{}).Rows {
 		asks = append(asks, Ask{Hash: r.Hash, Limit: 1})
 	}
-	page, err := table.Keys(t.Context(), KeysQuery{Asks: asks, Blocked: true, Most: anyNumber})
+	page, err := table.Keys(t.Context(), Query{Asks: asks, Blocked: true, Most: anyNumber})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 	tail(t, table, Query{After: page.Rows[0].Position})
 	tail(t, table, Query{After: page.Rows[0].Position, Seen: &page.Visible, Low: &page.Rows[0].Position.Ordinal})
 	if _, err := table.Keys(t.Context(),
-		KeysQuery{Asks: []Ask{{Hash: page.Rows[0].Hash, Limit: 9}}, Most: anyNumber}); err != nil {
+		Query{Asks: []Ask{{Hash: page.Rows[0].Hash, Limit: 9}}, Most: anyNumber}); err != nil {
 		t.Fatal(err)
 	}
 	var rows []*Row

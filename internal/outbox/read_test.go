@@ -106,7 +106,7 @@ func TestOrder(t *testing.T) {
 		table := open(t, s, Config{})
 		hash := tail(t, table, Query{}).Rows[11].Hash
 		if page, err := table.Keys(t.Context(),
-			KeysQuery{Asks: []Ask{{Hash: hash, Limit: 9}}, Most: anyNumber}); err != nil ||
+			Query{Asks: []Ask{{Hash: hash, Limit: 9}}, Most: anyNumber}); err != nil ||
 			idsOf(page.Keys[0].Rows) != "11" || table.Ordinal() {
 			t.Errorf("the row of a key: %v, %v", page.Keys, err)
 		}

@@ -160,7 +160,7 @@ func measureStatements(ctx context.Context, days int) (costs []statementCost, er
 			return err
 		}},
 		{30, func() error {
-			_, err := t.Keys(ctx, table.KeysQuery{Asks: asks, Most: most})
+			_, err := t.Keys(ctx, table.Query{Asks: asks, Most: most})
 			return err
 		}},
 		{300, func() error { return settle(1) }},

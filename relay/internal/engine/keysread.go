@@ -61,7 +61,7 @@ func (e *Engine) readKeys(now time.Time) *Read {
 		defer func() { e.resume = now.Add(time.Duration(len(r.asked)) * time.Second / mostVain) }()
 	}
 	// One statement reads by one index, in table order or by available_at: that of the key that has waited longest.
-	due, q := e.resting[0].due, &r.keys
+	due, q := e.resting[0].due, &r.query
 	q.Due, q.Blocked = due, e.BlockFailed && !due
 	q.Bytes, q.First = e.freeBytes(Keys, e.reads.wants)
 	var others []*key // whose rows have the other index

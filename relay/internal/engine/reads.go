@@ -33,8 +33,7 @@ type Read struct {
 	number uint64    // reads are numbered from 1 in the order in which they begin
 	began  time.Time // by the engine's clock, so that the time until Taken includes waiting for a connection
 
-	query outbox.Query // of all kinds but keys
-	keys  outbox.KeysQuery
+	query outbox.Query
 	first bool   // a tail's first page: its snapshot becomes the tail's
 	asked []*key // of keys, in the order of the query's asks
 	rows  int    // rows that it may bring
@@ -44,16 +43,13 @@ type Read struct {
 	Took time.Duration // time of the statement
 }
 
-// bytes returns how many bytes the read may bring.
-func (r *Read) bytes() int64 { return r.query.Bytes + r.keys.Bytes }
-
 // Do makes the read. Any goroutine may call it; the engine does not look at the read until it is given back. It blocks
 // until the statement has ended, or ctx has, and leaves what went wrong in Err.
 func (r *Read) Do(ctx context.Context, from Table) {
 	began := time.Now()
 	switch r.Kind {
 	case Keys:
-		r.Page, r.Err = from.Keys(ctx, r.keys)
+		r.Page, r.Err = from.Keys(ctx, r.query)
 	case Failed:
 		r.Page, r.Err = from.Blocked(ctx, r.query)
 	default:
@@ -231,7 +227,7 @@ func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 			s.rests[Sweep] = now.Add(RestShare * took)
 		}
 		*most = max(*most/4, 1)
-	} else if r.bytes() > 0 && took < StatementTimeout/8 {
+	} else if r.query.Bytes > 0 && took < StatementTimeout/8 {
 		*most = min(2**most, e.mostBytes(r.Kind))
 	}
 	// A read of keys is never stale: each of its keys says itself whether it still waits for the result.

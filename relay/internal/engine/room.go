@@ -31,7 +31,7 @@ func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
 	others := false
 	for _, r := range e.reads.under {
 		if r != nil {
-			bytes -= r.bytes()
+			bytes -= r.query.Bytes
 			others = others || r.rows > 0
 		}
 	}

@@ -40,7 +40,7 @@ type Setup struct {
 // lives. A table whose answers change is reopened, with a new engine.
 type Table interface {
 	Tail(context.Context, outbox.Query) (outbox.Page, error)
-	Keys(context.Context, outbox.KeysQuery) (outbox.Page, error)
+	Keys(context.Context, outbox.Query) (outbox.Page, error)
 	Blocked(context.Context, outbox.Query) (outbox.Page, error)
 
 	Ordinal() bool       // order values are numbers or times, so that the engine can compare them

@@ -297,7 +297,7 @@ func (t *simTable) Tail(_ context.Context, q outbox.Query) (outbox.Page, error) 
 	return p, nil
 }
 
-func (t *simTable) Keys(_ context.Context, q outbox.KeysQuery) (outbox.Page, error) {
+func (t *simTable) Keys(_ context.Context, q outbox.Query) (outbox.Page, error) {
 	p := outbox.Page{Visible: t.snapshot()}
 	t.visited = 0
 	n, bytes, full := 0, int64(0), false
