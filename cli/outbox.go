@@ -79,7 +79,7 @@ func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err er
 			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
 		})
 	}
-	plan, found := route.Plan(plan, c.Table.Name, string(c.Table.Key), routes)
+	plan, found := route.Plan(plan, c.Table.Name, c.Table.Key, routes)
 	for _, problem := range found {
 		err = problem
 	}

@@ -12,7 +12,7 @@ import (
 // relayConfig returns the relay's configuration from the settings, except for the database, publishers and telemetry.
 func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
 	r := relay.Config{
-		Table: c.Table.Name, Columns: c.Table.Columns, Key: string(c.Table.Key),
+		Table: c.Table.Name, Columns: c.Table.Columns, Key: c.Table.Key,
 		Delete:    c.Settle == config.SettleDelete,
 		BatchSize: c.BatchSize, MaxInFlight: c.MaxInFlight, MaxInFlightBytes: c.MaxInFlightBytes,
 		MaxRowBytes:  c.MaxRowBytes,

@@ -46,7 +46,7 @@ func checkColumns(c *Config) map[string]string {
 			"that the relay writes must be a separate one", theirs, other, ours)
 		parts[theirs] = cmp.Or(other, ours)
 	}
-	if name, is := strings.CutPrefix(string(table.Key), "column:"); is {
+	if name, is := strings.CutPrefix(table.Key, "column:"); is {
 		parts[name] = "key"
 	}
 	return parts

@@ -67,7 +67,8 @@ type Table struct {
 	Name string `envconfig:"TABLE" default:"outbox_messages"`
 	// Columns maps the relay's names of columns to the table's, for configured columns.
 	Columns map[string]string `envconfig:"COLUMNS"`
-	Key     KeySource         `envconfig:"KEY"`
+	// Key is column:NAME, header:NAME, payload:a.b, topic or none, or empty for the column key, if the table has one.
+	Key string `envconfig:"KEY"`
 }
 
 // Column returns the table's name for a column by the relay's name, whether or not the table has it.

@@ -157,7 +157,7 @@ func TestKeySources(t *testing.T) {
 	for _, text := range []string{
 		"", "column:tenant", "header:x-key", "header:a:b", "payload:order.id", "topic", "none", "column:with blank",
 	} {
-		if got := load(t, "OUTBOX_KEY="+text).Table.Key; string(got) != text {
+		if got := load(t, "OUTBOX_KEY="+text).Table.Key; got != text {
 			t.Errorf("%q: got %q", text, got)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/route"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -23,6 +24,7 @@ var forms = map[string]func(text string) error{
 		return unless(err == nil, "is not a table name; write table or schema.table, with double quotes around a name "+
 			"that contains a dot")
 	},
+	"KEY":          func(text string) error { return new(rowkey.Source).UnmarshalText([]byte(text)) },
 	"HTTP_ADDR":    checkAddress,
 	"METRICS_ADDR": checkAddress,
 	"PPROF_ADDR": func(text string) error {

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // The types below read the text forms of settings. Their errors continue the sentence that begins with the variable's
@@ -141,16 +139,6 @@ func (c *columns) UnmarshalText(text []byte) error {
 		(*c)[ours] = theirs
 	}
 	return nil
-}
-
-// A KeySource says where a row's ordering key comes from: column:NAME, header:NAME, payload:a.b, topic or none. If it
-// is empty, the key is the column key, if the table has one.
-type KeySource string
-
-// UnmarshalText refuses a text that names no source.
-func (k *KeySource) UnmarshalText(text []byte) error {
-	*k = KeySource(text)
-	return new(rowkey.Source).UnmarshalText(text)
 }
 
 // StateColumns map the relay's names of the columns that keep what became of a row at a destination to the table's
