@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/profile"
-	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -89,8 +88,7 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 	if d.Columns != nil && d.Columns["relayed_at"] == "" {
 		p.add(at("Columns"), "must name a column for relayed_at")
 	}
-	encodings := []route.Encoding{route.EncodingNone, route.EncodingBase64, route.EncodingHex}
-	if !slices.Contains(encodings, route.Encoding(d.PayloadEncoding)) {
+	if !slices.Contains([]string{"", "base64", "hex"}, d.PayloadEncoding) {
 		p.add(at("PayloadEncoding"), "must be base64 or hex, or empty for none")
 	}
 	if _, err := profile.New(d.WireFormat, publisher.ProtocolKafka, profile.Options{}); err != nil {

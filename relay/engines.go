@@ -24,7 +24,7 @@ type engines struct {
 	doorbell doorbell
 
 	settlement *settle.Settlement
-	all        []*loop    // does not change after make
+	all        []*loop    // given by the user, one for each destination; does not change after make
 	mu         sync.Mutex // guards what the loops know of each other
 }
 
@@ -60,11 +60,6 @@ func (es *engines) make() {
 	for _, l := range es.all {
 		l.make(shareOf(es.limits, destinations, l.to))
 	}
-}
-
-// add adds a loop for a destination with its view of the table, and with the ownership that it may share with others.
-func (es *engines) add(to *Destination, table tableView, o ownership) {
-	es.all = append(es.all, &loop{engines: es, to: to, table: table, ownership: o})
 }
 
 // run runs the loops. When one ends by itself, the others end, too: the table is opened again for all of them. It

@@ -35,9 +35,9 @@ func (c *Config) plan() (plan outbox.Config, routes []*route.Route, err error) {
 	for _, f := range found {
 		switch {
 		case f.Destination < 0:
-			p.add(f.Field, "%s", f.Text)
+			p = append(p, &FieldError{f.Field, f.Text})
 		case f.Field != "Topics" || !wrong: // which rows are left may depend on what is wrong
-			p.add(fieldOf(f.Destination, f.Field), "%s", f.Text)
+			p = append(p, &FieldError{fieldOf(f.Destination, f.Field), f.Text})
 		}
 	}
 	return plan, routes, errors.Join(p...)

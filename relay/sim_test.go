@@ -96,7 +96,7 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 		e.all = nil
 		for i, d := range s.destinations {
 			view := &simView{columnsOf(table, d), viewsOf(s.destinations)[i].Filter}
-			e.add(d, view, countingOwner{s.owner, &s.turns})
+			e.all = append(e.all, &loop{engines: e, to: d, table: view, ownership: countingOwner{s.owner, &s.turns}})
 		}
 		e.make()
 	}

@@ -28,9 +28,9 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 	// The outbox is released only after the engine has stopped. Released before, its rows on the wire would be
 	// published by the next owner, too.
 	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() { defer close(done); r.owner.Run(owning) }()
-	defer func() { leave(); <-done }()
+	var taking sync.WaitGroup
+	taking.Go(func() { r.owner.Run(owning) })
+	defer func() { leave(); taking.Wait() }()
 	ctx, outdated := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -86,8 +86,8 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 			continue
 		}
 		for _, g := range groups {
-			if g.Column == r.plan.Views[i].GroupColumn() {
-				e.add(d, view, g)
+			if g.Column == d.group() {
+				e.all = append(e.all, &loop{engines: &e, to: d, table: view, ownership: g})
 			}
 		}
 	}
