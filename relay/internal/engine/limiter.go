@@ -23,7 +23,8 @@ const (
 	// gather is the time for which tokens gather after rows have used them up, since sending one row at a time would
 	// cost more than it gains.
 	gather = 20 * time.Millisecond
-	// readAhead is how long the rows last that are read before they may be sent.
+	// readAhead is how long the rows last that are read before they may be sent: longer than a read takes in all but
+	// trouble, so that a lane with tokens finds rows.
 	readAhead = 2 * time.Second
 )
 

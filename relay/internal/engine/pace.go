@@ -31,7 +31,8 @@ const (
 	ShortestPause = time.Millisecond
 
 	// Writers stop ringing at outbox.MostRings rows a second, and begin again when there are fewer than calmShare of
-	// that, calmAfter later at the earliest.
+	// that, calmAfter later at the earliest: each change takes or leaves the doorbell's lock, and a steady rate near the
+	// bound would do so all the time. The rate is a mean over rateShare, some looks of a flow that polls.
 	calmAfter = time.Second
 	calmShare = 0.75
 	rateShare = 250 * time.Millisecond
@@ -43,6 +44,7 @@ const (
 	// statements a second then; polling every 50 ms, an earlier version made 40.7.
 	idleAfter = 10 * time.Second
 
+	// shortestLook is the least that a look counts as: its 50 to 63 µs of PostgreSQL and the way there and back.
 	shortestLook = 100 * time.Microsecond
 
 	// At 1,000 rows a second a look takes half a millisecond. A rest of 20 times as long made a median of 10 to 20 ms
@@ -50,12 +52,15 @@ const (
 	flowShare = 4 // rest while rows flow, as a multiple of the time that the read took
 	// RestShare is the rest after work that is of no use to the flow of rows, as a multiple of the time it took.
 	RestShare = 20
-	flowRows  = 16
-	rowShare  = 50 * time.Microsecond // part of a read's time that is of each row, not of the look
+	// A look that brings more than flowRows new rows is no longer dearer than its rows, of which each takes rowShare at
+	// most to be read and taken in.
+	flowRows = 16
+	rowShare = 50 * time.Microsecond
 	// Without busyRest, 7,000 rows a second were read in a hundred batches a second, which left saturated writers 0.57
 	// of their rate instead of 0.69.
-	busyRest   = 25 * time.Millisecond // shortest rest while more rows flow
-	droppedRow = 20 * time.Microsecond // rest for each row that was read again in vain
+	busyRest = 25 * time.Millisecond // shortest rest while more rows flow
+	// droppedRow is the rest for each row that was read again in vain: about the time that it took.
+	droppedRow = 20 * time.Microsecond
 )
 
 // SetBell records whether writers can ring, and since when each of them does. The user calls it before each

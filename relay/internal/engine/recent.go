@@ -6,6 +6,7 @@ package engine
 // pause.
 type recent[Key comparable, Value any] struct{ young, old map[Key]Value }
 
+// mostRecent is what a destination accepts in some seconds at its fastest, and 3 MB for each of these memories at most.
 const mostRecent = 1 << 16
 
 func (r *recent[Key, Value]) get(k Key) (v Value, known bool) {

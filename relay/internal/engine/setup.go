@@ -88,5 +88,6 @@ const (
 const StatementTimeout = 30 * time.Second
 
 // TryLanes is the number of lanes, in addition to Workers, for keys that were not accepted the last time. A publish
-// that may stay without an answer does not delay other keys there.
+// that may stay without an answer does not delay other keys there. There are two, so that one call without an answer
+// does not keep the tries of all other keys waiting for its timeout.
 const TryLanes = 2
