@@ -23,7 +23,7 @@ import (
 func TestSecureKafka(t *testing.T) {
 	t.Parallel()
 	k := newSecureKafka(t)
-	t.Run("rotations", k.rotations)
+	k.rotations(t)
 	k.mistakes(t)
 }
 
@@ -32,7 +32,6 @@ func TestSecureKafka(t *testing.T) {
 func (k *secureKafka) rotations(t *testing.T) {
 	ca := "OUTBOX_TLS_CA_FILE=" + k.write("ca.pem", k.authority.PEM)
 	t.Run("password", func(t *testing.T) {
-		t.Parallel()
 		topic, outbox := k.topic(t), newTable(t)
 		path := k.write("password", []byte("old-hunter2\n"))
 		r := startRelay(t, outbox.env("kafka+tls://"+k.secure, ca, "OUTBOX_KAFKA_SASL_MECHANISM=SCRAM-SHA-256",
@@ -51,7 +50,6 @@ func (k *secureKafka) rotations(t *testing.T) {
 		k.expect(t, r, outbox, topic)
 	})
 	t.Run("token", func(t *testing.T) {
-		t.Parallel()
 		oauth := func(outbox *table, more ...string) settings {
 			return outbox.env("kafka+tls://"+k.secure, append(more, ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER")...)
 		}
@@ -79,7 +77,6 @@ func (k *secureKafka) rotations(t *testing.T) {
 		}
 	})
 	t.Run("certificates", func(t *testing.T) {
-		t.Parallel()
 		topic, outbox := k.topic(t), newTable(t)
 		old := k.authority.Issue(t, tlstest.Leaf{Name: "relay", Expired: true})
 		other := tlstest.NewAuthority(t)
@@ -255,7 +252,8 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		"HTTP with TLS":         {"kafka+tls://" + serveHTTP(t), settings{ca}, []string{noTLS}},
 		"another server, TLS":   {"kafka+tls://" + serveTLS(t, good), settings{ca}, []string{"Kafka's"}},
 	} {
-		// One after the other: a server that logs in many at a time may answer none of them in time.
+		// One after the other: a server that logs in many at a time may answer none of them in time. Parallel ones would
+		// also wait behind all other tests.
 		t.Run(name, func(t *testing.T) { checkMistake(t, m.url, m.env, m.says) })
 	}
 }
