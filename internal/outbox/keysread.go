@@ -12,9 +12,9 @@ import (
 // KeyIndexed reports whether an index leads to the pending rows of a key ([Table.Keys]).
 func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex }
 
-// Keys reads the first pending rows of some keys, up to 500, in one statement. Most bounds the page; each key has a limit
-// of its own, too. It uses an index by key where there is one ([Table.KeyIndexed]) and otherwise passes once over the
-// pending rows. With Due it reads rows with available_at, where they have a read of their own.
+// Keys reads the first pending rows of some keys, up to 500, in one statement. Most bounds the page; each key has a
+// limit of its own, too. It uses an index by key where there is one ([Table.KeyIndexed]) and otherwise passes once over
+// the pending rows. With Due it reads rows with available_at, where they have a read of their own.
 func (t *Table) Keys(ctx context.Context, q Query) (Page, error) {
 	n := len(q.Asks)
 	hashes, most, lows, of := make([][]byte, n), make([][]byte, n), make([][]byte, n), make(map[uint64]int, n)
