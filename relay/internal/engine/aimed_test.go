@@ -175,6 +175,30 @@ func TestMoreKeysThanCanWait(t *testing.T) {
 	s.end(t)
 }
 
+// Rows without a key that wait for a topic are counted, and go on within a second of its return, together with a row
+// that came later. Those for which there is no room go on after a sweep or two.
+func TestRowsWithoutAKeyWait(t *testing.T) {
+	t.Parallel()
+	const rows = 300
+	for waiting, held := range map[int]int64{2000: rows, 400: 100} {
+		s := aimed(func(s *sim) { s.took, s.limits.Waiting = ms, waiting })
+		s.broker.missing["gone"] = true
+		for range rows {
+			s.add("", "gone", nil)
+		}
+		s.run(s.at + 10*time.Second)
+		if got := s.replicas[0].e.held[CauseTopology]; got < held || got > held+fewKeyless {
+			t.Errorf("%d rows are held, want %d", got, held)
+		}
+		delete(s.broker.missing, "gone")
+		s.run(s.at + 2*time.Second)
+		if left := int64(len(s.table.rows)); left > rows-held {
+			t.Errorf("%d of %d rows are left, of which %d were remembered", left, rows, held)
+		}
+		s.end(t)
+	}
+}
+
 // A row is committed late, while a younger one of its key is queued: it goes first.
 func TestLateRowBesideAQueuedOne(t *testing.T) {
 	t.Parallel()
