@@ -25,6 +25,9 @@ func main() {
 // limit is how long the tests of one mutant may take.
 const limit = "3m"
 
+// runs is how many random schedules a mutant would have to survive. The packages' own tests run fewer.
+const runs = "1000"
+
 // run tests the tree as it is and then each chosen mutant, and prints a line for each as it goes.
 func run(ctx context.Context, words []string, out io.Writer) error {
 	root, err := module(ctx)
@@ -112,7 +115,7 @@ func test(ctx context.Context, root, overlay, pkg, tests string) verdict {
 		args = append(args, "-overlay", overlay)
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
-	cmd.Dir = root
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "SIMULATION_RUNS="+runs)
 	started := time.Now()
 	output, err := cmd.CombinedOutput()
 	return judge(string(output), err == nil, time.Since(started))
