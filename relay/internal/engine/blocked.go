@@ -75,7 +75,7 @@ func (e *Engine) listed(r *Read, took time.Duration, now time.Time) {
 	}
 	b.on, b.ended, b.current = false, now, true
 	// What the complete list does not have any more was retried or discarded. The tail has passed the key's rows long
-	// ago, so it is read by itself. (What was blocked since the list passed its place is read, too, for nothing.)
+	// ago, so it is read by itself.
 	for _, key := range b.keys.keys {
 		if w := e.waits.by[key]; w.hold == &b.keys && w.met != b.number {
 			e.resumes(key, now) // else there is no room, and the next list says it again

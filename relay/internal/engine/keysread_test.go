@@ -142,6 +142,23 @@ func TestRingsDoNotListFailedRows(t *testing.T) {
 	s.sound(t)
 }
 
+// Keys that a list has found blocked wait until a later list does not have them, and are not read meanwhile.
+func TestListedKeysAreNotRead(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.block = ms, true })
+	const keys = 100
+	for i := range keys {
+		failed := s.add(fmt.Sprint("k", i), "t", nil)
+		s.table.drop(failed)
+		failed.status, s.table.failed[failed.id] = deleted, failed
+	}
+	s.run(10 * time.Second)
+	if reads, waiting := s.reads[Keys], s.replicas[0].e.waiting(); reads > 0 || waiting != keys {
+		t.Errorf("%d reads of keys, and %d keys wait", reads, waiting)
+	}
+	s.sound(t)
+}
+
 // A large row of a closed key is read beside a steady flow that would fill all room, and the flow waits for it for a
 // moment only, also where very many keys are in trouble, so that pauses are long.
 func TestLargeRowOfAKeyBesideASteadyFlow(t *testing.T) {

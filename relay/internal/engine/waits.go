@@ -70,10 +70,12 @@ func (e *Engine) wait(k *key, h *hold) {
 			return
 		}
 	}
-	h.join(e, k.name)
-	e.waits.by[k.name] = waiter{
-		hold: h, stamp: stamp, shard: int16(k.shard), met: e.sweep.number, alone: k.keyless, due: k.due,
+	met := e.sweep.number
+	if h == &e.blocked.keys { // or the end of the present list would free what this list has blocked
+		met = e.blocked.number
 	}
+	h.join(e, k.name)
+	e.waits.by[k.name] = waiter{hold: h, stamp: stamp, shard: int16(k.shard), met: met, alone: k.keyless, due: k.due}
 	if k.keyless {
 		e.waits.alone++
 	}
