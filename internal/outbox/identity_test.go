@@ -93,6 +93,34 @@ func TestRowsWithOneIDAreDistinguished(t *testing.T) {
 	}
 }
 
+// So it is where rows are marked at their places in a range of partitions: each of ten days has the same ids at the same
+// places, inserted in one transaction.
+func TestRowsWithOneIDAtOnePlaceAreDistinguished(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, `create table outbox_messages (id bigint not null, topic text, payload text, at date not null,
+		relayed_at timestamptz, primary key (id, at)) partition by range (at)`)
+	s.Exec(t, `do $$ begin for i in 0..9 loop execute format('create table p%s partition of outbox_messages
+		for values from (%L) to (%L)', i, current_date + i, current_date + i + 1); end loop; end $$`)
+	s.Exec(t, `insert into outbox_messages select i, 't', day || '-' || i, current_date + day
+		from generate_series(0, 9) day, generate_series(1, 3) i`)
+	table := open(t, s, Config{})
+	page := tail(t, table, Query{})
+	var rows []*Row
+	for i := range page.Rows {
+		if slices.Contains([]string{"0-1", "9-2"}, string(page.Rows[i].Message.Payload)) {
+			rows = append(rows, &page.Rows[i])
+		}
+	}
+	if err := settle(t.Context(), table, rows); err != nil || len(rows) != 2 || table.relation.parts == nil {
+		t.Errorf("%d rows: %v", len(rows), err)
+	}
+	const marked = "select string_agg(payload, ' ' order by payload) from outbox_messages where relayed_at is not null"
+	if marked := pgtest.Value[string](t, s, marked); marked != "0-1 9-2" {
+		t.Errorf("marked: %s", marked)
+	}
+}
+
 // If ids are not unique, a changed row counts as another row, and the old one as settled.
 func TestChangedRowAmongOthersWithItsID(t *testing.T) {
 	t.Parallel()

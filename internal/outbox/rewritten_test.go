@@ -12,7 +12,7 @@ import (
 
 // A mark is for the version of a row that was read. A row whose content has changed stays pending and is named; one
 // that was only written to, by another destination say, is marked. That holds wherever the relay finds its rows, and
-// when it deletes them.
+// when it deletes them, also if the transaction that has changed them has written another row, which was read since.
 func TestSettleMarksWhatWasRead(t *testing.T) {
 	t.Parallel()
 	const columns = `(id bigint %s, seq bigint generated always as identity, topic text not null default 't', key text default 'k',
@@ -58,11 +58,32 @@ func TestSettleMarksWhatWasRead(t *testing.T) {
 				for i := range page.Rows {
 					rows = append(rows, &page.Rows[i])
 				}
+				tx, err := s.Pool.Begin(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
 				for i, c := range changes {
-					s.Exec(t, c.change, i+1)
+					if _, err := tx.Exec(t.Context(), c.change, i+1); err != nil {
+						t.Fatal(err)
+					}
 					if !c.same {
 						want = append(want, rows[i].Identity())
 					}
+				}
+				if _, err := tx.Exec(t.Context(), "insert into outbox_messages (id) values (100)"); err != nil {
+					t.Fatal(err)
+				}
+				if err := tx.Commit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				page = tail(t, outbox, Query{})
+				for i := range page.Rows {
+					if page.Rows[i].Message.ID == "100" {
+						rows = append(rows, &page.Rows[i])
+					}
+				}
+				if len(rows) != len(changes)+1 {
+					t.Fatalf("%d rows were read", len(rows))
 				}
 				unwritten, err := outbox.Settle(t.Context(), rows, free)
 				for identity, why := range unwritten {

@@ -149,9 +149,8 @@ func (t *Table) reread(ctx context.Context, changed map[string]*Row) (same []*Ro
 func (t *Table) mark(ctx context.Context, d description, rows []*Row) (left int64, err error) {
 	file, parameters := "settle.sql", [][]byte{array(t.rowOID, identitiesOf(rows)), versionsOf(rows)}
 	if t.mapping.place != noPlace {
-		file, parameters[0] = "settle_here.sql", array(t.idOID, each(rows, (*Row).ID))
 		places := each(rows, func(r *Row) []byte { return r.place[:] })
-		parameters = append(parameters, array(pgtype.TIDOID, places))
+		file, parameters = "settle_here.sql", append(parameters, array(pgtype.TIDOID, places))
 	}
 	results, err := t.send(ctx, limits{lock: lockPatience}, request{statement: d.text(file), parameters: parameters})
 	if err != nil {
@@ -182,17 +181,11 @@ func (t *Table) writeLock() string { return t.description.text("lock_table.sql")
 
 func identitiesOf(rows []*Row) []string { return each(rows, (*Row).Identity) }
 
-// versionsOf encodes the versions of rows as an array, each once.
+// versionsOf encodes the versions of rows as an array.
 func versionsOf(rows []*Row) []byte {
-	var versions [][]byte
-	last := uint32(0)
-	for _, r := range rows {
-		if r.version != last {
-			versions = append(versions, binary.BigEndian.AppendUint32(nil, r.version))
-		}
-		last = r.version
-	}
-	return array(pgtype.XIDOID, versions)
+	return array(pgtype.XIDOID, each(rows, func(r *Row) []byte {
+		return binary.BigEndian.AppendUint32(nil, r.version)
+	}))
 }
 
 // firsts returns the first value of each row.

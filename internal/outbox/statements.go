@@ -65,7 +65,7 @@ func (t *Table) describe() description {
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "latest": m.Order.Name + " desc", "nulls_last": "",
 		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
-		"place": m.place, "as_read": " and ($2::xid[] is null or " + rowWriter + " = any ($2::xid[]))",
+		"place": m.place,
 		"topic": m.Topic.Name, "order_type": m.Order.Type, "payload": m.Payload.shown(), "headers": m.Headers.shown(),
 		"inserted_at": m.Inserted.Name, "inserted_time": m.Inserted.Time(), "due_at": m.dueAt(Column.Time),
 		"relayed_at": m.Relayed.Name, "relayed_time": m.Relayed.Time(),
@@ -78,6 +78,10 @@ func (t *Table) describe() description {
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
 	d["t_identity"], _, d["t_here"] = m.identity("t.", d["id_type"])
+	// Each row is compared with its own version: the transaction that has changed one row may have written another one,
+	// which was read later and is settled with it. Rows are not compared by transactions, which have no order.
+	d["as_read"] = fmt.Sprintf("($2::xid[] is null or (%s, %s::text) in (select row, version::text from "+
+		"unnest($1::%s[], $2::xid[]) as read (row, version)))", d["identity"], rowWriter, d["identity_type"])
 	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure
 	// or of the relaying there is not part of the row's identity.
 	alone := *m
