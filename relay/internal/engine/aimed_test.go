@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 	"weak"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // aimed begins a schedule in which nothing happens by chance but how long things take. It has one replica, and rows
@@ -272,4 +275,35 @@ func TestRowsThatAreHandedOverAgainAreNotProven(t *testing.T) {
 		t.Error("marks are rehearsed for ever")
 	}
 	s.end(t)
+}
+
+// A row that the database would not have marked is published later, when it would: no later answer is taken for that.
+func TestRowIsUnmarkableForOneAnswer(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took = ms })
+	s.run(time.Second)
+	e := s.replicas[0].e
+	answer := func(answers ...error) {
+		t.Helper()
+		e.outage.until = time.Time{}
+		batch := e.Batch(0, s.now())
+		if len(batch) != len(answers) {
+			t.Fatalf("%d rows, and %d answers", len(batch), len(answers))
+		}
+		if len(batch) == 2 {
+			batch[1].Unmarkable = outbox.ErrLocked
+		}
+		e.Answers(batch, answers, s.now())
+	}
+	e.outage.until = s.now().Add(time.Hour)
+	s.add("k", "t", nil)
+	s.add("k", "t", nil)
+	s.until(t, func() bool { return e.queued == 2 })
+	away := publisher.UnavailableError(publisher.ScopeDestination, "no connection", "the broker is away")
+	answer(away, publisher.ErrNotAttempted)
+	answer(nil)
+	answer(publisher.ErrNotAttempted)
+	if n := e.held[CauseMark]; n > 0 {
+		t.Errorf("%d keys wait for a mark", n)
+	}
 }

@@ -89,6 +89,7 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 		}
 		for _, r := range k.queue[:n] {
 			bytes -= r.Size
+			r.Unmarkable = nil // of an answer to a batch before, in which the row was not the first of its key
 			batch = append(batch, r)
 		}
 		k.queue, k.wire = k.queue[n:], n
