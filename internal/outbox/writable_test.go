@@ -59,6 +59,9 @@ func TestUnwritableTables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
+			if strings.Contains(test.schema, " where (topic <> 'x')") && !hasRowFilters(t, s) {
+				return
+			}
 			s.Exec(t, strings.ReplaceAll(test.schema, "SCHEMA", s.Name), pgx.QueryExecModeSimpleProtocol)
 			role := s.NewRole(t)
 			s.Exec(t, "grant usage on schema "+s.Name+" to "+role+"; grant select, update, delete on all tables in schema "+
@@ -96,4 +99,13 @@ func TestUnwritableTables(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hasRowFilters reports whether the server knows row filters of publications, which PostgreSQL 14 does not.
+func hasRowFilters(t *testing.T, s *pgtest.Schema) (has bool) {
+	t.Helper()
+	if err := s.Pool.QueryRow(t.Context(), "select current_setting('server_version_num')::int >= 150000").Scan(&has); err != nil {
+		t.Fatal(err)
+	}
+	return has
 }
