@@ -15,6 +15,7 @@ type owed struct {
 	stream string    // or the subject, if its stream is not known
 	until  time.Time // how long the answer is waited for
 	answer error     // answer for the message until the stream's
+	copied bool      // an earlier try may have been stored: the stream may answer that this one is a duplicate
 
 	got   *ack // nil until the answer has come; guarded by link.mu
 	moved bool // the stream has another leader; guarded by link.mu
@@ -74,7 +75,9 @@ func (c *call) keepSent(stream string, why error) map[int32]error {
 			answer = publisher.WithFate(answer, c.link.streams.find(m.Topic).fate())
 		}
 		answers[at] = answer
-		o := &owed{link: c.link, at: place{c.number, at}, stream: name, until: c.until, answer: answer}
+		o := &owed{
+			link: c.link, at: place{c.number, at}, stream: name, until: c.until, answer: answer, copied: c.copied[at],
+		}
 		c.link.owe(o)
 		c.link.p.kept.Keep(keptID(m), m, o)
 	}
@@ -106,7 +109,9 @@ func (c *call) remembered(i int32) bool {
 		c.settles(i, o.answer)
 	// Told forgets it: the row is settled with this answer, or is sent again on purpose.
 	case kept.Answered:
-		c.settles(i, c.answer(m, *o.got))
+		answer := *o.got
+		answer.duplicate = answer.duplicate && !o.copied
+		c.settles(i, c.answer(m, answer))
 		c.link.p.kept.Told(keptID(m))
 	case kept.Lost:
 		if c.copied == nil {

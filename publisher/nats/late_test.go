@@ -2,8 +2,10 @@ package nats_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,5 +89,46 @@ func TestSilentStreamIsGivenUp(t *testing.T) {
 				t.Fatalf("message %d: %v %v: %v", i, class, fate, err)
 			}
 		}
+	}
+}
+
+// A message that is sent again after a silence may be kept once more. When its stream at last reports it as a
+// duplicate, that is of the earlier try, and no sign of another row with the same id.
+func TestLateDuplicateIsOfTheEarlierTry(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int64
+	p := open(t, nats.Config{Timeout: 3 * time.Second, Servers: []string{(&fake{
+		publish: func(c *fakeConn, subject, reply, _ string) {
+			switch {
+			case subject != "a.b":
+				c.nobody(reply)
+			case tries.Add(1) > 1:
+				const duplicate = `{"stream":"A","seq":1,"duplicate":true}`
+				time.AfterFunc(2*time.Second, func() { c.answer(reply, duplicate) })
+			}
+		},
+	}).start(t).address}})
+	message, republished := hotRows("a.b", 1, 1), 0
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for ctx := timely(t); ; <-again.C {
+		call, cancel := context.WithTimeout(ctx, 3*time.Second)
+		err := p.Publish(call, message)[0]
+		cancel()
+		if publisher.Republished(err) {
+			republished++
+		}
+		if _, duplicate := errors.AsType[*publisher.Duplicate](err); duplicate {
+			t.Fatalf("after %d tries: %v", tries.Load(), err)
+		}
+		if publisher.ClassOf(err) == publisher.Accepted {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	if tries.Load() != 2 || republished != 1 {
+		t.Errorf("sent %d times and told as published again %d times", tries.Load(), republished)
 	}
 }
