@@ -82,8 +82,8 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name, where)
 }
 
-// cutoff is the time before which a row must have been done. The text of an interval holds 36 minutes of microseconds at
-// most in PostgreSQL 14.
+// cutoff is the time before which a row must have been done. The text of an interval in microseconds would hold 36
+// minutes at most in PostgreSQL 14.
 func (p *pruning) cutoff(now string) string {
 	return fmt.Sprintf("%s - make_interval(secs => %f)", now, p.olderThan.Seconds())
 }
