@@ -8,6 +8,12 @@ var table = []mutant{
 		pkg: "./internal/outbox", tests: ".",
 	},
 	{
+		name: "row marked for the version of another one", breaks: "a mark is for the version of the row that was read",
+		file: "internal/outbox/statements.go", old: "unnest($1::%s[], $2::xid[]) as read (row, version)",
+		new: "unnest($1::%s[]) as a (row), unnest($2::xid[]) as b (version)",
+		pkg: "./internal/outbox", tests: "^TestSettleMarksWhatWasRead$|^TestRowsWithOneID",
+	},
+	{
 		name: "prefix rule ignored by NATS", breaks: "the rows accepted of a key are a prefix",
 		file: "publisher/nats/call.go", old: "n != keyorder.None && accepted(err) &&", new: "n != keyorder.None &&",
 		pkg: "./publisher/nats", tests: "^TestRefusedMessageStopsItsKey$|^TestSuite$",
