@@ -44,8 +44,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
 	blocked := gauge("blocked_keys", "Keys that wait for a row that was refused, is held, or has failed (if failed "+
 		"rows block their keys).")
-	held := gauge("rows_held", "Rows that are known to wait, by reason. Later rows of their keys are not counted, and rows "+
-		"without a key up to some 250000. Of a paused destination all due rows are, up to 10001.")
+	held := gauge("rows_held", "Rows that are known to wait, by reason. Later rows of their keys are not counted, and "+
+		"rows without a key up to some 250000. Of a paused destination all due rows are, up to 10001.")
 	up := gauge("destination_up", "Whether the broker can be reached and takes messages.")
 	required := gauge("destination_required", "Whether readiness, drain and prune wait for the destination; 0 if it "+
 		"is best effort.")

@@ -18,8 +18,8 @@ func SchemaNamed(table Table, columns map[string]string) string {
 }
 
 // scriptNames returns the names of the recommended table, its columns and its indexes for its scripts. A name that two
-// columns would have stays with the first. Columns that the recommended table lacks are added if they have a name, since
-// a relay that is configured with it requires them.
+// columns would have stays with the first. Columns that the recommended table lacks are added if they have a name,
+// since a relay that is configured with it requires them.
 func scriptNames(table Table, columns map[string]string) map[string]string {
 	names := map[string]string{"order": "seq", "table": table.Quoted()}
 	for _, index := range []string{"pending", "key", "failed", "inserted"} {
