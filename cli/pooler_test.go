@@ -22,7 +22,8 @@ func TestCommandsThroughPooler(t *testing.T) {
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	s.Exec(t, "alter table outbox_messages alter payload type bytea using '\\x00ff'")
 	s.Exec(t, `insert into outbox_messages (topic, key, payload, attempt, last_error, failed_at, relayed_at)
-		select 'topic' || n % 6, 'k' || n % 7, '\x00ff', 6, 'too large', case when n % 2 = 0 then now() - interval '1 hour' end,
+		select 'topic' || n % 6, 'k' || n % 7, '\x00ff', 6, 'too large',
+			case when n % 2 = 0 then now() - interval '1 hour' end,
 			case when n % 2 = 1 then now() - interval '1 hour' end
 		from generate_series(1, 3000) n`)
 	direct, err := url.Parse(s.URL)

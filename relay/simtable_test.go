@@ -84,7 +84,8 @@ type span struct{ from, to time.Time }
 
 func newSimTable() *simTable {
 	return &simTable{
-		mu: &sync.Mutex{}, rows: map[string]*simRow{}, keyed: map[uint64][]*simRow{}, took: time.Millisecond, simTransactions: newSimTransactions(),
+		mu: &sync.Mutex{}, rows: map[string]*simRow{}, keyed: map[uint64][]*simRow{},
+		took: time.Millisecond, simTransactions: newSimTransactions(),
 		ordinal: true, keepsFailures: true, keepsAttempts: true,
 	}
 }

@@ -120,7 +120,8 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	if _, err := settleFree(t.Context(), table, rows[200:300]); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := refuse(t.Context(), table, []Refusal{{ID: rows[300].Identity(), Attempt: 1, Error: "no"}}); err != nil {
+	refusal := Refusal{ID: rows[300].Identity(), Attempt: 1, Error: "no"}
+	if _, _, err := refuse(t.Context(), table, []Refusal{refusal}); err != nil {
 		t.Fatal(err)
 	}
 	updates := 0

@@ -104,7 +104,8 @@ func TestUnwritableTables(t *testing.T) {
 // hasRowFilters reports whether the server knows row filters of publications, which PostgreSQL 14 does not.
 func hasRowFilters(t *testing.T, s *pgtest.Schema) (has bool) {
 	t.Helper()
-	if err := s.Pool.QueryRow(t.Context(), "select current_setting('server_version_num')::int >= 150000").Scan(&has); err != nil {
+	const query = "select current_setting('server_version_num')::int >= 150000"
+	if err := s.Pool.QueryRow(t.Context(), query).Scan(&has); err != nil {
 		t.Fatal(err)
 	}
 	return has

@@ -24,7 +24,8 @@ func awaitWithin(t testing.TB, limit time.Duration, what string, condition func(
 		if waited > limit {
 			t.Fatalf("not within %v: %s", limit, what)
 		}
-		// What takes long is asked for less often: a condition may cost the relay and the database more than what it is about.
+		// What takes long is asked for less often: a condition may cost the relay and the database more than what it is
+		// about.
 		<-time.After(min(max(often, waited/20), seldom))
 	}
 	return time.Since(started)
