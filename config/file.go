@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -38,7 +37,7 @@ func readFile(path string) (string, error) {
 		err = pathError.Err
 	}
 	if err != nil {
-		return "", fmt.Errorf("is a file that cannot be used: %w; check its path, permissions and content", err)
+		return "", &fileError{err}
 	}
 	return text, nil
 }
@@ -47,6 +46,14 @@ func readFile(path string) (string, error) {
 func withoutMarks(text string) string {
 	return strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), "\ufeff")
 }
+
+// A fileError reports a settings file that gave no value.
+type fileError struct{ cause error }
+
+func (e *fileError) Error() string {
+	return "is a file that cannot be used: " + e.cause.Error() + "; check its path, permissions and content"
+}
+func (e *fileError) Unwrap() error { return e.cause }
 
 // A Switch is a setting that is true or false. If it is given as a file, it may change while the relay runs.
 type Switch struct {

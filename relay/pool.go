@@ -42,13 +42,12 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	// does not answer shows that the others are lost, too.
 	to.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
 	to.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if c.Direct != nil { // a pooler is on the way
+			return nil
+		}
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout) // the pool sets no limit
 		defer cancel()
-		err := pgsession.Own(ctx, conn)
-		if c.Direct == nil && pgsession.IsOwn(conn) {
-			pgsession.KeepStatements(conn)
-		}
-		return err
+		return pgsession.Own(ctx, conn)
 	}
 	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations)+c.SpareConnections)
 	// Otherwise the connection for a look at the catalogue once a minute, all that a standby reads, stays up to 20 s.

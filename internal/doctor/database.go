@@ -17,7 +17,7 @@ import (
 )
 
 // database examines the server, the table and the replicas, and returns rows with the topics of the pending rows.
-func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outbox.Row) {
+func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outbox.Sample) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	pool := d.Names.Of("Pool")

@@ -78,7 +78,8 @@ func (l limits) limit(ctx context.Context, tx pgx.Tx) error {
 		inOrder = new("off")
 	}
 	statement := strconv.FormatInt(max(l.statement.Milliseconds(), 1), 10)
-	if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), statement, lock, inOrder); err != nil {
+	set := sql.Text("limits.sql", nil)
+	if _, err := tx.Exec(ctx, set, statement, lock, inOrder, "force_custom_plan", true); err != nil {
 		return fmt.Errorf("limit statements: %w", err)
 	}
 	return nil

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
@@ -19,7 +19,7 @@ func TestColumnOfAnotherType(t *testing.T) {
 		"jsonb": "%s::text::jsonb", "json": "%s::text::json", "text": "%s::text",
 		"bytea": "convert_to(%s::text, 'UTF8')",
 	}
-	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
+	for _, own := range []bool{true, false} {
 		for from := range types {
 			for to := range types {
 				if from == to || from == "bytea" {
@@ -29,7 +29,7 @@ func TestColumnOfAnotherType(t *testing.T) {
 					if altered == "headers" && from != "json" && from != "jsonb" {
 						continue
 					}
-					t.Run(fmt.Sprintf("%s, %s to %s, %v", altered, from, to, mode), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s, %s to %s, own session %v", altered, from, to, own), func(t *testing.T) {
 						t.Parallel()
 						s := pgtest.New(t)
 						payload, headers := from, "json"
@@ -45,7 +45,9 @@ func TestColumnOfAnotherType(t *testing.T) {
 								fmt.Sprintf(`{"h": "%s"}`, strings.Repeat("x", size)))
 						}
 						table, err := Open(t.Context(), s.PoolWith(t, func(c *pgxpool.Config) {
-							c.ConnConfig.DefaultQueryExecMode = mode
+							if own {
+								c.AfterConnect = pgsession.Own
+							}
 						}),
 							Config{Table: messages})
 						if err != nil {

@@ -50,7 +50,7 @@ func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, name
 	if name.Schema != "" {
 		schema = []byte(name.Schema)
 	}
-	by := &Table{pool: pool, relation: r, limits: sql.Text("limits.sql", nil)}
+	by := &Table{pool: pool, relation: r}
 	rows, err := by.query(ctx, limits{once: true},
 		sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass}), schema, []byte(name.Name))
 	if err == nil && len(rows) > 0 {

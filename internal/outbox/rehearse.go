@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,41 +22,21 @@ const RehearsalTime = 2 * time.Second
 //
 // What triggers do is undone, unless they do it outside of the transaction: numbers are drawn from sequences.
 func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]error, err error) {
-	conn, err := t.pool.Acquire(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("connect to database: %w", err)
+	// The lock for writing comes before the weaker one of the trial: see there.
+	l := limits{lock: freePatience, once: true, first: t.writeLock()}
+	if _, ok := ctx.Deadline(); !ok || len(rows) > 1 {
+		l.time = RehearsalTime
 	}
-	defer conn.Release() // closes the connection if the transaction is still open
 	statement, which := t.rehearsal()
-	if t.relation.parts != nil {
-		statement = strings.ReplaceAll(statement, partitionMark, t.partitionCondition())
-	}
-	limit := RehearsalTime
-	if deadline, ok := ctx.Deadline(); ok && len(rows) == 1 {
-		limit = time.Until(deadline) * 9 / 10
-	}
-	p := &pipeline{table: t, conn: conn.Conn()}
-	p.silently("begin", nil)
-	p.ownSettings()
-	p.silently("select set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true)",
-		[][]byte{milliseconds(min(freePatience, t.relation.Deadlock/2)), milliseconds(limit)})
-	p.silently(t.writeLock(), nil) // before the weaker one of the select: see there
-	p.batch.ExecParams(which, [][]byte{array(t.rowOID, identitiesOf(rows))}, nil, []int16{1}, nil)
-	p.added = append(p.added, false)
-	trial := len(p.added)
-	p.silently(statement, nil)
-	p.batch.ExecParams("select current_setting('outbox_relay.refused')", nil, nil, nil, nil)
-	p.added = append(p.added, true)
-	p.silently("rollback", nil)
-	p.send(ctx)
-	var found []byte
-	for result := p.next(); result != nil && result.NextRow(); {
-		found = bytes.Clone(result.Values()[0])
-	}
-	err = p.results.Close()
+	results, err := t.send(ctx, l, // the pool closes a connection whose transaction is still open
+		request{statement: "begin"},
+		request{statement: which, parameters: [][]byte{array(t.rowOID, identitiesOf(rows))}},
+		request{statement: statement},
+		request{statement: "select current_setting('outbox_relay.refused')"},
+		request{statement: "rollback"})
 	switch {
-	case server(err).Code == insufficientPrivilege && p.at < trial: // of the lock, and so of the write
-		return nil, fmt.Errorf("rehearse marks: %w", t.explain(err))
+	case server(err).Code == insufficientPrivilege && len(results) == 0: // of the lock, and so of the write
+		return nil, fmt.Errorf("rehearse marks: %w", err)
 	case Cancelled(err) && len(rows) == 1:
 		return map[string]error{rows[0].Identity(): fmt.Errorf("rehearse marks: %w", err)}, nil
 	case server(err).Code == insufficientPrivilege || server(err).Code == undefinedObject: // no PL/pgSQL
@@ -66,7 +45,7 @@ func (t *Table) Rehearse(ctx context.Context, rows []*Row) (refused map[string]e
 		return nil, fmt.Errorf("rehearse marks: %w", err)
 	}
 	var errs map[int][]string
-	if err := json.Unmarshal(found, &errs); err != nil {
+	if err := json.Unmarshal(results[3].Rows[0][0], &errs); err != nil {
 		return nil, fmt.Errorf("rehearse marks: %w", err)
 	}
 	refused = map[string]error{}

@@ -8,13 +8,9 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
-	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A Table is the outbox as [Open] found it. Its methods are safe for concurrent use. They block, and each takes a
@@ -32,20 +28,17 @@ type Table struct {
 	rowOID uint32 // type of the elements of an array of identities
 	maxRow int64  // limit of the bytes of a row that are read
 
-	lacks    []Lack
-	denied   map[string]*SetupError // destinations whose statements the server does not accept, by name
-	prepares bool                   // the pool's user lets statements stay prepared on its connections
+	lacks  []Lack
+	denied map[string]*SetupError // destinations whose statements the server does not accept, by name
 
 	description
-	limits, limitsGeneric string
 	asks
 }
 
 // Open looks up the table and the meaning of its columns. A problem is returned as a [*SetupError]. If the problem is
 // in a column of one of several views, only [Table.For] returns it, since the other destinations can run. Statements
-// stay prepared on the pool's connections if the pool's own do ([pgx.QueryExecModeCacheStatement], the default), and on
-// those of [pgsession.KeepStatements]. That is not possible through a pooler that assigns the server's connections for
-// one transaction each.
+// stay prepared on connections with a session of the relay's own ([pgsession.Own]). That is not possible through a
+// pooler that assigns the server's connections for one transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
 	t, problems, err := lookUp(ctx, pool, config)
 	if err == nil && len(problems) == 0 {
@@ -159,7 +152,6 @@ func (t *Table) with(m *mapping, view View) *Table {
 		pool: t.pool, relation: t.relation, common: t.common, denied: t.denied, config: t.config, mapping: m, view: view,
 		idOID: m.ID.OID, maxRow: cmp.Or(t.config.MaxRow, DefaultMaxRow),
 	}
-	seen.prepares = t.pool != nil && t.pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.ID.OID == pgtype.VarcharOID {
 		seen.idOID = pgtype.TextOID
 	}
@@ -172,8 +164,6 @@ func (t *Table) with(m *mapping, view View) *Table {
 	if m.ID.OID != pgtype.UUIDOID {
 		seen.prefix = origin + "/" + name + "/"
 	}
-	seen.limits = sql.Text("limits.sql", nil)
-	seen.limitsGeneric = strings.Replace(seen.limits, "force_custom_plan", "force_generic_plan", 1)
 	seen.description = seen.describe()
 	seen.prepareAsks()
 	return seen

@@ -52,14 +52,6 @@ func Own(ctx context.Context, conn *pgx.Conn) error {
 // IsOwn reports whether the session has been changed by [Own]. If not, each transaction must begin with the settings.
 func IsOwn(conn *pgx.Conn) bool { return conn.PgConn().CustomData()[ownKey] == true }
 
-const keepsKey = "outbox-relay: statements stay prepared"
-
-// KeepStatements says that statements may stay prepared on a connection. That takes a session of its own.
-func KeepStatements(conn *pgx.Conn) { conn.PgConn().CustomData()[keepsKey] = true }
-
-// KeepsStatements reports whether [KeepStatements] was called.
-func KeepsStatements(conn *pgx.Conn) bool { return conn.PgConn().CustomData()[keepsKey] == true }
-
 // First returns the statements with which each transaction must begin where the session is not the relay's own. Their
 // results mean nothing. The isolation level must be set by a command of its own before anything is read.
 func First() []string {
