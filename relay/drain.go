@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
@@ -133,7 +135,11 @@ func (r *Relay) leftError(open int64, waits map[engine.Cause]int64, err error) e
 // reasons returns why rows may be left, with counts by reason. counts are the rows that may not be relayed.
 func (r *Relay) reasons(counts map[engine.Cause]int64) string {
 	if states, _ := r.owner.States(); !holds(states) && len(counts) == 0 {
-		return "other replicas relay"
+		c := r.checkOwnership(nil, states)
+		if c.Err != nil {
+			c.Note = errtext.Line(c.Err)
+		}
+		return cmp.Or(c.Note, "not reached yet")
 	}
 	s := allOf(r.config.Destinations)
 	for c, n := range s.Held {
