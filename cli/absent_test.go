@@ -53,6 +53,32 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
+// TestColumnRights shows rows to a role that may read each column, and not the table as a whole. A role that may read
+// nothing is told what it lacks.
+func TestColumnRights(t *testing.T) {
+	s, env := failedRows(t)
+	one := pgtest.Value[string](t, s, "select id::text from outbox_messages where failed_at is not null limit 1")
+	role := s.NewRole(t)
+	s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
+	env = append(env, "OUTBOX_DATABASE_URL="+s.URLAs(t, role))
+	commands := []string{"status", "status --id " + one, "failed list --topic topic0", "failed show " + one}
+	for _, command := range commands {
+		status, out, errs := execute(t, env, strings.Fields(command)...)
+		if status != 1 || !strings.Contains(errs, "`outbox-relay grants --role ROLE --for operate`") {
+			t.Errorf("without rights, %s: status %d: %s%s", command, status, out, errs)
+		}
+	}
+	columns := pgtest.Value[string](t, s, `select string_agg(quote_ident(attname), ', ') from pg_attribute
+		where attrelid = 'outbox_messages'::regclass and attnum > 0`)
+	s.Exec(t, "grant select ("+columns+") on outbox_messages to "+role)
+	for _, command := range commands {
+		if status, out, errs := execute(t, env, strings.Fields(command)...); status != 0 ||
+			!strings.Contains(out, "topic") {
+			t.Errorf("%s: status %d: %s%s", command, status, out, errs)
+		}
+	}
+}
+
 // TestInterrupted ends a command with status 3 when it is interrupted, also before it has begun to work.
 func TestInterrupted(t *testing.T) {
 	_, env := failedRows(t)

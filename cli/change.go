@@ -1,18 +1,14 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
-
-	"github.com/outbox-relay/outbox-relay/internal/printable"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
 
 // changing is a command that changes rows, with its flags.
@@ -62,11 +58,6 @@ func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, o *op
 		what = "at least " + what
 	}
 	noteAbsent(cmd.ErrOrStderr(), chosen.IDs, choice.Rows())
-	if change.Verb == "retry" {
-		if err := o.noteExpired(ctx, cmd.ErrOrStderr(), chosen); err != nil {
-			return result, false, err
-		}
-	}
 	if e := o.Strangers(); e != nil && change.Deletes && choice.Rows() > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "no row is deleted, as with --keep: %v\n", e)
 	}
@@ -101,12 +92,11 @@ func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, o *op
 		},
 	})
 	bar.clear()
-	if refused := rightsError(err, change.For); refused != nil {
-		return result, false, refused
+	if err != nil && result.Changed > 0 {
+		err = fmt.Errorf("%w; %s changed before; run the command again for the others", err, rows(result.Changed))
 	}
 	if err != nil {
-		return result, false, fmt.Errorf("%w; %d rows were changed before; run the command again for the others", err,
-			result.Changed)
+		return result, false, err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done, rows(result.Changed))
 	if result.Left > 0 {
@@ -126,28 +116,6 @@ func (c *changing) confirm(ctx context.Context, cmd *cobra.Command, verb, what s
 			"--dry-run to list them", verb, what))
 	case !ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), verb+" "+what+"?"):
 		return errors.New("nothing was changed")
-	}
-	return nil
-}
-
-// noteExpired warns if a row that is to be retried has failed because of its age: it is not published but fails again.
-func (o *operating) noteExpired(ctx context.Context, out io.Writer, chosen operate.Selection) error {
-	for _, d := range o.config.Destinations {
-		if d.MaxAge == 0 || chosen.Destination != "" && chosen.Destination != d.Name {
-			continue
-		}
-		at := chosen
-		at.Destination, at.Error = d.Name, cmp.Or(chosen.Error, "expired")
-		err := o.Failed(ctx, at, 1, false, func(row operate.FailedRow) error {
-			if row.LastError != nil && strings.HasPrefix(*row.LastError, "expired") {
-				fmt.Fprintf(out, "rows of destination %s have expired: they fail again, unpublished, until %s is more "+
-					"than their age\n", d.Name, d.Variable("MAX_AGE"))
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
 	}
 	return nil
 }

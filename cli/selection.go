@@ -59,7 +59,7 @@ func (p *program) selecting(cmd *cobra.Command, when string, topics bool,
 			return err
 		}
 		defer o.close()
-		return selectionError(do(cmd, chosen, o), chosen)
+		return explained(do(cmd, chosen, o), cmd, chosen)
 	}
 	return cmd
 }
@@ -128,18 +128,16 @@ func noteAbsent(problems io.Writer, ids []string, found int64) {
 	}
 }
 
-// rightsError returns the error for a role that lacks a right, with the remedy, and nil for any other error. purpose is
-// that of the command grants.
-func rightsError(err error, purpose string) error {
-	if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "42501" { // insufficient_privilege
-		return nil
+// explained adds to a command's error which rights its role lacks, and turns mistakes in a selection into usage errors.
+func explained(err error, cmd *cobra.Command, chosen operate.Selection) error {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "42501" { // insufficient_privilege
+		purpose := "operate"
+		if cmd.Name() == "prune" {
+			purpose = "prune"
+		}
+		return fmt.Errorf("%w: let the table's owner run what `outbox-relay grants --role ROLE --for %s` prints, with "+
+			"the role of OUTBOX_DATABASE_URL", err, purpose)
 	}
-	return fmt.Errorf("%w: let the table's owner run what `outbox-relay grants --role ROLE --for %s` prints, with the "+
-		"role of OUTBOX_DATABASE_URL", err, purpose)
-}
-
-// selectionError turns mistakes in a selection into usage errors.
-func selectionError(err error, chosen operate.Selection) error {
 	if _, unknown := errors.AsType[*operate.UnknownDestinationError](err); unknown {
 		return usageError(fmt.Errorf("--destination: %w", err))
 	}

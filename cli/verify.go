@@ -75,7 +75,7 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 					"--until", flags.since, verifyRest))
 			}
 		}
-		return selectionError(p.verify(cmd, c, chosen, asJSON), chosen)
+		return explained(p.verify(cmd, c, chosen, asJSON), cmd, chosen)
 	})
 	flags.add(cmd, "that were relayed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each "+

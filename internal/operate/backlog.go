@@ -21,7 +21,12 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 	if err != nil {
 		return Report{}, err
 	}
-	r := o.newReport(picks...)
+	r := Report{At: time.Now().UTC(), Table: o.Views[0].Table.Name(), Limit: outbox.CountCap, Problems: []string{}}
+	for i, v := range o.Views {
+		if slices.ContainsFunc(picks, func(p pick) bool { return slices.Contains(p.set.views, i) }) {
+			r.Destinations = append(r.Destinations, NewDestination(v.Name, v.Optional))
+		}
+	}
 	for _, p := range picks {
 		if err := o.count(ctx, p, &r, patience); err != nil && (ctx.Err() != nil || !unanswered(err)) {
 			return r, err
@@ -33,17 +38,6 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 // everyRow is the state of all rows; see [Outbox.pick].
 func everyRow(n *outbox.Table) (state string, since outbox.Column, err error) {
 	return "true", n.Inserted, nil
-}
-
-// newReport returns an empty report on the destinations of some picks.
-func (o *Outbox) newReport(picks ...pick) Report {
-	r := Report{At: time.Now().UTC(), Table: o.Views[0].Table.Name(), Limit: outbox.CountCap, Problems: []string{}}
-	for i, v := range o.Views {
-		if slices.ContainsFunc(picks, func(p pick) bool { return slices.Contains(p.set.views, i) }) {
-			r.Destinations = append(r.Destinations, NewDestination(v.Name, v.Optional))
-		}
-	}
-	return r
 }
 
 // NewDestination returns the part of a destination of which nothing is known.
@@ -90,9 +84,7 @@ func (o *Outbox) sets() []set {
 	home, everyRow := -1, false
 	for i, v := range o.Views {
 		n := v.Table
-		at := slices.IndexFunc(sets, func(s set) bool {
-			return s.table.Pending == n.Pending && s.table.Relayed.Name == n.Relayed.Name
-		})
+		at := slices.IndexFunc(sets, func(s set) bool { return s.table.GroupColumn() == n.GroupColumn() })
 		if at < 0 {
 			at = len(sets)
 			sets = append(sets, set{table: n})
@@ -208,10 +200,10 @@ func (r *Report) destination(name string) *Destination {
 // take takes over what another report found.
 func (r *Report) take(found *Report) {
 	for _, d := range found.Destinations {
-		*r.destination(d.Name) = d
+		r.destination(d.Name).Backlog = d.Backlog
 	}
-	r.Untaken, r.Ownership, r.Size = cmp.Or(r.Untaken, found.Untaken), cmp.Or(r.Ownership,
-		found.Ownership), cmp.Or(r.Size, found.Size)
+	r.Untaken, r.Ownership = cmp.Or(r.Untaken, found.Untaken), cmp.Or(r.Ownership, found.Ownership)
+	r.Size = cmp.Or(r.Size, found.Size)
 	for _, problem := range found.Problems {
 		r.Note(problem)
 	}

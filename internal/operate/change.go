@@ -13,7 +13,6 @@ import (
 type Change struct {
 	Verb string // the name of the change, for display: "retry"
 	Done string // the participle of the name: "retried"
-	For  string // for what a role needs rights, as the command grants names it
 	// Rest is the length of the pause after a transaction, as a multiple of the transaction's duration.
 	Rest int
 	// Deletes says that rows are deleted that every other destination has done, and others are kept. All rows are kept
@@ -45,7 +44,7 @@ func (c Change) still(o *Outbox, n *outbox.Table) string {
 // of their dead letters: a relay that does not know these columns does not empty them when a row fails again.
 func Retry() Change {
 	return Change{
-		Verb: "retry", Done: "retried", For: "operate", plan: "retry", kept: "retried", in: failed,
+		Verb: "retry", Done: "retried", plan: "retry", kept: "retried", in: failed,
 		assign: func(n *outbox.Table) ([]string, []any) {
 			return slices.Concat([]string{n.Failed.Name + " = null"}, n.Unsent(), fresh(n)), nil
 		},
@@ -58,7 +57,7 @@ func Retry() Change {
 // destinations that are not configured.
 func Discard(keep bool, reason string) Change {
 	return Change{
-		Verb: "discard", Done: "discarded", For: "operate", Deletes: !keep, plan: "keep", kept: "kept",
+		Verb: "discard", Done: "discarded", Deletes: !keep, plan: "keep", kept: "kept",
 		in: func(n *outbox.Table) (string, outbox.Column, error) {
 			state, since, err := failed(n)
 			if keep && err == nil && !n.Relayed.Has() {
@@ -81,7 +80,7 @@ func Discard(keep bool, reason string) Change {
 // Replay returns the change that publishes relayed rows again.
 func Replay() Change {
 	return Change{
-		Verb: "replay", Done: "replayed", For: "operate", plan: "replay", kept: "replayed", gently: true,
+		Verb: "replay", Done: "replayed", plan: "replay", kept: "replayed", gently: true,
 		in:     relayed,
 		assign: func(n *outbox.Table) ([]string, []any) { return append(fresh(n), n.Relayed.Name+" = null"), nil },
 	}
@@ -193,9 +192,4 @@ func (o *Outbox) takesAll(views []int) bool {
 // optional reports whether all destinations of a set are best effort.
 func (o *Outbox) optional(s set) bool {
 	return !slices.ContainsFunc(s.views, func(i int) bool { return !o.Views[i].Optional })
-}
-
-// allOptional reports whether all destinations are best effort.
-func (o *Outbox) allOptional() bool {
-	return !slices.ContainsFunc(o.Views, func(v View) bool { return !v.Optional })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
@@ -287,5 +288,25 @@ func TestPartitioned(t *testing.T) {
 	}
 	if result, _ := apply(t, choose(t, o, Discard(false, ""), Selection{})); result != (Result{Changed: 1396}) {
 		t.Errorf("the others: %+v", result)
+	}
+}
+
+// TestOneSession says what to do where a pooler has only one session for the database and the role, which keeps the
+// list of rows.
+func TestOneSession(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, some)
+	o := open(t, s)
+	o.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) } // as if of a pooler
+	o.Pool = s.PoolWith(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	taken, err := o.Pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Release()
+	result, err := choose(t, o, Retry(), Selection{}).Apply(t.Context(), "", Progress{})
+	if err == nil || !strings.Contains(err.Error(), "default_pool_size") || result.Changed > 0 {
+		t.Errorf("%+v, %v", result, err)
 	}
 }

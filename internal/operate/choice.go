@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,16 +21,9 @@ type Choice struct {
 	*list
 	outbox *Outbox
 	change Change
-	parts  []part
+	picks  []pick
 	began  time.Time // the database's time
 	chosen time.Time // the same by the clock of this host
-	rows   int64
-}
-
-// part is the part of a choice whose state is in the same columns.
-type part struct {
-	pick
-	cursor string
 	rows   int64
 }
 
@@ -60,7 +54,7 @@ func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection)
 	if err := o.Strangers(); err != nil && change.Deletes && slices.ContainsFunc(picks, keepsNone) {
 		return nil, err // rows can be neither deleted nor kept
 	}
-	c := &Choice{outbox: o, change: change}
+	c := &Choice{outbox: o, change: change, picks: picks}
 	c.list, err = o.newList(ctx, func(l *list, tx pgx.Tx) error {
 		if err := change.lock(ctx, o, l, tx); err != nil {
 			return err
@@ -69,20 +63,20 @@ func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection)
 			return err
 		}
 		c.chosen = time.Now()
-		for i, pick := range picks {
-			p := part{pick: pick, cursor: fmt.Sprintf("outbox_relay_rows_%d", i)}
-			if _, err := tx.Exec(ctx, c.declaration(p), p.values...); err != nil {
+		for i := range picks {
+			p := &picks[i]
+			p.cursor = fmt.Sprintf("outbox_relay_rows_%d", i)
+			if _, err := tx.Exec(ctx, c.declaration(*p), p.values...); err != nil {
 				return err
 			}
-			c.parts = append(c.parts, p)
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("choose rows: %w", err)
 	}
-	for i := range c.parts {
-		p := &c.parts[i]
+	for i := range picks {
+		p := &picks[i]
 		moved, err := c.conn.Exec(ctx, "move forward all in "+p.cursor)
 		if err != nil {
 			c.Close(ctx)
@@ -97,8 +91,8 @@ func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection)
 // actionDelete is the [Chosen.Action] of a row that is to be deleted.
 const actionDelete = "delete"
 
-// declaration is the statement that makes the server keep a list of a part's rows.
-func (c *Choice) declaration(p part) string {
+// declaration is the statement that makes the server keep a list of a pick's rows.
+func (c *Choice) declaration(p pick) string {
 	action, taker, most, n := "'"+c.change.plan+"'", fmt.Sprint(untaken), "all", p.set.table
 	sorting := "order by " + n.Order.Name + ", " + n.ID.Name
 	if c.change.prune != nil {
@@ -141,7 +135,7 @@ func (c *Choice) More() bool { return c.change.most > 0 && c.rows == int64(c.cha
 
 // Each calls a function for each row, in table order for each set of destinations.
 func (c *Choice) Each(ctx context.Context, do func(Chosen) error) error {
-	for _, p := range c.parts {
+	for _, p := range c.picks {
 		err := c.chunks(ctx, p, func(rows []Chosen) error {
 			for _, row := range rows {
 				if err := do(row); err != nil {
@@ -157,27 +151,12 @@ func (c *Choice) Each(ctx context.Context, do func(Chosen) error) error {
 	return nil
 }
 
-// chunks calls a function with the rows of a part, one chunk at a time.
-func (c *Choice) chunks(ctx context.Context, p part, do func([]Chosen) error) error {
+// chunks calls a function with the rows of a pick, one chunk at a time.
+func (c *Choice) chunks(ctx context.Context, p pick, do func([]Chosen) error) error {
 	if _, err := c.conn.Exec(ctx, "move absolute 0 in "+p.cursor); err != nil {
 		return fmt.Errorf("list rows: %w", err)
 	}
-	for {
-		found, err := c.conn.Query(ctx, fmt.Sprintf("fetch forward %d from %s", chunkRows, p.cursor))
-		if err != nil {
-			return fmt.Errorf("list rows: %w", err)
-		}
-		rows, err := pgx.CollectRows(found, c.read)
-		if err != nil {
-			return fmt.Errorf("list rows: %w", err)
-		}
-		if len(rows) == 0 {
-			return nil
-		}
-		if err := do(rows); err != nil {
-			return err
-		}
-	}
+	return fetch(ctx, c.conn, p.cursor, chunkRows, c.read, do)
 }
 
 // read reads a row of operate_choose.sql.
@@ -228,14 +207,11 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 			if err != nil {
 				return err
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Duration(c.change.Rest) * time.Since(began)):
-			}
+			pause(ctx, time.Duration(c.change.Rest)*time.Since(began))
 		}
 		return ctx.Err()
 	}
-	for _, p := range c.parts {
+	for _, p := range c.picks {
 		end, err := c.end(ctx, p, progress)
 		var last []Chosen // the rows with the last order value, which are changed when those before them are relayed
 		if err == nil {
@@ -258,6 +234,10 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 			}
 		}
 		if err != nil && ctx.Err() == nil {
+			if !c.own && errors.Is(err, context.DeadlineExceeded) {
+				err = fmt.Errorf("%w; the list of rows keeps a session of the pooler: let the pooler have two for this "+
+					"database and role (default_pool_size), or set OUTBOX_DATABASE_DIRECT_URL", err)
+			}
 			return result, err
 		}
 	}

@@ -73,7 +73,6 @@ func (o *Outbox) measurements() (parts []*measurement) {
 	picks, _ := o.pick(Selection{}, everyRow) // each table may have such rows
 	for _, p := range picks {
 		parts = append(parts, &measurement{ask: func(ctx context.Context, r *Report) error {
-			*r = o.newReport(p)
 			return o.count(ctx, p, r, countTimeout)
 		}})
 	}

@@ -26,9 +26,9 @@ const (
 	aheadEvery = 200 * time.Millisecond
 )
 
-// end returns the order value of the last row of a part, nil if the part is empty or its rows may be changed in any
+// end returns the order value of the last row of a pick, nil if the pick is empty or its rows may be changed in any
 // order. It returns when that row is young no longer, if a replica relays, or early when ctx ends.
-func (c *Choice) end(ctx context.Context, p part, progress Progress) (order *string, err error) {
+func (c *Choice) end(ctx context.Context, p pick, progress Progress) (order *string, err error) {
 	if !c.change.gently || p.rows == 0 {
 		return nil, nil
 	}
@@ -48,10 +48,7 @@ func (c *Choice) end(ctx context.Context, p part, progress Progress) (order *str
 	}
 	progress.Waits(fmt.Sprintf("rows that were inserted within the last %v go when they are older, so that their keys "+
 		"keep the order", young))
-	select {
-	case <-ctx.Done():
-	case <-time.After(wait):
-	}
+	pause(ctx, wait)
 	return order, nil
 }
 
@@ -66,16 +63,15 @@ func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Prog
 			return err
 		}
 		progress.Waits("the last row goes when those of its key before it have been relayed")
-		select {
-		case <-ctx.Done():
-		case <-time.After(aheadEvery):
-		}
+		pause(ctx, aheadEvery)
 	}
 	return nil
 }
 
 // relays reports whether a replica relays the destinations of a set.
 func (c *Choice) relays(ctx context.Context, s set) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*changeTime)
+	defer cancel()
 	groups, err := c.outbox.members(ctx)
 	return err == nil && len(replicasOf(groups, c.outbox.Views[s.views[0]])) > 0, err
 }

@@ -46,6 +46,25 @@ func (o *Outbox) newList(ctx context.Context, declare func(l *list, tx pgx.Tx) e
 	return l, nil
 }
 
+// fetch calls a function with the rows of a cursor, as many at a time as are wanted.
+func fetch[T any](ctx context.Context, conn *pgx.Conn, cursor string, wanted int, read pgx.RowToFunc[T],
+	do func([]T) error,
+) error {
+	for {
+		found, _ := conn.Query(ctx, fmt.Sprintf("fetch forward %d from %s", wanted, cursor)) // the rows have its error
+		rows, err := pgx.CollectRows(found, read)
+		if err != nil {
+			return fmt.Errorf("list rows: %w", err)
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+}
+
 // close ends the session, and with it the cursors and locks.
 func (l *list) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)

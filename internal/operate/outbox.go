@@ -47,6 +47,14 @@ func (o *Outbox) nameOf(taker int) string {
 	return o.Views[taker].Name
 }
 
+// pause returns after some time, or when ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
 // limits bound the statements of one transaction.
 type limits struct {
 	statement time.Duration

@@ -32,7 +32,7 @@ const pruneRows = 1_000_000
 // those that failed so long ago. The times of a selection refer to the time of insert.
 func Prune(olderThan time.Duration, failed bool) Change {
 	return Change{
-		Verb: "delete", Done: "deleted", For: "prune", Rest: 1, plan: actionDelete, most: pruneRows,
+		Verb: "delete", Done: "deleted", Rest: 1, plan: actionDelete, most: pruneRows,
 		prune: &pruning{olderThan: olderThan, failed: failed},
 	}
 }
@@ -63,7 +63,7 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 	missing, how, where := n.Inserted, "create index concurrently on", ""
 	// The index of a set that takes every row: each row that is done has a time there.
 	for _, s := range o.sets() {
-		if r := s.table.Relayed; r.Has() && o.takesAll(s.views) && (!o.optional(s) || o.allOptional()) {
+		if r := s.table.Relayed; r.Has() && o.takesAll(s.views) && !o.optional(s) {
 			if n.Indexed(r, false) {
 				return []pick{all}, nil
 			}
@@ -197,10 +197,7 @@ func (c *Cleaner) Run(ctx context.Context) {
 			}
 		}
 		reported = text
-		select {
-		case <-ctx.Done():
-		case <-time.After(max(min(c.After/10, cleanEvery), cleanSoonest)):
-		}
+		pause(ctx, max(min(c.After/10, cleanEvery), cleanSoonest))
 	}
 }
 

@@ -192,6 +192,7 @@ type Row struct {
 	Owner *int32     `json:"owner"` // [Fate.Owner] of the first of the destinations
 	Fates []Fate     `json:"destinations"`
 	At    *time.Time `json:"inserted_at"`
+	key   *string
 }
 
 // States of a row at a destination ([Fate.State]).

@@ -33,35 +33,29 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 		if err != nil {
 			return nil, fmt.Errorf("look for rows: %w", err)
 		}
-		for _, s := range states {
+		for _, row := range states {
+			f := &row.Fates[0]
 			for _, r := range replicasOf(groups, v) {
-				if r.Owned.Has(s.row.Shard) && s.fate.Owner == nil {
-					s.fate.Owner = new(r.Backend)
+				if r.Owned.Has(row.Shard) && f.Owner == nil {
+					f.Owner = new(r.Backend)
 				}
 			}
-			if s.fate.Why == "" {
-				s.fate.Why = o.waitsFor(ctx, i, s, patience)
+			if f.Why == "" {
+				f.Why = o.waitsFor(ctx, i, row, patience)
 			}
-			place, known := at[s.row.ID]
-			if !known {
-				place, s.row.Owner = len(found), s.fate.Owner
-				at[s.row.ID], found = place, append(found, s.row)
+			if place, known := at[row.ID]; known {
+				found[place].Fates = append(found[place].Fates, *f)
+				continue
 			}
-			found[place].Fates = append(found[place].Fates, s.fate)
+			row.Owner = f.Owner
+			at[row.ID], found = len(found), append(found, row)
 		}
 	}
 	return found, nil
 }
 
-// rowState is a row as one destination has it.
-type rowState struct {
-	row  Row
-	fate Fate
-	key  *string
-}
-
-// states reads rows as a view has them.
-func (o *Outbox) states(ctx context.Context, view int, ids []string) (all []rowState, err error) {
+// states reads rows as a view has them, each with its fate there.
+func (o *Outbox) states(ctx context.Context, view int, ids []string) (all []Row, err error) {
 	v := o.Views[view]
 	n := v.Table
 	taken := n.Taken
@@ -74,15 +68,15 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string) (all []rowS
 		"message_topic", cmp.Or(v.Topic, "null::text"), "scheduled", "true"+n.Scheduled())
 	err = o.within(ctx, limits{statement: chooseTime}, func(tx pgx.Tx) error {
 		rows, _ := tx.Query(ctx, statement, ids) // the rows have its error
-		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
-			s := rowState{fate: Fate{Destination: v.Name}}
+		all, err = pgx.CollectRows(rows, func(found pgx.CollectableRow) (Row, error) {
+			row := Row{Fates: []Fate{{Destination: v.Name}}}
+			f := &row.Fates[0]
 			var taken, scheduled bool
 			var taker int
-			f := &s.fate
-			err := row.Scan(&s.row.ID, &s.row.Topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &taker, &s.key,
-				&scheduled, &f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
+			err := found.Scan(&row.ID, &row.Topic, &f.Topic, &row.Shard, &row.At, &taken, &taker, &row.key, &scheduled,
+				&f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
 			f.judge(taken, taker >= 0 && taker != view, scheduled)
-			return s, err
+			return row, err
 		})
 		return err
 	})
@@ -123,20 +117,20 @@ func (f *Fate) notTaken() {
 }
 
 // waitsFor says what a due row waits for, as far as the table and the locks show it.
-func (o *Outbox) waitsFor(ctx context.Context, view int, s rowState, patience time.Duration) string {
+func (o *Outbox) waitsFor(ctx context.Context, view int, row Row, patience time.Duration) string {
 	v := o.Views[view]
 	n := v.Table
-	if s.fate.Owner == nil {
-		return fmt.Sprintf("no replica owns its shard, which is number %d", s.row.Shard)
+	if row.Fates[0].Owner == nil {
+		return fmt.Sprintf("no replica owns its shard, which is number %d", row.Shard)
 	}
-	if s.key != nil && v.BlockFailed && n.Failed.Has() {
-		id := o.first(ctx, "operate_blocker.sql", n, n.IsFailed+" and "+n.Taken, patience, *s.key)
+	if row.key != nil && v.BlockFailed && n.Failed.Has() {
+		id := o.first(ctx, "operate_blocker.sql", n, n.IsFailed+" and "+n.Taken, patience, *row.key)
 		if id != "" {
 			return "a row of its key has failed, and the key waits until that row is retried or discarded: " + id
 		}
 	}
-	if s.key != nil {
-		id := o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *s.key, s.row.ID)
+	if row.key != nil {
+		id := o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *row.key, row.ID)
 		if id != "" {
 			return "an older row of its key is not done, and goes first: " + id
 		}

@@ -98,6 +98,9 @@ type pick struct {
 	state  string
 	chosen string // the selection, to be added to the state; empty for all rows
 	values parameters
+
+	cursor string // of a [Choice]
+	rows   int64
 }
 
 // where is the condition for the rows.

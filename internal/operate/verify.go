@@ -90,23 +90,14 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
 	}
 	defer list.close(ctx)
-	fetch := fmt.Sprintf("fetch forward %d from outbox_relay_relayed", VerifyRows)
-	for {
-		found, _ := list.conn.Query(ctx, fetch) // the rows have the error
-		rows, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (*relayedRow, error) {
-			r := &relayedRow{}
-			return r, row.Scan(&r.id, &r.topic, &r.key, &r.inserted, &r.relayed)
-		})
-		if err != nil {
-			return c.Comparison, fmt.Errorf("list rows: %w", err)
-		}
-		if len(rows) == 0 {
-			return c.Comparison, nil
-		}
-		if err := c.compare(ctx, rows); err != nil {
-			return c.Comparison, err
-		}
+	read := func(row pgx.CollectableRow) (*relayedRow, error) {
+		r := &relayedRow{}
+		return r, row.Scan(&r.id, &r.topic, &r.key, &r.inserted, &r.relayed)
 	}
+	err = fetch(ctx, list.conn, "outbox_relay_relayed", VerifyRows, read, func(rows []*relayedRow) error {
+		return c.compare(ctx, rows)
+	})
+	return c.Comparison, err
 }
 
 // A relayedRow is a row with what the broker holds of it. Among rows with the same id and topic, the first counts the

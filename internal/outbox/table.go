@@ -42,7 +42,10 @@ type Table struct {
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
 	t, problems, err := lookUp(ctx, pool, config)
 	if err == nil && len(problems) == 0 {
-		if t.relation.ReadOnly && !config.Looks { // before publishing anything that could not be marked
+		if config.Looks { // a command sends each statement once, and needs the rights for that statement only
+			return t, nil
+		}
+		if t.relation.ReadOnly { // before publishing anything that could not be marked
 			return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the "+
 				"URL; a service that has set it for want of space takes it away itself when there is some",
 				"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.Role)
@@ -57,8 +60,6 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		return nil, problems[0]
 	case err != nil:
 		return nil, err
-	case config.Looks: // a command sends each statement once
-		return t, nil
 	}
 	t.lacks = t.findLacks()
 	limited, cancel := context.WithTimeout(ctx, rangePatience)

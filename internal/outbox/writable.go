@@ -51,7 +51,7 @@ func (t *Table) checkView(ctx context.Context) (problem *SetupError, err error) 
 	read, parameters := t.pageStatement(&Query{})
 	clear(parameters)
 	problem, err = t.accepts(ctx, read, parameters)
-	if t.config.Looks || problem != nil || err != nil {
+	if problem != nil || err != nil {
 		return problem, err
 	}
 	// A condition that the planner cannot evaluate, so that it looks at each partition, and that no row meets.
