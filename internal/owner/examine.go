@@ -1,7 +1,6 @@
 package owner
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -67,9 +66,7 @@ func Replicas(ctx context.Context, conn *pgx.Conn, table string, columns ...stri
 	all := make([][]Replica, len(columns))
 	for i, class := range classes {
 		all[i] = slices.DeleteFunc(found[class], func(r Replica) bool { return !r.member })
-		slices.SortFunc(all[i], func(a, b Replica) int {
-			return cmp.Or(cmp.Compare(b.Owned.Len(), a.Owned.Len()), cmp.Compare(a.Backend, b.Backend))
-		})
+		slices.SortFunc(all[i], mostFirst)
 	}
 	return all, nil
 }

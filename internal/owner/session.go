@@ -137,7 +137,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	}
 	pause := lookEver
 	for _, g := range s.groups {
-		l := g.read(found[g.class])
+		l := g.read(found[g.class], s.Shards)
 		if !l.joined {
 			return 0, s.pooled(ErrPooler)
 		}
@@ -178,14 +178,12 @@ func (s *session) turnOf(ctx context.Context, g *Group, l locks) (pause time.Dur
 		state.Leaving = state.Leaving.And(l.mine).Or(surplus)
 		state.Owned = l.mine.Without(state.Leaving)
 		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, l.unowned(s.Shards), note, nil
-		state.Others, state.Unable = l.others, l.apart()
+		state.Others, state.Unable = l.others, l.apart
 	})
 	if contested {
 		return lookAgain/2 + rand.N(lookAgain/2), nil
 	}
-	share := l.share(s.Shards)
-	due := l.mine.Len() < share && l.most > share
-	if surplus != (Set{}) || due || l.taken.Len() < s.Shards {
+	if l.mine.Len() != l.share || l.taken.Len() < s.Shards {
 		return lookSoon, nil
 	}
 	return lookEver, nil

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -10,34 +11,52 @@ type locks struct {
 	mine     Set         // shards that this session holds
 	taken    Set         // shards that any replica holds
 	joined   bool        // this session's own membership is there
-	able     bool        // the membership says that this replica can publish
 	replicas int         // replicas like this one, itself included
-	fit      int         // those of them that can publish
+	share    int         // how many shards this one should hold
+	apart    bool        // this replica cannot publish, and another one can
 	others   int         // other replicas, which never own shards beside this one
 	foreign  *membership // of one of the others that owns shards, nil if there is none
-	most     int         // shards of the replica that holds the most
 }
 
-// read interprets the locks of a group.
-func (g *Group) read(replicas []Replica) (l locks) {
+// read interprets the locks of a group, whose rows are divided into a number of shards.
+//
+// All replicas that can publish, or all if none can, should hold the same number of shards. What is left over goes, one
+// shard each, to those that hold the most now: so the fewest shards move, and every replica comes to the same result.
+func (g *Group) read(replicas []Replica, shards int) (l locks) {
+	var able, unable []Replica // like this one
 	for _, r := range replicas {
-		l.taken, l.most = l.taken.Or(r.Owned), max(l.most, r.Owned.Len())
+		l.taken = l.taken.Or(r.Owned)
 		if r.mine {
-			l.mine, l.joined, l.able = r.Owned, r.member, r.Able
+			l.mine, l.joined = r.Owned, r.member
 		}
 		switch {
+		case r.member && r.like(g.shown) && r.Able:
+			able = append(able, r)
 		case r.member && r.like(g.shown):
-			l.replicas++
-			if r.Able {
-				l.fit++
-			}
+			unable = append(unable, r)
 		case r.member:
 			if l.others++; r.Owned != (Set{}) {
 				l.foreign = &r.membership
 			}
 		}
 	}
+	l.replicas = len(able) + len(unable)
+	sharers := able
+	if len(able) == 0 {
+		sharers = unable
+	}
+	slices.SortFunc(sharers, mostFirst)
+	if rank := slices.IndexFunc(sharers, func(r Replica) bool { return r.mine }); rank >= 0 {
+		l.share = (shards + len(sharers) - 1 - rank) / len(sharers)
+	} else {
+		l.apart = l.joined
+	}
 	return l
+}
+
+// mostFirst orders replicas by the number of shards that they hold, those that hold the most first.
+func mostFirst(a, b Replica) int {
+	return cmp.Or(cmp.Compare(b.Owned.Len(), a.Owned.Len()), cmp.Compare(a.Backend, b.Backend))
 }
 
 // lookAround counts the replicas, and notes which of the groups that this one does not relay are relayed by another.
@@ -80,35 +99,16 @@ func (l locks) unowned(shards int) int {
 	return max(shards-l.taken.Len(), 0)
 }
 
-// apart reports whether this replica cannot publish while another one can.
-func (l locks) apart() bool { return !l.able && l.fit > 0 }
-
-// share is how many shards this replica should hold at most. Replicas that cannot publish get none, unless no replica
-// can.
-func (l locks) share(shards int) int {
-	switch {
-	case l.apart():
-		return 0
-	case l.fit > 0:
-		return fair(shards, l.fit)
-	default:
-		return fair(shards, l.replicas)
-	}
-}
-
-// fair is how many shards each replica should hold at most.
-func fair(shards, replicas int) int { return (shards + max(replicas, 1) - 1) / max(replicas, 1) }
-
 // wanted returns the free shards to try, in a session's order: see there.
 func (l locks) wanted(order []int) []int {
 	free := slices.DeleteFunc(slices.Clone(order), l.taken.Has)
-	return free[:min(len(free), max(0, l.share(len(order))-l.mine.Len()))]
+	return free[:min(len(free), max(0, l.share-l.mine.Len()))]
 }
 
 // surplus returns the shards to release: the last ones in a session's order.
 func (l locks) surplus(order []int) (s Set) {
 	held := slices.DeleteFunc(slices.Clone(order), func(shard int) bool { return !l.mine.Has(shard) })
-	for _, shard := range held[min(len(held), l.share(len(order))):] {
+	for _, shard := range held[min(len(held), l.share):] {
 		s.Add(shard)
 	}
 	return s
@@ -121,7 +121,7 @@ const Patience = 3
 
 // mayGive reports whether shards beyond this replica's share are to be released now.
 func (s *session) mayGive(g *Group, l locks) bool {
-	if !l.apart() {
+	if !l.apart {
 		g.apart = time.Time{}
 		return true
 	}

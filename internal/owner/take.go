@@ -35,7 +35,7 @@ func (s *session) take(ctx context.Context, g *Group, l locks) (_ locks, contest
 	if err != nil {
 		return l, false, err
 	}
-	if l = g.read(found[g.class]); l.foreign != nil {
+	if l = g.read(found[g.class], s.Shards); l.foreign != nil {
 		return l, false, nil
 	}
 	before := l.mine
