@@ -22,8 +22,9 @@ type database struct {
 	mu     sync.Mutex
 	// The last errors, by what they are of: reading for reads, the number n of a set of columns for writes to it, and
 	// ^n for rehearsals of such writes. What succeeded last has no entry.
-	errs    map[int]error
-	trouble bool // trouble has been logged
+	errs        map[int]error
+	trouble     bool // trouble has been logged
+	unconfirmed bool // commits have waited for a standby, and no write has succeeded since
 }
 
 // The places of errors that are of no set of columns.
@@ -36,13 +37,16 @@ const (
 var errUnconfirmed = errors.New("commits wait for a synchronous standby that does not answer: bring it back, or take " +
 	"it out of synchronous_standby_names; what was marked meanwhile is marked, and no row is lost")
 
-// confirm records whether commits wait for a synchronous standby.
+// confirm records whether commits wait for a synchronous standby. None waits where there is nothing to commit, so the
+// trouble may still be there: the log says that it is over when the next write succeeds.
 func (d *database) confirm(waits bool) {
 	if waits {
 		d.wrote(confirming, errUnconfirmed)
-	} else if d.unwritten(confirming) {
-		d.wrote(confirming, nil)
+		return
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.errs, confirming)
 }
 
 // unwritten reports whether the last write to a set of columns has failed. Rows are then published only after the
@@ -80,11 +84,13 @@ func (d *database) wrote(state int, err error) {
 	}
 	switch now := d.err(); {
 	case now != nil && !d.trouble:
+		d.trouble = true
 		d.logger.Warn("database cannot be used", "error", now)
-	case now == nil && d.trouble:
+	case now == nil && d.trouble && (state >= 0 || !d.unconfirmed):
+		d.trouble, d.unconfirmed = false, false
 		d.logger.Info("database is back")
 	}
-	d.trouble = len(d.errs) > 0
+	d.unconfirmed = d.unconfirmed || state == confirming
 }
 
 // err returns why the database cannot be used: errors of reads come before those of commits, rehearsals and
