@@ -188,9 +188,9 @@ func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, st
 	if len(b.held) > 0 { // an answer may have made room for them
 		b.ready, b.held = append(b.held, b.ready...), nil
 	}
-	sender := &ch.conn.socket.sender
-	sender.Burst(+1)
-	defer sender.Burst(-1)
+	socket := ch.conn.socket
+	socket.Burst(+1)
+	defer socket.Burst(-1)
 	for stop == nil && !b.trial() && !ch.stale.Load() && len(b.flights) < room {
 		from := &b.ready
 		if len(b.ready) == 0 {
@@ -206,7 +206,7 @@ func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, st
 		if err := ch.conn.usable(); err != nil || ch.amqp.IsClosed() {
 			return nil, err
 		}
-		if full = sender.Busy(); full != nil {
+		if full = socket.Busy(); full != nil {
 			return full, nil
 		}
 		stop = b.sendNext(ch, from)

@@ -74,8 +74,8 @@ func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.Defe
 	// RabbitMQ does not support immediate publishing, and would end the connection.
 	const immediate = false
 	confirm, err := ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, !ch.conn.p.config.Unrouted, immediate, p)
-	if broken := ch.conn.socket.broken.Load(); broken != nil {
-		return nil, *broken // the library is not told of a failed write
+	if failed := ch.conn.socket.Failure(); failed != nil {
+		return nil, failed // the library is not told of a failed write
 	}
 	return confirm, err
 }

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -108,7 +109,7 @@ func (c *connection) wake() {
 }
 
 // broken reports whether the connection has ended. The library needs a moment to notice that the socket was given up.
-func (c *connection) broken() bool { return c.amqp.IsClosed() || c.socket.broken.Load() != nil }
+func (c *connection) broken() bool { return c.amqp.IsClosed() || c.socket.Failure() != nil }
 
 // usable returns the answer for messages that cannot be sent now, or nil if they can. A connection that the broker
 // blocks is alive, so its calls keep their confirms and do not end it.
@@ -135,11 +136,8 @@ func (c *connection) Away() error {
 // Lost implements [connect.Link]. The broker's own words count most, then the write that failed, then what the last
 // read returned.
 func (c *connection) Lost() error {
-	_, cause := c.socket.beginning()
-	if broken := c.socket.broken.Load(); broken != nil {
-		cause = *broken
-	}
-	cause = connect.Stable(cause)
+	_, ended := c.socket.beginning()
+	cause := connect.Stable(cmp.Or(c.socket.Failure(), ended))
 	if server := c.cause.Load(); server != nil && server.Server {
 		cause = server
 	}

@@ -1,7 +1,6 @@
 package amqp
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -41,7 +40,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	errs := make([]any, len(urls))
 	var last error
 	race := connect.Race[*connection]{
-		Again: len(urls), Go: p.life.Go,
+		Go: p.life.Go,
 		Open: func(ctx context.Context, host int) (*connection, error) {
 			return p.dialOne(ctx, urls[host], token, nil)
 		},
@@ -109,7 +108,11 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 	}
 	link := raw
 	if a.secure {
-		link, err = p.handshake(ctx, raw, uri.Host)
+		var config *tls.Config
+		if config, err = connect.TLS(p.config.TLS, uri.Host); err == nil {
+			secure := tls.Client(raw, config)
+			link, err = secure, secure.HandshakeContext(ctx)
+		}
 	}
 	if err == nil {
 		conn.socket = newSocket(link, raw, conn)
@@ -141,24 +144,4 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 		return nil, a.explain(err)
 	}
 	return conn, nil
-}
-
-// errTLS reports that the configured TLS settings cannot be used. The broker has no part in it.
-type errTLS struct{ err error }
-
-func (e *errTLS) Error() string { return e.err.Error() }
-
-// handshake begins a TLS session with the current settings. TLS 1.2 is the minimum unless the settings say otherwise.
-func (p *Publisher) handshake(ctx context.Context, raw net.Conn, host string) (net.Conn, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if p.config.TLS != nil {
-		given, err := p.config.TLS()
-		if err != nil {
-			return nil, &errTLS{err}
-		}
-		config = given.Clone()
-	}
-	config.ServerName = cmp.Or(config.ServerName, host)
-	client := tls.Client(raw, config)
-	return client, client.HandshakeContext(ctx)
 }

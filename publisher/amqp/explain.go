@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -51,7 +52,6 @@ func (a *attempt) reason(err error) *connect.Failure {
 		Plain: "amqp://", Secure: "amqps://", Ports: "AMQP is usually on 5672, with TLS on 5671", Names: a.names,
 	}
 	_, isServer := errors.AsType[*amqp091.Error](err)
-	own, isOwn := errors.AsType[*errTLS](err)
 	var first []byte
 	var ended error // why the handshake broke off; the library keeps only the text
 	if a.socket != nil {
@@ -75,9 +75,6 @@ func (a *attempt) reason(err error) *connect.Failure {
 	// A connection was made, and then nothing came.
 	case network.TimedOut(ended):
 		return c.Silent()
-	case isOwn:
-		return c.Failed("TLS settings unusable", "the TLS settings cannot be used", "correct the file or the setting",
-			own.err)
 	case network.RefusedTLS(err), a.secure && a.socket != nil && len(first) == 0:
 		// The alert that gives the reason may be lost if the peer closes the connection while data from this client is
 		// unread.
@@ -85,11 +82,8 @@ func (a *attempt) reason(err error) *connect.Failure {
 	case network.Ended(err), network.Ended(ended), isServer:
 		return c.FailedAbsent("handshake ended", "it ended the connection during the handshake", a.otherScheme(c), nil)
 	}
-	if known := c.TLS(err); known != nil {
-		return known
-	}
-	return c.Failed("cannot connect", "it cannot be connected to", "check that it runs, and the network",
-		connect.Stable(err))
+	return cmp.Or(c.TLS(err), c.Failed("cannot connect", "it cannot be connected to",
+		"check that it runs, and the network", connect.Stable(err)))
 }
 
 // refused returns the failure of a login that the broker does not accept, or nil for anything else. RabbitMQ uses one

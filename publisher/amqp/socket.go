@@ -3,7 +3,6 @@ package amqp
 import (
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
@@ -13,16 +12,17 @@ import (
 // contexts while it writes, and has no single event for "some confirms have arrived". The socket gathers the writes of
 // a burst, writes them without keeping anybody waiting, and reports reads. Without it, a broker under an alarm would
 // stop each call in the middle of a write, beyond all time limits, once the kernel's buffers were full (about 4 MB).
+//
+// A write that failed is not an error of Write, but closes the connection, and the library finds out when it reads. An
+// error of Write would make the library (v1.16.0) shut down beside its reader, which panics if it has just been told
+// that the broker blocks: it sends on a channel that the shutdown closes.
 type socket struct {
-	net.Conn
-	raw    net.Conn // connection below TLS, or the same connection
-	sender network.Sender
+	*network.Conn
+	raw net.Conn // connection below TLS, or the same connection
 
 	// dispatched is called whenever the library begins to read more. Everything read before has then been handled,
-	// including confirms and returns. heard is called when the peer has sent something.
-	dispatched, heard func()
-
-	broken atomic.Pointer[error] // error of the write because of which this client has ended the connection
+	// including confirms and returns.
+	dispatched func()
 
 	noting sync.Mutex
 	first  []byte // first few bytes that the peer has sent
@@ -31,23 +31,18 @@ type socket struct {
 
 // newSocket returns the socket of a connection that is being made. link is raw, or the TLS session above it.
 func newSocket(link, raw net.Conn, c *connection) *socket {
-	s := &socket{Conn: link, raw: raw, dispatched: c.wake, heard: c.Heard}
-	s.sender = network.Sender{To: link, Go: c.p.life.Go, Ended: func(err error) {
-		s.broken.CompareAndSwap(nil, &err)
-		_ = s.Close()
-	}}
-	return s
+	return &socket{
+		Conn: &network.Conn{Conn: link, Go: c.p.life.Go, Heard: c.Heard, Ended: func() { _ = raw.Close() }},
+		raw:  raw, dispatched: c.wake,
+	}
 }
 
 // Read is called by the library's one reader. A read that begins shows that everything before it is handled.
 func (s *socket) Read(b []byte) (int, error) {
 	s.dispatched()
 	n, err := s.Conn.Read(b)
-	if broken := s.broken.Load(); err != nil && broken != nil {
-		err = *broken // why the connection was closed during the read
-	}
-	if n > 0 {
-		s.heard()
+	if failed := s.Failure(); err != nil && failed != nil {
+		err = failed // why the connection was closed during the read
 	}
 	s.note(b[:n], err)
 	return n, err
@@ -78,13 +73,8 @@ func (s *socket) beginning() (first []byte, ended error) {
 // Close ends the connection without a TLS close notification, which could block.
 func (s *socket) Close() error { return s.raw.Close() }
 
-// Write takes all of b. If it cannot be written, the connection is closed, and the library finds out when it reads.
-// An error of Write would make the library (v1.16.0) shut down beside its reader, which panics if it has just been
-// told that the broker blocks: it sends on a channel that the shutdown closes.
-func (s *socket) Write(b []byte) (int, error) { return s.sender.Write(b) }
-
 // SetDeadline sets the deadline of reads and writes. An error means that the connection has ended, and is told like
-// one of Write.
+// that of a write.
 func (s *socket) SetDeadline(t time.Time) error {
 	_ = s.Conn.SetDeadline(t)
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/apiversions"
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 const (
@@ -57,15 +58,11 @@ func (p *Publisher) connect(ctx context.Context, address string) (_ *conn, err e
 	}
 	c := &conn{net: dialled, socket: dialled}
 	if p.config.TLS != nil {
-		config, err := p.config.TLS()
+		host, _, _ := net.SplitHostPort(address) // each broker has a certificate for its own host
+		config, err := connect.TLS(p.config.TLS, host)
 		if err != nil {
-			_ = dialled.Close()
+			c.close()
 			return nil, p.explain(address, stepTLS, err)
-		}
-		if config.ServerName == "" {
-			// Each broker has a certificate for its own host, and the dials to all of them may share the configuration.
-			config = config.Clone()
-			config.ServerName, _, _ = net.SplitHostPort(address)
 		}
 		c.net = tls.Client(dialled, config)
 	}

@@ -194,7 +194,7 @@ func (c *call) send(ctx context.Context, i int32, m *publisher.Message) error {
 	case errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject):
 		return publisher.PermanentError("illegal message", "the NATS client refuses the message: %w", err)
 	default:
-		c.link.conn.fails(err)
+		c.link.conn.Fail(err)
 		return nil
 	}
 }

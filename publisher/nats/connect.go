@@ -53,7 +53,7 @@ var errSilent = errors.New("the server sends nothing over it, not even an answer
 // waiting on the old connection. Its server may only be frozen, and answers when it goes on.
 func (p *Publisher) replaced(silent, next *link) {
 	if next.nc.ConnectedServerId() == silent.nc.ConnectedServerId() {
-		silent.conn.fails(errSilent)
+		silent.conn.Fail(errSilent)
 		silent.Close()
 		p.logger.Warn("lost the connection to NATS", "error", silent.Lost())
 		return
@@ -89,7 +89,7 @@ func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 	var group sync.WaitGroup
 	defer group.Wait()
 	race := connect.Race[*link]{
-		Turns: turns, Again: configured, Go: group.Go,
+		Turns: turns, Go: group.Go,
 		Open: func(ctx context.Context, i int) (*link, error) { return p.open(ctx, servers[i]) },
 		Drop: (*link).Close,
 		Ended: func(i int, err error) {

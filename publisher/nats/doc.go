@@ -18,7 +18,7 @@
 //   - publisher.go, call.go: the call, the states of its messages, and which one goes next.
 //   - exchange.go: sending and taking answers, until the call has nothing left to do.
 //   - wire.go, subject.go, limit.go: the message as NATS carries it, and what NATS cannot carry.
-//   - link.go, conn.go: the connection, and the way of an answer to its call.
+//   - link.go: the connection, and the way of an answer to its call.
 //   - ack.go, answer.go: what an answer is, and what it means for the message.
 //   - stalls.go, streams.go: streams that do not answer, and which stream takes a subject.
 //   - kept.go: messages that a call has given up before their answers came.

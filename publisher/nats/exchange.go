@@ -84,7 +84,7 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 	for c.waiting < window && ctx.Err() == nil && !c.stop.Closed() {
 		// Messages in the queue of the connection count as sent, and would be ambiguous if it ends. So the queue is
 		// kept below a megabyte.
-		if room = c.link.conn.sender.Busy(); room != nil {
+		if room = c.link.conn.Busy(); room != nil {
 			return room, true
 		}
 		i, ok := c.turn()

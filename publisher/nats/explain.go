@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,14 +22,8 @@ func answer(f *connect.Failure) error {
 	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeDestination, Short: f.Short, Err: f}
 }
 
-// A localError is an error in this client's credentials or certificates, not one of the server.
-type localError struct {
-	err         error
-	certificate bool
-}
-
-func (e *localError) Error() string { return e.err.Error() }
-func (e *localError) Unwrap() error { return e.err }
+// A credentialsError is an error in this client's own credentials. The server has no part in it.
+type credentialsError struct{ error }
 
 // An attempt holds what is known of a failed try to connect.
 type attempt struct {
@@ -55,10 +50,7 @@ func (a attempt) explain(err error) *connect.Failure {
 	refused := func(remedy string) *connect.Failure {
 		return c.FailedLogin("login refused", "it refuses the login", remedy, cause)
 	}
-	if local, ok := errors.AsType[*localError](err); ok && local.certificate {
-		return failed("certificates unusable", "TLS cannot begin",
-			"correct "+a.names.Of("TLS.RootCAs")+" and "+a.names.Of("TLS.Certificates"))
-	} else if ok {
+	if _, own := errors.AsType[*credentialsError](err); own {
 		return c.FailedLogin("credentials unusable", "the credentials cannot be used",
 			"correct the credentials, or their file", cause)
 	}
@@ -70,6 +62,8 @@ func (a attempt) explain(err error) *connect.Failure {
 		}
 		return false
 	}
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	inbox, denied := errors.AsType[*inboxDenied](err)
 	timeout := is(context.DeadlineExceeded, os.ErrDeadlineExceeded, nats.ErrTimeout)
 	switch {
@@ -89,8 +83,15 @@ func (a attempt) explain(err error) *connect.Failure {
 			">, or set "+a.names.Of("InboxPrefix")+" to what the user may subscribe to")
 	case is(nats.ErrSecureConnWanted):
 		return failed("no TLS", "it offers no TLS", "turn TLS on there, or write nats:// instead of nats+tls://")
+	// A server may want TLS although none is configured: nats.go then begins it, with the authorities of the system.
+	case authority && !a.tls:
+		return c.Failed("TLS wanted", "it wants TLS, and the system does not know who signed its certificate",
+			"write nats+tls:// and give the authority's certificate as "+a.names.Of("TLS.RootCAs"), err)
+	case isRecord && string(record.RecordHeader[:]) == "INFO ":
+		return c.Failed("TLS after the greeting", "it greets before TLS begins", "remove "+a.names.Of("TLSFirst"), err)
+	// This includes the end of the connection after the handshake, which may be seen before its alert.
 	case is(nats.ErrTLS) || network.RefusedTLS(err):
-		return a.explainTLS(c, err)
+		return cmp.Or(c.TLS(err), c.Refused(err))
 	case is(nats.ErrNoInfoReceived):
 		return failed("no NATS server", "what answers there is not a NATS server",
 			"correct host and port in "+c.Servers)
@@ -106,28 +107,6 @@ func (a attempt) explain(err error) *connect.Failure {
 	case timeout:
 		return c.Silent()
 	}
-	if known := c.Network(err); known != nil {
-		return known
-	}
-	return c.FailedAbsent("cannot connect", "it cannot be connected to",
-		"start the server, or correct host and port in "+c.Servers, cause)
-}
-
-// explainTLS distinguishes failed handshakes. A server may want TLS although none is configured: nats.go then begins
-// it, with the authorities that the system knows.
-func (a attempt) explainTLS(c *connect.Attempt, err error) *connect.Failure {
-	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
-	switch {
-	case authority && !a.tls:
-		return c.Failed("TLS wanted", "it wants TLS, and the system does not know who signed its certificate",
-			"write nats+tls:// and give the authority's certificate as "+a.names.Of("TLS.RootCAs"), err)
-	case isRecord && string(record.RecordHeader[:]) == "INFO ":
-		return c.Failed("TLS after the greeting", "it greets before TLS begins", "remove "+a.names.Of("TLSFirst"), err)
-	}
-	if known := c.TLS(err); known != nil {
-		return known
-	}
-	// This includes the end of the connection after the handshake, which may be seen before its alert.
-	return c.Refused(err)
+	return cmp.Or(c.Network(err), c.TLS(err), c.FailedAbsent("cannot connect", "it cannot be connected to",
+		"start the server, or correct host and port in "+c.Servers, cause))
 }

@@ -46,6 +46,7 @@ func awaitLimit(t *testing.T, url string, size int64) {
 	for ctx := timely(t); ; <-again.C {
 		nc, err := client.Connect(url)
 		if err == nil {
+			_ = nc.Flush() // the account's limit comes after that of the server
 			took := nc.MaxPayload()
 			if nc.Close(); took >= size {
 				return

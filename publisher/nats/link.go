@@ -31,7 +31,7 @@ type link struct {
 	p        *Publisher
 	nc       *nats.Conn
 	js       jetstream.JetStream
-	conn     *conn
+	conn     *network.Conn
 	server   server
 	auth     Auth          // credentials with which it has logged in
 	inboxes  string        // prefix of reply subjects, including those of other clients
@@ -187,7 +187,7 @@ func (l *link) denied(c *call) map[string]struct{} {
 // there, and a broken pipe only follows from it.
 func (l *link) Lost() error {
 	err := l.nc.LastError() // the server's reason, if it gave one
-	if failed := l.conn.failure(); failed != nil && (err == nil || network.Ended(err) || network.TimedOut(err)) {
+	if failed := l.conn.Failure(); failed != nil && (err == nil || network.Ended(err) || network.TimedOut(err)) {
 		err = failed
 	}
 	if err == nil {

@@ -12,11 +12,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 const (
 	connectTimeout = 5 * time.Second // for one server, including greeting and authentication
 	pingInterval   = 10 * time.Second
+	reasonTime     = 200 * time.Millisecond // for reading why the server has ended the connection
 )
 
 // dialFunc is a nats.CustomDialer. nats.go asks it for each connection, with the address in the options.
@@ -55,13 +57,16 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }
 	var refused error // nats.go does not return the reason why dialling failed
 	connecting := func() bool { return true }
-	options.CustomDialer = dialFunc(func(network, address string) (net.Conn, error) {
-		socket, err := p.config.Dial(ctx, network, address)
+	options.CustomDialer = dialFunc(func(kind, address string) (net.Conn, error) {
+		socket, err := p.config.Dial(ctx, kind, address)
 		if err != nil {
 			refused = err
 			return nil, err
 		}
-		l.conn = newConn(socket, l.Heard)
+		l.conn = &network.Conn{Conn: socket, Heard: l.Heard, Go: func(f func()) { go f() }}
+		// A read that is under way ends after it has read the server's reason, if there is one: a server that rejects a
+		// client sends -ERR and then closes, and a write may fail while that line is still unread.
+		l.conn.Ended = func() { _ = socket.SetReadDeadline(time.Now().Add(reasonTime)) }
 		// nats.go does not use a context. Closing the socket is what ends its handshake.
 		connecting = context.AfterFunc(ctx, func() { _ = socket.Close() })
 		return l.conn, nil
@@ -100,7 +105,7 @@ func (p *Publisher) auth() (Auth, error) {
 	}
 	given, err := p.config.Auth()
 	if err != nil {
-		return Auth{}, &localError{err: err}
+		return Auth{}, &credentialsError{err}
 	}
 	return given, nil
 }
@@ -112,7 +117,7 @@ func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	options := nats.GetDefaultOptions()
 	err := auth.apply(&options)
 	if err != nil {
-		return options, &localError{err: err}
+		return options, &credentialsError{err}
 	}
 	options.Url = "nats://" + s.address
 	options.Name = p.config.Name
@@ -126,11 +131,10 @@ func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	options.SkipHostLookup = true        // the dialer looks up the host, and stops with its context
 	options.SkipSubjectValidation = true // checkSubject is stricter
 	if p.config.TLS != nil {
-		if options.TLSConfig, err = p.config.TLS(); err != nil {
-			return options, &localError{err: err, certificate: true}
+		if options.TLSConfig, err = connect.TLS(p.config.TLS, s.host()); err != nil {
+			return options, err
 		}
 	}
-	options.TLSConfig = s.tlsConfig(options.TLSConfig)
 	options.Secure = options.TLSConfig != nil
 	options.TLSHandshakeFirst = p.config.TLSFirst
 	return options, nil

@@ -2,7 +2,6 @@ package nats
 
 import (
 	"cmp"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -38,21 +37,16 @@ func parseServers(addresses []string) (servers []server, err error) {
 // hostPort returns the address with its port, or with the usual one of NATS.
 func hostPort(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")) }
 
-// tlsConfig returns the configuration for a connection to the server, or nil for one without TLS. The configuration may
-// be shared, so it is copied before it is changed.
-func (s server) tlsConfig(config *tls.Config) *tls.Config {
-	if config != nil && config.ServerName == "" && s.name != "" {
-		config = config.Clone()
-		config.ServerName = s.name
-	}
-	return config
+// host returns the name that the server's certificate must have.
+func (s server) host() string {
+	host, _, _ := net.SplitHostPort(s.address)
+	return cmp.Or(s.name, host)
 }
 
 // with returns the servers, and those addresses of the cluster, reported by s, that are not among them. An IP is to
 // prove the name of s. Clusters may report IPs, which certificates rarely name.
 func (s server) with(servers []server, cluster []string) []server {
 	all := slices.Clone(servers)
-	host, _, _ := net.SplitHostPort(s.address)
 	for _, text := range cluster {
 		u, err := url.Parse(text)
 		if err != nil || u.Hostname() == "" {
@@ -60,7 +54,7 @@ func (s server) with(servers []server, cluster []string) []server {
 		}
 		found := server{address: hostPort(u)}
 		if net.ParseIP(u.Hostname()) != nil {
-			found.name = cmp.Or(s.name, host)
+			found.name = s.host()
 		}
 		if !slices.ContainsFunc(all, func(known server) bool { return known.address == found.address }) {
 			all = append(all, found)

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"crypto/tls"
 	"slices"
 	"strings"
 	"testing"
@@ -50,18 +49,15 @@ func TestServersOfTheCluster(t *testing.T) {
 	if want := []string{"nats.example:4222", "10.0.0.1:4222", "other.example:4222"}; !slices.Equal(addresses, want) {
 		t.Fatalf("servers %q, want %q", addresses, want)
 	}
-	if got := all[1].tlsConfig(&tls.Config{}).ServerName; got != "nats.example" {
+	if got := all[1].host(); got != "nats.example" {
 		t.Errorf("an IP is to prove that it is %q, want the name of the server that announced it", got)
 	}
-	if got := all[2].tlsConfig(&tls.Config{}).ServerName; got != "" {
+	if got := all[2].host(); got != "other.example" {
 		t.Errorf("a host is to prove that it is %q, want its own name", got)
-	}
-	if got := all[1].tlsConfig(&tls.Config{ServerName: "fixed"}).ServerName; got != "fixed" {
-		t.Errorf("the configured name became %q", got)
 	}
 	// An address that was learned from an IP of the cluster keeps the same name.
 	again := all[1].with(all[:1], []string{"nats://10.0.0.2:4222"})
-	if got := again[1].tlsConfig(&tls.Config{}).ServerName; got != "nats.example" {
+	if got := again[1].host(); got != "nats.example" {
 		t.Errorf("an IP that an IP announced is to prove that it is %q", got)
 	}
 }

@@ -126,7 +126,7 @@ func TestTroubles(t *testing.T) {
 		},
 		"unreadable CA": {
 			nats.Config{Servers: []string{secure}, TLS: func() (*tls.Config, error) { return nil, os.ErrNotExist }},
-			[]string{"TLS cannot begin", "TLS.RootCAs"},
+			[]string{"the TLS settings cannot be used", "TLS.RootCAs"},
 		},
 		"wrong CA": {
 			nats.Config{Servers: []string{secure}, TLS: strange},

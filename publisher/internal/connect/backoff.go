@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -25,7 +24,7 @@ type Backoff struct{ last time.Duration }
 // try; one that is away logs nothing.
 func (b *Backoff) After(failure error) time.Duration {
 	longest := LongestPause
-	if f, ok := errors.AsType[*Failure](failure); ok && f.Absent {
+	if absent(failure) {
 		longest = quietPause
 	}
 	b.last = min(max(2*b.last, firstPause), longest)

@@ -3,6 +3,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -46,6 +47,11 @@ func (f *Failure) Unwrap() error { return f.Cause }
 // Explanation returns the parts of the sentence, for a report.
 func (f *Failure) Explanation() (login bool, address, found, remedy string) {
 	return f.Login, f.Address, f.found(), f.Remedy
+}
+
+func absent(err error) bool {
+	f, ok := errors.AsType[*Failure](err)
+	return ok && f.Absent
 }
 
 // An Attempt holds what is known of a try to connect, for any kind of broker. One mistake is explained in the same
@@ -113,7 +119,11 @@ func (a *Attempt) TLS(err error) *Failure {
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
 	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	_, own := errors.AsType[settingsError](err)
 	switch {
+	case own:
+		return a.Failed("TLS settings unusable", "the TLS settings cannot be used",
+			"correct "+a.Names.Of("TLS.RootCAs")+" and "+a.Names.Of("TLS.Certificates"), err)
 	case isInvalid && invalid.Reason == x509.Expired: // the error's own text contains the time of the check
 		return a.Failed("certificate expired", "its certificate has expired or is not valid yet: it is valid from "+
 			second(invalid.Cert.NotBefore)+" to "+second(invalid.Cert.NotAfter)+" only",
@@ -143,6 +153,26 @@ func (a *Attempt) Refused(err error) *Failure {
 	return a.Failed("TLS refused", "it ended the TLS session",
 		"give a client certificate that it trusts and that has not expired as "+
 			a.Names.Of("TLS.Certificates")+", and check the port", err)
+}
+
+// A settingsError is an error in this client's own TLS settings. The broker has no part in it.
+type settingsError struct{ error }
+
+func (e settingsError) Unwrap() error { return e.error }
+
+// TLS returns the current settings for a session with a host, which may be shared and are therefore copied. Unless they
+// name another, the certificate must be for the host's name. nil stands for the authorities of the system.
+func TLS(settings func() (*tls.Config, error), host string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if settings != nil {
+		given, err := settings()
+		if err != nil {
+			return nil, settingsError{err}
+		}
+		config = given.Clone()
+	}
+	config.ServerName = cmp.Or(config.ServerName, host)
+	return config, nil
 }
 
 func second(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -8,18 +8,20 @@ import (
 	"time"
 )
 
-func newTestSender(t *testing.T) (s *Sender, peer net.Conn, ended chan error) {
+func newTestConn(t *testing.T) (s *Conn, peer net.Conn, ended chan error) {
 	t.Helper()
 	here, there := net.Pipe()
 	ended = make(chan error, 1)
 	var running sync.WaitGroup
 	t.Cleanup(func() { _ = here.Close(); _ = there.Close(); running.Wait() })
-	return &Sender{To: here, Go: running.Go, Ended: func(err error) { ended <- err }}, there, ended
+	s = &Conn{Conn: here, Go: running.Go}
+	s.Ended = func() { ended <- s.Failure() }
+	return s, there, ended
 }
 
 func TestBurstIsWrittenAtOnce(t *testing.T) {
 	t.Parallel()
-	s, peer, _ := newTestSender(t)
+	s, peer, _ := newTestConn(t)
 	b := make([]byte, 100)
 	s.Burst(+1)
 	for _, piece := range []string{"one ", "two ", "three"} {
@@ -38,7 +40,7 @@ func TestBurstIsWrittenAtOnce(t *testing.T) {
 // A peer that does not read keeps no write waiting. The sender says so, and everything arrives once the peer reads.
 func TestWritesDoNotWait(t *testing.T) {
 	t.Parallel()
-	s, peer, _ := newTestSender(t)
+	s, peer, _ := newTestConn(t)
 	const pieces, size = 40, 64 << 10
 	var room <-chan struct{}
 	for range pieces {
@@ -60,7 +62,7 @@ func TestWritesDoNotWait(t *testing.T) {
 
 func TestFailedWriteIsTold(t *testing.T) {
 	t.Parallel()
-	s, peer, ended := newTestSender(t)
+	s, peer, ended := newTestConn(t)
 	_ = peer.Close()
 	if n, err := s.Write([]byte("nobody is there")); n != len("nobody is there") || err != nil {
 		t.Errorf("write: %d, %v", n, err)
