@@ -119,12 +119,16 @@ func newKafka(d *config.Destination, names setting.Names, secure func() (*tls.Co
 	switch d.Kafka.SASLMechanism {
 	case "":
 	case config.MechanismOAuth:
-		mechanism := kafka.OAuth(newTokens(d.Kafka.OAuth, "OUTBOX_KAFKA_OAUTH_", d.TLS, logger),
-			d.Kafka.OAuthExtensions...)
+		mechanism := &kafka.OAuth{
+			Tokens:     newTokens(d.Kafka.OAuth, "OUTBOX_KAFKA_OAUTH_", d.TLS, logger),
+			Extensions: d.Kafka.OAuthExtensions,
+		}
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	case config.MechanismIAM:
-		mechanism := kafka.IAM(awsKeys(logger), d.Kafka.AWSRegion, cmp.Or(os.Getenv("AWS_REGION"),
-			os.Getenv("AWS_DEFAULT_REGION")), clientName)
+		mechanism := &kafka.IAM{
+			Keys: awsKeys(logger), Region: d.Kafka.AWSRegion,
+			Otherwise: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")), UserAgent: clientName,
+		}
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	default:
 		c.SASL = func() (sasl.Mechanism, error) {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"slices"
 	"time"
 
@@ -99,7 +99,7 @@ func (b *broker) ask(ctx context.Context, question protocol.Message, insist bool
 			b.put(c)
 			return answer, nil
 		}
-		switch b.spoiled(c, sent); {
+		switch b.spoil(c, sent); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case network.TimedOut(err):
@@ -111,22 +111,19 @@ func (b *broker) ask(ctx context.Context, question protocol.Message, insist bool
 }
 
 // candidates returns the brokers in the order in which to ask them: those that are connected, then those that must be
-// dialled, and at last those in trouble. Within a group the order is random, which spreads the questions of many
-// relays.
+// dialled, and at last those in trouble. Within a group the order is random, as that of a map is, which spreads the
+// questions of many relays.
 func (c *cluster) candidates() []*broker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	ranks, brokers := make(map[*broker]int, len(c.brokers)), make([]*broker, 0, len(c.brokers))
-	for _, b := range c.brokers {
-		brokers = append(brokers, b)
+	rank := func(b *broker) int {
 		switch {
 		case b.isAway() || b.failed != nil:
-			ranks[b] = 2
+			return 2
 		case len(b.idle) == 0:
-			ranks[b] = 1
+			return 1
 		}
+		return 0
 	}
-	rand.Shuffle(len(brokers), func(i, j int) { brokers[i], brokers[j] = brokers[j], brokers[i] })
-	slices.SortStableFunc(brokers, func(a, b *broker) int { return ranks[a] - ranks[b] })
-	return brokers
+	return slices.SortedStableFunc(maps.Values(c.brokers), func(a, b *broker) int { return rank(a) - rank(b) })
 }

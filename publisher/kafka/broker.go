@@ -1,14 +1,15 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/produce"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // A broker is one address of the cluster: its connections, and what is known of its condition; see the package comment.
@@ -51,44 +52,53 @@ type dial struct {
 
 // send performs a request and sets its outcome. It returns when the request is over, and soon after ctx has ended. It
 // runs in a goroutine of the call and is the only one that writes to the request meanwhile.
+//
+// It waits for the end of a short pause, and for a dial unless the broker is away. While it waits, the condition of the
+// broker may change, so everything is looked at again after each wait.
 func (b *broker) send(ctx context.Context, r *request) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	if c := b.acquire(ctx, giveUp, r); c != nil {
-		var m protocol.Message
-		m, r.err = c.roundTrip(ctx, r.message, r.limit)
-		r.response, _ = m.(*produce.Response)
-		b.landed(r, c)
-	}
-}
-
-// acquire returns a connection for the request, which counts as sent then. It returns nil if the request is over
-// without being sent. It waits for the end of a short pause, and for a dial unless the broker is away. While it waits,
-// the condition of the broker may change, so everything is looked at again after each wait.
-func (b *broker) acquire(ctx context.Context, giveUp func(), r *request) *conn {
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
 	for {
 		now := time.Now()
-		if err := b.refusal(ctx, now); err != nil {
-			return b.end(r, refused, err)
+		if r.err = cmp.Or(ctx.Err(), b.refusal(ctx, now)); r.err != nil {
+			r.final = true
+			return
 		}
 		if !now.Before(b.paused) {
 			break
 		}
-		if b.await(ctx, nil, b.paused); ctx.Err() != nil {
-			return b.end(r, refused, ctx.Err())
-		}
+		b.await(ctx, nil, b.paused)
 	}
 	if b.silences > 0 {
 		b.asking = r
+		defer func() { b.asking = nil }()
 	}
 	c, err := b.connection(ctx, false)
 	if err != nil {
-		return b.end(r, unreached, b.unavailable(shortOf(err), "%w", err))
+		r.err = b.unavailable(shortOf(err), "%w", err)
+		return
 	}
-	b.allow(ctx, r, giveUp)
-	return c
+	b.allow(ctx, r, giveUp) // from now on it counts as sent
+	b.cluster.mu.Unlock()
+	m, err := c.roundTrip(ctx, r.message, r.limit)
+	b.cluster.mu.Lock()
+	now := time.Now()
+	r.late.Stop()
+	if err == nil {
+		r.response, _ = m.(*produce.Response)
+		b.answered(r, now)
+		b.throttle(c, time.Duration(r.response.ThrottleTimeMs)*time.Millisecond, now)
+		b.put(c)
+		return
+	}
+	b.spoil(c, r.sent)
+	if r.final = network.TimedOut(err) && b.unheard(r, now); r.final {
+		r.err = b.quiet()
+	} else {
+		r.err = b.unavailable(shortOf(err), "%w", err)
+	}
 }
 
 // connection returns an idle connection. If there is none, it waits for a dial. If the broker is away, it begins a dial
@@ -132,47 +142,17 @@ func (b *broker) await(ctx context.Context, done <-chan struct{}, until time.Tim
 	}
 }
 
-// landed notes the outcome of a round trip. A connection on which anything failed is not used again: an answer to the
-// failed request may still come on it.
-func (b *broker) landed(r *request, c *conn) {
-	b.cluster.mu.Lock()
-	defer b.cluster.mu.Unlock()
-	now := time.Now()
-	r.late.Stop()
-	switch {
-	case r.err == nil:
-		b.answered(r, now)
-		b.throttle(c, time.Duration(r.response.ThrottleTimeMs)*time.Millisecond, now)
-		b.put(c)
-		b.end(r, replied, nil)
-	case b.spoiled(c, r.sent) && b.unheard(r, now):
-		b.end(r, unheard, b.quiet())
-	default:
-		b.end(r, lost, b.unavailable(shortOf(r.err), "%w", r.err))
-	}
-}
-
 // put takes back a connection on which an answer has come.
 func (b *broker) put(c *conn) {
 	c.used, c.reused = time.Now(), true
 	b.idle = append(b.idle, c)
 }
 
-// spoiled closes a connection whose request has failed, and the idle ones that were last used before the request was
-// sent: they may have failed together with this one, as may the broker. It returns true.
-func (b *broker) spoiled(c *conn, sent time.Time) bool {
+// spoil closes a connection on which a request has failed: an answer to it may still come. It also closes the idle ones
+// that were last used before the request was sent: they may have failed together with this one, as may the broker.
+func (b *broker) spoil(c *conn, sent time.Time) {
 	c.close()
 	b.discard(func(c *conn) bool { return !c.used.After(sent) })
-	return true
-}
-
-// end sets the outcome of a request. It returns nil.
-func (b *broker) end(r *request, how ending, err error) *conn {
-	if b.asking == r {
-		b.asking = nil
-	}
-	r.ending, r.err = how, err
-	return nil
 }
 
 // dial returns the dial under way, which begins after the pause at the latest. There is one at a time: the first
@@ -206,7 +186,12 @@ func (b *broker) connect(d *dial) {
 		}
 		return
 	case err != nil:
-		b.unreachable(err)
+		// No connection could be made, or the connection is of no use.
+		if !b.away && !b.cluster.allAway() {
+			b.cluster.log.Warn("kafka broker unreachable", "broker", b.address, "error", err)
+			b.away = true
+		}
+		b.failed, b.retry = err, time.Now().Add(b.backoff.After(err))
 		return
 	case b.away:
 		b.cluster.log.Info("kafka broker reachable again", "broker", b.address)
@@ -218,17 +203,6 @@ func (b *broker) connect(d *dial) {
 	b.failed, b.away = nil, false
 	c.used = time.Now()
 	b.idle = append(b.idle, c)
-}
-
-// unreachable notes that no connection could be made, or that a connection is of no use. The pause grows to a quarter
-// of a second while nothing answers, and to a second while the broker refuses this client (see connect.Backoff).
-func (b *broker) unreachable(err error) {
-	if !b.away && !b.cluster.allAway() {
-		b.cluster.log.Warn("kafka broker unreachable", "broker", b.address, "error", err)
-		b.away = true
-	}
-	b.failed = err
-	b.retry = time.Now().Add(b.backoff.After(err))
 }
 
 // take removes an idle connection from which the broker reads and returns it, or nil. It is the most recently used one,

@@ -89,7 +89,7 @@ func TestSequenceWraps(t *testing.T) {
 	for _, start := range []int32{maxSequence - 4, maxSequence - 9, maxSequence - 8} {
 		topic := h.topic(t, 1)
 		messages := benchMessages(topic)[:40]
-		if _, err := p.cluster.refresh(t.Context(), []string{topic}); err != nil {
+		if err := p.cluster.refreshed(t, []string{topic}); err != nil {
 			t.Fatal(err)
 		}
 		partition := p.cluster.topics[topic].partitions[0]

@@ -48,15 +48,6 @@ const (
 // refusal of the record itself spends an attempt. The names in the comments are those of kafka-go; TestClassify lists
 // every code of the protocol.
 func classify(code kafkago.Error) verdict {
-	answer := func(a action, class publisher.Class, scope publisher.Scope, short string) verdict {
-		return verdict{action: a, class: class, scope: scope, short: short}
-	}
-	hold := func(a action, scope publisher.Scope, short string) verdict {
-		return answer(a, publisher.Unavailable, scope, short)
-	}
-	unsure := func(a action, class publisher.Class, short string) verdict {
-		return verdict{action: a, class: class, scope: publisher.ScopeMessage, short: short, unsure: true}
-	}
 	switch code {
 	// DuplicateSequenceNumber: the broker has appended this sequence before and has forgotten the offset.
 	case 0, kafkago.DuplicateSequenceNumber:
@@ -64,22 +55,22 @@ func classify(code kafkago.Error) verdict {
 
 	// Above the topic's max.message.bytes, which counts the whole batch, or larger than a segment of the log.
 	case kafkago.MessageSizeTooLarge, kafkago.RecordListTooLarge:
-		return answer(shrink, publisher.Permanent, publisher.ScopeMessage, "message too large")
+		return verdict{shrink, publisher.Permanent, publisher.ScopeMessage, "message too large", false}
 
 	// A record's time is too far from the current time for the topic (message.timestamp.before/after.max.ms). The time
 	// is the relay's choice, so no row fails because of it.
 	case kafkago.InvalidTimestamp:
-		return answer(retime, publisher.Topology, publisher.ScopeTopic, "time refused")
+		return verdict{retime, publisher.Topology, publisher.ScopeTopic, "time refused", false}
 
 	// A record without a key in a compacted topic, or a record that a schema on the broker refuses. The schema may be
 	// at fault, and may be corrected in time.
 	case kafkago.InvalidRecord:
-		return answer(divide, publisher.Refused, publisher.ScopeMessage, "invalid record")
+		return verdict{divide, publisher.Refused, publisher.ScopeMessage, "invalid record", false}
 
 	// The checksum did not survive the transport, an old broker received a keyless record for a compacted topic, or a
 	// policy of the cluster's operator refuses a record.
 	case kafkago.InvalidMessage, kafkago.PolicyViolation:
-		return answer(divide, publisher.Refused, publisher.ScopeMessage, "message refused")
+		return verdict{divide, publisher.Refused, publisher.ScopeMessage, "message refused", false}
 
 	// A gap, since the log was truncated and earlier batches were lost with it; a newer epoch of this producer id in
 	// the log; or a producer that the partition has forgotten, because of retention or a day without use. Some brokers
@@ -87,7 +78,7 @@ func classify(code kafkago.Error) verdict {
 	case kafkago.OutOfOrderSequenceNumber, kafkago.InvalidProducerEpoch, kafkago.ProducerFenced,
 		kafkago.UnknownProducerId, kafkago.InvalidProducerIDMapping, kafkago.InvalidTransactionState,
 		kafkago.TransactionCoordinatorFenced, transactionAbortable:
-		return hold(renew, publisher.ScopeMessage, "sequence refused")
+		return verdict{renew, publisher.Unavailable, publisher.ScopeMessage, "sequence refused", false}
 
 	// Leadership has moved, perhaps while the append waited for its replicas, so that the new leader may have the batch
 	// or not; the leader is shutting down; or the topic
@@ -95,53 +86,53 @@ func classify(code kafkago.Error) verdict {
 	case kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable,
 		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch, kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID,
 		kafkago.InconsistentTopicID, kafkago.NetworkException, kafkago.BrokerNotAvailable:
-		return unsure(relocate, publisher.Unavailable, "no leader")
+		return verdict{relocate, publisher.Unavailable, publisher.ScopeMessage, "no leader", true}
 
 	// The leader's disk has failed; another replica takes over.
 	case kafkago.KafkaStorageError:
-		return unsure(relocate, publisher.Unavailable, "storage error")
+		return verdict{relocate, publisher.Unavailable, publisher.ScopeMessage, "storage error", true}
 
 	// In the leader's log, but the replicas did not follow in time, or fell out of sync afterwards.
 	case kafkago.RequestTimedOut, kafkago.NotEnoughReplicasAfterAppend:
-		return unsure(keep, publisher.Ambiguous, "not replicated yet")
+		return verdict{keep, publisher.Ambiguous, publisher.ScopeMessage, "not replicated yet", true}
 
 	// The coordinator of transactions is busy or moving, which a record cannot change, or the broker gave up the
 	// request before it reached this partition.
 	case kafkago.ConcurrentTransactions, kafkago.GroupCoordinatorNotAvailable, kafkago.NotCoordinatorForGroup,
 		kafkago.GroupLoadInProgress, kafkago.ThrottlingQuotaExceeded, operationNotAttempted:
-		return hold(refuse, publisher.ScopeMessage, "broker busy")
+		return verdict{refuse, publisher.Unavailable, publisher.ScopeMessage, "broker busy", false}
 
 	// Fewer replicas in sync than min.insync.replicas; checked before the append.
 	case kafkago.NotEnoughReplicas:
-		return hold(refuse, publisher.ScopeMessage, "not enough replicas")
+		return verdict{refuse, publisher.Unavailable, publisher.ScopeMessage, "not enough replicas", false}
 
 	// No WRITE on this topic.
 	case kafkago.TopicAuthorizationFailed:
-		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "topic not allowed")
+		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "topic not allowed", false}
 
 	// The topic uses an old format that has neither headers nor sequences.
 	case kafkago.UnsupportedForMessageFormat:
-		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "old message format")
+		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "old message format", false}
 
 	// A codec that this broker, or the topic's format, does not support.
 	case kafkago.UnsupportedCompressionType:
-		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "compression refused")
+		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "compression refused", false}
 
 	// A name that the cluster reserves, such as its internal topics.
 	case kafkago.InvalidTopic:
-		return answer(refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic")
+		return verdict{refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic", false}
 
 	// The client as a whole is refused: its rights, its quota, or a proxy that speaks another protocol.
 	case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed,
 		kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.SecurityDisabled:
-		return hold(refuse, publisher.ScopeDestination, "not authorized")
+		return verdict{refuse, publisher.Unavailable, publisher.ScopeDestination, "not authorized", false}
 
 	case kafkago.UnsupportedVersion, kafkago.InvalidRequest, kafkago.InvalidRequiredAcks:
-		return hold(refuse, publisher.ScopeDestination, "request not understood")
+		return verdict{refuse, publisher.Unavailable, publisher.ScopeDestination, "request not understood", false}
 
 	// An unknown server error, or a code that later versions add. One record may be what breaks the broker, so the
 	// batch is divided to find it. No attempt is spent, because the broker may equally be at fault.
 	default:
-		return unsure(divide, publisher.Unavailable, "broker error")
+		return verdict{divide, publisher.Unavailable, publisher.ScopeMessage, "broker error", true}
 	}
 }

@@ -202,7 +202,7 @@ func TestMessagesWithoutKeyNameTheirTopic(t *testing.T) {
 		expect(t, "refused", fates(f, messages, answered(t, p, messages)), "topic t", "partition t/0", "partition t/1")
 	}
 	f.set(func() { f.topics["t"][0].leader, f.topics["t"][1].leader = -1, -1 })
-	if _, err := p.cluster.refresh(t.Context(), []string{"t"}); err != nil {
+	if err := p.cluster.refreshed(t, []string{"t"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -257,7 +257,7 @@ func TestMessagesWithoutKeyComeBack(t *testing.T) {
 // partitionOf returns a partition of a topic to which something was sent.
 func (c *cluster) partitionOf(t *testing.T, name string, index int) *partition {
 	t.Helper()
-	if _, err := c.refresh(t.Context(), []string{name}); err != nil {
+	if err := c.refreshed(t, []string{name}); err != nil {
 		t.Fatal(err)
 	}
 	known, _ := c.cached(name, time.Now())

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -26,8 +27,8 @@ func (c *call) free(i int32) bool {
 	return !given
 }
 
-// forFree returns the partition for the free messages of a call: the next one that takes messages, as far as is known.
-// If none does, they are sent to any, and its answer names the topic.
+// forFree returns the partition for the free messages of a call: any that takes messages, as far as is known. If none
+// does, they are sent to any other, and its answer names the topic.
 func (c *cluster) forFree(t *topic, now time.Time) int32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +36,7 @@ func (c *cluster) forFree(t *topic, now time.Time) int32 {
 	if len(at) == 0 {
 		at = t.indexes
 	}
-	return int32(at[int(t.spread.Add(1)-1)%len(at)])
+	return int32(at[rand.IntN(len(at))])
 }
 
 // takes reports whether free messages may be sent to the partition, as far as is known. The cluster's mu is held.
@@ -55,29 +56,26 @@ func (b *broker) takes(now time.Time) bool {
 	return b.paused.Sub(now) <= maxThrottle && !b.rests(now)
 }
 
-// answers notes the trouble that err names, and returns the answers for messages of the partition. The answer for free
-// messages names the topic as the trouble only if no partition of the topic takes messages. Otherwise a hold on the
-// topic would stop messages that can be sent elsewhere in the next call.
-func (c *call) answers(p *partition, err error) func(i int32) error {
+// elsewhere returns the answer for a message that was not accepted, and notes the trouble that err names. The answer for
+// a free message names its topic as the trouble only if no partition of the topic takes messages. Otherwise a hold on
+// the topic would stop messages that can be sent elsewhere in the next call.
+func (c *call) elsewhere(i int32, err error) error {
 	e, ok := errors.AsType[*publisher.Error](err)
 	if !ok || e.Fate.Kind != publisher.FatePartition && e.Fate.Kind != publisher.FateBroker {
-		return func(int32) error { return err }
-	}
-	p.avoided.Store(c.now.Add(avoidance).UnixNano())
-	free := *e
-	free.Scope, free.Fate = publisher.ScopeTopic, publisher.Fate{Kind: publisher.FateTopic, Name: p.topic}
-	cluster := c.publisher.cluster
-	cluster.mu.Lock()
-	defer cluster.mu.Unlock()
-	if t := cluster.topics[p.topic]; t != nil {
-		if slices.ContainsFunc(t.indexes, func(at int) bool { return t.takes(at, c.now) }) {
-			free.Scope, free.Fate = publisher.ScopeMessage, publisher.Fate{}
-		}
-	}
-	return func(i int32) error {
-		if c.free(i) {
-			return &free
-		}
 		return err
 	}
+	p, cluster := c.route[i].partition, c.publisher.cluster
+	p.avoided.Store(c.now.Add(avoidance).UnixNano())
+	if !c.free(i) {
+		return err
+	}
+	free := *e
+	free.Scope, free.Fate = publisher.ScopeTopic, publisher.Fate{Kind: publisher.FateTopic, Name: p.topic}
+	cluster.mu.Lock()
+	defer cluster.mu.Unlock()
+	if t := cluster.topics[p.topic]; t != nil &&
+		slices.ContainsFunc(t.indexes, func(at int) bool { return t.takes(at, c.now) }) {
+		free.Scope, free.Fate = publisher.ScopeMessage, publisher.Fate{}
+	}
+	return &free
 }

@@ -259,3 +259,13 @@ func bytesOf(t testing.TB, b protocol.Bytes) []byte {
 	}
 	return all
 }
+
+// refreshed asks for topics, and returns why one of them was not learned.
+func (c *cluster) refreshed(t *testing.T, names []string) error {
+	for _, learned := range c.refresh(t.Context(), names) {
+		if learned.name == "" {
+			return learned.err
+		}
+	}
+	return nil
+}

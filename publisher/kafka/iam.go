@@ -20,7 +20,7 @@ import (
 type AWSKey struct {
 	ID, Secret string
 	Token      string // the session's token of a temporary key; empty for a permanent one
-	// Refused is called when a broker refuses a login with the key. It may be nil.
+	// Refused is called when a broker refuses a login with the key.
 	Refused func()
 }
 
@@ -33,19 +33,17 @@ type AWSKeys func(ctx context.Context, region string) (AWSKey, error)
 // mechanismIAM is the mechanism by which Amazon MSK authenticates its users and roles (IAM).
 const mechanismIAM = "AWS_MSK_IAM"
 
-// IAM returns the mechanism AWS_MSK_IAM (github.com/aws/aws-msk-iam-auth): a request to connect that is signed, written
-// as JSON, and not itself sent. If region is empty, the region comes from the broker's name. If the name has none, it
-// is otherwise. kafka-go's module for it brings all of AWS's library.
-func IAM(keys AWSKeys, region, otherwise, userAgent string) sasl.Mechanism {
-	return &iam{keys: keys, region: region, otherwise: otherwise, userAgent: userAgent}
+// IAM is the mechanism AWS_MSK_IAM (github.com/aws/aws-msk-iam-auth): a request to connect that is signed, written as
+// JSON, and not itself sent. kafka-go's module for it brings all of AWS's library.
+type IAM struct {
+	Keys      AWSKeys
+	Region    string // if empty, the region comes from the broker's name
+	Otherwise string // region if neither names one
+	UserAgent string
 }
 
-type iam struct {
-	keys                         AWSKeys
-	region, otherwise, userAgent string
-}
-
-func (*iam) Name() string { return mechanismIAM }
+// Name implements [sasl.Mechanism].
+func (*IAM) Name() string { return mechanismIAM }
 
 // signatureLife is how long a signature may be used. A broker checks it against its own clock.
 const signatureLife = 15 * time.Minute
@@ -53,18 +51,15 @@ const signatureLife = 15 * time.Minute
 var errRegion = errors.New("the name of the broker contains no AWS region")
 
 // Start returns the client's only message.
-func (m *iam) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+func (m *IAM) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	host := sasl.MetadataFromContext(ctx).Host
-	region := cmp.Or(m.region, regionOf(host), m.otherwise)
+	region := cmp.Or(m.Region, regionOf(host), m.Otherwise)
 	if region == "" {
 		return nil, nil, errRegion
 	}
-	key, err := m.keys(ctx, region)
+	key, err := m.Keys(ctx, region)
 	if err != nil {
 		return nil, nil, err
-	}
-	if key.Refused == nil {
-		key.Refused = func() {}
 	}
 	credentials := aws.Credentials{KeyID: key.ID, Secret: key.Secret, Token: key.Token}
 	signed, err := m.message(ctx, host, region, credentials, time.Now())
@@ -76,7 +71,7 @@ func (m *iam) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 }
 
 // message returns the parameters that prove the client's identity. Their names are in lower case.
-func (m *iam) message(ctx context.Context, host, region string, credentials aws.Credentials, at time.Time) (
+func (m *IAM) message(ctx context.Context, host, region string, credentials aws.Credentials, at time.Time) (
 	map[string]string, error,
 ) {
 	const action = "kafka-cluster:Connect"
@@ -84,7 +79,7 @@ func (m *iam) message(ctx context.Context, host, region string, credentials aws.
 		Host: host, Region: region, Service: "kafka-cluster", Query: url.Values{"Action": {action}}, At: at,
 		Life: signatureLife,
 	}.Presign(ctx, credentials)
-	message := map[string]string{"version": "2020_10_22", "host": host, "user-agent": m.userAgent}
+	message := map[string]string{"version": "2020_10_22", "host": host, "user-agent": m.UserAgent}
 	for name := range signed {
 		message[strings.ToLower(name)] = signed.Get(name)
 	}

@@ -33,7 +33,7 @@ func TestIAMMessage(t *testing.T) {
 			KeyID: "AKIDEXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY",
 			Token: theirs["x-amz-security-token"],
 		}
-		ours, err := (&iam{userAgent: "test"}).message(t.Context(), theirs["host"], regionOf(theirs["host"]), key,
+		ours, err := (&IAM{UserAgent: "test"}).message(t.Context(), theirs["host"], regionOf(theirs["host"]), key,
 			time.Date(2026, 11, 23, 1, 2, 3, 0, time.UTC))
 		if err != nil || !reflect.DeepEqual(ours, theirs) {
 			t.Errorf("got %v, %v\nwant %v", ours, err, theirs)
@@ -72,7 +72,7 @@ func signedBy(message []byte, secret string) bool {
 		return false
 	}
 	key := aws.Credentials{KeyID: "relay", Secret: secret, Token: m["x-amz-security-token"]}
-	right, err := new(iam).message(context.Background(), "127.0.0.1", scope[2], key, at)
+	right, err := new(IAM).message(context.Background(), "127.0.0.1", scope[2], key, at)
 	return err == nil && m["x-amz-signature"] == right["x-amz-signature"]
 }
 
@@ -98,7 +98,7 @@ func TestIAM(t *testing.T) {
 	open := func(keys *keyring, region string) *Publisher {
 		return f.open(func(c *Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			c.SASL = func() (sasl.Mechanism, error) { return IAM(keys.key, "", region, "test"), nil }
+			c.SASL = func() (sasl.Mechanism, error) { return &IAM{Keys: keys.key, Otherwise: region, UserAgent: "test"}, nil }
 		})
 	}
 	keys := &keyring{secret: "hush-1"}

@@ -31,6 +31,12 @@ type job struct {
 	strikes    int   // number of single records refused for a reason that may be the broker's
 }
 
+// A turn is the end of a job's wait for its partition, which it has got or, before the end of the call, has not.
+type turn struct {
+	job *job
+	got bool
+}
+
 // A jobState is what a job waits for.
 type jobState uint8
 
@@ -160,7 +166,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		// A new sequence that is refused as well shows that the id itself is at fault, for example because it belongs
 		// to a transaction, or because its 32,768 epochs are used up. The next call takes another id.
 		if j.renewed {
-			j.retire()
+			j.call.publisher.retire(p.producer.id) // other partitions keep it for as long as brokers accept it from them
+			p.producer.id = unknownProducer
 			j.fail(j.answer(v, err))
 			return
 		}
@@ -242,15 +249,16 @@ func (j *job) divide(v verdict, err error) {
 // round trip and no copy; without it, each idle connection that was closed on the way would hold rows until the
 // caller's next try.
 func (j *job) missed(ctx context.Context, r *request) {
-	if r.ending == lost || r.ending == unheard {
+	sent := !r.sent.IsZero()
+	if sent {
 		j.partition.batch.unsure, j.unanswered = true, r.err
 	}
 	switch {
 	// The end of the call says nothing about the broker.
-	case ctx.Err() != nil || r.ending == lost && over(ctx):
+	case ctx.Err() != nil || sent && !r.final && over(ctx):
 		j.fail(j.call.ended())
 	// The broker is a suspect or asks for a pause, or the one resend of the call is used up.
-	case r.ending == refused || r.ending == unheard || j.again:
+	case r.final || j.again:
 		j.fail(r.err)
 	default:
 		j.again, j.state = true, moved
@@ -263,13 +271,13 @@ func (j *job) missed(ctx context.Context, r *request) {
 // again.
 func (j *job) fail(err error) {
 	c, b := j.call, j.partition.batch
-	ambiguous, others := c.answers(j.partition, j.ambiguous(err)), c.answers(j.partition, err)
+	ambiguous := j.ambiguous(err)
 	for at, i := range j.queue[j.next:] {
 		held, _ := c.kept(i)
 		if j.unanswered != nil && (at < j.sent || held != nil && held == b) {
-			c.fail(i, ambiguous(i))
+			c.fail(i, ambiguous)
 		} else {
-			j.refuse(i, others(i))
+			j.refuse(i, err)
 		}
 	}
 	if b != nil && !b.kept {
@@ -301,25 +309,14 @@ func (j *job) drop() {
 	b := j.partition.batch
 	b.outcome.Store(int32(kept.Lost))
 	if b.unsure {
-		j.copied()
+		// The broker may hold the messages, and will not recognise them. The relay counts these rows as published again
+		// (outbox_relay_republished_total), also if they are accepted in the end.
+		for _, i := range j.queue[j.next : j.next+j.sent] {
+			j.call.copied[i] = true
+		}
 		j.partition.begin()
 	}
 	j.release()
-}
-
-// retire makes the partition begin with another producer id in the next call. Other partitions keep the old one for as
-// long as brokers accept it from them.
-func (j *job) retire() {
-	j.call.publisher.retire(j.partition.producer.id)
-	j.partition.producer.id = unknownProducer
-}
-
-// copied notes that the broker may hold the messages of the batch, and will not recognise them. The relay counts these
-// rows as published again (outbox_relay_republished_total), also if they are accepted in the end.
-func (j *job) copied() {
-	for _, i := range j.queue[j.next : j.next+j.sent] {
-		j.call.copied[i] = true
-	}
 }
 
 // release ends the batch.

@@ -30,7 +30,7 @@ type Config struct {
 	// authentication. The error is logged and must not show secrets.
 	SASL func() (sasl.Mechanism, error)
 	// Partitioner chooses the partition of messages with a key; nil is murmur2. Messages without a key go to one
-	// partition per call, each time the next one without known trouble.
+	// partition per call, each time to any one without known trouble.
 	Partitioner Partitioner
 	// PartitionHeader is the name of a header that holds the partition number of a message. Messages without the header
 	// go where the partitioner sends them, and so do all messages if the name is empty.
@@ -85,6 +85,8 @@ func New(config Config) *Publisher {
 		config.Logger = slog.Default()
 	}
 	p := &Publisher{config: config, names: config.SettingName, life: connect.NewLifetime()}
+	p.calls.New = func() any { return &call{publisher: p, topics: map[string]*use{}} }
+	p.buffers.New = func() any { return new([]byte) }
 	p.producer.Store(unknownProducer)
 	p.cluster = newCluster(p)
 	return p
@@ -117,12 +119,7 @@ func (p *Publisher) Close() error {
 const maxRecycled = 4 * maxBatchBytes
 
 // buffer returns an empty buffer for a batch.
-func (p *Publisher) buffer() []byte {
-	if b, ok := p.buffers.Get().(*[]byte); ok {
-		return *b
-	}
-	return nil
-}
+func (p *Publisher) buffer() []byte { return *p.buffers.Get().(*[]byte) }
 
 // recycle takes back the bytes of a batch that nothing reads any more. A request reads them until it has come back, so
 // only a call that has the outcome of the request recycles them.

@@ -120,7 +120,7 @@ func TestForgottenTopicBeginsNewSequence(t *testing.T) {
 		want = append(want, id)
 		expect(t, id, publish(t, p, rows("t", 0, 1, id)), ok)
 		f.set(func() { f.hidden = true })
-		if _, err := p.cluster.refresh(t.Context(), []string{"t"}); err != nil {
+		if err := p.cluster.refreshed(t, []string{"t"}); err != nil {
 			t.Fatal(err)
 		}
 		f.set(func() { f.hidden = false })

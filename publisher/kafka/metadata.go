@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -47,12 +46,11 @@ type cluster struct {
 // may clear, it is not changed once it is in the cluster's table, so that calls read it without the lock.
 type topic struct {
 	name       string
-	err        error          // why the cluster does not serve the topic; the answer for its messages
-	leaders    []*broker      // by partition; nil if there is none
-	indexes    []int          // numbers of the partitions
-	learned    time.Time      // zero if it must be asked for again; guarded by the cluster's mu
-	spread     *atomic.Uint32 // number of calls so far: free messages go to one partition per call
-	partitions []*partition   // may be more than leaders, since a broker that has just started may not know all
+	err        error        // why the cluster does not serve the topic; the answer for its messages
+	leaders    []*broker    // by partition; nil if there is none
+	indexes    []int        // numbers of the partitions
+	learned    time.Time    // zero if it must be asked for again; guarded by the cluster's mu
+	partitions []*partition // may be more than leaders, since a broker that has just started may not know all
 }
 
 // newCluster returns a cluster that knows the configured addresses. They stay known for ever, since they lead back to a
@@ -86,14 +84,35 @@ func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) 
 	return known, now.Sub(known.learned) < ttl
 }
 
-// refresh asks the cluster for the topics by name. One request serves all of them, and an unknown topic among them gets
-// an error of its own. The request never creates a topic (allow_auto_topic_creation is false).
-func (c *cluster) refresh(ctx context.Context, names []string) (map[string]*topic, error) {
+// refresh asks the cluster for the topics by name, and returns each of them. One request serves all of them. An unknown
+// topic among them has an error of its own, and so has one of which nothing was learned. The request never creates a
+// topic (allow_auto_topic_creation is false).
+func (c *cluster) refresh(ctx context.Context, names []string) map[string]*topic {
+	learned := map[string]*topic{}
 	m, err := c.ask(ctx, &metadata.Request{TopicNames: names}, false)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		learned = c.learn(m.(*metadata.Response))
+		err = publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
+			"the broker left the topic out of its answer")
 	}
-	return c.learn(m.(*metadata.Response)), nil
+	for _, name := range names {
+		if learned[name] == nil {
+			learned[name] = &topic{err: unavailable(err)}
+		}
+	}
+	return learned
+}
+
+// leader returns the broker that takes the partition's batches, or the answer for its messages if there is none.
+func (t *topic) leader(p *partition) (*broker, error) {
+	switch index := int(p.index); {
+	case t.err != nil:
+		return nil, t.err
+	case index >= len(t.leaders) || t.leaders[index] == nil:
+		return nil, p.unavailable("no leader", "it has no leader")
+	default:
+		return t.leaders[index], nil
+	}
 }
 
 // learn stores an answer and returns its topics. The answer names all brokers of the cluster, but only the topics that
@@ -126,8 +145,9 @@ func (c *cluster) learn(response *metadata.Response) map[string]*topic {
 // goroutine is needed for it.
 func (c *cluster) sweepBrokers() {
 	now := time.Now()
+	named := slices.Collect(maps.Values(c.nodes))
 	for address, b := range c.brokers {
-		left := !slices.Contains(c.publisher.config.Brokers, address) && !c.names(b)
+		left := !slices.Contains(c.publisher.config.Brokers, address) && !slices.Contains(named, b)
 		if left {
 			delete(c.brokers, address)
 		}
@@ -135,15 +155,10 @@ func (c *cluster) sweepBrokers() {
 	}
 }
 
-// names reports whether the cluster itself names the broker.
-func (c *cluster) names(b *broker) bool {
-	return slices.Contains(slices.Collect(maps.Values(c.nodes)), b)
-}
-
 // newTopic builds a topic from an answer and what was known before. Partitions keep their identity, and with it their
 // sequences and unresolved batches, across leaders, restarts of brokers and growth of the topic.
 func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
-	known := &topic{name: t.Name, err: topicError(t), learned: time.Now(), spread: new(atomic.Uint32)}
+	known := &topic{name: t.Name, err: topicError(t), learned: time.Now()}
 	before := c.topics[t.Name]
 	if before != nil && kafkago.Error(t.ErrorCode) == kafkago.UnknownTopicOrPartition {
 		// The topic was deleted, and with it what was kept to be sent to it. A topic of the same name that is created
@@ -156,7 +171,7 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 		return known
 	}
 	if before != nil {
-		known.partitions, known.spread, known.leaders = before.partitions, before.spread, before.leaders
+		known.partitions, known.leaders = before.partitions, before.leaders
 	}
 	if known.err != nil {
 		return known

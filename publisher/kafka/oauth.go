@@ -5,44 +5,38 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// OAuth returns the mechanism OAUTHBEARER (RFC 7628, KIP-255), which asks for a token at each login. Extensions are
-// further values that the cluster requires in addition to the token, each as name=value. kafka-go 0.4.51 has no such
-// mechanism.
-func OAuth(tokens publisher.Tokens, extensions ...string) sasl.Mechanism {
-	return &bearer{tokens: tokens, extensions: extensions}
+// OAuth is the mechanism OAUTHBEARER (RFC 7628, KIP-255), which asks for a token at each login. kafka-go 0.4.51 has no
+// such mechanism.
+type OAuth struct {
+	Tokens     publisher.Tokens
+	Extensions []string // further values that the cluster requires in addition to the token, each as name=value
 }
 
-type bearer struct {
-	tokens     publisher.Tokens
-	extensions []string
-}
-
-func (*bearer) Name() string { return "OAUTHBEARER" }
+// Name implements [sasl.Mechanism].
+func (*OAuth) Name() string { return "OAUTHBEARER" }
 
 // Start returns the client's first message. The characters are checked because a control character would change the
 // meaning of the message.
-func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	token, err := b.tokens.Token(ctx)
+func (o *OAuth) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	token, err := o.Tokens.Token(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range len(token) {
-		if token[i] < '!' || token[i] > '~' {
-			return nil, nil, errors.New("the OAuth token holds blanks or other characters that no token has: " +
-				"check its file")
-		}
+	if strings.ContainsFunc(token, func(c rune) bool { return c < '!' || c > '~' }) {
+		return nil, nil, errors.New("the OAuth token holds blanks or other characters that no token has: check its file")
 	}
 	first := "n,,\x01auth=Bearer " + token + "\x01"
-	for _, extension := range b.extensions {
+	for _, extension := range o.Extensions {
 		first += extension + "\x01"
 	}
-	return &tokenSession{report: func() { b.tokens.Refused(token) }}, []byte(first + "\x01"), nil
+	return &tokenSession{report: func() { o.Tokens.Refused(token) }}, []byte(first + "\x01"), nil
 }
 
 // A tokenSession follows one login in which the client's first message holds all that proves its identity. A broker

@@ -18,7 +18,9 @@ import (
 // openOAuth returns a publisher that logs in with a token and the extension pool=blue.
 func (f *fakeCluster) openOAuth(token func() (string, error)) *Publisher {
 	return f.open(func(c *Config) {
-		c.SASL = func() (sasl.Mechanism, error) { return OAuth(oauth.Given(token), "pool=blue"), nil }
+		c.SASL = func() (sasl.Mechanism, error) {
+			return &OAuth{Tokens: oauth.Given(token), Extensions: []string{"pool=blue"}}, nil
+		}
 	})
 }
 
@@ -98,7 +100,7 @@ func TestRefusedTokenIsReported(t *testing.T) {
 	f.password = "token-2"
 	tokens := &numbered{}
 	p := f.open(func(config *Config) {
-		config.SASL = func() (sasl.Mechanism, error) { return OAuth(tokens, "pool=blue"), nil }
+		config.SASL = func() (sasl.Mechanism, error) { return &OAuth{Tokens: tokens, Extensions: []string{"pool=blue"}}, nil }
 	})
 	f.setDown(0, true)
 	if err := p.Ping(t.Context()); err == nil || tokens.n != 0 {

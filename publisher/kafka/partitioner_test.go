@@ -143,7 +143,7 @@ func TestTopicGrows(t *testing.T) {
 		t.Errorf("logged without growth: %s", log.String())
 	}
 	f.topic("t", 0, 0)
-	if _, err := p.cluster.refresh(t.Context(), []string{"t"}); err != nil {
+	if err := p.cluster.refreshed(t, []string{"t"}); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, "after the growth", publish(t, p, messages), ok, ok)

@@ -38,25 +38,18 @@ func (p *Publisher) retire(id int64) { p.producer.CompareAndSwap(id, unknownProd
 // producerID returns the producer id, and asks the cluster for one if there is none. Of several calls that ask, the
 // first answer counts. All partitions share one id; what a call has read stays its id until its end, and prepare
 // compares it with the present one.
-func (p *Publisher) producerID(ctx context.Context) (int64, error) {
-	if id := p.producer.Load(); id != unknownProducer {
-		return id, nil
-	}
-	id, err := p.askProducerID(ctx)
-	if err == nil && !p.producer.CompareAndSwap(unknownProducer, id) {
-		id = p.producer.Load()
-	}
-	return id, err
-}
-
-// askProducerID asks until the broker has an id to give. A broker that has just started, or has used up its block of
-// ids, has none for some tens of milliseconds. Answering unavailable at once held a destination for nothing, which
-// tests on a busy machine have shown.
+//
+// It asks until the broker has an id to give. A broker that has just started, or has used up its block of ids, has none
+// for some tens of milliseconds. Answering unavailable at once held a destination for nothing, which tests on a busy
+// machine have shown.
 //
 // The question names no transaction: the id serves idempotence alone. InitProducerId with an id that exists would give
 // another one as well.
-func (p *Publisher) askProducerID(ctx context.Context) (int64, error) {
+func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 	for tries := 1; ; tries++ {
+		if id := p.producer.Load(); id != unknownProducer {
+			return id, nil
+		}
 		m, err := p.cluster.ask(ctx, &initproducerid.Request{
 			TransactionTimeoutMs: math.MaxInt32, ProducerID: -1, ProducerEpoch: -1,
 		}, false)
@@ -66,7 +59,8 @@ func (p *Publisher) askProducerID(ctx context.Context) (int64, error) {
 		response := m.(*initproducerid.Response)
 		switch code := kafkago.Error(response.ErrorCode); {
 		case code == 0:
-			return response.ProducerID, nil
+			p.producer.CompareAndSwap(unknownProducer, response.ProducerID)
+			continue
 		case code == kafkago.ClusterAuthorizationFailed:
 			// Brokers before 2.8 ask for IDEMPOTENT_WRITE on the cluster (KIP-679), and so does Amazon's IAM.
 			return 0, publisher.UnavailableError(publisher.ScopeDestination, "not authorized",

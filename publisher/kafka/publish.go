@@ -34,8 +34,7 @@ type call struct {
 
 	// The present wave.
 	jobs     []*job
-	turns    chan *job     // waiting jobs that have got their turn
-	left     chan *job     // waiting jobs that have not got it before the end of the call
+	turns    chan turn     // waiting jobs that wait no longer
 	underway []*request    // requests under way
 	back     chan *request // requests that have come back
 }
@@ -53,17 +52,22 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	if n == 0 || ctx.Err() != nil {
 		return errs
 	}
-	c, pooled := p.calls.Get().(*call)
-	if !pooled {
-		c = &call{publisher: p, topics: map[string]*use{}}
-	}
+	c := p.calls.Get().(*call)
 	p.kept.Sweep()
 	c.reset(messages, errs)
 	c.stop, c.recalls = publisher.StopOf(ctx), p.kept.Any()
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(p.life.Ctx, cancel)() //nolint:contextcheck // Close ends every call
 	defer cancel()
-	c.run(ctx)
+	c.keys.Link(messages)
+	if c.findTopics(ctx) {
+		c.routeAll()
+		// There is one wave unless rows of a key go to several topics, or name different partitions in a header.
+		for wave := range c.count {
+			c.gather(wave)
+			c.send(ctx)
+		}
+	}
 	c.settle()
 	// The tables go back to the pool, but must not keep the caller's messages and errors alive there.
 	c.reset(nil, nil)
@@ -89,20 +93,6 @@ func zeroed[T any](s []T, n int) []T {
 	s = slices.Grow(s[:0], n)[:n]
 	clear(s)
 	return s
-}
-
-// run answers all messages that can be answered before ctx ends. The rest stays not attempted. There is one wave unless
-// rows of a key go to several topics, or name different partitions in a header.
-func (c *call) run(ctx context.Context) {
-	c.keys.Link(c.messages)
-	if !c.findTopics(ctx) {
-		return
-	}
-	c.routeAll()
-	for wave := range c.count {
-		c.gather(wave)
-		c.send(ctx)
-	}
 }
 
 // blocked reports whether an earlier message of the key was not accepted. Nothing of the key may be sent then, in any
@@ -133,6 +123,7 @@ func (c *call) settle() {
 		if wrong := c.route[i].err; wrong != nil && !blocked {
 			*err = wrong
 		}
+		*err = c.elsewhere(int32(i), *err)
 		switch {
 		// It was accepted, by an earlier call that has kept its batch, and its caller never learned that. It counts as
 		// not attempted until the older message is accepted; it stays kept, and is then answered without being sent.

@@ -140,58 +140,48 @@ func (r *reader) partition(ctx context.Context, topic string, p *kafkago.Partiti
 		return removed, nil
 	}
 	place, later := fmt.Sprintf("%s/%d", topic, p.Partition), 0
-	err = r.records(ctx, topic, p, at, func(record *kafkago.Record) bool {
-		if first {
-			removed, first = record.Time, false
-		}
-		if later++; r.until.IsZero() || !record.Time.After(r.until) {
-			later = 0
-		}
-		stored := publisher.Stored{Topic: topic, Place: place, Position: uint64(record.Offset)}
-		if record.Key != nil {
-			stored.Key, _ = protocol.ReadAll(record.Key) // it is in memory
-		}
-		for _, h := range record.Headers {
-			stored.Headers = append(stored.Headers, publisher.Header{Name: h.Key, Value: string(h.Value)})
-		}
-		r.do(&stored)
-		return later < strayRecords
-	})
-	return removed, err
-}
-
-// records calls a function for the records from an offset to the partition's end, until the function returns false. A
-// fetch takes half a second at most if there is nothing to read. Transactions and compaction leave offsets without
-// records, also at the end.
-func (r *reader) records(ctx context.Context, topic string, p *kafkago.PartitionOffsets, at int64,
-	do func(*kafkago.Record) bool,
-) error {
 	for at < p.LastOffset {
 		answer, err := r.client.Fetch(ctx, &kafkago.FetchRequest{
 			Topic: topic, Partition: p.Partition, Offset: at, MinBytes: 1, MaxBytes: readBytes,
-			MaxWait: time.Second / 2,
+			MaxWait: time.Second / 2, // if there is nothing to read
 		})
 		if err == nil {
 			err = answer.Error
 		}
 		if err != nil {
-			return err
+			return removed, err
 		}
-		next := at + 1 // without a record, this is the end of a transaction or a remnant of compaction
-		for {
+		// Transactions and compaction leave offsets without records, also at the end.
+		fetched := at
+		for at++; ; {
 			record, err := answer.Records.ReadRecord()
 			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
-				return fmt.Errorf("decode records: %w", err)
+				return removed, fmt.Errorf("decode records: %w", err)
 			}
-			if record.Offset >= at && record.Offset < p.LastOffset && !do(record) {
-				return nil
+			at = max(at, record.Offset+1)
+			if record.Offset < fetched || record.Offset >= p.LastOffset {
+				continue
 			}
-			next = max(next, record.Offset+1)
+			if first {
+				removed, first = record.Time, false
+			}
+			if later++; r.until.IsZero() || !record.Time.After(r.until) {
+				later = 0
+			}
+			stored := publisher.Stored{Topic: topic, Place: place, Position: uint64(record.Offset)}
+			if record.Key != nil {
+				stored.Key, _ = protocol.ReadAll(record.Key) // it is in memory
+			}
+			for _, h := range record.Headers {
+				stored.Headers = append(stored.Headers, publisher.Header{Name: h.Key, Value: string(h.Value)})
+			}
+			if r.do(&stored); later == strayRecords {
+				return removed, nil
+			}
 		}
-		at = next
 	}
-	return nil
+	return removed, nil
 }

@@ -18,31 +18,17 @@ type request struct {
 	since   time.Time     // start of its call: if other brokers have answered since, the call must not wait for long
 	limit   time.Duration // time limit for an answer
 
-	sent time.Time     // time at which it was written to a connection
+	sent time.Time     // time at which it was written to a connection; zero if it was not sent
 	wait time.Duration // time that the answer may take before it is late
 	late *time.Timer   // checks whether other brokers answer, so that this request is given up
 
-	ending   ending
-	response *produce.Response // response, if replied
-	err      error             // the answer for its messages, if not replied
+	// The outcome. A broker that was sent the request and has not answered may have its batches.
+	response *produce.Response // nil if none has come
+	err      error             // the answer for its messages if there is no response
+	// final is set if the call sends nothing more to the broker: it is a suspect, requests a pause, or has not answered
+	// in time. Otherwise there was no connection, or it has ended.
+	final bool
 }
-
-// An ending is the outcome of a request. What matters most is whether the broker may have its batches: after replied,
-// the response says so; after lost and unheard it may; after the others it has nothing.
-type ending uint8
-
-const (
-	// replied: the response has come.
-	replied ending = iota
-	// unreached: not sent, because there is no connection.
-	unreached
-	// refused: not sent, because the broker is a suspect or requests a pause, or the caller no longer waits.
-	refused
-	// lost: sent, perhaps in part, and then the connection ended or the caller no longer waited for the answer.
-	lost
-	// unheard: sent, and given up because no answer came.
-	unheard
-)
 
 // newProduce builds the message with the jobs' batches. The jobs are sorted by topic. The message refers to the bytes
 // of the batches, which nobody changes or recycles before the request has come back. Acks is -1 (all): a broker answers
@@ -65,6 +51,9 @@ func newProduce(jobs []*job, replication time.Duration) protocol.Message {
 
 // answerFor finds the partition's answer. It returns nil if there is none.
 func answerFor(response *produce.Response, p *partition) *produce.ResponsePartition {
+	if response == nil {
+		return nil
+	}
 	for t := range response.Topics {
 		if response.Topics[t].Topic != p.topic {
 			continue

@@ -31,14 +31,12 @@ type target struct {
 // the messages concerned, and the others go on.
 func (c *call) findTopics(ctx context.Context) bool {
 	cluster := c.publisher.cluster
-	var previous string
 	var names []string // those to ask for
 	for i := range c.messages {
 		name := c.messages[i].Topic
-		if i > 0 && name == previous || !legalTopic(name) || c.topics[name] != nil {
+		if i > 0 && name == c.messages[i-1].Topic || !legalTopic(name) || c.topics[name] != nil {
 			continue
 		}
-		previous = name
 		known, fresh := cluster.cached(name, c.now)
 		if !fresh {
 			names = append(names, name)
@@ -46,20 +44,14 @@ func (c *call) findTopics(ctx context.Context) bool {
 		c.topics[name] = &use{topic: known}
 	}
 	if len(names) > 0 {
-		learned, err := cluster.refresh(ctx, names)
-		if err != nil && over(ctx) {
-			return false
-		}
-		for _, name := range names {
-			switch u := c.topics[name]; {
-			case learned[name] != nil:
-				u.topic = learned[name]
-			case err == nil:
-				u.topic = &topic{err: publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
-					"topic %q: the broker left it out of its answer", name)}
-			case u.topic == nil: // otherwise it is perhaps outdated, but sending will show that
-				u.topic = &topic{err: unavailable(err)}
+		for name, learned := range cluster.refresh(ctx, names) {
+			// What was known before is perhaps outdated, but sending will show that.
+			if u := c.topics[name]; learned.name != "" || u.topic == nil {
+				u.topic = learned
 			}
+		}
+		if over(ctx) {
+			return false
 		}
 	}
 	// Nothing is sent without a producer id: a batch without one would be appended again after each lost answer. If the
@@ -146,10 +138,8 @@ func (c *call) target(i int32) target {
 	default:
 		at = u.sticky
 	}
-	to := target{partition: u.partitions[at], leader: u.leaders[at]}
-	if to.leader == nil {
-		to.err = c.answers(to.partition, to.partition.unavailable("no leader", "it has no leader"))(i)
-	}
+	to := target{partition: u.partitions[at]}
+	to.leader, to.err = u.leader(to.partition)
 	return to
 }
 

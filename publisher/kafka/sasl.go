@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -60,12 +59,8 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 	default:
 		return stepLogin, 0, code
 	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return stepLogin, 0, err
-	}
-	number, _ := strconv.Atoi(port)
-	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: number})
+	host, _, _ := net.SplitHostPort(address)
+	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host})
 	session, state, err := mechanism.Start(ctx)
 	if err != nil {
 		return stepCredentials, 0, err

@@ -35,7 +35,7 @@ const (
 // are never more requests under way than jobs, and a job waits once in a wave.
 func (c *call) send(ctx context.Context) {
 	n := len(c.jobs)
-	c.turns, c.left, c.back = make(chan *job, n), make(chan *job, n), make(chan *request, n)
+	c.turns, c.back = make(chan turn, n), make(chan *request, n)
 	c.underway = c.underway[:0]
 	for _, j := range c.jobs {
 		c.admit(ctx, j)
@@ -48,10 +48,10 @@ func (c *call) send(ctx context.Context) {
 		select {
 		case r := <-c.back:
 			c.take(ctx, r)
-		case j := <-c.turns:
-			j.state = ready
-		case j := <-c.left:
-			c.refuseAll(j, c.ended())
+		case t := <-c.turns:
+			if t.job.state = ready; !t.got {
+				c.refuseAll(t.job, c.ended())
+			}
 		}
 	}
 }
@@ -63,7 +63,11 @@ func (c *call) send(ctx context.Context) {
 // The goroutine that waits touches nothing of the call but its channels. If the publisher is being closed, none can be
 // started, and the job has not got its turn.
 func (c *call) admit(ctx context.Context, j *job) {
-	if err := c.refusal(ctx, j); err != nil {
+	cluster := c.publisher.cluster
+	cluster.mu.Lock()
+	err := j.leader.refusal(ctx, time.Now())
+	cluster.mu.Unlock()
+	if err != nil {
 		c.refuseAll(j, err)
 		return
 	}
@@ -77,21 +81,13 @@ func (c *call) admit(ctx context.Context, j *job) {
 	if !c.publisher.life.Start(func() {
 		select {
 		case j.partition.turn <- struct{}{}:
-			c.turns <- j
+			c.turns <- turn{j, true}
 		case <-ctx.Done():
-			c.left <- j
+			c.turns <- turn{j, false}
 		}
 	}) {
-		c.left <- j
+		c.turns <- turn{j, false}
 	}
-}
-
-// refusal returns the answer for a job to whose leader nothing would be sent now.
-func (c *call) refusal(ctx context.Context, j *job) error {
-	cluster := c.publisher.cluster
-	cluster.mu.Lock()
-	defer cluster.mu.Unlock()
-	return j.leader.refusal(ctx, time.Now())
 }
 
 // round sends the batches of the jobs that are ready, those of a leader together. After a full request, the next one to
@@ -134,7 +130,7 @@ func (c *call) round(ctx context.Context) {
 // broker's own answer comes before the call ends: REQUEST_TIMED_OUT names the partition that lags, and a call that
 // simply ends names nothing.
 func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
-	r := &request{since: c.now, ending: refused, err: publisher.ErrClosed}
+	r := &request{since: c.now, final: true, err: publisher.ErrClosed}
 	for _, j := range jobs {
 		if j.state != ready || r.size > maxRequestBytes || resent && !j.resends() {
 			continue
@@ -169,16 +165,13 @@ func (c *call) take(ctx context.Context, r *request) {
 	c.underway = slices.DeleteFunc(c.underway, func(other *request) bool { return other == r })
 	for _, j := range r.jobs {
 		j.state = ready
-		if r.ending != replied {
-			j.missed(ctx, r)
-		} else if answer := answerFor(r.response, j.partition); answer != nil {
+		if answer := answerFor(r.response, j.partition); answer != nil {
 			j.answered(kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
-		} else {
-			j.missed(ctx, &request{
-				ending: lost,
-				err:    j.partition.unavailable("no answer", "the broker left the partition out of its answer"),
-			})
+			continue
+		} else if r.response != nil {
+			r.err = j.partition.unavailable("no answer", "the broker left the partition out of its answer")
 		}
+		j.missed(ctx, r)
 	}
 }
 
@@ -191,27 +184,23 @@ func (c *call) relocate(ctx context.Context) {
 			names = append(names, j.partition.topic)
 		}
 	}
-	learned, err := c.publisher.cluster.refresh(ctx, names)
+	learned := c.publisher.cluster.refresh(ctx, names)
 	for _, j := range c.jobs {
 		if j.state != moved {
 			continue
 		}
 		j.state = ready
-		known, index := learned[j.partition.topic], int(j.partition.index)
+		leader, err := learned[j.partition.topic].leader(j.partition)
 		switch {
 		case ctx.Err() != nil:
 			j.fail(c.ended())
-		case err != nil:
-			j.fail(unavailable(err))
-		case known != nil && known.err != nil:
+		case err == nil:
+			j.leader = leader
+		default:
 			if j.partition.batch != nil && j.partition.dead.Load() {
 				j.drop() // it went with the topic
 			}
-			j.fail(known.err)
-		case known == nil || index >= len(known.leaders) || known.leaders[index] == nil:
-			j.fail(j.partition.unavailable("no leader", "it has no leader"))
-		default:
-			j.leader = known.leaders[index]
+			j.fail(err)
 		}
 	}
 }
@@ -227,9 +216,8 @@ func (c *call) ended() error {
 // refuseAll answers for a job that has not had its turn. Nothing of the job was sent, so all of its messages get the
 // same kind of answer.
 func (c *call) refuseAll(j *job, err error) {
-	answer := c.answers(j.partition, err)
 	for _, i := range j.queue {
-		j.refuse(i, answer(i))
+		j.refuse(i, err)
 	}
 	j.state = finished
 }

@@ -3,8 +3,6 @@ package kafka
 import (
 	"context"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 const (
@@ -80,8 +78,7 @@ func (b *broker) rests(now time.Time) bool {
 
 // quiet returns the answer for batches that a suspect does not answer, or that are not sent to it.
 func (b *broker) quiet() error {
-	return b.unavailable("no answer",
-		"kafka broker %s takes requests and does not answer them: look at its log and its disks", b.address)
+	return b.unavailable("no answer", "%w", b.mute())
 }
 
 // answered notes an answer. An answer in time ends the suspicion. A broker that answers late remains a suspect, without
@@ -100,12 +97,12 @@ func (b *broker) answered(r *request, now time.Time) {
 	}
 }
 
-// unheard reports whether a request has ended because no answer came, and makes the broker a suspect. The first time,
+// unheard reports whether the broker has not answered a request in time, and makes it a suspect. The first time,
 // the connection may have been at fault, and the next call asks at once on another one. Other requests that were under
 // way at the same time add nothing.
 func (b *broker) unheard(r *request, now time.Time) bool {
 	took := now.Sub(r.sent)
-	if !network.TimedOut(r.err) || took < max(r.wait, patience/4) { // with less time every broker is silent
+	if took < max(r.wait, patience/4) { // with less time every broker is silent
 		return false
 	}
 	if b.silences > 0 && r.sent.Before(b.noted) {

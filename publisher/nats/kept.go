@@ -55,17 +55,21 @@ func (o *owed) Release() {
 // their answers until those of the stream come. The trouble is that of the stream only if it has acknowledged nothing
 // of this call. Unavailable and not ambiguous: nothing is sent again as long as the answer may come.
 func (c *call) keepSent(stream string, why error) map[int32]error {
-	streamOf, took, answers := c.link.names(), map[string]bool{}, map[int32]error{}
+	took, answers := map[string]bool{}, map[int32]error{}
 	for i := range c.state {
 		if c.state[i] == done && accepted(c.errs[i]) {
-			took[streamOf(c.messages[i].Topic)] = true
+			took[c.link.streamOf(c.messages[i].Topic)] = true
 		}
 	}
 	why = c.unanswered(why)
 	for i := range c.state {
 		m := &c.messages[i]
-		name, at := streamOf(m.Topic), int32(i)
-		if c.state[i] != sent || stream != "" && stream != name {
+		at := int32(i)
+		if c.state[i] != sent {
+			continue
+		}
+		name := c.link.streamOf(m.Topic)
+		if stream != "" && stream != name {
 			continue
 		}
 		answer := publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement", "%w", why)

@@ -73,10 +73,9 @@ func (c *call) look(now time.Time) {
 // nothing. A stream whose messages have all been answered is left out.
 func (c *call) silent(now time.Time) map[string]time.Time {
 	waiting := map[string]bool{}
-	streamOf := c.link.names()
 	for i := range c.state {
 		if c.state[i] == sent {
-			waiting[streamOf(c.messages[i].Topic)] = true
+			waiting[c.link.streamOf(c.messages[i].Topic)] = true
 		}
 	}
 	maps.DeleteFunc(c.stalls.since, func(name string, _ time.Time) bool { return !waiting[name] })
@@ -96,20 +95,6 @@ func (l *link) streamOf(subject string) string {
 		return s.name
 	}
 	return subject
-}
-
-// names is streamOf for many messages, most of which have the same subjects. A thousand messages of ten subjects so
-// take ten looks at the table of streams.
-func (l *link) names() (streamOf func(subject string) string) {
-	known := map[string]string{}
-	return func(subject string) string {
-		name, ok := known[subject]
-		if !ok {
-			name = l.streamOf(subject)
-			known[subject] = name
-		}
-		return name
-	}
 }
 
 // giveUp answers the messages of a stream that acknowledges nothing, and keeps those that were sent. Messages of other

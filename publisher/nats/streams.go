@@ -119,14 +119,8 @@ func (c *call) meet(a ack, subject string) {
 	if a.refusal != nil {
 		name = []byte(a.stream)
 	}
-	if c.met[string(name)] || len(name) == 0 || len(subject) > mostAsked {
+	if len(name) == 0 || c.met[string(name)] || c.link.ask(subject, freshFor) == nil {
 		return
-	}
-	if known := c.link.streams.find(subject); known == nil || known.name != string(name) {
-		if !c.link.streams.mayAsk(time.Now()) {
-			return
-		}
-		go c.link.lookUp(string(name), subject)
 	}
 	if len(c.met) >= rememberStreams {
 		clear(c.met)
