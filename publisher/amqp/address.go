@@ -13,14 +13,6 @@ var errURL = unavailable("bad publish URL", "the publish URL is not of the form 
 	"(or amqps://, with several hosts separated by commas): "+
 	"percent-encode special characters in user, password and vhost")
 
-// errParameters returns the answer for URL parameters that have settings of their own. The files of those settings are
-// read again when they change.
-func errParameters(names setting.Names) error {
-	return unavailable("bad publish URL", "%s has a parameter for TLS: give %s, %s and %s instead of cacertfile, "+
-		"certfile, keyfile and server_name_indication",
-		names.Of("URL"), names.Of("TLS.RootCAs"), names.Of("TLS.Certificates"), names.Of("TLS.ServerName"))
-}
-
 // addresses splits a URL with several hosts into one URL for each host. Everything but the host is the same in each.
 // Errors never quote it.
 func addresses(url string, names setting.Names) ([]string, error) {
@@ -44,7 +36,10 @@ func addresses(url string, names setting.Names) ([]string, error) {
 			return nil, errURL // the library's own error quotes the URL
 		}
 		if uri.CACertFile != "" || uri.CertFile != "" || uri.KeyFile != "" || uri.ServerName != "" {
-			return nil, errParameters(names)
+			// The files of the settings are read again when they change.
+			return nil, unavailable("bad publish URL", "%s has a parameter for TLS: give %s, %s and %s instead of "+
+				"cacertfile, certfile, keyfile and server_name_indication",
+				names.Of("URL"), names.Of("TLS.RootCAs"), names.Of("TLS.Certificates"), names.Of("TLS.ServerName"))
 		}
 		all = append(all, one)
 	}

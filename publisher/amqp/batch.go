@@ -43,8 +43,7 @@ type batch struct {
 
 	exchanges map[string]error // exchanges that messages name, with what was found for each
 	refusals  map[route]error  // ways that this call has found unusable
-	closings  map[int]int      // number of channels that the broker has closed with the message in flight
-	copied    map[int]bool     // messages that the broker may have already
+	copied    map[int]int      // messages that the broker may have already: number of tries with an unknown outcome
 
 	tick      int           // number of looks
 	looked    time.Time     // time of the last look
@@ -77,8 +76,7 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 
 		exchanges: map[string]error{},
 		refusals:  map[route]error{},
-		closings:  map[int]int{},
-		copied:    map[int]bool{},
+		copied:    map[int]int{},
 		confirmed: map[route]int{},
 	}
 	if deadline, ok := ctx.Deadline(); ok {
@@ -117,14 +115,14 @@ func (b *batch) unusable(i int) error {
 // messages are affected. Any other error is the answer for all messages that were not sent. Without that look, the
 // first message to a missing exchange would close the channel under up to a thousand others.
 func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
-	if err := conn.checkExchange(ctx, b.p.config.Exchange, publisher.ScopeDestination); err != nil {
+	if err := conn.checkExchange(ctx, b.p.config.Exchange, publisher.ScopeDestination, false); err != nil {
 		return err
 	}
 	for name, known := range b.exchanges {
 		if known != nil {
 			continue
 		}
-		err := conn.checkExchange(ctx, name, publisher.ScopeTopic)
+		err := conn.checkExchange(ctx, name, publisher.ScopeTopic, false)
 		if publisher.ClassOf(err) == publisher.Topology {
 			b.exchanges[name] = publisher.WithFate(err, exchangeFate(name))
 		} else if err != nil {
@@ -220,7 +218,7 @@ func (b *batch) trial() bool { return len(b.flights) > 0 && b.flights[0].alone }
 // limit returns how many messages may be in flight on a message's route together with it. With 0, nothing else may be
 // in flight on the channel.
 func (b *batch) limit(conn *connection, i int, to route) int {
-	if b.closings[i] > 1 || !conn.carries(len(b.messages[i].Payload)) {
+	if b.copied[i] > 1 || !conn.carries(len(b.messages[i].Payload)) {
 		return 0
 	}
 	return b.p.routes.limit(to)
@@ -306,14 +304,14 @@ func (b *batch) look(ch *channel) {
 			b.refuse(to, stalled(to))
 		}
 	}
-	b.keep(ch, func(to route) (now, then error) {
+	b.keep(ch, nil, func(to route) error {
 		switch {
 		case !stalls[to]:
-			return nil, nil
+			return nil
 		case b.took(to): // the message may be at fault
-			return waiting(to), waiting(to)
+			return waiting(to)
 		default:
-			return stalled(to), stalled(to)
+			return stalled(to)
 		}
 	})
 }
@@ -358,7 +356,7 @@ func (b *batch) end(err error) {
 	}
 	for _, i := range slices.Concat(b.held, b.ready) {
 		// Such a message lost its channel in this call. It may be at the broker, and is not on the wire any more.
-		if b.copied[i] {
+		if b.copied[i] > 0 {
 			b.answer(i, unanswered(err))
 		} else {
 			b.answer(i, err)

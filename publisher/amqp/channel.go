@@ -56,10 +56,7 @@ func newChannel(c *connection) (*channel, error) {
 		returns: ch.NotifyReturn(make(chan amqp091.Return, window)),
 		closes:  ch.NotifyClose(make(chan *amqp091.Error, 1)),
 		woken:   make(chan struct{}, 1),
-		writer: writer{
-			frameMax: c.amqp.Config.FrameSize, user: c.user,
-			table: amqp091.Table{},
-		},
+		writer:  writer{frameMax: c.amqp.Config.FrameSize, user: c.user, table: amqp091.Table{}},
 	}, nil
 }
 

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 
@@ -46,8 +47,7 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	}
 	for _, f := range b.flights {
 		i := f.message
-		b.closings[i]++
-		b.copied[i] = true
+		b.copied[i]++
 		b.p.routes.begin(b.route(i), 0)
 		b.held = append(b.held, i)
 	}
@@ -96,10 +96,9 @@ func (c *connection) carries(size int) bool {
 	return size <= unproven || int64(size) <= c.largest.Load()
 }
 
-// accepted notes that the broker has accepted a payload of this size. accepts shows in addition whether the node
-// confirms anything at all (see leaves).
+// accepted notes that the broker has accepted a payload of this size.
 func (c *connection) accepted(size int) {
-	c.accepts.Add(1)
+	c.accepts.Store(time.Now().UnixNano())
 	if size > unproven && int64(size) > c.largest.Load() {
 		c.largest.Store(int64(size))
 	}

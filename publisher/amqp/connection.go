@@ -31,19 +31,17 @@ type connection struct {
 	pool    chan *channel // channels that no call uses; in place of nil, one may be opened
 	limit   string        // what allows no further channels than those of the pool; empty for nothing
 
-	// The following fields are for a login by token. Only the goroutine that has set renewing changes them.
+	// The following fields are for a login by token, and belong to the keeper's goroutine.
 	token   string // token that the broker currently has
 	renewal connect.Renewal
 
 	user string // user that has logged in; empty if the broker derives it from a certificate or a token
 
-	closing  atomic.Bool // this client ends the connection
-	renewing atomic.Bool // the token is being renewed
-	// the broker has refused access on the connection, and its login has not been checked since
-	refused atomic.Bool
-	accepts atomic.Int64 // number of messages accepted on the connection
-	// value of accepts when a message had been waited for in vain, plus one; 0 before that
-	futile  atomic.Int64
+	closing atomic.Bool // this client ends the connection
+	refused atomic.Bool // the broker has refused access, and the login has not been checked since
+	futile  atomic.Bool // a message was waited for in vain, and none was accepted for a while (see leaves)
+
+	accepts atomic.Int64                  // Unix time in nanoseconds at which a message was last accepted
 	largest atomic.Int64                  // size of the largest payload that was accepted
 	blocked atomic.Pointer[string]        // the broker's reason while it blocks publishing
 	freed   atomic.Int64                  // Unix time in nanoseconds at which the broker has last ceased to block
@@ -174,21 +172,6 @@ func (c *connection) Greet(ctx context.Context) (asked bool) {
 	// This changes nothing, because the channel is in confirm mode already. What comes is noticed.
 	_ = c.onChannel(ctx, func(ch *amqp091.Channel) error { return ch.Confirm(false) })
 	return true
-}
-
-// ping returns nil if the broker, which was just greeted, would take messages for the exchange. The exchange is looked
-// for each time, so that readiness notices that it was deleted.
-func (c *connection) ping(ctx context.Context, exchange string) error {
-	if err := c.usable(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return publisher.ErrNotAttempted
-	}
-	if exchange == "" {
-		return nil
-	}
-	return c.lookFor(ctx, exchange, publisher.ScopeDestination)
 }
 
 // failed returns err as an answer for messages that were not sent.

@@ -33,7 +33,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, err := p.token(ctx)
+	token, err := p.newToken(ctx)
 	if err != nil {
 		return nil, err
 	}

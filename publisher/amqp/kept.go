@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/rabbitmq/amqp091-go"
@@ -19,7 +20,6 @@ type owed struct {
 	confirm  *amqp091.DeferredConfirmation
 	begun    time.Time     // beginning of the call that sent the message
 	patience time.Duration // how long the confirm is waited for, from then on
-	accepts  int64         // accepts of the connection when the message was kept
 	answer   error         // answer for the message until the broker's
 }
 
@@ -49,15 +49,15 @@ func (o *owed) State(now time.Time) kept.State {
 	return kept.Waits
 }
 
-// Release implements [kept.Answer]. If the broker has answered neither this message nor another one since, the node may
-// have lost contact with the other nodes. The keeper then looks for another node (see leaves).
+// Release implements [kept.Answer]. If the broker has confirmed neither this message nor another one for half of its
+// time, the node may have lost contact with the other nodes. The keeper then looks for another node (see leaves).
 func (o *owed) Release() {
 	o.channel.keep(-1)
 	select {
 	case <-o.confirm.Done():
 	default:
-		if conn := o.channel.conn; conn.accepts.Load() == o.accepts {
-			conn.futile.Store(o.accepts + 1)
+		if conn := o.channel.conn; time.Since(time.Unix(0, conn.accepts.Load())) > o.patience/2 {
+			conn.futile.Store(true)
 			conn.p.keeper.Look()
 		}
 	}
@@ -73,7 +73,7 @@ func (b *batch) remembered(i int, to route) bool {
 	case kept.None:
 		return false
 	case kept.Lost:
-		b.copied[i] = true
+		b.copied[i]++
 		return false
 	case kept.Waits:
 		b.answer(i, o.answer)
@@ -89,10 +89,9 @@ func (b *batch) remembered(i int, to route) bool {
 	return true
 }
 
-// keep keeps the confirms of the messages in flight on routes for which answer returns an answer. The message gets that
-// now, and then again until the broker has answered. now differs from then during an alarm: the present call answers
-// for the whole broker, and a later one, when the alarm is over, for the message alone.
-func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
+// keep keeps the confirms of the messages in flight on routes for which answerOf returns an answer. The message gets
+// that until the broker has answered; in the present call, it gets now if that is not nil.
+func (b *batch) keep(ch *channel, now error, answerOf func(to route) error) {
 	open := b.flights[:0]
 	for _, f := range b.flights {
 		to, m := b.route(f.message), &b.messages[f.message]
@@ -100,31 +99,33 @@ func (b *batch) keep(ch *channel, answer func(to route) (now, then error)) {
 			b.refused(ch, f.message, f.returned)
 			continue
 		}
-		now, then := answer(to)
-		if now == nil {
+		answer := answerOf(to)
+		if answer == nil {
 			open = append(open, f)
 			continue
 		}
-		o := &owed{ch, f.confirm, b.begun, b.patience, ch.conn.accepts.Load(), then}
+		o := &owed{ch, f.confirm, b.begun, b.patience, answer}
 		ch.keep(+1)
 		b.p.kept.Keep(to.id(m.ID), m, o)
-		b.answer(f.message, now)
+		b.answer(f.message, cmp.Or(now, answer))
 	}
 	b.flights = open
 }
 
-// keepAll keeps all confirms of a connection on which nothing moves. If the broker is silent, only the messages
-// themselves wait, since another connection is made for the others. Their routes are tried by one message each on that
-// connection: one of them may lead to the node that is silent. After it, the call has nothing in flight and ends with
-// the reason.
+// keepAll keeps all confirms of a connection on which nothing moves, because the broker blocks publishing or is silent.
+// During an alarm, the present call answers for the whole broker. If the broker is silent, another connection is made
+// for the other messages. The routes are tried by one message each on that connection: one of them may lead to the node
+// that is silent. After it, the call has nothing in flight and ends with the reason.
 func (b *batch) keepAll(ch *channel, err error) {
 	blocked := ch.conn.blocked.Load() != nil
-	b.keep(ch, func(to route) (now, then error) {
-		if blocked {
-			return err, waiting(to)
+	if !blocked {
+		err = nil
+	}
+	b.keep(ch, err, func(to route) error {
+		if !blocked {
+			b.p.routes.begin(to, 0)
 		}
-		b.p.routes.begin(to, 0)
-		return waiting(to), waiting(to)
+		return waiting(to)
 	})
 }
 

@@ -156,22 +156,14 @@ func (c *connection) onPlainChannel(ctx context.Context, question func(*amqp091.
 	})
 }
 
-// checkExchange looks for the exchange before it is first used. Publishing to a missing exchange closes the channel and
+// checkExchange looks for the exchange before it is first used, or again, on a channel that the broker closes if the
+// exchange is missing. The answer then has the given scope. Publishing to a missing exchange closes the channel and
 // leaves everything on it without an answer. The default exchange always exists. An exchange that was seen counts as
 // there until a channel ends with NOT_FOUND.
-func (c *connection) checkExchange(ctx context.Context, name string, scope publisher.Scope) error {
-	if name == "" {
+func (c *connection) checkExchange(ctx context.Context, name string, scope publisher.Scope, again bool) error {
+	if _, seen := c.exchanges.Load(name); name == "" || seen && !again {
 		return nil
 	}
-	if _, seen := c.exchanges.Load(name); seen {
-		return nil
-	}
-	return c.lookFor(ctx, name, scope)
-}
-
-// lookFor asks for the exchange, on a channel that the broker closes if the exchange is missing. The answer then has
-// the given scope.
-func (c *connection) lookFor(ctx context.Context, name string, scope publisher.Scope) error {
 	err := c.onChannel(ctx, func(ch *amqp091.Channel) error {
 		// The broker does not compare the kind.
 		return ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil)

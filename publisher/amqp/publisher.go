@@ -1,11 +1,13 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
@@ -72,14 +74,12 @@ type Publisher struct {
 // made, and what is wrong with it is then the answer of Ping and Publish.
 func New(config Config) *Publisher {
 	p := &Publisher{
-		config: config, names: config.SettingName, log: config.Logger, life: connect.NewLifetime(),
+		config: config, names: config.SettingName, log: cmp.Or(config.Logger, slog.New(slog.DiscardHandler)),
+		life: connect.NewLifetime(),
 	}
 	p.keeper = p.newKeeper()
 	if p.config.Dial == nil {
 		p.config.Dial = new(net.Dialer).DialContext
-	}
-	if p.log == nil {
-		p.log = slog.New(slog.DiscardHandler)
 	}
 	if config.Unrouted {
 		p.log.Warn("rows count as relayed although no queue may take them, and then are lost", "setting",
@@ -90,14 +90,11 @@ func New(config Config) *Publisher {
 
 // Publish implements [publisher.Publisher]. Whatever ends the call early, end gives an answer to every message.
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
-	b := p.newBatch(ctx, messages)
 	if !p.life.Enter() {
-		for i := range b.answers {
-			b.answers[i] = publisher.ErrClosed
-		}
-		return b.answers
+		return slices.Repeat([]error{publisher.ErrClosed}, len(messages))
 	}
 	defer p.life.Leave()
+	b := p.newBatch(ctx, messages)
 	if len(messages) > 0 {
 		b.end(p.publish(ctx, b))
 	}
@@ -149,7 +146,8 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 }
 
 // Ping implements [publisher.Publisher]. It blocks until ctx ends at most. A broker that blocks publishing is an error
-// here, too, although the connection is alive: messages would not be taken now.
+// here, too, although the connection is alive: messages would not be taken now. The exchange is looked for each time,
+// so that readiness notices that it was deleted.
 func (p *Publisher) Ping(ctx context.Context) error {
 	if !p.life.Enter() {
 		return publisher.ErrClosed
@@ -161,7 +159,10 @@ func (p *Publisher) Ping(ctx context.Context) error {
 		return err
 	}
 	defer conn.Users.Add(-1)
-	if err = conn.ping(ctx, p.config.Exchange); errors.Is(err, publisher.ErrNotAttempted) {
+	if err = conn.usable(); err == nil {
+		err = conn.checkExchange(ctx, p.config.Exchange, publisher.ScopeDestination, true)
+	}
+	if ctx.Err() != nil && (err == nil || errors.Is(err, publisher.ErrNotAttempted)) {
 		p.keeper.Look()
 		return unavailable("no answer", "RabbitMQ did not answer the ping: %w", context.Cause(ctx))
 	}

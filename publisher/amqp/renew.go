@@ -49,20 +49,15 @@ func (p *Publisher) outdated(live *connection) bool {
 		return true
 	}
 	if p.config.Tokens != nil {
-		outdated := refused && time.Since(live.made) >= tokenRest
-		if outdated {
-			live.made = time.Now()
-		}
-		live.renew(outdated)
+		live.renew(refused)
 	}
 	return false
 }
 
-// leaves reports whether to leave the connection's node because the node confirms nothing. futile is set when a message
-// was waited for in vain for all of its time; if anything was accepted since, the node is all right.
+// leaves reports whether to leave the connection's node because the node confirms nothing.
 func (p *Publisher) leaves(live *connection) bool {
-	now, futile := time.Now(), live.futile.Swap(0)
-	if futile != live.accepts.Load()+1 || live.blocked.Load() != nil || now.Before(p.leaveAt) {
+	now := time.Now()
+	if !live.futile.Swap(false) || live.blocked.Load() != nil || now.Before(p.leaveAt) {
 		return false
 	}
 	p.leaveAt = now.Add(stay)

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"net"
 	"sync"
 	"time"
@@ -37,30 +38,24 @@ func newSocket(link, raw net.Conn, c *connection) *socket {
 	}
 }
 
-// Read is called by the library's one reader. A read that begins shows that everything before it is handled.
+// Read is called by the library's one reader. A read that begins shows that everything before it is handled. The peer's
+// first bytes and the reason of the end are remembered, because the library keeps only a text of the latter. explain
+// and Lost say with them what the library's own text hides: another protocol at the port, or the reason of the
+// operating system.
 func (s *socket) Read(b []byte) (int, error) {
 	s.dispatched()
 	n, err := s.Conn.Read(b)
 	if failed := s.Failure(); err != nil && failed != nil {
 		err = failed // why the connection was closed during the read
 	}
-	s.note(b[:n], err)
-	return n, err
-}
-
-// note remembers the peer's first bytes and the reason of the end. The library keeps only a text of the latter. explain
-// and Lost say with them what the library's own text hides: another protocol at the port, or the reason of the
-// operating system.
-func (s *socket) note(b []byte, err error) {
 	const few = 8
 	s.noting.Lock()
 	defer s.noting.Unlock()
 	if len(s.first) < few {
-		s.first = append(s.first, b[:min(len(b), few-len(s.first))]...)
+		s.first = append(s.first, b[:min(n, few-len(s.first))]...)
 	}
-	if s.ended == nil {
-		s.ended = err
-	}
+	s.ended = cmp.Or(s.ended, err)
+	return n, err
 }
 
 // beginning returns the first bytes that the peer has sent, and why the connection has ended, if it has.

@@ -10,16 +10,16 @@ import (
 // from the token.
 const nameless = "oauth"
 
-// tokenTimeout bounds the time for getting and handing over a new token on an existing connection.
-const tokenTimeout = 10 * time.Second
+// tokenTimeout bounds the time for getting a token, and for handing it over on an existing connection.
+const tokenTimeout = 5 * time.Second
 
-// token returns the token for a new connection, or "" if there is none. It blocks until the source has one, for
-// dialTimeout at most.
-func (p *Publisher) token(ctx context.Context) (string, error) {
+// newToken returns the token for a new connection, or "" if there is none. It blocks until the source has one, for
+// tokenTimeout at most.
+func (p *Publisher) newToken(ctx context.Context) (string, error) {
 	if p.config.Tokens == nil {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, tokenTimeout)
 	defer cancel()
 	token, err := p.config.Tokens.Token(ctx)
 	if err != nil {
@@ -37,33 +37,28 @@ func userIn(text string) string {
 	return parsed.User.Username()
 }
 
-// renew hands over a new token if there is one. It works in the background and disturbs neither calls under way nor
-// messages. outdated means that the broker refuses operations that rely on the old token. UpdateSecret replaces the
-// token on the connection, so that no message waits and none is sent twice. One renewal is under way at a time.
-func (c *connection) renew(outdated bool) {
-	if !c.renewing.CompareAndSwap(false, true) {
+// renew hands over a new token if there is one, and disturbs neither calls under way nor messages: UpdateSecret
+// replaces the token on the connection. refused means that the broker has refused an operation that relies on the old
+// token. It blocks for tokenTimeout at most, in the keeper's goroutine, as a dial with a new token would.
+func (c *connection) renew(refused bool) {
+	if !c.renewal.Due() {
 		return
 	}
-	c.p.life.Go(func() {
-		defer c.renewing.Store(false)
-		if !c.renewal.Due() {
-			return
-		}
-		ctx, cancel := context.WithTimeout(c.p.life.Ctx, tokenTimeout)
-		defer cancel()
-		if outdated {
-			c.p.config.Tokens.Refused(c.token)
-		}
-		token, err := c.p.config.Tokens.Token(ctx)
-		if err == nil && token != c.token {
-			err = c.ask(ctx, func() error { return c.amqp.UpdateSecret(token, "renewed") })
-		}
-		if err == nil {
-			c.token = token
-		}
-		if c.renewal.Ended(err) && !c.amqp.IsClosed() {
-			c.p.log.Warn("rabbitmq gets no new token, so the connection keeps the one from before", "address",
-				c.address, "error", err)
-		}
-	})
+	ctx, cancel := context.WithTimeout(c.p.life.Ctx, tokenTimeout)
+	defer cancel()
+	if refused && time.Since(c.made) >= tokenRest {
+		c.made = time.Now()
+		c.p.config.Tokens.Refused(c.token)
+	}
+	token, err := c.p.config.Tokens.Token(ctx)
+	if err == nil && token != c.token {
+		err = c.ask(ctx, func() error { return c.amqp.UpdateSecret(token, "renewed") })
+	}
+	if err == nil {
+		c.token = token
+	}
+	if c.renewal.Ended(err) && !c.amqp.IsClosed() {
+		c.p.log.Warn("rabbitmq gets no new token, so the connection keeps the one from before", "address",
+			c.address, "error", err)
+	}
 }

@@ -8,24 +8,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// fate names the broker as the trouble, and with it all partitions that it leads. The relay holds whatever has the same
-// fate with one hold, and lets one row try for all of it.
-func (b *broker) fate() publisher.Fate {
-	return publisher.Fate{Kind: publisher.FateBroker, Name: b.address}
-}
-
-// partitionFate names one partition as the trouble, in the same way in each call, so that the relay recognises it.
+// partitionFate names one partition as the trouble, in the same way in each call, so that the relay recognises it: it
+// holds whatever has the same fate with one hold, and lets one row try for all of it.
 func partitionFate(topic string, index int32) publisher.Fate {
 	return publisher.Fate{Kind: publisher.FatePartition, Name: topic + "/" + strconv.Itoa(int(index))}
 }
 
 // unavailable returns the answer for messages that this broker does not take now. Unless all brokers are away, others
-// lead other partitions. The cluster's mu is held.
+// lead other partitions, and the trouble is this broker with all partitions that it leads. The cluster's mu is held.
 func (b *broker) unavailable(short, format string, args ...any) error {
 	if b.cluster.allAway() {
 		return publisher.UnavailableError(publisher.ScopeDestination, short, format, args...)
 	}
-	return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, short, format, args...), b.fate())
+	return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, short, format, args...),
+		publisher.Fate{Kind: publisher.FateBroker, Name: b.address})
 }
 
 // unavailable returns the answer for messages that this partition does not take now.
@@ -68,7 +64,8 @@ func (j *job) ambiguous(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if answer.Scope == publisher.ScopeDestination && c.othersAnswer(j.leader, j.call.now) {
-		answer.Scope, answer.Fate = publisher.ScopeMessage, j.leader.fate()
+		answer.Scope = publisher.ScopeMessage
+		answer.Fate = publisher.Fate{Kind: publisher.FateBroker, Name: j.leader.address}
 	}
 	return answer
 }

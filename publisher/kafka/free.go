@@ -56,9 +56,9 @@ func (b *broker) takes(now time.Time) bool {
 	return b.paused.Sub(now) <= maxThrottle && !b.rests(now)
 }
 
-// elsewhere returns the answer for a message that was not accepted, and notes the trouble that err names. The answer for
-// a free message names its topic as the trouble only if no partition of the topic takes messages. Otherwise a hold on
-// the topic would stop messages that can be sent elsewhere in the next call.
+// elsewhere returns the answer for a message that was not accepted, and notes the trouble that err names. The answer
+// for a free message names its topic as the trouble only if no partition of the topic takes messages. Otherwise a hold
+// on the topic would stop messages that can be sent elsewhere in the next call.
 func (c *call) elsewhere(i int32, err error) error {
 	e, ok := errors.AsType[*publisher.Error](err)
 	if !ok || e.Fate.Kind != publisher.FatePartition && e.Fate.Kind != publisher.FateBroker {

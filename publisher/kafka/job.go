@@ -166,7 +166,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		// A new sequence that is refused as well shows that the id itself is at fault, for example because it belongs
 		// to a transaction, or because its 32,768 epochs are used up. The next call takes another id.
 		if j.renewed {
-			j.call.publisher.retire(p.producer.id) // other partitions keep it for as long as brokers accept it from them
+			// Other partitions keep it for as long as brokers accept it from them.
+			j.call.publisher.retire(p.producer.id)
 			p.producer.id = unknownProducer
 			j.fail(j.answer(v, err))
 			return
@@ -202,7 +203,8 @@ func (j *job) accepted() {
 	}
 	j.next += j.sent
 	b.outcome.Store(int32(kept.Answered))
-	p.advance(b.count)
+	// A batch that crosses the end of the sequence is not divided: brokers accept that it wraps within.
+	p.sequence = int32((int64(p.sequence) + int64(b.count)) & maxSequence)
 	p.avoided.Store(0)
 	j.release()
 	j.again, j.renewed, j.most = false, false, 2*j.most

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -81,9 +82,7 @@ func New(config Config) *Publisher {
 	if config.Partitioner == nil {
 		config.Partitioner, _ = ParsePartitioner("murmur2")
 	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+	config.Logger = cmp.Or(config.Logger, slog.Default())
 	p := &Publisher{config: config, names: config.SettingName, life: connect.NewLifetime()}
 	p.calls.New = func() any { return &call{publisher: p, topics: map[string]*use{}} }
 	p.buffers.New = func() any { return new([]byte) }

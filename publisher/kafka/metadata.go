@@ -197,15 +197,12 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	return known
 }
 
-// unknownTopic is the fixed wording for a topic that the cluster does not know.
-const unknownTopic = "unknown topic"
-
 // topicError classifies what the cluster reports for a topic as a whole.
 func topicError(t *metadata.ResponseTopic) error {
 	code, unknown := kafkago.Error(t.ErrorCode), len(t.Partitions) == 0
 	switch {
 	case code == kafkago.UnknownTopicOrPartition:
-		return publisher.TopologyError(unknownTopic,
+		return publisher.TopologyError("unknown topic",
 			"topic %q does not exist, or this client may not see it: create it", t.Name)
 	case code == kafkago.TopicAuthorizationFailed:
 		return publisher.TopologyError("topic not allowed", "topic %q: grant this client WRITE and DESCRIBE: %w",

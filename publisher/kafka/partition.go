@@ -75,12 +75,6 @@ func (p *partition) maxBytes(now time.Time) int {
 	return maxBatchBytes
 }
 
-// advance moves the sequence past a batch that is in the log. A batch that crosses the end of the sequence is not
-// divided: brokers accept that it wraps within.
-func (p *partition) advance(count int32) {
-	p.sequence = int32((int64(p.sequence) + int64(count)) & maxSequence)
-}
-
 // begin makes the next batch the first of a new sequence, with a new epoch of the producer id. The broker accepts the
 // new epoch without further requests, and rejects what may still arrive from the old one. After the last epoch of an id
 // come negative ones, which the broker rejects, so that the partition takes another id.

@@ -22,7 +22,7 @@ func (p *Publisher) newKeeper() *connect.Keeper[*link] {
 			}
 			link, err := p.dial(ctx, servers)
 			if err == nil {
-				p.logger.Info("connected to NATS", "server", link.server.address, "version",
+				p.config.Logger.Info("connected to NATS", "server", link.server.address, "version",
 					link.nc.ConnectedServerVersion())
 				p.last = link
 			}
@@ -30,7 +30,7 @@ func (p *Publisher) newKeeper() *connect.Keeper[*link] {
 		},
 		Outdated: p.outdated,
 		Stays: func(_ *link, err error) {
-			p.logger.Warn("NATS takes no new connection, so the one from before stays", "error", err)
+			p.config.Logger.Warn("NATS takes no new connection, so the one from before stays", "error", err)
 		},
 		Replaced: p.replaced,
 	}
@@ -55,10 +55,10 @@ func (p *Publisher) replaced(silent, next *link) {
 	if next.nc.ConnectedServerId() == silent.nc.ConnectedServerId() {
 		silent.conn.Fail(errSilent)
 		silent.Close()
-		p.logger.Warn("lost the connection to NATS", "error", silent.Lost())
+		p.config.Logger.Warn("lost the connection to NATS", "error", silent.Lost())
 		return
 	}
-	p.logger.Warn("a NATS server does not answer, so another is used", "server", silent.server.address)
+	p.config.Logger.Warn("a NATS server does not answer, so another is used", "server", silent.server.address)
 }
 
 // quietBefore is how long nothing must have come from a server before a call asks for a check of its link. While

@@ -85,9 +85,12 @@ func TestFateOfSilentStream(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{true, false} { // whether questions about streams are answered
 		f := &fake{}
-		f.publish = func(c *fakeConn, subject, reply, _ string) {
+		f.publish = func(c *fakeConn, subject, reply, body string) {
 			name, info := strings.CutPrefix(subject, "$JS.API.STREAM.INFO.")
 			switch {
+			case subject == "$JS.API.STREAM.NAMES" && asked:
+				_, of, _ := strings.Cut(body, `"subject":"`)
+				c.answer(reply, fmt.Sprintf(`{"total":1,"streams":[%q]}`, strings.ToUpper(of[:1])))
 			case info && asked:
 				c.answer(reply, fmt.Sprintf(`{"config":{"name":%q,"subjects":["%s.>"]}}`, name, strings.ToLower(name)))
 			case strings.HasPrefix(subject, "$JS."):

@@ -63,8 +63,7 @@ func (c *call) keepSent(stream string, why error) map[int32]error {
 	}
 	why = c.unanswered(why)
 	for i := range c.state {
-		m := &c.messages[i]
-		at := int32(i)
+		m, at := &c.messages[i], int32(i)
 		if c.state[i] != sent {
 			continue
 		}

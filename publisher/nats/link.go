@@ -72,7 +72,7 @@ func (l *link) listen() error {
 			}
 		}
 		if !l.dropped.Load() {
-			l.p.logger.Warn("lost the connection to NATS", "error", l.Lost())
+			l.p.config.Logger.Warn("lost the connection to NATS", "error", l.Lost())
 		}
 	}()
 	return nil

@@ -30,16 +30,16 @@ func (p *Publisher) Ping(ctx context.Context) error {
 		return err
 	}
 	defer link.Users.Add(-1)
-	err = link.roundTrip(ctx)
+	err = link.ping(ctx)
 	if ctx.Err() != nil {
 		link.doubt()
 	}
 	return err
 }
 
-// roundTrip makes one round trip through JetStream, unless the user may not: the server itself was just greeted. That
+// ping makes one round trip through JetStream, unless the user may not: the server itself was just greeted. That
 // the user may not is remembered as long as the link lives, so that the question is not asked again every few seconds.
-func (l *link) roundTrip(ctx context.Context) error {
+func (l *link) ping(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return l.silent(ctx)

@@ -62,7 +62,6 @@ type Publisher struct {
 	config         Config
 	names          setting.Names
 	servers        []server
-	logger         *slog.Logger
 	connectTimeout time.Duration // see the constant
 	patience       time.Duration // see firstPatience
 
@@ -85,12 +84,9 @@ func New(config Config) (*Publisher, error) {
 		config.Dial = new(net.Dialer).DialContext
 	}
 	config.Timeout = cmp.Or(config.Timeout, defaultTimeout)
-	logger := config.Logger
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
+	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	p := &Publisher{
-		config: config, names: config.SettingName, servers: servers, logger: logger,
+		config: config, names: config.SettingName, servers: servers,
 		connectTimeout: connectTimeout, patience: firstPatience, life: connect.NewLifetime(),
 	}
 	p.keeper = p.newKeeper()

@@ -16,10 +16,10 @@ const (
 	mostSpare = 1 << 20
 )
 
-// A Conn is the network connection below a client's library, which writes to it in a goroutine of its own. The libraries
-// write while they hold the lock that every message needs, and their writes cannot be interrupted: a peer that stops
-// reading would stop all calls, beyond their own limits. A write to a Conn never waits. Calls look at Busy before they
-// hand over a message, so that the queue stays small and each call waits for as long as it wants.
+// A Conn is the network connection below a client's library, which writes to it in a goroutine of its own. The
+// libraries write while they hold the lock that every message needs, and their writes cannot be interrupted: a peer
+// that stops reading would stop all calls, beyond their own limits. A write to a Conn never waits. Calls look at Busy
+// before they hand over a message, so that the queue stays small and each call waits for as long as it wants.
 //
 // There is no time limit either. A peer that reads slowly is not cut off, and what waits in the queue when the
 // connection ends counts as sent, with an unknown outcome.
