@@ -126,7 +126,7 @@ func (c *changing) print(cmd *cobra.Command, row operate.Chosen) error {
 		return writeJSON(out, struct {
 			operate.Chosen
 			DryRun bool `json:"dry_run,omitempty"`
-		}{row, c.dryRun})
+		}{row, c.dryRun}, "")
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable.Text(row.ID), row.Destination, printable.Text(row.Topic))
 	return err

@@ -36,9 +36,9 @@ func (p *program) failedRetryCommand() *cobra.Command {
 	return p.changing(&cobra.Command{
 		Use:   "retry [ID...]",
 		Short: "Retry failed rows, with all their attempts",
-		Long: `Retry failed rows, with all their attempts: failed_at and last_error are cleared. Unless OUTBOX_ON_FAILED=block
-is set, younger rows of their keys have been relayed in the meantime, and the retried rows are published after them. Ids
-may also be given as arguments.
+		Long: `Retry failed rows, with all their attempts: failed_at and last_error are cleared. Unless
+OUTBOX_ON_FAILED=block is set, younger rows of their keys have been relayed in the meantime, and the retried rows are
+published after them. Ids may also be given as arguments.
 `,
 	}, "that failed", func(*cobra.Command) (operate.Change, error) { return operate.Retry(), nil })
 }
@@ -48,9 +48,9 @@ func (p *program) failedDiscardCommand() *cobra.Command {
 	cmd := p.changing(&cobra.Command{
 		Use:   "discard [ID...]",
 		Short: "Give up failed rows: delete them, or keep them with a reason",
-		Long: `Give up failed rows. A row that every other destination has done is deleted. Any other row, and every row with
---keep, stays in the table with failed_at and relayed_at set and the reason appended to its last error, and no longer
-counts as failed. No row is deleted while the table has state columns of a destination that is not configured.
+		Long: `Give up failed rows. A row that every other destination has done is deleted. Any other row, and every row
+with --keep, stays in the table with failed_at and relayed_at set and the reason appended to its last error, and no
+longer counts as failed. No row is deleted while the table has state columns of a destination that is not configured.
 Ids may also be given as arguments. With --yes rows have to be chosen; --topic '*' chooses all.
 `,
 	}, "that failed", func(*cobra.Command) (operate.Change, error) {
@@ -68,9 +68,9 @@ func (p *program) replayCommand() *cobra.Command {
 	return p.changing(&cobra.Command{
 		Use:   "replay [ID...]",
 		Short: "Publish relayed rows again",
-		Long: `Publish relayed rows again, with the same message ids: relayed_at is cleared. Discarded rows are left alone.
-The rows of a key are published in their order among themselves, but after younger rows that were relayed before. Ids
-may also be given as arguments.
+		Long: `Publish relayed rows again, with the same message ids: relayed_at is cleared. Discarded rows are left
+alone. The rows of a key are published in their order among themselves, but after younger rows that were relayed before.
+Ids may also be given as arguments.
 
 JetStream drops a message that it has stored within the duplicate window of the stream (two minutes by default): such
 a row is marked as relayed again, and nothing is stored.
@@ -98,8 +98,8 @@ func (p *program) pruneCommand() *cobra.Command {
 	cmd := p.changing(&cobra.Command{
 		Use:   "prune --older-than D",
 		Short: "Delete rows that every destination has done",
-		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions with
-pauses between them. OUTBOX_PRUNE_AFTER does the same within run. Whole partitions are dropped by the function that
+		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions
+with pauses between them. OUTBOX_PRUNE_AFTER does the same within run. Whole partitions are dropped by the function that
 outbox-relay schema --partitioned prints.
 
 prune reads along an index on inserted_at or relayed_at, and the whole table if it has neither; OUTBOX_PRUNE_AFTER
@@ -111,7 +111,8 @@ has state columns of a destination that is not configured.
 		Args: cobra.NoArgs,
 	}, "inserted", func(cmd *cobra.Command) (operate.Change, error) {
 		if !cmd.Flags().Changed("older-than") {
-			return operate.Change{}, errors.New("prune requires --older-than D, the time since rows were done, such as 7d")
+			return operate.Change{}, errors.New("prune requires --older-than D, the time since rows were done, such " +
+				"as 7d")
 		}
 		if older < 0 {
 			return operate.Change{}, errors.New("--older-than must not be negative")

@@ -18,10 +18,10 @@ func (p *program) doctorCommand() *cobra.Command {
 	cmd := p.with(config.NeedAll, &cobra.Command{
 		Use:   "doctor",
 		Short: "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
-		Long: `Examine everything that relaying depends on: the database, the table with its columns, privileges and indexes,
-the other replicas, and each broker with the topics of the pending rows. Each finding comes with its remedy. doctor
-changes nothing, publishes nothing and owns nothing, so that it may run next to a relay at any time. It ends within
-about half a minute, even if a server is unavailable.
+		Long: `Examine everything that relaying depends on: the database, the table with its columns, privileges and
+indexes, the other replicas, and each broker with the topics of the pending rows. Each finding comes with its remedy.
+doctor changes nothing, publishes nothing and owns nothing, so that it may run next to a relay at any time. It ends
+within about half a minute, even if a server is unavailable.
 
 Exit status: 0 when there is no error (warnings are allowed), 1 when there is one, 2 when the settings are invalid.`,
 		Example: `  outbox-relay doctor
@@ -61,7 +61,6 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	if err != nil {
 		return nil, nil, errors.Join(err, a.close())
 	}
-	plan.Channel = "" // the doctor examines the doorbell itself
 	d := &doctor.Doctor{
 		Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
 		Names: settingNames(c, nil),

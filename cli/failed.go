@@ -3,29 +3,31 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/printable"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
 
 func (p *program) failedCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "failed list|show|retry|discard",
 		Short: "List, show, retry or discard rows that have failed",
-		Long: `A failed row has failed_at, set after the last attempt, or at once when the broker's answer said that another
-attempt would not help. It stays until it is retried or discarded. With OUTBOX_ON_FAILED=block its key waits too.`,
+		Long: `A failed row has failed_at, set after the last attempt, or at once when the broker's answer said that
+another attempt would not help. It stays until it is retried or discarded. With OUTBOX_ON_FAILED=block its key waits
+too.`,
 		Example: `  outbox-relay failed list --since 2h
   outbox-relay failed show 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61
   outbox-relay failed retry --topic 'order.*' --error 'message too large'
   outbox-relay failed discard --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61 --keep --reason 'sent by hand'`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return usageError(errors.New("failed requires one of list, show, retry and discard; see outbox-relay failed --help"))
+			return usageError(errors.New("failed requires one of list, show, retry and discard; see outbox-relay " +
+				"failed --help"))
 		},
 	}
 	cmd.AddCommand(p.failedListCommand(), p.failedShowCommand(), p.failedRetryCommand(), p.failedDiscardCommand())
@@ -35,11 +37,10 @@ attempt would not help. It stays until it is retried or discarded. With OUTBOX_O
 // rowLimit is how many rows are listed by default.
 const rowLimit = 1000
 
-// listing makes a command that lists rows: as JSON if that is requested, otherwise with show.
-func (p *program) listing(cmd *cobra.Command, content bool, show func(*lines, operate.FailedRow) error,
-	end func(found int, ids []string) error,
-) *cobra.Command {
-	limit, out := 0, lines{heading: "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR"}
+// listing completes a command that lists failed rows: as JSON if that is requested, otherwise as lines, or in full with
+// their content.
+func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
+	limit, out := 0, lines{cells: [][]string{{"ID", "DESTINATION", "TOPIC", "ATTEMPT", "FAILED AT", "LAST ERROR"}}}
 	cmd.Long += selectionHelp
 	cmd.Flags().IntVar(&limit, "limit", rowLimit, "how many rows at most, 0 for all")
 	cmd.Flags().BoolVar(&out.json, "json", false, "print a line of JSON for each row, for machines")
@@ -61,16 +62,24 @@ func (p *program) listing(cmd *cobra.Command, content bool, show func(*lines, op
 			if found++; limit > 0 && found > limit {
 				return operate.ErrEnough
 			}
-			return show(&out, row)
+			if content && !out.json {
+				return showFailed(out.out, row)
+			}
+			return out.print(row, printable.Text(row.ID), row.Destination, printable.Cut(row.Topic, topicWidth),
+				optional(row.Attempt), row.FailedAt.UTC().Format(time.RFC3339), short(row.LastError))
 		})
 		if err := errors.Join(err, out.end()); err != nil {
 			return err
 		}
 		noteAbsent(cmd.ErrOrStderr(), selected.IDs, int64(found))
 		if limit > 0 && found > limit {
-			fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n", limit)
+			fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n",
+				limit)
 		}
-		return end(found, selected.IDs)
+		if content && found == 0 && len(selected.IDs) > 0 {
+			return errors.New("no failed row has such an id; outbox-relay status --id shows where a row is")
+		}
+		return nil
 	})
 }
 
@@ -80,10 +89,7 @@ func (p *program) failedListCommand() *cobra.Command {
 		Short: "List failed rows, the latest failures first",
 		Long:  "List failed rows, the latest failures first.\n",
 		Args:  cobra.NoArgs,
-	}, false, func(out *lines, row operate.FailedRow) error {
-		return out.print(row, printable.Text(row.ID), row.Destination, printable.Cut(row.Topic, topicWidth),
-			optional(row.Attempt), row.FailedAt.UTC().Format(time.RFC3339), short(row.LastError))
-	}, func(int, []string) error { return nil })
+	}, false)
 }
 
 func (p *program) failedShowCommand() *cobra.Command {
@@ -91,18 +97,11 @@ func (p *program) failedShowCommand() *cobra.Command {
 		Use:   "show [ID...]",
 		Short: "Show failed rows in full, with headers and payload",
 		Long:  "Show failed rows in full, with their keys, headers and payloads. Ids may also be given as arguments.\n",
-	}, true, showFailed, func(found int, ids []string) error {
-		if found == 0 && len(ids) > 0 {
-			return errors.New("no failed row has such an id; outbox-relay status --id shows where a row is")
-		}
-		return nil
-	})
+	}, true)
 }
 
-func showFailed(out *lines, row operate.FailedRow) error {
-	if out.json {
-		return out.print(row)
-	}
+// showFailed prints a row in full.
+func showFailed(out io.Writer, row operate.FailedRow) error {
 	inserted := "-"
 	if row.InsertedAt != nil {
 		inserted = row.InsertedAt.UTC().Format(time.RFC3339Nano)
@@ -126,7 +125,7 @@ func showFailed(out *lines, row operate.FailedRow) error {
 			name = ""
 		}
 	}
-	return writeColumns(out.out, append(cells, []string{""}))
+	return writeColumns(out, append(cells, []string{""}))
 }
 
 // optional formats a value that may be missing.

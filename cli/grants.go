@@ -62,12 +62,12 @@ func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
 		r.Purpose = "All that the relay needs, and no more: it cannot change payloads, insert, or alter anything."
 		r.Delete = deletes || c.PruneAfter > 0
 	case "operate":
-		r.Purpose = "All that the commands status, failed and replay need, and no more: they change the state of rows, " +
-			"and delete those that are discarded."
+		r.Purpose = "All that the commands status, failed and replay need, and no more: they change the state of " +
+			"rows, and delete those that are discarded."
 		r.Txid = c.Table.Column("txid")
 	case "prune":
-		r.Purpose = "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must " +
-			"be able to update a column."
+		r.Purpose = "All that the command prune needs, and no more: it deletes rows that are done. To lock them it " +
+			"must be able to update a column."
 		if r.Updates = r.Updates[:1]; deletes { // without relayed_at only failed rows are left to be pruned
 			r.Updates = []string{c.Table.Column("failed_at")}
 		}

@@ -19,9 +19,9 @@ func healthcheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "healthcheck",
 		Short: "Exit 0 when the relay on this host is live, for container health checks",
-		Long: `Request /livez from the relay that listens on OUTBOX_HTTP_ADDR of this host. Exit 0 when the relay reports that
-it is live, 1 when it does not within 3 seconds. For health checks of images without a shell or curl. TLS and passwords
-(OUTBOX_HTTP_CONFIG) do not affect it.`,
+		Long: `Request /livez from the relay that listens on OUTBOX_HTTP_ADDR of this host. Exit 0 when the relay
+reports that it is live, 1 when it does not within 3 seconds. For health checks of images without a shell or curl. TLS
+and passwords (OUTBOX_HTTP_CONFIG) do not affect it.`,
 		Example: `  HEALTHCHECK CMD ["/outbox-relay", "healthcheck"]`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -32,8 +32,9 @@ it is live, 1 when it does not within 3 seconds. For health checks of images wit
 			ctx, cancel := context.WithTimeout(cmd.Context(), probeTimeout)
 			defer cancel()
 			if err := (health.Here{Addr: addr, Config: path}).Probe(ctx); err != nil {
-				err = errors.New(errtext.Line(err))             // one line for all addresses that were tried
-				return &exitError{Status: exitFailed, Err: err} // also when it is stopped: containers know no other status
+				err = errors.New(errtext.Line(err)) // one line for all addresses that were tried
+				// Also when it is stopped: containers know no other status.
+				return &exitError{Status: exitFailed, Err: err}
 			}
 			return nil
 		},

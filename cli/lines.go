@@ -10,17 +10,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
 
-// writeJSON writes a value as a line of JSON.
-func writeJSON(out io.Writer, value any) error {
-	return json.NewEncoder(printable.JSON(out)).Encode(value)
+// writeJSON writes a value as JSON: in one line, or indented.
+func writeJSON(out io.Writer, value any, indent string) error {
+	encoder := json.NewEncoder(printable.JSON(out))
+	encoder.SetIndent("", indent)
+	return encoder.Encode(value)
 }
-
-// columns returns a writer that aligns what tabs separate.
-func columns(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
 // writeColumns writes lines whose cells are aligned.
 func writeColumns(w io.Writer, lines [][]string) error {
-	out := columns(w)
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, cells := range lines {
 		fmt.Fprintln(out, strings.Join(cells, "\t")) // an error is that of Flush, too
 	}
@@ -29,31 +28,25 @@ func writeColumns(w io.Writer, lines [][]string) error {
 
 // lines prints a line for each of many things: JSON for machines, aligned cells below a heading for people.
 type lines struct {
-	out     io.Writer
-	json    bool
-	heading string // its cells are separated by tabs
-	aligned *tabwriter.Writer
+	out   io.Writer
+	json  bool
+	cells [][]string // the heading, and what end prints below it
 }
 
-// print prints a thing, or its cells.
+// print prints a thing, or keeps its cells for end.
 func (l *lines) print(thing any, cells ...string) error {
 	if l.json {
-		return writeJSON(l.out, thing)
+		return writeJSON(l.out, thing, "")
 	}
-	if l.aligned == nil {
-		l.aligned = columns(l.out)
-		fmt.Fprintln(l.aligned, l.heading)
-	}
-	_, err := fmt.Fprintln(l.aligned, strings.Join(cells, "\t"))
-	return err
+	l.cells = append(l.cells, cells)
+	return nil
 }
 
-// end ends the aligned lines; those that follow have a heading of their own.
+// end prints the aligned lines, if there are any; those that follow have the heading again.
 func (l *lines) end() error {
-	if l.aligned == nil {
+	all := l.cells
+	if l.cells = all[:1:1]; len(all) == 1 {
 		return nil
 	}
-	err := l.aligned.Flush()
-	l.aligned = nil
-	return err
+	return writeColumns(l.out, all)
 }

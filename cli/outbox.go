@@ -68,8 +68,8 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 // own configuration, which has no types that only this module can name.
 func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err error) {
 	plan = outbox.Config{
-		Columns: c.Table.Columns, Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes,
-		Channel: c.ListenChannel, Shards: c.Shards, Names: settingNames(c, nil),
+		Columns: c.Table.Columns, Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes, Shards: c.Shards,
+		Names: settingNames(c, nil),
 	}
 	for _, d := range relayConfig(c, slog.New(slog.DiscardHandler)).Destinations {
 		routes = append(routes, &route.Route{
@@ -93,8 +93,7 @@ func rowsOnly(c *config.Config, topics bool) (outbox.Config, []*route.Route, err
 	if err != nil {
 		return plan, nil, err
 	}
-	plan.Looks, plan.Channel, plan.MaxRow = true, "", 0
-	if !topics {
+	if plan.Looks = true; !topics {
 		plan.Extra, plan.Headers = nil, nil
 	}
 	return plan, routes, nil

@@ -20,9 +20,9 @@ func (p *program) schemaCommand() *cobra.Command {
 	cmd := p.with(config.NeedNothing, &cobra.Command{
 		Use:   "schema",
 		Short: "Print the DDL of the recommended table",
-		Long: `Print the DDL of the recommended table and its indexes, under the names in OUTBOX_TABLE and OUTBOX_COLUMNS, for
-applications that do not have an outbox yet. schema only prints: pipe its output to psql, or put it into a migration.
-It needs no connection.
+		Long: `Print the DDL of the recommended table and its indexes, under the names in OUTBOX_TABLE and
+OUTBOX_COLUMNS, for applications that do not have an outbox yet. schema only prints: pipe its output to psql, or put it
+into a migration. It needs no connection.
 
 The doorbell is a trigger that wakes a sleeping relay, so that a row does not wait for the next poll
 (OUTBOX_POLL_INTERVAL). It notifies OUTBOX_LISTEN_CHANNEL, and only while a relay sleeps.
@@ -53,7 +53,8 @@ drops partitions in which every row is done. Print it again when a destination g
 			var seen operate.Outbox
 			var own []string
 			for _, v := range settings.Views {
-				if seen.Views = append(seen.Views, operate.View{View: v, Table: settings.Assumed(v)}); v.Columns != nil {
+				seen.Views = append(seen.Views, operate.View{View: v, Table: settings.Assumed(v)})
+				if v.Columns != nil {
 					own = append(own, v.Columns["relayed_at"])
 				}
 			}
@@ -99,8 +100,8 @@ func owner(settings *outbox.Config, name string, delays bool) (outbox.View, erro
 			return outbox.View{}, fmt.Errorf("destination %s keeps its state in the columns of the table; set "+
 				"OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own", name)
 		case v.Name == name && delays && (v.FailedOf != nil || v.RelayedOf != nil):
-			return outbox.View{}, fmt.Errorf("destination %s takes rows once they have failed or been relayed elsewhere, "+
-				"whatever their available_at; leave out --delays", name)
+			return outbox.View{}, fmt.Errorf("destination %s takes rows once they have failed or been relayed "+
+				"elsewhere, whatever their available_at; leave out --delays", name)
 		case v.Name == name:
 			return v, nil
 		}

@@ -17,8 +17,8 @@ import (
 
 // selection holds the flags by which commands choose rows.
 type selection struct {
-	ids, topics                               []string
-	key, since, until, lastError, destination string
+	operate.Selection
+	key, since, until string
 }
 
 // selectionHelp is the explanation of the flags that all commands share.
@@ -30,13 +30,13 @@ ago (2h, 3d).`
 // add adds the flags to a command.
 func (s *selection) add(cmd *cobra.Command, when string) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&s.ids, "id", nil, "`ids` of rows, repeated or separated by commas")
-	flags.StringArrayVar(&s.topics, "topic", nil, "`topics` or patterns of topics, repeated or separated by commas")
+	flags.StringArrayVar(&s.IDs, "id", nil, "`ids` of rows, repeated or separated by commas")
+	flags.StringArrayVar(&s.Topics, "topic", nil, "`topics` or patterns of topics, repeated or separated by commas")
 	flags.StringVar(&s.key, "key", "", "rows with this ordering `key`")
 	flags.StringVar(&s.since, "since", "", "rows "+when+" at this `time` or later")
 	flags.StringVar(&s.until, "until", "", "rows "+when+" before this `time`")
-	flags.StringVar(&s.lastError, "error", "", "rows whose last error contains this `text`, in whatever case")
-	flags.StringVar(&s.destination, "destination", "", "rows of the destination with this `name` and their state "+
+	flags.StringVar(&s.Error, "error", "", "rows whose last error contains this `text`, in whatever case")
+	flags.StringVar(&s.Destination, "destination", "", "rows of the destination with this `name` and their state "+
 		"there; without it, those of all destinations")
 }
 
@@ -74,14 +74,13 @@ func (s *selection) chosen(cmd *cobra.Command) (chosen operate.Selection, err er
 		}
 		return all
 	}
-	chosen = operate.Selection{
-		IDs: split(s.ids), Topics: split(s.topics), Error: s.lastError, Destination: s.destination,
-	}
+	chosen = s.Selection
+	chosen.IDs, chosen.Topics = split(s.IDs), split(s.Topics)
 	if given("key") {
 		chosen.Key = &s.key
 	}
 	for flag, values := range map[string][]string{
-		"id": chosen.IDs, "topic": chosen.Topics, "error": {s.lastError}, "destination": {s.destination},
+		"id": chosen.IDs, "topic": chosen.Topics, "error": {s.Error}, "destination": {s.Destination},
 	} {
 		if given(flag) && slices.Contains(values, "") {
 			return chosen, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for all rows", flag))
@@ -114,7 +113,8 @@ func moment(cmd *cobra.Command, flag, text string) (at time.Time, err error) {
 	}
 	var ago config.Duration
 	if ago.Set(strings.TrimPrefix(text, "-")) != nil || ago < 0 {
-		return at, fmt.Errorf("--%s %q: write a time as 2026-03-01T12:00:00Z, or how long ago as 90s, 2h or 3d", flag, text)
+		return at, fmt.Errorf("--%s %q: write a time as 2026-03-01T12:00:00Z, or how long ago as 90s, 2h or 3d",
+			flag, text)
 	}
 	return time.Now().Add(-time.Duration(ago)), nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/health"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
-	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
 
 // countPatience bounds each query of the table's rows.
@@ -27,9 +26,9 @@ func (p *program) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show waiting rows by destination and topic, and the replicas; with --id where a row is",
-		Long: `Show the rows that are due, scheduled, waiting for a retry, held and failed, by destination and topic, how long
-the oldest has been due, and the replicas with their shards. Counts stop at 10001, and cost the same with any backlog.
-With --id, status shows where these rows are, and why. It changes nothing.
+		Long: `Show the rows that are due, scheduled, waiting for a retry, held and failed, by destination and topic,
+how long the oldest has been due, and the replicas with their shards. Counts stop at 10001, and cost the same with any
+backlog. With --id, status shows where these rows are, and why. It changes nothing.
 
 Which rows are held, and why, only a running relay knows: status asks the one on this host (OUTBOX_HTTP_ADDR), and
 leaves this part out if there is none. The other flags restrict which of the examined rows are counted.
@@ -51,23 +50,21 @@ leaves this part out if there is none. The other flags restrict which of the exa
 	return p.selecting(cmd, "inserted", true, func(cmd *cobra.Command, chosen operate.Selection, o *operating) error {
 		out := cmd.OutOrStdout()
 		show := func(report operate.Report) error {
-			_, err := io.WriteString(out, statusText(report))
+			text := statusText(report)
+			switch {
+			case watching && asJSON:
+				return writeJSON(out, report, "")
+			case asJSON:
+				return writeJSON(out, report, "  ")
+			case watching:
+				text = frame(text, heightOf(out))
+			}
+			_, err := io.WriteString(out, text)
 			return err
 		}
-		switch {
-		case watching && asJSON:
-			show = func(report operate.Report) error { return writeJSON(out, report) }
-		case asJSON:
-			encoder := json.NewEncoder(printable.JSON(out))
-			encoder.SetIndent("", "  ")
-			show = func(report operate.Report) error { return encoder.Encode(report) }
-		case watching:
+		if watching && !asJSON {
 			fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // alternate screen, no cursor, long lines are cut
 			defer fmt.Fprint(out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
-			show = func(report operate.Report) error {
-				_, err := io.WriteString(out, frame(statusText(report), heightOf(out)))
-				return err
-			}
 		}
 		if watching {
 			return o.everySecond(cmd.Context(), chosen, show)
@@ -160,7 +157,8 @@ func frame(text string, height int) string {
 	lines := slices.Collect(strings.Lines(text))
 	if room := max(height-1, 1); len(lines) > room { // one line is the cursor's
 		more := len(lines) - room + 1
-		lines = append(lines[:room-1], fmt.Sprintf("… %d more lines in a higher terminal, or without --watch\n", more))
+		lines = append(lines[:room-1], fmt.Sprintf("… %d more lines in a higher terminal, or without --watch\n",
+			more))
 	}
 	return "\x1b[H" + strings.ReplaceAll(strings.Join(lines, ""), "\n", "\x1b[K\r\n") + "\x1b[J"
 }

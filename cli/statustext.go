@@ -208,7 +208,8 @@ func age(seconds *float64) string {
 	if seconds == nil {
 		return "-"
 	}
-	d := time.Duration(min(*seconds, math.MaxInt64/float64(2*time.Second)) * float64(time.Second)) // it may be millennia
+	// It may be millennia.
+	d := time.Duration(min(*seconds, math.MaxInt64/float64(2*time.Second)) * float64(time.Second))
 	switch {
 	case d >= 48*time.Hour:
 		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)

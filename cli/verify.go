@@ -1,20 +1,20 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/printable"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/internal/printable"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -32,7 +32,8 @@ func (p *program) verifyCommand() *cobra.Command {
 	cmd := p.with(config.NeedAll, &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the outbox with the messages in Kafka or JetStream",
-		Long: `Compare relayed rows with the messages in Kafka or JetStream, by message id and topic, and list rows that are
+		Long: `Compare relayed rows with the messages in Kafka or JetStream, by message id and topic, and list rows that
+are
 
   missing        the broker has no message with this id
   gone           the broker has no message with this id, and may have removed it: it has removed older messages, or
@@ -87,17 +88,26 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Selection, asJSON bool) error {
 	ctx := cmd.Context()
 	var known, unreadable []string
-	var readable []int
+	readable := map[int]publisher.Reader{}
 	for i, d := range c.Destinations {
 		known = append(known, d.Name)
 		if chosen.Destination != "" && chosen.Destination != d.Name {
 			continue
 		}
-		if reason := cannotRead(d); reason != "" {
-			unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
-		} else {
-			readable = append(readable, i)
+		client, err := p.newPublisher(c, i, io.Discard, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return usageError(err)
 		}
+		defer func() { _ = client.Close() }() // nothing was written
+		if reader, reads := client.(publisher.Reader); reads {
+			readable[i] = reader
+			continue
+		}
+		reason := "nothing that was written there can be read"
+		if d.Broker.Protocol == publisher.ProtocolAMQP {
+			reason = "RabbitMQ does not let anybody look at a queue without taking its messages away"
+		}
+		unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
 	}
 	switch {
 	case len(readable)+len(unreadable) == 0:
@@ -114,11 +124,15 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	}
 	defer o.close()
 	var all operate.Comparison
-	out := &lines{
-		out: cmd.OutOrStdout(), json: asJSON, heading: "ID\tDESTINATION\tTOPIC\tRELAYED AT\tPROBLEM\tDETAILS",
-	}
-	for _, i := range readable {
-		found, err := p.compare(ctx, o, i, chosen, out)
+	out := &lines{out: cmd.OutOrStdout(), json: asJSON, cells: [][]string{
+		{"ID", "DESTINATION", "TOPIC", "RELAYED AT", "PROBLEM", "DETAILS"},
+	}}
+	for _, i := range slices.Sorted(maps.Keys(readable)) {
+		d := &c.Destinations[i]
+		found, err := o.Verify(ctx, i, operate.Broker{
+			Reader: readable[i], ID: profile.IDOf(d.Profile, d.Broker.Protocol),
+			Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != "",
+		}, chosen, func(found operate.Discrepancy) error { return writeDiscrepancy(out, found) })
 		if err != nil {
 			return err
 		}
@@ -143,23 +157,6 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	return nil
 }
 
-// compare compares one destination, whose messages can be read.
-func (p *program) compare(ctx context.Context, o *operating, number int, chosen operate.Selection,
-	out *lines,
-) (operate.Comparison, error) {
-	d := &o.config.Destinations[number]
-	client, err := p.newPublisher(o.config, number, io.Discard, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return operate.Comparison{}, usageError(err)
-	}
-	defer func() { _ = client.Close() }()  // nothing was written
-	reader, _ := client.(publisher.Reader) // cannotRead has checked this
-	return o.Verify(ctx, number, operate.Broker{
-		Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
-		Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != "",
-	}, chosen, func(found operate.Discrepancy) error { return writeDiscrepancy(out, found) })
-}
-
 func writeDiscrepancy(out *lines, found operate.Discrepancy) error {
 	details := found.Why
 	switch {
@@ -170,18 +167,6 @@ func writeDiscrepancy(out *lines, found operate.Discrepancy) error {
 	}
 	return out.print(found, printable.Text(found.ID), found.Destination, printable.Text(found.Topic),
 		found.RelayedAt.Format(time.RFC3339), found.Problem, printable.Text(details))
-}
-
-// cannotRead returns why the messages of a destination cannot be read, empty if they can.
-func cannotRead(d config.Destination) string {
-	switch to := d.Broker.Protocol; {
-	case to == publisher.ProtocolAMQP:
-		return "RabbitMQ does not let anybody look at a queue without taking its messages away"
-	case to != publisher.ProtocolKafka && to != publisher.ProtocolNATS:
-		return "nothing that was written there can be read"
-	default:
-		return ""
-	}
 }
 
 // writeComparison prints the sum for a destination.
@@ -196,8 +181,8 @@ func writeComparison(out *lines, found operate.Comparison) error {
 	if found.Unknown > 0 {
 		more += fmt.Sprintf(", %d not compared", found.Unknown)
 	}
-	_, err := fmt.Fprintf(out.out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of order%s\n",
-		found.Destination, rows(found.Rows-found.Unknown), found.Missing, found.Gone, found.Duplicated, found.Disordered,
-		more)
+	_, err := fmt.Fprintf(out.out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of "+
+		"order%s\n", found.Destination, rows(found.Rows-found.Unknown), found.Missing, found.Gone, found.Duplicated,
+		found.Disordered, more)
 	return err
 }

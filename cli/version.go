@@ -53,8 +53,8 @@ func licensesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "licenses",
 		Short: "Print the licences of everything that is linked in",
-		Long: `Print the licence of the program, and each licence, notice and patent grant of the modules that are linked
-in.`,
+		Long: `Print the licence of the program, and each licence, notice and patent grant of the modules that are
+linked in.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), licenses.Text)

@@ -23,7 +23,9 @@ const (
 // Unusable is the finding for a broker that cannot be used. Errors of the relay's own publishers explain themselves.
 // For other errors the caller gives the remedy and the subject.
 func Unusable(subject string, err error, remedy string) finding.Finding {
-	f := finding.Finding{Severity: finding.Error, Check: Reach, Subject: subject, Found: errtext.Line(err), Remedy: remedy}
+	f := finding.Finding{
+		Severity: finding.Error, Check: Reach, Subject: subject, Found: errtext.Line(err), Remedy: remedy,
+	}
 	explained, ok := errors.AsType[interface {
 		error
 		Explanation() (login bool, address, found, remedy string)

@@ -151,7 +151,8 @@ func (o *Outbox) count(ctx context.Context, p pick, r *Report, patience time.Dur
 	}
 	all := p.set.views
 	for _, counted := range tally {
-		if slices.ContainsFunc(counted.Lines, func(l outbox.Line) bool { return l.Taker == untaken }) && r.Untaken == nil {
+		none := func(l outbox.Line) bool { return l.Taker == untaken }
+		if r.Untaken == nil && slices.ContainsFunc(counted.Lines, none) {
 			r.Untaken, all = new(newBacklog()), append(slices.Clone(all), untaken)
 		}
 	}
@@ -170,10 +171,11 @@ func (o *Outbox) count(ctx context.Context, p pick, r *Report, patience time.Dur
 				backlog(taker).add(state, taker, counted)
 			}
 		case state == outbox.Failed && !n.FailedIndexed():
-			r.Note(fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index concurrently on "+
-				"%s (%s, %s) where %[2]s is not null", n.Quoted(), n.Failed.Name, n.ID.Name))
+			r.Note(fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index "+
+				"concurrently on %s (%s, %s) where %[2]s is not null", n.Quoted(), n.Failed.Name, n.ID.Name))
 		case state != outbox.Failed && !n.PendingIndexed():
-			r.Note("pending rows were not counted, since no index makes it cheap: `outbox-relay doctor` prints the index")
+			r.Note("pending rows were not counted, since no index makes it cheap: `outbox-relay doctor` prints the " +
+				"index")
 		default:
 			r.Note(fmt.Sprintf("the %s rows were not counted: it took longer than %v", state, patience))
 		}

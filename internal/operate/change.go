@@ -19,8 +19,8 @@ type Change struct {
 	// while the table has the state of others ([Outbox.Strangers]).
 	Deletes bool
 
-	// in returns the condition for the rows, the column with the time when a row came into that state, and why the table
-	// does not support the change.
+	// in returns the condition for the rows, the column with the time when a row came into that state, and why the
+	// table does not support the change.
 	in func(*outbox.Table) (state string, since outbox.Column, err error)
 	// assign returns the assignments to a row that is not deleted, and their parameters from $3 on.
 	assign func(*outbox.Table) (assignments []string, values []any)

@@ -21,8 +21,9 @@ type FailedRow struct {
 	InsertedAt  *time.Time `json:"inserted_at"`
 	FailedAt    time.Time  `json:"failed_at"`
 	LastError   *string    `json:"last_error"`
-	Headers     *string    `json:"headers,omitempty"` // the headers as text; only if content was requested, like Payload
-	Payload     *string    `json:"payload,omitempty"`
+	// Headers are the headers as text; only if content was requested, like Payload.
+	Headers *string `json:"headers,omitempty"`
+	Payload *string `json:"payload,omitempty"`
 }
 
 // ErrEnough is returned by a function that wants no more rows.
@@ -47,7 +48,8 @@ func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, cont
 			names = append(names, "payload", "null::text", "headers", "null::text")
 		}
 		err := o.within(ctx, limits{statement: chooseTime}, func(tx pgx.Tx) error {
-			rows, _ := tx.Query(ctx, p.set.table.Text("operate_failed.sql", names...), p.values...) // rows have its error
+			// The rows have its error.
+			rows, _ := tx.Query(ctx, p.set.table.Text("operate_failed.sql", names...), p.values...)
 			var row FailedRow
 			var taken int
 			_, err := pgx.ForEachRow(rows, []any{

@@ -78,8 +78,9 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 	if n.Partitioned() {
 		how = "create index on"
 	}
-	return nil, fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
-		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name, where)
+	return nil, fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table "+
+		"for them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name,
+		where)
 }
 
 // cutoff is the time before which a row must have been done. The text of an interval in microseconds would hold 36

@@ -122,7 +122,7 @@ type Replica struct {
 	Backend    int32 `json:"backend"`     // process id of its control connection at the server (pg_stat_activity.pid)
 	Shards     int   `json:"shards"`      // number of shards that it holds
 	Of         int   `json:"of"`          // number of shards by its configuration
-	CanPublish bool  `json:"can_publish"` // whether the replica itself says that it can publish to all of its destinations
+	CanPublish bool  `json:"can_publish"` // whether the replica says that it can publish to all of its destinations
 	// CannotPublishTo are destinations of which at least one cannot be used by the replica, those of a group together.
 	CannotPublishTo []string `json:"cannot_publish_to,omitempty"`
 }
@@ -153,7 +153,7 @@ type DestinationProcess struct {
 	Reason      string       `json:"reason"` // why the destination is not up; otherwise empty
 	InFlight    int64        `json:"in_flight"`
 	BlockedKeys int64        `json:"blocked_keys"`
-	Holds       []Hold       `json:"holds"`   // what is in trouble, the oldest first; some of them if there are very many
+	Holds       []Hold       `json:"holds"`   // what is in trouble, the oldest first; some of very many
 	History     []Interval   `json:"history"` // at most the last hour, the oldest first
 	Relayed     int64        `json:"relayed"` // rows since the process started
 	Reasons     []ReasonRows `json:"reasons"` // Held, divided by reason

@@ -99,7 +99,8 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 	case f.RelayedAt != nil:
 		f.State, f.Why = StateRelayed, "the broker has acknowledged it"
 	case f.FailedAt != nil:
-		f.State, f.Why = StateFailed, "it was given up; `outbox-relay failed retry` or `discard` decides what becomes of it"
+		f.State, f.Why = StateFailed, "it was given up; `outbox-relay failed retry` or `discard` decides what becomes "+
+			"of it"
 	case !taken:
 		f.notTaken()
 	case scheduled:
