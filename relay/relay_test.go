@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/logtest"
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
@@ -34,7 +35,8 @@ func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change fun
 		t.Fatal(err)
 	}
 	connect := func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
-	c := tested{Pool: s.Pool, Config: Config{
+	own := s.PoolWith(t, func(p *pgxpool.Config) { p.AfterConnect = pgsession.Own }) // as that of NewPool
+	c := tested{Pool: own, Config: Config{
 		Table: s.Name + ".outbox_messages", ListenChannel: NoChannel, PollInterval: 50 * time.Millisecond,
 		BatchSize: 100, MaxInFlight: 500, MaxInFlightBytes: 1 << 20, OwnerTTL: 10 * time.Second,
 		StopTimeout: 10 * time.Second,

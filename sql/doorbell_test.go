@@ -55,7 +55,7 @@ func TestDoorbellHarmsNoTransaction(t *testing.T) {
 			s.Exec(t, "grant insert on outbox_messages to "+role+"; grant all on schema public to "+role)
 			s.Exec(t, test.meets)
 			relay, other := connect(t, s), connect(t, s)
-			exec(t, relay, sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), messages.Quoted())
+			exec(t, relay, sql.Text("doorbell_pulse.sql", map[string]string{"class": sql.DoorbellClass}), true, messages.Quoted())
 			if test.other != "" {
 				exec(t, relay, "select pg_advisory_unlock_all()")
 				exec(t, other, test.other)

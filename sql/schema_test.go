@@ -160,14 +160,13 @@ func TestDoorbell(t *testing.T) {
 	}
 	s.Exec(t, "create function pg_notify(text, text) returns void language sql as 'select 1/0'")
 	s.Exec(t, "create table another_table ()")
-	sleep, wake := sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}),
-		sql.Text("doorbell_wake.sql", nil)
+	pulse := sql.Text("doorbell_pulse.sql", map[string]string{"class": sql.DoorbellClass})
 	heard("awake", false)
-	exec(t, sleeper, sleep, table.Quoted())
+	exec(t, sleeper, pulse, true, table.Quoted())
 	heard("asleep", true)
-	exec(t, sleeper, wake)
+	exec(t, sleeper, pulse, false, table.Quoted())
 	heard("awake again", false)
-	exec(t, sleeper, sleep, sql.Table{Schema: s.Name, Name: "another_table"}.Quoted())
+	exec(t, sleeper, pulse, true, sql.Table{Schema: s.Name, Name: "another_table"}.Quoted())
 	heard("another table's relay asleep", false)
 }
 

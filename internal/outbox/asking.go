@@ -85,7 +85,7 @@ func (t *Table) askOnce(
 		}
 		a.Rows = append(a.Rows, Row{})
 		row := &a.Rows[len(a.Rows)-1]
-		t.decodeAsked(row, values, each, &memory)
+		t.decode(row, values, each, &memory)
 		size := int64(row.Message.Size())
 		if row.size > 0 && !t.refuses(row) {
 			size = row.size
@@ -108,17 +108,6 @@ func (t *Table) askOnce(
 	return a, nil
 }
 
-// decodeAsked decodes one row of an answer.
-func (t *Table) decodeAsked(row *Row, values [][]byte, each int64, memory *arena) {
-	row.view = t
-	row.After = values[atAfter][0] != 0
-	if v := values[atHash]; v != nil { // null without key and id
-		row.Hash = binary.BigEndian.Uint64(v)
-	}
-	row.version = binary.BigEndian.Uint32(values[atVersion])
-	t.decode(row, values[atColumns:], each, memory)
-}
-
 // contents reads the contents of the large rows of an answer: together, or one by one if reading them together fails
 // because of one row. It cuts the answer at a row that is no longer pending, or has moved meanwhile.
 func (t *Table) contents(ctx context.Context, a *Page) error {
@@ -132,25 +121,23 @@ func (t *Table) contents(ctx context.Context, a *Page) error {
 		return nil
 	}
 	err := t.readContents(ctx, missing, &a.Visible)
-	for i := 0; unreadable(err) && i < len(missing); i++ {
-		r := missing[i]
-		if r.size == 0 {
-			continue
+	if unreadable(err) {
+		err = nil
+		for _, r := range missing {
+			if r.size == 0 {
+				continue
+			}
+			if failed := t.readContents(ctx, []*Row{r}, &a.Visible); unreadable(failed) {
+				r.refuse(publisher.PermanentError("row unreadable", "the database cannot give the row out: %w", failed))
+			} else if failed != nil {
+				return failed
+			}
 		}
-		failed := t.readContents(ctx, []*Row{r}, &a.Visible)
-		if unreadable(failed) {
-			r.refuse(publisher.PermanentError("row unreadable", "the database cannot give the row out: %w", failed))
-		} else if failed != nil {
-			return failed
-		}
-	}
-	if err != nil && !unreadable(err) {
-		return err
 	}
 	if i := slices.IndexFunc(a.Rows, func(r Row) bool { return r.size > 0 }); i >= 0 {
 		a.Rows, a.Full = a.Rows[:i], true
 	}
-	return nil
+	return err
 }
 
 // readContents reads rows whole, in one statement. A row that is no longer pending, is now in another place of the
@@ -172,7 +159,7 @@ func (t *Table) readByID(ctx context.Context, ids []string, found func(*Row)) er
 	parameters := [][]byte{number(int64(2 * len(ids))), array(t.idOID, ids), number(t.maxRow)}
 	_, err := t.stream(ctx, limits{}, t.byID, parameters, true, func(values [][]byte) {
 		var row Row
-		t.decodeAsked(&row, values, t.maxRow, &arena{})
+		t.decode(&row, values, t.maxRow, &arena{})
 		if size := int64(row.Message.Size()); size > t.maxRow {
 			row.size = size
 		}

@@ -9,15 +9,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// asks are the statements of the engine's questions ([Query] and the following types). What depends on the query is
-// left out of those of pages: see [Table.pageStatement].
+// asks are the statements of the engine's questions ([Query] and the following types). Those of pages have marks for
+// what depends on the query: see [Table.pageStatement].
 type asks struct{ tail, dueTail, sweep, keys, dueKeys, byID string }
-
-// Marks stand in the statements of pages for what [Table.pageStatement] fills in.
-const (
-	afterMark = "/*after*/"
-	rangeMark = "/*range*/"
-)
 
 // keyHash is the expression for the number that names a row's key, or a row without one. An index by key begins with
 // it. It has the same value for every collation and type of the key, and takes eight bytes however long the key is: an
@@ -41,16 +35,12 @@ func (t *Table) prepareAsks() {
 	d := t.description.with("rows", t.description["due"], "next", "null",
 		"nothing", strings.Repeat(", null", atColumns-atAfter+len(t.formats())))
 	place := m.position()
-	page := func(d description, b bounds) string {
-		return d.text("tail.sql", "columns", t.columns(b), "after", afterMark, "range", rangeMark)
-	}
+	page := func(d description, b bounds) string { return d.text("tail.sql", "columns", t.columns(b)) }
 	t.tail = page(d, withPage)
 	// A sweep looks into all partitions: it finds what no other read can find.
 	t.sweep = page(d.with("rows", strings.TrimPrefix(d["rows"], partitionMark)), bare)
-	byID := d.with("columns", t.columns(wholeRows),
+	t.byID = d.text("read_ids.sql", "columns", t.columns(wholeRows),
 		"due", t.relation.partitionMark()+m.pendingByID()+d["arrived_filter"])
-	before := "null" + strings.Repeat(", null::bigint", atAfter-1) + ", true, " + d["hash"] + ", " + d["version"] + ", "
-	t.byID = byID.with("columns", before+byID["columns"]).text("read_ids.sql")
 
 	keys := d.with("columns", t.columns(withPage), "found", "ctid", "lows", "", "low", "", "from_lows", "")
 	if t.relation.Children {
@@ -185,7 +175,7 @@ func (t *Table) pageStatement(q *Query) (string, parameters) {
 		}
 		where += " and " + m.Order.Name + " >= " + bound
 	}
-	return strings.NewReplacer(afterMark, after, rangeMark, where).Replace(statement), p
+	return strings.NewReplacer("/*after*/", after, "/*range*/", where).Replace(statement), p
 }
 
 // certain is the condition that a row's writer had certainly ended at the time of a snapshot, as [Query] says. A

@@ -65,15 +65,11 @@ type Line struct {
 // of a few due rows behind many scheduled ones without an index of due times. With an error it returns the states that
 // were counted before.
 func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
-	limit := CountCap
-	if takers.Divided {
-		limit = dividedCap
-	}
 	parameters, err := textForm(takers.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	tally, looks := Tally{}, t.looks(takers)
+	tally, looks, limit := Tally{}, t.looks(takers), takers.limit()
 	if t.PendingIndexed() && !t.mapping.Available.Has() {
 		tally[Scheduled] = &Tallied{}
 	}
@@ -84,14 +80,23 @@ func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
 		return tally, nil
 	}
 	results, err := t.send(ctx, limits{inOrder: true}, each(looks, func(l look) request {
-		return request{
-			statement: l.names.text("count.sql", "limit", strconv.Itoa(limit)), parameters: parameters, text: true,
-		}
+		return request{statement: l.statement, parameters: parameters, text: true}
 	})...)
 	for i, result := range results {
-		state := looks[i].state
-		tally[state] = cmp.Or(tally[state], &Tallied{})
-		tally[state].add(result.Rows, int64(limit))
+		state, looked := looks[i].state, 0
+		counted := cmp.Or(tally[state], &Tallied{})
+		tally[state] = counted
+		for _, row := range result.Rows {
+			l := Line{Topic: string(row[0]), Taker: int(ordinal(row[1])), Rows: ordinal(row[2]), Retrying: ordinal(row[3])}
+			if row[4] != nil {
+				// A writer's clock may be ahead.
+				l.OldestSeen = new(max(math.Float64frombits(binary.BigEndian.Uint64(row[4])), 0))
+			}
+			if looked += int(l.Rows); l.Taker != NotCounted {
+				counted.Lines = append(counted.Lines, l)
+			}
+		}
+		counted.Full = counted.Full || looked == limit
 	}
 	if err != nil {
 		return tally, fmt.Errorf("count rows: %w", err)
@@ -99,58 +104,40 @@ func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
 	return tally, nil
 }
 
-// add adds the result of count.sql.
-func (c *Tallied) add(rows [][][]byte, limit int64) {
-	looked := int64(0)
-	for _, row := range rows {
-		l := Line{
-			Topic: string(row[0]), Taker: int(int32(binary.BigEndian.Uint32(row[1]))),
-			Rows: ordinal(row[2]), Retrying: ordinal(row[3]),
-		}
-		if row[4] != nil {
-			// A writer's clock may be ahead.
-			l.OldestSeen = new(max(math.Float64frombits(binary.BigEndian.Uint64(row[4])), 0))
-		}
-		looked += l.Rows
-		if l.Taker != NotCounted {
-			c.Lines = append(c.Lines, l)
-		}
+// limit is where counting stops.
+func (t Takers) limit() int {
+	if t.Divided {
+		return dividedCap
 	}
-	c.Full = c.Full || looked == limit
+	return CountCap
 }
 
 // A look is one walk along an index.
 type look struct {
-	state State
-	names description
+	state     State
+	statement string
 }
 
 // looks returns the walks that count rows. Those that can take long come last: the states before them are then known.
 func (t *Table) looks(takers Takers) (looks []look) {
-	m := t.mapping
-	d := t.description.with("retried", "false", "due_at", "null::timestamptz", "topic", m.Topic.Name)
-	add := func(state State, where, ordering, taker string, more ...string) {
+	m, dueAt := t.mapping, "null::timestamptz"
+	if m.since().Has() {
+		dueAt = m.dueAt(Column.zoned)
+	}
+	d := t.description.with("limit", strconv.Itoa(takers.limit()), "topic", m.Topic.Name, "due_at", dueAt,
+		"retried", m.LastError.Or("null")+" is not null")
+	add := func(state State, where, order, taker string) {
 		if takers.Divided { // the filter would not bound the walk
 			where = strings.TrimSuffix(where, d["filtered"])
 		}
-		if ordering != "" {
-			ordering = "order by " + ordering
-		}
-		looks = append(looks, look{state, d.with("state", where, "ordering", ordering, "taker", taker).with(more...)})
+		looks = append(looks, look{state, d.text("count.sql", "state", where, "ordering", order, "taker", taker)})
 	}
-	pending, byTime := t.PendingIndexed(), d["ordering"]
+	pending, byTime := t.PendingIndexed(), "order by "+d["ordering"]
 	if pending {
-		var more []string
-		if m.LastError.Has() {
-			more = append(more, "retried", m.LastError.Name+" is not null")
-		}
-		if m.since().Has() {
-			more = append(more, "due_at", m.dueAt(Column.zoned))
-		}
-		add(Due, d["due"], d["ordering"], takers.SQL, more...)
+		add(Due, d["due"], byTime, takers.SQL)
 		if m.dueIndex { // rows with available_at are in an index of their own
-			byTime = d["available"]
-			add(Due, d["arrived"], byTime, takers.SQL, more...)
+			byTime = "order by " + d["available"]
+			add(Due, d["arrived"], byTime, takers.SQL)
 		}
 	}
 	if t.FailedIndexed() {

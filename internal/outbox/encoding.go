@@ -1,9 +1,9 @@
 package outbox
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 const (
@@ -22,15 +22,9 @@ func (t *Table) clean(text string) string {
 func Storable(text, encoding string, width int) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 	if encoding != encodingUTF8 {
-		var escaped strings.Builder
-		for _, r := range text {
-			if r < utf8.RuneSelf {
-				escaped.WriteRune(r)
-			} else {
-				escaped.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-			}
-		}
-		text = escaped.String()
+		text = regexp.MustCompile(`[^\x00-\x7f]+`).ReplaceAllStringFunc(text, func(beyond string) string {
+			return strings.Trim(strconv.QuoteToASCII(beyond), `"`)
+		})
 	}
 	if width == 0 || len(text) <= width {
 		return text

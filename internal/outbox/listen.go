@@ -34,6 +34,7 @@ type Listener struct {
 	up        bool
 	trusted   bool               // the table has the doorbell's trigger
 	wanted    bool               // the relay wants writers to ring
+	held      bool               // the session has the doorbell's lock, which makes each writer ring
 	since     time.Time          // when every writer began to ring; zero if none needs to
 	quiet     time.Time          // writers need not ring before this time
 	spell     time.Time          // when a quarter of a second began, in which
@@ -42,8 +43,18 @@ type Listener struct {
 }
 
 const (
-	listenAnswer = 5 * time.Second // how long it may take to begin
+	listenAnswer = 5 * time.Second // how long it may take to begin, or to take the doorbell's lock
 	listenRetry  = 30 * time.Second
+)
+
+// MostRings is how often writers may ring per second. A notification serialises the commits of the whole cluster,
+// including their sync to disk.
+const MostRings = 400
+
+const (
+	ringsAtOnce  = MostRings / 4          // may come in a quarter of a second
+	quietAfter   = time.Second            // too many; without the bell a relay finds new rows at its next poll
+	quietForLock = 100 * time.Millisecond // while another session holds the doorbell's lock
 )
 
 // Payloads of notifications. With any other, new rows may have been inserted.
@@ -97,7 +108,7 @@ func (l *Listener) Armed() time.Time {
 // Run listens until ctx ends, and reconnects as often as necessary.
 func (l *Listener) Run(ctx context.Context) {
 	var last string
-	for n := 0; ; n++ {
+	for n := 0; ctx.Err() == nil; n++ {
 		started := time.Now()
 		err := l.session(ctx)
 		if l.Up() {
@@ -105,19 +116,15 @@ func (l *Listener) Run(ctx context.Context) {
 			l.set(false)
 			l.Wake(Missed) // for a relay that sleeps long because it relies on being woken
 		}
-		if ctx.Err() != nil {
-			return
-		}
 		if time.Since(started) > l.Pulse {
 			n = 0
 		}
-		if text := errtext.Line(err); text != last {
+		if text := errtext.Line(err); text != last && ctx.Err() == nil {
 			l.Logger.Warn("cannot listen, polling continues", "error", err)
 			last = text
 		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-time.After(min(100*time.Millisecond<<min(n, 10), listenRetry)):
 		}
 	}
@@ -126,10 +133,10 @@ func (l *Listener) Run(ctx context.Context) {
 func (l *Listener) set(up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.up != up && up {
+	if up {
 		l.Logger.Info("listening", "channel", l.Channel)
 	}
-	l.up, l.since = up, time.Time{}
+	l.up, l.held, l.since = up, false, time.Time{}
 }
 
 func (l *Listener) session(ctx context.Context) error {
@@ -147,23 +154,22 @@ func (l *Listener) session(ctx context.Context) error {
 	if _, err := conn.Exec(limited, "listen "+sql.Quote(l.Channel)); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	if err := l.pulse(limited, conn); err != nil {
+	if err := l.pulse(limited, conn, false); err != nil {
 		return err
 	}
 	l.set(true)
 	l.Wake(Missed) // for earlier notifications
-	answered := time.Now()
-	for held := false; ; {
-		if err := l.doorbell(ctx, conn, &held); err != nil {
-			return err
-		}
-		if time.Since(answered) >= l.Pulse {
-			if err := l.pulse(ctx, conn); err != nil {
+	for answered := time.Now(); ; {
+		l.mu.Lock()
+		arms, held := l.arms(), l.held
+		l.mu.Unlock()
+		if arms != held || time.Since(answered) >= l.Pulse {
+			if err := l.pulse(ctx, conn, arms); err != nil {
 				return err
 			}
 			answered = time.Now()
 		}
-		notification, err := l.wait(ctx, conn, held)
+		notification, err := l.wait(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -174,22 +180,23 @@ func (l *Listener) session(ctx context.Context) error {
 	}
 }
 
+// arms reports whether each writer is to ring. The caller holds mu.
+func (l *Listener) arms() bool { return l.wanted && !time.Now().Before(l.quiet) }
+
 // wait waits for a notification, for the time between two pulses at most. It returns early when writers are to ring, or
 // no longer.
-func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool) (*pgconn.Notification, error) {
+func (l *Listener) wait(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	limit := l.Pulse
 	l.mu.Lock()
-	now, limit := time.Now(), l.Pulse
-	if l.wanted && !held {
-		limit = min(limit, l.quiet.Sub(now))
+	if l.wanted && !l.held {
+		limit = min(limit, time.Until(l.quiet))
 	}
 	waiting, interrupt := context.WithTimeout(ctx, limit)
 	defer interrupt()
-	l.interrupt = interrupt
-	changed := l.arms(now) != held
-	l.mu.Unlock()
-	if changed {
-		return nil, nil
+	if l.interrupt = interrupt; l.arms() != l.held {
+		interrupt()
 	}
+	l.mu.Unlock()
 	notification, err := conn.WaitForNotification(waiting)
 	if err != nil && conn.IsClosed() {
 		return nil, fmt.Errorf("wait for notification: %w", err)
@@ -199,22 +206,57 @@ func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool) (*pgconn
 	return notification, nil
 }
 
+// ring records a notification. If there are too many, writers need not ring for a while.
+func (l *Listener) ring(payload string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since.IsZero() || !l.wanted || payload != "" {
+		return
+	}
+	now := time.Now()
+	if now.Sub(l.spell) > time.Second/4 {
+		l.spell, l.rung = now, 0
+	}
+	if l.rung++; l.rung > ringsAtOnce {
+		l.since, l.quiet = time.Time{}, now.Add(quietAfter)
+	}
+}
+
 // errQueue reports that the doorbell's trigger does not ring, because a full queue of notifications makes commits fail.
 var errQueue = errors.New("the server's queue of notifications is half full or more: a session that listens has a " +
 	"transaction open, so that nothing is removed from the queue; find it in pg_stat_activity by query_start, and " +
 	"end it")
 
-// pulse makes the server answer.
-func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, l.Pulse)
+// pulse makes the server answer, and takes or releases the lock by which the doorbell's trigger knows that each writer
+// must ring.
+func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn, arms bool) error {
+	ctx, cancel := context.WithTimeout(ctx, min(l.Pulse, listenAnswer))
 	defer cancel()
-	var room bool
-	err := conn.QueryRow(ctx, "select pg_notification_queue_usage() < 0.5", pgx.QueryExecModeExec).Scan(&room)
+	l.mu.Lock()
+	if !arms {
+		l.since = time.Time{}
+	}
+	l.mu.Unlock()
+	var room, held bool
+	statement := sql.Text("doorbell_pulse.sql", map[string]string{"class": sql.DoorbellClass})
+	err := conn.QueryRow(ctx, statement, pgx.QueryExecModeExec, arms, l.Table).Scan(&room, &held)
 	if err != nil {
 		return fmt.Errorf("no answer on the connection for notifications: %w", err)
-	}
-	if !room {
+	} else if !room {
 		return errQueue
+	}
+	now := time.Now()
+	l.mu.Lock()
+	changed := l.held != held
+	switch l.held = held; {
+	case held && changed:
+		l.since, l.rung = now, 0
+	case arms && !held: // a writer holds the lock for a moment and will not notify
+		l.since, l.quiet = time.Time{}, now.Add(quietForLock)
+	}
+	l.mu.Unlock()
+	if changed {
+		l.Wake(Switched) // the relay's pauses are different now
 	}
 	return nil
 }

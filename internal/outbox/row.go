@@ -128,11 +128,17 @@ func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	return false
 }
 
-// decode fills row from the values of one result row, which it copies. most is the limit for the row in bytes; a larger
-// row comes without its contents. A panic becomes an error of this row, so the values that say where the row is and
-// whether it has changed are decoded first.
+// decode fills row from the values of one row of an answer, which it copies. most is the limit for the row in bytes; a
+// larger row comes without its contents. A panic becomes an error of this row, so the values that say where the row is
+// and whether it has changed are decoded first.
 func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	m := t.mapping
+	row.view, row.After = t, values[atAfter][0] != 0
+	if v := values[atHash]; v != nil { // null without key and id
+		row.Hash = binary.BigEndian.Uint64(v)
+	}
+	row.version = binary.BigEndian.Uint32(values[atVersion])
+	values = values[atColumns:]
 	row.Position.id = a.text(values[atID])
 	row.Position.nulls = values[atOrder] == nil
 	if m.Order == m.ID {
@@ -150,7 +156,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	row.Shard = int(ordinal(values[atShard]))
 	copy(row.place[:], values[atPlace])
 	row.content = t.contentOf(values)
-	row.apart, row.writer = a.text(values[atIdentity]), writer(values)
+	row.apart, row.writer = a.text(values[atIdentity]), binary.BigEndian.Uint32(values[atWriter])
 	message := &row.Message
 	message.Topic = a.text(values[atTopic])
 	if values[atKey] != nil && !cut(values[atKey], most) {
@@ -238,16 +244,10 @@ func (t *Table) contentOf(values [][]byte) uint64 {
 // Same reports whether two reads of a row, of one table or its views, have brought the same content.
 func (r *Row) Same(other *Row) bool { return r.content == other.content }
 
-// writer returns the number of the transaction that inserted the row, or wrote it last.
-func writer(values [][]byte) uint32 { return binary.BigEndian.Uint32(values[atWriter]) }
-
 // extras fills in the additional texts.
 func (t *Table) extras(row *Row, values [][]byte, a *arena) {
-	if len(t.mapping.extra) == 0 {
-		return
-	}
 	row.Extra = make([]string, len(t.mapping.extra))
-	for i := range t.mapping.extra {
+	for i := range row.Extra {
 		row.Extra[i] = a.text(values[i])
 		if values[i] == nil {
 			row.Nulls |= 1 << i
