@@ -17,7 +17,7 @@ import (
 )
 
 // database examines the server, the table and the replicas, and returns rows with the topics of the pending rows.
-func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outbox.Sample) {
+func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outbox.Row) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	pool := d.Names.Of("Pool")

@@ -88,17 +88,24 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// Rows of a column without a time zone, written in local time east of Greenwich, lie in the future.
-func TestFuture(t *testing.T) {
+// Rows of a column without a time zone that were written in local time lie in the future east of Greenwich, and west of
+// it in the past by whole half hours, though one of the last transactions has written them.
+func TestMisdated(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for ahead, want := range map[time.Duration]int{-time.Hour: 0, 10 * time.Second: 0, 8 * time.Hour: 1} {
-		rows := []outbox.Sample{{Newest: now.Add(ahead)}, {Newest: now.Add(-2 * time.Hour)}, {}}
-		if found := future("t", rows, now); len(found) != want || want == 1 && !strings.Contains(found[0].Found, "8h0m0s") {
-			t.Errorf("%v ahead: %+v", ahead, found)
+	for age, want := range map[time.Duration][2]time.Duration{
+		time.Minute: {}, -8 * time.Hour: {8 * time.Hour}, 5 * time.Hour: {0, 5 * time.Hour},
+		5*time.Hour + 30*time.Minute + time.Second: {0, 5*time.Hour + 30*time.Minute},
+		5*time.Hour + 10*time.Minute:               {}, 40 * time.Hour: {},
+	} {
+		page := outbox.Page{Visible: outbox.Visible{Now: now, Unassigned: 5000}, Rows: make([]outbox.Row, 4)}
+		for i, writer := range []uint64{4990, 3000, 4990} { // the last row has no time
+			page.Rows[i].Writer, page.Rows[i].Message.Inserted = writer, now.Add(-2*time.Minute)
 		}
-	}
-	if found := future("t", nil, now); found != nil {
-		t.Errorf("nothing is pending: %+v", found)
+		page.Rows[0].Message.Inserted = now.Add(-age)
+		page.Rows[1].Message.Inserted = now.Add(-5 * time.Hour) // it was written long ago
+		if ahead, local := misdated(&page); ahead != want[0] || local != want[1] {
+			t.Errorf("%v old: %v, %v", age, ahead, local)
+		}
 	}
 }

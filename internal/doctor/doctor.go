@@ -61,7 +61,7 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 }
 
 // destinations examines all brokers at the same time, and reports the topics that no destination takes.
-func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Table, rows []outbox.Sample) {
+func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Table, rows []outbox.Row) {
 	routes := make([]*route.Route, len(d.Destinations))
 	for i, to := range d.Destinations {
 		routes[i] = to.Route

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -18,7 +20,7 @@ import (
 )
 
 // table examines the outbox and its pending rows.
-func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.Sample) {
+func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.Row) {
 	table, found, err := outbox.Examine(ctx, d.Pool, d.Outbox, d.Channel)
 	r.add(areaTable, "", found...)
 	if err != nil {
@@ -27,14 +29,38 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	if table == nil {
 		return nil, nil
 	}
-	var rows []outbox.Sample
+	rows, pending := d.pending(ctx, table)
+	r.add(areaTable, "", pending...)
+	return table, rows
+}
+
+// firstPage bounds the pending rows that are examined of each view of the table.
+var firstPage = outbox.Most{Rows: 5000, Bytes: 16 << 20, First: math.MaxInt64}
+
+// pending reads the first pending rows as a relay does, and examines their times.
+func (d *Doctor) pending(ctx context.Context, table *outbox.Table) (rows []outbox.Row, f finding.List) {
 	var failed error
-	cheap := true // an index makes it cheap to look at the topics
+	var ahead, local time.Duration
+	cheap := true // an index makes it cheap to look at the rows
 	for _, seen := range d.views(table) {
-		some, ok, err := seen.SampleTopics(ctx)
-		rows, cheap, failed = append(rows, some...), cheap && ok, errors.Join(failed, err)
+		if !seen.PendingIndexed() {
+			cheap = false
+			continue
+		}
+		for _, due := range []bool{false, true} {
+			if due && !seen.ReadsDue() {
+				continue
+			}
+			page, err := seen.Tail(ctx, outbox.Query{Due: due, Most: firstPage})
+			failed, rows = errors.Join(failed, err), append(rows, page.Rows...)
+			early, late := misdated(&page)
+			ahead = max(ahead, early)
+			// Without the inserting transaction, a row that another destination has marked seems to be written just now.
+			if seen.Inserted.OID == pgtype.TimestampOID && (seen == table || seen.Exact()) {
+				local = max(local, late)
+			}
+		}
 	}
-	var f finding.List
 	if failed != nil {
 		f = append(f, unanswered("topics", "", failed))
 	} else {
@@ -43,8 +69,37 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 				"whether the brokers have them is not known", "make the index of pending rows"),
 			finding.OKIf(len(rows) == 0, "nothing is pending, so the brokers' topics were not looked at"))
 	}
-	r.add(areaTable, "", append(f, future(table.Name(), rows, time.Now())...)...)
-	return table, rows
+	f.Add("inserted_at", table.Name(),
+		finding.WarnIf(ahead >= time.Minute, // the usual difference of clocks is less
+			fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. "+
+				"A time without a zone is taken for UTC", ahead.Round(time.Second)),
+			"make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of the "+
+				"applications' hosts and the database"),
+		finding.WarnIf(local > 0, fmt.Sprintf("a row was written a moment ago, and its %s says %v: it looks like "+
+			"local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows may expire "+
+			"at once", table.Inserted.Plain, local),
+			"make the column timestamptz, or let the application and the default write UTC: (now() at time zone 'utc')"))
+	return rows, f
+}
+
+// misdated returns by how much a time of insert lies in the future, at most, and the age by its time of insert of a row
+// that one of the last transactions has written, if that looks like a zone's difference: whole half hours up to 14.
+func misdated(page *outbox.Page) (ahead, local time.Duration) {
+	const recent, zones, exactly = 1000, 30 * time.Minute, 30 * time.Second
+	for i := range page.Rows {
+		row := &page.Rows[i]
+		if row.Message.Inserted.IsZero() {
+			continue
+		}
+		age := page.Visible.Now.Sub(row.Message.Inserted)
+		ahead = max(ahead, -age)
+		zone := age.Round(zones)
+		if zone <= 14*time.Hour && (age-zone).Abs() <= exactly && !row.Retried &&
+			page.Visible.Unassigned-row.Writer <= recent {
+			local = max(local, zone)
+		}
+	}
+	return ahead, local
 }
 
 // views returns the table once for all destinations that use its columns, and once for each destination that has its
@@ -62,21 +117,6 @@ func (d *Doctor) views(table *outbox.Table) (views []*outbox.Table) {
 		views = append([]*outbox.Table{table}, views...)
 	}
 	return views
-}
-
-// future looks for rows whose time of insert lies in the future.
-func future(table string, rows []outbox.Sample, now time.Time) []finding.Finding {
-	var ahead time.Duration
-	for i := range rows {
-		ahead = max(ahead, rows[i].Newest.Sub(now))
-	}
-	var f finding.List
-	f.Add("inserted_at", table, finding.WarnIf(ahead >= time.Minute, // the usual difference of clocks is less
-		fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A "+
-			"time without a zone is taken for UTC", ahead.Round(time.Second)),
-		"make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and "+
-			"the database"))
-	return f
 }
 
 // replicas examines which replicas relay at present: the destinations that are configured, and others whose state the

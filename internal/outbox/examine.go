@@ -29,7 +29,7 @@ func Examine(
 	e := t.examination()
 	e.storage(channel)
 	e.lacks(denied == nil)
-	err = errors.Join(err, e.sequence(ctx), e.vacuum(ctx), e.wallTime(ctx))
+	err = errors.Join(err, e.sequence(ctx), e.vacuum(ctx))
 	if found = each(e.found, func(l Lack) finding.Finding { return l.Finding }); denied != nil {
 		if found = append(found, denied.Finding); server(denied.Err).Code == insufficientPrivilege {
 			t = nil // nothing else can be asked

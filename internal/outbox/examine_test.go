@@ -1,11 +1,9 @@
 package outbox
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
@@ -320,44 +318,5 @@ func TestExamineRights(t *testing.T) {
 	if table, found = look(); table == nil || len(worse(found)) != 2 ||
 		!strings.Contains(worse(found)[0].Found, "row security") {
 		t.Errorf("with row security: %+v", worse(found))
-	}
-}
-
-// The sample covers both ends of the backlog, and is taken only if an index serves it.
-func TestSampleTopics(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t)
-	s.Exec(t, recommended()+"alter table outbox_messages add tenant text")
-	s.Exec(t, `insert into outbox_messages (topic, payload, tenant, inserted_at, relayed_at)
-		select case when i <= 3 then 'first' when i > 11997 then 'last' when i = 6000 then 'middle' else 'most' end, '{}',
-		nullif('t' || i % 2,
-		't0'),
-		  '2026-01-01Z'::timestamptz + i * interval '1 s', case when i = 1 then now() end
-		from generate_series(1, 12000) i`)
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) values ('relayed', '{}', now())")
-	table := open(t, s, Config{Extra: []Extra{{Name: "tenant"}}})
-	rows, ok, err := table.SampleTopics(t.Context())
-	if err != nil || !ok {
-		t.Fatal(ok, err)
-	}
-	var got []string
-	for _, row := range rows {
-		tenant := row.Extra[0]
-		if row.Nulls == 1 {
-			tenant = "null"
-		}
-		second := func(at time.Time) int { return int(at.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Seconds()) }
-		got = append(got, fmt.Sprintf("%s %s %d", row.Message.Topic, tenant, second(row.Newest)))
-	}
-	slices.Sort(got)
-	if want := []string{
-		"first null 2", "first t1 3", "last null 12000", "last t1 11999", "most null 11996", "most t1 11997",
-	}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	bare := pgtest.New(t)
-	bare.Exec(t, pgtest.ShapeC)
-	if rows, ok, err := open(t, bare, Config{}).SampleTopics(t.Context()); ok || err != nil || rows != nil {
-		t.Errorf("without an index: %v %v", ok, err)
 	}
 }

@@ -81,17 +81,6 @@ func TestExtras(t *testing.T) {
 					t.Errorf("row %d has %q, want %q", i, got, rows[i].want)
 				}
 			}
-			samples, ok, err := table.SampleTopics(t.Context())
-			if err != nil || !ok || len(samples) != len(rows) {
-				t.Fatalf("%d samples, %v, %v", len(samples), ok, err)
-			}
-			for i := range samples {
-				if got := texts(&samples[i].Row); !slices.ContainsFunc(rows, func(d document) bool {
-					return slices.Equal(d.want, got)
-				}) {
-					t.Errorf("a sample has %q", got)
-				}
-			}
 		})
 	}
 }
@@ -154,9 +143,6 @@ func TestExtraTime(t *testing.T) {
 			if null := row.Nulls == 1; null != (values[i] == "" || i == 2 || i == 3) || i < 4 && got != want[i] {
 				t.Errorf("%s %s is %q", typ, values[i], got)
 			}
-		}
-		if samples, _, err := table.SampleTopics(t.Context()); err != nil || len(samples) != 1 || samples[0].Nulls != 1 {
-			t.Errorf("%s: %d samples, %v", typ, len(samples), err)
 		}
 	}
 }

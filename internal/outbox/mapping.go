@@ -145,22 +145,6 @@ func (f *finder) demands(m *mapping, v View) {
 	}
 }
 
-// sampled returns the columns of a sample, named for a subquery, then what is selected from the subquery and what it
-// is grouped by.
-func (m *mapping) sampled(extra []Extra) (columns, selected, groups string) {
-	columns = m.Topic.Name + "::text as topic, " + m.Inserted.Or("null::timestamptz") + " as inserted"
-	selected, groups = "topic, max(inserted)", "topic"
-	for i, expression := range m.extra {
-		if extra[i].Kind == ExtraTime { // which differs in each row
-			expression = "null::text"
-		}
-		columns += fmt.Sprintf(", %s as extra%d", expression, i)
-		selected += fmt.Sprintf(", extra%d", i)
-		groups += fmt.Sprintf(", extra%d", i)
-	}
-	return columns, selected, groups
-}
-
 // identity returns the expression that distinguishes every row from all others at a time, and its type. If ids are not
 // known to be unique, the identity includes the columns that are unique together with the id. If there are no such
 // columns, it includes the row's table, for example a partition, and its place there. Such a row counts as another row

@@ -74,7 +74,7 @@ func (t *Table) describe() description {
 		"lock": "update", "write": "delete from " + t.Quoted(),
 		// Rows with available_at have conditions of their own where there is an index of due times: with one condition for
 		// both kinds of rows, the planner could not use the two indexes.
-		"timed": "false", "arrived": "false", "available": "null::timestamptz", "available_now": "now()",
+		"arrived": "false", "available": "null::timestamptz", "available_now": "now()",
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
 	d["t_identity"], _, d["t_here"] = m.identity("t.", d["id_type"])
@@ -88,8 +88,7 @@ func (t *Table) describe() description {
 	alone.origin = nil
 	d["row"], d["row_type"], d["row_here"] = alone.identity("", d["id_type"])
 	d["here"], d["t_here"] = mark+d["here"], mark+d["t_here"]
-	d["sampled"], d["grouped"], d["groups"] = m.sampled(t.config.Extra)
-	d["arrived_filter"], d["due"], d["untimed"] = filtered, d["pending"], d["pending"]
+	d["arrived_filter"], d["due"] = filtered, d["pending"]
 	if c := m.Available; c.Has() {
 		name, at := c.Name, c.Now()
 		d["available"], d["available_now"], d["due_position"] = name, at, m.duePosition().columns()
@@ -98,9 +97,7 @@ func (t *Table) describe() description {
 		d["upcoming"] = mark + pending + " and " + name + " > " + at
 		if d["due"] = mark + pending + d["arrived_filter"]; m.dueIndex {
 			d["arrived"] = mark + pending + " and " + name + " <= " + at + filtered
-			d["timed"] = mark + pending + " and " + name + " is not null" + filtered
-			d["untimed"] = mark + pending + " and " + name + " is null" + filtered
-			d["due"] = d["untimed"]
+			d["due"] = mark + pending + " and " + name + " is null" + filtered
 		}
 	}
 	if m.Failed.Has() {
@@ -111,9 +108,6 @@ func (t *Table) describe() description {
 	}
 	if m.relayedFirst {
 		d["latest"] = m.Relayed.Name + " desc, " + d["latest"]
-	}
-	if d["ordering_back"] = d["latest"]; m.Rank.Has() {
-		d["ordering_back"] = rank(m) + " desc, " + d["latest"]
 	}
 	if !m.delete {
 		d["unmarked"], d["lock"] = isNull(m.Relayed.Name), "no key update"

@@ -88,8 +88,8 @@ func (c *Config) deadLetters(v View) (views []View) {
 	return views
 }
 
-// For returns the same table as one destination sees it: only the destination's rows are read, counted, measured and
-// sampled, and their state is in its columns. The view must have been given to Open ([Config.Views]), or be only a
+// For returns the same table as one destination sees it: only the destination's rows are read, counted and
+// measured, and their state is in its columns. The view must have been given to Open ([Config.Views]), or be only a
 // filter of rows whose state is in the columns of the table. The error is a [*SetupError] if the table lacks a column
 // of the view. For makes no request to the database.
 func (t *Table) For(v View) (*Table, error) {

@@ -14,7 +14,7 @@ const mostAddresses = 100
 // Addresses returns where the rows go on each destination's broker, sorted, without duplicates and at most 100 per
 // destination, and the topics of rows that no destination takes. Rows have no address if they have no topic or if a
 // template needs a column that is NULL.
-func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.Address, lost []string) {
+func Addresses(routes []*Route, rows []outbox.Row) (addresses [][]publisher.Address, lost []string) {
 	addresses, views := make([][]publisher.Address, len(routes)), Views(routes)
 	for i := range rows {
 		row := &rows[i]
@@ -27,7 +27,7 @@ func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.A
 				continue
 			}
 			taken = taken || d.Plain()
-			if one := row.Row; d.Address(&one) == nil {
+			if one := *row; d.Address(&one) == nil {
 				addresses[to] = addNew(addresses[to], publisher.Address{
 					Topic: one.Message.Topic, Exchange: one.Message.Exchange,
 				})

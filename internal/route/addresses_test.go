@@ -24,16 +24,14 @@ func TestAddresses(t *testing.T) {
 		// Takes rows that another destination takes.
 		{Topic: *template("dead"), Columns: map[string]string{"relayed_at": "y"}, FailedOf: "orders"},
 	}
-	row := func(topic, tenant string, nulls uint64) outbox.Sample {
-		return outbox.Sample{
-			Row: outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls},
-		}
+	row := func(topic, tenant string, nulls uint64) outbox.Row {
+		return outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls}
 	}
-	addresses, lost := Addresses(routes, []outbox.Sample{
+	addresses, lost := Addresses(routes, []outbox.Row{
 		row("order", "north", 0), row("order", "east", 0), row("order", "north", 0),
 		row("order", "", 1), row("audit.b", "", 1), row("audit.a", "", 0),
 		row("nobody's", "", 0), row("nobody's", "x", 0),
-		{Row: outbox.Row{Invalid: errors.New("no topic")}},
+		{Invalid: errors.New("no topic")},
 	})
 	for i, want := range [][]publisher.Address{
 		{{Topic: "log.audit.a"}, {Topic: "log.audit.b"}},
