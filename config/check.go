@@ -42,8 +42,8 @@ func checkColumns(c *Config) map[string]string {
 		theirs := table.Column(ours)
 		other := parts[theirs]
 		written := slices.Contains(writtenColumns, ours) || slices.Contains(writtenColumns, other)
-		s.badIf(other != "" && other != ours && written, "COLUMNS", "uses the column %s for both %s and %s; each column "+
-			"that the relay writes must be a separate one", theirs, other, ours)
+		s.badIf(other != "" && other != ours && written, "COLUMNS", "uses the column %s for both %s and %s; each "+
+			"column that the relay writes must be a separate one", theirs, other, ours)
 		parts[theirs] = cmp.Or(other, ours)
 	}
 	if name, is := strings.CutPrefix(table.Key, "column:"); is {
@@ -71,7 +71,8 @@ func CheckDatabase(text string) error {
 			return err
 		}
 	} else if !dsnStart.MatchString(text) {
-		return errors.New("is neither a PostgreSQL URL nor a DSN (JDBC's and ADO.NET's forms are not read); " + databaseForms)
+		return errors.New("is neither a PostgreSQL URL nor a DSN (JDBC's and ADO.NET's forms are not read); " +
+			databaseForms)
 	}
 	parsed, err := pgconn.ParseConfig(text)
 	if err == nil {

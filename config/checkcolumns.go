@@ -26,8 +26,8 @@ func checkStates(c *Config, parts map[string]string) {
 			d.Columns = nil
 		}
 		for _, column := range slices.Sorted(maps.Values(d.Columns)) {
-			s.badIf(parts[column] != "", "COLUMNS", "uses the column %s, which is the table's %s; each column must belong to "+
-				"the destination alone", column, parts[column])
+			s.badIf(parts[column] != "", "COLUMNS", "uses the column %s, which is the table's %s; each column must "+
+				"belong to the destination alone", column, parts[column])
 		}
 		all = append(all, &route.Route{
 			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
@@ -67,8 +67,8 @@ func checkShares(c *Config) {
 			}
 		}
 		largest.scope.badIf(of(largest) > 0 && sum > common, key, "is too large: the shares of all "+
-			"destinations (at least %d for each) are %d %s in total, but %s%s is %d; lower one or raise the other", least, sum,
-			unit, Prefix, key, common)
+			"destinations (at least %d for each) are %d %s in total, but %s%s is %d; lower one or raise the other",
+			least, sum, unit, Prefix, key, common)
 	}
 	check("MAX_IN_FLIGHT", "rows", int64(c.MaxInFlight), 1, func(d Destination) int64 { return int64(d.MaxInFlight) })
 	check("MAX_IN_FLIGHT_BYTES", "bytes", c.MaxInFlightBytes, leastBytes,

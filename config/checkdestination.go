@@ -22,7 +22,9 @@ func checkDestinations(c *Config) {
 			d.Broker, broken = parseBroker(d.PublishURL.value, s.loader.schemes)
 		}
 		applyProfile(d, s)
-		checkBackoff(d, s)
+		longest := s.at("BACKOFF_MAX")
+		s.badIf(d.BackoffMin > d.BackoffMax, "BACKOFF_MIN", "is more than %s, which is %s; lower one or raise the "+
+			"other", longest.variable, longest.text)
 		s.checkPairs()
 		checkPair(d, s)
 		checkLogin(d, s)
@@ -50,37 +52,52 @@ func checkDestinations(c *Config) {
 // has no effect; nil if it has.
 func (s *scope) useless(o *origin, d *Destination) func() {
 	b, ofURL := d.Broker, s.at("PUBLISH_URL").variable
-	kinds := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}
+	names := map[string]string{
+		"kafka": "Kafka", "nats": "NATS", "nats+tls": "NATS with TLS", "amqp": "AMQP", "tls": "TLS",
+	}
 	overTLS := b.TLS || strings.HasPrefix(d.AMQPManagement.value, "https://")
-	with, values, _ := strings.Cut(o.with, "=")
-	other := s.at(with)
-	effective := slices.Contains(strings.Split(values, ","), other.text) || other.broken
+	other, values := s.condition(o.with)
+	effective := slices.Contains(values, other.text) || other.broken
 	report := func(format string, args ...any) func() { return func() { s.bad(o.key, format, args...) } }
 	switch {
 	case b.Scheme == "": // there is no URL
 	case o.scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
 		return report("has no effect without TLS; write %s with %s:// or remove the setting", ofURL,
 			secureSchemes[b.Scheme])
-	case o.scheme != "" && o.scheme != string(b.Protocol) && (o.scheme != "tls" || !overTLS):
-		return report("is for %s, but %s is not; remove one of them", kinds[o.scheme], ofURL)
+	case o.scheme != "" && !slices.Contains([]string{b.Scheme, string(b.Protocol)}, o.scheme) &&
+		(o.scheme != "tls" || !overTLS):
+		return report("is for %s, but %s is not; remove one of them", names[o.scheme], ofURL)
 	case !effective && o.text != o.Default && (!o.inherited || other.inherited):
 		return report("has no effect without %s=%s; set that, or remove the setting", other.variable,
-			strings.ReplaceAll(values, ",", " or "))
+			strings.Trim(strings.Join(values, " or "), " or"))
 	}
 	return nil
+}
+
+// condition reads the form KEY=VALUE,VALUE of tags: another setting, and some of its values.
+func (s *scope) condition(text string) (other *origin, values []string) {
+	key, list, _ := strings.Cut(text, "=")
+	return s.at(key), strings.Split(list, ",")
 }
 
 // checkPairs checks that each setting is given that another one needs, and none that contradicts another one.
 func (s *scope) checkPairs() {
 	for _, o := range s.all {
-		with, values, _ := strings.Cut(o.with, "=")
-		s.badIf(o.tag.Get("must") != "" && !o.given && slices.Contains(strings.Split(values, ","), s.at(with).text), with,
-			"requires %s; set it, usually as %s", o.variable, o.variable+fileSuffix)
+		if must := o.tag.Get("must"); must != "" && !o.given {
+			other, values := s.condition(strings.Replace(must, "with", o.with, 1))
+			s.badIf(slices.Contains(values, other.text), other.key, "requires %s; set it, usually as %s", o.variable,
+				o.variable+fileSuffix)
+		}
 		prefix := strings.TrimSuffix(o.key, o.tag.Get("envconfig"))
 		for key := range strings.SplitSeq(o.tag.Get("needs"), ",") {
-			other := s.at(prefix + key)
-			s.badIf(o.given && key != "" && !other.given, o.key, "requires %s; set it, usually as %s", other.variable,
-				other.variable+fileSuffix)
+			var variables []string
+			given := key == ""
+			for one := range strings.SplitSeq(key, "|") {
+				other := s.at(prefix + one)
+				variables, given = append(variables, other.variable), given || other.given
+			}
+			s.badIf(o.given && !given, o.key, "requires %s; set it, usually as %s", strings.Join(variables, " or "),
+				variables[0]+fileSuffix)
 		}
 		for key := range strings.SplitSeq(o.tag.Get("not"), ",") {
 			other := s.at(prefix + key)
@@ -98,15 +115,6 @@ func applyProfile(d *Destination, s *scope) {
 	}
 	fallback("TOPIC", &d.Topic, profile.Topic(d.Profile))
 	fallback("AMQP_EXCHANGE", &d.AMQPExchange, profile.Exchange(d.Profile, d.Broker.Protocol))
-}
-
-// checkBackoff compares the pauses between retries.
-func checkBackoff(d *Destination, s *scope) {
-	if low, high := s.at("BACKOFF_MIN"), s.at("BACKOFF_MAX"); d.BackoffMin > d.BackoffMax && low.given {
-		s.bad("BACKOFF_MIN", "is more than %s, which is %s; lower one or raise the other", high.variable, high.text)
-	} else if d.BackoffMin > d.BackoffMax {
-		s.bad("BACKOFF_MAX", "is less than %s, which is %s; raise one or lower the other", low.variable, low.text)
-	}
 }
 
 // checkPair checks the client's certificate. A common mistake is the path of a file in place of its text.

@@ -2,44 +2,24 @@ package config
 
 import "github.com/outbox-relay/outbox-relay/publisher"
 
-// checkLogin checks what the credentials need that are more than one setting.
+// checkLogin checks what tags cannot say about credentials: there is a source of tokens, and only one way to log in.
 func checkLogin(d *Destination, s *scope) {
-	if d.Kafka.SASLMechanism == MechanismOAuth {
-		s.checkToken("KAFKA_OAUTH_", "KAFKA_SASL_MECHANISM")
-	}
-	cert, key := s.at("TLS_CERT"), s.at("TLS_KEY")
-	s.badIf(d.AMQPMechanism == "EXTERNAL" && d.Broker.Scheme != "" && (!d.Broker.TLS || !cert.given),
-		"AMQP_SASL_MECHANISM", "requires a client certificate; set %s and %s, usually as files, with an amqps:// URL",
-		cert.variable, key.variable)
-	if first := s.firstOf("amqp-oauth"); first.given {
-		s.checkToken("AMQP_OAUTH_", first.key)
-		_, password := d.Broker.User.Password()
-		s.badIf(password && first.inherited == s.at("PUBLISH_URL").inherited, "PUBLISH_URL",
-			"contains a password in addition to %s; keep one of them", first.variable)
-		s.badIf(d.AMQPMechanism != "" && d.AMQPMechanism != "PLAIN", "AMQP_SASL_MECHANISM",
-			"does not use %s, which replaces a password; remove one of them", first.variable)
-	}
-	if d.Broker.Protocol != publisher.ProtocolNATS {
-		return
-	}
+	mechanism, first := s.at("KAFKA_SASL_MECHANISM"), s.firstOf("amqp-oauth")
+	s.needsToken(mechanism.text == MechanismOAuth, mechanism.key, "KAFKA_OAUTH_")
+	s.needsToken(first.given, first.key, "AMQP_OAUTH_")
+	_, password := d.Broker.User.Password()
+	s.badIf(password && first.given && first.inherited == s.at("PUBLISH_URL").inherited, "PUBLISH_URL",
+		"contains a password in addition to %s; keep one of them", first.variable)
 	credential := s.firstOf("nats")
-	s.badIf(d.Broker.User != nil && credential.given, "PUBLISH_URL", "contains a user in addition to %s; keep one of them",
-		credential.variable)
-	s.badIf(d.NATS.TLSFirst && !s.at("NATS_TLS_FIRST").inherited && d.Broker.Scheme != "nats+tls", "NATS_TLS_FIRST",
-		"has an effect with nats+tls:// only; write %s so, or remove the setting", s.at("PUBLISH_URL").variable)
+	s.badIf(d.Broker.Protocol == publisher.ProtocolNATS && d.Broker.User != nil && credential.given, "PUBLISH_URL",
+		"contains a user in addition to %s; keep one of them", credential.variable)
 }
 
-// checkToken checks that there is a source of tokens and that it is complete, for the settings of an [OAuth] that begin
-// with prefix. A missing source is reported for another setting.
-func (s *scope) checkToken(prefix, asks string) {
-	of := func(key string) *origin { return s.at(prefix + key) }
-	token, endpoint := of("TOKEN"), of("TOKEN_URL")
-	id, secret, assertion := of("CLIENT_ID"), of("CLIENT_SECRET"), of("CLIENT_ASSERTION")
-	s.badIf(!token.given && !endpoint.given, asks, "requires a token; set %s, or %s with %s and %s",
-		token.variable+fileSuffix, endpoint.variable, id.variable, secret.variable)
-	s.badIf(endpoint.given && !assertion.given && !(id.given && secret.given), prefix+"TOKEN_URL",
-		"requires client credentials; set %s and %s, usually as %s, or %s", id.variable, secret.variable,
-		secret.variable+fileSuffix, assertion.variable+fileSuffix)
+// needsToken checks, if tokens are asked for by the setting with a key, that an [OAuth] has a source of them.
+func (s *scope) needsToken(asked bool, key, prefix string) {
+	token, endpoint := s.at(prefix+"TOKEN"), s.at(prefix+"TOKEN_URL")
+	s.badIf(asked && !token.given && !endpoint.given, key, "requires a token; set %s, or %s with client credentials",
+		token.variable+fileSuffix, endpoint.variable)
 }
 
 // firstOf returns the first setting of an exclusive group that is given.

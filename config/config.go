@@ -2,8 +2,9 @@
 // started.
 // The struct tags of [Config] and [Destination] describe the settings: the variable (without the prefix OUTBOX_), the
 // default and the bounds; for which brokers it is (scheme), with which values of another setting it has an effect
-// (with) and is then required (must), and which other settings must be given with it (needs) or must not (not). The
-// checks and the config command are derived from them. The meaning of each is in settings.txt, which is the help text.
+// (with) or is required (must), and which other settings must be given with it (needs, with | between alternatives) or
+// must not (not). The checks and the config command are derived from them. The meaning of each is in settings.txt,
+// which is the help text.
 package config
 
 import (
@@ -107,7 +108,7 @@ type Destination struct {
 	AMQPMechanism string `envconfig:"AMQP_SASL_MECHANISM" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
 
 	AMQPMandatory  bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
-	AMQPOAuth      OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth"`
+	AMQPOAuth      OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth" with:"AMQP_SASL_MECHANISM=PLAIN,"`
 	AMQPManagement Secret        `envconfig:"AMQP_MANAGEMENT_URL" secret:"broker" scheme:"amqp"`
 	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
 	BackoffMin     time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
@@ -143,7 +144,7 @@ const OnFailedBlock = "block"
 // TLS holds PEM text for the connection to a broker with TLS. Empty means the system's roots and no client certificate.
 type TLS struct {
 	CA         Secret `envconfig:"TLS_CA" secret:"true" scheme:"tls"`
-	Cert       Secret `envconfig:"TLS_CERT" secret:"true" scheme:"tls" needs:"TLS_KEY"`
+	Cert       Secret `envconfig:"TLS_CERT" secret:"true" scheme:"tls" needs:"TLS_KEY" must:"AMQP_SASL_MECHANISM=EXTERNAL"`
 	Key        Secret `envconfig:"TLS_KEY" secret:"true" scheme:"tls" needs:"TLS_CERT"`
 	ServerName string `envconfig:"TLS_SERVER_NAME" scheme:"tls"`
 }
@@ -167,17 +168,17 @@ type Kafka struct {
 
 // A Login is given with the mechanisms that have passwords, and only with these.
 type Login struct {
-	Username Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" must:"true"`
-	Password Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" must:"true"`
+	Username Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" must:"with"`
+	Password Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" must:"with"`
 }
 
 // An OAuth says where the tokens for a login come from: they are given, or requested with client credentials, whose
 // secret may be an assertion. On Kafka the mechanism is OAUTHBEARER; on RabbitMQ the token replaces the password.
 type OAuth struct {
 	Token           Secret `envconfig:"TOKEN" secret:"true" not:"TOKEN_URL,CLIENT_ID,CLIENT_SECRET,CLIENT_ASSERTION,SCOPE"`
-	TokenURL        Secret `envconfig:"TOKEN_URL" secret:"broker"`
+	TokenURL        Secret `envconfig:"TOKEN_URL" secret:"broker" needs:"CLIENT_SECRET|CLIENT_ASSERTION"`
 	ClientID        Secret `envconfig:"CLIENT_ID" secret:"true"`
-	ClientSecret    Secret `envconfig:"CLIENT_SECRET" secret:"true" not:"CLIENT_ASSERTION"`
+	ClientSecret    Secret `envconfig:"CLIENT_SECRET" secret:"true" needs:"CLIENT_ID" not:"CLIENT_ASSERTION"`
 	ClientAssertion Secret `envconfig:"CLIENT_ASSERTION" secret:"true"`
 	Scope           string `envconfig:"SCOPE"`
 }
@@ -211,7 +212,7 @@ type NATS struct {
 	MsgIDPrefix string `envconfig:"NATS_MSG_ID_PREFIX" scheme:"nats"`
 	Domain      string `envconfig:"NATS_JS_DOMAIN" scheme:"nats"`
 	InboxPrefix string `envconfig:"NATS_INBOX_PREFIX" scheme:"nats"`
-	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats"`
+	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats+tls"`
 
 	Creds Secret `envconfig:"NATS_CREDS" secret:"true" scheme:"nats" group:"nats"`
 	Nkey  Secret `envconfig:"NATS_NKEY" secret:"true" scheme:"nats" group:"nats" not:"NATS_CREDS"`

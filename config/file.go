@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -37,7 +38,7 @@ func readFile(path string) (string, error) {
 		err = pathError.Err
 	}
 	if err != nil {
-		return "", &fileError{err}
+		return "", fmt.Errorf("is a file that cannot be used: %w; check its path, permissions and content", err)
 	}
 	return text, nil
 }
@@ -46,14 +47,6 @@ func readFile(path string) (string, error) {
 func withoutMarks(text string) string {
 	return strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"), "\ufeff")
 }
-
-// A fileError reports a settings file that gave no value.
-type fileError struct{ cause error }
-
-func (e *fileError) Error() string {
-	return "is a file that cannot be used: " + e.cause.Error() + "; check its path, permissions and content"
-}
-func (e *fileError) Unwrap() error { return e.cause }
 
 // A Switch is a setting that is true or false. If it is given as a file, it may change while the relay runs.
 type Switch struct {

@@ -36,6 +36,12 @@ var forms = map[string]func(text string) error{
 		return unless(!strings.Contains(text, "\n"), "is not the path of a file; set the path itself, "+
 			"OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without _FILE")
 	},
+	// A name with - and one with _ in its place have the same variables, so that the second of them gets no row.
+	"DESTINATIONS": func(text string) error {
+		return unless(namesPattern.MatchString(text) && !nonePattern.MatchString(text), "is not a list of names; "+
+			"write lower-case letters, digits and single - or _, starting with a letter; none stands for rows that "+
+			"no destination takes")
+	},
 	"TOPICS": func(text string) error {
 		return unless(!emptyPattern.MatchString(text), `contains the empty pattern "!"; write topics, with * for any `+
 			"text and ! before the topics to exclude")
@@ -50,8 +56,8 @@ var forms = map[string]func(text string) error{
 	"CLOUDEVENTS_SOURCE": matches(`^[^\s"]+$`, "is not a URI; write one without spaces, such as /shop/orders or "+
 		"https://shop.example/orders"),
 	"TLS_CA": func(text string) error {
-		return unless(x509.NewCertPool().AppendCertsFromPEM([]byte(text)), "does not contain a PEM certificate; to name "+
-			"a file, add _FILE to the variable")
+		return unless(x509.NewCertPool().AppendCertsFromPEM([]byte(text)), "does not contain a PEM certificate; to "+
+			"name a file, add _FILE to the variable")
 	},
 	"KAFKA_TIMESTAMP": matches(`^(insert|now|column:.+)$`, "is not a timestamp of a record; write insert, now or "+
 		"column:NAME"),
@@ -60,18 +66,20 @@ var forms = map[string]func(text string) error{
 	// RFC 7628, without auth, which holds the token
 	"KAFKA_OAUTH_EXTENSIONS": matches(`^\s*[a-zA-Z]+=[!-+\--~ \t]+(\s*,\s*[a-zA-Z]+=[!-+\--~ \t]+)*\s*$`,
 		"is not a list of extensions; write name=value, with only letters in the name"),
-	"NATS_JS_DOMAIN": matches(`^[^\s.*>]+$`, "is not the name of a JetStream domain; it must not contain a space, dot, "+
-		"star or >"),
+	"NATS_JS_DOMAIN": matches(`^[^\s.*>]+$`, "is not the name of a JetStream domain; it must not contain a space, "+
+		"dot, star or >"),
 	// one or several tokens of a subject outside the server's own subjects
 	"NATS_INBOX_PREFIX": matches(`^[^\s.*>$][^\s.*>]*(\.[^\s.*>]+)*$`, "is not a prefix of subjects; write tokens "+
 		"without wildcards or a final dot, such as _INBOX_shop"),
-	"NATS_MSG_ID_PREFIX": matches(`^[!-~]+$`, "contains a space or a character that is not ASCII; write a name such as "+
-		"shop or shop.eu"),
+	"NATS_MSG_ID_PREFIX": matches(`^[!-~]+$`, "contains a space or a character that is not ASCII; write a name such "+
+		"as shop or shop.eu"),
 	"NATS_STREAM": matches(`^[^\s.*>/\\]+$`, "is not the name of a stream; it must not contain a space, dot, star, > "+
 		"or slash"),
 }
 
 var (
+	namesPattern  = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*(\s*,\s*[a-z][a-z0-9]*([_-][a-z0-9]+)*)*\s*$`)
+	nonePattern   = regexp.MustCompile(`(^|,)\s*none\s*(,|$)`)
 	emptyPattern  = regexp.MustCompile(`(^|,)\s*!\s*(,|$)`)
 	checkEndpoint = matches(`^(?i:https?)://[^/?#@\s]+([/?#]\S*)?$`, "is not a URL of a token endpoint; write "+
 		"https://host/path, without a user")

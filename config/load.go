@@ -3,7 +3,6 @@ package config
 import (
 	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -84,44 +83,23 @@ func (l *loader) config(needs Needs) (*Config, error) {
 	return c, nil
 }
 
-// Names of destinations. The only one is called default if OUTBOX_DESTINATIONS is not given; rows that no destination
-// takes are counted and reported under the reserved name.
-const (
-	defaultDestination  = "default"
-	reservedDestination = "none"
-)
-
-var destinationName = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
+// defaultDestination is the name of the only destination if OUTBOX_DESTINATIONS is not given.
+const defaultDestination = "default"
 
 // loadDestinations fills in the destinations. The settings of the default destination are the relay's own.
 func (c *Config) loadDestinations() {
-	prefixes := map[string]string{}
 	for _, name := range c.Names {
 		// A shell cannot set a variable with a dash in its name.
 		prefix := Prefix + "DESTINATION_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
-		switch {
-		case !destinationName.MatchString(name):
-			c.scope.bad("DESTINATIONS", "contains the invalid name %q; write lower-case letters, digits and single - "+
-				"or _, starting with a letter", name)
-			continue
-		case name == reservedDestination:
-			c.scope.bad("DESTINATIONS", "contains the name %s, which stands for rows that no destination takes; write "+
-				"another name", name)
-			continue
-		case prefixes[prefix] != "":
-			c.scope.bad("DESTINATIONS", "contains %s and %s, whose variables would have the same names",
-				prefixes[prefix], name)
-			continue
-		}
-		prefixes[prefix] = name
-		d := Destination{Name: name, scope: &scope{loader: c.scope.loader, name: name, prefixes: []string{prefix, Prefix}}}
-		d.scope.loadAll(&d, true)
-		c.Destinations = append(c.Destinations, d)
+		s := &scope{loader: c.scope.loader, name: name, prefixes: []string{prefix, Prefix}}
+		c.Destinations = append(c.Destinations, Destination{Name: name, scope: s})
 	}
-	if len(c.Destinations) == 0 {
-		d := Destination{Name: defaultDestination, Required: true, scope: c.scope}
-		d.scope.loadAll(&d, true)
-		c.Destinations = []Destination{d}
+	if len(c.Names) == 0 {
+		c.Destinations = []Destination{{Name: defaultDestination, Required: true, scope: c.scope}}
+	}
+	for i := range c.Destinations {
+		d := &c.Destinations[i]
+		d.scope.loadAll(d, true)
 	}
 }
 
@@ -179,7 +157,7 @@ func (s *scope) find(setting Setting) *origin {
 		prefixes = prefixes[:1]
 	}
 	for _, prefix := range prefixes {
-		if o, ok := s.loader.lookup(prefix, setting); ok {
+		if o, ok := s.loader.lookup(prefix+setting.key, setting); ok {
 			o.inherited = prefix != s.prefixes[0]
 			return o
 		}

@@ -16,11 +16,11 @@ type origin struct {
 	broken    bool   // a problem was reported; the default is in force meanwhile
 }
 
-// lookup finds a setting under one prefix, as a value or as a file. ok is false if it is not set. A file that cannot be
+// lookup finds a setting in a variable, as a value or as a file. ok is false if it is not set. A file that cannot be
 // read is a problem and counts as set.
-func (l *loader) lookup(prefix string, setting Setting) (o *origin, ok bool) {
-	o = &origin{Setting: setting, variable: prefix + setting.key, given: true}
-	text, set := l.env[o.variable]
+func (l *loader) lookup(variable string, setting Setting) (o *origin, ok bool) {
+	o = &origin{Setting: setting, variable: variable, given: true}
+	text, set := l.env[variable]
 	o.text, o.path = withoutMarks(text), l.env[o.variable+fileSuffix]
 	set = set && (o.text != "" || setting.tag.Get("empty") != "")
 	var err error

@@ -48,22 +48,17 @@ func redactURL(text string) string {
 	if err != nil {
 		return redacted
 	}
-	shown := u.scheme + "://"
-	// On NATS, and for custom brokers as far as known, a user without a password is a token.
-	protocol, known := brokerSchemes[u.scheme]
-	token := !isDatabaseURL(text) && (!known || protocol == publisher.ProtocolNATS)
-	name := url.User(u.user.Username()).String()
-	switch _, given := u.user.Password(); {
-	case u.user == nil:
-	case given:
-		shown += name + ":" + hidden + "@"
-	case token:
-		shown += hidden + "@"
-	default:
-		shown += name + "@"
+	user := ""
+	if u.user != nil {
+		user = url.User(u.user.Username()).String() + "@"
+		if _, given := u.user.Password(); given {
+			user = url.UserPassword(u.user.Username(), hidden).String() + "@"
+		} else if protocol, known := brokerSchemes[u.scheme]; !isDatabaseURL(text) &&
+			(!known || protocol == publisher.ProtocolNATS) { // there a user without a password is, or may be, a token
+			user = hidden + "@"
+		}
 	}
-	shown += u.hosts + u.path
-	separator := "?"
+	shown, separator := u.scheme+"://"+user+u.hosts+u.path, "?"
 	for pair := range strings.SplitSeq(u.query, "&") {
 		if pair == "" {
 			continue

@@ -50,37 +50,25 @@ func Settings() []Setting { return settingsIn(reflect.TypeFor[Config](), Setting
 // of its settings: a common beginning of the names, whether destinations have their own values, and some of the tags.
 func settingsIn(t reflect.Type, outer Setting) (list []Setting) {
 	for field := range t.Fields() {
-		s := settingOf(field, outer)
+		s, tag := outer, field.Tag
+		s.key += tag.Get("envconfig") + tag.Get("prefix")
+		s.path = slices.Concat(outer.path, field.Index)
+		s.scheme += tag.Get("scheme")
+		s.with += tag.Get("with")
+		s.exclusive += tag.Get("group")
 		switch {
-		case field.Tag.Get("envconfig") != "":
-			s.Name = Prefix + s.key
-			if s.named {
+		case tag.Get("envconfig") != "":
+			s.tag, s.Default, s.Secret = tag, tag.Get("default"), tag.Get("secret") != ""
+			s.named = tag.Get("only") != ""
+			if s.Name = Prefix + s.key; s.named {
 				s.Name = destinationPattern + s.key
 			}
 			list = append(list, s)
+		case field.Type == reflect.TypeFor[[]Destination]():
+			list = append(list, settingsIn(field.Type.Elem(), Setting{PerDestination: true})...)
 		case field.Type.Kind() == reflect.Struct && field.IsExported():
 			list = append(list, settingsIn(field.Type, s)...)
 		}
-		if field.Type == reflect.TypeFor[[]Destination]() {
-			list = append(list, settingsIn(field.Type.Elem(), Setting{PerDestination: true})...)
-		}
 	}
 	return list
-}
-
-// settingOf reads the tags of a field.
-func settingOf(field reflect.StructField, outer Setting) Setting {
-	tag := field.Tag
-	return Setting{
-		key:            outer.key + tag.Get("envconfig") + tag.Get("prefix"),
-		path:           slices.Concat(outer.path, field.Index),
-		PerDestination: outer.PerDestination,
-		Default:        tag.Get("default"),
-		Secret:         tag.Get("secret") != "",
-		named:          tag.Get("only") == "destination",
-		tag:            tag,
-		scheme:         outer.scheme + tag.Get("scheme"),
-		with:           outer.with + tag.Get("with"),
-		exclusive:      outer.exclusive + tag.Get("group"),
-	}
 }

@@ -30,20 +30,21 @@ func (c *Config) refuseUnknown() {
 
 // advice says what may have been meant by a variable.
 func (c *Config) advice(name string, known map[string]bool) string {
-	listed := false // the name begins as those of a destination that exists
+	plain := strings.TrimSuffix(name, fileSuffix)
+	listed := !strings.HasPrefix(name, Prefix+"DESTINATION_")
 	for _, d := range c.Destinations {
-		common, own := strings.CutPrefix(name, d.scope.prefixes[0])
-		own = own && d.scope != c.scope
-		listed = listed || own
-		if common = Prefix + common; own && (known[common] || known[strings.TrimSuffix(common, fileSuffix)]) {
-			return "this setting is the same for all destinations, set " + common
+		key, own := strings.CutPrefix(plain, d.scope.prefixes[0])
+		if own = own && d.scope != c.scope; own && known[Prefix+key] {
+			return "this setting is the same for all destinations, set " + Prefix + key
 		}
+		listed = listed || own
 	}
-	if !listed && strings.HasPrefix(name, Prefix+"DESTINATION_") {
+	near := nearest(plain, known)
+	switch {
+	case !listed:
 		return "it names a destination that OUTBOX_DESTINATIONS does not list"
-	}
-	if near := nearest(name, known); len(near) > 0 {
-		return "did you mean " + strings.Join(near, " or ") + "?"
+	case near != "":
+		return "did you mean " + near + strings.TrimPrefix(name, plain) + "?"
 	}
 	return "remove it, or see outbox-relay help settings"
 }
@@ -56,21 +57,15 @@ func isServiceLink(name string) bool {
 		"_PORT_")
 }
 
-// nearest returns at most three names: those that differ from the name in the fewest letters at one place, if these are
-// less than half of it.
-func nearest(name string, known map[string]bool) (near []string) {
-	plain := strings.TrimSuffix(name, fileSuffix)
-	fewest := (len(plain) - len(Prefix)) / 2
+// nearest returns the name that differs in the fewest letters at one place, if these are at most half of it, or "".
+func nearest(name string, known map[string]bool) (near string) {
+	fewest := (len(name)-len(Prefix))/2 + 1
 	for _, candidate := range slices.Sorted(maps.Keys(known)) {
-		letters := different(plain, candidate)
-		if letters < fewest {
-			near, fewest = nil, letters
-		}
-		if letters == fewest {
-			near = append(near, candidate+strings.TrimPrefix(name, plain))
+		if letters := different(name, candidate); letters < fewest {
+			near, fewest = candidate, letters
 		}
 	}
-	return near[:min(len(near), 3)]
+	return near
 }
 
 // different returns how many letters of the longer name are between a common beginning and a common end.

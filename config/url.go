@@ -24,14 +24,6 @@ var (
 	errNoURL      = errors.New("is not a URL")
 	errQuoted     = errors.New("begins with a quote or a blank, which is part of the value here; remove it, also at " +
 		"the end")
-	errURLBlank = errors.New("contains a space or a control character; remove it, or percent-encode it in a " +
-		"password")
-	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords, write / as %2F, ? as %3F, " +
-		"# as %23 and @ as %40")
-	errURLUsers = errors.New("names a user for several hosts; write the user once, before the first host: " +
-		"user:password@host1,host2, and in a password @ as %40")
-	errURLParameter = errors.New("has a parameter without a value; in a password, write & as %26")
-	errURLEscape    = errors.New("has a % that does not start a percent-encoded character; write % as %25")
 )
 
 // quoted reports whether a value begins as no URL and no DSN does. Files of variables for containers keep quotes,
@@ -41,46 +33,44 @@ func quoted(text string) bool {
 }
 
 // splitURL splits a URL into its parts. Its errors contain no part of the text, which may be a misplaced password.
-func splitURL(text string) (urlParts, error) {
-	if quoted(text) {
-		return urlParts{}, errQuoted
-	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return urlParts{}, errURLBlank
-	}
+func splitURL(text string) (u urlParts, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
-	if !ok || !schemePattern.MatchString(scheme) {
-		return urlParts{}, errNoURL
-	}
 	authority, after := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority, after = rest[:end], rest[end:]
 	}
-	// In that case a password contains one of / ? # unescaped, and the apparent host is part of the password.
-	if strings.ContainsAny(after, "@#") {
-		return urlParts{}, errURLReserved
-	}
-	if first, others, several := strings.Cut(authority, ","); several && strings.Contains(first, "@") &&
-		strings.Contains(others, "@") {
-		return urlParts{}, errURLUsers
-	}
-	u := urlParts{scheme: strings.ToLower(scheme), hosts: authority}
+	first, others, _ := strings.Cut(authority, ",")
 	at := strings.LastIndexByte(authority, '@')
-	if _, err := url.PathUnescape(authority[:max(at, 0)] + after); err != nil { // the zone of an address follows a %, too
-		return urlParts{}, errURLEscape
+	switch _, escape := url.PathUnescape(authority[:max(at, 0)] + after); { // the zone of an address follows a %, too
+	case quoted(text):
+		return u, errQuoted
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return u, errors.New("contains a space or a control character; remove it, or percent-encode it in a password")
+	case !ok || !schemePattern.MatchString(scheme):
+		return u, errNoURL
+	// In that case a password contains one of / ? # unescaped, and the apparent host is part of the password.
+	case strings.ContainsAny(after, "@#"):
+		return u, errors.New("has an @ or # after its host; in user names and passwords, write / as %2F, ? as %3F, " +
+			"# as %23 and @ as %40")
+	case strings.Contains(first, "@") && strings.Contains(others, "@"):
+		return u, errors.New("names a user for several hosts; write the user once, before the first host: " +
+			"user:password@host1,host2, and in a password @ as %40")
+	case escape != nil:
+		return u, errors.New("has a % that does not start a percent-encoded character; write % as %25")
 	}
+	u = urlParts{scheme: strings.ToLower(scheme), hosts: authority[at+1:]}
 	if at >= 0 {
 		name, password, given := strings.Cut(authority[:at], ":")
 		name, _ = url.PathUnescape(name)
 		password, _ = url.PathUnescape(password)
-		if u.user, u.hosts = url.User(name), authority[at+1:]; given {
+		if u.user = url.User(name); given {
 			u.user = url.UserPassword(name, password)
 		}
 	}
 	u.path, u.query, _ = strings.Cut(after, "?")
 	for pair := range strings.SplitSeq(u.query, "&") {
-		if pair != "" && !strings.Contains(pair, "=") { // it may be a part of a password
-			return urlParts{}, errURLParameter
+		if pair != "" && !strings.Contains(pair, "=") {
+			return u, errors.New("has a parameter without a value; in a password, write & as %26")
 		}
 	}
 	return u, nil
