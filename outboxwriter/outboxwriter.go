@@ -179,7 +179,8 @@ func (t Table) Statement(messages ...Message) (query string, args []any, err err
 		}
 		lines[i] = "(" + strings.Join(places, ", ") + ")"
 	}
-	query = fmt.Sprintf("insert into %s (%s) values %s", t.quoted(), strings.Join(names, ", "), strings.Join(lines, ", "))
+	query = fmt.Sprintf("insert into %s (%s) values "+
+		"%s", t.quoted(), strings.Join(names, ", "), strings.Join(lines, ", "))
 	return query, args, nil
 }
 

@@ -137,7 +137,7 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f fin
 			"database of the same server")
 		return f
 	}
-	if conn.Config().ConnString() != d.Pool.Config().ConnString() { // otherwise already reported for the other connection
+	if conn.Config().ConnString() != d.Pool.Config().ConnString() { // otherwise reported for the other connection
 		f = encryption(&conn.Config().Config, direct, s.encrypted)
 	}
 	err = owner.CheckPooler(ctx, conn, d.Connect)

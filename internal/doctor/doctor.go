@@ -103,7 +103,8 @@ func (to Destination) examine(ctx context.Context, addresses []publisher.Address
 		return examiner.Examine(ctx, addresses)
 	}
 	if err := to.Publisher.Ping(ctx); err != nil {
-		return finding.List{inspect.Unusable("", err, "correct what the message says; the URL is in "+to.Names.Of("URL"))}
+		return finding.List{inspect.Unusable("", err, "correct what the message says; the URL is "+
+			"in "+to.Names.Of("URL"))}
 	}
 	f.Well(inspect.Reach, "", "takes messages")
 	return f

@@ -55,7 +55,8 @@ func (d *Doctor) pending(ctx context.Context, table *outbox.Table) (rows []outbo
 			failed, rows = errors.Join(failed, err), append(rows, page.Rows...)
 			early, late := misdated(&page)
 			ahead = max(ahead, early)
-			// Without the inserting transaction, a row that another destination has marked seems to be written just now.
+			// Without the inserting transaction, a row that another destination has marked seems to be written just
+			// now.
 			if seen.Inserted.OID == pgtype.TimestampOID && (seen == table || seen.Exact()) {
 				local = max(local, late)
 			}
@@ -71,14 +72,15 @@ func (d *Doctor) pending(ctx context.Context, table *outbox.Table) (rows []outbo
 	}
 	f.Add("inserted_at", table.Name(),
 		finding.WarnIf(ahead >= time.Minute, // the usual difference of clocks is less
-			fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. "+
-				"A time without a zone is taken for UTC", ahead.Round(time.Second)),
+			fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured "+
+				"wrongly. A time without a zone is taken for UTC", ahead.Round(time.Second)),
 			"make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of the "+
 				"applications' hosts and the database"),
 		finding.WarnIf(local > 0, fmt.Sprintf("a row was written a moment ago, and its %s says %v: it looks like "+
-			"local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows may expire "+
-			"at once", table.Inserted.Plain, local),
-			"make the column timestamptz, or let the application and the default write UTC: (now() at time zone 'utc')"))
+			"local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows may "+
+			"expire at once", table.Inserted.Plain, local),
+			"make the column timestamptz, or let the application and the default write UTC: (now() at time zone "+
+				"'utc')"))
 	return rows, f
 }
 

@@ -22,7 +22,7 @@ func encryption(c *pgconn.Config, variable string, encrypted bool) (f finding.Li
 			continue
 		case tls == nil:
 			plain = address
-		case tls.InsecureSkipVerify && tls.VerifyPeerCertificate == nil: // with verify-ca pgx checks the certificate there
+		case tls.InsecureSkipVerify && tls.VerifyPeerCertificate == nil: // where pgx checks it with verify-ca
 			unverified = address
 		}
 	}

@@ -33,9 +33,7 @@ var errSwitched = errors.New("TLS cannot be switched on or off while the relay r
 
 // open reads the file for the first time.
 func (g *guard) open() (err error) {
-	if g.path != "" {
-		g.current, err = readWebConfig(g.path)
-	}
+	g.current, err = readWebConfig(g.path)
 	return err
 }
 

@@ -286,7 +286,7 @@ func TestConfigFile(t *testing.T) {
 		"basic_auth_user:\n  prom: hush\n":                                                          "not in the format",
 		"basic_auth_users: [hush":                                                                   "not YAML",
 		"basic_auth_users:\n  prom: [hush]\n":                                                       "not in the format",
-		"tls_server_config:\n  cert_file: server.crt\n":                                             "missing key_file",
+		"tls_server_config:\n  cert_file: server.crt\n":                                             "key_file is missing",
 		"tls_server_config:\n  cert_file: none.crt\n  key_file: none\n":                             "cert_file",
 		"tls_server_config:\n  cert_file: web.yaml\n  key_file: server.key\n":                       "cert_file and key_file",
 		tlsFiles + "  client_ca_file: server.crt\n":                                                 "without client_auth_type",

@@ -14,29 +14,22 @@ import (
 // are answered without them, but then without details.
 func (s *Server) handler(g *guard) http.Handler {
 	mux := http.NewServeMux()
-	if s.Live != nil {
-		mux.HandleFunc("GET /livez", s.live)
-		mux.HandleFunc("GET /healthz", s.live)
+	handle := func(offered bool, pattern string, handler http.Handler) {
+		if offered {
+			mux.Handle(pattern, handler)
+		}
 	}
-	if s.Ready != nil {
-		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready(w, r, g) })
-	}
-	if s.Metrics != nil {
-		mux.Handle("GET /metrics", g.protect(s.Metrics))
-	}
-	if s.Status != nil {
-		mux.Handle("GET /status", g.protect(s.status(g)))
-		mux.Handle("GET /{$}", g.protect(showPage()))
-	}
-	if s.Doorbell != nil {
-		// The doorbell is for the application in the same pod. Other callers have no need for it, and could only cause
-		// useless reads of the database.
-		mux.HandleFunc("POST /doorbell", forHere("the doorbell answers", http.HandlerFunc(s.ring)))
-	}
-	if s.Pprof {
-		// Profiles show what is in memory, and take processor time.
-		mux.Handle("/debug/pprof/", forHere("the profiler answers", http.DefaultServeMux))
-	}
+	handle(s.Live != nil, "GET /livez", http.HandlerFunc(s.live))
+	handle(s.Live != nil, "GET /healthz", http.HandlerFunc(s.live))
+	handle(s.Ready != nil, "GET /readyz", s.ready(g))
+	handle(s.Metrics != nil, "GET /metrics", g.protect(s.Metrics))
+	handle(s.Status != nil, "GET /status", g.protect(s.status(g)))
+	handle(s.Status != nil, "GET /{$}", g.protect(http.HandlerFunc(showPage)))
+	// The doorbell is for the application in the same pod. Other callers have no need for it, and could only cause
+	// useless reads of the database.
+	handle(s.Doorbell != nil, "POST /doorbell", forHere("the doorbell answers", http.HandlerFunc(s.ring)))
+	// Profiles show what is in memory, and take processor time.
+	handle(s.Pprof, "/debug/pprof/", forHere("the profiler answers", http.DefaultServeMux))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin") // no page of another origin embeds an answer
 		mux.ServeHTTP(w, r)
@@ -54,37 +47,39 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 // ready answers in the manner of the Kubernetes API server: the status is for machines, the text for people. Failing
 // checks are always named, passing ones only with ?verbose. Reasons and notes, which name hosts and roles, are for
 // callers that request them and may know them.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
-	verbose := r.URL.Query().Has("verbose")
-	details := verbose && g.trusts(r)
-	status, text := http.StatusOK, strings.Builder{}
-	for _, check := range s.Ready() {
-		switch {
-		case check.Err != nil:
-			status = http.StatusServiceUnavailable
-			reason := "failed; reason withheld"
-			if details {
-				reason = errtext.Line(check.Err)
+func (s *Server) ready(g *guard) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		verbose := r.URL.Query().Has("verbose")
+		details := verbose && g.trusts(r)
+		status, text := http.StatusOK, strings.Builder{}
+		for _, check := range s.Ready() {
+			switch {
+			case check.Err != nil:
+				status = http.StatusServiceUnavailable
+				reason := "failed; reason withheld"
+				if details {
+					reason = errtext.Line(check.Err)
+				}
+				fmt.Fprintf(&text, "[-]%s: %s\n", check.Name, reason)
+			case details && check.Note != "":
+				fmt.Fprintf(&text, "[+]%s ok: %s\n", check.Name, strings.Join(strings.Fields(check.Note), " "))
+			case verbose:
+				fmt.Fprintf(&text, "[+]%s ok\n", check.Name)
 			}
-			fmt.Fprintf(&text, "[-]%s: %s\n", check.Name, reason)
-		case details && check.Note != "":
-			fmt.Fprintf(&text, "[+]%s ok: %s\n", check.Name, strings.Join(strings.Fields(check.Note), " "))
-		case verbose:
-			fmt.Fprintf(&text, "[+]%s ok\n", check.Name)
 		}
+		switch {
+		case status != http.StatusOK && !details:
+			text.WriteString("not ready; /readyz?verbose gives the reasons to callers on the same host or with " +
+				"credentials\n")
+		case status != http.StatusOK:
+			text.WriteString("not ready\n")
+		case verbose:
+			text.WriteString("ready\n")
+		default:
+			text.WriteString("ok\n")
+		}
+		answer(w, status, text.String())
 	}
-	switch {
-	case status != http.StatusOK && !details:
-		text.WriteString("not ready; /readyz?verbose gives the reasons to callers on the same host or with " +
-			"credentials\n")
-	case status != http.StatusOK:
-		text.WriteString("not ready\n")
-	case verbose:
-		text.WriteString("ready\n")
-	default:
-		text.WriteString("ok\n")
-	}
-	answer(w, status, text.String())
 }
 
 func (s *Server) ring(w http.ResponseWriter, _ *http.Request) {

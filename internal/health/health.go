@@ -4,6 +4,7 @@ package health
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,7 +63,6 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	server := &http.Server{
 		Handler:           s.handler(g),
-		TLSConfig:         g.tls(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      writeTimeout,
@@ -71,13 +71,10 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug), // clients' broken connections
 	}
 	served := make(chan error, 1)
-	go func() {
-		if server.TLSConfig != nil {
-			served <- server.ServeTLS(listener, "", "")
-			return
-		}
-		served <- server.Serve(listener)
-	}()
+	if c := g.tls(); c != nil {
+		listener = tls.NewListener(listener, c)
+	}
+	go func() { served <- server.Serve(listener) }()
 	if s.Listening != nil {
 		s.Listening(listener.Addr())
 	}

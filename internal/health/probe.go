@@ -34,10 +34,10 @@ func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
 	}
 	hosts := []string{host}
 	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsUnspecified() {
-		hosts = []string{"127.0.0.1", "::1"} // a host may have only one of the families, and the relay listen on one of them
+		hosts = []string{"127.0.0.1", "::1"} // the host may have only one of them, and the relay listen on one
 	}
 	schemes := []string{"http"}
-	if h.Config != "" { // it may say either, and be unusable at present: the relay then serves with the previous version
+	if h.Config != "" { // it may say either, or be unusable: the relay then serves with the previous version
 		schemes = []string{"https", "http"}
 	}
 	var failed []error
@@ -66,12 +66,10 @@ func (h Here) ask(ctx context.Context, url string) ([]byte, error) {
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: true, //nolint:gosec // see above
 	}}
-	if h.Config != "" {
-		if c, err := readWebConfig(h.Config); err == nil {
-			request.Header.Set("Authorization", bearer+c.local)
-			if c.server != nil { // for a server that requires client certificates, the only one available
-				transport.TLSClientConfig.Certificates = c.server.Certificates
-			}
+	if c, err := readWebConfig(h.Config); err == nil && c != nil {
+		request.Header.Set("Authorization", bearer+c.local)
+		if c.server != nil { // for a server that requires client certificates, the only one available
+			transport.TLSClientConfig.Certificates = c.server.Certificates
 		}
 	}
 	// A transport of its own, so that HTTP_PROXY does not redirect the request.

@@ -2,6 +2,8 @@ package health
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -68,8 +70,16 @@ func TestPagePolicy(t *testing.T) {
 		!strings.Contains(policy, "frame-ancestors 'none'") {
 		t.Error(policy)
 	}
-	if found := inline.FindAll(page, -1); len(found) != 2 {
+	found := regexp.MustCompile(`(?s)<(style|script)>(.*?)</(?:style|script)>`).FindAllSubmatch(page, -1)
+	if len(found) != 2 {
 		t.Errorf("the page has %d blocks of style and script", len(found))
+	}
+	for _, block := range found {
+		sum := sha256.Sum256(block[2])
+		allowed := string(block[1]) + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "';"
+		if !strings.Contains(policy, allowed) {
+			t.Errorf("pagePolicy lacks %s", allowed)
+		}
 	}
 }
 

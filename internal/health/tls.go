@@ -43,10 +43,8 @@ func (s *tlsSection) config(folder string) (*tls.Config, error) {
 	auth, knownAuth := clientAuth[cmp.Or(s.ClientAuth, "NoClientCert")]
 	minVersion, knownVersion := minVersions[cmp.Or(s.MinVersion, "TLS12")]
 	switch {
-	case s.Cert == "":
-		return nil, errors.New("missing cert_file")
-	case s.Key == "":
-		return nil, errors.New("missing key_file")
+	case s.Cert == "" || s.Key == "":
+		return nil, errors.New("cert_file or key_file is missing")
 	case !knownAuth:
 		return nil, fmt.Errorf("client_auth_type: unknown value %q", s.ClientAuth)
 	case !knownVersion:

@@ -28,18 +28,18 @@ type webConfig struct {
 	local  string      // proof that a caller on this host can read the file, too
 }
 
-// CheckConfig returns why the relay could not serve with the file at path, nil if it could. An empty path needs no
-// file.
+// CheckConfig returns why the relay could not serve with the file at path, nil if it could.
 func CheckConfig(path string) error {
-	if path == "" {
-		return nil
-	}
 	_, err := readWebConfig(path)
 	return err
 }
 
-// readWebConfig reads the file and the certificates that it names. Its errors contain no hash and no key.
+// readWebConfig reads the file and the certificates that it names, nil if the path is empty. Its errors contain no hash
+// and no key.
 func readWebConfig(path string) (*webConfig, error) {
+	if path == "" {
+		return nil, nil
+	}
 	content, err := os.ReadFile(path)
 	if err != nil {
 		if cause := errors.Unwrap(err); cause != nil {
@@ -52,9 +52,9 @@ func readWebConfig(path string) (*webConfig, error) {
 	decoder.KnownFields(true)
 	err = decoder.Decode(c) // whose text quotes values, which may be hashes
 	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-		return nil, fmt.Errorf("%s: not in the format of exporter-toolkit's web configuration, of which the relay reads "+
-			"basic_auth_users and, in tls_server_config, cert_file, key_file, client_ca_file, client_auth_type and "+
-			"min_version; lines or fields that are wrong: %d", path, len(wrong.Errors))
+		return nil, fmt.Errorf("%s: not in the format of exporter-toolkit's web configuration, of which the relay "+
+			"reads basic_auth_users and, in tls_server_config, cert_file, key_file, client_ca_file, client_auth_type "+
+			"and min_version; lines or fields that are wrong: %d", path, len(wrong.Errors))
 	} else if err != nil && !errors.Is(err, io.EOF) { // an empty file protects nothing
 		return nil, fmt.Errorf("%s: not YAML", path)
 	}

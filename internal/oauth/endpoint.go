@@ -94,9 +94,9 @@ func (e *Endpoint) request(ctx context.Context) (token string, ends time.Time, e
 	use := func() (string, bool) { return answer.Error, answer.Token != "" }
 	host := request.URL.Host
 	err = renewed.Fetch(cmp.Or(e.HTTP, http.DefaultClient), request, json.Unmarshal, &answer, use, renewed.Remedies{
-		Away:    fmt.Sprintf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network", host, e.Settings),
-		Refused: fmt.Sprintf("the token endpoint %s refuses: check %sCLIENT_ID, _SCOPE and %s", host, e.Settings, proof),
-		Foreign: fmt.Sprintf("what answers at %s is not a token endpoint: check %sTOKEN_URL", host, e.Settings),
+		Away:    "the token endpoint " + host + " cannot be reached: check " + e.Settings + "TOKEN_URL and the network",
+		Refused: "the token endpoint " + host + " refuses: check " + e.Settings + "CLIENT_ID, _SCOPE and " + proof,
+		Foreign: "what answers at " + host + " is not a token endpoint: check " + e.Settings + "TOKEN_URL",
 	})
 	if err != nil {
 		return "", ends, err

@@ -61,8 +61,8 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 		for _, a := range e.attributes {
 			switch {
 			case !legalAttribute(a.Value):
-				return publisher.PermanentError("illegal attribute", "the CloudEvents attribute %s cannot be %.128q: it is empty "+
-					"or has a control character", a.Name, a.Value)
+				return publisher.PermanentError("illegal attribute", "the CloudEvents attribute %s cannot be %.128q: "+
+					"it is empty or has a control character", a.Name, a.Value)
 			case a.Name == dataContentType && to == publisher.ProtocolAMQP:
 				m.Type = a.Value
 			case a.Name == dataContentType && to != publisher.ProtocolNATS:
@@ -115,8 +115,8 @@ func (e *event) take(headers []publisher.Header) error {
 			return reserved(h.Name, CloudEvents)
 		}
 		if !legalName(name) {
-			return publisher.PermanentError("illegal attribute", "the header %q cannot be a CloudEvents attribute: their names "+
-				"have letters a-z and digits", h.Name)
+			return publisher.PermanentError("illegal attribute", "the header %q cannot be a CloudEvents attribute: "+
+				"their names have letters a-z and digits", h.Name)
 		}
 		e.set(name, h.Value)
 	}

@@ -87,7 +87,7 @@ func prepend(m *publisher.Message, profile string, written ...publisher.Header) 
 
 // reserved is the answer for a row's header with the name of a header that the profile writes.
 func reserved(name, profile string) error {
-	return publisher.PermanentError("reserved header", "the header name %q is one that profile %s writes: rename it in "+
-		"the row's headers",
+	return publisher.PermanentError("reserved header", "the header name %q is one that profile %s writes: rename it "+
+		"in the row's headers",
 		name, profile)
 }

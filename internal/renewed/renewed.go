@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// refusedPause is how long a new value is used even if it is refused: if a right is missing, a new value at each login
-	// would not help, and its source must not be asked at each of them.
+	// refusedPause is how long a new value is used even if it is refused: if a right is missing, a new value at each
+	// login would not help, and its source must not be asked at each of them.
 	refusedPause = 5 * time.Second
 	// renewPause is how long a value that is still valid is used after a failed renewal.
 	renewPause = 10 * time.Second

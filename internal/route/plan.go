@@ -20,8 +20,8 @@ func Plan(table outbox.Config, name, key string, routes []*Route) (_ outbox.Conf
 	}
 	var err error
 	if table.Table, err = sql.ParseTable(name); err != nil {
-		bad(ofTable, "Table", errors.New("is not the name of a table: write table or schema.table, a name with a dot in "+
-			"double quotes"))
+		bad(ofTable, "Table", errors.New("is not the name of a table: write table or schema.table, a name with a dot "+
+			"in double quotes"))
 	}
 	if key != "" {
 		bad(ofTable, "Key", table.Key.UnmarshalText([]byte(key)))

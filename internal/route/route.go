@@ -15,8 +15,8 @@ type Route struct {
 	Topics []string
 	// Columns keep the destination's state, as in [outbox.View].
 	Columns map[string]string
-	// FailedOf and RelayedOf name another destination, whose failed or relayed rows this one takes. At most one of them is
-	// set.
+	// FailedOf and RelayedOf name another destination, whose failed or relayed rows this one takes. At most one of them
+	// is set.
 	FailedOf, RelayedOf string
 	BlockFailed         bool // a failed row blocks its key
 	Optional            bool // best effort: nothing waits for it

@@ -52,14 +52,15 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 
 	described, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", "outbox-relay"), attribute.String("service.version",
-			build.Version)),
+		resource.WithAttributes(attribute.String("service.name", "outbox-relay"),
+			attribute.String("service.version", build.Version)),
 		resource.WithFromEnv()) // last, so that OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
 		return nil, errAttributes
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	exporter, err := prometheusexporter.New(
 		prometheusexporter.WithRegisterer(registry),
 		prometheusexporter.WithNamespace(namespace),
@@ -119,7 +120,7 @@ func (t *Telemetry) describeBuild(build Build) error {
 		return fmt.Errorf("describe build: %w", err)
 	}
 	info.Record(context.Background(), 1, metric.WithAttributes(
-		attribute.String("version", build.Version), attribute.String("commit", build.Commit), attribute.String("go_version",
-			runtime.Version())))
+		attribute.String("version", build.Version), attribute.String("commit", build.Commit),
+		attribute.String("go_version", runtime.Version())))
 	return nil
 }

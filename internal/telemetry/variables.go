@@ -12,7 +12,7 @@ var followed = regexp.MustCompile(`^(SDK_DISABLED|SERVICE_NAME|RESOURCE_ATTRIBUT
 	`|ATTRIBUTE_COUNT_LIMIT|ATTRIBUTE_VALUE_LENGTH_LIMIT|(EVENT|LINK)_ATTRIBUTE_COUNT_LIMIT` +
 	`|SPAN_(ATTRIBUTE_COUNT|ATTRIBUTE_VALUE_DEPTH|ATTRIBUTE_VALUE_LENGTH|EVENT_COUNT|LINK_COUNT)_LIMIT` +
 	`|BSP_(SCHEDULE_DELAY|EXPORT_TIMEOUT|MAX_QUEUE_SIZE|MAX_EXPORT_BATCH_SIZE)|METRICS_EXEMPLAR_FILTER` +
-	`|EXPORTER_OTLP_(TRACES_)?(ENDPOINT|HEADERS|TIMEOUT|COMPRESSION|INSECURE|CERTIFICATE|CLIENT_CERTIFICATE|CLIENT_KEY))$`)
+	`|EXPORTER_OTLP_(TRACES_)?(ENDPOINT|HEADERS|TIMEOUT|COMPRESSION|INSECURE|(CLIENT_)?CERTIFICATE|CLIENT_KEY))$`)
 
 const pair = ` *[^=,: ]+ *=([^,%]|%[0-9a-fA-F]{2})*`
 
@@ -46,7 +46,7 @@ func checkVariables(environ []string, logger *slog.Logger) {
 		variable, value, _ := strings.Cut(entry, "=")
 		name, standard := strings.CutPrefix(variable, "OTEL_")
 		if value = strings.TrimSpace(value); !standard || value == "" || strings.HasPrefix(name, "GO_X_") ||
-			strings.HasPrefix(name, "RESOURCE_ATTRIBUTES_") { // an operator's, of which it makes OTEL_RESOURCE_ATTRIBUTES
+			strings.HasPrefix(name, "RESOURCE_ATTRIBUTES_") { // of which an operator makes OTEL_RESOURCE_ATTRIBUTES
 			continue
 		}
 		// An endpoint is sorted before the exporter.
@@ -64,7 +64,7 @@ func checkVariables(environ []string, logger *slog.Logger) {
 	}
 	if len(ignored) > 0 {
 		logger.Warn("variables of OpenTelemetry have no effect", "variables", strings.Join(ignored, ", "),
-			"reason", "only traces are exported, and only over OTLP with HTTP to OTEL_EXPORTER_OTLP_ENDPOINT (usually port "+
-				"4318); Prometheus scrapes the metrics from /metrics")
+			"reason", "only traces are exported, and only over OTLP with HTTP to OTEL_EXPORTER_OTLP_ENDPOINT (usually "+
+				"port 4318); Prometheus scrapes the metrics from /metrics")
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strings"
 	"time"
 
@@ -74,11 +73,9 @@ func (m *IAM) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 func (m *IAM) message(ctx context.Context, host, region string, credentials aws.Credentials, at time.Time) (
 	map[string]string, error,
 ) {
-	const action = "kafka-cluster:Connect"
-	signed, err := aws.Request{
-		Host: host, Region: region, Service: "kafka-cluster", Query: url.Values{"Action": {action}}, At: at,
-		Life: signatureLife,
-	}.Presign(ctx, credentials)
+	address := fmt.Sprintf("https://%s/?Action=kafka-cluster%%3AConnect&X-Amz-Expires=%.0f", host,
+		signatureLife.Seconds())
+	signed, err := aws.Presign(ctx, credentials, address, "kafka-cluster", region, at)
 	message := map[string]string{"version": "2020_10_22", "host": host, "user-agent": m.UserAgent}
 	for name := range signed {
 		message[strings.ToLower(name)] = signed.Get(name)

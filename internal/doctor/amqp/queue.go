@@ -79,7 +79,8 @@ func (e *examination) replication(q *queueInfo, subject string) {
 	if online < members {
 		e.Add(inspect.Replication, subject,
 			finding.WarnIf(2*online > members, some, "bring back the nodes that hold it"),
-			finding.FailIf(true, some+": it takes no message, and its rows are held", "bring back the nodes that hold it"))
+			finding.FailIf(true, some+": it takes no message, and its rows are held",
+				"bring back the nodes that hold it"))
 	}
 	e.Add(inspect.Replication, subject,
 		finding.WarnIf(q.Type == amqp091.QueueTypeClassic, "it is a classic queue, on one node: what it holds is lost "+
@@ -99,9 +100,9 @@ func (e *examination) limits(q *queueInfo, subject string) {
 	if q.Type == amqp091.QueueTypeStream {
 		_, aged := q.option("max-age")
 		_, limited := q.option("max-length-bytes")
-		e.Add(inspect.Limits, subject, finding.WarnIf(!aged && !limited, "it has neither max-age nor max-length-bytes: a "+
-			"stream keeps what was read, so it grows until the disk is full", "set one of them in its arguments or by "+
-			"a policy"), finding.OKIf(true, "drops its oldest messages by age or size"))
+		e.Add(inspect.Limits, subject, finding.WarnIf(!aged && !limited, "it has neither max-age nor "+
+			"max-length-bytes: a stream keeps what was read, so it grows until the disk is full", "set one of them in "+
+			"its arguments or by a policy"), finding.OKIf(true, "drops its oldest messages by age or size"))
 		return
 	}
 	e.Add(inspect.Limits, subject, finding.WarnIf(q.Policy == nil,

@@ -50,8 +50,9 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 			continue
 		}
 		e.replicas(t, 0)
-		e.Warn(inspect.Replication, t.Name, "its settings cannot be read, and so not what an acknowledgement is worth: "+
-			kafkago.Error(cmp.Or(resources[t.Name].ErrorCode, int16(kafkago.Unknown))).Error(), "grant DESCRIBE_CONFIGS on it")
+		reason := kafkago.Error(cmp.Or(resources[t.Name].ErrorCode, int16(kafkago.Unknown)))
+		e.Warn(inspect.Replication, t.Name, "its settings cannot be read, and so not what an acknowledgement is "+
+			"worth: "+reason.Error(), "grant DESCRIBE_CONFIGS on it")
 	}
 }
 

@@ -74,10 +74,10 @@ func (e *examination) server() {
 			"upgrade to 2.10 or newer"),
 		finding.OKIf(true, "NATS server "+version))
 	_, err = nc.TLSConnectionState()
-	inspect.Protection(&e.List, address, nc.AuthRequired(), err == nil, "turn TLS and logins on in the server, and write "+
-		"nats+tls://")
-	e.Well(inspect.Size, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows "+
-		"fail", nc.MaxPayload()))
+	inspect.Protection(&e.List, address, nc.AuthRequired(), err == nil, "turn TLS and logins on in the server, and "+
+		"write nats+tls://")
+	e.Well(inspect.Size, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger "+
+		"rows fail", nc.MaxPayload()))
 }
 
 // account examines JetStream in the account. It reports whether streams can be examined.
@@ -93,8 +93,8 @@ func (e *examination) account(ctx context.Context) bool {
 			"server's log")
 		return false
 	case denied:
-		e.Warn(inspect.Permission, "", "the user may not ask for the account's JetStream limits, so they were not looked "+
-			"at", "grant publish on "+e.infoSubject())
+		e.Warn(inspect.Permission, "", "the user may not ask for the account's JetStream limits, so they were not "+
+			"looked at", "grant publish on "+e.infoSubject())
 		return true
 	case without:
 		e.Warn(checkJetStream, "", "the account has no JetStream of its own: its rows are held, unless streams take "+

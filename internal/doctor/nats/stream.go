@@ -66,8 +66,8 @@ func (e *examination) topics(ctx context.Context, subjects []string) {
 	for _, subject := range subjects {
 		var answer struct{ Streams []string }
 		question, _ := json.Marshal(map[string]string{"subject": subject}) // strings can always be encoded
-		if e.ask(ctx, e.namesSubject(), question, &answer, inspect.Topic, subject, "which stream takes the subject, so "+
-			"it was not looked at") {
+		if e.ask(ctx, e.namesSubject(), question, &answer, inspect.Topic, subject, "which stream takes the subject, "+
+			"so it was not looked at") {
 			streams[subject] = strings.Join(answer.Streams[:min(1, len(answer.Streams))], "")
 			listed = listed || streams[subject] != ""
 		}
@@ -132,8 +132,8 @@ func (e *examination) stream(ctx context.Context, name string) {
 		}
 	}
 	e.Add(inspect.Replication, c.Name,
-		finding.FailIf(leaderless, "it has no leader: most of its servers are away, and its rows are held", "start the "+
-			"servers that hold it"),
+		finding.FailIf(leaderless, "it has no leader: most of its servers are away, and its rows are held", "start "+
+			"the servers that hold it"),
 		finding.WarnIf(c.Replicas < 2, "it has one replica: what is acknowledged is lost with its server's disk",
 			"give it three replicas, in different zones"),
 		finding.WarnIf(behind > 0, fmt.Sprintf("of its %d replicas %d are away or behind", c.Replicas, behind),
@@ -147,14 +147,14 @@ func (e *examination) stream(ctx context.Context, name string) {
 			"acknowledged is lost when its server ends unexpectedly", "make a stream with persist_mode default"),
 		finding.WarnIf(c.Storage == nats.MemoryStorage && c.Replicas < 2, "it is in the memory of one server: what is "+
 			"acknowledged is lost when that restarts", file),
-		finding.WarnIf(c.Storage == nats.MemoryStorage, "it is in memory: what is acknowledged is lost when most of its "+
-			"servers restart at once", file),
+		finding.WarnIf(c.Storage == nats.MemoryStorage, "it is in memory: what is acknowledged is lost when most of "+
+			"its servers restart at once", file),
 		finding.OKIf(true, "is on disk; an acknowledgement comes before the server syncs it (sync_interval, 2 minutes "+
 			"unless set): a loss of power loses what is not on another replica"))
 	// With limits and work queues the stream keeps what nobody has read yet.
 	e.Add(checkRetention, c.Name,
-		finding.WarnIf(c.Retention == nats.InterestPolicy && s.State.Consumers == 0, "it keeps only what a consumer waits "+
-			"for (retention interest), and has no consumer: what is acknowledged is dropped at once",
+		finding.WarnIf(c.Retention == nats.InterestPolicy && s.State.Consumers == 0, "it keeps only what a consumer "+
+			"waits for (retention interest), and has no consumer: what is acknowledged is dropped at once",
 			"create its consumers before rows are relayed, or choose retention limits"))
 	e.limits(s)
 	// The window is what makes a repeated publish harmless: whoever publishes again within it is told that the stream
