@@ -73,8 +73,11 @@ func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err er
 	}
 	for _, d := range relayConfig(c, slog.New(slog.DiscardHandler)).Destinations {
 		routes = append(routes, &route.Route{
-			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-			BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0, Names: d.SettingName,
+			View: outbox.View{
+				Name: d.Name, Filter: outbox.Filter{Topics: d.Topics}, Columns: d.Columns, Names: d.SettingName,
+				BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0,
+			},
+			FailedFrom: d.FailedOf, RelayedFrom: d.RelayedOf,
 			Encoding: route.Encoding(d.PayloadEncoding), DedupPrefix: d.DedupPrefix,
 			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
 		})

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
@@ -30,8 +31,10 @@ func checkStates(c *Config, parts map[string]string) {
 				"belong to the destination alone", column, parts[column])
 		}
 		all = append(all, &route.Route{
-			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-			Names: func(field string) string { return s.at(keys[field]).variable },
+			FailedFrom: d.FailedOf, RelayedFrom: d.RelayedOf, View: outbox.View{
+				Name: d.Name, Columns: d.Columns, Filter: outbox.Filter{Topics: d.Topics},
+				Names: func(field string) string { return s.at(keys[field]).variable },
+			},
 		})
 	}
 	deletes := ""

@@ -17,11 +17,14 @@ func (c *Config) plan() (plan outbox.Config, routes []*route.Route, err error) {
 	}
 	for i, d := range c.Destinations {
 		routes = append(routes, &route.Route{
-			Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
-			BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0,
-			Names: func(name string) string { return fieldOf(i, name) }, Encoding: route.Encoding(d.PayloadEncoding),
-			DedupPrefix: d.DedupPrefix, TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn,
-			WireFormat: d.WireFormat,
+			View: outbox.View{
+				Name: d.Name, Filter: outbox.Filter{Topics: d.Topics}, Columns: d.Columns,
+				BlockFailed: d.BlockFailed, Optional: d.Optional, Expires: d.MaxAge > 0,
+				Names: func(name string) string { return fieldOf(i, name) },
+			},
+			FailedFrom: d.FailedOf, RelayedFrom: d.RelayedOf,
+			Encoding: route.Encoding(d.PayloadEncoding), DedupPrefix: d.DedupPrefix,
+			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
 		})
 		if d.SettingName != nil {
 			routes[i].Names = d.SettingName

@@ -15,7 +15,7 @@ const mostAddresses = 100
 // destination, and the topics of rows that no destination takes. Rows have no address if they have no topic or if a
 // template needs a column that is NULL.
 func Addresses(routes []*Route, rows []outbox.Row) (addresses [][]publisher.Address, lost []string) {
-	addresses, views := make([][]publisher.Address, len(routes)), Views(routes)
+	addresses = make([][]publisher.Address, len(routes))
 	for i := range rows {
 		row := &rows[i]
 		if row.Invalid != nil {
@@ -23,10 +23,10 @@ func Addresses(routes []*Route, rows []outbox.Row) (addresses [][]publisher.Addr
 		}
 		taken := false
 		for to, d := range routes {
-			if !views[to].Takes(row.Message.Topic) {
+			if !d.Takes(row.Message.Topic) {
 				continue
 			}
-			taken = taken || d.Plain()
+			taken = taken || d.FailedFrom == "" && d.RelayedFrom == "" // else they are taken elsewhere, too
 			if one := *row; d.Address(&one) == nil {
 				addresses[to] = addNew(addresses[to], publisher.Address{
 					Topic: one.Message.Topic, Exchange: one.Message.Exchange,

@@ -17,13 +17,21 @@ func TestAddresses(t *testing.T) {
 		}
 		return &parsed
 	}
-	routes := []*Route{
-		{Topics: []string{"audit.*"}, Topic: *template("log.{topic}")},
-		{Topics: []string{"order"}, Exchange: template("{tenant}")},
-		{Topics: []string{"order", "audit.a"}, Topic: *template("copy"), Columns: map[string]string{"relayed_at": "x"}},
-		// Takes rows that another destination takes.
-		{Topic: *template("dead"), Columns: map[string]string{"relayed_at": "y"}, FailedOf: "orders"},
+	view := func(relayed string, topics ...string) outbox.View {
+		v := outbox.View{Filter: outbox.Filter{Topics: topics}}
+		if relayed != "" {
+			v.Columns = map[string]string{"relayed_at": relayed}
+		}
+		return v
 	}
+	routes := []*Route{
+		{View: view("", "audit.*"), Topic: *template("log.{topic}")},
+		{View: view("", "order"), Exchange: template("{tenant}")},
+		{View: view("x", "order", "audit.a"), Topic: *template("copy")},
+		// Takes rows that another destination takes.
+		{View: view("y"), Topic: *template("dead"), FailedFrom: "orders"},
+	}
+	connect(routes)
 	row := func(topic, tenant string, nulls uint64) outbox.Row {
 		return outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls}
 	}

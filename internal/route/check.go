@@ -34,7 +34,7 @@ func Check(all []*Route, listed, deletes string) (found []Problem) {
 				found = append(found, Problem{i, field, fmt.Sprintf(format, args...)})
 			}
 		}
-		if d.FailedOf != "" && d.RelayedOf != "" {
+		if d.FailedFrom != "" && d.RelayedFrom != "" {
 			bad(true, "RelayedOf", "contradicts %s; remove one of them", d.Names.Of("FailedOf"))
 		} else if field, text := d.origin(all, listed); text != "" {
 			bad(true, field, "%s", text)
@@ -42,7 +42,7 @@ func Check(all []*Route, listed, deletes string) (found []Problem) {
 		var names []string
 		var earlier [][]string
 		for _, other := range all[:i] {
-			equal, sameRows := maps.Equal(d.Columns, other.Columns), d.source() == other.source()
+			equal, sameRows := d.SameColumns(other.View), d.source() == other.source()
 			if equal && sameRows {
 				names, earlier = append(names, other.Name), append(earlier, other.Topics)
 			}
@@ -68,13 +68,13 @@ func Check(all []*Route, listed, deletes string) (found []Problem) {
 }
 
 // source returns from which destination the rows come, and in which state: empty for rows as they are inserted.
-func (d *Route) source() [2]string { return [2]string{d.FailedOf, d.RelayedOf} }
+func (d *Route) source() [2]string { return [2]string{d.FailedFrom, d.RelayedFrom} }
 
 // origin returns what is wrong with the destination whose failed or relayed rows this one takes, empty if it is right.
 func (d *Route) origin(all []*Route, listed string) (field, text string) {
-	field, name := "FailedOf", d.FailedOf
+	field, name := "FailedOf", d.FailedFrom
 	if name == "" {
-		field, name = "RelayedOf", d.RelayedOf
+		field, name = "RelayedOf", d.RelayedFrom
 	}
 	if name == "" {
 		return "", ""
@@ -89,7 +89,7 @@ func (d *Route) origin(all []*Route, listed string) (field, text string) {
 	origin := from
 	for range all { // as many steps as there are destinations lead back to this one, or never will
 		if origin != nil && origin != d {
-			origin = named(cmp.Or(origin.FailedOf, origin.RelayedOf))
+			origin = named(cmp.Or(origin.FailedFrom, origin.RelayedFrom))
 		}
 	}
 	switch {
@@ -106,7 +106,7 @@ func (d *Route) origin(all []*Route, listed string) (field, text string) {
 			"rows as they are inserted"
 	case d.Columns == nil:
 		return field, "requires columns of its own; set " + d.Names.Of("Columns")
-	case d.FailedOf != "" && from.Columns != nil && from.Columns["failed_at"] == "":
+	case d.FailedFrom != "" && from.Columns != nil && from.Columns["failed_at"] == "":
 		return field, "names " + name + ", whose columns do not include failed_at, so that no row fails there; add " +
 			"failed_at to them"
 	}

@@ -2,27 +2,17 @@
 // time and payload their messages have there.
 package route
 
-import (
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/setting"
-)
+import "github.com/outbox-relay/outbox-relay/internal/outbox"
 
 // A Route is the part of a destination that decides which rows it takes and where they go. It does not include the
 // publisher.
 type Route struct {
-	Name string
-	// Topics are patterns of the rows' topics, see [pattern.Takes]; an empty list takes every row.
-	Topics []string
-	// Columns keep the destination's state, as in [outbox.View].
-	Columns map[string]string
-	// FailedOf and RelayedOf name another destination, whose failed or relayed rows this one takes. At most one of them
-	// is set.
-	FailedOf, RelayedOf string
-	BlockFailed         bool // a failed row blocks its key
-	Optional            bool // best effort: nothing waits for it
-	Expires             bool // rows may expire
-	// Names are the user's names of the fields of the destination's configuration.
-	Names setting.Names
+	// View is the table as the destination sees it. [Plan] sets what follows from the other fields and the other routes:
+	// Before, FailedOf, RelayedOf, Encoded and Extra.
+	outbox.View
+	// FailedFrom and RelayedFrom name another destination, whose failed or relayed rows this one takes. At most one of
+	// them is set.
+	FailedFrom, RelayedFrom string
 
 	TopicText    string // template of the topic; empty for the row's own
 	ExchangeText string // template of the AMQP exchange; empty leaves it to the publisher

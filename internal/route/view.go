@@ -1,38 +1,32 @@
 package route
 
-import (
-	"maps"
+import "github.com/outbox-relay/outbox-relay/internal/outbox"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
-)
-
-// Views returns the destinations' views of the table. Destinations that keep their state in the same columns divide the
-// rows: each row goes to the first of them that takes it.
-func Views(routes []*Route) []outbox.View {
+// connect sets in the routes' views what follows from their other fields and from the other routes, and returns the
+// views. Destinations that keep their state in the same columns divide the rows: each row goes to the first of them that
+// takes it.
+func connect(routes []*Route) []outbox.View {
+	named := map[string]*outbox.View{}
+	for i, to := range routes {
+		to.Encoded, to.Extra, to.Before = to.Encoding != EncodingNone, to.extra(), nil
+		for _, earlier := range routes[:i] {
+			if earlier.SameColumns(to.View) {
+				to.Before = append(to.Before, earlier.Topics)
+			}
+		}
+		named[to.Name] = &to.View
+	}
 	views := make([]outbox.View, len(routes))
-	for i, d := range routes {
-		views[i] = view(routes, d)
+	for i, to := range routes {
+		if to.FailedFrom != "" {
+			to.FailedOf = named[to.FailedFrom]
+		}
+		if to.RelayedFrom != "" {
+			to.RelayedOf = named[to.RelayedFrom]
+		}
+		views[i] = to.View
 	}
 	return views
-}
-
-// view returns one destination's view of the table.
-func view(routes []*Route, to *Route) outbox.View {
-	v := outbox.View{
-		Name: to.Name, Optional: to.Optional, Columns: to.Columns, BlockFailed: to.BlockFailed,
-		Expires: to.Expires, Names: to.Names,
-		Filter: outbox.Filter{Topics: to.Topics}, Encoded: to.Encoding != EncodingNone, Extra: to.extra(),
-	}
-	for _, d := range routes {
-		if d == to {
-			break
-		}
-		if maps.Equal(d.Columns, to.Columns) {
-			v.Before = append(v.Before, d.Topics)
-		}
-	}
-	v.FailedOf, v.RelayedOf = viewOf(routes, to.FailedOf), viewOf(routes, to.RelayedOf)
-	return v
 }
 
 // extra returns the indexes of the texts of which the destination's messages are made.
@@ -53,17 +47,3 @@ func (d *Route) extra() []int {
 	}
 	return used
 }
-
-// viewOf returns the view of the destination with a name, nil for no name.
-func viewOf(routes []*Route, name string) *outbox.View {
-	for _, d := range routes {
-		if name != "" && d.Name == name {
-			v := view(routes, d)
-			return &v
-		}
-	}
-	return nil
-}
-
-// Plain reports whether a destination takes rows as they are inserted, not after they failed or were relayed elsewhere.
-func (d *Route) Plain() bool { return d.FailedOf == "" && d.RelayedOf == "" }
