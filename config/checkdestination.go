@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/profile"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // checkDestinations checks what the tags cannot express about each destination, and that each setting has an effect. A
@@ -108,13 +109,14 @@ func (s *scope) checkPairs() {
 
 // applyProfile fills in the defaults of a destination's profile.
 func applyProfile(d *Destination, s *scope) {
-	fallback := func(key string, into *string, value string) {
-		if o := s.at(key); !o.given {
-			o.text, *into = value, value
-		}
+	if o := s.at("TOPIC"); !o.given {
+		d.Topic = profile.Topic(d.Profile)
+		o.text = d.Topic
 	}
-	fallback("TOPIC", &d.Topic, profile.Topic(d.Profile))
-	fallback("AMQP_EXCHANGE", &d.AMQPExchange, profile.Exchange(d.Profile, d.Broker.Protocol))
+	if o := s.at("AMQP_EXCHANGE"); !o.given && d.Broker.Protocol == publisher.ProtocolAMQP {
+		d.AMQPExchange = profile.Exchange(d.Profile)
+		o.text = d.AMQPExchange
+	}
 }
 
 // checkPair checks the client's certificate. A common mistake is the path of a file in place of its text.

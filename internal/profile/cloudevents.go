@@ -155,12 +155,7 @@ func attributeName(header string) (name string, is bool) {
 }
 
 func legalName(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
 // legalAttribute reports whether a text can be an attribute's value: CloudEvents 1.0, type system.

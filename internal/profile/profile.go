@@ -23,30 +23,32 @@ const (
 	PhoenixMicro = "phoenix_micro"
 )
 
-// Topic returns a profile's default template of the topic.
-func Topic(name string) string {
-	if name == Debezium {
-		return "outbox.event.{topic}"
-	}
-	return "{topic}"
+// formats are what the profiles say besides the form of messages, with plain under the empty name, too.
+var formats = map[string]struct {
+	topic    string // default template of the topic
+	exchange string // default exchange on AMQP; empty for the default exchange
+	id       string // header with the row's id in a stored message
+	// columns that are used, if the table has them, by the relay's names
+	columns map[string]string
+}{
+	"":          {topic: "{topic}", id: publisher.HeaderMessageID},
+	Plain:       {topic: "{topic}", id: publisher.HeaderMessageID},
+	CloudEvents: {topic: "{topic}", id: "ce_id"},
+	// the names in Debezium's outbox layout
+	Debezium: {topic: "outbox.event.{topic}", id: "id", columns: map[string]string{
+		"topic": "aggregatetype", "key": "aggregateid",
+	}},
+	PhoenixMicro: {topic: "{topic}", exchange: "phoenix_micro", id: "x-message-id"},
 }
+
+// Topic returns a profile's default template of the topic.
+func Topic(name string) string { return formats[name].topic }
 
 // Exchange returns a profile's default AMQP exchange, empty for the default exchange.
-func Exchange(name string, to publisher.Protocol) string {
-	if name == PhoenixMicro && to == publisher.ProtocolAMQP {
-		return "phoenix_micro"
-	}
-	return ""
-}
+func Exchange(name string) string { return formats[name].exchange }
 
-// Columns returns the columns that a profile uses, if the table has them, by the relay's names: the names in Debezium's
-// outbox layout.
-func Columns(name string) map[string]string {
-	if name == Debezium {
-		return map[string]string{"topic": "aggregatetype", "key": "aggregateid"}
-	}
-	return nil
-}
+// Columns returns the columns that a profile uses, if the table has them, by the relay's names.
+func Columns(name string) map[string]string { return formats[name].columns }
 
 // Options are the inputs of the profiles besides the row.
 type Options struct {
