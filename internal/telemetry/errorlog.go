@@ -38,20 +38,14 @@ func logErrors(logger *slog.Logger) otel.ErrorHandlerFunc {
 	}
 }
 
-// A messageLog logs what OpenTelemetry's own logger reports, without its attributes: the SDK adds headers and URLs to
-// them as they were given, with their secrets.
+// A messageLog logs the errors that OpenTelemetry's own logger reports, without their attributes: the SDK adds headers
+// and URLs to them as they were given, with their secrets.
 type messageLog struct{ logger *slog.Logger }
 
-func (l messageLog) Enabled(ctx context.Context, level slog.Level) bool {
-	return l.logger.Enabled(ctx, level)
-}
+func (messageLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
-func (l messageLog) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelWarn {
-		l.logger.Warn("OpenTelemetry reports a problem", "problem", r.Message)
-	} else {
-		l.logger.Log(ctx, r.Level, "OpenTelemetry reports", "text", r.Message)
-	}
+func (l messageLog) Handle(_ context.Context, r slog.Record) error {
+	l.logger.Warn("OpenTelemetry reports a problem", "problem", r.Message)
 	return nil
 }
 
