@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -88,7 +89,7 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			if !c.own && errors.Is(err, context.DeadlineExceeded) {
+			if !pgsession.IsOwn(c.conn) && errors.Is(err, context.DeadlineExceeded) {
 				err = fmt.Errorf("%w; the list of rows keeps a session of the pooler: let the pooler have two for "+
 					"this database and role (default_pool_size), or set OUTBOX_DATABASE_DIRECT_URL", err)
 			}

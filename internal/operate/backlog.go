@@ -127,48 +127,32 @@ func (o *Outbox) taker(s set) string {
 // untaken is the taker of rows that no destination takes.
 const untaken = -1
 
-// taken is the condition that a view takes a row, to be added to others.
-func (o *Outbox) taken(view int) string {
-	if taken := o.Views[view].Table.Taken; taken != pattern.Always {
-		return " and " + taken
-	}
-	return ""
-}
-
 // count fills the backlogs of the destinations of a pick. What cannot be counted becomes a problem of the report, also
 // if the error is that it took too long.
 func (o *Outbox) count(ctx context.Context, p pick, r *Report, patience time.Duration) error {
 	n := p.set.table
-	takers := outbox.Takers{SQL: o.taker(p.set), Parameters: p.values, Divided: p.set.divided}
+	asked := outbox.Takers{SQL: o.taker(p.set), Parameters: p.values, Divided: p.set.divided}
 	if p.chosen != "" { // the other rows are looked at too, so that a selection does not change the cost
-		takers.SQL = fmt.Sprintf("case when true%s then %s else %d end", p.chosen, takers.SQL, outbox.NotCounted)
+		asked.SQL = fmt.Sprintf("case when true%s then %s else %d end", p.chosen, asked.SQL, outbox.NotCounted)
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tally, failure := n.Tally(limited, takers)
+	tally, failure := n.Tally(limited, asked)
 	if failure != nil && !unanswered(failure) {
 		return failure
 	}
-	all := p.set.views
-	for _, counted := range tally {
-		none := func(l outbox.Line) bool { return l.Taker == untaken }
-		if r.Untaken == nil && slices.ContainsFunc(counted.Lines, none) {
-			r.Untaken, all = new(newBacklog()), append(slices.Clone(all), untaken)
-		}
-	}
-	backlog := func(taker int) *Backlog {
-		if taker == untaken {
-			return r.Untaken
-		}
-		return &r.destination(o.Views[taker].Name).Backlog
+	takers := append(slices.Clone(p.set.views), untaken)
+	backlogs := make([]Backlog, len(takers))
+	for i := range backlogs {
+		backlogs[i] = newBacklog()
 	}
 	// A state that was counted is reported even if a later one took too long; a state that was not is never shown as
 	// zero.
 	for _, state := range []outbox.State{outbox.Due, outbox.Scheduled, outbox.Failed} {
 		switch counted := tally[state]; {
 		case counted != nil:
-			for _, taker := range all {
-				backlog(taker).add(state, taker, counted)
+			for i, taker := range takers {
+				backlogs[i].add(state, taker, counted)
 			}
 		case state == outbox.Failed && !n.FailedIndexed():
 			r.Note(fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index "+
@@ -180,8 +164,13 @@ func (o *Outbox) count(ctx context.Context, p pick, r *Report, patience time.Dur
 			r.Note(fmt.Sprintf("the %s rows were not counted: it took longer than %v", state, patience))
 		}
 	}
-	for _, taker := range all {
-		backlog(taker).finish()
+	for i, taker := range takers {
+		b := &backlogs[i]
+		if b.finish(); taker != untaken {
+			r.destination(o.Views[taker].Name).Backlog = *b
+		} else if len(b.Topics) > 0 {
+			r.Untaken = b
+		}
 	}
 	return failure
 }

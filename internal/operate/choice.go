@@ -13,7 +13,7 @@ import (
 // A Choice is the set of rows that were chosen for a [Change]. The server holds the list, in the session of a
 // connection of its own.
 type Choice struct {
-	*list
+	conn   *pgx.Conn // has the list
 	outbox *Outbox
 	change Change
 	picks  []pick
@@ -43,8 +43,8 @@ func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection)
 		return nil, err // rows can be neither deleted nor kept
 	}
 	c := &Choice{outbox: o, change: change, picks: picks}
-	c.list, err = o.newList(ctx, func(l *list, tx pgx.Tx) error {
-		if err := change.lock(ctx, o, l, tx); err != nil {
+	c.conn, err = o.list(ctx, func(tx pgx.Tx) error {
+		if err := change.lock(ctx, o, tx); err != nil {
 			return err
 		}
 		if err := tx.QueryRow(ctx, "select now()").Scan(&c.began); err != nil {
@@ -113,7 +113,7 @@ func (c Change) rows(ctx context.Context, o *Outbox, selection Selection) ([]pic
 }
 
 // Close gives up the list.
-func (c *Choice) Close(ctx context.Context) { c.close(ctx) }
+func (c *Choice) Close(ctx context.Context) { closeList(ctx, c.conn) }
 
 // Rows returns the number of chosen rows.
 func (c *Choice) Rows() int64 { return c.rows }

@@ -13,37 +13,30 @@ import (
 // chooseTime bounds the statements that look through the table.
 const chooseTime = time.Hour
 
-// A list is rows that were chosen at one moment. The server keeps it in cursors, so that neither this process nor an
-// open transaction has to: there may be millions of rows, changing them takes many transactions, and while a snapshot
-// is open the relays step over every row that was relayed since. Through a pooler a cursor does not survive its
-// transaction, which then stays open until the list is closed.
-type list struct {
-	conn *pgx.Conn
-	own  bool // the session is the connection's own
-}
-
-// newList declares cursors. They must be declared with hold.
-func (o *Outbox) newList(ctx context.Context, declare func(l *list, tx pgx.Tx) error) (*list, error) {
+// list declares cursors on a connection of their own, with hold: lists of rows that were chosen at one moment. The
+// server keeps them, so that neither this process nor an open transaction has to: there may be millions of rows,
+// changing them takes many transactions, and while a snapshot is open the relays step over every row that was relayed
+// since. Through a pooler a cursor does not survive its transaction, which then stays open until the list is closed.
+func (o *Outbox) list(ctx context.Context, declare func(tx pgx.Tx) error) (*pgx.Conn, error) {
 	conn, err := o.Connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
-	l := &list{conn: conn, own: pgsession.IsOwn(conn)}
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}) // all cursors show the same moment
 	if err == nil {
 		err = limits{statement: chooseTime}.limit(ctx, tx)
 	}
 	if err == nil {
-		err = declare(l, tx)
+		err = declare(tx)
 	}
-	if err == nil && l.own {
+	if err == nil && pgsession.IsOwn(conn) {
 		err = tx.Commit(ctx)
 	}
 	if err != nil {
-		l.close(ctx)
+		closeList(ctx, conn)
 		return nil, err
 	}
-	return l, nil
+	return conn, nil
 }
 
 // fetch calls a function with the rows of a cursor, as many at a time as are wanted.
@@ -65,12 +58,12 @@ func fetch[T any](ctx context.Context, conn *pgx.Conn, cursor string, wanted int
 	}
 }
 
-// close ends the session, and with it the cursors and locks.
-func (l *list) close(ctx context.Context) {
+// closeList ends the session, and with it the cursors and locks.
+func closeList(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if !l.own && !l.conn.IsClosed() { // a pooler would give up its connection to the server
-		_, _ = l.conn.Exec(ctx, "rollback")
+	if !pgsession.IsOwn(conn) && !conn.IsClosed() { // a pooler would give up its connection to the server
+		_, _ = conn.Exec(ctx, "rollback")
 	}
-	_ = l.conn.Close(ctx)
+	_ = conn.Close(ctx)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/internal/pgsession"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -207,13 +208,14 @@ var errNotAlone = errors.New("another replica deletes old rows")
 
 // lock keeps other replicas from deleting old rows until the list is closed. If the session that holds the lock ends
 // before, another replica may begin as well: both skip the rows that the other one has locked.
-func (c Change) lock(ctx context.Context, o *Outbox, l *list, tx pgx.Tx) error {
+func (c Change) lock(ctx context.Context, o *Outbox, tx pgx.Tx) error {
 	if c.prune == nil || !c.prune.again {
 		return nil
 	}
 	class, object := owner.CleaningLock(o.Views[0].Table.Name())
 	var alone bool
-	if err := tx.QueryRow(ctx, sql.Text("prune_lock.sql", nil), class, object, l.own).Scan(&alone); err != nil {
+	own := pgsession.IsOwn(tx.Conn())
+	if err := tx.QueryRow(ctx, sql.Text("prune_lock.sql", nil), class, object, own).Scan(&alone); err != nil {
 		return fmt.Errorf("look for others that delete old rows: %w", err)
 	}
 	if !alone {

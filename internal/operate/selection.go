@@ -121,7 +121,7 @@ func (o *Outbox) pick(s Selection, in func(*outbox.Table) (state string, since o
 		state, since, err := in(set.table)
 		if err == nil {
 			if p.state = state; s.Destination != "" {
-				p.state += o.taken(set.views[0])
+				p.state += " and " + set.table.Taken
 			}
 			p.chosen, err = s.condition(set.table, since, &p.values)
 		}

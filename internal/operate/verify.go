@@ -81,7 +81,7 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 	if err != nil {
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
 	}
-	list, err := o.newList(ctx, func(_ *list, tx pgx.Tx) error {
+	conn, err := o.list(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic, "ordered",
 			fmt.Sprint(!c.Unordered)+n.Ordered(), "state", picks[0].where()), picks[0].values...)
 		return err
@@ -89,12 +89,12 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 	if err != nil {
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
 	}
-	defer list.close(ctx)
+	defer closeList(ctx, conn)
 	read := func(row pgx.CollectableRow) (*relayedRow, error) {
 		r := &relayedRow{}
 		return r, row.Scan(&r.id, &r.topic, &r.key, &r.inserted, &r.relayed)
 	}
-	err = fetch(ctx, list.conn, "outbox_relay_relayed", VerifyRows, read, func(rows []*relayedRow) error {
+	err = fetch(ctx, conn, "outbox_relay_relayed", VerifyRows, read, func(rows []*relayedRow) error {
 		return c.compare(ctx, rows)
 	})
 	return c.Comparison, err
