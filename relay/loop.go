@@ -54,20 +54,15 @@ type tableView interface {
 
 var _ tableView = (*outbox.Table)(nil)
 
-// make makes the engine. An owner polls every 50 ms, where an empty poll costs PostgreSQL 0.03 ms, and once a second
-// where writers ring and nothing has come for a while. A poll interval that was set holds for both.
+// make makes the engine.
 func (l *loop) make(limits engine.Limits) {
-	interval := l.config.PollInterval
-	limits.Poll, limits.IdlePoll = cmp.Or(interval, 50*time.Millisecond), cmp.Or(interval, time.Second)
-	if l.table.Delays() { // no writer rings when a row becomes due
-		limits.IdlePoll = min(limits.IdlePoll, limits.Poll)
-	}
+	limits.Poll = l.config.PollInterval
 	l.results = make(chan *engine.Read, 2)
 	l.answers, l.settled = make(chan *worker), make(chan engine.Outcome, 2)
 	l.patience = map[engine.Kind]time.Duration{}
 	l.writer = l.settlement.NewWriter(l.state, l.to.measured, l.settled)
 	setup := l.to.setup(l.config)
-	setup.Limits, setup.Workers, setup.Table = limits, l.engines.workers, l.table
+	setup.Limits, setup.Table = limits, l.table
 	l.engine = engine.New(setup)
 }
 
@@ -77,7 +72,7 @@ func (l *loop) make(limits engine.Limits) {
 // will be published again.
 func (l *loop) run(ctx, work context.Context, ending func()) (left int, err error) {
 	for i := range l.engines.workers + engine.TryLanes {
-		l.workers = append(l.workers, &worker{loop: l, lane: i})
+		l.workers = append(l.workers, &worker{loop: l, tries: i >= l.engines.workers})
 	}
 	err = l.turn(ctx, work, ending)
 	l.to.state.Store(&engine.Snapshot{})
@@ -196,7 +191,7 @@ func (l *loop) hand(ctx, work context.Context, now time.Time) {
 		if !w.since.IsZero() {
 			continue
 		}
-		if batch := l.engine.Batch(w.lane, now); len(batch) > 0 {
+		if batch := l.engine.Batch(w.tries, now); len(batch) > 0 {
 			w.since = now
 			w.start(work, ctx, batch, l.engine.Rehearses(batch) || l.database.unwritten(l.state))
 		}

@@ -52,7 +52,7 @@ func (l *loop) taken(ctx context.Context, r *engine.Read) {
 		l.database.read(r.Err)
 	}
 	l.to.measured.Stage(measure.StageFetch, r.Took)
-	l.engine.SetBell(l.doorbell.Up(), l.doorbell.Armed())
+	l.engine.SetBell(l.doorbell.Armed())
 	fresh := l.engine.Taken(r, now)
 	switch {
 	case outbox.Cancelled(r.Err) && !interrupted: // it says nothing about reads of other kinds

@@ -20,7 +20,7 @@ import (
 // The worker is the loop's while it is idle, and its goroutine's from start until it is sent to answers.
 type worker struct {
 	loop  *loop     // only the parts that never change are used
-	lane  int       // number of the worker; the last engine.TryLanes are for keys that were not accepted the last time
+	tries bool      // it is for keys that were not accepted the last time
 	since time.Time // when its call began, zero while it is idle; touched only by the loop
 	most  int       // rows of a rehearsal; 0: all of a batch
 

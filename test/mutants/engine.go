@@ -9,7 +9,7 @@ var engine = []mutant{
 	},
 	{
 		name: "marks are not rehearsed", breaks: "no restart publishes a row again because its mark cannot be written",
-		file: "relay/internal/engine/rehearsal.go", old: "	return !e.proven || e.held", new: "	return false && e.held",
+		file: "relay/internal/engine/rehearsal.go", old: "	return e.unproven > 0 || e.held", new: "	return false && e.held",
 		pkg: "./relay", tests: "^TestNothingIsPublishedThatCannotBeMarked$",
 	},
 	{
@@ -72,12 +72,12 @@ var engine = []mutant{
 	},
 	{
 		name: "the whole rate for each replica", breaks: "a rate is divided among the replicas",
-		file: "relay/internal/engine/limiter.go", old: "l.rate * part", new: "l.rate",
+		file: "relay/internal/engine/limiter.go", old: "return e.Rate * float64(e.shards.active.Len()) / float64(e.Shards)", new: "return e.Rate",
 		pkg: "./relay", tests: "^TestRateOfAllReplicas$",
 	},
 	{
 		name: "a clock that is read twice empties the bucket", breaks: "a rate of a row a second or less publishes rows",
-		file: "relay/internal/engine/limiter.go", old: "	if now.Before(l.filled) {\n", new: "	if false {\n",
+		file: "relay/internal/engine/limiter.go", old: "	if now.Before(e.filled) {\n", new: "	if false {\n",
 		pkg: "./relay/internal/engine", tests: "^TestClocksOfCallers$",
 	},
 }

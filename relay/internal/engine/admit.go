@@ -18,13 +18,13 @@ import (
 func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 	t := e.tailOf(r.Kind)
 	dropped := 0
-	rows, whole := t.page(r, now)
+	rows, whole := e.page(t, r, now)
 	// Dropped rows are counted too: a look that brings only rows of closed keys is in vain, and pays for it with a
 	// rest.
 	for i := range rows {
 		switch row := &rows[i]; {
 		case e.waits.jammed:
-		case e.admit(row, r.number, now):
+		case e.admit(row, r, now):
 			fresh++
 		default:
 			dropped++
@@ -48,14 +48,14 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 // admit takes a row of a tail's page, unless it is known or its key is closed. It reports whether the row was new. The
 // order of its questions matters: a known row says nothing about its key's order, and only a row that is new here may
 // close the key.
-func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
+func (e *Engine) admit(row *outbox.Row, read *Read, now time.Time) bool {
 	if !e.shards.active.Has(row.Shard) {
 		return false
 	}
 	name := nameOf(row.Hash, row.Delayed)
 	// The same page begins at the low watermark each time, so most of its rows are in flight, or were settled since the
 	// read began.
-	known := e.isKnown(row.Identity(), read)
+	known := e.isKnown(row.Identity(), read.number)
 	moved := known && e.elsewhere(row.Identity(), name)
 	k := e.keys[name]
 	switch {
@@ -64,7 +64,7 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 	// Somebody has moved a row that is in flight to this key. Its former key's answer decides whether it is published
 	// here at all, and until then no younger row of this key may pass it: the key is read by itself.
 	case moved && (k == nil || k.state == open) && !e.waits.has(name),
-		!moved && k != nil && e.follows(k, row, read): // it was committed late: all are read in order
+		!moved && k != nil && e.follows(k, row, read.number): // it was committed late: all are read in order
 		e.rest(e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard), causeOrder, now)
 	}
 	if e.drops(name, row.Position.Ordinal) || moved || e.waits.jammed {
@@ -75,7 +75,7 @@ func (e *Engine) admit(row *outbox.Row, read uint64, now time.Time) bool {
 		// It leaves room to others: the rest of its rows is read in turn. What it has queued stays, since the tail
 		// brought it in order, and goes on while the key is closed.
 		e.enter(k, draining)
-		k.rows, k.missed, k.dropped = e.Limits.Batch, true, math.MaxInt64 // what is dropped from here on is read on
+		k.rows, k.dropped = e.Limits.Batch, new(int64(math.MaxInt64)) // what is dropped from here on is read on
 		e.readOn(k, row, e.tail.seen)
 		if len(k.queue) == 0 && k.wire == 0 {
 			e.further(k, now)
@@ -107,16 +107,16 @@ func (e *Engine) begins() {
 	if e.waits.jammed { // they do so later, and the sweep goes as far as the tail has come
 		return
 	}
-	e.tail.again()
-	e.dueTail.again()
-	e.blocked.current, e.blocked.on = false, false // what is read again may have failed rows that are not known
+	e.restart(&e.tail)
+	e.restart(&e.dueTail)
+	e.failed.on, e.failed.ended = false, time.Time{} // what is read again may have failed rows that are not known
 	e.reads.stale = e.reads.under[slot(Tail)] != nil
 }
 
 // rereadDue makes the tail of due rows start again, since no sweep finds what it has missed: rows that were made
 // pending again, and rows that were forgotten while a hold lasted.
 func (e *Engine) rereadDue() {
-	e.dueTail.again()
+	e.restart(&e.dueTail)
 	if r := e.reads.under[slot(Due)]; r != nil && r.Kind == Due {
 		e.reads.stale = true
 	}

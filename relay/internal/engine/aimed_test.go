@@ -286,7 +286,7 @@ func TestRowIsUnmarkableForOneAnswer(t *testing.T) {
 	answer := func(answers ...error) {
 		t.Helper()
 		e.outage.until = time.Time{}
-		batch := e.Batch(0, s.now())
+		batch := e.Batch(false, s.now())
 		if len(batch) != len(answers) {
 			t.Fatalf("%d rows, and %d answers", len(batch), len(answers))
 		}

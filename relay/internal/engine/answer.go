@@ -39,7 +39,7 @@ func (e *Engine) Answers(batch []*Row, errs []error, now time.Time) {
 	}
 	// The rate is what the broker gets. What it has not taken does not count, or an outage would use the rate up.
 	spared := a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]
-	e.limiter.spend(-spared)
+	e.spend(-spared)
 	e.Measure.Published(len(batch), a.counts)
 	switch {
 	case a.alive:
@@ -148,7 +148,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		k.unanswered = 0
 		k.queue = slices.Concat(rows[:1], k.queue)
 		a.queued++
-		a.refused(k, 1, err, a.fails(first, class))
+		a.refused(k, 1, err)
 		return
 	}
 	fate, named := publisher.FateOf(err, first.Message.Topic)
@@ -167,10 +167,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	// it. Then what was not accepted is read again later, by this replica or another one.
 	if !a.goesOn(k) || a.stopping {
 		for _, r := range rows {
-			if a.stopping && k.unanswered > 0 {
-				a.unknown++
-			}
-			a.land(r)
+			a.drop(k, r)
 		}
 		a.unprobe(k)
 		return
@@ -193,7 +190,7 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	case a.isCulprit(k, err):
 		k.unanswered = 0
 		why := publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err)
-		a.refused(k, 1, why, a.fails(first, publisher.Refused))
+		a.refused(k, 1, why)
 	default:
 		if h != nil {
 			a.prolong(h, h.cause, err, a.now)
@@ -210,12 +207,6 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 // than open and draining, the key's own read, or what it waits for, brings them again.
 func (e *Engine) goesOn(k *key) bool {
 	return e.shards.active.Has(k.shard) && (k.state == open || k.state == draining)
-}
-
-// fails reports whether a refused row has failed for good. In a table without failed_at nothing fails: the row is tried
-// again after the longest backoff, and its key waits.
-func (e *Engine) fails(r *Row, class publisher.Class) bool {
-	return e.Table.KeepsFailures() && (class == publisher.Permanent || r.Try+1 > e.MaxAttempts)
 }
 
 // refuseAfter is the number of publishes without an answer, the last ones alone, that count as a refusal. With a

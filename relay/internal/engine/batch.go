@@ -50,13 +50,13 @@ func (e *Engine) list(k *key) {
 	e.ready[i] = append(e.ready[i], k)
 }
 
-// Batch returns the rows that a lane publishes now in one call: of each key the first ones, in order. Lanes from
-// Workers on are for keys that were not accepted the last time. Keys go first come, first served, and one with more
-// rows than a batch takes is listed again with its answers. The rows are the caller's until it gives them back with
+// Batch returns the rows that a lane publishes now in one call: of each key the first ones, in order. A lane that tries
+// is for keys that were not accepted the last time. Keys go first come, first served, and one with more rows than a
+// batch takes is listed again with its answers. The rows are the caller's until it gives them back with
 // [Engine.Answers]. Nil means that nothing may go now.
-func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
+func (e *Engine) Batch(tries bool, now time.Time) (batch []*Row) {
 	list := &e.ready[0]
-	if lane >= e.Workers {
+	if tries {
 		list = &e.ready[1]
 	}
 	o := &e.outage
@@ -68,7 +68,7 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 		return nil
 	}
 	// Half of the bytes, so that one lane does not take all that is in flight. Each key is looked at once.
-	most, keys, bytes := e.limiter.sendable(e.Limits.Batch, now), len(*list), e.Limits.Bytes/2
+	most, keys, bytes := e.sendable(e.Limits.Batch, now), len(*list), e.Limits.Bytes/2
 	if o.failures > 0 {
 		keys = min(keys, probeKeys)
 	}
@@ -102,7 +102,7 @@ func (e *Engine) Batch(lane int, now time.Time) (batch []*Row) {
 	if len(batch) > 0 {
 		e.publishing++
 		o.probing = o.failures > 0
-		e.limiter.spend(len(batch))
+		e.spend(len(batch))
 	}
 	return batch
 }
@@ -116,12 +116,12 @@ func (e *Engine) prefix(k *key, most int, bytes int64, now time.Time) int {
 		switch {
 		// A key that tries a hold sends its first row alone, so that a try costs one publish.
 		case i > 0 && (i == most || bytes <= 0 || k.hold != nil || h != nil),
-			i > 0 && (r.after.After(now) || r.Invalid != nil || e.expired(r, now)):
+			i > 0 && (r.after.After(now) || r.Invalid != nil || r.expired(now)):
 			return i
 		case r.Invalid != nil:
-			e.refused(k, 1, permanent(r.Invalid), e.Table.KeepsFailures())
+			e.refused(k, 1, permanent(r.Invalid))
 			return 0
-		case e.expired(r, now):
+		case r.expired(now):
 			e.expire(k, now)
 			return 0
 		case h != nil && h != k.hold:
@@ -147,13 +147,9 @@ func permanent(err error) error {
 // errExpired is wrapped by the error of a row that failed because it was too old to be published.
 var errExpired = outbox.ErrExpired
 
-// expired reports whether a row is too old to be published, by the database's clock, from which the times of rows are
-// taken. It is estimated from the last read, and the estimate is never ahead. An invalid row fails for being invalid
-// instead.
-func (e *Engine) expired(r *Row, now time.Time) bool {
-	there := e.clock.Add(now.Sub(e.clocked))
-	return e.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && r.Invalid == nil && !e.clock.IsZero() &&
-		there.Sub(r.Due) > e.MaxAge
+// expired reports whether a row is too old to be published. An invalid row fails for being invalid instead.
+func (r *Row) expired(now time.Time) bool {
+	return !r.expires.IsZero() && now.After(r.expires) && r.Invalid == nil
 }
 
 // expire makes the first rows of a key fail that are too old, instead of being published. This needs no broker, so it
@@ -161,11 +157,11 @@ func (e *Engine) expired(r *Row, now time.Time) bool {
 // before the next ones.
 func (e *Engine) expire(k *key, now time.Time) {
 	n := 1
-	for n < len(k.queue) && !e.BlockFailed && e.expired(k.queue[n], now) {
+	for n < len(k.queue) && !e.BlockFailed && k.queue[n].expired(now) {
 		n++
 	}
 	err := publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, e.MaxAge)
-	e.refused(k, n, err, true)
+	e.refused(k, n, err)
 }
 
 // expireFirst makes rows fail that are too old, of the keys that are listed first. They wait neither for the rate nor
@@ -173,7 +169,7 @@ func (e *Engine) expire(k *key, now time.Time) {
 func (e *Engine) expireFirst(list *[]*key, now time.Time) {
 	for e.MaxAge > 0 && len(*list) > 0 {
 		k := (*list)[0]
-		if len(k.queue) > 0 && !e.expired(k.queue[0], now) {
+		if len(k.queue) > 0 && !k.queue[0].expired(now) {
 			return
 		}
 		*list = (*list)[1:]
@@ -209,7 +205,7 @@ func (e *Engine) up() {
 // that could try: they have expired, or their shards were given away. Then the relay's probe says whether the broker
 // can be reached.
 func (e *Engine) Down() error {
-	if len(e.flying)+e.closed+len(e.waits.by)-e.blocked.keys.live == 0 {
+	if len(e.flying)+e.closed+len(e.waits.by)-e.waits.blocked.live == 0 {
 		return nil
 	}
 	return e.outage.err

@@ -6,19 +6,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// blocked are the keys that have a failed row, where failed rows block their keys: they wait, as keys of a hold do that
-// never ends. They are listed from the table: to the end of the list before anything is read of shards that were
-// gained, and then again and again, since other sessions retry and discard failed rows. Reads of keys say themselves
-// whether a key has a failed row, also one that has failed here a moment ago.
+// Keys that have a failed row wait where failed rows block their keys, as keys of a hold do that never ends. They are
+// listed from the table: to the end of the list before anything is read of shards that were gained, and then again and
+// again, since other sessions retry and discard failed rows. Reads of keys say themselves whether a key has a failed
+// row, also one that has failed here a moment ago.
 //
 // A list takes turns with the tail, a thousand keys at a time, and rests in proportion to what it took: a key goes on
 // some seconds after its row was retried by hand, and sooner after one of our own commands, which ring. The tail waits
 // for the first list after shards were gained, or it would take rows behind a failed one.
-type blocked struct {
-	pass         // over the failed rows, by failed_at and id
-	keys    hold // what the keys wait for
-	current bool // a list has been read to its end since shards were gained
-}
 
 const (
 	// A page of the list has listRows keys. Lists follow each other after listPause, so that a key whose failed row was
@@ -30,21 +25,14 @@ const (
 // listDue returns when the next page of the list is to be read. At a takeover, 100,000 failed rows are a hundred pages
 // before the first pending row is read.
 func (e *Engine) listDue() (at time.Time, ok bool) {
-	b := &e.blocked
-	switch {
-	case !e.BlockFailed:
-		return at, false
-	case !b.current:
-		return at, true
-	}
-	return b.due(listPause), true
+	return e.failed.due(listPause), e.BlockFailed
 }
 
 // readList returns the read of the next page.
 func (e *Engine) readList() *Read {
-	e.blocked.begins()
+	e.failed.begins()
 	return &Read{Kind: Failed, query: outbox.Query{
-		After: e.blocked.at, Shards: e.shards.queried(), Most: outbox.Most{Rows: listRows},
+		After: e.failed.at, Shards: e.shards.queried(), Most: outbox.Most{Rows: listRows},
 	}}
 }
 
@@ -52,34 +40,34 @@ func (e *Engine) readList() *Read {
 // something else goes on doing so, and is found blocked when it is read. One whose refusal is being written stays as it
 // is until that is done: its failure may be what the list has seen.
 func (e *Engine) listed(r *Read, took time.Duration, now time.Time) {
-	b := &e.blocked
-	b.took += took
+	p, blocked := &e.failed, e.waits.blocked
+	p.took += took
 	for i := range r.Page.Rows {
 		row := &r.Page.Rows[i]
-		b.at = row.Position
+		p.at = row.Position
 		w, waits := e.waits.by[row.Hash]
 		switch {
 		case !e.shards.active.Has(row.Shard):
-		case waits && w.hold == &b.keys:
-			w.met = b.number
+		case waits && w.hold == blocked:
+			w.met = p.number
 			e.waits.by[row.Hash] = w
 		case waits:
 		default:
 			if k := e.keyOf(row.Hash, false, false, row.Shard); k.state != writing {
-				e.wait(k, &b.keys)
+				e.wait(k, blocked)
 			}
 		}
 	}
 	if r.Page.Full {
 		return
 	}
-	b.on, b.ended, b.current = false, now, true
+	p.on, p.ended = false, now
 	// What the complete list does not have any more was retried or discarded. The tail has passed the key's rows long
 	// ago, so it is read by itself.
-	for _, key := range b.keys.keys {
-		if w := e.waits.by[key]; w.hold == &b.keys && w.met != b.number {
+	for _, key := range blocked.keys {
+		if w := e.waits.by[key]; w.hold == blocked && w.met != p.number {
 			e.resumes(key, now) // else there is no room, and the next list says it again
 		}
 	}
-	b.keys.tidy(e)
+	blocked.tidy(e)
 }

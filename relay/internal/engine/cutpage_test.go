@@ -45,7 +45,7 @@ func (h *byHand) reads(kind Kind) {
 // relays publishes and marks what is queued, and returns the ids.
 func (h *byHand) relays() (ids []string) {
 	for lane := range 2 + TryLanes {
-		batch := h.Batch(lane, h.now())
+		batch := h.Batch(lane >= 2, h.now())
 		if len(batch) == 0 {
 			continue
 		}

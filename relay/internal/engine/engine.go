@@ -25,31 +25,25 @@ type Engine struct {
 	closed        int             // keys that are read by themselves; see Limits.Keys
 	waits         waits           // keys of which only the hash is remembered
 	holds         holds           // what is in trouble at the broker
-	blocked       blocked         // keys with a failed row, where failed rows block their keys
-	sweep         sweep
+	sweep, failed pass            // over all pending rows; over the failed ones, where these block their keys
 	held          map[Cause]int64 // keys that rest or wait
 	vain          int             // keys that were tried in vain since one went on; see mostVain
-	resume        time.Time       // when keys are read again, if very many were
 
 	// Rows in flight (invariant 1). Each is in a queue, on the wire, in unwritten, set aside, or with the settlement.
 	flying map[string]*Row   // by identity
 	bytes  int64             // of these, with rowOverhead for each
 	queued int               // rows that wait in the queues of their keys
 	gone   map[string]uint64 // rows that were settled during reads: the number of the last read then
-	forgot uint64            // number of the read up to which gone was cleared
 	shards shards
 	reads  reads
-
-	// The database's clock, by which rows expire. The relay's own clock may differ by minutes.
-	clock   time.Time // at the last read; zero if nothing is known
-	clocked time.Time // when it was that time there, by the monotonic clock
 
 	// What is published.
 	ready      [2][]*key // have rows to publish: keys that are likely to go; keys that were not accepted the last time
 	publishing int       // calls under way
 	outage     outage
-	limiter    limiter
-	accepted   uint64 // number of accepted rows; see isCulprit
+	accepted   uint64    // number of accepted rows; see isCulprit
+	tokens     float64   // rows that may be sent now, if there is a rate
+	filled     time.Time // when tokens were last counted; zero before the first time
 
 	// What is written.
 	unwritten        []*Row    // accepted or refused, to be written
@@ -57,10 +51,8 @@ type Engine struct {
 	careful          time.Time // until when marks do not wait for locks
 	stuckBytes       int64     // of locked and rejected
 	unwritable       error     // why the last row that was not written, or not published, cannot be marked
-	proven           bool      // the database marks what is read now; see Rehearses
-	marked           int       // rows marked before that; see pastLeft
+	unproven         int       // rows to be marked before the database is known to mark what is read; see Rehearses
 	stopping         bool      // nothing new begins; never becomes false again
-	unknown          int       // rows dropped by the stop that may have been published
 
 	rows, topics lines                // the log's lines about single rows, and about topics that are held
 	told         map[string]time.Time // when the log last had a message; see isNews
@@ -78,27 +70,28 @@ func New(s Setup) *Engine {
 	l := &s.Limits
 	l.Keys, l.Waiting = cmp.Or(l.Keys, mostKeys), cmp.Or(l.Waiting, mostWaiting)
 	l.Holds, l.Sweep = cmp.Or(l.Holds, mostHolds), cmp.Or(l.Sweep, sweepPause)
-	l.IdlePoll = max(l.IdlePoll, l.Poll)
 	if s.Jitter == nil {
 		s.Jitter = rand.N[time.Duration]
 	}
 	s.BlockFailed = s.BlockFailed && s.Table.KeepsFailures()
 	e := &Engine{
 		Setup: s,
-		keys:  map[uint64]*key{}, waits: waits{by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1}},
-		blocked: blocked{keys: hold{cause: CauseBehindFailed, place: -1}},
-		held:    map[Cause]int64{}, flying: map[string]*Row{}, gone: map[string]uint64{},
+		tail:  tail{kind: Tail}, dueTail: tail{kind: Due}, keys: map[uint64]*key{},
+		waits: waits{
+			by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1},
+			blocked: &hold{cause: CauseBehindFailed, place: -1},
+		},
+		held: map[Cause]int64{}, flying: map[string]*Row{}, gone: map[string]uint64{},
 		shards: shards{
 			flying: make([]int, s.Shards), leaving: map[int]time.Time{}, since: make([]time.Time, s.Shards),
 		},
 		holds: holds{
 			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{},
 		},
-		limiter: limiter{rate: s.Rate, tokens: 1},
-		told:    map[string]time.Time{},
+		tokens: 1, // the first row may be sent at once, however small the rate is
+		told:   map[string]time.Time{},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
-	e.tail, e.dueTail = tail{table: s.Table}, tail{table: s.Table, due: s.Table.ReadsDue()}
 	return e
 }
 
@@ -132,7 +125,9 @@ func (s *shards) queried() []int {
 // next owner may begin the moment it has been released.
 func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) {
 	lost, gained := e.shards.active.Without(active), active.Without(e.shards.active)
+	e.fill(now) // a larger part of the shards adds no tokens by itself
 	e.shards.active = active
+	e.fill(now)
 	if lost != (owner.Set{}) {
 		e.lose(lost)
 	}
@@ -142,11 +137,8 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 	if gained != (owner.Set{}) {
 		// The shards' last owner may have left rows that it published and could not mark. And a page that is under way
 		// does not have the rows of the gained shards, so the cursor must not pass them.
-		e.proven, e.marked = false, 0
+		e.unproven = e.Limits.Rows
 		e.begins()
-	}
-	if lost != gained {
-		e.limiter.own(float64(active.Len())/float64(e.Shards), now)
 	}
 	// A shard that was to leave may stay after all: another replica has gone. Its patience begins again the next time.
 	for shard := range e.shards.leaving {
@@ -178,7 +170,7 @@ func (e *Engine) Own(active, leaving owner.Set, now time.Time) (left owner.Set) 
 func (e *Engine) Hint(changed bool) {
 	e.ring()
 	if changed {
-		e.blocked.asked, e.sweep.asked = true, true
+		e.failed.asked, e.sweep.asked = true, true
 		e.rereadDue()
 	}
 }
@@ -209,7 +201,7 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 		return at
 	}
 	for kind := range kinds {
-		if due, ok := e.due(kind); ok {
+		if due, ok := e.due(kind, now); ok {
 			earlier(due)
 		}
 	}
@@ -218,9 +210,9 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 	}
 	// Rows that may go now have been taken by the lanes, or wait for an answer that frees a lane. Only the end of an
 	// outage's pause and the next tokens come by time alone.
-	waits := e.outage.until.After(now) || e.limiter.rate > 0
+	waits := e.outage.until.After(now) || e.Rate > 0
 	if publish && !e.outage.probing && waits && len(e.ready[0])+len(e.ready[1]) > 0 {
-		earlier(later(e.outage.until, e.limiter.next(now)))
+		earlier(later(e.outage.until, e.next(now)))
 	}
 	return at
 }
@@ -232,13 +224,17 @@ func (e *Engine) Stop() {
 	e.stopping = true
 	for _, k := range e.keys {
 		for _, r := range k.queue {
-			if k.unanswered > 0 {
-				e.unknown++
-			}
 			e.queued--
-			e.land(r)
+			e.drop(k, r)
 		}
 		k.queue = nil
+	}
+}
+
+// drop forgets a row that is not published any more. At a stop, one that may have been published counts as unsettled.
+func (e *Engine) drop(k *key, r *Row) {
+	if !e.stopping || k.unanswered == 0 {
+		e.land(r)
 	}
 }
 
@@ -249,4 +245,4 @@ func (e *Engine) Stopping() bool { return e.stopping }
 func (e *Engine) Busy() bool { return e.publishing > 0 || e.reads.oldest() != 0 }
 
 // Unsettled returns, after the stop, the number of rows that were published, or may have been, and are not settled.
-func (e *Engine) Unsettled() int { return len(e.flying) + e.unknown }
+func (e *Engine) Unsettled() int { return len(e.flying) }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"container/list"
 	"slices"
 	"strings"
 	"time"
@@ -55,9 +54,7 @@ type hold struct {
 	since    time.Time           // of the first answer
 	due      time.Time           // of the next try
 	place    int                 // among the holds that wait for it, -1 while a key tries
-	begun    *list.Element       // its place among all
 	logged   Cause               // the last that was logged
-	repeats  bool                // each try may leave a copy
 }
 
 // When and Place make a hold wait for its next try; see [alarms].
@@ -68,7 +65,7 @@ func (h *hold) Place() *int     { return &h.place }
 type holds struct {
 	by      map[publisher.Fate]*hold
 	topics  map[publisher.Address]*hold // those whose address decides: rows need not be published to meet them
-	begun   list.List                   // of *hold, oldest first
+	begun   []*hold                     // oldest first
 	due     alarms[*hold]               // those that no key tries at the moment
 	repeats recent[publisher.Fate, repeated]
 }
@@ -120,7 +117,7 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	if h == nil {
 		h = &hold{fate: f, since: now, place: -1, cause: c}
 		e.holds.by[f] = h
-		h.begun = e.holds.begun.PushBack(h)
+		e.holds.begun = append(e.holds.begun, h)
 	}
 	if to := addressOf(k.queue[0]); publisher.ScopeOf(err) == publisher.ScopeTopic && e.holds.topics[to] != h {
 		// The texts lie among the bytes of all rows of a read, which they would keep in memory.
@@ -134,7 +131,7 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	}
 	// The first answer, and that of the key which tries, make the next pause longer. Keys that were on the wire when
 	// the hold began say the same again, and do not.
-	if h.failures == 0 || tried || repeats && !h.repeats {
+	if h.failures == 0 || tried || repeats && !publisher.Repeats(h.err) {
 		e.prolong(h, c, err, now)
 	}
 	e.wait(k, h)
@@ -149,7 +146,7 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	h.cause, h.err, h.gone = c, err, 0
 	h.failures++
 	h.due = gathered(now.Add(e.pause(h.failures)))
-	if h.repeats = publisher.Repeats(err); h.repeats {
+	if publisher.Repeats(err) { // each try may leave a copy
 		h.due = later(h.due, now.Add(e.repeatPause(h.fate, now)))
 	}
 	e.holds.due.Set(h)
@@ -216,7 +213,8 @@ func (e *Engine) release(h *hold, now time.Time) {
 		h.probe.hold, h.probe = nil, nil
 	}
 	delete(e.holds.by, h.fate)
-	e.holds.begun.Remove(h.begun)
+	i := slices.Index(e.holds.begun, h)
+	e.holds.begun = slices.Delete(e.holds.begun, i, i+1)
 	for _, to := range h.topics {
 		if e.holds.topics[to] == h {
 			delete(e.holds.topics, to)

@@ -36,16 +36,14 @@ type key struct {
 	unanswered int    // publishes of its first row without an answer, in a row
 	accepted   uint64 // number of rows accepted at the destination before the last of these
 
-	reads uint64 // number of the last read of its own: another read's result is not for it
-	tried bool   // what is queued was read by itself, and no row of it was accepted yet
-	rows  int    // number of rows that the next read brings; see further
+	tried bool // what is queued was read by itself, and no row of it was accepted yet
+	rows  int  // number of rows that the next read brings; see further
 
 	// Reads go on where the last one has ended: last is the ordinal of its last row, and seen what the first of them
 	// saw, which began at the key's beginning. So does the next one if seen is nil.
 	seen    *outbox.Visible
 	last    int64
-	missed  bool  // a row of it was dropped since that first read began
-	dropped int64 // lowest ordinal of such rows
+	dropped *int64 // lowest ordinal of the rows of it that were dropped since that first read began; nil for none
 }
 
 // A state says where the rows of a key come from. All but open and waiting are closed keys that are read by themselves.
@@ -127,8 +125,9 @@ func (e *Engine) shut(k *key, s state) {
 	}
 	// What is forgotten here is pending in the table and counts as dropped: a read that began before may not open the
 	// key.
-	if k.missed = len(k.queue) > 0; k.missed {
-		k.dropped = k.queue[0].Position.Ordinal
+	k.dropped = nil
+	if len(k.queue) > 0 {
+		k.dropped = new(k.queue[0].Position.Ordinal)
 	}
 	for _, r := range k.queue {
 		e.queued--
@@ -179,7 +178,7 @@ func (e *Engine) room(vain bool) int {
 // a row without a key, or the tail begins again.
 func (e *Engine) reopen(k *key) {
 	e.enter(k, open)
-	k.seen, k.missed = nil, false
+	k.seen, k.dropped = nil, nil
 	e.idle(k)
 }
 
@@ -198,8 +197,8 @@ func (e *Engine) drops(key uint64, ordinal int64) bool {
 	if k == nil || !isClosed(k.state) {
 		return e.waits.has(key)
 	}
-	if !k.missed || ordinal < k.dropped {
-		k.missed, k.dropped = true, ordinal
+	if k.dropped == nil || ordinal < *k.dropped {
+		k.dropped = &ordinal
 	}
 	return true
 }

@@ -27,10 +27,10 @@ func (e *Engine) keysDue() (at time.Time, ok bool) {
 	if len(e.resting) == 0 || len(e.gone) >= e.Limits.Rows || e.freeRows(0) <= 0 {
 		return at, false
 	}
-	if bytes, _ := e.freeBytes(Keys, e.reads.wants); bytes == 0 {
+	if bytes, _ := e.freeBytes(Keys); bytes == 0 {
 		return at, false
 	}
-	return later(e.resting[0].until, e.resume), true
+	return e.resting[0].until, true
 }
 
 const (
@@ -54,18 +54,16 @@ const (
 // come again with it, since they are pending in the table until they are marked: they are asked for in addition, or a
 // key with more of them than its limit would never get on.
 func (e *Engine) readKeys(now time.Time) *Read {
-	r := &Read{Kind: Keys}
+	// One statement reads by one index, in table order or by available_at: that of the key that has waited longest.
+	due := e.resting[0].due
+	q := outbox.Query{Due: due, Blocked: e.BlockFailed && !due}
+	q.Bytes, q.First = e.freeBytes(Keys)
 	room, most := e.freeRows(0), mostAsked
 	if e.vain > mostVain {
 		most = mostVain / 10
-		defer func() { e.resume = now.Add(time.Duration(len(r.asked)) * time.Second / mostVain) }()
 	}
-	// One statement reads by one index, in table order or by available_at: that of the key that has waited longest.
-	due, q := e.resting[0].due, &r.query
-	q.Due, q.Blocked = due, e.BlockFailed && !due
-	q.Bytes, q.First = e.freeBytes(Keys, e.reads.wants)
 	var others []*key // whose rows have the other index
-	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(r.asked) < most && room > 0 {
+	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(q.Asks) < most && room > 0 {
 		k := e.resting[0]
 		n := min(k.rows, room)
 		e.enter(k, reading)
@@ -79,27 +77,28 @@ func (e *Engine) readKeys(now time.Time) *Read {
 			ask.From, ask.Limit = new(k.last), n+1
 		} else {
 			// From its very beginning. What the tail drops from here on is not certain to be in this read.
-			ask.Limit, k.seen, k.missed = n+k.flying, nil, false
+			ask.Limit, k.seen, k.dropped = n+k.flying, nil, nil
 		}
 		room -= n
 		q.Rows += ask.Limit
-		r.rows += n
 		q.Asks = append(q.Asks, ask)
-		r.asked = append(r.asked, k)
-		k.reads = e.reads.last + 1
 	}
 	for _, k := range others {
 		e.again(k, now)
 	}
-	return r
+	if e.vain > mostVain {
+		e.reads.rests[Keys] = now.Add(time.Duration(len(q.Asks)) * time.Second / mostVain)
+	}
+	return &Read{Kind: Keys, query: q}
 }
 
 // took queues the rows of keys that were read, each key by itself: what is wrong with one concerns no other. It returns
-// how many rows were new. Meanwhile a key may have been lost with its shard, won again and asked for once more: its
-// state and the read's number say whether the result is still the one it waits for.
+// how many rows were new. Meanwhile a key may have been lost with its shard and won again. It is in another state then:
+// no read of keys has begun since.
 func (e *Engine) took(r *Read, now time.Time) (fresh int) {
-	for i, k := range r.asked {
-		if e.keys[k.name] != k || k.state != reading || k.reads != r.number {
+	for i, ask := range r.query.Asks {
+		k := e.keys[nameOf(ask.Hash, r.query.Due)]
+		if k == nil || k.state != reading {
 			continue // its shard was lost
 		}
 		if r.Err != nil {
@@ -112,7 +111,7 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 		}
 		page := r.Page.Keys[i]
 		if page.Blocked {
-			e.wait(k, &e.blocked.keys)
+			e.wait(k, e.waits.blocked)
 			continue
 		}
 		fresh += e.drain(k, page, r, now)
@@ -134,7 +133,7 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 	}
 	// Only if the read has brought the last row, and the tail has dropped none of the key meanwhile, is everything that
 	// is pending of the key in its queue. A row that fits nowhere below takes that back.
-	all := page.All && !k.missed
+	all := page.All && k.dropped == nil
 	next := now.Add(shortRest)
 	if !goesOn {
 		seen = new(r.Page.Visible)
@@ -157,7 +156,7 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 		// A row may have got another key since its hash was taken from the index. It is passed over here, and the tail
 		// or the sweep brings it with its own key.
 		e.readOn(k, row, seen)
-		if nameOf(row.Hash, row.Delayed) == k.name && e.take(row, k, r.number, now) {
+		if nameOf(row.Hash, row.Delayed) == k.name && e.take(row, k, r, now) {
 			fresh++
 		}
 	}
@@ -192,7 +191,7 @@ func (e *Engine) readOn(k *key, at *outbox.Row, seen *outbox.Visible) {
 
 // isLate reports whether the tail has dropped a row before the place where the key's next read would go on. It was
 // committed late, and goes first. The row at that place itself is no exception: several rows may have its order value.
-func (k *key) isLate() bool { return k.missed && k.dropped <= k.last }
+func (k *key) isLate() bool { return k.dropped != nil && *k.dropped <= k.last }
 
 // further makes the next rows of a key be read, eight times as many as before, up to a batch, so that a long key costs
 // few reads and a short one few rows.

@@ -115,8 +115,8 @@ func TestKeyThatTriesAHoldBeforeTheListUnblocksIt(t *testing.T) {
 	failed := s.add("k", "other", func(r *simRow) { r.touched = true })
 	s.table.drop(failed)
 	failed.status, s.table.failed[failed.id] = deleted, failed
-	listed := e.blocked.ended.Add(time.Second)
-	s.until(t, func() bool { return e.blocked.ended.After(listed) })
+	listed := e.failed.ended.Add(time.Second)
+	s.until(t, func() bool { return e.failed.ended.After(listed) })
 	delete(s.table.failed, failed.id) // discarded
 	delete(s.broker.missing, "t")
 	due(0)
@@ -130,13 +130,13 @@ func TestRingsDoNotListFailedRows(t *testing.T) {
 	s := aimed(func(s *sim) { s.took, s.block = ms, true })
 	s.run(time.Second)
 	e := s.replicas[0].e
-	before := e.blocked.number
+	before := e.failed.number
 	for range 500 {
 		s.run(s.at + 2*ms)
 		e.Hint(false)
 		s.replicas[0].step()
 	}
-	if lists := e.blocked.number - before; lists > 2 {
+	if lists := e.failed.number - before; lists > 2 {
 		t.Errorf("%d lists in a second", lists)
 	}
 	s.sound(t)

@@ -3,13 +3,21 @@ package engine
 import (
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
+
+// limited makes an engine with a rate that has all of its two shards.
+func limited(rate float64, now time.Time) *Engine {
+	e := New(Setup{Rate: rate, Shards: 2, Table: &simTable{}})
+	e.Own(owner.All(2), owner.Set{}, now)
+	return e
+}
 
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	l := limiter{rate: 100, tokens: 1}
-	l.own(1, now)
+	l := limited(100, now)
 	if got := l.sendable(1000, now); got != 0 {
 		t.Errorf("%d rows at once, although none but the first is due", got)
 	}
@@ -25,17 +33,17 @@ func TestLimiter(t *testing.T) {
 	if got := l.sendable(1000, now); got != 40 {
 		t.Errorf("%d rows are returned, not 40", got)
 	}
-	l.own(0.5, now)
+	l.Own(owner.All(1), owner.Set{}, now)
 	now = now.Add(time.Hour)
 	if got := l.sendable(1000, now); got != 50 {
 		t.Errorf("%d rows with half of the shards", got)
 	}
-	l.own(0, now)
+	l.Own(owner.Set{}, owner.Set{}, now)
 	l.spend(1)
 	if next := l.next(now); next.Before(now.Add(time.Minute)) {
 		t.Error("rows without a shard")
 	}
-	if unlimited := (limiter{}); unlimited.sendable(7, now) != 7 {
+	if unlimited := limited(0, now); unlimited.sendable(7, now) != 7 {
 		t.Error("a destination without a rate has one")
 	}
 }
@@ -44,8 +52,8 @@ func TestLimiter(t *testing.T) {
 // sends all the same.
 func TestClocksOfCallers(t *testing.T) {
 	t.Parallel()
-	l, now := limiter{rate: 1, tokens: 1}, time.Unix(1000, 0)
-	l.own(1, now)
+	now := time.Unix(1000, 0)
+	l := limited(1, now)
 	for range 3 {
 		now = now.Add(time.Second)
 		l.next(now.Add(time.Microsecond))

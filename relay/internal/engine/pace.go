@@ -14,16 +14,13 @@ import (
 //
 // All of this only makes the relay fast. Without it a row waits for the next poll, and nothing else changes.
 type bell struct {
-	up    bool      // writers can ring: the listener works, and the table has the trigger
-	armed time.Time // since when each writer rings; zero if they do not
-	rings bool      // writers may ring
-
-	pause  time.Duration // of the tail
-	active time.Time     // when new rows last came
-	rate   float64       // rows per second, as a mean that forgets within rateShare
-	rated  time.Time     // of that
-	calm   time.Time     // when writers may ring again, if rows are few by then
-	steady bool          // many rows come at once, and the next read is not far away
+	armed  time.Time // since when each writer rings; zero if they do not
+	rings  bool      // writers may ring
+	active time.Time // when new rows last came
+	rate   float64   // rows per second, as a mean that forgets within rateShare
+	rated  time.Time // of that
+	calm   time.Time // when writers may ring again, if rows are few by then
+	steady bool      // many rows come at once, and the next read is not far away
 }
 
 const (
@@ -38,7 +35,7 @@ const (
 	rateShare = 250 * time.Millisecond
 	// A writer that looked at the doorbell's lock just before the relay took it commits without a ring. Its row waited
 	// for a poll 8 to 16 ms away: the slowest of a hundred single rows.
-	awakePause = 4 * time.Millisecond // for a while after rows came, if writers can wake the relay afterwards
+	awakePause = 4 * time.Millisecond // for a while after rows came, before writers ring
 	awakeFor   = 20 * time.Millisecond
 	// idleAfter is how long nothing came before an owner whose doorbell works looks once a second. It makes 2.9
 	// statements a second then; polling every 50 ms, an earlier version made 40.7.
@@ -63,9 +60,9 @@ const (
 	droppedRow = 20 * time.Microsecond
 )
 
-// SetBell records whether writers can ring, and since when each of them does. The user calls it before each
-// [Engine.Taken], which decides by it how long the tail rests.
-func (e *Engine) SetBell(up bool, armed time.Time) { e.bell.up, e.bell.armed = up, armed }
+// SetBell records since when each writer rings; zero if they do not. The user calls it before each [Engine.Taken],
+// which decides by it how long the tail rests.
+func (e *Engine) SetBell(armed time.Time) { e.bell.armed = armed }
 
 // Rings reports whether writers may ring, as far as this destination is concerned.
 func (e *Engine) Rings() bool { return e.bell.rings }
@@ -74,14 +71,14 @@ func (e *Engine) Rings() bool { return e.bell.rings }
 // of them. A look that is under way may not see the writer's row, so another one follows it.
 func (e *Engine) ring() {
 	if !e.bell.steady {
-		e.tail.rung, e.dueTail.rung = true, true
+		e.tail.poll, e.dueTail.poll = time.Time{}, time.Time{}
 	}
 }
 
 // pace sets when a tail is read next, after a page with some new rows and others. Three things speak for a rest, and
-// the longest wins: the pause of an idle owner, doubled from a millisecond to the poll interval, or a second where
-// writers ring; a multiple of the time that the look has taken, so that a table that is dear to look at is looked at
-// less; and a moment for each row that came in vain.
+// the longest wins: as long as nothing has come, from a millisecond to the poll interval, or a second where writers
+// ring; a multiple of the time that the look has taken, so that a table that is dear to look at is looked at less; and
+// a moment for each row that came in vain. If a writer has rung since the look began, another one follows at once.
 func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	b := &e.bell
 	// On a busy machine one look takes a hundred times as long as the one before. With a rest by that time alone, or by
@@ -93,39 +90,44 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	t.look = look
 	rung := !b.armed.IsZero() && now.Sub(b.armed) > awakeFor
 	idle := now.Sub(b.active)
-	longest := e.Limits.Poll
+	pause := e.poll(rung && now.Sub(b.armed) >= idleAfter && idle >= idleAfter)
 	switch {
-	case rung && now.Sub(b.armed) >= idleAfter && idle >= idleAfter:
-		longest = e.Limits.IdlePoll
-	case b.up && !rung && idle < awakeFor:
-		longest = min(longest, awakePause)
-	}
-	switch {
-	case t.due:
-		b.pause = max(b.pause, ShortestPause)
 	case rung:
-		b.pause = longest
-	case fresh > 0:
-		b.pause = ShortestPause
+	case idle < awakeFor:
+		pause = min(pause, max(min(idle, awakePause), ShortestPause))
 	default:
-		b.pause = min(max(2*b.pause, ShortestPause), longest)
+		pause = min(pause, idle)
 	}
 	rest := RestShare * look
 	switch {
 	case (fresh > 0 || idle < rateShare) && (fresh <= flowRows || b.rate < outbox.MostRings*5): // rows flow
 		rest = flowShare * look
 	case fresh > flowRows:
-		rest = max(rest, min(busyRest, e.Limits.Poll))
+		rest = max(rest, min(busyRest, e.poll(false)))
 	}
 	// While many rows come with each look, a bell would make looks of a few rows each: the next look is near anyway.
-	b.steady = fresh > flowRows && rest <= e.Limits.Poll && !rung
-	t.poll = now.Add(max(min(rest, time.Second), b.pause, time.Duration(dropped)*droppedRow))
-	if next := now.Add(r.Page.Next); t.due && r.Page.Next > 0 && next.Before(t.poll) {
+	b.steady = fresh > flowRows && rest <= e.poll(false) && !rung
+	if !t.poll.IsZero() {
+		t.poll = now.Add(max(min(rest, time.Second), pause, time.Duration(dropped)*droppedRow))
+	}
+	if next := now.Add(r.Page.Next); r.Page.Next > 0 && next.Before(t.poll) {
 		t.poll = later(next, now.Add(ShortestPause))
 	}
-	if !t.due {
+	if t.kind == Tail {
 		e.measureRate(fresh, now)
 	}
+}
+
+// poll returns the longest pause between two first pages, if no interval was set: 50 ms, where an empty look costs
+// PostgreSQL 0.03 ms, and a second for an idle owner for whom writers ring. No writer rings when a row becomes due.
+func (e *Engine) poll(idle bool) time.Duration {
+	switch {
+	case e.Limits.Poll > 0:
+		return e.Limits.Poll
+	case idle && !e.Table.Delays():
+		return time.Second
+	}
+	return 50 * time.Millisecond
 }
 
 // measureRate counts new rows, and decides whether writers are to ring. Between the two bounds it leaves things as they

@@ -34,13 +34,9 @@ type Read struct {
 	began  time.Time // by the engine's clock, so that the time until Taken includes waiting for a connection
 
 	query outbox.Query
-	first bool   // a tail's first page: its snapshot becomes the tail's
-	asked []*key // of keys, in the order of the query's asks
-	rows  int    // rows that it may bring
-
-	Page outbox.Page
-	Err  error         // why it has failed
-	Took time.Duration // time of the statement
+	Page  outbox.Page
+	Err   error         // why it has failed
+	Took  time.Duration // time of the statement
 }
 
 // Do makes the read. Any goroutine may call it; the engine does not look at the read until it is given back. It blocks
@@ -58,6 +54,14 @@ func (r *Read) Do(ctx context.Context, from Table) {
 	r.Took = time.Since(began)
 }
 
+// rows returns how many rows it may bring to be published.
+func (r *Read) rows() int {
+	if r.Kind == Sweep || r.Kind == Failed {
+		return 0
+	}
+	return r.query.Rows
+}
+
 // reads are the reads that are under way: one of keys, and one of the other kinds.
 type reads struct {
 	last  uint64           // number of the last read that has begun
@@ -66,7 +70,7 @@ type reads struct {
 	turn  Kind             // kind of the last read, other than of keys
 	rests [kinds]time.Time // until when reads of a kind rest
 	most  [2]int64         // bytes of one read; less than the limit while they take too long
-	wants int64            // bytes of the first row of a key for which there was no room
+	wants [kinds]int64     // bytes of the next row of a kind, for which there was no room
 }
 
 // slot returns the place of a kind among the reads that are under way.
@@ -94,7 +98,7 @@ func (e *Engine) Next(now time.Time) *Read {
 	if e.stopping {
 		return nil
 	}
-	e.limiter.fill(now)
+	e.fill(now)
 	e.try(now)
 	e.promote(now)
 	if e.shards.active.Len() == 0 {
@@ -102,7 +106,7 @@ func (e *Engine) Next(now time.Time) *Read {
 	}
 	for i := range kinds { // the kinds take turns
 		kind := (e.reads.turn + 1 + i) % kinds
-		if at, ok := e.due(kind); ok && !at.After(now) {
+		if at, ok := e.due(kind, now); ok && !at.After(now) {
 			if r := e.query(kind, now); r != nil {
 				return e.begin(r, now)
 			}
@@ -113,7 +117,7 @@ func (e *Engine) Next(now time.Time) *Read {
 
 // due returns when a read of a kind may be made, if there is one to make. ok is false if only an event can bring one:
 // the read before it is under way, or there is no room.
-func (e *Engine) due(kind Kind) (at time.Time, ok bool) {
+func (e *Engine) due(kind Kind, now time.Time) (at time.Time, ok bool) {
 	if e.reads.under[slot(kind)] != nil {
 		return at, false
 	}
@@ -121,7 +125,7 @@ func (e *Engine) due(kind Kind) (at time.Time, ok bool) {
 	case Keys:
 		at, ok = e.keysDue()
 	case Sweep:
-		at, ok = e.sweepDue()
+		at, ok = e.sweepDue(now)
 	case Failed:
 		at, ok = e.listDue()
 	default:
@@ -143,7 +147,7 @@ func (e *Engine) tailOf(kind Kind) *tail {
 	switch {
 	case kind == Tail:
 		return &e.tail
-	case e.dueTail.due:
+	case e.Table.ReadsDue():
 		return &e.dueTail
 	}
 	return nil
@@ -154,16 +158,16 @@ func (e *Engine) tailOf(kind Kind) *tail {
 // end: rows after a failed one would go. And once more keys wait than can be remembered, a tenth of their room must be
 // free again, or the tail would begin again for each key that goes on, only to stop at the next one.
 func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
-	if t == nil || e.BlockFailed && !e.blocked.current || e.tailRows() < e.least() {
+	if t == nil || e.BlockFailed && e.failed.ended.IsZero() || e.tailRows() < e.least() {
 		return at, false
 	}
 	if e.waits.jammed && e.waiting() > e.Limits.Waiting*9/10 {
 		return at, false
 	}
-	if bytes, _ := e.freeBytes(Tail, t.wants); bytes == 0 {
+	if bytes, _ := e.freeBytes(t.kind); bytes == 0 {
 		return at, false
 	}
-	if t.more || t.rung {
+	if t.more {
 		return at, true
 	}
 	return t.poll, true
@@ -187,12 +191,7 @@ func (e *Engine) query(kind Kind, now time.Time) *Read {
 			return nil // the failed rows are listed first
 		}
 	}
-	t := e.tailOf(kind)
-	r := t.query(now, e.Limits.Poll)
-	r.query.Bytes, r.query.First = e.freeBytes(Tail, t.wants)
-	r.rows = min(e.Limits.Batch, e.tailRows())
-	r.query.Rows, r.query.Shards = r.rows, e.shards.queried()
-	return r
+	return e.readTail(e.tailOf(kind), now)
 }
 
 // begin notes that a read is under way. Its result is not taken any more if the tails begin again meanwhile.
@@ -214,9 +213,7 @@ func (e *Engine) begin(r *Read, now time.Time) *Read {
 func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	s, took := &e.reads, now.Sub(r.began)
 	most := &s.most[slot(r.Kind)]
-	if at := r.Page.Visible.Now; !at.IsZero() {
-		e.clock, e.clocked = at, now
-	}
+
 	s.under[slot(r.Kind)] = nil
 	// A read that has failed rests as long as it took, five seconds at most, since its connection may have been lost,
 	// and asks for a quarter of the bytes the next time: a backlog of large rows over a slow link would otherwise be
@@ -234,11 +231,11 @@ func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	stale := s.stale && r.Kind != Keys || e.stopping
 	switch {
 	case r.Kind == Keys:
-		s.rests[Keys] = now.Add(took)
 		if !e.Table.KeyIndexed() {
-			s.rests[Keys] = now.Add(unindexedShare * took)
+			took *= unindexedShare
 		}
-		s.wants = r.Page.Wants
+		s.rests[Keys] = later(s.rests[Keys], now.Add(took))
+		s.wants[Keys] = r.Page.Wants
 		if !e.stopping {
 			fresh = e.took(r, now)
 		}
@@ -252,7 +249,7 @@ func (e *Engine) Taken(r *Read, now time.Time) (fresh int) {
 	default:
 		fresh = e.taken(r, now)
 	}
-	e.forget()
+	e.forget(r)
 	return fresh
 }
 
@@ -265,15 +262,14 @@ const unindexedShare = 4
 // thirty seconds rested for thirty more, so that rows flowed again after a minute.
 const longestFailedRest = 5 * time.Second
 
-// forget forgets rows that were settled before all reads that are under way. It goes over gone only when the oldest
-// read is another one than the last time, and not after each of many short reads beside a long one.
-func (e *Engine) forget() {
+// forget forgets rows that were settled before all reads that are under way, when a read has ended. It goes over gone
+// only if that was the oldest one, and not after each of many short reads beside a long one.
+func (e *Engine) forget(r *Read) {
 	switch oldest := e.reads.oldest(); {
 	case len(e.gone) == 0:
 	case oldest == 0:
 		clear(e.gone)
-	case oldest > e.forgot:
-		e.forgot = oldest
+	case oldest > r.number:
 		for identity, number := range e.gone {
 			if number < oldest {
 				delete(e.gone, identity)

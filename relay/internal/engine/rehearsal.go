@@ -15,15 +15,16 @@ func (e *Engine) Rehearses(batch []*Row) bool {
 	if !slices.ContainsFunc(batch, func(r *Row) bool { return !r.Rehearsed }) {
 		return false
 	}
-	return !e.proven || e.held[CauseMark] > 0 || e.rejected.number() > 0 ||
+	return e.unproven > 0 || e.held[CauseMark] > 0 || e.rejected.number() > 0 ||
 		slices.ContainsFunc(batch, func(r *Row) bool { return r.key.unmarkable })
 }
 
 // pastLeft reports whether everything is marked that the last owner of the shards may have left published and not
-// marked. These rows come first in the table, and are at most as many as may be in flight. Only rows that are marked
-// count: batches that are handed over again in an outage would count again and again, and end the rehearsals too early.
+// marked: nothing is left in the table. These rows come first there, and are at most as many as may be in flight, so
+// they are also past when so many are marked. Only rows that are marked count: batches that are handed over again in an
+// outage would count again and again, and end the rehearsals too early.
 func (e *Engine) pastLeft() bool {
-	return e.marked >= e.Limits.Rows || e.queued+e.publishing == 0 && !e.tail.more && !e.dueTail.more
+	return e.queued+e.publishing == 0 && !e.tail.more && !e.dueTail.more
 }
 
 // withhold makes a key wait whose first row is not published. The row stays pending in the table, so that any number of

@@ -16,23 +16,23 @@ func (e *Engine) freeRows(kept int) int {
 	asked := 0
 	for _, r := range e.reads.under {
 		if r != nil {
-			asked += r.rows
+			asked += r.rows()
 		}
 	}
-	return min(e.Limits.Rows-len(e.flying)-kept, e.limiter.ahead(e.limiter.tokens)-e.queued) - asked
+	return min(e.Limits.Rows-len(e.flying)-kept, e.ahead(e.tokens)-e.queued) - asked
 }
 
 // freeBytes returns how much may be read at once, and how large the first row may be; 0 if nothing may be read. There
 // is room for two reads at a time: one of keys takes a quarter at most, and one of a tail leaves as much. A row that
 // does not fit is read when there is room for it, or when almost nothing is in flight except rows that cannot be
 // written, which may stay for ever. No tail fills the room for which such a row of a key waits.
-func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
+func (e *Engine) freeBytes(kind Kind) (bytes, first int64) {
 	bytes = e.Limits.Bytes - e.bytes
 	others := false
 	for _, r := range e.reads.under {
 		if r != nil {
 			bytes -= r.query.Bytes
-			others = others || r.rows > 0
+			others = others || r.rows() > 0
 		}
 	}
 	most := e.reads.most[slot(kind)]
@@ -44,9 +44,10 @@ func (e *Engine) freeBytes(kind Kind, wants int64) (bytes, first int64) {
 	if kind != Keys {
 		bytes -= e.mostBytes(Keys)
 		if len(e.resting) > 0 {
-			bytes = min(bytes, bytes+e.mostBytes(Keys)-e.reads.wants)
+			bytes = min(bytes, bytes+e.mostBytes(Keys)-e.reads.wants[Keys])
 		}
 	}
+	wants := e.reads.wants[kind]
 	if bytes <= 0 || bytes < wants {
 		return 0, 0
 	}
@@ -71,5 +72,5 @@ func (e *Engine) tailRows() int { return e.freeRows((e.Limits.Rows - e.stuck()) 
 // watermark again: pages of a few rows would read the rows in flight over and over. Three eighths are half of what a
 // tail may fill.
 func (e *Engine) least() int {
-	return max(1, min(e.Limits.Batch, e.limiter.ahead(e.limiter.most())/2, (e.Limits.Rows-e.stuck())*3/8))
+	return max(1, min(e.Limits.Batch, e.ahead(e.mostTokens())/2, (e.Limits.Rows-e.stuck())*3/8))
 }

@@ -28,6 +28,7 @@ type Row struct {
 	read     uint64    // number of the read that has brought it
 	topic    string    // its own, before a template was applied: sweeps bring rows as they are in the table
 	after    time.Time // end of the backoff of its last refusal; zero if it was not refused
+	expires  time.Time // when it is too old to be published; zero for never
 	accepted time.Time // when the broker had it
 }
 
@@ -89,11 +90,11 @@ func (r *Row) finish(failed error, now time.Time) {
 // take queues a row that was read, unless it is known, and reports whether it was new. It is the only way into flying
 // (invariant 1), for the rows of the tail as for those of a key's own read. Both have made sure before that the row may
 // follow what is queued of its key.
-func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
-	if !e.shards.active.Has(r.Shard) || e.isKnown(r.Identity(), read) {
+func (e *Engine) take(r *outbox.Row, k *key, from *Read, now time.Time) bool {
+	if !e.shards.active.Has(r.Shard) || e.isKnown(r.Identity(), from.number) {
 		return false
 	}
-	row := &Row{Row: r, key: k, read: read, Try: r.Attempt, topic: r.Message.Topic}
+	row := &Row{Row: r, key: k, read: from.number, Try: r.Attempt, topic: r.Message.Topic}
 	if k.refused > 0 && !e.Table.KeepsAttempts() && k.blamed == stampOf(r.Identity(), row.topic) {
 		row.Try += k.refused
 	}
@@ -101,6 +102,10 @@ func (e *Engine) take(r *outbox.Row, k *key, read uint64, now time.Time) bool {
 	// it is negative, that clock was set back, and a key that was refused here has waited by the relay's clock already.
 	if r.Retried && (r.Waited >= 0 || k.refused == 0) {
 		row.after = now.Add(retry.Backoff(e.BackoffMin, e.BackoffMax, r.Message.ID, row.Try) - max(0, r.Waited))
+	}
+	// So does its age: the relay's own clock may differ by minutes. The database's was later than this by now.
+	if there := from.Page.Visible.Now; e.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && !there.IsZero() {
+		row.expires = now.Add(r.Due.Add(e.MaxAge).Sub(there))
 	}
 	e.Prepare(row, now)
 	row.Size = int64(r.Message.Size()) + rowOverhead

@@ -272,8 +272,8 @@ func (s *sim) check() {
 			s.faultf("%d bytes in flight", n)
 		}
 		for _, k := range p.e.keys {
-			s.faultf("key %d of shard %d: state %d, wire %d, flying %d, writes %d, reads %d", k.hash(), k.shard, k.state, k.wire,
-				k.flying, k.writes, k.reads)
+			s.faultf("key %d of shard %d: state %d, wire %d, flying %d, writes %d", k.hash(), k.shard, k.state, k.wire,
+				k.flying, k.writes)
 		}
 		for cause, n := range p.e.held {
 			if n != 0 {

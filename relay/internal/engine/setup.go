@@ -24,7 +24,6 @@ type Setup struct {
 	Prepare func(*Row, time.Time)
 
 	Limits  Limits
-	Workers int // number of lanes for rows that are likely to go; see TryLanes
 	Shards  int // total number of shards
 	Table   Table
 	Measure *measure.Destination
@@ -67,8 +66,7 @@ type Limits struct {
 	Waiting int // further keys that wait, of which only the hash is remembered
 	Holds   int // things in trouble at the broker; beyond that each key is tried by itself
 
-	Poll     time.Duration // longest pause of an owner
-	IdlePoll time.Duration // the same, if writers ring and nothing came for a while
+	Poll     time.Duration // longest pause of an owner; see poll for the default
 	Sweep    time.Duration // shortest pause between two sweeps
 	Patience time.Duration // how long a shard that is to be released waits for rows that another session keeps locked
 }
@@ -87,7 +85,7 @@ const (
 // read that has run out of time a longer limit.
 const StatementTimeout = 30 * time.Second
 
-// TryLanes is the number of lanes, in addition to Workers, for keys that were not accepted the last time. A publish
-// that may stay without an answer does not delay other keys there. There are two, so that one call without an answer
-// does not keep the tries of all other keys waiting for its timeout.
+// TryLanes is the number of additional lanes, for keys that were not accepted the last time. A publish that may stay
+// without an answer does not delay other keys there. There are two, so that one call without an answer does not keep
+// the tries of all other keys waiting for its timeout.
 const TryLanes = 2

@@ -159,7 +159,7 @@ func (s *sim) setup() Setup {
 	return Setup{
 		MaxAttempts: simAttempts, BackoffMin: 20 * ms, BackoffMax: time.Second, BlockFailed: s.block,
 		Prepare: func(*Row, time.Time) {},
-		Limits:  s.limits, Workers: 2, Shards: simShards, Table: s.table, Measure: m.Destination("sim"),
+		Limits:  s.limits, Shards: simShards, Table: s.table, Measure: m.Destination("sim"),
 		Logger: slog.New(slog.DiscardHandler), Jitter: s.upto,
 	}
 }

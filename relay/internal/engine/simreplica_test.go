@@ -75,7 +75,7 @@ func (p *simReplica) act() {
 		if p.busy[lane] {
 			continue
 		}
-		if batch := p.e.Batch(lane, p.now()); len(batch) > 0 {
+		if batch := p.e.Batch(lane >= 2, p.now()); len(batch) > 0 {
 			p.send(lane, batch)
 		}
 	}
@@ -213,8 +213,8 @@ func (p *simReplica) logRead(r *Read) {
 	if p.log == nil {
 		return
 	}
-	p.logf("replica %d reads %d: kind %d, first %v, after %v, low %v, asks %v", p.name, r.number, r.Kind, r.first,
-		r.query.After, r.query.Low, len(r.asked))
+	p.logf("replica %d reads %d: kind %d, seen %v, after %v, low %v, asks %v", p.name, r.number, r.Kind, r.query.Seen,
+		r.query.After, r.query.Low, len(r.query.Asks))
 	p.logf("    snapshot %v %v %v full %v", r.Page.Visible.Oldest, r.Page.Visible.Next, r.Page.Visible.Running,
 		r.Page.Full)
 	for i := range r.Page.Rows {

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
@@ -65,8 +66,7 @@ const mostHoldsShown = 20
 
 // shown returns the oldest holds.
 func (hs *holds) shown() (shown []operate.Hold) {
-	for at := hs.begun.Front(); at != nil && len(shown) < mostHoldsShown; at = at.Next() {
-		h := at.Value.(*hold)
+	for _, h := range hs.begun[:min(len(hs.begun), mostHoldsShown)] {
 		one := operate.Hold{
 			Reason: h.cause, What: h.fate.String(), Topics: []string{},
 			Error: errtext.Line(h.err), Since: h.since.UTC(),
@@ -81,14 +81,11 @@ func (hs *holds) shown() (shown []operate.Hold) {
 
 // note describes what is held: the oldest hold that was logged, with its reason, and the number of others.
 func (hs *holds) note() string {
-	at := hs.begun.Front()
-	for at != nil && at.Value.(*hold).logged == "" {
-		at = at.Next()
-	}
-	if at == nil {
+	i := slices.IndexFunc(hs.begun, func(h *hold) bool { return h.logged != "" })
+	if i < 0 {
 		return ""
 	}
-	h, more := at.Value.(*hold), ""
+	h, more := hs.begun[i], ""
 	if n := len(hs.by) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d others)", n)
 	}

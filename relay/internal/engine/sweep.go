@@ -6,17 +6,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// sweep goes over all pending rows up to the tail's cursor, slowly, and takes nothing. A row that is not in flight and
-// whose key is open was missed: its order value is older than its transaction's first write, or another session has
+// The sweep goes over all pending rows up to the tail's cursor, slowly, and takes nothing. A row that is not in flight
+// and whose key is open was missed: its order value is older than its transaction's first write, or another session has
 // made it pending again, or its key did not fit anywhere. (Or it was committed a moment ago.) Its key is closed, and
 // read by itself.
 //
 // It need not be exact. A key that it closes for nothing costs one read of two rows, so it does not ask which rows a
 // snapshot of the tail has seen.
-type sweep struct {
-	pass
-	strays bool // rows without a key were forgotten for which no hold is responsible
-}
 
 // A pass goes over many rows of the table, page by page, again and again.
 type pass struct {
@@ -49,8 +45,8 @@ const (
 	// sweepRows is how many rows a page has. 4,000 of them take 7.5 ms, and no contents are sent.
 	sweepRows = 4000
 
-	// strayPause is the rest after a sweep, or after a tail of due rows has begun, if rows without a key wait that are
-	// not remembered. They are tried again in turn, as those are that are remembered.
+	// strayPause is the rest after a sweep if rows without a key wait that are not remembered. They are tried again in
+	// turn, as those are that are remembered.
 	strayPause = 10 * time.Second
 
 	// 200,000 pending rows take 0.37 s, a million about two. A pass is followed by a rest passShare times as long, so
@@ -64,16 +60,16 @@ const (
 // sweep that went on without room would pass rows that it cannot remember. It stops, and goes on at the same place. The
 // last quarter of the closed keys' room is not for it, so that keys which waited for a hold find places while it fills
 // the rest.
-func (e *Engine) sweepDue() (at time.Time, ok bool) {
+func (e *Engine) sweepDue(now time.Time) (at time.Time, ok bool) {
 	s := &e.sweep
 	// A tail that begins at the very beginning misses nothing. One that begins at a low watermark does, even if it has
 	// not met a row since its last new beginning: rows that failed retry made pending again, after a takeover with
 	// nothing pending, waited until a new row came.
-	whole := e.tail.cursor.IsZero() && e.tail.low == nil && !e.waits.jammed
+	whole := e.tail.cursor.IsZero() && e.lowAt(&e.tail, now) == nil && !e.waits.jammed
 	switch {
-	case whole || e.closed >= e.room(true) || len(e.gone) >= e.Limits.Rows:
+	case whole && !e.waits.strays || e.closed >= e.room(true) || len(e.gone) >= e.Limits.Rows:
 		return at, false
-	case s.strays && !s.on && !s.asked:
+	case e.waits.strays && !s.on && !s.asked:
 		return s.ended.Add(strayPause), true
 	}
 	return s.due(e.Limits.Sweep), true
@@ -82,8 +78,10 @@ func (e *Engine) sweepDue() (at time.Time, ok bool) {
 // readSweep returns the read of the next page.
 func (e *Engine) readSweep() *Read {
 	s := &e.sweep
-	if s.begins() {
-		s.strays = false
+	// No sweep goes over rows that are read by their available_at. Their tail begins again instead.
+	if s.begins() && e.waits.strays && !e.dueTail.more {
+		e.waits.strays = false
+		e.rereadDue()
 	}
 	return &Read{Kind: Sweep, query: outbox.Query{
 		Sweep: true, After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Most: outbox.Most{Rows: sweepRows},
@@ -97,7 +95,7 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 	s.took += took
 	for i := range r.Page.Rows {
 		row := &r.Page.Rows[i]
-		if w, waits := e.waits.by[row.Hash]; waits && w.hold != &e.blocked.keys && w.met != s.number {
+		if w, waits := e.waits.by[row.Hash]; waits && w.hold != e.waits.blocked && w.met != s.number {
 			w.met = s.number
 			e.waits.by[row.Hash] = w
 			// If the first row of a key is not the row that was stopped, or has another topic by now, somebody has
@@ -110,7 +108,7 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 		if e.isMissed(row, r.number) {
 			// A row that was committed a moment ago is met as well, and has nothing wrong: it is above the low
 			// watermark.
-			if low := e.tail.low; low != nil && row.Position.Ordinal < low.highest {
+			if low := e.lowAt(&e.tail, r.began); low != nil && row.Position.Ordinal < low.highest {
 				e.tail.distrust() // its marks do not hold for all rows: a sequence was set back, perhaps
 			}
 			if e.closed >= e.room(true) {

@@ -22,10 +22,12 @@ import (
 // waits are closed keys that cannot go on now: they wait for a hold, for a failed row, or for room. Of each only the
 // hash is kept, which is enough to read it later, and no text.
 type waits struct {
-	by    map[uint64]waiter
-	alone int     // rows without a key among them: they take no room from others
-	room  *hold   // those that wait for room; it is due when they are looked at next, and never ends
-	freed []*hold // holds that have ended, oldest first: their keys may go on as soon as there is room
+	by      map[uint64]waiter
+	alone   int     // rows without a key among them: they take no room from others
+	room    *hold   // those that wait for room; it is due when they are looked at next, and never ends
+	blocked *hold   // those that have a failed row, where failed rows block their keys; it never ends
+	freed   []*hold // holds that have ended, oldest first: their keys may go on as soon as there is room
+	strays  bool    // rows without a key were forgotten for which no hold is responsible
 
 	// jammed says that there is no room to remember that a key waits. Nothing is taken from the tail then, which begins
 	// again later.
@@ -56,11 +58,7 @@ func (e *Engine) wait(k *key, h *hold) {
 	// A row without a key is a key of its own, so a topic that is missing may stop a million of them. They have no
 	// order to keep: where there is no room for them, sweeps try them now and then.
 	case k.keyless && (h == e.waits.room || len(h.keys) >= fewKeyless && e.waits.alone >= e.Limits.Waiting/4):
-		if k.due {
-			e.dueTail.strays = true
-		} else {
-			e.sweep.strays = true
-		}
+		e.waits.strays = true
 		e.reopen(k)
 		return
 	// A key that is neither remembered nor read in order would lose its order, so nothing more is taken from the tail.
@@ -71,8 +69,8 @@ func (e *Engine) wait(k *key, h *hold) {
 		}
 	}
 	met := e.sweep.number
-	if h == &e.blocked.keys { // or the end of the present list would free what this list has blocked
-		met = e.blocked.number
+	if h == e.waits.blocked { // or the end of the present list would free what this list has blocked
+		met = e.failed.number
 	}
 	h.join(e, k.name)
 	e.waits.by[k.name] = waiter{hold: h, stamp: stamp, shard: int16(k.shard), met: met, alone: k.keyless, due: k.due}
@@ -173,5 +171,5 @@ func (e *Engine) lose(lost owner.Set) {
 			e.reopen(k)
 		}
 	}
-	e.blocked.keys.tidy(e) // or a key that comes back would be there twice
+	e.waits.blocked.tidy(e) // or a key that comes back would be there twice
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -32,17 +33,22 @@ type Outcome struct {
 
 // refused makes the refusals of a key's first rows be written, and closes it until then. Before that (invariant 5) the
 // table has the rows as they were, and a read of the key would bring them as if they had not been tried. There is one
-// row, except where several are too old.
-func (e *Engine) refused(k *key, n int, err error, failed bool) {
+// row, except where several are too old. A row has failed if no other try can help, or if this was the last one. In a
+// table without failed_at nothing fails: the row is tried again after the longest backoff, and its key waits.
+func (e *Engine) refused(k *key, n int, err error) {
 	for _, r := range k.queue[:n] {
-		r.Refused, r.Failed = err, failed
+		final := publisher.ClassOf(err) == publisher.Permanent || r.Try+1 > e.MaxAttempts
+		r.Refused, r.Failed = err, final && e.Table.KeepsFailures()
 	}
 	e.unwritten = append(e.unwritten, k.queue[:n]...)
 	k.queue = k.queue[n:]
 	e.queued -= n
-	read := k.rows
+	read, own := k.rows, isClosed(k.state)
 	if e.shut(k, writing); errors.Is(err, errExpired) { // the next rows may be as old, and go with one statement
 		k.rows = min(8*max(read, n), e.Limits.Batch)
+	}
+	if own && k.dropped == nil { // a read of its own may have left some of its rows in the table
+		k.dropped = new(int64(math.MaxInt64))
 	}
 	k.writes += n
 }
@@ -90,8 +96,9 @@ func (e *Engine) Written(o Outcome, now time.Time) {
 	}
 	e.setAside(&o, locked, rejected, now)
 	// Rows of the shards' last owner have passed once so many are marked; see Rehearses.
-	e.marked += len(marked)
-	e.proven = e.proven || len(marked) > 0 && e.pastLeft()
+	if e.unproven = max(0, e.unproven-len(marked)); len(marked) > 0 && e.pastLeft() {
+		e.unproven = 0
+	}
 	latencies := make([]time.Duration, 0, len(marked)) // from when rows were due to when they were accepted
 	for _, r := range marked {
 		latency := measure.Unknown
@@ -185,7 +192,7 @@ func (e *Engine) goOn(k *key, r *Row, why error, now time.Time) {
 		e.reopen(k)
 	// Nothing is left of it: no other row has its id. If other rows were read or dropped under its name, ids are not
 	// unique in this table, and the key is read again below.
-	case r.Failed && written && k.keyless && k.reads == 0 && !k.missed:
+	case r.Failed && written && k.keyless && k.dropped == nil:
 		e.reopen(k)
 	// The row has failed, or is not as it was read: another session has relayed, failed or changed it. The key goes on
 	// with what is first now, unless its read says that the failed row blocks it.
