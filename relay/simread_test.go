@@ -171,7 +171,6 @@ func (t *simTable) Keys(ctx context.Context, q outbox.Query) (outbox.Page, error
 			n++
 			bytes += int64(row.Message.Size())
 		}
-		k.Blocked = q.Blocked && t.blocks(ctx, a.Hash)
 		page.Keys = append(page.Keys, k)
 		all = append(all, k.Rows...)
 	}
@@ -182,16 +181,6 @@ func (t *simTable) Keys(ctx context.Context, q outbox.Query) (outbox.Page, error
 		n = len(t.open)
 	}
 	return page, t.answered(ctx, n, bytes, all)
-}
-
-// blocks reports whether a key has a failed row. The caller holds mu.
-func (t *simTable) blocks(ctx context.Context, key uint64) bool {
-	for _, r := range t.rows {
-		if r.failed && r.message.Key != nil && r.hash == key && taken(ctx, r.message.Topic) {
-			return true
-		}
-	}
-	return false
 }
 
 func (t *simTable) sweep(ctx context.Context, q outbox.Query) (outbox.Page, error) {

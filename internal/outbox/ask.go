@@ -68,9 +68,8 @@ type Query struct {
 	Sweep  bool
 	Upto   Position
 	Shards []int // nil for all
-	// Asks are of [Table.Keys] alone, which looks at nothing else than at these, Blocked, Due and Most.
-	Asks    []Ask
-	Blocked bool // say whether the keys have failed rows
+	// Asks are of [Table.Keys] alone, which looks at nothing else than at these, Due and Most.
+	Asks []Ask
 	Most
 }
 
@@ -95,11 +94,10 @@ type Ask struct {
 
 // A KeyRows has the first pending rows of a key, in table order. A key may have more rows if its limit was reached, or
 // the page's, or because one of its rows went away while it was read: then All is false. A page that is full of the
-// rows of other keys has none of the last ones. Blocked says that the key has a failed row.
+// rows of other keys has none of the last ones.
 type KeyRows struct {
-	Rows    []Row
-	All     bool
-	Blocked bool
+	Rows []Row
+	All  bool
 }
 
 // What the engine asks of the statements that write:

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"math"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -48,21 +47,5 @@ func (t *Table) Keys(ctx context.Context, q Query) (Page, error) {
 		k := &page.Keys[i]
 		k.All = !a.Full && len(k.Rows) < min(q.Asks[i].Limit, q.Rows)
 	}
-	if q.Blocked && t.mapping.Failed.Has() {
-		err = t.markBlocked(ctx, page.Keys, of, array(pgtype.Int8OID, hashes))
-	}
-	return page, err
-}
-
-// markBlocked finds the keys that have a failed row. It asks after the rows were read: a row that fails between the
-// two reads blocks its key, too.
-func (t *Table) markBlocked(ctx context.Context, keys []KeyRows, of map[uint64]int, hashes []byte) error {
-	rows, err := t.query(ctx, limits{}, t.description.text("blocked_keys.sql"), hashes)
-	if err != nil {
-		return fmt.Errorf("look for failed rows: %w", err)
-	}
-	for _, row := range rows {
-		keys[of[binary.BigEndian.Uint64(row[0])]].Blocked = true
-	}
-	return nil
+	return page, nil
 }

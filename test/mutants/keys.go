@@ -157,9 +157,17 @@ var keys = []mutant{
 	{
 		name:   "a failed row does not block",
 		breaks: "OUTBOX_ON_FAILED=block",
-		file:   "relay/internal/engine/keysread.go",
-		old:    "		if page.Blocked {\n",
-		new:    "		if false {\n",
+		file:   "relay/internal/engine/write.go",
+		old:    "	case e.BlockFailed && !k.keyless && (",
+		new:    "	case false && (",
+		pkg:    "./relay/internal/engine", tests: decisions,
+	},
+	{
+		name:   "the sweep finds rows behind failed ones",
+		breaks: "OUTBOX_ON_FAILED=block, also when not all keys that wait are remembered",
+		file:   "relay/internal/engine/blocked.go",
+		old:    "	return e.BlockFailed && (e.waits.jammed || e.failed.ended.IsZero())\n",
+		new:    "	return false\n",
 		pkg:    "./relay/internal/engine", tests: decisions,
 	},
 	{

@@ -56,7 +56,7 @@ const (
 func (e *Engine) readKeys(now time.Time) *Read {
 	// One statement reads by one index, in table order or by available_at: that of the key that has waited longest.
 	due := e.resting[0].due
-	q := outbox.Query{Due: due, Blocked: e.BlockFailed && !due}
+	q := outbox.Query{Due: due}
 	q.Bytes, q.First = e.freeBytes(Keys)
 	room, most := e.freeRows(0), mostAsked
 	if e.vain > mostVain {
@@ -109,12 +109,7 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 			e.again(k, k.until)
 			continue
 		}
-		page := r.Page.Keys[i]
-		if page.Blocked {
-			e.wait(k, e.waits.blocked)
-			continue
-		}
-		fresh += e.drain(k, page, r, now)
+		fresh += e.drain(k, r.Page.Keys[i], r, now)
 	}
 	return fresh
 }

@@ -142,6 +142,53 @@ func TestRingsDoNotListFailedRows(t *testing.T) {
 	s.sound(t)
 }
 
+// A row that fails blocks its key at once, and no read has to look whether the key has a failed row.
+func TestFailedRowBlocksItsKeyWithoutARead(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.block = ms, true })
+	const keys = 100
+	for i := range keys {
+		s.add(fmt.Sprint("k", i), "t", func(r *simRow) { r.permanent = true })
+		s.add(fmt.Sprint("k", i), "t", nil)
+	}
+	s.run(10 * time.Second)
+	if reads, waiting := s.reads[Keys], s.replicas[0].e.waiting(); reads > 0 || waiting != keys {
+		t.Errorf("%d reads of keys, and %d keys wait", reads, waiting)
+	}
+	s.sound(t)
+}
+
+// Keys of a topic that is back do not wait for all keys of another topic that came back before, which are more than are
+// read by themselves at a time.
+func TestKeysOfTopicsThatAreBackTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.limits.Keys, s.limits.Waiting = ms, 20, 5000 })
+	s.broker.missing["large"], s.broker.missing["small"] = true, true
+	var large, small []*simRow
+	for i := range 3000 {
+		large = append(large, s.add(fmt.Sprint("large", i), "large", nil))
+		if i < 5 {
+			small = append(small, s.add(fmt.Sprint("small", i), "small", nil))
+		}
+	}
+	s.run(s.at + 5*time.Second)
+	sent := func(rows []*simRow) (n int) {
+		for _, r := range rows {
+			n += min(r.sent, 1)
+		}
+		return n
+	}
+	s.broker.slow = 50 * ms
+	delete(s.broker.missing, "large")
+	s.until(t, func() bool { return sent(large) > 10 })
+	delete(s.broker.missing, "small")
+	s.until(t, func() bool { return sent(small) == 5 })
+	if n := sent(large); n > 2000 {
+		t.Errorf("%d rows of the other topic went before", n)
+	}
+	s.end(t)
+}
+
 // Keys that a list has found blocked wait until a later list does not have them, and are not read meanwhile.
 func TestListedKeysAreNotRead(t *testing.T) {
 	t.Parallel()

@@ -221,7 +221,7 @@ func (p *simReplica) logRead(r *Read) {
 		p.logf("    %s after %v", r.Page.Rows[i].ID(), r.Page.Rows[i].After)
 	}
 	for _, k := range r.Page.Keys {
-		p.logf("    key: all %v, blocked %v", k.All, k.Blocked)
+		p.logf("    key: all %v", k.All)
 		for i := range k.Rows {
 			p.logf("        %s", k.Rows[i].ID())
 		}

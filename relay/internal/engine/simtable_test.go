@@ -320,9 +320,6 @@ func (t *simTable) Keys(_ context.Context, q outbox.Query) (outbox.Page, error) 
 			n++
 			bytes += simSize(&row)
 		}
-		for _, r := range t.failed {
-			k.Blocked = k.Blocked || q.Blocked && r.keyed && t.keyHash(r) == a.Hash
-		}
 		p.Keys = append(p.Keys, k)
 	}
 	if p.Wants > 0 {

@@ -67,6 +67,8 @@ func (e *Engine) sweepDue(now time.Time) (at time.Time, ok bool) {
 	// nothing pending, waited until a new row came.
 	whole := e.tail.cursor.IsZero() && e.lowAt(&e.tail, now) == nil && !e.waits.jammed
 	switch {
+	case e.unlisted():
+		return at, false
 	case whole && !e.waits.strays || e.closed >= e.room(true) || len(e.gone) >= e.Limits.Rows:
 		return at, false
 	case e.waits.strays && !s.on && !s.asked:
@@ -92,6 +94,9 @@ func (e *Engine) readSweep() *Read {
 // pending row.
 func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 	s := &e.sweep
+	if e.unlisted() {
+		return // the page comes again
+	}
 	s.took += took
 	for i := range r.Page.Rows {
 		row := &r.Page.Rows[i]
