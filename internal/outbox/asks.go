@@ -74,21 +74,22 @@ func (t *Table) prepareAsks() {
 	}
 }
 
-// A position is the columns that give an order, with the types of their parameters and a row's values.
+// A position is the columns that give an order, with the types of their parameters and the places of a row's values in
+// its [Position].
 type position []struct {
 	column, cast string
-	value        func(*Position) []byte
+	at           int
 }
 
 // position is table order.
 func (m *mapping) position() (p position) {
 	if m.Rank.Has() {
-		p = append(p, position{{rank(m), "::bigint", func(p *Position) []byte { return []byte(p.rank) }}}...)
+		p = append(p, position{{rank(m), "::bigint", rankValue}}...)
 	}
 	if m.Order != m.ID {
-		p = append(p, position{{m.Order.Name, "", (*Position).orderValue}}...)
+		p = append(p, position{{m.Order.Name, "", orderValue}}...)
 	}
-	return append(p, position{{m.ID.Name, "", func(p *Position) []byte { return []byte(p.id) }}}...)
+	return append(p, position{{m.ID.Name, "", idValue}}...)
 }
 
 // duePosition is the order of rows that are read by the time at which they are due.
@@ -97,15 +98,7 @@ func (m *mapping) duePosition() position {
 	if m.Order != m.ID && !m.Order.NotNull {
 		p = slices.Delete(p, len(p)-2, len(p)-1)
 	}
-	return append(position{{m.Available.Name, "", func(p *Position) []byte { return []byte(p.due) }}}, p...)
-}
-
-// orderValue is nil for a row without an order value: nothing comes after it for certain.
-func (p *Position) orderValue() []byte {
-	if p.nulls {
-		return nil
-	}
-	return []byte(p.order)
+	return append(position{{m.Available.Name, "", dueValue}}, p...)
 }
 
 func (p position) columns() string {
@@ -121,8 +114,8 @@ func (p position) compared(operator string, at Position, parameters *parameters)
 	values := make([]string, len(p))
 	for i, step := range p {
 		var value []byte
-		if !at.IsZero() {
-			value = step.value(&at)
+		if !at.IsZero() && (step.at != orderValue || !at.nulls) { // nothing comes after null for certain
+			value = []byte(at.values[step.at])
 		}
 		values[i] = parameters.add(value) + step.cast
 	}

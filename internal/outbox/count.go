@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -65,9 +66,9 @@ type Line struct {
 // of a few due rows behind many scheduled ones without an index of due times. With an error it returns the states that
 // were counted before.
 func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
-	parameters, err := textForm(takers.Parameters)
-	if err != nil {
-		return nil, err
+	var parameters pgx.ExtendedQueryBuilder
+	if err := parameters.Build(pgtype.NewMap(), nil, takers.Parameters); err != nil { // in text form, as for no type
+		return nil, fmt.Errorf("encode parameter: %w", err)
 	}
 	tally, looks, limit := Tally{}, t.looks(takers), takers.limit()
 	if t.PendingIndexed() && !t.mapping.Available.Has() {
@@ -80,14 +81,15 @@ func (t *Table) Tally(ctx context.Context, takers Takers) (Tally, error) {
 		return tally, nil
 	}
 	results, err := t.send(ctx, limits{inOrder: true}, each(looks, func(l look) request {
-		return request{statement: l.statement, parameters: parameters, text: true}
+		return request{statement: l.statement, parameters: parameters.ParamValues, text: true}
 	})...)
 	for i, result := range results {
 		state, looked := looks[i].state, 0
 		counted := cmp.Or(tally[state], &Tallied{})
 		tally[state] = counted
 		for _, row := range result.Rows {
-			l := Line{Topic: string(row[0]), Taker: int(ordinal(row[1])), Rows: ordinal(row[2]), Retrying: ordinal(row[3])}
+			l := Line{Topic: string(row[0]), Taker: int(ordinal(row[1]))}
+			l.Rows, l.Retrying = ordinal(row[2]), ordinal(row[3])
 			if row[4] != nil {
 				// A writer's clock may be ahead.
 				l.OldestSeen = new(max(math.Float64frombits(binary.BigEndian.Uint64(row[4])), 0))
@@ -161,20 +163,6 @@ func (t *Table) PendingIndexed() bool {
 
 // FailedIndexed reports whether an index makes it cheap to count failed rows.
 func (t *Table) FailedIndexed() bool { return t.mapping.Failed.Has() && t.mapping.failedIndex }
-
-// textForm returns parameters in the text form of the protocol.
-func textForm(values []any) (parameters [][]byte, err error) {
-	types := pgtype.NewMap()
-	for _, value := range values {
-		found, _ := types.TypeForValue(value)
-		text, err := types.Encode(found.OID, pgtype.TextFormatCode, value, []byte{})
-		if err != nil {
-			return nil, fmt.Errorf("encode parameter: %w", err)
-		}
-		parameters = append(parameters, text)
-	}
-	return parameters, nil
-}
 
 // Oldest returns for how many seconds the oldest of a destination's first due rows has been due: 0 without such rows,
 // nil if that is not known.

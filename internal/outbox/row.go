@@ -63,14 +63,14 @@ type Row struct {
 }
 
 // ID returns the row's id in internal form, not for display.
-func (r *Row) ID() string { return r.Position.id }
+func (r *Row) ID() string { return r.Position.values[idValue] }
 
 // Identity distinguishes the row from every other row of the table. It is the id, unless two rows may have the same id.
 func (r *Row) Identity() string {
 	if r.apart != "" {
 		return r.apart
 	}
-	return r.Position.id
+	return r.Position.values[idValue]
 }
 
 // Key returns the ordering key as text that shares the message's bytes, and whether the row has one.
@@ -139,18 +139,15 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}
 	row.version = binary.BigEndian.Uint32(values[atVersion])
 	values = values[atColumns:]
-	row.Position.id = a.text(values[atID])
-	row.Position.nulls = values[atOrder] == nil
-	if m.Order == m.ID {
-		row.Position.order = row.Position.id
-	} else {
-		row.Position.order = a.text(values[atOrder])
+	p := &row.Position
+	p.nulls, p.Ordinal = values[atOrder] == nil, ordinal(values[atOrder])
+	p.values[rankValue], p.values[idValue] = a.text(values[atRank]), a.text(values[atID])
+	if m.Order != m.ID {
+		p.values[orderValue] = a.text(values[atOrder])
 	}
-	row.Position.Ordinal = ordinal(values[atOrder])
-	row.Position.rank = a.text(values[atRank])
 	row.Timed = values[atAvailable] != nil
 	if row.Delayed = row.Timed && m.dueIndex; row.Delayed {
-		row.Position.due = a.text(values[atAvailable])
+		p.values[dueValue] = a.text(values[atAvailable])
 	}
 	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))
 	row.Shard = int(ordinal(values[atShard]))
@@ -193,8 +190,8 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 		row.Retried = true
 		row.Waited = time.Duration(max(-longest, min(longest, ordinal(v)))) * time.Microsecond
 	}
+	row.Extra = make([]string, len(m.extra))
 	if row.size, row.long = t.missing(values, most); row.size > 0 {
-		row.Extra = make([]string, len(m.extra))
 		if row.Invalid != nil {
 			row.size = 0 // the contents are of no use
 		}
@@ -214,7 +211,12 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	if err := t.headers(row, values, a); err != nil {
 		row.Invalid = err
 	}
-	t.extras(row, values[atExtra:], a)
+	for i, value := range values[atExtra : atExtra+len(m.extra)] {
+		row.Extra[i] = a.text(value)
+		if value == nil {
+			row.Nulls |= 1 << i
+		}
+	}
 }
 
 // contentOf hashes everything of a row of which its message is made.
@@ -243,17 +245,6 @@ func (t *Table) contentOf(values [][]byte) uint64 {
 
 // Same reports whether two reads of a row, of one table or its views, have brought the same content.
 func (r *Row) Same(other *Row) bool { return r.content == other.content }
-
-// extras fills in the additional texts.
-func (t *Table) extras(row *Row, values [][]byte, a *arena) {
-	row.Extra = make([]string, len(t.mapping.extra))
-	for i := range row.Extra {
-		row.Extra[i] = a.text(values[i])
-		if values[i] == nil {
-			row.Nulls |= 1 << i
-		}
-	}
-}
 
 // headers fills in the row's own headers and after them the columns that are sent as headers. Of two headers with the
 // same name, the row's own is kept.

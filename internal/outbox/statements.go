@@ -64,7 +64,7 @@ func (t *Table) describe() description {
 		"key":     m.Key,
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "latest": m.Order.Name + " desc", "nulls_last": "",
-		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "writer": m.writer, "version": rowWriter,
+		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "version": rowWriter,
 		"place": m.place,
 		"topic": m.Topic.Name, "order_type": m.Order.Type, "payload": m.Payload.shown(), "headers": m.Headers.shown(),
 		"inserted_at": m.Inserted.Name, "inserted_time": m.Inserted.Time(), "due_at": m.dueAt(Column.Time),
@@ -72,8 +72,8 @@ func (t *Table) describe() description {
 		"failed_at": m.Failed.Name, "failed_time": m.Failed.Time(),
 		"attempt": m.Attempt.Or("null"), "last_error": m.LastError.Or("null"), "unmarked": pattern.Always,
 		"lock": "update", "write": "delete from " + t.Quoted(),
-		// Rows with available_at have conditions of their own where there is an index of due times: with one condition for
-		// both kinds of rows, the planner could not use the two indexes.
+		// Rows with available_at have conditions of their own where there is an index of due times: with one condition
+		// for both kinds of rows, the planner could not use the two indexes.
 		"arrived": "false", "available": "null::timestamptz", "available_now": "now()",
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])

@@ -31,8 +31,9 @@ func (t *Table) Exact() bool { return t.mapping.Txid.Has() }
 func (t *Table) Blocked(ctx context.Context, q Query) (Page, error) {
 	p, after := parameters{number(int64(q.Rows)), shardArray(q.Shards)}, ""
 	if failed := t.mapping.Failed.Name; !q.After.IsZero() {
-		after = fmt.Sprintf(" and (%s, %s) > (%s, %s)", failed, t.description["id"], p.add([]byte(q.After.order)),
-			p.add([]byte(q.After.id)))
+		at := q.After.values
+		after = fmt.Sprintf(" and (%s, %s) > (%s, %s)", failed, t.description["id"], p.add([]byte(at[orderValue])),
+			p.add([]byte(at[idValue])))
 	}
 	rows, err := t.query(ctx, limits{inOrder: true},
 		t.description.text("blocked.sql", "failed_at", t.mapping.Failed.Name, "range", after), p...)
@@ -43,7 +44,7 @@ func (t *Table) Blocked(ctx context.Context, q Query) (Page, error) {
 	for _, row := range rows {
 		page.Rows = append(page.Rows, Row{
 			Hash: binary.BigEndian.Uint64(row[2]), Shard: int(ordinal(row[3])),
-			Position: Position{order: string(row[0]), id: string(row[1])},
+			Position: Position{values: [4]string{orderValue: string(row[0]), idValue: string(row[1])}},
 		})
 	}
 	return page, nil
