@@ -39,7 +39,8 @@ func burdenStudy(ctx context.Context, l *lab, r *report) error {
 					fmt.Printf("%s, %s, round %d: a key waited %.0f ms at most\n", b.name, name, round+1, wait)
 					waits = append(waits, wait)
 				}
-				r.judge(b.name, name+": longest wait of a key, ms, worst round", "%.0f", slices.Max(waits), atMost(2000))
+				r.judge(b.name, name+": longest wait of a key, ms, worst round", "%.0f", slices.Max(waits),
+					atMost(2000))
 			}
 		}
 		return nil

@@ -64,7 +64,8 @@ func clusterStudy(ctx context.Context, l *lab, r *report) error {
 					return fmt.Errorf("%s: %w", f.Name, err)
 				}
 				fmt.Printf("%s, %s: %.0f rows/s of healthy leaders beside %.0f, leaders moved after %v, then all %.0f "+
-					"beside %.0f\n", k.name, f.Name, found.healthy, control.healthy, found.moved.Round(time.Millisecond), found.all,
+					"beside %.0f\n", k.name, f.Name, found.healthy, control.healthy,
+					found.moved.Round(time.Millisecond), found.all,
 					control.all)
 				with[f.Name], without[f.Name] = append(with[f.Name], found), append(without[f.Name], control)
 			}
@@ -149,7 +150,8 @@ func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, 
 	}
 	limited, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
-	if err := testkit.Until(limited, 50*time.Millisecond, func() (bool, error) { return table.empty(ctx) }); err != nil {
+	if err := testkit.Until(limited, 50*time.Millisecond,
+		func() (bool, error) { return table.empty(ctx) }); err != nil {
 		return s, relay.fail(fmt.Errorf("rows are left: %w", err))
 	}
 	if s.healthy, err = table.relayedWithin(ctx, shrunk.Add(soonAfter), topics[0], topics[2]); err != nil {
@@ -190,7 +192,8 @@ func (l *lab) strike(ctx context.Context, c cluster.Cluster, f cluster.Fault, to
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	accepted := func(topic string) (time.Time, error) {
-		err := testkit.Until(limited, 20*time.Millisecond, func() (bool, error) { return c.Try(limited, topic) == nil, nil })
+		err := testkit.Until(limited, 20*time.Millisecond,
+			func() (bool, error) { return c.Try(limited, topic) == nil, nil })
 		if err != nil {
 			return time.Time{}, fmt.Errorf("nobody leads %s: %w", topic, err)
 		}

@@ -56,7 +56,8 @@ func (l *lab) healthy(ctx context.Context, b broker, r *report) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
-			fmt.Printf("%s, %s, round %d: %.0f rows/s, PostgreSQL %.1f µs/row, %.2f updates of a row\n", b.name, v.name, round,
+			fmt.Printf("%s, %s, round %d: %.0f rows/s, PostgreSQL %.1f µs/row, %.2f updates of a row\n", b.name, v.name,
+				round,
 				d.rates,
 				l.micros(d), d.updates)
 			if round > 0 { // the broker is warmed up
@@ -72,11 +73,13 @@ func (l *lab) healthy(ctx context.Context, b broker, r *report) error {
 				each(alone, drained.slowest), atLeast(0.4))
 		}
 		if middle(each(alone, l.micros)) > 0 { // the processor time is visible
-			r.compare(b.name, "columns of their own: PostgreSQL µs/row", "%.1f", each(copies, l.micros), each(alone, l.micros),
+			r.compare(b.name, "columns of their own: PostgreSQL µs/row", "%.1f", each(copies, l.micros),
+				each(alone, l.micros),
 				atMost(1.4))
 		}
 		updates := func(d drained) float64 { return d.updates }
-		r.contrast(b.name, "columns of their own: updates of a row", "%.2f", each(copies, updates), each(alone, updates))
+		r.contrast(b.name, "columns of their own: updates of a row", "%.2f", each(copies, updates),
+			each(alone, updates))
 	}
 	if parts != nil {
 		r.compare(b.name, "common columns: rows/s together", "%.0f", each(parts, drained.slowest),

@@ -80,7 +80,8 @@ func (l *lab) besideTrouble(ctx context.Context, b broker, r *report) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			fmt.Printf("%s, %s, round %d: %.0f rows/s beside %.0f paused, p99 %.1f ms beside %.1f\n", b.name, name, round+1,
+			fmt.Printf("%s, %s, round %d: %.0f rows/s beside %.0f paused, p99 %.1f ms beside %.1f\n", b.name, name,
+				round+1,
 				found.rate,
 				control.rate,
 				percentile(found.latency, 99), percentile(control.latency, 99))

@@ -52,7 +52,8 @@ func drainStudy(ctx context.Context, l *lab, r *report) (err error) {
 	return l.eachBroker(func(b broker) error {
 		results, err := l.drains(ctx, table, b, []drainer{
 			{name: "yardstick", start: func(ctx context.Context, topic string) (*program, error) {
-				return start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic,
+				return start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic",
+					topic,
 					"--partitions",
 					fmt.Sprint(partitions)))
 			}},

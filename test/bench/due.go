@@ -39,7 +39,8 @@ func dueStudy(ctx context.Context, l *lab, r *report) error {
 				}
 				slices.Sort(delayed)
 				slices.Sort(others)
-				fmt.Printf("%s, indexes %v, %.0f rows/s: late by p50 %.0f, p99 %.0f, at most %.0f ms; others p99 %.1f ms\n", b.name,
+				fmt.Printf("%s, indexes %v, %.0f rows/s: late by p50 %.0f, p99 %.0f, at most %.0f ms; others p99 "+
+					"%.1f ms\n", b.name,
 					indexed, rate,
 					percentile(delayed, 50), percentile(delayed, 99), percentile(delayed, 100), percentile(others, 99))
 				late[indexed], flow[indexed] = append(late[indexed], delayed), append(flow[indexed], others)

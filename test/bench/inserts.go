@@ -56,7 +56,8 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 					if err != nil {
 						return fmt.Errorf("%s: %w", kind.name, err)
 					}
-					fmt.Printf("%s, %d clients, %s, round %d: %.0f transactions/s, %.0f %% relayed meanwhile\n", b.name, clients,
+					fmt.Printf("%s, %d clients, %s, round %d: %.0f transactions/s, %.0f %% relayed meanwhile\n", b.name,
+						clients,
 						kind.name, round+1, rate,
 						100*share)
 					rates[i] = append(rates[i], rate)
@@ -73,7 +74,8 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 			}
 			for i, kind := range kinds {
 				if kind.least || kind.doorbell && !kind.missing {
-					r.state(b.name, fmt.Sprintf("%% of the rows relayed when pgbench ended, %d clients, %s", clients, kind.name),
+					r.state(b.name, fmt.Sprintf("%% of the rows relayed when pgbench ended, %d clients, %s", clients,
+						kind.name),
 						"%.0f",
 						middle(relayed[i]))
 				}
@@ -120,7 +122,8 @@ func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b broker, k
 		defer relay.Kill() // the rows that it has not relayed do not matter
 	}
 	if kind.least {
-		least, err := start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic,
+		least, err := start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic",
+			topic,
 			"--poll", "50ms"))
 		if err != nil {
 			return 0, 0, err

@@ -42,7 +42,8 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 	const writers = 8
 	loads := []load{
 		{
-			name: "1 row/s", traffic: traffic{rows: max(20, l.rows/250), perSecond: 1, writers: 1, keys: l.keys}, p50: 1, p99: 5,
+			name: "1 row/s", traffic: traffic{rows: max(20, l.rows/250), perSecond: 1, writers: 1, keys: l.keys},
+			p50: 1, p99: 5,
 			polled: 60,
 		},
 		{
@@ -83,7 +84,8 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 					n := name(load, wake)
 					fromReturn[n], fromSent[n] = append(fromReturn[n], returned...), append(fromSent[n], sent...)
 					slices.Sort(returned)
-					fmt.Printf("%s, %s, round %d: p50 %.1f ms, p99 %.1f ms\n", b.name, n, round+1, percentile(returned, 50),
+					fmt.Printf("%s, %s, round %d: p50 %.1f ms, p99 %.1f ms\n", b.name, n, round+1,
+						percentile(returned, 50),
 						percentile(returned, 99))
 				}
 			}

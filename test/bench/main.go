@@ -24,7 +24,8 @@ type study struct {
 
 // studies are listed in the order in which `all` runs them.
 var studies = []study{
-	{name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, broker: all, run: drainStudy},
+	{name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, broker: all,
+		run: drainStudy},
 	{
 		name: "destinations", about: "two destinations, beside one alone; one beside another in trouble", rows: 100_000,
 		rounds: 3,
@@ -36,11 +37,13 @@ var studies = []study{
 		run:    latencyStudy,
 	},
 	{
-		name: "replicas", about: "two and four replicas on one table, beside one", rows: 300_000, rounds: 3, broker: "nats",
-		run: replicasStudy,
+		name: "replicas", about: "two and four replicas on one table, beside one", rows: 300_000, rounds: 3,
+		broker: "nats",
+		run:    replicasStudy,
 	},
 	{
-		name: "delay", about: "+1 ms to the broker or the database, beside the undelayed drain", rows: 200_000, rounds: 3,
+		name: "delay", about: "+1 ms to the broker or the database, beside the undelayed drain", rows: 200_000,
+		rounds: 3,
 		broker: all,
 		run:    delayStudy,
 	},
@@ -68,7 +71,8 @@ var studies = []study{
 		rows:  5_000_000, rounds: 1, broker: "nats", run: operationsStudy,
 	},
 	{
-		name: "due", about: "rows that become due while a million are scheduled for later and others flow", rows: 1_000_000,
+		name: "due", about: "rows that become due while a million are scheduled for later and others flow",
+		rows:   1_000_000,
 		rounds: 1,
 		broker: "nats", run: dueStudy,
 	},
@@ -83,7 +87,8 @@ var studies = []study{
 		run:    takeoverStudy,
 	},
 	{
-		name: "burden", about: "kill -9 and start beside 100,000 failed rows, 120,000 keys that wait, a million pending rows",
+		name: "burden", about: "kill -9 and start beside 100,000 failed rows, 120,000 keys that wait, a million " +
+			"pending rows",
 		rounds: 1,
 		broker: "kafka", run: burdenStudy,
 	},
@@ -98,13 +103,14 @@ var studies = []study{
 		run:    outageStudy,
 	},
 	{
-		name: "trouble", about: "rows beside keys and topics in trouble, and what waited after it", rows: 100_000, rounds: 1,
+		name: "trouble", about: "rows beside keys and topics in trouble, and what waited after it", rows: 100_000,
+		rounds: 1,
 		broker: all,
 		run:    troubleStudy,
 	},
 	{
-		name: "cluster", about: "one of three nodes killed, frozen or cut off: rows of healthy leaders, and all rows when " +
-			"leaders have moved",
+		name: "cluster", about: "one of three nodes killed, frozen or cut off: rows of healthy leaders, and all rows " +
+			"when leaders have moved",
 		rounds: 1, broker: all, run: clusterStudy,
 	},
 	{

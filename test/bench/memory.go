@@ -26,7 +26,8 @@ func memoryStudy(ctx context.Context, l *lab, r *report) error {
 		if err != nil {
 			return err
 		}
-		r.judge(b.name, fmt.Sprintf("peak MiB, %d rows of 1 MiB", max(l.rows/500, 10)), "%.0f", full.peak, atMost(3*bound))
+		r.judge(b.name, fmt.Sprintf("peak MiB, %d rows of 1 MiB", max(l.rows/500, 10)), "%.0f", full.peak,
+			atMost(3*bound))
 		alone, err := l.resident(ctx, b, 20, large, "OUTBOX_MAX_IN_FLIGHT_BYTES=512KiB")
 		if err != nil {
 			return err

@@ -72,7 +72,8 @@ func (l *lab) look(ctx context.Context, b broker, r *report) (err error) {
 			}
 			took = append(took, float64(time.Since(began).Microseconds())/1000)
 		}
-		r.judge(b.name, fmt.Sprintf("%d rows wait: %s, median", l.rows, one.what), "%.1f", middle(took), atMost(one.most))
+		r.judge(b.name, fmt.Sprintf("%d rows wait: %s, median", l.rows, one.what), "%.1f", middle(took),
+			atMost(one.most))
 		r.state(b.name, fmt.Sprintf("%d rows wait: %s, longest", l.rows, one.what), "%.1f", largest(took))
 	}
 	return relay.stop()
@@ -116,7 +117,8 @@ func (l *lab) pruneBesideTraffic(ctx context.Context, b broker, r *report) (err 
 	arrived, end := consume(ctx, b, topic, func(row int) int { return row % (l.keys / writers * writers) })
 	defer func() { err = errors.Join(err, end()) }()
 	p99 := func(from int) (float64, error) {
-		t := traffic{from: from, rows: rate * lasts, perSecond: rate, writers: writers, keys: l.keys / writers * writers}
+		t := traffic{from: from, rows: rate * lasts, perSecond: rate, writers: writers,
+			keys: l.keys / writers * writers}
 		commits, err := t.run(ctx, table.url, topic)
 		if err != nil {
 			return 0, err
@@ -153,7 +155,8 @@ func (l *lab) pruneBesideTraffic(ctx context.Context, b broker, r *report) (err 
 	if err != nil {
 		return err
 	}
-	r.compare(b.name, fmt.Sprintf("p99 ms of %d rows/s while %d old rows are deleted, beside before", rate, old), "%.1f",
+	r.compare(b.name, fmt.Sprintf("p99 ms of %d rows/s while %d old rows are deleted, beside before", rate, old),
+		"%.1f",
 		[]float64{beside},
 		[]float64{alone}, atMost(1.5))
 	r.judge(b.name, "longest statement that deletes, ms (sampled)", "%.0f", statement, atMost(200))

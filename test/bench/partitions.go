@@ -55,7 +55,8 @@ func partitionsStudy(ctx context.Context, l *lab, r *report) error {
 			on := fmt.Sprintf("%d days", days)
 			r.compare(on, name+", µs", "%.0f", each(found[days], wall), each(found[0], wall), atMost(1.5))
 			if slices.Min(each(found[0], cpu)) > 0 {
-				r.compare(on, name+", µs of PostgreSQL's processor", "%.0f", each(found[days], cpu), each(found[0], cpu),
+				r.compare(on, name+", µs of PostgreSQL's processor", "%.0f", each(found[days], cpu),
+					each(found[0], cpu),
 					atMost(1.5))
 			}
 		}

@@ -53,7 +53,8 @@ func pinnedStudy(ctx context.Context, l *lab, r *report) error {
 				each(pinned, figure(mean)), each(vacuumed, figure(mean)))
 		}
 		rate := func(f passing) float64 { return f.rate }
-		r.compare(b.name, "rows/s of a drain after them", "%.0f", each(pinned, rate), each(vacuumed, rate), atLeast(0.7))
+		r.compare(b.name, "rows/s of a drain after them", "%.0f", each(pinned, rate), each(vacuumed, rate),
+			atLeast(0.7))
 		return nil
 	})
 }

@@ -27,7 +27,8 @@ func replicasStudy(ctx context.Context, l *lab, r *report) error {
 			}
 		}
 		for _, replicas := range counts[1:] {
-			r.compare(b.name, fmt.Sprintf("rows/s of %d replicas, beside one", replicas), "%.0f", rates[replicas], rates[1],
+			r.compare(b.name, fmt.Sprintf("rows/s of %d replicas, beside one", replicas), "%.0f", rates[replicas],
+				rates[1],
 				atLeast(1))
 		}
 		r.judge(b.name, "rows out of order or twice", "%.0f", float64(disordered), atMost(0))

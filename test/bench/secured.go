@@ -72,7 +72,8 @@ func withTLS(at *url.URL, free, certificate, key string) (setting string) {
 		}, "\n")
 	case "nats":
 		at.Scheme = "nats+tls"
-		return fmt.Sprintf("SERVICES_NATS_CONF=tls { cert_file: %q, key_file: %q }\nallow_non_tls: true", certificate, key)
+		return fmt.Sprintf("SERVICES_NATS_CONF=tls { cert_file: %q, key_file: %q }\nallow_non_tls: true", certificate,
+			key)
 	default:
 		at.Scheme, at.Host = "amqps", free
 		return "SERVICES_RABBITMQ_CONF=" + strings.Join([]string{

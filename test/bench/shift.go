@@ -29,7 +29,8 @@ func (l *lab) shifts(ctx context.Context, b broker, next func(round int) shift) 
 		if err != nil {
 			return nil, err
 		}
-		fmt.Printf("%s, round %d: a row waited %.0f ms at most, %d duplicates\n", b.name, round+1, w.longest, w.duplicates)
+		fmt.Printf("%s, round %d: a row waited %.0f ms at most, %d duplicates\n", b.name, round+1, w.longest,
+			w.duplicates)
 		all = append(all, w)
 	}
 	return all, nil
@@ -63,7 +64,8 @@ func (l *lab) work(ctx context.Context, b broker, s shift) (w worked, err error)
 	writeCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		commits, err := traffic{rows: s.rows, perSecond: s.perSecond, writers: writers, keys: keys}.run(writeCtx, table.url,
+		commits, err := traffic{rows: s.rows, perSecond: s.perSecond, writers: writers, keys: keys}.run(writeCtx,
+			table.url,
 			topic)
 		writing <- written{commits, err}
 	}()

@@ -33,7 +33,8 @@ func rollingStudy(ctx context.Context, l *lab, r *report) error {
 			return err
 		}
 		r.judge(b.name, "duplicates", "%.0f", sum(each(shifts, duplicates)), atMost(0))
-		r.judge(b.name, "longest wait of a row, ms, worst round", "%.0f", slices.Max(each(shifts, longest)), atMost(1000))
+		r.judge(b.name, "longest wait of a row, ms, worst round", "%.0f", slices.Max(each(shifts, longest)),
+			atMost(1000))
 		r.judge(b.name, "rows out of order", "%.0f", sum(each(shifts, disordered)), atMost(0))
 		return nil
 	})

@@ -27,8 +27,9 @@ type trouble struct {
 
 var troubles = []trouble{
 	{
-		name: "keys of failed rows", numbers: []int{1, 100, 10_000, 100_000}, settings: []string{"OUTBOX_ON_FAILED=block"},
-		begins: failedKeys, ends: discardFailed, mostEnded: 100_000,
+		name: "keys of failed rows", numbers: []int{1, 100, 10_000, 100_000},
+		settings: []string{"OUTBOX_ON_FAILED=block"},
+		begins:   failedKeys, ends: discardFailed, mostEnded: 100_000,
 	},
 	{
 		name: "keys held by a missing topic", numbers: []int{1, 100, 10_000, 100_000}, topic: missing,
@@ -36,8 +37,9 @@ var troubles = []trouble{
 	},
 	{
 		name: "keys refused", numbers: []int{1, 100, 10_000, 100_000}, broker: "kafka",
-		settings: []string{"OUTBOX_KAFKA_PARTITION_HEADER=partition", "OUTBOX_MAX_ATTEMPTS=1000000"}, begins: refusedKeys,
-		shows: "blocked_keys",
+		settings: []string{"OUTBOX_KAFKA_PARTITION_HEADER=partition", "OUTBOX_MAX_ATTEMPTS=1000000"},
+		begins:   refusedKeys,
+		shows:    "blocked_keys",
 	},
 	{
 		name: "topics missing", numbers: []int{1, 100, 10_000}, begins: missingTopics, ends: makeTopics, mostEnded: 100,

@@ -96,8 +96,8 @@ func (g *game) heal(ctx context.Context) error {
 			}
 		}
 	}
-	// Topics that are missing at destinations other than the first are created only here, and RabbitMQ may have forgotten
-	// the queues that were declared last.
+	// Topics that are missing at destinations other than the first are created only here, and RabbitMQ may have
+	// forgotten the queues that were declared last.
 	if err := g.create(ctx, g.scene.Destinations, slices.Concat(g.scene.Topics, g.scene.Absent)); err != nil {
 		return err
 	}
@@ -125,7 +125,8 @@ func (g *game) await(ctx context.Context) error {
 	for ctx.Err() == nil {
 		pending, err := g.writers.Pending(ctx, g.scene.Pending())
 		if err == nil && pending == 0 {
-			g.say(" ", "nothing is pending, %v after everything had healed", time.Since(healed).Round(10*time.Millisecond))
+			g.say(" ", "nothing is pending, %v after everything had "+
+				"healed", time.Since(healed).Round(10*time.Millisecond))
 			return nil
 		}
 		if err == nil && pending != last {
@@ -205,7 +206,8 @@ func (g *game) terminate(ctx context.Context, application string) error {
 	}
 	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
 	_, err = conn.Exec(ctx,
-		"select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and pid <> pg_backend_pid()",
+		"select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and pid <> "+
+			"pg_backend_pid()",
 		application)
 	return err
 }

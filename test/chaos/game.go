@@ -141,7 +141,8 @@ func (g *game) open(ctx context.Context, schema, name string) error {
 		return err
 	}
 	g.writers = &writer.Writers{
-		URL: g.url, Seed: g.seed, Topics: g.scene.Topics, Absent: g.scene.Absent, Bad: bad(g.options.broker), Bads: fewBad,
+		URL: g.url, Seed: g.seed, Topics: g.scene.Topics, Absent: g.scene.Absent, Bad: bad(g.options.broker),
+		Bads: fewBad,
 	}
 	if g.scene.Several() {
 		g.writers.Bads = manyBad

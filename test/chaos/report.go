@@ -118,7 +118,8 @@ func numbers(r result) string {
 	}
 	return fmt.Sprintf("%d rows committed, %d rolled back, %d faults (%d unclean), %d deliveries, %d duplicates, "+
 		"longest statement %v",
-		committed, rolledBack, len(r.run.Faults), unclean, len(r.run.Deliveries), r.run.Duplicates(), r.longest.Round(1e6))
+		committed, rolledBack, len(r.run.Faults), unclean, len(r.run.Deliveries), r.run.Duplicates(),
+		r.longest.Round(1e6))
 }
 
 // sum prints a line for each seed.

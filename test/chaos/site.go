@@ -20,8 +20,8 @@ import (
 type site struct {
 	servers *server.Set
 	data    [plan.MaxReplicas]*link.Link // links to the database, one for each replica
-	// broker leads to the broker, for each destination and replica. A Kafka server announces one address to its clients,
-	// so all of them have the same link.
+	// broker leads to the broker, for each destination and replica. A Kafka server announces one address to its
+	// clients, so all of them have the same link.
 	broker [][plan.MaxReplicas]*link.Link
 	links  []*link.Link
 }

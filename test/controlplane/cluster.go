@@ -46,7 +46,8 @@ func (c *Cluster) Start(ctx context.Context, binaries, dir string) error {
 	if err != nil {
 		return err
 	}
-	etcd, peer, api := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d", ports[1]), ports[2]
+	etcd, peer, api := fmt.Sprintf("http://127.0.0.1:%d", ports[0]), fmt.Sprintf("http://127.0.0.1:%d",
+		ports[1]), ports[2]
 	a := &access{dir: dir, address: fmt.Sprintf("https://127.0.0.1:%d", api)}
 	if err := a.prepare(); err != nil {
 		return err

@@ -26,8 +26,8 @@ type programs struct {
 func (p *programs) start(name string, args ...string) {
 	started := make(chan struct{})
 	p.running.Go(func() {
-		// The kernel ends the program together with the thread that started it, and therefore with the tests, however they
-		// end.
+		// The kernel ends the program together with the thread that started it, and therefore with the tests, however
+		// they end.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		cmd, err := p.launch(name, args)

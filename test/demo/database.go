@@ -23,7 +23,8 @@ type database struct {
 // openDatabase makes the schema with the shop's tables, and the outbox with the given DDL.
 func openDatabase(ctx context.Context, url, schema, outbox string, connections int) (_ *database, err error) {
 	if url == "" {
-		return nil, errors.New("TEST_DATABASE_URL is not set: run `make demo`, or eval \"$(dev/services.sh env)\" first")
+		return nil, errors.New("TEST_DATABASE_URL is not set: run `make demo`, or eval \"$(dev/services.sh env)\" " +
+			"first")
 	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -75,7 +76,8 @@ func (d *database) states(ctx context.Context, copies []*copyOf) (map[string]sta
 			}
 		}
 		var s state
-		if err := d.pool.QueryRow(ctx, "select count("+relayed+"), count("+failed+") from outbox_messages").Scan(&s.relayed,
+		if err := d.pool.QueryRow(ctx, "select count("+relayed+"), count("+failed+") from outbox_messages").Scan(
+			&s.relayed,
 			&s.failed); err != nil {
 			return nil, fmt.Errorf("count the outbox: %w", err)
 		}

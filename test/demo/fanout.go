@@ -63,7 +63,8 @@ func copies(brokers string) []*copyOf {
 		}},
 		{
 			name: "audit", what: "audit copy", kind: rabbit, ordered: true, repeats: true,
-			settings: map[string]string{"COLUMNS": stateColumns("audit", "relayed_at", "attempt", "failed_at", "last_error",
+			settings: map[string]string{"COLUMNS": stateColumns("audit", "relayed_at", "attempt", "failed_at",
+				"last_error",
 				"updated_at")},
 		},
 		{
@@ -72,7 +73,8 @@ func copies(brokers string) []*copyOf {
 			settings: map[string]string{"COLUMNS": stateColumns("notice", "relayed_at"), "RELAYED_OF": "orders"},
 		},
 		{
-			name: "dead", what: "dead letters of orders", kind: "nats", wants: func(r ledger.Row) bool { return r.Large },
+			name: "dead", what: "dead letters of orders", kind: "nats",
+			wants:    func(r ledger.Row) bool { return r.Large },
 			settings: map[string]string{"COLUMNS": stateColumns("dead", "relayed_at"), "FAILED_OF": "orders"},
 		},
 	}
@@ -304,7 +306,8 @@ func (f *fanout) judge(ctx context.Context) (right bool, err error) {
 			right, verdict = false, "WRONG"
 		}
 		counts, state := c.ledger.Counts(), states[c.name]
-		f.view.say("%s  %-26s %d rows were for it, %d relayed, %d failed, %d arrived", verdict, c.what, counts.Committed,
+		f.view.say("%s  %-26s %d rows were for it, %d relayed, %d failed, %d arrived", verdict, c.what,
+			counts.Committed,
 			state.relayed,
 			state.failed, counts.Arrived)
 		for _, text := range wrong {

@@ -82,8 +82,8 @@ func (v *view) show(s scene) {
 		oldest = max(oldest, a.oldest)
 	}
 	if !v.terminal {
-		fmt.Fprintf(v.out, "%5.1f s  committed %d  rolled back %d  relayed %d  arrived %d  p50 %s  p99 %s  oldest pending "+
-			"%s\n", at.Seconds(),
+		fmt.Fprintf(v.out, "%5.1f s  committed %d  rolled back %d  relayed %d  arrived %d  p50 %s  p99 %s  oldest "+
+			"pending %s\n", at.Seconds(),
 			s.Committed, s.RolledBack, s.relayed, s.Arrived, short(s.latency.P50), short(s.latency.P99), short(oldest))
 		return
 	}

@@ -31,9 +31,9 @@ type Broker interface {
 	Remove(ctx context.Context, topic string) error
 	// Count returns how many messages a topic holds. The count of a quorum queue may be some seconds old.
 	Count(ctx context.Context, topic string) (int, error)
-	// Consume calls receive with each message from the first one on, as soon as it is available, until ctx ends, which is
-	// not an error. Messages of one partition are passed one after the other. A queue's messages are acknowledged as they
-	// are sent.
+	// Consume calls receive with each message from the first one on, as soon as it is available, until ctx ends, which
+	// is not an error. Messages of one partition are passed one after the other. A queue's messages are acknowledged as
+	// they are sent.
 	Consume(ctx context.Context, topic string, receive func(Message)) error
 	// Read returns all messages that a topic holds. It empties a queue.
 	Read(ctx context.Context, topic string) ([]Message, error)
@@ -53,7 +53,8 @@ type Topic struct {
 	// largest message in bytes; larger ones are refused. 0 for the broker's own limit. Not for RabbitMQ
 	Most    int
 	Configs map[string]string // settings of a Kafka topic
-	// Duplicates is the window in which a stream drops messages with an id that it has seen; 0 for the shortest possible.
+	// Duplicates is the window in which a stream drops messages with an id that it has seen; 0 for the shortest
+	// possible.
 	Duplicates time.Duration
 }
 

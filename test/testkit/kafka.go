@@ -217,7 +217,8 @@ func (k *Kafka) fetch(ctx context.Context, topic string, partition int, next *in
 	}
 	for err == nil {
 		var record *kafka.Record
-		if record, err = response.Records.ReadRecord(); err != nil || record.Offset < *next { // a batch is returned whole
+		// a batch is returned whole
+		if record, err = response.Records.ReadRecord(); err != nil || record.Offset < *next {
 			continue
 		}
 		*next = record.Offset + 1

@@ -42,7 +42,10 @@ func parseMetrics(text string) Metrics {
 func (m Metrics) each(name string, labels []string, do func(value float64)) {
 	for series, value := range m {
 		base, has, _ := strings.Cut(series, "{")
-		if base == name && !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(has, label) }) {
+		if base == name && !slices.ContainsFunc(labels, func(label string) bool {
+			return !strings.Contains(has,
+				label)
+		}) {
 			do(value)
 		}
 	}

@@ -21,7 +21,8 @@ var _ Broker = (*NATS)(nil)
 
 // OpenNATS connects to a server, and reconnects whenever the connection ends.
 func OpenNATS(address string, options ...nats.Option) (*NATS, error) {
-	conn, err := nats.Connect(address, append(options, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))...)
+	conn, err := nats.Connect(address, append(options, nats.MaxReconnects(-1),
+		nats.ReconnectWait(50*time.Millisecond))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}

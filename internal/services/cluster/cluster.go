@@ -23,8 +23,8 @@ type Cluster interface {
 	Create(ctx context.Context, topic string, leader, replicas int) error
 	// Move makes a node that has a replica the leader of the topic.
 	Move(ctx context.Context, topic string, to int) error
-	// Try publishes a message without a body to each partition, bypassing the proxies. An error means that the topic does
-	// not take it.
+	// Try publishes a message without a body to each partition, bypassing the proxies. An error means that the topic
+	// does not take it.
 	Try(ctx context.Context, topic string) error
 	// InSync reports whether all replicas of the topics are in sync.
 	InSync(ctx context.Context, topics ...string) bool

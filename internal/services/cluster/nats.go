@@ -42,8 +42,10 @@ func startNATS(ctx context.Context, o Options) (*NATS, error) {
 		n.URL = "nats://" + n.Address
 		config, err := n.write("nats.conf", append([]string{
 			"server_name: " + n.Name, "listen: " + own[i], "client_advertise: " + fmt.Sprintf("%q", proxies[i]),
-			fmt.Sprintf("cluster { name: c, listen: %q, routes: [nats://%s] }", routes[i], strings.Join(routes, ", nats://")),
-			fmt.Sprintf("jetstream { store_dir: %q }", n.dir), fmt.Sprintf("server_tags: [%s]", strings.Join(tags(i), ", ")),
+			fmt.Sprintf("cluster { name: c, listen: %q, routes: [nats://%s] }", routes[i],
+				strings.Join(routes, ", nats://")),
+			fmt.Sprintf("jetstream { store_dir: %q }", n.dir),
+			fmt.Sprintf("server_tags: [%s]", strings.Join(tags(i), ", ")),
 			"lame_duck_duration: 30s, lame_duck_grace_period: 1s",
 		}, o.More...)...)
 		if err != nil {
@@ -117,7 +119,8 @@ func (s *NATS) Move(ctx context.Context, topic string, to int) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		_, _ = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+topic, question) // the next attempt follows
+		// the next attempt follows
+		_, _ = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+topic, question)
 		return false, nil
 	})
 }
@@ -146,7 +149,8 @@ func (s *NATS) InSync(ctx context.Context, topics ...string) bool {
 	for _, topic := range topics {
 		info := s.info(ctx, topic)
 		if info == nil || info.Cluster == nil || info.Cluster.Leader == "" ||
-			slices.ContainsFunc(info.Cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline }) {
+			slices.ContainsFunc(info.Cluster.Replicas,
+				func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline }) {
 			return false
 		}
 	}

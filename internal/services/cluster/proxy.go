@@ -74,7 +74,8 @@ func (p *Proxy) Blackhole() error {
 	}
 	// Linux does not answer attempts to connect once unaccepted connections fill the backlog.
 	for {
-		filler, err := (&net.Dialer{Timeout: 200 * time.Millisecond}).DialContext(context.Background(), "tcp", p.Address)
+		filler, err := (&net.Dialer{Timeout: 200 * time.Millisecond}).DialContext(context.Background(), "tcp",
+			p.Address)
 		if err != nil {
 			return nil
 		}

@@ -78,11 +78,12 @@ func (n *Node) configureRabbit(o Options, distribution, mapper string) error {
 		"RABBITMQ_DIST_PORT=" + distribution, "ERL_EPMD_PORT=" + mapper, "ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_MNESIA_BASE=" + n.dir, "ERL_CRASH_DUMP=" + n.dir + "/crash", "RABBITMQ_LOGS=-",
 		"RABBITMQ_PID_FILE=" + n.dir + "/pid",
-		"RABBITMQ_CONF_ENV_FILE=" + environment, "RABBITMQ_ENABLED_PLUGINS_FILE=" + plugins, "RABBITMQ_CONFIG_FILE=" + config,
+		"RABBITMQ_CONF_ENV_FILE=" + environment, "RABBITMQ_ENABLED_PLUGINS_FILE=" + plugins,
+		"RABBITMQ_CONFIG_FILE=" + config,
 		// Without an intermediate shell that would outlive the node.
 		"RABBITMQ_ALLOW_INPUT=true",
-		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu " +
-			"none +sbwtdio none",
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +sbwt none " +
+			"+sbwtdcpu none +sbwtdio none",
 	}
 	return errors.Join(err, err2, err3, err4)
 }

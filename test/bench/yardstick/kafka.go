@@ -34,7 +34,8 @@ func newKafka(ctx context.Context, address, topic string, partitions int) (*kafk
 	p := &kafkaPublisher{
 		transport: &kafka.Transport{MetadataTTL: time.Minute, MetadataTopics: []string{topic}}, address: address,
 		topic:    topic,
-		sequence: make([]int32, partitions), groups: make([][]*message, partitions), buffers: make([][]byte, partitions),
+		sequence: make([]int32, partitions), groups: make([][]*message, partitions),
+		buffers: make([][]byte, partitions),
 	}
 	for i := range partitions {
 		p.partitions = append(p.partitions, i)

@@ -43,9 +43,10 @@ func (p *rabbitPublisher) publish(ctx context.Context, batch []message) error {
 		for _, h := range m.headers {
 			headers[h.key] = h.value
 		}
-		confirm, err := p.channel.PublishWithDeferredConfirmWithContext(ctx, "", p.queue, true, false, amqp091.Publishing{
-			DeliveryMode: amqp091.Persistent, MessageId: m.text, Timestamp: now, Headers: headers, Body: m.payload,
-		})
+		confirm, err := p.channel.PublishWithDeferredConfirmWithContext(ctx, "", p.queue, true, false,
+			amqp091.Publishing{
+				DeliveryMode: amqp091.Persistent, MessageId: m.text, Timestamp: now, Headers: headers, Body: m.payload,
+			})
 		if err != nil {
 			return err
 		}

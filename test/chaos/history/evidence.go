@@ -35,7 +35,8 @@ func (j *judge) about(r *Row) []string {
 	if r == nil {
 		return nil
 	}
-	lines := []string{fmt.Sprintf("row %s: transaction %d %s, topic %s, key %q, number %d", r.ID, r.Transaction, r.Outcome,
+	lines := []string{fmt.Sprintf("row %s: transaction %d %s, topic %s, key %q, number %d", r.ID, r.Transaction,
+		r.Outcome,
 		r.Topic, r.Key,
 		r.Number)}
 	if final := j.table[r.ID]; final != nil {

@@ -31,7 +31,8 @@ const (
 	RolledBack
 	// Elsewhere: committed, and not for this destination.
 	Elsewhere
-	// Withdrawn: a failure that was committed and later cleared by an operator, perhaps before its dead letter was sent.
+	// Withdrawn: a failure that was committed and later cleared by an operator, perhaps before its dead letter was
+	// sent.
 	Withdrawn
 )
 

@@ -60,7 +60,8 @@ func (j *judge) orderAcross(key string, deliveries []*Delivery) {
 			other := latest[stream]
 			if stream != d.Stream && d.Exact && other.Exact && d.At.Before(other.At) {
 				j.found(Ordered, j.around(key, d), "key %s: number %d came to %s %v before number %d to %s",
-					key, j.number(d), d.Stream, other.At.Sub(d.At).Round(time.Microsecond), j.number(other), other.Stream)
+					key, j.number(d), d.Stream, other.At.Sub(d.At).Round(time.Microsecond), j.number(other),
+					other.Stream)
 			}
 		}
 		if other := latest[d.Stream]; other == nil || other.At.Before(d.At) {

@@ -29,7 +29,8 @@ func (j *judge) good(r *Row, final *Final) {
 	case final.Failed:
 		j.found(Nothing, j.about(r), "%s failed, and nothing was wrong with it: %s", r.ID, final.Error)
 	case final.Pending():
-		j.found(Unstuck, j.about(r), "%s is still pending (delivered: %t, attempt %d, %s)", r.ID, delivered, final.Attempt,
+		j.found(Unstuck, j.about(r), "%s is still pending (delivered: %t, attempt %d, %s)", r.ID, delivered,
+			final.Attempt,
 			final.Error)
 	case !delivered:
 		j.found(Marked, j.about(r), "%s is marked and was never delivered", r.ID)
@@ -38,7 +39,8 @@ func (j *judge) good(r *Row, final *Final) {
 		j.found(Nothing, j.about(r), "%s was committed and never delivered", r.ID)
 	}
 	if final.Attempt != 1 || final.Error != "" {
-		j.found(Unspent, j.about(r), "%s has spent attempts: the next is %d, after %q", r.ID, final.Attempt, final.Error)
+		j.found(Unspent, j.about(r), "%s has spent attempts: the next is %d, after %q", r.ID, final.Attempt,
+			final.Error)
 	}
 }
 

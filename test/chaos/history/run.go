@@ -63,7 +63,8 @@ func (r *Run) Duplicates() (n int) {
 // Of returns the history of one destination. A fault at another destination does not allow repetitions at this one.
 func (r *Run) Of(d *Destination) *History {
 	h := &History{
-		Rows: r.taken(d), Deliveries: r.deliveries(d), Table: d.Table, Faults: slices.Clone(r.Faults), Deletes: r.Deletes,
+		Rows: r.taken(d), Deliveries: r.deliveries(d), Table: d.Table, Faults: slices.Clone(r.Faults),
+		Deletes:     r.Deletes,
 		MaxInFlight: d.MaxInFlight, Grace: r.Grace,
 	}
 	for i := range h.Faults {
@@ -195,7 +196,8 @@ func (r *Run) afterwards(d *Destination) []Violation {
 	}
 	var all []Violation
 	for _, notice := range r.deliveries(d) {
-		if there, delivered := first[notice.ID]; delivered && there.Stream == notice.Stream && there.Offset > notice.Offset {
+		if there, delivered := first[notice.ID]; delivered && there.Stream == notice.Stream &&
+			there.Offset > notice.Offset {
 			all = append(all, Violation{
 				Check: Afterwards, Text: notice.ID + " was delivered before the row that it is about",
 				Evidence: []string{"notice: " + notice.String(), "at " + origin.Name + ": " + there.String()},

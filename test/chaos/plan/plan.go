@@ -24,7 +24,8 @@ type Options struct {
 	Links    bool          // the links to the broker can be disturbed
 	Settle   time.Duration // time that a broker needs until it has durably stored that a new queue exists
 
-	// Cluster is the name of a broker of which three nodes run. They fail instead of the only server and the links to it.
+	// Cluster is the name of a broker of which three nodes run. They fail instead of the only server and the links to
+	// it.
 	Cluster string
 
 	Destinations int // number of the relays' destinations; 0 and 1 are the same
@@ -96,7 +97,8 @@ func New(seed uint64, o Options, ttl time.Duration) Plan {
 		if o.Crashes && !o.Clean && at >= o.Settle && (at < p.Topic || at >= p.Topic+o.Settle) {
 			allowed = slices.Concat(kinds, killed, killed)
 		}
-		f := Fault{At: at, Kind: allowed[r.IntN(len(allowed))], Pick: r.IntN(MaxReplicas), Count: 1 + r.IntN(MaxReplicas)}
+		f := Fault{At: at, Kind: allowed[r.IntN(len(allowed))], Pick: r.IntN(MaxReplicas),
+			Count: 1 + r.IntN(MaxReplicas)}
 		f.Lasts = time.Duration(200+r.IntN(3000)) * time.Millisecond
 		switch f.Kind {
 		case Freeze:
@@ -148,7 +150,8 @@ func (s Settings) Environment() []string {
 		settle = "delete"
 	}
 	return []string{
-		fmt.Sprint("OUTBOX_MAX_IN_FLIGHT=", s.MaxInFlight), fmt.Sprint("OUTBOX_BATCH_SIZE=", min(s.Batch, s.MaxInFlight)),
+		fmt.Sprint("OUTBOX_MAX_IN_FLIGHT=", s.MaxInFlight),
+		fmt.Sprint("OUTBOX_BATCH_SIZE=", min(s.Batch, s.MaxInFlight)),
 		fmt.Sprint("OUTBOX_SHARDS=", s.Shards), "OUTBOX_SETTLE=" + settle, "OUTBOX_LISTEN_CHANNEL=" + channel,
 	}
 }

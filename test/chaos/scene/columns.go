@@ -31,7 +31,8 @@ func (d *Destination) PauseFile(dir string) string { return filepath.Join(dir, "
 func (d *Destination) Final() string {
 	c := d.Columns
 	if d.Brief {
-		return fmt.Sprintf("select id::text, %srelayed_at is not null, false, 1, '', '' from outbox_messages order by seq", c)
+		return fmt.Sprintf("select id::text, %srelayed_at is not null, false, 1, '', '' from outbox_messages order "+
+			"by seq", c)
 	}
 	return fmt.Sprintf(`select id::text, %[1]srelayed_at is not null, %[1]sfailed_at is not null, %[1]sattempt,
 		coalesce(%[1]slast_error, ''),

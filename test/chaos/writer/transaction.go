@@ -99,7 +99,8 @@ func (w *Writers) insert(ctx context.Context, tx pgx.Tx, r *mathrand.Rand, s sha
 			key = &row.Key
 		}
 		payload := fmt.Sprintf(`{"id": "%s", "number": %d, "filler": "%s"}`, row.ID, number, strings.Repeat("x", size))
-		batch.Queue("insert into outbox_messages (id, topic, key, payload, headers) values ($1, $2, $3, $4, $5)", row.ID,
+		batch.Queue("insert into outbox_messages (id, topic, key, payload, headers) values ($1, $2, $3, $4, $5)",
+			row.ID,
 			row.Topic, key, payload,
 			headers)
 	}

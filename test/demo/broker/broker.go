@@ -19,8 +19,8 @@ type Broker interface {
 	// URL is the value of OUTBOX_PUBLISH_URL for the relay.
 	URL() string
 
-	// Consume calls arrived with each message, also from several goroutines, and with messages of one key in the order in
-	// which the broker holds them. It returns after the mark that End makes, or when ctx ends.
+	// Consume calls arrived with each message, also from several goroutines, and with messages of one key in the order
+	// in which the broker holds them. It returns after the mark that End makes, or when ctx ends.
 	Consume(ctx context.Context, arrived func(ledger.Arrival)) error
 
 	// End puts a mark after everything that the broker holds.
@@ -50,7 +50,8 @@ func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func
 		address, found := strings.CutPrefix(url, "kafka://")
 		if !found {
 			return nil, errors.New(
-				"TEST_KAFKA_URL is not kafka://host:port: run `make demo BROKER=kafka`, or eval \"$(dev/services.sh env)\" first")
+				"TEST_KAFKA_URL is not kafka://host:port: run `make demo BROKER=kafka`, or eval \"$(dev/services.sh " +
+					"env)\" first")
 		}
 		client := testkit.OpenKafka(strings.Split(address, ",")...)
 		return openKept(ctx, &kept{Broker: client, name: "Kafka", url: url, ends: partitions}, topic)

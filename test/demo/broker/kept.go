@@ -23,8 +23,8 @@ type kept struct {
 func openKept(ctx context.Context, b *kept, topic Topic) (Broker, error) {
 	err := b.Create(ctx, testkit.Topic{
 		Name: topic.Name, Most: topic.Most, Partitions: partitions,
-		// A stream drops messages that a relay publishes twice within this time, and the check does not see them. The default
-		// is two minutes; this is the shortest possible time.
+		// A stream drops messages that a relay publishes twice within this time, and the check does not see them. The
+		// default is two minutes; this is the shortest possible time.
 		Duplicates: 100 * time.Millisecond,
 	})
 	if err != nil {
@@ -44,7 +44,8 @@ func (b *kept) Consume(ctx context.Context, arrived func(ledger.Arrival)) error 
 	marks := make(chan struct{}, b.ends)
 	err := b.Broker.Consume(reading, b.topic, func(m testkit.Message) {
 		if m.ID != endMark {
-			arrived(ledger.Arrival{ID: m.ID, Key: m.Key, Payload: string(m.Body), Why: m.Headers[whyFailed], At: time.Now()})
+			arrived(ledger.Arrival{ID: m.ID, Key: m.Key, Payload: string(m.Body), Why: m.Headers[whyFailed],
+				At: time.Now()})
 			return
 		}
 		if marks <- struct{}{}; len(marks) == b.ends {

@@ -30,8 +30,8 @@ func (s *Shop) order(ctx context.Context) error {
 
 	who, cents := customer(rand.IntN(customers)), 100+rand.IntN(10_000)
 	// The business change comes first. It locks the customer until the transaction ends, so that transactions of one
-	// customer are committed in the order in which their messages are numbered. Without such a lock there is no order that
-	// a relay could keep.
+	// customer are committed in the order in which their messages are numbered. Without such a lock there is no order
+	// that a relay could keep.
 	if _, err := tx.Exec(ctx, "update customers set spent = spent + $2 where name = $1", who, cents); err != nil {
 		return fmt.Errorf("charge customer: %w", err)
 	}

@@ -68,7 +68,8 @@ func newFranz(address string, messages []publisher.Message) (*franz, error) {
 	for i := range messages {
 		m := &messages[i]
 		r := &kgo.Record{Key: m.Key, Value: m.Payload, Timestamp: m.Inserted, Headers: []kgo.RecordHeader{
-			{Key: publisher.HeaderMessageID, Value: []byte(m.ID)}, {Key: publisher.HeaderContentType, Value: []byte(m.Type)},
+			{Key: publisher.HeaderMessageID, Value: []byte(m.ID)},
+			{Key: publisher.HeaderContentType, Value: []byte(m.Type)},
 		}}
 		for _, h := range m.Headers {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})

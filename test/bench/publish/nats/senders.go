@@ -116,9 +116,9 @@ func throughProxies(ctx context.Context, address string) (secure, plain *relays,
 	if err != nil {
 		return nil, nil, err
 	}
-	start := func(server *tls.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*relays,
-		error,
-	) {
+	start := func(server *tls.Config,
+		dial func(ctx context.Context, network, address string) (net.Conn, error),
+	) (*relays, error) {
 		host, stop, err := tlsproxy.Start(ctx, server, target.Host)
 		if err != nil {
 			return nil, err

@@ -102,7 +102,8 @@ func (b *bench) measure(ctx context.Context, s sender, kind string) (rate float6
 	}
 	defer ch.Close()
 	queue := "bench-publish-" + rand.Text()
-	if _, err := ch.QueueDeclare(queue, true, false, false, false, amqp091.Table{amqp091.QueueTypeArg: kind}); err != nil {
+	if _, err := ch.QueueDeclare(queue, true, false, false, false,
+		amqp091.Table{amqp091.QueueTypeArg: kind}); err != nil {
 		return 0, fmt.Errorf("declare queue: %w", err)
 	}
 	publish.WithTopic(b.messages, queue)

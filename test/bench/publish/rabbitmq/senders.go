@@ -57,7 +57,8 @@ func newRaw(url string) (*raw, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &raw{conn: conn, channel: channel, returns: channel.NotifyReturn(make(chan amqp091.Return, publish.Batch))}, nil
+	returns := channel.NotifyReturn(make(chan amqp091.Return, publish.Batch))
+	return &raw{conn: conn, channel: channel, returns: returns}, nil
 }
 
 func (r *raw) send(ctx context.Context, messages []publisher.Message) error {
