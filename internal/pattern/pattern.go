@@ -10,18 +10,8 @@ import (
 // Takes reports whether patterns take a topic: one of them matches, and none that begins with ! does. An empty list, or
 // one with only exclusions, takes every topic that is not excluded.
 func Takes(patterns []string, topic string) bool {
-	taken, only := false, true // only exclusions so far
-	for _, pattern := range patterns {
-		if excluded, is := strings.CutPrefix(pattern, "!"); is {
-			if fits(excluded, topic) {
-				return false
-			}
-			continue
-		}
-		only = false
-		taken = taken || fits(pattern, topic)
-	}
-	return taken || only
+	included, excluded := split(patterns)
+	return anyFit(included, topic) && !anyFit(excluded, topic)
 }
 
 // fits reports whether a topic matches a pattern, in which * stands for any text, including none, and every other
@@ -50,10 +40,10 @@ func TakesNone(patterns []string, earlier [][]string) bool {
 	for _, pattern := range own {
 		covers := func(before []string) bool {
 			included, except := split(before)
-			return anyCovers(included, pattern) &&
-				!slices.ContainsFunc(except, func(e string) bool { return !anyCovers(excluded, e) })
+			return anyFit(included, pattern) &&
+				!slices.ContainsFunc(except, func(e string) bool { return !anyFit(excluded, e) })
 		}
-		if !anyCovers(excluded, pattern) && !slices.ContainsFunc(earlier, covers) {
+		if !anyFit(excluded, pattern) && !slices.ContainsFunc(earlier, covers) {
 			return false
 		}
 	}
@@ -75,9 +65,9 @@ func split(patterns []string) (included, excluded []string) {
 	return included, excluded
 }
 
-// anyCovers reports whether one of the patterns is known to match whatever another one matches. The other's * is
-// matched by a * only, so each text in its place is, too.
-func anyCovers(patterns []string, other string) bool {
+// anyFit reports whether a topic matches one of the patterns. In place of the topic there may be a pattern: its * is
+// matched by a * only, and so is each text in its place, so that whatever it matches, one of the patterns does.
+func anyFit(patterns []string, other string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return fits(pattern, other) })
 }
 

@@ -32,9 +32,6 @@ const (
 // maxShortString is the longest routing key, in bytes.
 const maxShortString = 255
 
-// A route is where a message goes.
-type route struct{ exchange, topic string }
-
 // Examine examines the connection, the exchanges and, on the default exchange, the queues, over a connection that
 // connect makes; see [publisher.Examiner]. AMQP reports neither how a queue is replicated nor what is bound to an
 // exchange. The management interface is asked for that if it is configured; otherwise a finding says so. Which of an
@@ -42,14 +39,16 @@ type route struct{ exchange, topic string }
 func Examine(ctx context.Context, connect func(context.Context) (*Connection, error), names setting.Names,
 	addresses []publisher.Address,
 ) []finding.Finding {
-	e := &examination{names: names}
+	e := &examination{names: names, unrouted: "held"}
 	conn, err := connect(ctx)
 	if err != nil {
 		return []finding.Finding{inspect.Unusable("", err, "check "+names.Of("URL")+", that the broker runs, and the "+
 			"network")}
 	}
 	defer conn.Release()
-	e.conn = conn
+	if e.conn = conn; conn.Unrouted {
+		e.unrouted = "lost"
+	}
 	e.server()
 	e.Add(checkDurability, "", finding.WarnIf(conn.Unrouted,
 		names.Of("Unrouted")+": rows that no queue takes count as relayed, and are lost",
@@ -88,7 +87,7 @@ func (e *examination) routes(ctx context.Context, addresses []publisher.Address)
 			exchanges = append(exchanges, exchange)
 		}
 		for _, key := range keys[exchange] {
-			if e.route(ctx, route{exchange, key}) && exchange == "" {
+			if e.route(ctx, publisher.Address{Exchange: exchange, Topic: key}) && exchange == "" {
 				queues = append(queues, key)
 			}
 		}
@@ -97,19 +96,11 @@ func (e *examination) routes(ctx context.Context, addresses []publisher.Address)
 }
 
 // subject names a route, with the exchange if it is not the configured one.
-func (e *examination) subject(to route) string {
-	if to.exchange == e.conn.Exchange {
-		return fmt.Sprintf("%.100q", to.topic)
+func (e *examination) subject(to publisher.Address) string {
+	if to.Exchange == e.conn.Exchange {
+		return fmt.Sprintf("%.100q", to.Topic)
 	}
-	return fmt.Sprintf("%.100q on exchange %.100s", to.topic, to.exchange)
-}
-
-// withoutRoute says what happens to rows that no queue takes.
-func (e *examination) withoutRoute() string {
-	if e.conn.Unrouted {
-		return "lost"
-	}
-	return "held"
+	return fmt.Sprintf("%.100q on exchange %.100s", to.Topic, to.Exchange)
 }
 
 // An examination gathers findings.
@@ -117,6 +108,7 @@ type examination struct {
 	conn       *Connection
 	names      setting.Names
 	management *rabbitmq.Management // nil if it does not answer
+	unrouted   string               // what happens to rows that no queue takes
 	finding.List
 }
 
@@ -217,17 +209,17 @@ func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 
 // route examines whether a routing key may be published to and, on the default exchange, has its queue. It returns
 // false if the key reaches no queue.
-func (e *examination) route(ctx context.Context, to route) bool {
+func (e *examination) route(ctx context.Context, to publisher.Address) bool {
 	subject := e.subject(to)
-	if len(to.topic) > maxShortString {
-		e.Fail(inspect.Topic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic),
+	if len(to.Topic) > maxShortString {
+		e.Fail(inspect.Topic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.Topic),
 			maxShortString), "correct the rows' topic, or "+e.names.Of("Topic"))
 		return false
 	}
-	if to.exchange == "" && !e.queueExists(ctx, to.topic, subject) {
+	if to.Exchange == "" && !e.queueExists(ctx, to.Topic, subject) {
 		return false
 	}
-	err := e.rehearse(ctx, to.exchange, to.topic)
+	err := e.rehearse(ctx, to.Exchange, to.Topic)
 	e.Add(inspect.Permission, subject,
 		finding.OKIf(err == nil, "this user may publish to it"),
 		finding.FailIf(code(err) == amqp091.AccessRefused, "this user may not publish to it",
@@ -248,7 +240,7 @@ func (e *examination) queueExists(ctx context.Context, name, subject string) boo
 		finding.OKIf(err == nil, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages,
 			found.Consumers)),
 		finding.FailIf(code(err) == amqp091.NotFound, "there is no queue of this name, so its rows "+
-			"are "+e.withoutRoute(),
+			"are "+e.unrouted,
 			"declare it, durable, best as a quorum queue; or set "+e.names.Of("Exchange")+" to an exchange"),
 		finding.FailIf(code(err) == amqp091.ResourceLocked, "the queue is exclusive to another connection",
 			"declare one that is not exclusive"),

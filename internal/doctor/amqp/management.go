@@ -11,6 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
@@ -73,7 +74,7 @@ func (e *examination) queues(ctx context.Context, exchanges, names []string) {
 		examine(exchange, e.exchange(ctx, exchange))
 	}
 	for _, name := range names {
-		examine(e.subject(route{"", name}), []string{name})
+		examine(e.subject(publisher.Address{Topic: name}), []string{name})
 	}
 	e.Add(checkDurability, "", finding.WarnIf(left > 0, fmt.Sprintf("only the first %d queues were looked at, %d were "+
 		"not", mostQueues, left), "look at the others with rabbitmqctl list_queues name type durable"))
@@ -130,8 +131,8 @@ func (e *examination) exchange(ctx context.Context, name string) (queues []strin
 	const later = "; RabbitMQ decides which of them a routing key reaches, and rows that reach none are "
 	e.Add(inspect.Topic, name,
 		finding.FailIf(len(bindings) == 0 && !alternate && found.Policy == "",
-			"nothing is bound to this exchange, so its rows are "+e.withoutRoute(), "bind a queue for them"),
-		finding.OKIf(true, text+later+e.withoutRoute()))
+			"nothing is bound to this exchange, so its rows are "+e.unrouted, "bind a queue for them"),
+		finding.OKIf(true, text+later+e.unrouted))
 	return queues
 }
 
