@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
@@ -30,12 +29,10 @@ func checkStates(c *Config, parts map[string]string) {
 			s.badIf(parts[column] != "", "COLUMNS", "uses the column %s, which is the table's %s; each column must "+
 				"belong to the destination alone", column, parts[column])
 		}
-		all = append(all, &route.Route{
-			FailedFrom: d.FailedOf, RelayedFrom: d.RelayedOf, View: outbox.View{
-				Name: d.Name, Columns: d.Columns, Filter: outbox.Filter{Topics: d.Topics},
-				Names: func(field string) string { return s.at(keys[field]).variable },
-			},
-		})
+		r := &route.Route{FailedFrom: d.FailedOf, RelayedFrom: d.RelayedOf}
+		r.Name, r.Columns, r.Topics = d.Name, d.Columns, d.Topics
+		r.Names = func(field string) string { return s.at(keys[field]).variable }
+		all = append(all, r)
 	}
 	deletes := ""
 	if c.Settle == SettleDelete {

@@ -7,8 +7,8 @@ import "github.com/outbox-relay/outbox-relay/internal/outbox"
 // A Route is the part of a destination that decides which rows it takes and where they go. It does not include the
 // publisher.
 type Route struct {
-	// View is the table as the destination sees it. [Plan] sets what follows from the other fields and the other routes:
-	// Before, FailedOf, RelayedOf, Encoded and Extra.
+	// View is the table as the destination sees it. [Plan] sets what follows from the other fields and the other
+	// routes: Before, FailedOf, RelayedOf, Encoded and Extra.
 	outbox.View
 	// FailedFrom and RelayedFrom name another destination, whose failed or relayed rows this one takes. At most one of
 	// them is set.

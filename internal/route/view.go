@@ -3,8 +3,8 @@ package route
 import "github.com/outbox-relay/outbox-relay/internal/outbox"
 
 // connect sets in the routes' views what follows from their other fields and from the other routes, and returns the
-// views. Destinations that keep their state in the same columns divide the rows: each row goes to the first of them that
-// takes it.
+// views. Destinations that keep their state in the same columns divide the rows: each row goes to the first of them
+// that takes it.
 func connect(routes []*Route) []outbox.View {
 	named := map[string]*outbox.View{}
 	for i, to := range routes {
