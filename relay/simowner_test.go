@@ -32,7 +32,7 @@ type simOwner struct {
 // newSimOwner returns a replica that owns the shards below n.
 func newSimOwner(n int) *simOwner {
 	return &simOwner{
-		state: owner.State{Owned: owner.All(n), Term: 1, Replicas: 1}, changed: make(chan struct{}),
+		state: owner.State{Owned: owner.All(n), Replicas: 1}, changed: make(chan struct{}),
 		heirs:   map[int]*simOwner{},
 		trusted: func() time.Time { return time.Now().Add(time.Hour) },
 	}

@@ -19,33 +19,19 @@ import (
 const workers = 2
 
 // relay takes part in the ownership of the outbox until ctx ends or the table has changed. It returns the number of
-// rows that were left unsettled when ctx ended. The ownership outlives the terms that it makes possible, so that a
-// replica which loses its control connection takes part again at once, with a new term.
+// rows that were left unsettled when ctx ended. A replica that loses its control connection takes part again at once,
+// with a new term.
 func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 	groups := r.groups(table)
 	r.owner.Open(table.Name(), groups, strangers(table))
 	r.listener.Table = table.Quoted()
-	// The outbox is released only after the engine has stopped. Released before, its rows on the wire would be
-	// published by the next owner, too.
-	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
-	var taking sync.WaitGroup
-	taking.Go(func() { r.owner.Run(owning) })
-	defer func() { leave(); taking.Wait() }()
 	ctx, outdated := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer outdated(nil)
 	group.Go(func() { r.lookAtTable(ctx, table, func() { outdated(errEnded) }) })
-	for ctx.Err() == nil {
-		states, changed := r.owner.States()
-		if !holds(states) {
-			select {
-			case <-ctx.Done():
-			case <-changed:
-			}
-			continue
-		}
-		left, err := r.term(ctx, table, groups, states[0].Term)
+	for {
+		left, err := r.term(ctx, table, groups)
 		switch {
 		case ctx.Err() != nil:
 			return left
@@ -54,23 +40,12 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 			return 0
 		}
 	}
-	return 0
 }
 
-// term runs the engine for as long as this replica is the owner. Whatever was known in an earlier term may be wrong:
-// other replicas may have written in between, and after a failover the numbers of transactions may come again. So each
-// term begins with new engines, which read from the very beginning.
-func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.Group, term uint64) (
-	left int, err error,
-) {
-	ctx, end := context.WithCancelCause(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer end(nil)
-	group.Go(func() { r.follow(ctx, term, func() { end(errEnded) }) })
-	if r.plan.Channel != "" {
-		group.Go(func() { r.listener.Run(ctx) })
-	}
+// term runs the engines until shards are lost with the control connection, the table has changed or ctx ends. Whatever
+// was known in an earlier term may be wrong: other replicas may have written in between, and after a failover the
+// numbers of transactions may come again. So each term begins with new engines, which read from the very beginning.
+func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.Group) (left int, err error) {
 	c := r.config
 	e := engines{
 		process: r.process, together: settle.Together, workers: workers, doorbell: r.listener,
@@ -95,22 +70,38 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 		return 0, err
 	}
 	e.make()
-	return e.run(ctx)
+	// The shards are released only after the engines have stopped. Released before, rows on the wire would be published
+	// by the next owner, too.
+	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, end := context.WithCancelCause(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { r.owner.Run(owning); end(errEnded) })
+	group.Go(func() { r.follow(ctx) })
+	left, err = e.run(ctx)
+	leave()
+	end(nil)
+	group.Wait()
+	return left, err
 }
 
 // errEnded is the cause of a context that ends although the process goes on: the table has changed since it was opened,
-// or the replica no longer owns the outbox, or has not owned it without a break.
+// or shards were lost.
 var errEnded = errors.New("the table or the ownership has changed")
 
-// follow calls end when shards are no longer held, or have not been held without a break, and counts those that are
-// acquired. A break too short to be seen shows in the number of the term.
-func (r *Relay) follow(ctx context.Context, term uint64, end func()) {
+// follow counts the shards that are acquired, and listens from the first one on: a replica that stands by needs no
+// hints.
+func (r *Relay) follow(ctx context.Context) {
 	owned := map[string]owner.Set{}
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listen := sync.OnceFunc(func() { listening.Go(func() { r.listener.Run(ctx) }) })
 	for {
 		states, changed := r.owner.States()
-		if !holds(states) || states[0].Term != term {
-			end()
-			return
+		switch {
+		case !holds(states):
+			r.database.stopped()
+		case r.plan.Channel != "":
+			listen()
 		}
 		for _, s := range states {
 			r.metrics.TookOver(s.Owned.Without(owned[s.Column]).Len())

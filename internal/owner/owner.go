@@ -52,10 +52,13 @@ type Owner struct {
 	table     string
 	groups    []*Group
 	strangers []Stranger
-	term      uint64        // counts the sessions in which this process owned any shard
 	replicas  int           // replicas that relay any group of the table, as last counted; 0 if unknown
 	changed   chan struct{} // closed and replaced at every change of state
 	poke      chan struct{} // requests a look at once
+
+	// Touched only by Run:
+	failures int    // sessions that have failed in a row
+	logged   string // why the last of them failed, as it was logged
 }
 
 // New makes an owner of no groups, with its configuration to be filled in.
@@ -69,7 +72,7 @@ func (o *Owner) Open(table string, groups []*Group, strangers []Stranger) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, g := range groups {
-		g.owner, g.class, g.state.Term = o, classOf(table, g.Column), o.term
+		g.owner, g.class = o, classOf(table, g.Column)
 	}
 	o.table, o.groups, o.strangers = table, groups, strangers
 	o.notify()
@@ -80,7 +83,6 @@ type State struct {
 	Column, Name string    // as in [Group]
 	Owned        Set       // shards to relay
 	Leaving      Set       // shards that are still held, but will be released once their rows have settled
-	Term         uint64    // counts the sessions in which this process owned any shard, of any group
 	Trusted      time.Time // nothing is published after this time, on the monotonic clock
 	Replicas     int       // number of replicas that share the group, as last counted; 0 if unknown
 	Others       int       // replicas of other kinds, which never own shards beside this one
@@ -179,30 +181,30 @@ func (o *Owner) look() {
 
 // Run keeps a control connection, owns its share of each group while possible, and releases shards that other replicas
 // should have. It returns when ctx ends, after it has released everything. The caller must stop publishing before it
-// ends ctx.
+// ends ctx. Run also returns when shards were lost with the connection, since another replica may have relayed their
+// rows before this one owns them again. It may then be called again.
 func (o *Owner) Run(ctx context.Context) {
-	var last string
-	for attempt := 0; ctx.Err() == nil; attempt++ {
+	for lost := false; ctx.Err() == nil && !lost; o.failures++ {
 		started := time.Now()
 		err := o.session(ctx)
 		joined := false
 		o.update(func() {
-			joined, o.replicas = o.replicas > 0, 0
+			lost, joined, o.replicas = o.holds(), o.replicas > 0, 0
 			for _, g := range o.groups {
-				g.state, g.left = State{Term: o.term, Err: err}, Set{}
+				g.state, g.left = State{Err: err}, Set{}
 			}
 		})
 		if ctx.Err() != nil {
 			return
 		}
 		if joined && time.Since(started) > o.TTL { // an attempt to connect may take as long
-			attempt, last = 0, ""
+			o.failures, o.logged = 0, ""
 		}
-		if text := errtext.Line(err); text != last {
+		if text := errtext.Line(err); text != o.logged {
 			o.Logger.Warn("cannot own shards", "error", err)
-			last = text
+			o.logged = text
 		}
-		pause := min(50*time.Millisecond<<min(attempt, 6), 2*time.Second)
+		pause := min(50*time.Millisecond<<min(o.failures, 6), 2*time.Second)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause/2 + rand.N(pause/2)):

@@ -14,7 +14,6 @@ import (
 // takes shards, and looks at the locks while no other replica can take any: however long it pauses in between, replicas
 // of two kinds never become owners side by side. contested reports that another replica is taking shards.
 func (s *session) take(ctx context.Context, g *Group, l locks) (_ locks, contested bool, err error) {
-	asked := time.Now()
 	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
 	var alone bool
@@ -55,14 +54,6 @@ func (s *session) take(ctx context.Context, g *Group, l locks) (_ locks, contest
 	if len(got) == 0 {
 		return l, false, nil
 	}
-	s.update(func() {
-		if !s.holds() {
-			s.term++
-			for _, other := range s.groups {
-				other.state.Term, other.state.Trusted = s.term, asked.Add(s.TTL-s.margin())
-			}
-		}
-	})
 	s.Logger.Info("acquired shards", s.about(g, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
 		"before", before.Len(), "replicas", l.replicas)...)
 	return l, false, nil
