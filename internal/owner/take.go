@@ -102,19 +102,12 @@ func (s *session) declare(ctx context.Context) error {
 	return nil
 }
 
-// leave releases everything, the memberships first, so that the other replicas no longer count this one when they are
-// notified.
+// leave releases all locks of the session, and notifies the others if it held shards.
 func (s *session) leave(ctx context.Context) error {
-	var classes []int32
-	var objects []int
 	held := false
 	s.update(func() {
+		held = s.holds()
 		for _, g := range s.groups {
-			classes, objects = append(classes, g.class), append(objects, -g.shown.number())
-			held = held || g.state.Holds()
-			for _, shard := range g.state.Owned.Or(g.state.Leaving).Shards() {
-				classes, objects = append(classes, g.class), append(objects, shard)
-			}
 			g.state.Owned, g.state.Leaving = Set{}, Set{}
 		}
 	})
@@ -124,7 +117,7 @@ func (s *session) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec,
-		classes, objects, s.Channel, Given); err != nil {
+		s.Channel, Given); err != nil {
 		return fmt.Errorf("release shards: %w", err)
 	}
 	s.Logger.Info("released all shards")
