@@ -12,7 +12,7 @@ import (
 // Ring wakes the relay: there may be new rows. If other replicas own shards, the ring is passed on to them. Ring never
 // blocks.
 func (r *Relay) Ring() {
-	r.wake(measure.SourceDoorbell, false)
+	r.config.wake(measure.SourceDoorbell, false)
 	if r.plan.Channel == "" || r.ownsEverything() {
 		return
 	}
@@ -28,15 +28,15 @@ func (r *Relay) notified(payload string) {
 	case owner.Given:
 		r.owner.Look()
 	case outbox.Switched, outbox.Missed: // what was missed may have been a command's
-		r.wake(measure.SourceNone, payload == outbox.Missed)
+		r.config.wake(measure.SourceNone, payload == outbox.Missed)
 	default:
-		r.wake(measure.SourceListen, payload == outbox.Operated)
+		r.config.wake(measure.SourceListen, payload == outbox.Operated)
 	}
 }
 
 // wake hints to the engines that there may be new rows, and that rows may have been changed by hand if changed is true.
-func (p *process) wake(source string, changed bool) {
-	for _, d := range p.config.Destinations {
+func (c *Config) wake(source string, changed bool) {
+	for _, d := range c.Destinations {
 		if changed {
 			d.changed.Store(true)
 		}

@@ -19,7 +19,7 @@ func TestBellCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end, rung := make(chan struct{}), 0
 		r := &Relay{
-			process: process{config: &Config{}}, plan: outbox.Config{Channel: "outbox"},
+			config: &Config{}, plan: outbox.Config{Channel: "outbox"},
 			owner: owner.New(), rings: make(chan struct{}, 1),
 			notify: func(context.Context) error {
 				rung++

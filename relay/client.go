@@ -3,63 +3,52 @@ package relay
 import (
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// client is the part of a destination that changes after a panic in its publisher. The state in which a panic leaves a
-// publisher is unknown, so a new publisher takes its place.
-type client struct {
-	mu     sync.Mutex          // guards inUse and closed; a new publisher is opened while it is held
-	inUse  publisher.Publisher // nil after it was given up or closed
-	closed bool                // nothing is opened any more
-	panics panics.Places       // those that were logged
-}
-
 // closeTimeout is how long a publisher that has panicked may take to close. It may never return, since what it has
 // locked stays locked.
 const closeTimeout = 2 * time.Second
 
-// open returns the publisher to use now. It opens a new one if the last was given up. The error is an answer for each
-// of the messages: the destination is unavailable, which costs no attempt.
+// open returns the publisher to use now. The state in which a panic leaves a publisher is unknown, so one that has
+// panicked was given up, and open opens another one. The error is an answer for each of the messages: the destination
+// is unavailable, which costs no attempt.
 func (d *Destination) open() (_ publisher.Publisher, err error) {
-	c := &d.client
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
 		return nil, publisher.ErrClosed
 	}
-	if c.inUse == nil {
-		if c.inUse, err = d.Reopen(); err != nil {
-			c.inUse = nil
+	if d.inUse == nil {
+		if d.inUse, err = d.Reopen(); err != nil {
+			d.inUse = nil
 			return nil, publisher.UnavailableError(publisher.ScopeDestination,
 				"publisher not opened", "open the publisher after a panic: %w", err)
 		}
 	}
-	return c.inUse, nil
+	return d.inUse, nil
 }
 
 // unanswered returns the number of messages that the publisher has sent and whose answers may still come.
 func (d *Destination) unanswered() int {
-	d.client.mu.Lock()
-	defer d.client.mu.Unlock()
-	return publisher.UnansweredOf(d.client.inUse)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return publisher.UnansweredOf(d.inUse)
 }
 
 // giveUp closes a publisher that has panicked, unless that has been done. A new one is opened when it is needed. Where
 // the user has given no way to open one, the broken publisher stays in use. Several workers may have met the same
 // panic, and only the first closes the publisher.
 func (d *Destination) giveUp(broken publisher.Publisher) {
-	c := &d.client
-	c.mu.Lock()
-	ours := d.Reopen != nil && c.inUse == broken
+	d.mu.Lock()
+	ours := d.Reopen != nil && d.inUse == broken
 	if ours {
-		c.inUse = nil
+		d.inUse = nil
 	}
-	c.mu.Unlock()
+	d.mu.Unlock()
 	if !ours {
 		return
 	}
@@ -83,7 +72,7 @@ func atMost(limit time.Duration, do func()) {
 func (d *Destination) guard(logger *slog.Logger, consequence string, do func()) (caught *panics.Error) {
 	defer func() {
 		if value := recover(); value != nil {
-			if caught = panics.Caught(value); d.client.panics.First(caught) {
+			if caught = panics.Caught(value); d.panics.First(caught) {
 				logger.Error("panic: please report it, with the stack",
 					"destination", d.Name, "consequence", consequence, "error", caught, "stack", caught.Stack())
 			}
@@ -95,11 +84,10 @@ func (d *Destination) guard(logger *slog.Logger, consequence string, do func()) 
 
 // Close closes the publisher that is in use. Nothing is published to the destination afterwards.
 func (d *Destination) Close() error {
-	c := &d.client
-	c.mu.Lock()
-	last := c.inUse
-	c.inUse, c.closed = nil, true
-	c.mu.Unlock()
+	d.mu.Lock()
+	last := d.inUse
+	d.inUse, d.closed = nil, true
+	d.mu.Unlock()
 	if last == nil {
 		return nil
 	}

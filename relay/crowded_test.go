@@ -39,7 +39,7 @@ func TestBlockedKeysAreBounded(t *testing.T) {
 				for range 60 {
 					time.Sleep(500 * time.Millisecond)
 					synctest.Wait()
-					s.process.wake(measure.SourceDoorbell, false) // the loop continues after this
+					s.config.wake(measure.SourceDoorbell, false) // the loop continues after this
 				}
 				if got := len(s.Received("t")); got != keys*each {
 					t.Errorf("%d of %d rows flow beside them", got, keys*each)

@@ -4,12 +4,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
@@ -94,12 +96,16 @@ type Destination struct {
 	route    route.Route     // how messages are made
 	profile  profile.Profile // applies the wire format; nil for plain
 	paused   atomic.Bool     // the last result of Paused
-	client   client
-	hints    chan string // sources of hints to the engine that there may be new rows
-	changed  atomic.Bool // such a hint says that rows may have been changed by hand
+	hints    chan string     // sources of hints to the engine that there may be new rows
+	changed  atomic.Bool     // such a hint says that rows may have been changed by hand
 	measured *measure.Destination
 	pinged   atomic.Pointer[error]           // result of the last ping; nil before the first
 	state    atomic.Pointer[engine.Snapshot] // the last state that the engine published; nil before
+	panics   panics.Places                   // panics that were logged
+
+	mu     sync.Mutex          // guards what follows; a new publisher is opened while it is held
+	inUse  publisher.Publisher // nil after it was given up or closed
+	closed bool                // nothing is opened any more
 }
 
 // untaken is the name that stands for no destination in metrics.
@@ -147,7 +153,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*measure.Metri
 		return nil, err
 	}
 	for _, d := range destinations {
-		d.measured, d.hints, d.client.inUse = m.Destination(d.Name), make(chan string, 1), d.Publisher
+		d.measured, d.hints, d.inUse = m.Destination(d.Name), make(chan string, 1), d.Publisher
 	}
 	return m, nil
 }
@@ -159,10 +165,6 @@ func allOf(destinations []*Destination) (s engine.Snapshot) {
 		one := d.snapshot()
 		s.InFlight += one.InFlight
 		s.Stuck += one.Stuck
-		s.Full = s.Full || one.Full && !d.Optional
-		if one.Why != nil {
-			s.Why = one.Why
-		}
 		for c, n := range one.Held {
 			s.Held[c] += n
 		}

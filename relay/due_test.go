@@ -81,7 +81,7 @@ func TestIdleOwnerSleepsUntilARowBecomesDue(t *testing.T) {
 		}
 		s.table.insertLater(2, "near", "k", "t", 300*time.Millisecond)
 		near := time.Now().Add(300 * time.Millisecond)
-		s.process.wake(measure.SourceListen, false)
+		s.config.wake(measure.SourceListen, false)
 		time.Sleep(time.Until(at) + time.Second)
 		for id, at := range map[string]time.Time{"near": near, "far": at} {
 			if late := lateness(s, id, at); late < 0 || late > 50*time.Millisecond {

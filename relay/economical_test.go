@@ -121,7 +121,7 @@ func TestIdleOwnerFindsRowsWithoutARing(t *testing.T) {
 func TestIdleOwnerIsRung(t *testing.T) {
 	economical(t, func(t *testing.T, s *sim, _ *simBell) {
 		s.table.insert(1000, "new", "k", "t")
-		s.process.wake(measure.SourceListen, false)
+		s.config.wake(measure.SourceListen, false)
 		s.table.drained(t, 20*time.Millisecond)
 	})
 }
@@ -130,7 +130,7 @@ func TestIdleOwnerIsRung(t *testing.T) {
 func TestIdleOwnerLosesItsDoorbell(t *testing.T) {
 	economical(t, func(t *testing.T, s *sim, b *simBell) {
 		b.ring(time.Time{})
-		s.process.wake(measure.SourceNone, false)
+		s.config.wake(measure.SourceNone, false)
 		time.Sleep(200 * time.Millisecond)
 		if reads := s.looks(time.Second); reads < 15 {
 			t.Errorf("%d reads in a second", reads)

@@ -282,7 +282,7 @@ func TestBoundInFlight(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		held := s.loop.engine.Snapshot(time.Now()).InFlight
-		s.process.wake(measure.SourceDoorbell, false) // the loop continues after this
+		s.config.wake(measure.SourceDoorbell, false) // the loop continues after this
 		// a part of the room is kept for keys in trouble, and less than a batch is not worth a read
 		if held < 18 || held > 37 {
 			t.Errorf("%d rows in flight, want nearly 37", held)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/engine"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
@@ -17,10 +18,11 @@ import (
 //
 // They live for one term of the ownership of an opened table. The next term has new ones, which know nothing.
 type engines struct {
-	process
+	config   *Config
+	metrics  *measure.Metrics
+	database *database
 	together settle.Join
 	limits   engine.Limits // limits of all destinations together; see shareOf
-	workers  int           // per destination
 	doorbell doorbell
 
 	settlement *settle.Settlement

@@ -96,7 +96,7 @@ func TestHintFreesKeysAtOnce(t *testing.T) {
 		defer s.start()()
 		time.Sleep(time.Minute + time.Millisecond)
 		s.table.free("k0-3", false)
-		s.process.wake(measure.SourceListen, false)
+		s.config.wake(measure.SourceListen, false)
 		s.table.drained(t, 200*time.Millisecond)
 	})
 }

@@ -106,7 +106,7 @@ func TestRowRetriedSoon(t *testing.T) {
 			time.Sleep(time.Second)
 			s.Heal("x")
 			s.table.free("x", false)
-			s.process.wake("", true)
+			s.config.wake("", true)
 			for began := time.Now(); !s.table.row("x").relayed; time.Sleep(time.Millisecond) {
 				if time.Since(began) > 200*time.Millisecond {
 					t.Fatal("the row still waits")
@@ -143,7 +143,7 @@ func TestSequenceRestartedSoon(t *testing.T) {
 // is a connection that was lost, and with it perhaps the notification of a command.
 func TestWhatMakesRowsBeReadAgain(t *testing.T) {
 	d := &Destination{}
-	r := &Relay{process: process{config: &Config{Destinations: []*Destination{d}}}}
+	r := &Relay{config: &Config{Destinations: []*Destination{d}}}
 	for payload, want := range map[string]bool{
 		outbox.Switched: false, "": false, outbox.Missed: true,
 		outbox.Operated: true,

@@ -20,7 +20,7 @@ import (
 func TestMissingTableIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	r := &Relay{process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}, setup: errStarting}
+	r := &Relay{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, setup: errStarting}
 	for port := range 100 {
 		r.found(nil,
 			&net.OpError{

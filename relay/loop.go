@@ -32,16 +32,15 @@ type loop struct {
 	rings bool      // writers may ring
 
 	// Touched only by the loop.
-	engine    *engine.Engine
-	results   chan *engine.Read             // reads that have been made; has room for the two that may be under way
-	patience  map[engine.Kind]time.Duration // see limitOf
-	failures  int                           // reads that failed in a row
-	workers   []*worker                     // one for each lane
-	answers   chan *worker                  // workers whose batch is answered
-	settled   chan engine.Outcome           // what has become of writes
-	settling  int                           // number of rows whose outcome is being written
-	outdated  error                         // why the loop ends by itself
-	abandoned bool                          // nothing can be written any more
+	engine   *engine.Engine
+	results  chan *engine.Read             // reads that have been made; has room for the two that may be under way
+	patience map[engine.Kind]time.Duration // see limitOf
+	failures int                           // reads that failed in a row
+	workers  []*worker                     // one for each lane
+	answers  chan *worker                  // workers whose batch is answered
+	settled  chan engine.Outcome           // what has become of writes
+	settling int                           // number of rows whose outcome is being written
+	outdated error                         // why the loop ends by itself
 }
 
 // tableView is what the relay needs of an outbox table as one destination sees it. [outbox.Table] implements it, and so
@@ -71,15 +70,16 @@ func (l *loop) make(limits engine.Limits) {
 // starts nothing new. left is the number of rows that were published, or may have been, and could not be settled: they
 // will be published again.
 func (l *loop) run(ctx, work context.Context, ending func()) (left int, err error) {
-	for i := range l.engines.workers + engine.TryLanes {
-		l.workers = append(l.workers, &worker{loop: l, tries: i >= l.engines.workers})
+	for i := range workers + engine.TryLanes {
+		l.workers = append(l.workers, &worker{loop: l, tries: i >= workers})
 	}
 	err = l.turn(ctx, work, ending)
 	l.to.state.Store(&engine.Snapshot{})
 	left, why := l.engine.Unsettled(), cmp.Or(err, errStopTime)
-	// The answers that the publisher owes are partly for rows that the engine counts. At the end of a term it goes on.
-	stopped := ctx.Err() != nil && !errors.Is(context.Cause(ctx), errEnded)
-	if n := l.to.unanswered(); stopped && n > left {
+	switch n := l.to.unanswered(); {
+	case errors.Is(context.Cause(ctx), errEnded): // the publisher goes on in the next term
+		why = cmp.Or(err, errEnded)
+	case ctx.Err() != nil && n > left: // they are partly for rows that the engine counts
 		left, why = n, errUnanswered
 	}
 	if left > 0 {
@@ -141,30 +141,16 @@ func (l *loop) turn(ctx, work context.Context, ending func()) error {
 }
 
 // stop starts nothing new and goes on with what is under way. It reports whether all of that is done: reads and calls
-// have ended, outcomes have been written, and locked rows, too, if the loop waits for them.
+// have ended, and outcomes have been written. When the process ends, the loop also waits for rows that another session
+// keeps locked, so that nothing is published twice. At the end of a term it does not, since everything else would have
+// to wait.
 func (l *loop) stop(ctx context.Context, ending func()) (done bool) {
 	if !l.engine.Stopping() {
 		l.engine.Stop()
 		ending()
 	}
-	return !l.engine.Busy() && l.settling == 0 && (l.abandoned || !l.waitsForLocked(ctx))
-}
-
-// waitsForLocked reports whether the loop goes on because of rows that another session keeps locked. It goes on when
-// the process ends, so that nothing is published twice. At the end of a term it does not, since everything else would
-// have to wait.
-func (l *loop) waitsForLocked(ctx context.Context) bool {
-	n := l.engine.WaitsFor()
-	if n == 0 {
-		return false
-	}
-	if l.outdated == nil && !errors.Is(context.Cause(ctx), errEnded) {
-		return true
-	}
-	l.config.Logger.Warn("the ownership has ended, or the table has changed; "+
-		"rows that another session keeps locked are published again",
-		"rows", n)
-	return false
+	ends := l.outdated != nil || errors.Is(context.Cause(ctx), errEnded)
+	return !l.engine.Busy() && l.settling == 0 && (ends || l.engine.WaitsFor() == 0)
 }
 
 // slowAfter is how long an answer of a healthy broker may take. Beyond it, other destinations go on with shards that
@@ -214,7 +200,7 @@ func (l *loop) written(o engine.Outcome) {
 				"it is opened again, and they are published again",
 				"destination", l.to.Name, "rows", len(o.Rows), "error", o.Err)
 		}
-		l.outdated, l.abandoned = o.Err, true
+		l.outdated = o.Err
 		return
 	}
 	if o.Slow > 0 && !l.database.unwritten(confirming) {

@@ -129,7 +129,7 @@ func TestWhoseMarksCannotBeWritten(t *testing.T) {
 		5) i`)
 	eventually(t, "the check of marks names the destination", func() bool {
 		return slices.ContainsFunc(r.Ready(), func(c Check) bool {
-			return c.Name == "marks" && strings.Contains(c.Note, "cannot be marked or refused now: 5, of first; ")
+			return c.Name == "marks" && strings.Contains(c.Note, "rows of first that cannot be marked or refused now: 5; ")
 		})
 	})
 }

@@ -260,10 +260,10 @@ func TestPingPanics(t *testing.T) {
 		var log logtest.Log
 		broker := &speechless{}
 		broker.panics.Store(true)
-		d := &Destination{Name: "d", client: client{inUse: broker}}
+		d := &Destination{Name: "d", inUse: broker}
 		r := &Relay{
-			process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}},
-			owner:   &owner.Owner{},
+			config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))},
+			owner:  &owner.Owner{},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go r.probe(ctx, d)

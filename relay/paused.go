@@ -45,7 +45,7 @@ func (r *Relay) lookAtPauses() {
 		}
 	}
 	if changed {
-		r.wake(measure.SourceNone, false)
+		r.config.wake(measure.SourceNone, false)
 		r.owner.Look()
 	}
 }

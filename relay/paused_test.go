@@ -78,11 +78,9 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 	d := s.destinations[0]
 	d.Paused = func() bool { return on }
 	r := &Relay{
-		process: process{
-			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
-			database: &database{},
-		},
-		owner: owner.New(),
+		config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+		database: &database{},
+		owner:    owner.New(),
 	}
 	note := func() (string, error) {
 		for _, c := range r.Ready() {

@@ -41,10 +41,10 @@ func TestOutageOfSeveralHostsIsLoggedOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log logtest.Log
 				broker := &hosts{}
-				d := &Destination{Name: "d", client: client{inUse: broker}}
+				d := &Destination{Name: "d", inUse: broker}
 				r := &Relay{
-					process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}},
-					owner:   &owner.Owner{},
+					config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))},
+					owner:  &owner.Owner{},
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()

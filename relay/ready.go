@@ -84,8 +84,10 @@ func (r *Relay) Ready() []Check {
 		standby := setup == nil && ownership.Err == nil && slices.ContainsFunc(states, waits)
 		checks = append(checks, d.checkUsable(standby))
 	}
-	if now := allOf(r.config.Destinations); now.Held[engine.CauseMark] > 0 {
-		checks = append(checks, checkMarks(now, r.config.Destinations))
+	for _, d := range r.config.Destinations {
+		if now := d.snapshot(); now.Held[engine.CauseMark] > 0 {
+			checks = append(checks, d.checkMarks(now))
+		}
 	}
 	if r.plan.Channel != "" && holds(states) && !r.listener.Up() {
 		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
@@ -160,22 +162,13 @@ func (d *Destination) checkUsable(standby bool) Check {
 	return c
 }
 
-// checkMarks says that rows cannot be written, and at which destinations.
-func checkMarks(now engine.Snapshot, destinations []*Destination) Check {
-	note := fmt.Sprintf("rows that cannot be marked or refused now: %d", now.Held[engine.CauseMark])
-	if len(destinations) > 1 {
-		var names []string
-		for _, d := range destinations {
-			if d.snapshot().Held[engine.CauseMark] > 0 {
-				names = append(names, d.Name)
-			}
-		}
-		note += ", of " + strings.Join(names, " and ")
-	}
+// checkMarks says that rows of the destination cannot be written.
+func (d *Destination) checkMarks(now engine.Snapshot) Check {
+	note := fmt.Sprintf("rows of %s that cannot be marked or refused now: %d", d.Name, now.Held[engine.CauseMark])
 	if now.Why != nil {
 		note += "; " + now.Why.Error()
 	}
-	if now.Full {
+	if now.Full && !d.Optional {
 		err := fmt.Errorf("no more rows are read, since these leave no room for others: %s", note)
 		return Check{Name: "marks", Err: err}
 	}

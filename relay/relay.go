@@ -21,16 +21,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// process is what a relay and its engines share.
-type process struct {
+// Relay relays the rows of one outbox, or stands by while another replica does.
+type Relay struct {
 	config   *Config // with its defaults
 	metrics  *measure.Metrics
 	database *database
-}
-
-// Relay relays the rows of one outbox, or stands by while another replica does.
-type Relay struct {
-	process
 	pool     *pgxpool.Pool // for reading and settling
 	plan     outbox.Config // how the table is understood
 	owner    *owner.Owner
@@ -71,10 +66,8 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{
-		process: process{
-			config: &c, metrics: metrics, database: &database{logger: c.Logger, silent: c.silent},
-		},
-		pool: pool, plan: plan, setup: errStarting, looks: time.Minute,
+		config: &c, metrics: metrics, database: &database{logger: c.Logger, silent: c.silent}, pool: pool,
+		plan: plan, setup: errStarting, looks: time.Minute,
 	}
 	if c.Delete { // rows would be lost to a destination whose columns are added
 		r.looks = 3 * time.Second

@@ -55,11 +55,9 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 	d.state.Store(held)
 	d.pinged.Store(new(error)) // it is reached
 	r := &Relay{
-		process: process{
-			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
-			database: &database{},
-		},
-		owner: &owner.Owner{},
+		config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+		database: &database{},
+		owner:    &owner.Owner{},
 	}
 	m := reminders{}
 	start := time.Now()

@@ -20,7 +20,7 @@ func (c *schedule) forgotten() {
 		for _, l := range *c.latest.Load() {
 			left += l.engine.Leftover()
 		}
-		c.process.wake(measure.SourceDoorbell, false) // the loop continues after this
+		c.config.wake(measure.SourceDoorbell, false) // the loop continues after this
 		if left == "" {
 			return
 		}

@@ -32,10 +32,10 @@ type sim struct {
 	turns        atomic.Int64 // turns of the loops that run
 	loop         *loop        // engine of the first destination, the latest that was started
 	// engines of all destinations, the latest that were started or opened the table again
-	latest  atomic.Pointer[[]*loop]
-	process process
-	log     io.Writer    // log of the loops
-	meter   metric.Meter // meter of the loops
+	latest atomic.Pointer[[]*loop]
+	config *Config
+	log    io.Writer    // log of the loops
+	meter  metric.Meter // meter of the loops
 }
 
 type deaf struct{}
@@ -74,23 +74,19 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 		s.t.Fatal(err)
 	}
 	for _, d := range s.destinations {
-		d.client.inUse = d.Publisher
+		d.inUse = d.Publisher
 	}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
 	if s.limits.Patience == 0 {
 		s.limits.Patience = 15 * time.Second
 	}
-	s.process = process{
-		config: &Config{
-			Destinations: s.destinations, PollInterval: s.interval, Shards: simShards, StopTimeout: 25 * time.Second,
-			Logger: logger,
-			Tracer: tracenoop.Tracer{},
-		},
-		metrics: m, database: &database{logger: logger},
+	s.config = &Config{
+		Destinations: s.destinations, PollInterval: s.interval, Shards: simShards, StopTimeout: 25 * time.Second,
+		Logger: logger, Tracer: tracenoop.Tracer{},
 	}
 	e := &engines{
-		process: s.process,
-		limits:  s.limits, workers: 4, together: simTogether, doorbell: s.doorbell,
+		config: s.config, metrics: m, database: &database{logger: logger},
+		limits: s.limits, together: simTogether, doorbell: s.doorbell,
 	}
 	open := func() {
 		e.all = nil

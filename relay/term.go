@@ -48,7 +48,7 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.Group) (left int, err error) {
 	c := r.config
 	e := engines{
-		process: r.process, together: settle.Together, workers: workers, doorbell: r.listener,
+		config: c, metrics: r.metrics, database: r.database, together: settle.Together, doorbell: r.listener,
 		limits: engine.Limits{
 			Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes, Patience: owner.Patience * c.OwnerTTL,
 		},
