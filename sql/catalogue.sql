@@ -1,7 +1,8 @@
 -- Finds the configured table by its name, along the search path if $1 is null, and describes it and what belongs to it in JSON. No row
 -- if there is none.
 -- $1 schema or null, $2 table. Reads the catalogue only; takes no lock on the table.
---   columns     with the base type of a domain, the rights of this role and the comment
+--   columns     with the base type of a domain, the rights of this role, the comment, and how many values each session reserves at a time
+--               from the column's sequence
 --   indexes     valid b-tree indexes: key columns in order ('=' and the text of an expression), predicate, and whether it is unique
 --   doorbell    the doorbell's trigger: the channel that it notifies, whether it is enabled, whether it rings for each insert (its function
 --               notifies, and no column or row condition limits it), and whether transactions of the server can be prepared, for which
@@ -23,6 +24,9 @@ select c.oid::bigint, n.nspname as schema, c.relkind as kind, c.relhassubclass a
                  a.attnotnull or t.typnotnull as notnull,
                  has_column_privilege(a.attrelid, a.attnum, 'update') as writable,
                  btrim(pg_get_expr(d.adbin, d.adrelid)) as default,
+                 coalesce((select max(s.seqcache) from pg_catalog.pg_depend o join pg_catalog.pg_sequence s on s.seqrelid = o.objid
+                           where o.classid = 'pg_catalog.pg_class'::regclass and o.refclassid = o.classid
+                             and o.refobjid = a.attrelid and o.refobjsubid = a.attnum), 1) as cache,
                  col_description(a.attrelid, a.attnum) as comment
           from pg_catalog.pg_attribute a
           join lateral (

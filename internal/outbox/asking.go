@@ -70,7 +70,7 @@ func (t *Table) askOnce(
 	var memory arena
 	taken, bytes := 0, int64(0)
 	var server time.Duration
-	took, err := t.stream(ctx, l, statement, parameters, false, func(values [][]byte) {
+	took, err := t.stream(ctx, l, statement, parameters, func(values [][]byte) {
 		if values[atSnapshot] != nil {
 			a.Visible.parse(values)
 			server = time.Duration(ordinal(values[atTook])) * time.Microsecond
@@ -157,7 +157,7 @@ func (t *Table) readContents(ctx context.Context, rows []*Row, visible *Visible)
 // readByID reads pending rows whole by their ids. A row that is larger than the limit for all rows comes as refused.
 func (t *Table) readByID(ctx context.Context, ids []string, found func(*Row)) error {
 	parameters := [][]byte{number(int64(2 * len(ids))), array(t.idOID, ids), number(t.maxRow)}
-	_, err := t.stream(ctx, limits{}, t.byID, parameters, true, func(values [][]byte) {
+	_, err := t.stream(ctx, limits{}, t.byID, parameters, func(values [][]byte) {
 		var row Row
 		t.decode(&row, values, t.maxRow, &arena{})
 		if size := int64(row.Message.Size()); size > t.maxRow {
@@ -172,16 +172,16 @@ func (t *Table) readByID(ctx context.Context, ids []string, found func(*Row)) er
 	return err
 }
 
-// stream sends a statement that reads rows, whole or as far as they come with a page. It passes on the values of each,
-// which are valid during the call, and returns how long it has waited for them.
+// stream sends a statement that reads rows. It passes on the values of each, which are valid during the call, and
+// returns how long it has waited for them.
 func (t *Table) stream(
-	ctx context.Context, l limits, statement string, parameters [][]byte, whole bool, each func(values [][]byte),
+	ctx context.Context, l limits, statement string, parameters [][]byte, each func(values [][]byte),
 ) (took time.Duration, err error) {
 	altered := false
 	r := request{statement: statement, parameters: parameters}
 	r.results = slices.Concat(binaryFormats(atColumns), t.formats())
 	took, err = t.run(ctx, l, []request{r}, func(result *pgconn.ResultReader) {
-		altered = t.altered(result.FieldDescriptions()[atColumns:], whole)
+		altered = t.altered(result.FieldDescriptions()[atColumns:])
 		for !altered && result.NextRow() {
 			each(result.Values())
 		}

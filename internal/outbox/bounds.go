@@ -64,10 +64,10 @@ func cut(value []byte, most int64) bool { return int64(len(value)) >= min(most, 
 // column holds either JSON that had to be written as text to be measured, or the size of a value that is left out: a
 // sizeMark and a number.
 func (b bounds) value(c Column) string {
-	if !c.Has() || b.whole && isJSON(c) {
+	switch {
+	case !c.Has():
 		return "null::text"
-	}
-	if b.bare { // null of the column's type
+	case b.bare: // null of the column's type
 		return "case when false then " + c.Name + " end"
 	}
 	return fmt.Sprintf("case when not (%s) then %s end", b.doubtful(c), c.Name)
@@ -79,7 +79,7 @@ func (b bounds) rest(c Column) string {
 	case !c.Has(), b.bare:
 		return "null::text"
 	case b.whole && isJSON(c):
-		return b.measured(c)
+		rest = b.measured(c)
 	case isJSON(c):
 		const sized = "case when %[1]s is null then pg_column_size(%[2]s) > %[3]s else pg_column_size(%[2]s) > %[3]s / " +
 			"%[4]d end then '%[5]c' || pg_column_size(array[%[2]s])"

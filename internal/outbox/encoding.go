@@ -26,10 +26,7 @@ func Storable(text, encoding string, width int) string {
 			return strings.Trim(strconv.QuoteToASCII(beyond), `"`)
 		})
 	}
-	if width == 0 || len(text) <= width {
-		return text
-	}
-	if runes := []rune(text); len(runes) > width {
+	if runes := []rune(text); width > 0 && len(runes) > width {
 		return string(runes[:width])
 	}
 	return text

@@ -12,7 +12,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // Examine examines the table as [Open] does and reports every problem, not just the first, and whatever makes relaying
@@ -29,7 +28,7 @@ func Examine(
 	e := t.examination()
 	e.storage(channel)
 	e.lacks(denied == nil)
-	err = errors.Join(err, e.sequence(ctx), e.vacuum(ctx))
+	err = errors.Join(err, e.vacuum(ctx))
 	if found = each(e.found, func(l Lack) finding.Finding { return l.Finding }); denied != nil {
 		if found = append(found, denied.Finding); server(denied.Err).Code == insufficientPrivilege {
 			t = nil // nothing else can be asked
@@ -62,15 +61,11 @@ func findings(problems []*SetupError) []finding.Finding {
 // examination gathers the findings about a table that can be used.
 type examination struct {
 	*Table
-	mapping              *mapping
-	view                 View
 	destination, subject string
 	found                []Lack
 }
 
-func (t *Table) examination() *examination {
-	return &examination{Table: t, mapping: t.mapping, view: t.view, subject: t.Name()}
-}
+func (t *Table) examination() *examination { return &examination{Table: t, subject: t.Name()} }
 
 // add adds the first of the answers that applies.
 func (e *examination) add(check string, answers ...finding.Answer) {
@@ -99,22 +94,20 @@ func (e *examination) lacks(able bool) {
 			"rows have no key"))
 	for _, v := range e.config.Views {
 		m, problems := e.see(v)
-		own := examination{
-			Table: e.Table, mapping: m, view: v, destination: v.Name, subject: e.subject + ", destination " + v.Name,
-		}
 		switch {
 		case able && len(problems) > 0:
 			found := findings(problems)
 			if v.Optional { // best effort: the other destinations go on without it
 				found = finding.AsWarnings(found)
 			}
-			own.found = each(found, func(f finding.Finding) Lack { return Lack{f, v.Name} })
+			e.found = append(e.found, each(found, func(f finding.Finding) Lack { return Lack{f, v.Name} })...)
 		case v.Columns != nil && len(problems) == 0:
+			own := examination{e.with(m, v), v.Name, e.subject + ", destination " + v.Name, nil}
 			own.columns()
 			own.pendingIndex()
 			own.failedIndex()
+			e.found = append(e.found, own.found...)
 		}
-		e.found = append(e.found, own.found...)
 	}
 }
 
@@ -191,7 +184,7 @@ func (e *examination) columns() {
 
 const checkOrder = "order"
 
-// ordered examines whether the type of the order is one that grows with time.
+// ordered examines whether the order is one that grows with time.
 func (e *examination) ordered() {
 	c := e.mapping.Order
 	add := "add a column that grows with time (seq bigint generated always as identity), or name one with " +
@@ -206,37 +199,20 @@ func (e *examination) ordered() {
 		finding.OKIf(timed, "rows are taken in the order of "+c.Plain+", then of the id"),
 		finding.WarnIf(!slices.Contains(intTypes, c.OID), "rows are taken in the order of "+
 			c.Plain+" "+c.Type+", which does not grow with time: a key's rows leave in another order than they were "+
-			"written, and rows after those read last wait for the reconciliation scan", add))
-}
-
-// sequence examines whether numbers that give the order are handed out in the order of time.
-func (e *examination) sequence(ctx context.Context) error {
-	c, cache := e.mapping.Order, int64(1)
-	if !slices.Contains(intTypes, c.OID) {
-		return nil
-	}
-	rows, err := e.query(ctx, limits{once: true}, sql.Text("doctor_sequence.sql", nil), number(int64(e.relation.OID)),
-		[]byte(c.Plain))
-	if err != nil {
-		return fmt.Errorf("read sequence: %w", err)
-	} else if len(rows) > 0 {
-		cache = ordinal(rows[0][0])
-	}
-	e.add(checkOrder,
-		finding.WarnIf(cache != 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a "+
-			"later row may get a smaller one: such rows leave in another order than they were written", c.Plain, cache),
+			"written, and rows after those read last wait for the reconciliation scan", add),
+		finding.WarnIf(c.Cache > 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a "+
+			"later row may get a smaller one: such rows leave in another order than they were written", c.Plain, c.Cache),
 			"alter sequence … cache 1 for the sequence of "+e.Quoted()+"."+c.Name),
 		finding.OKIf(true, "rows are taken in the order of "+c.Plain))
-	return nil
 }
 
 // vacuum examines dead rows, which every read would have to step over.
 func (e *examination) vacuum(ctx context.Context) error {
-	rows, err := e.query(ctx, limits{once: true}, sql.Text("doctor_vacuum.sql", nil), number(int64(e.relation.OID)))
+	size, err := e.Size(ctx)
 	if err != nil {
-		return fmt.Errorf("read table statistics: %w", err)
+		return err
 	}
-	live, dead, off := ordinal(rows[0][0]), ordinal(rows[0][1]), string(rows[0][2])
+	live, dead, off := size.LiveRows, size.DeadRows, size.Unvacuumed
 	const many = 200_000
 	counts := fmt.Sprintf("%d dead rows beside %d live ones", dead, live)
 	e.add("vacuum",

@@ -47,9 +47,9 @@ func (e *examination) pendingIndex() {
 	}
 	const left = "pending_rows and oldest_pending_age_seconds are left out"
 	e.add(checkIndex,
-		finding.WarnIf(m.Rank.Has() && !m.rankIndex,
+		finding.WarnIf(m.Rank.Has() && !m.followed,
 			"no index of pending rows by priority: each poll reads and sorts all that is pending", create),
-		finding.WarnIf(!m.Rank.Has() && !m.orderIndex, "no index of pending rows in their order: each poll reads the "+
+		finding.WarnIf(!m.followed, "no index of pending rows in their order: each poll reads the "+
 			"table, so polls are made less often, and "+left, create),
 		finding.WarnIf(e.view.Columns != nil && !m.filtered, "the index of pending rows also holds those that the "+
 			"destination never takes, for ever: each read steps over all of them, and "+left, create),

@@ -92,10 +92,7 @@ type served struct {
 	pendingIndex, failedIndex bool
 	IDIndexed                 bool // all rows by id
 	keyIndex                  bool // pending rows by [mapping.keyHash]
-	rankIndex                 bool // pending rows by priority
-	orderIndex                bool // pending rows in table order, whatever their priority
 	followed                  bool // pending rows in their order, which is that of priorities if there are some
-	inOrder                   bool // pending rows in table order, which is that of the reads
 	relayedFirst              bool // the index of pending rows begins with relayed_at
 	failedToo                 bool // and holds failed rows
 	filtered                  bool // the indexes of pending rows hold no rows that the view does not take
@@ -122,7 +119,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 			pending = append(pending, untimed)
 		}
 	}
-	orderFirst := false
+	orderFirst, rankFirst := false, false
 	m.filtered, m.failedToo = m.Taken == pattern.Always, m.Failed.Has()
 	for _, i := range r.Indexes {
 		m.IDIndexed = m.IDIndexed || i.starts(m.ID.Plain) && i.usableFor()
@@ -132,7 +129,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 		}
 		partial := m.partial(i)
 		alone := partial || !m.Relayed.Has()
-		m.rankIndex = m.rankIndex || alone && m.Rank.Has() && i.startsWith(rank(m))
+		rankFirst = rankFirst || alone && m.Rank.Has() && i.startsWith(rank(m))
 		m.keyIndex = m.keyIndex || alone && i.startsWith(m.keyHash())
 		switch {
 		case m.Failed.Has() && i.starts(m.Failed.Plain) && !partial:
@@ -148,9 +145,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 			m.filtered = m.filtered || filtered(i)
 		}
 	}
-	m.orderIndex = orderFirst || m.relayedFirst
-	m.inOrder = m.orderIndex && !m.Rank.Has()
-	m.followed = m.inOrder || m.rankIndex
+	m.followed = rankFirst || !m.Rank.Has() && (orderFirst || m.relayedFirst)
 	m.relayedFirst = m.relayedFirst && !orderFirst
 	m.filtered = m.filtered && (dueFiltered || !m.dueIndex)
 }

@@ -11,7 +11,7 @@ type End struct{ values [][]byte }
 
 // Left counts the pending rows that are due up to end, at most [CountCap].
 func (t *Table) Left(ctx context.Context, end *End) (int64, error) {
-	l := limits{inOrder: t.mapping.inOrder}
+	l := limits{inOrder: t.mapping.followed && !t.Ranked()}
 	if end.values == nil {
 		rows, err := t.query(ctx, l, t.description.text("drain_end.sql"))
 		if err != nil {

@@ -17,6 +17,7 @@ type Column struct {
 	NotNull  bool
 	Width    int    // the largest length in characters, 0 for no limit
 	OID      uint32 // the base type's
+	Cache    int64  // how many values each session reserves at a time from the column's sequence; 1 without one
 	Comment  string
 }
 

@@ -114,14 +114,14 @@ func (t *Table) formats() []int16 {
 }
 
 // altered reports whether columns have other types than when the table was opened, so that their values mean something
-// else. JSON in rows that are read whole is sent as text and fails by itself ([written]).
-func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
+// else.
+func (t *Table) altered(fields []pgconn.FieldDescription) bool {
 	m := t.mapping
 	for i, c := range map[int]Column{
 		atID: m.ID, atOrder: m.Order, atPayload: m.Payload, atHeaders: m.Headers, atInserted: m.Inserted,
 		atAvailable: m.Available,
 	} {
-		if c.Has() && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.OID {
+		if c.Has() && fields[i].DataTypeOID != c.OID {
 			return true
 		}
 	}

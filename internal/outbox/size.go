@@ -9,8 +9,10 @@ import (
 
 // Size is the space that the table takes, with all its partitions.
 type Size struct {
-	Bytes    int64 // on disk, with indexes and TOAST
-	DeadRows int64 // not yet removed by vacuum, according to the server's statistics
+	Bytes      int64 // on disk, with indexes and TOAST
+	DeadRows   int64 // not yet removed by vacuum, according to the server's statistics
+	LiveRows   int64
+	Unvacuumed string // the first of the table and its partitions for which autovacuum is off, or empty
 }
 
 // Size measures the table. The time grows with the number of partitions.
@@ -19,7 +21,8 @@ func (t *Table) Size(ctx context.Context) (Size, error) {
 	if err != nil {
 		return Size{}, fmt.Errorf("measure the table's size: %w", err)
 	}
-	return Size{Bytes: ordinal(rows[0][0]), DeadRows: ordinal(rows[0][1])}, nil
+	values := rows[0]
+	return Size{ordinal(values[0]), ordinal(values[1]), ordinal(values[2]), string(values[3])}, nil
 }
 
 // Unconfirmed reports whether commits of this role wait for a synchronous standby.
