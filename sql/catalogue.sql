@@ -1,6 +1,6 @@
--- Finds the configured table by its name, along the search path if $1 is null, and describes it and what belongs to it in JSON. No row
+-- Finds the configured table by its name, along the search path if $1 is empty, and describes it and what belongs to it in JSON. No row
 -- if there is none.
--- $1 schema or null, $2 table. Reads the catalogue only; takes no lock on the table.
+-- $1 schema or empty, $2 table. Reads the catalogue only; takes no lock on the table.
 --   columns     with the base type of a domain, the rights of this role, the comment, and how many values each session reserves at a time
 --               from the column's sequence
 --   indexes     valid b-tree indexes: key columns in order ('=' and the text of an expression), predicate, and whether it is unique
@@ -84,7 +84,7 @@ from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.relname = $2
   and c.relkind in ('r', 'p', 'v', 'm', 'f')
-  and case when $1::text is null
+  and case when $1::text = ''
       then n.nspname = any (current_schemas(true))
       else n.nspname = $1 end
 order by array_position(current_schemas(true), n.nspname)

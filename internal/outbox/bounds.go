@@ -81,8 +81,8 @@ func (b bounds) rest(c Column) string {
 	case b.whole && isJSON(c):
 		rest = b.measured(c)
 	case isJSON(c):
-		const sized = "case when %[1]s is null then pg_column_size(%[2]s) > %[3]s else pg_column_size(%[2]s) > %[3]s / " +
-			"%[4]d end then '%[5]c' || pg_column_size(array[%[2]s])"
+		const sized = "case when %[1]s is null then pg_column_size(%[2]s) > %[3]s " +
+			"else pg_column_size(%[2]s) > %[3]s / %[4]d end then '%[5]c' || pg_column_size(array[%[2]s])"
 		compressed := "pg_column_compression(" + c.Name + ")"
 		rest = fmt.Sprintf("case when "+sized+" else %[6]s end", compressed, c.Name, b.most, usualCompression, sizeMark,
 			b.measured(c))

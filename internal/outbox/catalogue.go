@@ -46,13 +46,9 @@ type catalogued struct {
 
 func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, names setting.Names) (*relation, error) {
 	r := &relation{table: name, columns: map[string]Column{}, texts: map[string]bool{}, seed: maphash.MakeSeed()}
-	var schema []byte
-	if name.Schema != "" {
-		schema = []byte(name.Schema)
-	}
 	by := &Table{pool: pool, relation: r}
-	rows, err := by.query(ctx, limits{once: true},
-		sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass}), schema, []byte(name.Name))
+	statement := sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass})
+	rows, err := by.query(ctx, limits{once: true}, statement, []byte(name.Schema), []byte(name.Name))
 	if err == nil && len(rows) > 0 {
 		err = json.Unmarshal(rows[0][0], &r.catalogued)
 	}
@@ -67,7 +63,8 @@ func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, name
 	}
 	r.table.Schema = r.Schema
 	if r.Kind != "r" && !r.partitioned() {
-		return nil, problem(checkTable, "set "+names.Of("Table")+" to the underlying table, in the database that holds it",
+		return nil, problem(checkTable,
+			"set "+names.Of("Table")+" to the underlying table, in the database that holds it",
 			"%s is a view or a foreign table; the relay must read and mark the table itself", name)
 	}
 	if err := r.readCluster(ctx, by); err != nil {

@@ -52,7 +52,8 @@ func (s *state) roles() []role {
 	const again = "waits between tries begin again after a restart"
 	return []role{
 		{ // not required if rows are deleted
-			name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true, written: "timestamp or timestamptz",
+			name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true,
+			written: "timestamp or timestamptz",
 		},
 		{
 			name: "attempt", column: &s.Attempt, types: intTypes, ddl: "integer not null default 1",
@@ -129,7 +130,8 @@ func (f *finder) column(r role, v View) Column {
 	remedy, whose := "correct "+setting, ""
 	if v.Columns != nil {
 		names, setting, whose = v.Columns, v.Names.Of("Columns"), " for destination "+v.Name
-		remedy = "let its owner run what `outbox-relay schema --destination " + v.Name + "` prints, or correct " + setting
+		remedy = "let its owner run what `outbox-relay schema --destination " + v.Name + "` prints, or correct " +
+			setting
 	}
 	name, mapped := names[r.name]
 	if !mapped {
@@ -184,8 +186,8 @@ func (f *finder) order(m *mapping) Column {
 	}
 	if c.Has() && slices.Contains(unordered, c.OID) {
 		if named {
-			f.fail("correct "+f.config.Names.Of("Columns"), "column %s of table %s has type %s, which has no useful order",
-				c.Plain, f.table, c.Type)
+			f.fail("correct "+f.config.Names.Of("Columns"),
+				"column %s of table %s has type %s, which has no useful order", c.Plain, f.table, c.Type)
 		}
 		f.ignored, c = append(f.ignored, c.Plain+" ("+c.Type+")"), Column{}
 	}

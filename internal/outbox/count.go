@@ -162,7 +162,7 @@ func (t *Table) PendingIndexed() bool {
 }
 
 // FailedIndexed reports whether an index makes it cheap to count failed rows.
-func (t *Table) FailedIndexed() bool { return t.mapping.Failed.Has() && t.mapping.failedIndex }
+func (t *Table) FailedIndexed() bool { return t.mapping.failedIndex }
 
 // Oldest returns for how many seconds the oldest of a destination's first due rows has been due: 0 without such rows,
 // nil if that is not known.

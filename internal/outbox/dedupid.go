@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -64,12 +63,8 @@ type IDForm struct {
 
 // IDForm reports how the dedup ids of the table's rows are made.
 func (t *Table) IDForm() IDForm {
-	f := IDForm{UUID: t.prefix == "", Timed: t.mapping.Inserted.Has(), Example: t.prefix + "1"}
-	f.Cluster = strings.Contains(strings.SplitN(t.prefix, "/", 2)[0], ".")
-	switch {
-	case f.UUID:
-		f.Example = "123e4567-e89b-12d3-a456-426614174000"
-	case f.Timed:
+	f := IDForm{t.prefix == "", t.relation.cluster != "", t.mapping.Inserted.Has(), t.prefix + "1"}
+	if f.Timed {
 		f.Example += "@1767225600000000"
 	}
 	return f

@@ -25,7 +25,7 @@ func Examine(
 		return nil, findings(problems), err
 	}
 	denied, err := t.checkAccess(ctx)
-	e := t.examination()
+	e := examination{Table: t}
 	e.storage(channel)
 	e.lacks(denied == nil)
 	err = errors.Join(err, e.vacuum(ctx))
@@ -40,7 +40,7 @@ func Examine(
 // findLacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why
 // single destinations cannot use the table.
 func (t *Table) findLacks() []Lack {
-	e := t.examination()
+	e := examination{Table: t}
 	e.lacks(true)
 	return slices.DeleteFunc(e.found, func(l Lack) bool {
 		return l.Severity == finding.OK || l.Check == checkOrder && t.mapping.Key == noKey
@@ -61,16 +61,18 @@ func findings(problems []*SetupError) []finding.Finding {
 // examination gathers the findings about a table that can be used.
 type examination struct {
 	*Table
-	destination, subject string
-	found                []Lack
+	destination string
+	found       []Lack
 }
-
-func (t *Table) examination() *examination { return &examination{Table: t, subject: t.Name()} }
 
 // add adds the first of the answers that applies.
 func (e *examination) add(check string, answers ...finding.Answer) {
 	var first finding.List
-	first.Add(check, e.subject, answers...)
+	subject := e.Name()
+	if e.destination != "" {
+		subject += ", destination " + e.destination
+	}
+	first.Add(check, subject, answers...)
 	for _, f := range first {
 		e.found = append(e.found, Lack{f, e.destination})
 	}
@@ -82,9 +84,10 @@ func (e *examination) lacks(able bool) {
 	e.columns()
 	e.indexes()
 	if e.ordered(); e.config.shared() {
-		e.add(checkColumns, finding.WarnIf(!m.Txid.Has(), "there is no txid, the transaction that inserted a row: while "+
-			"one destination marks rows before another has read them, they look to it as if they had been committed "+
-			"late, and wait", "alter table "+e.Quoted()+" add column txid xid8 not null default pg_current_xact_id();"))
+		e.add(checkColumns, finding.WarnIf(!m.Txid.Has(), "there is no txid, the transaction that inserted a row: "+
+			"while one destination marks rows before another has read them, they look to it as if they had been "+
+			"committed late, and wait",
+			"alter table "+e.Quoted()+" add column txid xid8 not null default pg_current_xact_id();"))
 	}
 	e.add(checkColumns, finding.WarnIf(len(m.ignored) > 0, "not used, since the type does not fit the name: "+
 		strings.Join(m.ignored, ", "), "rename the column, or map another one with "+setting))
@@ -102,7 +105,7 @@ func (e *examination) lacks(able bool) {
 			}
 			e.found = append(e.found, each(found, func(f finding.Finding) Lack { return Lack{f, v.Name} })...)
 		case v.Columns != nil && len(problems) == 0:
-			own := examination{e.with(m, v), v.Name, e.subject + ", destination " + v.Name, nil}
+			own := examination{e.with(m, v), v.Name, nil}
 			own.columns()
 			own.pendingIndex()
 			own.failedIndex()
@@ -123,8 +126,8 @@ func (e *examination) storage(channel string) {
 	e.add(checkTable, finding.OKIf(true, fmt.Sprintf("found %s, %s", r.table, kind)))
 	e.add(checkTable, finding.WarnIf(r.Partitions.Number > many, fmt.Sprintf("there are %d partitions: each statement "+
 		"opens all of them, or, if they are ranges of a time, a look at all of them once a minute takes long",
-		r.Partitions.Number), "drop partitions of which every row is done (`outbox-relay prune`), or partition the table "+
-		"by time, or into fewer parts"))
+		r.Partitions.Number), "drop partitions of which every row is done (`outbox-relay prune`), or partition the "+
+		"table by time, or into fewer parts"))
 	e.add(checkTable, finding.WarnIf(r.Unlogged, "the table is unlogged: after a crash of the server it is empty, and "+
 		"what was not relayed is lost", "alter table "+e.Quoted()+" set logged;"))
 	e.add(checkRights, finding.WarnIf(r.Policies, "row security is active for role "+r.Role+": rows that its policies "+
@@ -194,14 +197,15 @@ func (e *examination) ordered() {
 		"and each poll begins at the first pending row instead of a recent one; alter table %s alter column %s set "+
 		"not null avoids both", c.Plain, e.Quoted(), c.Name)))
 	e.add(checkOrder,
-		finding.WarnIf(timed && strings.Contains(c.Type, "(0)"), c.Plain+" holds whole seconds: rows of one key within "+
-			"a second are relayed in the order of their ids", add),
+		finding.WarnIf(timed && strings.Contains(c.Type, "(0)"), c.Plain+" holds whole seconds: rows of one key "+
+			"within a second are relayed in the order of their ids", add),
 		finding.OKIf(timed, "rows are taken in the order of "+c.Plain+", then of the id"),
 		finding.WarnIf(!slices.Contains(intTypes, c.OID), "rows are taken in the order of "+
 			c.Plain+" "+c.Type+", which does not grow with time: a key's rows leave in another order than they were "+
 			"written, and rows after those read last wait for the reconciliation scan", add),
 		finding.WarnIf(c.Cache > 1, fmt.Sprintf("the sequence of %s hands out %d values to each session ahead, so a "+
-			"later row may get a smaller one: such rows leave in another order than they were written", c.Plain, c.Cache),
+			"later row may get a smaller one: such rows leave in another order than they were written",
+			c.Plain, c.Cache),
 			"alter sequence … cache 1 for the sequence of "+e.Quoted()+"."+c.Name),
 		finding.OKIf(true, "rows are taken in the order of "+c.Plain))
 }

@@ -66,8 +66,8 @@ func (e *examination) pendingIndex() {
 			e.createPending(quoted+", "+order, timed)),
 		finding.OKIf(!available.NotNull, "rows with "+name+" are read by that time, from an index; they keep no order"),
 		finding.WarnIf(true, name+" is never null: every row is read by that time, and rows of one key keep no order",
-			"let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.Quoted()+" alter "+
-				quoted+" drop not null, alter "+quoted+" drop default;"))
+			"let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.Quoted()+
+				" alter "+quoted+" drop not null, alter "+quoted+" drop default;"))
 	e.add(checkIndex, finding.WarnIf(!available.NotNull && !m.undelayed, "no index of the pending rows without "+name+
 		" in their order: reads of these step over every row that is scheduled for later",
 		e.createPending(order, untimed)))
@@ -78,8 +78,9 @@ func (e *examination) failedIndex() {
 	m := e.mapping
 	if m.Failed.Has() {
 		e.add(checkIndex,
-			finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking for "+
-				"failed rows reads the table", e.createIndex(m.Failed.Name+", "+m.ID.Name, m.Failed.Name+" is not null")),
+			finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking "+
+				"for failed rows reads the table",
+				e.createIndex(m.Failed.Name+", "+m.ID.Name, m.Failed.Name+" is not null")),
 			finding.OKIf(true, "failed rows are read in order from an index"))
 	}
 }
@@ -96,8 +97,8 @@ func (e *examination) unique() {
 	}
 	e.add("id",
 		finding.WarnIf(apart && (e.relation.Children || e.relation.partitioned()), text, "let every writer "+
-			"draw ids that are used once in all these tables, uuids for example: an index sees to it only where a table "+
-			"is partitioned by the id"),
+			"draw ids that are used once in all these tables, uuids for example: an index sees to it only where a "+
+			"table is partitioned by the id"),
 		finding.WarnIf(apart, text, remedy))
 }
 

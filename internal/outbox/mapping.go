@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -26,14 +25,14 @@ type mapping struct {
 	// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the
 	// table keeps no failures. In a row that was discarded and kept, relayed_at is set, too.
 	IsFailed       string
-	origin         *upstream           // destination whose rows these are, or nil
-	Key, topicText string              // SQL expressions of type text
-	keySource      string              // what the key is, for display
-	extra          []string            // SQL expressions of type text
-	lacking        map[int]*SetupError // what is in the way of some of the extra texts, by index
-	placed         []placed            // columns that are sent as headers
-	keyVaries      bool                // the key's text depends on settings, so no index can hold it
-	ignored        []string            // columns with a name of the relay's whose type does not fit
+	origin         *upstream     // destination whose rows these are, or nil
+	Key, topicText string        // SQL expressions of type text
+	keySource      string        // what the key is, for display
+	extra          []string      // SQL expressions of type text
+	lacking        []*SetupError // what is in the way of each extra text, or nil
+	placed         []placed      // columns that are sent as headers
+	keyVaries      bool          // the key's text depends on settings, so no index can hold it
+	ignored        []string      // columns with a name of the relay's whose type does not fit
 	served
 	delete bool
 	writer string   // an SQL expression: the transaction that inserted a row, or wrote it last
@@ -65,16 +64,15 @@ func (r *relation) understand(config *Config) (*mapping, []*SetupError) {
 	if m.Txid.Has() {
 		m.writer = inserter(m.Txid)
 	}
-	m.Order, m.topicText, m.lacking = f.order(m), m.Topic.text(), map[int]*SetupError{}
+	m.Order, m.topicText = f.order(m), m.Topic.text()
 	f.key(m)
-	before := f.problems
-	for i, e := range config.Extra {
-		f.problems = nil
-		if m.extra = append(m.extra, f.extra(m, e)); f.problems != nil {
-			m.extra[i], m.lacking[i] = noKey, f.problems[0]
+	for _, e := range config.Extra {
+		n, text, lacking := len(f.problems), f.extra(m, e), (*SetupError)(nil)
+		if len(f.problems) > n {
+			text, lacking, f.problems = noKey, f.problems[n], f.problems[:n]
 		}
+		m.extra, m.lacking = append(m.extra, text), append(m.lacking, lacking)
 	}
-	f.problems = before
 	m.placed, m.ignored = f.headers(), f.ignored
 	m.beside = r.uniqueWith(m.ID)
 	// Places repeat in each of the partitions if all are looked at, or are in the identity.
@@ -89,9 +87,9 @@ func (m mapping) as(r *relation, config *Config, v View) (*mapping, []*SetupErro
 	f := finder{relation: r, config: config}
 	m.state = f.state(v)
 	m.ignored = slices.Concat(m.ignored, f.ignored)
-	for _, i := range slices.Sorted(maps.Keys(m.lacking)) {
-		if v.Extra == nil || slices.Contains(v.Extra, i) {
-			f.problems = append(f.problems, m.lacking[i])
+	for i, lacking := range m.lacking {
+		if lacking != nil && (v.Extra == nil || slices.Contains(v.Extra, i)) {
+			f.problems = append(f.problems, lacking)
 		}
 	}
 	f.fromOrigin(&m, v)
@@ -139,8 +137,8 @@ func (f *finder) demands(m *mapping, v View) {
 				setting = v.Names.Of("Columns")
 			}
 			f.fail("add the column, name the one that serves in "+setting+", or remove "+v.Names.Of("MaxAge"),
-				"table %s has no column %s, which destination %s needs for rows to fail for their age", f.table, need.name,
-				v.Name)
+				"table %s has no column %s, which destination %s needs for rows to fail for their age",
+				f.table, need.name, v.Name)
 		}
 	}
 }

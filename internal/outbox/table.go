@@ -46,8 +46,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 			return t, nil
 		}
 		if t.relation.ReadOnly { // before publishing anything that could not be marked
-			return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the "+
-				"URL; a service that has set it for want of space takes it away itself when there is some",
+			return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or "+
+				"the URL; a service that has set it for want of space takes it away itself when there is some",
 				"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.Role)
 		}
 		var denied *SetupError
@@ -150,7 +150,8 @@ func (t *Table) pending() []string {
 // with returns the same table with the mapping of a view.
 func (t *Table) with(m *mapping, view View) *Table {
 	seen := &Table{
-		pool: t.pool, relation: t.relation, common: t.common, denied: t.denied, config: t.config, mapping: m, view: view,
+		pool: t.pool, relation: t.relation, common: t.common, denied: t.denied, config: t.config,
+		mapping: m, view: view,
 		idOID: m.ID.OID, maxRow: cmp.Or(t.config.MaxRow, DefaultMaxRow),
 	}
 	if m.ID.OID == pgtype.VarcharOID {

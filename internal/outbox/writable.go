@@ -72,7 +72,8 @@ func (t *Table) checkView(ctx context.Context) (problem *SetupError, err error) 
 // accepts returns why the server does not accept a statement, which is a read if it has parameters. It is nil if the
 // server does, or if a lock or something else that passes was in the way: the statement itself will show it.
 func (t *Table) accepts(ctx context.Context, statement string, parameters [][]byte) (*SetupError, error) {
-	rows, err := t.query(ctx, limits{lock: writablePatience, once: true}, "explain (costs off) "+statement, parameters...)
+	l := limits{lock: writablePatience, once: true}
+	rows, err := t.query(ctx, l, "explain (costs off) "+statement, parameters...)
 	plan := strings.Join(firsts(rows), "\n") + "\n"
 	// A rule or a policy lets the statement pass and do nothing. A partitioned table may have no partitions yet.
 	nothing := parameters == nil && t.relation.Kind == "r" &&
