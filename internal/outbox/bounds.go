@@ -15,11 +15,16 @@ import (
 // PostgreSQL knows the size of a stored text or bytea, and the space any value takes, without fetching the value from
 // TOAST. How long JSON is as text is only known when it has been written as text, so that is done once where it may be
 // long, unless the space that it takes shows that it is too long for a page.
-type bounds struct {
-	most  string // an SQL expression: the bytes that a row, or any part of it, may take
-	whole bool   // rows are read whole, and the size of their text is measured exactly
-	bare  bool   // no contents are read
-}
+type bounds uint8
+
+const (
+	withPage  bounds = iota
+	wholeRows        // the size of a text is measured exactly
+	bare             // no contents are read
+)
+
+// mostBytes is the SQL expression for the bytes that a row, or any part of it, may take.
+const mostBytes = "$3::bigint"
 
 const (
 	// leastInPage and mostInPage bound how much of a row is read with its page. A thousand rows of leastInPage bytes
@@ -38,18 +43,10 @@ const (
 	shortText = 1 << 10
 )
 
-// withPage and wholeRows are the bounds for pages and for rows that are read by their ids. The third parameter of each
-// statement is the limit for a row.
-var (
-	withPage  = bounds{most: "$3::bigint"}
-	wholeRows = bounds{most: "$3::bigint", whole: true}
-	bare      = bounds{most: "$3::bigint", bare: true}
-)
-
-// text bounds an expression of type text. A longer text is cut, which its length shows. To cut a text, the server
-// counts its characters. It knows the length of a stored text, and sends a short one unchanged.
-func (b bounds) text(expression string, stored bool) string {
-	cut := fmt.Sprintf("left(%s, least(%s, %d)::integer)", expression, b.most, maxText)
+// boundedText bounds an expression of type text. A longer text is cut, which its length shows. To cut a text, the
+// server counts its characters. It knows the length of a stored text, and sends a short one unchanged.
+func boundedText(expression string, stored bool) string {
+	cut := fmt.Sprintf("left(%s, least(%s, %d)::integer)", expression, mostBytes, maxText)
 	if !stored {
 		return cut
 	}
@@ -67,43 +64,42 @@ func (b bounds) value(c Column) string {
 	switch {
 	case !c.Has():
 		return "null::text"
-	case b.bare: // null of the column's type
+	case b == bare: // null of the column's type
 		return "case when false then " + c.Name + " end"
 	}
-	return fmt.Sprintf("case when not (%s) then %s end", b.doubtful(c), c.Name)
+	return fmt.Sprintf("case when not (%s) then %s end", doubtful(c), c.Name)
 }
 
 func (b bounds) rest(c Column) string {
 	rest := fmt.Sprintf("'%c' || octet_length(%s)", sizeMark, c.Name)
 	switch {
-	case !c.Has(), b.bare:
+	case !c.Has(), b == bare:
 		return "null::text"
-	case b.whole && isJSON(c):
-		rest = b.measured(c)
+	case b == wholeRows && isJSON(c):
+		rest = measured(c)
 	case isJSON(c):
 		const sized = "case when %[1]s is null then pg_column_size(%[2]s) > %[3]s " +
 			"else pg_column_size(%[2]s) > %[3]s / %[4]d end then '%[5]c' || pg_column_size(array[%[2]s])"
 		compressed := "pg_column_compression(" + c.Name + ")"
-		rest = fmt.Sprintf("case when "+sized+" else %[6]s end", compressed, c.Name, b.most, usualCompression, sizeMark,
-			b.measured(c))
+		rest = fmt.Sprintf("case when "+sized+" else %[6]s end", compressed, c.Name, mostBytes, usualCompression,
+			sizeMark, measured(c))
 	}
-	return fmt.Sprintf("case when %s then %s end", b.doubtful(c), rest)
+	return fmt.Sprintf("case when %s then %s end", doubtful(c), rest)
 }
 
 // doubtful is the condition for a value that may be large: its text may be long if it is JSON. The condition is not
 // true for NULL.
-func (b bounds) doubtful(c Column) string {
+func doubtful(c Column) string {
 	if !isJSON(c) {
-		return fmt.Sprintf("octet_length(%s) > %s", c.Name, b.most)
+		return fmt.Sprintf("octet_length(%s) > %s", c.Name, mostBytes)
 	}
 	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]d or pg_column_compression(%[1]s) is not null", c.Name, mostJSON)
 }
 
 // measured is JSON, written as text once, or the length of that text.
-func (b bounds) measured(c Column) string {
+func measured(c Column) string {
 	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select "+
-		"%s as v offset 0) written)",
-		b.most, sizeMark, written(c))
+		"%s as v offset 0) written)", mostBytes, sizeMark, written(c))
 }
 
 // sizeMark begins a size that stands in the place of JSON. JSON never begins with it.

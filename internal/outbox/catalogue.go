@@ -14,19 +14,15 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// relation is what the catalogue says about the configured table.
+// relation is what the catalogue says about the configured table. Exported fields are the answer of catalogue.sql.
 type relation struct {
-	catalogued
 	table   sql.Table // with its schema
 	cluster string    // the system identifier of the server, empty if this role may not read it
 	columns map[string]Column
 	texts   map[string]bool // expressions that give a stored text
 	parts   *partitions     // nil unless there are many by time
 	seed    maphash.Seed
-}
 
-// catalogued is the answer of catalogue.sql.
-type catalogued struct {
 	OID        uint32
 	Schema     string
 	Kind       string // pg_class.relkind
@@ -50,7 +46,7 @@ func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, name
 	statement := sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass})
 	rows, err := by.query(ctx, limits{once: true}, statement, []byte(name.Schema), []byte(name.Name))
 	if err == nil && len(rows) > 0 {
-		err = json.Unmarshal(rows[0][0], &r.catalogued)
+		err = json.Unmarshal(rows[0][0], r)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up table: %w", err)

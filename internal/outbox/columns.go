@@ -19,7 +19,6 @@ type role struct {
 	name     string
 	column   *Column
 	types    []uint32 // those that fit; nil for any
-	written  string   // the types of a required column, as a remedy names them
 	required bool
 	without  string // the consequence if the table lacks it
 	ddl      string // type and default of a destination's own column
@@ -28,15 +27,9 @@ type role struct {
 // roles are the roles of columns that all destinations share; the order is found otherwise.
 func (m *mapping) roles() []role {
 	return []role{
-		{
-			name: "id", column: &m.ID, types: idTypes, required: true,
-			written: "uuid, bigint, integer, smallint, text or varchar",
-		},
+		{name: "id", column: &m.ID, types: idTypes, required: true},
 		{name: "topic", column: &m.Topic, required: true},
-		{
-			name: "payload", column: &m.Payload, types: payloadTypes, required: true,
-			written: "jsonb, json, text, varchar or bytea",
-		},
+		{name: "payload", column: &m.Payload, types: payloadTypes, required: true},
 		{name: "headers", column: &m.Headers, types: jsonTypes},
 		{name: "inserted_at", column: &m.Inserted, types: timeTypes},
 		{name: "available_at", column: &m.Available, types: timeTypes},
@@ -51,10 +44,7 @@ type state struct{ Relayed, Attempt, Failed, LastError, Updated Column }
 func (s *state) roles() []role {
 	const again = "waits between tries begin again after a restart"
 	return []role{
-		{ // not required if rows are deleted
-			name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true,
-			written: "timestamp or timestamptz",
-		},
+		{name: "relayed_at", column: &s.Relayed, types: timeTypes, required: true}, // unless rows are deleted
 		{
 			name: "attempt", column: &s.Attempt, types: intTypes, ddl: "integer not null default 1",
 			without: "tries are counted in memory only, and begin again after a restart",
@@ -100,6 +90,15 @@ var (
 	varying   = slices.Concat(timeTypes, []uint32{pgtype.ByteaOID, pgtype.DateOID, pgtype.IntervalOID, pgtype.JSONOID})
 	unordered = []uint32{pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID, pgtype.BoolOID}
 )
+
+// named names types in a sentence.
+func named(types []uint32) string {
+	known := pgtype.NewMap()
+	return strings.Join(each(types, func(oid uint32) string {
+		t, _ := known.TypeForOID(oid)
+		return t.Name
+	}), ", ")
+}
 
 // finder looks up columns and collects the problems.
 type finder struct {
@@ -158,9 +157,8 @@ func (f *finder) column(r role, v View) Column {
 	case !c.Has() || fits:
 		return c
 	case r.required || mapped:
-		if r.required {
-			remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to " + r.written
-		}
+		remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to one of these: " +
+			named(r.types)
 		f.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s",
 			name, f.table, c.Type, r.name)
 	default:

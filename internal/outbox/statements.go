@@ -150,7 +150,7 @@ const Late = 5 * time.Second
 // columns returns what every read selects, in the order that decode expects, with bounds on its size.
 func (t *Table) columns(b bounds) string {
 	m := t.mapping
-	bounded := func(expression string) string { return b.text(expression, t.relation.texts[expression]) }
+	bounded := func(expression string) string { return boundedText(expression, t.relation.texts[expression]) }
 	rankOrNull, identity, waited := "null::bigint", "null::text", "null::bigint"
 	if m.Rank.Has() {
 		rankOrNull = rank(m)
@@ -187,7 +187,7 @@ func (t *Table) columns(b bounds) string {
 		texts = append(texts, p.expression)
 	}
 	for _, expression := range texts {
-		if columns = append(columns, "null::text"); !b.bare {
+		if columns = append(columns, "null::text"); b != bare {
 			columns[len(columns)-1] = bounded(expression)
 		}
 	}
