@@ -91,8 +91,8 @@ var (
 	unordered = []uint32{pgtype.JSONOID, pgtype.JSONBOID, pgtype.XMLOID, pgtype.BoolOID}
 )
 
-// named names types in a sentence.
-func named(types []uint32) string {
+// typeNames names types in a sentence.
+func typeNames(types []uint32) string {
 	known := pgtype.NewMap()
 	return strings.Join(each(types, func(oid uint32) string {
 		t, _ := known.TypeForOID(oid)
@@ -158,7 +158,7 @@ func (f *finder) column(r role, v View) Column {
 		return c
 	case r.required || mapped:
 		remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to one of these: " +
-			named(r.types)
+			typeNames(r.types)
 		f.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s",
 			name, f.table, c.Type, r.name)
 	default:

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -139,5 +140,64 @@ func TestLimitsStayWithTheSession(t *testing.T) {
 	tail(t, table, Query{})
 	if got := limit(); got != "off" {
 		t.Errorf("at last enable_sort is %s", got)
+	}
+}
+
+// Every statement can stay prepared on a connection of the relay's own, as it does without a pooler, in tables of all
+// shapes: some statements cannot be prepared, and must be sent otherwise.
+func TestOwnConnections(t *testing.T) {
+	t.Parallel()
+	audit := View{Name: "audit", Columns: map[string]string{"relayed_at": "audit_at"}}
+	for name, c := range map[string]struct {
+		ddl    string
+		config Config
+	}{
+		"A": {pgtest.ShapeA, Config{}}, "B": {pgtest.ShapeB, Config{}}, "C": {pgtest.ShapeC, Config{}},
+		"recommended": {recommended(), Config{Shards: 16}},
+		"delays":      {recommended() + delaying(), Config{Columns: map[string]string{"key": "topic"}}},
+		"deletes":     {recommended(), Config{Delete: true}},
+		"commands":    {recommended(), Config{Looks: true}},
+		"days":        {"", Config{}},
+		"destinations": {
+			recommended() + "alter table outbox_messages add audit_at timestamptz",
+			Config{Views: []View{{Name: "orders"}, audit}},
+		},
+		"no unique id": {originTables["no unique id"] + ";alter table outbox_messages alter id set default 1", Config{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			if s.Exec(t, c.ddl); c.ddl == "" {
+				dailyTable(t, s, 20)
+			}
+			s.Pool = s.PoolWith(t, func(p *pgxpool.Config) { p.AfterConnect = pgsession.Own })
+			for range 4 {
+				s.Exec(t, pgtest.Insert, "t", "{}")
+			}
+			table := open(t, s, c.config)
+			if c.config.Looks {
+				return
+			}
+			page := tail(t, table, Query{})
+			if len(page.Rows) != 4 {
+				t.Fatalf("%d rows", len(page.Rows))
+			}
+			rows := each(page.Rows, func(r Row) *Row { return &r })
+			asks := Query{Asks: []Ask{{Hash: rows[0].Hash, Limit: 1}}, Most: anyNumber}
+			_, keys := table.Keys(t.Context(), asks)
+			_, rehearsed := table.Rehearse(t.Context(), rows)
+			refusal := Refusal{ID: rows[0].Identity(), Attempt: rows[0].Attempt, Of: rows[0]}
+			_, _, refused := refuse(t.Context(), table, []Refusal{refusal})
+			_, free := settleFree(t.Context(), table, rows[1:2])
+			_, left := table.Left(t.Context(), new(End))
+			_, tallied := table.Tally(t.Context(), Takers{SQL: "0"})
+			current, _, looked := table.Current(t.Context())
+			_, _, examined := Examine(t.Context(), s.Pool, table.config, "")
+			settled := settle(t.Context(), table, rows[2:])
+			if err := errors.Join(keys, rehearsed, refused, free, left, tallied, looked, examined, settled); err != nil ||
+				!current {
+				t.Errorf("current %v: %v", current, err)
+			}
+		})
 	}
 }

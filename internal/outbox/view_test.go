@@ -170,7 +170,7 @@ func TestColumnsThatAreMissing(t *testing.T) {
 		t.Errorf("with columns of the wrong type: current %v, %v", current, err)
 	}
 	_, err = open(t, s, config).For(views[1])
-	check(err, "correct Columns", "audit_failed_at", "type text")
+	check(err, "Columns=failed_at:NAME, or change its type to one of these: timestamptz, timestamp", "audit_failed_at", "type text")
 	s.Exec(t, "alter table outbox_messages alter audit_failed_at type timestamptz using null")
 	if _, err := open(t, s, config).For(views[1]); err != nil {
 		t.Error(err)
