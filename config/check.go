@@ -17,18 +17,15 @@ import (
 
 // require records a problem for each missing URL that a command needs.
 func (c *Config) require(needs Needs) {
-	l := c.scope.loader
-	if o := c.scope.at("DATABASE_URL"); needs&NeedDatabase != 0 && !o.given {
-		l.add(o.variable, nil, "is required; "+databaseForms+", or set "+o.variable+fileSuffix+" to the path of a file")
-	}
+	database := c.scope.at("DATABASE_URL")
+	c.scope.badIf(needs&NeedDatabase != 0 && !database.given, database.key, "is required; %s, or set %s to the path "+
+		"of a file", databaseForms, database.variable+fileSuffix)
 	for _, d := range c.Destinations {
-		o, others := d.scope.at("PUBLISH_URL"), ""
+		broker, others := d.scope.at("PUBLISH_URL"), ""
 		if d.scope != c.scope {
 			others = ", or OUTBOX_PUBLISH_URL for all destinations"
 		}
-		if needs&NeedBrokers != 0 && !o.given {
-			l.add(o.variable, nil, "is required"+others+"; "+brokerForms)
-		}
+		d.scope.badIf(needs&NeedBrokers != 0 && !broker.given, broker.key, "is required%s; %s", others, brokerForms)
 	}
 }
 
