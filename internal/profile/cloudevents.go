@@ -25,7 +25,7 @@ import (
 // attributes of the same name (the extension Distributed Tracing).
 // A row whose content type is application/cloudevents… already holds an event. It is sent unchanged, in structured
 // mode.
-func cloudEvents(to publisher.Protocol, source string) Profile {
+func cloudEvents(to publisher.Protocol, o Options) Profile {
 	prefix, encode := "ce_", func(value string) string { return value }
 	switch to {
 	case publisher.ProtocolKafka:
@@ -41,7 +41,7 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 		}
 		e := event{attributes: append(make([]publisher.Header, 0, 10),
 			publisher.Header{Name: "specversion", Value: "1.0"}, publisher.Header{Name: "id", Value: m.ID},
-			publisher.Header{Name: "source", Value: cmp.Or(source, m.Source)},
+			publisher.Header{Name: "source", Value: cmp.Or(o.Source, m.Source)},
 			publisher.Header{Name: "type", Value: m.Topic},
 		)}
 		if !m.Inserted.IsZero() {

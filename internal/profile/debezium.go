@@ -8,13 +8,13 @@ import "github.com/outbox-relay/outbox-relay/publisher"
 // It differs where Debezium loses data: a NULL payload is an empty body on every broker, whereas Debezium Server drops
 // the message on NATS and sends the text "default" to RabbitMQ. The header id is the bare id, as under Kafka Connect;
 // by default Debezium Server makes it a JSON object of schema and payload.
-func debezium(to publisher.Protocol, tombstones bool) Profile {
+func debezium(to publisher.Protocol, o Options) Profile {
 	return func(m *publisher.Message, _ int64) error {
 		if err := prepend(m, Debezium, publisher.Header{Name: "id", Value: m.ID}); err != nil {
 			return err
 		}
 		m.Bare, m.Type = true, ""
-		if m.Payload == nil && (to != publisher.ProtocolKafka || !tombstones) {
+		if m.Payload == nil && (to != publisher.ProtocolKafka || !o.Tombstones) {
 			m.Payload = []byte{}
 		}
 		return nil

@@ -13,7 +13,7 @@ import (
 //   - Kafka: the id as the record's key and no headers. The partition is still chosen by the ordering
 //     key, so that order is kept. The library's own consumer reads partition 0 only: give such a topic
 //     one partition.
-func phoenixMicro(to publisher.Protocol) Profile {
+func phoenixMicro(to publisher.Protocol, _ Options) Profile {
 	return func(m *publisher.Message, attempt int64) error {
 		m.Bare = true
 		switch to {

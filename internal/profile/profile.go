@@ -23,22 +23,23 @@ const (
 	PhoenixMicro = "phoenix_micro"
 )
 
-// formats are what the profiles say besides the form of messages, with plain under the empty name, too.
+// formats are the profiles, with plain under the empty name, too.
 var formats = map[string]struct {
-	topic    string // default template of the topic
-	exchange string // default exchange on AMQP; empty for the default exchange
-	id       string // header with the row's id in a stored message
+	write    func(publisher.Protocol, Options) Profile // nil for plain
+	topic    string                                    // default template of the topic
+	exchange string                                    // default exchange on AMQP; empty for the default exchange
+	id       string                                    // header with the row's id in a stored message
 	// columns that are used, if the table has them, by the relay's names
 	columns map[string]string
 }{
 	"":          {topic: "{topic}", id: publisher.HeaderMessageID},
 	Plain:       {topic: "{topic}", id: publisher.HeaderMessageID},
-	CloudEvents: {topic: "{topic}", id: "ce_id"},
+	CloudEvents: {write: cloudEvents, topic: "{topic}", id: "ce_id"},
 	// the names in Debezium's outbox layout
-	Debezium: {topic: "outbox.event.{topic}", id: "id", columns: map[string]string{
+	Debezium: {write: debezium, topic: "outbox.event.{topic}", id: "id", columns: map[string]string{
 		"topic": "aggregatetype", "key": "aggregateid",
 	}},
-	PhoenixMicro: {topic: "{topic}", exchange: "phoenix_micro", id: "x-message-id"},
+	PhoenixMicro: {write: phoenixMicro, topic: "{topic}", exchange: "phoenix_micro", id: "x-message-id"},
 }
 
 // Topic returns a profile's default template of the topic.
@@ -59,19 +60,15 @@ type Options struct {
 // New returns the profile of a name for a protocol, nil for plain. Without a protocol the profile is the same as for
 // Kafka.
 func New(name string, to publisher.Protocol, o Options) (Profile, error) {
-	switch name {
-	case Plain, "":
-		return nil, nil
-	case CloudEvents:
-		return cloudEvents(to, o.Source), nil
-	case Debezium:
-		return debezium(to, o.Tombstones), nil
-	case PhoenixMicro:
-		return phoenixMicro(to), nil
-	default:
+	format, known := formats[name]
+	if !known {
 		return nil, fmt.Errorf("unknown wire format %q: use %s, %s, %s or %s", name, Plain, CloudEvents, Debezium,
 			PhoenixMicro)
 	}
+	if format.write == nil {
+		return nil, nil
+	}
+	return format.write(to, o), nil
 }
 
 // prepend puts headers that a profile writes before the row's own, which must have other names.
