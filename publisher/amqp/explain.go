@@ -64,14 +64,10 @@ func (a *attempt) reason(err error) *connect.Failure {
 	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && record.RecordHeader[0] != 'A' {
 		return stranger(c, record.RecordHeader[:])
 	}
-	if refused := a.refused(c, err); refused != nil {
-		return refused
-	}
-	known := c.Network(err)
-	switch {
-	// The network's own error says enough.
-	case known != nil:
+	if known := cmp.Or(a.refused(c, err), c.Network(err)); known != nil {
 		return known
+	}
+	switch {
 	// A connection was made, and then nothing came.
 	case network.TimedOut(ended):
 		return c.Silent()

@@ -193,15 +193,12 @@ func checkExchangeName(name string) error {
 	return nil
 }
 
-// errUser is the answer for the user_id header, whose user may have another name on this broker.
-var errUser = errors.New("the header names the user who publishes, which another broker may know under another name")
-
 // CheckHeader returns the reason why AMQP cannot carry a header, or why a header that was written for another broker
 // must not be carried. It is asked for dead letters and notices, whose headers come from rows of other destinations:
 // those that it refuses are left out and named.
 func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	if name := strings.ToLower(h.Name); name == "user_id" || name == "user-id" {
-		return errUser
+		return errors.New("the header names the user who publishes, which another broker may know under another name")
 	}
 	w := writer{table: amqp091.Table{}}
 	_, err := w.publishing(&publisher.Message{Headers: []publisher.Header{*h}})

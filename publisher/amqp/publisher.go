@@ -173,7 +173,6 @@ func (p *Publisher) Ping(ctx context.Context) error {
 // way end with the connection, and their messages without an answer are ambiguous.
 func (p *Publisher) Close() error {
 	p.life.End()
-	p.life.Wait()
 	return nil
 }
 

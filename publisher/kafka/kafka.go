@@ -103,7 +103,6 @@ func (p *Publisher) Ping(ctx context.Context) error {
 // closed last.
 func (p *Publisher) Close() error {
 	p.life.End()
-	p.life.Wait()
 	p.cluster.mu.Lock()
 	defer p.cluster.mu.Unlock()
 	for _, b := range p.cluster.brokers {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -14,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/xdg-go/scram"
 
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -141,6 +143,42 @@ func TestTLS(t *testing.T) {
 		if publisher.ClassOf(answer) != test.class || publisher.ShortOf(answer) != test.short {
 			t.Errorf("%s: %v (%s)", name, answer, publisher.ShortOf(answer))
 		}
+	}
+}
+
+// A broker that wants a client certificate refuses none, an expired one and one of another authority in the same way,
+// which the answer names. A certificate that is renewed is used by the next connection.
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	authority := tlstest.NewAuthority(t)
+	f := newFakeTLSCluster(t, 1, &tls.Config{
+		Certificates: []tls.Certificate{authority.Issue(t, tlstest.Leaf{Name: "127.0.0.1"}).Pair},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: authority.Pool, MinVersion: tls.VersionTLS12,
+	})
+	f.topic("t", 0)
+	good := authority.Issue(t, tlstest.Leaf{Name: "relay"}).Pair
+	for name, certificates := range map[string][]tls.Certificate{
+		"none":    nil,
+		"expired": {authority.Issue(t, tlstest.Leaf{Name: "relay", Expired: true}).Pair},
+		"foreign": {tlstest.NewAuthority(t).Issue(t, tlstest.Leaf{Name: "relay"}).Pair},
+	} {
+		var renewed atomic.Bool
+		p := f.open(func(c *Config) {
+			c.TLS = func() (*tls.Config, error) {
+				config := &tls.Config{RootCAs: authority.Pool, Certificates: certificates, MinVersion: tls.VersionTLS12}
+				if renewed.Load() {
+					config.Certificates = []tls.Certificate{good}
+				}
+				return config, nil
+			}
+		})
+		answer := answersOf(t, p, rows("t", 0, 1, name))[0]
+		if publisher.ClassOf(answer) != down || publisher.ScopeOf(answer) != publisher.ScopeDestination ||
+			publisher.ShortOf(answer) != "TLS refused" || !strings.Contains(answer.Error(), "TLS.Certificates") {
+			t.Errorf("%s: %v (%s)", name, answer, publisher.ShortOf(answer))
+		}
+		renewed.Store(true)
+		eventually(t, func() bool { return publish(t, p, rows("t", 0, 1, name))[0] == ok })
 	}
 }
 

@@ -125,7 +125,6 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 // end: their messages without an answer are ambiguous.
 func (p *Publisher) Close() error {
 	p.life.End()
-	p.life.Wait()
 	return nil
 }
 

@@ -71,12 +71,10 @@ func checkHeader(h *publisher.Header) error {
 // it refuses are left out and named.
 func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	if isTTL(h) {
-		return errTTL
+		return errors.New("the header says how long another stream is to keep the message")
 	}
 	return checkHeader(h)
 }
-
-var errTTL = errors.New("the header says how long another stream is to keep the message")
 
 // isTTL reports whether the header is the row's own lifetime in the stream, in any spelling.
 func isTTL(h *publisher.Header) bool { return strings.EqualFold(h.Name, publisher.HeaderNATSTTL) }

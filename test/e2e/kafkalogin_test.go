@@ -177,6 +177,7 @@ func (k *secureKafka) mistakes(t *testing.T) {
 	stranger := tlstest.NewAuthority(t)
 	expired := k.authority.Issue(t, tlstest.Leaf{Name: "localhost", Expired: true})
 	good := k.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
+	foreign := stranger.Issue(t, tlstest.Leaf{Name: "relay"})
 	login := func(mechanism, user, password string) settings {
 		return settings{
 			ca, "OUTBOX_KAFKA_SASL_MECHANISM=" + mechanism, "OUTBOX_KAFKA_SASL_USERNAME=" + user,
@@ -245,12 +246,20 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		},
 		"expired certificate":   {"kafka+tls://" + serveTLS(t, expired), settings{ca}, []string{"has expired", "renew it"}},
 		"no client certificate": {"kafka+tls://" + k.mutual, settings{ca}, []string{"client certificate", "OUTBOX_TLS_CERT"}},
-		"TLS on a plain port":   {"kafka+tls://" + plain, settings{ca}, []string{noTLS, "kafka://"}},
-		"plain on a TLS port":   {"kafka://" + k.mutual, nil, []string{"kafka+tls://"}},
-		"nobody":                {"kafka://" + nobody, nil, []string{"nothing listens there", "host and port"}},
-		"PostgreSQL":            {"kafka://" + host("TEST_DATABASE_URL"), nil, []string{"Kafka's"}},
-		"HTTP with TLS":         {"kafka+tls://" + serveHTTP(t), settings{ca}, []string{noTLS}},
-		"another server, TLS":   {"kafka+tls://" + serveTLS(t, good), settings{ca}, []string{"Kafka's"}},
+		"foreign client certificate": {
+			"kafka+tls://" + k.mutual,
+			settings{
+				ca, "OUTBOX_TLS_CERT_FILE=" + path("foreign.pem", foreign.Cert),
+				"OUTBOX_TLS_KEY_FILE=" + path("foreign.key", foreign.Key),
+			},
+			[]string{"client certificate", "OUTBOX_TLS_CERT"},
+		},
+		"TLS on a plain port": {"kafka+tls://" + plain, settings{ca}, []string{noTLS, "kafka://"}},
+		"plain on a TLS port": {"kafka://" + k.mutual, nil, []string{"kafka+tls://"}},
+		"nobody":              {"kafka://" + nobody, nil, []string{"nothing listens there", "host and port"}},
+		"PostgreSQL":          {"kafka://" + host("TEST_DATABASE_URL"), nil, []string{"Kafka's"}},
+		"HTTP with TLS":       {"kafka+tls://" + serveHTTP(t), settings{ca}, []string{noTLS}},
+		"another server, TLS": {"kafka+tls://" + serveTLS(t, good), settings{ca}, []string{"Kafka's"}},
 	} {
 		// One after the other: a server that logs in many at a time may answer none of them in time. Parallel ones would
 		// also wait behind all other tests.

@@ -54,7 +54,7 @@ func keep(t *testing.T, first *fragile) (k *Keeper[*fragile], end func()) {
 		Outdated: func(*fragile) bool { return false },
 		Replaced: func(_, _ *fragile) { t.Error("it was taken for silent") },
 	}
-	return k, func() { k.Life.End(); k.Life.Wait() }
+	return k, func() { k.Life.End() }
 }
 
 // A connection that breaks while it is checked is lost, and not one on which the server is silent.

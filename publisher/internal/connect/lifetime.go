@@ -12,7 +12,7 @@ type Lifetime struct {
 	Ctx context.Context //nolint:containedctx // ends with Close: it belongs to the publisher, not to a call
 
 	end     context.CancelFunc
-	mu      sync.Mutex // nothing is counted any more once Wait waits
+	mu      sync.Mutex // nothing is counted any more once End waits
 	running sync.WaitGroup
 }
 
@@ -56,14 +56,10 @@ func (l *Lifetime) Start(f func()) bool {
 // calls it is waited for.
 func (l *Lifetime) Go(f func()) { l.running.Go(f) }
 
-// End ends the lifetime, and reports whether it had not ended before.
-func (l *Lifetime) End() (first bool) {
+// End ends the lifetime, and waits for all that is counted.
+func (l *Lifetime) End() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	first = !l.Over()
 	l.end()
-	return first
+	l.mu.Unlock()
+	l.running.Wait()
 }
-
-// Wait waits, after End, for all that is counted.
-func (l *Lifetime) Wait() { l.running.Wait() }
