@@ -76,20 +76,19 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMany) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	uri, err := amqp091.ParseURI(url)
-	if err != nil {
-		return nil, errURL
-	}
+	uri, _ := amqp091.ParseURI(url) // addresses has parsed it
 	if p.config.Tokens != nil {
 		uri.Username, uri.Password = userIn(url), token
 	}
-	config := amqp091.Config{Heartbeat: heartbeat, Properties: amqp091.NewConnectionProperties()}
-	config.Properties.SetClientConnectionName(p.config.Name)
-	if config.SASL, err = logins(uri, config.Properties, p.config.Mechanism); err != nil {
+	properties := amqp091.NewConnectionProperties()
+	properties.SetClientConnectionName(p.config.Name)
+	ways, err := logins(uri, properties, p.config.Mechanism)
+	if err != nil {
 		return nil, err
 	}
+	config := amqp091.Config{Heartbeat: heartbeat, Properties: properties, SASL: ways}
 	a := &attempt{uri: uri, secure: uri.Scheme == "amqps", token: p.config.Tokens != nil, names: p.names}
-	for _, way := range config.SASL {
+	for _, way := range ways {
 		a.mechanisms = append(a.mechanisms, way.Mechanism())
 	}
 	raw, err := p.config.Dial(ctx, "tcp", address(uri))

@@ -64,10 +64,7 @@ func (p *Publisher) management(ctx context.Context) (*rabbitmq.Management, error
 	if err != nil {
 		return nil, err
 	}
-	login, err := amqp091.ParseURI(hosts[0])
-	if err != nil {
-		return nil, errURL
-	}
+	login, _ := amqp091.ParseURI(hosts[0])       // addresses has parsed it
 	if p.config.Mechanism == mechanismExternal { // user and password are only the library's defaults
 		login.Username, login.Password = "", ""
 	}

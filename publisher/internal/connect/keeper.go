@@ -235,7 +235,7 @@ func (k *Keeper[L]) retire(link L) {
 	link.Common().Users.retire()
 	k.Life.Go(func() {
 		defer link.Close()
-		for link.Common().Users.Any() && k.Life.Ctx.Err() == nil {
+		for link.Common().Users.any() && k.Life.Ctx.Err() == nil {
 			select {
 			case <-time.After(Stagger):
 				k.speaks(k.Life.Ctx, link, time.Now())

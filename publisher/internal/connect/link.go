@@ -2,7 +2,7 @@ package connect
 
 import (
 	"context"
-	"sync"
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -53,39 +53,27 @@ func (s *State) Silent() bool {
 // Users counts what needs a link: calls that use it, and messages whose answers it still owes. The count may be above
 // zero after the link was retired, and only falls from then on but for answers that become owed.
 type Users struct {
-	mu      sync.Mutex
-	count   int
-	retired bool // new calls use another link
+	count atomic.Int64 // plus retired, once new calls use another link
 }
 
-// Use counts a call that uses the link. It returns false if the link was retired. Counting and retiring exclude each
-// other, so that no call begins on a link that is about to be closed.
+const retired = math.MinInt64
+
+// Use counts a call that uses the link. It returns false if the link was retired: no call begins on a link that is
+// about to be closed.
 func (u *Users) Use() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.retired {
-		u.count++
+	if u.count.Add(1) > 0 {
+		return true
 	}
-	return !u.retired
+	u.count.Add(-1)
+	return false
 }
 
 // Add changes the number of things that need the link, retired or not. It is for answers that are owed, which may come
 // to be owed after the link was retired, by the calls that still use it.
-func (u *Users) Add(n int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.count += n
-}
+func (u *Users) Add(n int) { u.count.Add(int64(n)) }
 
-// Any reports whether something needs the link.
-func (u *Users) Any() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.count > 0
-}
+// retire makes new calls use another link.
+func (u *Users) retire() { u.count.Add(retired) }
 
-func (u *Users) retire() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.retired = true
-}
+// any reports whether something needs the link, which was retired.
+func (u *Users) any() bool { return u.count.Load() != retired }
