@@ -56,8 +56,9 @@ const (
 //	class        scope        fate
 //	Topology,    destination  none: the destination
 //	Unavailable  topic        a topic, stream, exchange or queue; none: the topic of the message
-//	             message      a partition, one broker of several, a topic, stream, exchange or queue, if the topic of the
-//	                          message does not determine what shares the trouble; none: only this message and its key
+//	             message      a partition, one broker of several, a topic, stream, exchange or queue, if the topic of
+//	                          the message does not determine what shares the trouble; none: only this message and its
+//	                          key
 //	Ambiguous    destination  none: nothing has answered the call
 //	             topic,       what stayed silent while the broker answered for other messages, as above
 //	             message

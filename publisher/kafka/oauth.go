@@ -30,7 +30,8 @@ func (o *OAuth) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 		return nil, nil, err
 	}
 	if strings.ContainsFunc(token, func(c rune) bool { return c < '!' || c > '~' }) {
-		return nil, nil, errors.New("the OAuth token holds blanks or other characters that no token has: check its file")
+		return nil, nil, errors.New("the OAuth token holds blanks or other characters that no token has: " +
+			"check its file")
 	}
 	first := "n,,\x01auth=Bearer " + token + "\x01"
 	for _, extension := range o.Extensions {

@@ -59,7 +59,8 @@ var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
 // lineOf returns the line of a message, and its payload if that is JSON.
 func lineOf(m *publisher.Message) (l line, payload string) {
 	l = line{
-		ID: m.ID, Topic: m.Topic, Headers: map[string]string{}, ContentType: m.ContentType(), Inserted: m.Inserted.UTC(),
+		ID: m.ID, Topic: m.Topic, Headers: map[string]string{}, ContentType: m.ContentType(),
+		Inserted: m.Inserted.UTC(),
 	}
 	for _, h := range m.Headers {
 		l.Headers[h.Name] = h.Value
