@@ -28,8 +28,8 @@ const (
 	ShortestPause = time.Millisecond
 
 	// Writers stop ringing at outbox.MostRings rows a second, and begin again when there are fewer than calmShare of
-	// that, calmAfter later at the earliest: each change takes or leaves the doorbell's lock, and a steady rate near the
-	// bound would do so all the time. The rate is a mean over rateShare, some looks of a flow that polls.
+	// that, calmAfter later at the earliest: each change takes or leaves the doorbell's lock, and a steady rate near
+	// the bound would do so all the time. The rate is a mean over rateShare, some looks of a flow that polls.
 	calmAfter = time.Second
 	calmShare = 0.75
 	rateShare = 250 * time.Millisecond

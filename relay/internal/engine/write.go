@@ -194,8 +194,8 @@ func (e *Engine) goOn(k *key, r *Row, why error, now time.Time) {
 	// unique in this table, and the key is read again below.
 	case r.Failed && written && k.keyless && k.dropped == nil:
 		e.reopen(k)
-	// The row has failed, or is not as it was read: another session has relayed, failed or changed it. Where failed rows
-	// block their keys, the list knows whether there is one.
+	// The row has failed, or is not as it was read: another session has relayed, failed or changed it. Where failed
+	// rows block their keys, the list knows whether there is one.
 	case e.BlockFailed && !k.keyless && (r.Failed && written || errors.Is(why, outbox.ErrRewritten)):
 		k.refused = 0
 		e.failed.asked = e.failed.asked || !written
