@@ -40,7 +40,7 @@ func (e *examination) indexes() {
 // pendingIndex reports the cost if there is no index of the pending rows, or none that fits.
 func (e *examination) pendingIndex() {
 	m, available := e.mapping, e.mapping.Available
-	order, untimed, timed := m.rankFirst()+m.placeOrdering(), available.Name+" is null", available.Name+" is not null"
+	order, untimed, timed := m.position().columns(), available.Name+" is null", available.Name+" is not null"
 	create := e.createPending(order)
 	if m.dueIndex {
 		create = e.createPending(order, untimed)

@@ -74,7 +74,7 @@ func (c *Config) OwnSchema(v View) string {
 		"existing", fmt.Sprintf("-- %s count as done. To include some, empty the column for them afterwards%s:\n--   "+
 			"update %s set %s = null where %s;", which, how, table, relayed, where))
 	if pending := pattern.And(m.Pending, m.Taken); m.origin != nil {
-		d["pending_index"] = index("pending", m.placeOrdering(), pending)
+		d["pending_index"] = index("pending", m.position().columns(), pending)
 	} else { // the table may lack some of the columns
 		order := []string{"seq", c.column("inserted_at"), m.ID.Plain}
 		if named := c.Columns["order"]; named != "" {

@@ -197,18 +197,11 @@ func (t *Table) columns(b bounds) string {
 // ordering is the order in which rows are read, larger priorities first, phrased so that the planner can use the index
 // of pending rows.
 func (m *mapping) ordering() string {
+	columns := m.position().columns()
 	if m.relayedFirst && !m.Rank.Has() {
-		return m.Relayed.Name + ", " + m.placeOrdering() // null in every row read
+		columns = m.Relayed.Name + ", " + columns // null in every row read
 	}
-	return m.rankFirst() + m.placeOrdering()
-}
-
-// placeOrdering is table order without the rows' priorities.
-func (m *mapping) placeOrdering() string {
-	if m.Order == m.ID {
-		return m.ID.Name
-	}
-	return m.Order.Name + ", " + m.ID.Name
+	return columns
 }
 
 // refusal returns the assignments for a refused attempt, and the condition that the row is unchanged since it was read.
