@@ -83,8 +83,6 @@ func (r *Relay) Ready() []Check {
 		waits := func(s owner.State) bool { return s.Column == d.group() && !s.Holds() }
 		standby := setup == nil && ownership.Err == nil && slices.ContainsFunc(states, waits)
 		checks = append(checks, d.checkUsable(standby))
-	}
-	for _, d := range r.config.Destinations {
 		if now := d.snapshot(); now.Held[engine.CauseMark] > 0 {
 			checks = append(checks, d.checkMarks(now))
 		}

@@ -88,20 +88,25 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 // or shards were lost.
 var errEnded = errors.New("the table or the ownership has changed")
 
-// follow counts the shards that are acquired, and listens from the first one on: a replica that stands by needs no
-// hints.
+// follow counts the shards that are acquired, and listens while any are held: a replica that stands by needs no hints,
+// and no writer is to ring for it.
 func (r *Relay) follow(ctx context.Context) {
 	owned := map[string]owner.Set{}
+	held, silence := false, func() {}
 	var listening sync.WaitGroup
-	defer listening.Wait()
-	listen := sync.OnceFunc(func() { listening.Go(func() { r.listener.Run(ctx) }) })
+	defer func() { silence(); listening.Wait() }()
 	for {
 		states, changed := r.owner.States()
-		switch {
-		case !holds(states):
-			r.database.stopped()
-		case r.plan.Channel != "":
-			listen()
+		if holds(states) != held {
+			held = !held
+			if silence(); !held {
+				r.database.stopped()
+			} else if r.plan.Channel != "" {
+				listening.Wait()
+				listen, end := context.WithCancel(ctx)
+				silence = end
+				listening.Go(func() { r.listener.Run(listen) })
+			}
 		}
 		for _, s := range states {
 			r.metrics.TookOver(s.Owned.Without(owned[s.Column]).Len())
