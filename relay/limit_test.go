@@ -134,7 +134,7 @@ func TestShares(t *testing.T) {
 	} {
 		for i, d := range c.destinations {
 			s := shareOf(engine.Limits{Batch: 500, Rows: 1000, Bytes: 6000}, c.destinations, d)
-			if s.Rows != c.rows[i] || s.Bytes != c.bytes[i] || s.Batch != min(500, s.Rows) {
+			if s.Rows != c.rows[i] || s.Bytes != c.bytes[i] || s.Batch != min(500, s.Rows*3/8) {
 				t.Errorf("destination %d of %v: %+v", i, c.rows, s)
 			}
 		}

@@ -4,8 +4,9 @@
 -- The setting outbox_relay.rows holds the identities as an array of JSON. The setting outbox_relay.refused gets an object of
 -- JSON with the numbers of the rows that are not written, from 1 on: the beginnings of code, message, detail, hint and
 -- context of each error, which a trigger may fill with the whole row; null if the write has no effect.
--- Locks the rows, and waits for no row's lock: a locked row is not written, with the code 55P03. Fires triggers. Uses the
--- primary key, or the places in the identities.
+-- Locks the rows. It waits a moment for those that another session keeps locked: marks and rehearsals of other destinations are over
+-- soon, and end between two tries. A row that stays locked is not written, with the code 55P03. Fires triggers. Uses the primary key,
+-- or the places in the identities.
 do $rehearsal$
 #variable_conflict use_column
 declare
@@ -21,6 +22,15 @@ declare
   outbox_relay_hint text;
   outbox_relay_context text;
 begin
+  for n in 1 .. 10 loop
+    begin
+      perform from ({lock}) locked;
+      exit;
+    exception
+      when lock_not_available then null;
+      when others then exit; -- is met again below
+    end;
+  end loop;
   begin
     {settle_free};
     set constraints all immediate;
@@ -34,7 +44,7 @@ begin
     continue when outbox_relay_all[n] <> all (outbox_relay_left);
     outbox_relay_rows := outbox_relay_all[n:n];
     begin
-      perform from ({lock}) locked;
+      perform from ({lock_now}) locked;
       {settle};
       set constraints all immediate;
       if exists ({unsettled}) then

@@ -78,7 +78,8 @@ func (t *Table) rehearsal() (statement, which string) {
 	d := t.description
 	statement = d.text("rehearse.sql",
 		"settle_free", part(d.text("settle_free.sql")), "settle", part(d.text("settle.sql")),
-		"lock", part(d.text("lock.sql", "wait", "nowait")), "unsettled", part(d.text("unsettled.sql")))
+		"lock", part(d.text("lock.sql", "wait", "")), "lock_now", part(d.text("lock.sql", "wait", "nowait")),
+		"unsettled", part(d.text("unsettled.sql")))
 	which = "select set_config('outbox_relay.rows', to_jsonb($1::" + d["identity_type"] + "[])::text, true)"
 	return statement, which
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A rehearsal changes nothing, waits for no row's lock, and tells the rows that cannot be settled and the locked ones
+// A rehearsal changes nothing, waits for a row's lock only for a moment, and tells the rows that cannot be settled and the locked ones
 // from the others, each for itself: a row that can be settled only without another one can be settled. If a slow
 // trigger takes too long, fewer rows are asked for, and a single one that takes too long cannot be settled.
 func TestRehearse(t *testing.T) {
@@ -68,6 +68,46 @@ func TestRehearse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A row whose lock is released soon, like that of another destination's mark, can be settled.
+func TestRehearseWaitsForAMoment(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, pgtest.ShapeB)
+	s.Exec(t, pgtest.Insert, "t", "{}")
+	table := open(t, s, Config{})
+	rows := rowsOf(tail(t, table, Query{}))
+	var refused map[string]error
+	for range 20 { // the machine may stall for longer than a moment
+		ctx, cancel := context.WithCancel(t.Context())
+		tx, err := s.Pool.Begin(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(ctx, "select from outbox_messages for update"); err != nil {
+			t.Fatal(err)
+		}
+		released := make(chan struct{})
+		go func() {
+			defer close(released)
+			_, _ = tx.Exec(ctx, `do $$ begin
+				while not exists (select from pg_stat_activity where pg_backend_pid() = any (pg_blocking_pids(pid))) loop
+					perform pg_stat_clear_snapshot();
+				end loop; end $$`)
+			_ = tx.Rollback(context.WithoutCancel(ctx))
+		}()
+		refused, err = table.Rehearse(t.Context(), rows)
+		cancel()
+		<-released
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(refused) == 0 {
+			return
+		}
+	}
+	t.Errorf("refused: %v", refused)
 }
 
 // Of what a trigger says of a row, the beginning is enough: it may quote the whole row.

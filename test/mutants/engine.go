@@ -15,8 +15,19 @@ var engine = []mutant{
 	{
 		name: "locked rows count as tried", breaks: "no restart publishes a row again because its mark cannot be written",
 		file: "sql/rehearse.sql", old: "when sqlstate 'ORB00' then null;", new: "when sqlstate 'ORB00' or lock_not_available then null;",
-		pkg: "./relay", tests: "^TestTrialsOfTheSameRows$",
+		pkg: "./internal/outbox", tests: "^TestRehearse$",
+	}, {
+		name: "a rehearsal waits for no lock", breaks: "destinations do not withhold the same rows from each other",
+		file: "sql/rehearse.sql", old: "for n in 1 .. 10 loop", new: "for n in 1 .. 0 loop",
+		pkg: "./internal/outbox", tests: "^TestRehearseWaitsForAMoment$",
 	},
+	{
+		name:   "a lock of a moment makes all rows be rehearsed",
+		breaks: "destinations do not withhold the same rows from each other",
+		file:   "relay/internal/engine/rehearsal.go", old: "		cause = causeOrder\n", new: "",
+		pkg: "./relay/internal/engine", tests: "^TestLockedRowIsRehearsedAlone$",
+	},
+
 	{
 		name: "no lease deadline", breaks: "nothing is published after the lease deadline",
 		file: "relay/worker.go", old: "		deadline = trusted\n", new: "		_ = trusted\n",

@@ -8,6 +8,8 @@ import (
 	"time"
 	"weak"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -275,6 +277,32 @@ func TestRowsThatAreHandedOverAgainAreNotProven(t *testing.T) {
 		t.Error("marks are rehearsed for ever")
 	}
 	s.end(t)
+}
+
+// A row that is locked for a moment makes no row of another key be rehearsed. One that stays locked does.
+func TestLockedRowIsRehearsedAlone(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took = ms })
+	s.run(time.Second)
+	e := s.replicas[0].e
+	e.unproven = 0
+	others := []*Row{{key: &key{}}}
+	e.outage.until = s.now().Add(time.Hour)
+	for n := range lockedTries + 1 {
+		s.add("k", "t", nil)
+		s.until(t, func() bool { return e.queued > 0 })
+		e.outage.until = time.Time{}
+		batch := e.Batch(n > 0, s.now())
+		if len(batch) == 0 {
+			t.Fatal("the row is not tried")
+		}
+		batch[0].Unmarkable = fmt.Errorf("rehearse: %w", &pgconn.PgError{Code: "55P03"})
+		e.outage.until = s.now().Add(time.Hour)
+		e.Answers(batch, slices.Repeat([]error{publisher.ErrNotAttempted}, len(batch)), s.now())
+		if got := e.Rehearses(others); got != (n == lockedTries) {
+			t.Errorf("after %d tries, others are rehearsed: %v", n+1, got)
+		}
+	}
 }
 
 // A row that the database would not have marked is published later, when it would: no later answer is taken for that.

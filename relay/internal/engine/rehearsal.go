@@ -33,6 +33,7 @@ func (e *Engine) pastLeft() bool {
 // published such a row after eight tries did so at each start: with one lock held, four starts sent 60 rows four times.
 func (e *Engine) withhold(k *key, why error, now time.Time) {
 	r, pause, locked := k.queue[0], min(rejectedPause, e.BackoffMax), outbox.Locked(why)
+	cause := CauseMark
 	e.vain++
 	k.tries++
 	k.unmarkable = true
@@ -41,7 +42,8 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 	}
 	e.unwritable = why
 	switch {
-	case locked && k.tries <= lockedTries:
+	case locked && k.tries <= lockedTries: // says nothing about the marks of other rows, which are not rehearsed for it
+		cause = causeOrder
 	case locked:
 		e.warnOfLocks(now, "id", r.Message.ID, "topic", r.Message.Topic)
 	case e.isNews("unmarkable", now):
@@ -49,7 +51,7 @@ func (e *Engine) withhold(k *key, why error, now time.Time) {
 			"their keys wait, and they are tried again",
 			"id", r.Message.ID, "topic", r.Message.Topic, "error", why)
 	}
-	e.rest(k, CauseMark, now.Add(pause))
+	e.rest(k, cause, now.Add(pause))
 }
 
 // lockedTries is how often a locked row is tried before that is logged, in two seconds or more.
