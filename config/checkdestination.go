@@ -70,7 +70,7 @@ func (s *scope) useless(o *origin, d *Destination) func() {
 		return report("is for %s, but %s is not; remove one of them", names[o.scheme], ofURL)
 	case !effective && o.text != o.Default && (!o.inherited || other.inherited):
 		return report("has no effect without %s=%s; set that, or remove the setting", other.variable,
-			strings.Trim(strings.Join(values, " or "), " or"))
+			strings.TrimSuffix(strings.Join(values, " or "), " or "))
 	}
 	return nil
 }

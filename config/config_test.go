@@ -195,7 +195,11 @@ func TestFinalNewline(t *testing.T) {
 // A list may have an item on each line, as a block of YAML gives it.
 func TestListOfLines(t *testing.T) {
 	t.Parallel()
-	cfg := load(t, "OUTBOX_COLUMNS=key:aggregate_id,\n  order:position\n")
+	cfg := load(t, "OUTBOX_COLUMNS=key:aggregate_id,\n  order:position\n", "OUTBOX_DESTINATIONS= a ,\n  b-c\n",
+		"OUTBOX_DESTINATION_A_TOPICS=\n  x,\n  !x.y\n")
+	if names := cfg.Names; !slices.Equal(names, []string{"a", "b-c"}) {
+		t.Errorf("destinations %q", names)
+	}
 	if cfg.Table.Column("key") != "aggregate_id" || cfg.Table.Column("order") != "position" {
 		t.Errorf("%v", cfg.Table.Columns)
 	}
