@@ -58,7 +58,8 @@ func (t *Table) Settle(ctx context.Context, rows []*Row, free bool) (map[string]
 		for _, values := range pending {
 			identity := string(values[0])
 			r, place := of[identity], values[2]
-			if r != nil && (binary.BigEndian.Uint32(values[1]) != r.version || place != nil && [6]byte(place) != r.place) {
+			if r != nil &&
+				(binary.BigEndian.Uint32(values[1]) != r.version || place != nil && [6]byte(place) != r.place) {
 				changed[identity] = r
 			} else {
 				unwritten[identity] = t.ineffective()

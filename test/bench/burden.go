@@ -127,8 +127,8 @@ func (s *site) flows(ctx context.Context, after time.Time) (since time.Time, err
 // backlogged writes small rows of the keys that the study watches.
 func backlogged(ctx context.Context, s *site) error {
 	_, err := s.conn.Exec(ctx, `insert into outbox_messages (topic, key, payload)
-		select $2, 'order-' || i % $3::int, jsonb_build_object('n', (900000000 + i)::text) from generate_series(1, $1::int)
-		i`,
+		select $2, 'order-' || i % $3::int, jsonb_build_object('n', (900000000 + i)::text)
+		from generate_series(1, $1::int) i`,
 		s.number, s.topic, burdenKeys)
 	return err
 }

@@ -136,7 +136,8 @@ func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b broker, k
 	script := filepath.Join(l.dir, "insert.sql")
 	text := fmt.Sprintf(`\set n random(1, 1000000)
 insert into outbox_messages (topic, key, payload, headers) values ('%s', 'order-' || :n %% 1000,
-	jsonb_build_object('n', lpad(:n::text, 9, '0'), 'data', rpad(md5(:n::text), 479, 'x')), '{"type": "order.created"}');
+	jsonb_build_object('n', lpad(:n::text, 9, '0'), 'data', rpad(md5(:n::text), 479, 'x')),
+	'{"type": "order.created"}');
 `, topic)
 	if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
 		return 0, 0, err

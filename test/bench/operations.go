@@ -98,7 +98,8 @@ func (l *lab) pruneBesideTraffic(ctx context.Context, b broker, r *report) (err 
 	for _, statement := range []string{
 		fmt.Sprintf(`insert into outbox_messages (topic, key, payload, inserted_at, relayed_at)
 			select 'old', 'order-' || i %% 1000, jsonb_build_object('data', rpad(md5(i::text), 479, 'x')), t, t
-			from generate_series(1, %d) i, lateral (select now() - interval '10 days' + i * interval '1 ms' as t) x`, old),
+			from generate_series(1, %d) i,
+			lateral (select now() - interval '10 days' + i * interval '1 ms' as t) x`, old),
 		"create index on outbox_messages (relayed_at) where relayed_at is not null",
 	} {
 		if _, err := table.conn.Exec(ctx, statement); err != nil {
@@ -176,9 +177,8 @@ func (o *outbox) longestDelete(ctx context.Context) (longest float64) {
 		var ms float64
 		if err := conn.QueryRow(ctx, `select coalesce(max(extract(epoch from clock_timestamp() - query_start) * 1000),
 			0)::float8
-			from pg_stat_activity where state = 'active' and query ilike '%delete from%' and query ilike '%' || $1 || '%' and
-			pid <>
-			pg_backend_pid()`, o.schema).Scan(&ms); err == nil {
+			from pg_stat_activity where state = 'active' and query ilike '%delete from%'
+			and query ilike '%' || $1 || '%' and pid <> pg_backend_pid()`, o.schema).Scan(&ms); err == nil {
 			longest = max(longest, ms)
 		}
 	}

@@ -163,8 +163,8 @@ func (s *site) awaitTrouble(ctx context.Context, relay *program, t trouble) erro
 const mixed = `insert into outbox_messages (topic, key, payload)
 	select case when bad then $5 else $2 end, case when bad then 'bad-' || 1 + i / 20 % $4::int else 'order-' || i %
 	$3::int end,
-		jsonb_build_object('n', lpad((i + case when bad then 920000000 else 0 end)::text, 9, '0'), 'data', rpad(md5(i::text),
-		479, 'x'))
+		jsonb_build_object('n', lpad((i + case when bad then 920000000 else 0 end)::text, 9, '0'),
+			'data', rpad(md5(i::text), 479, 'x'))
 	from generate_series($6::int, $6::int + $1::int - 1) i
 	cross join lateral (select false as bad union all select true where $4::int > 0 and i % 20 = 0) kinds order by i`
 
@@ -234,8 +234,8 @@ func (s *site) drain(ctx context.Context, rows, keys int, t trouble) (time.Durat
 	err := testkit.Until(limited, 50*time.Millisecond, func() (bool, error) {
 		var relayed bool
 		err := s.conn.QueryRow(limited, `select not exists (select from (select 1 from outbox_messages
-			where relayed_at is null and failed_at is null and seq > $1 and key like 'order-%' order by seq desc limit 1)
-			last)`, base).Scan(&relayed)
+			where relayed_at is null and failed_at is null and seq > $1 and key like 'order-%'
+			order by seq desc limit 1) last)`, base).Scan(&relayed)
 		return relayed, err
 	})
 	if err != nil {

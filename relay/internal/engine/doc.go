@@ -18,12 +18,12 @@ ever bring rows of the same key, and none has to know what another one has passe
 
 # A row's way
 
-	tail page ─▶ admit ─▶ take ─▶ the key's queue ─▶ Batch ─▶ publisher ─▶ Answers ─▶ accepted ─▶ Writes ─▶ Written: landed
-	                                    ▲              │                      │
-	                                    │              │                      ├─▶ refused: writing ─▶ Written ─▶ resting
-	                                    │              │                      ├─▶ held: waiting ─▶ its hold ends ─▶ resting
-	                                    │              └─▶ closed             └─▶ unknown: resting
-	                    read of keys ◀── resting, until a time ◀───────────────────────────────────────────────┘
+	tail ─▶ admit ─▶ take ─▶ the key's queue ─▶ Batch ─▶ publisher ─▶ Answers ─▶ accepted ─▶ Writes ─▶ Written: landed
+	                               ▲              │                      │
+	                               │              │                      ├─▶ refused: writing ─▶ Written ─▶ resting
+	                               │              │                      ├─▶ held: waiting ─▶ its hold ends ─▶ resting
+	                               │              └─▶ closed             └─▶ unknown: resting
+	               read of keys ◀── resting, until a time ◀───────────────────────────────────────────────┘
 
 A closed key is resting (until a time; then its first rows are read), reading, draining (some of its first rows are
 queued; then the next are read), writing (the refusal of its first row is written), or waiting. Keys that wait for a
