@@ -53,9 +53,7 @@ func checkDestinations(c *Config) {
 // has no effect; nil if it has.
 func (s *scope) useless(o *origin, d *Destination) func() {
 	b, ofURL := d.Broker, s.at("PUBLISH_URL").variable
-	names := map[string]string{
-		"kafka": "Kafka", "nats": "NATS", "nats+tls": "NATS with TLS", "amqp": "AMQP", "tls": "TLS",
-	}
+	names := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}
 	overTLS := b.TLS || strings.HasPrefix(d.AMQPManagement.value, "https://")
 	other, values := s.condition(o.with)
 	effective := slices.Contains(values, other.text) || other.broken
@@ -65,12 +63,11 @@ func (s *scope) useless(o *origin, d *Destination) func() {
 	case o.scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
 		return report("has no effect without TLS; write %s with %s:// or remove the setting", ofURL,
 			secureSchemes[b.Scheme])
-	case o.scheme != "" && !slices.Contains([]string{b.Scheme, string(b.Protocol)}, o.scheme) &&
-		(o.scheme != "tls" || !overTLS):
+	case o.scheme != "" && o.scheme != string(b.Protocol) && (o.scheme != "tls" || !overTLS):
 		return report("is for %s, but %s is not; remove one of them", names[o.scheme], ofURL)
 	case !effective && o.text != o.Default && (!o.inherited || other.inherited):
 		return report("has no effect without %s=%s; set that, or remove the setting", other.variable,
-			strings.TrimSuffix(strings.Join(values, " or "), " or "))
+			strings.Join(values, " or "))
 	}
 	return nil
 }
@@ -84,8 +81,8 @@ func (s *scope) condition(text string) (other *origin, values []string) {
 // checkPairs checks that each setting is given that another one needs, and none that contradicts another one.
 func (s *scope) checkPairs() {
 	for _, o := range s.all {
-		if must := o.tag.Get("must"); must != "" && !o.given {
-			other, values := s.condition(strings.Replace(must, "with", o.with, 1))
+		if o.tag.Get("must") != "" && !o.given {
+			other, values := s.condition(o.with)
 			s.badIf(slices.Contains(values, other.text), other.key, "requires %s; set it, usually as %s", o.variable,
 				o.variable+fileSuffix)
 		}

@@ -2,7 +2,7 @@
 // started.
 // The struct tags of [Config] and [Destination] describe the settings: the variable (without the prefix OUTBOX_), the
 // default and the bounds; for which brokers it is (scheme), with which values of another setting it has an effect
-// (with) or is required (must), and which other settings must be given with it (needs, with | between alternatives) or
+// (with) and is then required (must), and which other settings must be given with it (needs, with | between alternatives) or
 // must not (not). The checks and the config command are derived from them. The meaning of each is in settings.txt,
 // which is the help text.
 package config
@@ -108,7 +108,7 @@ type Destination struct {
 	AMQPMechanism string `envconfig:"AMQP_SASL_MECHANISM" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
 
 	AMQPMandatory  bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
-	AMQPOAuth      OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth" with:"AMQP_SASL_MECHANISM=PLAIN,"`
+	AMQPOAuth      OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth"`
 	AMQPManagement Secret        `envconfig:"AMQP_MANAGEMENT_URL" secret:"broker" scheme:"amqp"`
 	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
 	BackoffMin     time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
@@ -144,7 +144,7 @@ const OnFailedBlock = "block"
 // TLS holds PEM text for the connection to a broker with TLS. Empty means the system's roots and no client certificate.
 type TLS struct {
 	CA         Secret `envconfig:"TLS_CA" secret:"true" scheme:"tls"`
-	Cert       Secret `envconfig:"TLS_CERT" secret:"true" scheme:"tls" needs:"TLS_KEY" must:"AMQP_SASL_MECHANISM=EXTERNAL"`
+	Cert       Secret `envconfig:"TLS_CERT" secret:"true" scheme:"tls" needs:"TLS_KEY"`
 	Key        Secret `envconfig:"TLS_KEY" secret:"true" scheme:"tls" needs:"TLS_CERT"`
 	ServerName string `envconfig:"TLS_SERVER_NAME" scheme:"tls"`
 }
@@ -168,8 +168,8 @@ type Kafka struct {
 
 // A Login is given with the mechanisms that have passwords, and only with these.
 type Login struct {
-	Username Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" must:"with"`
-	Password Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" must:"with"`
+	Username Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" must:"true"`
+	Password Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" must:"true"`
 }
 
 // An OAuth says where the tokens for a login come from: they are given, or requested with client credentials, whose
@@ -212,7 +212,7 @@ type NATS struct {
 	MsgIDPrefix string `envconfig:"NATS_MSG_ID_PREFIX" scheme:"nats"`
 	Domain      string `envconfig:"NATS_JS_DOMAIN" scheme:"nats"`
 	InboxPrefix string `envconfig:"NATS_INBOX_PREFIX" scheme:"nats"`
-	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats+tls"`
+	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats"`
 
 	Creds Secret `envconfig:"NATS_CREDS" secret:"true" scheme:"nats" group:"nats"`
 	Nkey  Secret `envconfig:"NATS_NKEY" secret:"true" scheme:"nats" group:"nats" not:"NATS_CREDS"`

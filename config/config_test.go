@@ -205,6 +205,14 @@ func TestListOfLines(t *testing.T) {
 	}
 }
 
+// A switch may say what holds anyway.
+func TestDefaultWithoutEffect(t *testing.T) {
+	t.Parallel()
+	if got := problemsOf(t, "OUTBOX_PUBLISH_URL=nats://h", "OUTBOX_NATS_TLS_FIRST=false"); got != nil {
+		t.Error(got)
+	}
+}
+
 // A pipe whose other end nobody opens does not hold up the program.
 func TestFileIsAPipe(t *testing.T) {
 	t.Parallel()

@@ -78,7 +78,7 @@ var forms = map[string]func(text string) error{
 }
 
 var (
-	namesPattern  = regexp.MustCompile(`^(\s*[a-z][a-z0-9]*([_-][a-z0-9]+)*\s*(,|$))+$`)
+	namesPattern  = regexp.MustCompile(`^\s*[a-z][a-z0-9]*([_-][a-z0-9]+)*(\s*,\s*[a-z][a-z0-9]*([_-][a-z0-9]+)*)*\s*$`)
 	nonePattern   = regexp.MustCompile(`(^|,)\s*none\s*(,|$)`)
 	emptyPattern  = regexp.MustCompile(`(^|,)\s*!\s*(,|$)`)
 	checkEndpoint = matches(`^(?i:https?)://[^/?#@\s]+([/?#]\S*)?$`, "is not a URL of a token endpoint; write "+

@@ -142,6 +142,12 @@ func TestCertificatePair(t *testing.T) {
 	if got := problemsOf(t, env...); got != nil {
 		t.Errorf("a sound pair: %q", got)
 	}
+	// The certificate serves another destination; without TLS this one cannot log in with it.
+	got := problemsOf(t, append(env, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_TOPICS=x",
+		"OUTBOX_DESTINATION_B_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_SASL_MECHANISM=EXTERNAL")...)
+	if len(got) != 1 || !strings.HasPrefix(got[0], `OUTBOX_AMQP_SASL_MECHANISM="EXTERNAL" requires`) {
+		t.Errorf("EXTERNAL without TLS: %q", got)
+	}
 }
 
 // A setting that is the same for all destinations cannot be given for one of them, and the advice is not a similar
