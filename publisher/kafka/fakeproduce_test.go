@@ -50,6 +50,7 @@ type fault struct {
 	code    kafkago.Error
 	append  bool          // append the batch although code says otherwise
 	drop    bool          // drop the connection instead of answering; the batch is appended if append is set
+	omit    bool          // leave the partition out of the answer; the batch is appended if append is set
 	until   chan struct{} // the answer waits for it
 	lagging bool          // a replica does not follow, and the leader waits for it as long as the request says
 }
@@ -93,6 +94,9 @@ func (f *fakeCluster) produce(b *fakeBroker, r *produce.Request) protocol.Messag
 				}
 			}
 			drop = drop || bent.drop
+			if bent.omit {
+				continue
+			}
 			topic.Partitions = append(topic.Partitions, produce.ResponsePartition{
 				Partition: batch.partition, ErrorCode: int16(code),
 				ErrorMessage: "fake",

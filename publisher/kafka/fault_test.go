@@ -39,6 +39,19 @@ func TestLeaderMoves(t *testing.T) {
 	}
 }
 
+// The leader that was known cannot be reached, and another broker leads the partition by now: the same call goes there.
+func TestLeaderMovesFromBrokerThatIsAway(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 2)
+	f.topic("t", 0, 1)
+	p := f.open()
+	expect(t, "before", publish(t, p, rows("t", 0, 2, "a")), ok) // broker 1 is known, and has not been dialled yet
+	f.setDown(1, true)
+	f.set(func() { f.topics["t"][1].leader = 0 })
+	expect(t, "after the move", publish(t, p, rows("t", 1, 2, "b", "c")), ok, ok)
+	expect(t, "log", f.log("t", 1), "b", "c")
+}
+
 func TestLeaderlessPartitionDelaysNobody(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)

@@ -47,6 +47,20 @@ func TestLostAnswerIsResentAtOnce(t *testing.T) {
 	}
 }
 
+// A partition that the broker leaves out of its answer may have the batch or not, and the batch is sent again at once.
+func TestPartitionLeftOutIsResentAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, appended := range []bool{true, false} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0, 0)
+		p := f.open()
+		f.set(func() { f.bend = once(fault{omit: true, append: appended}) })
+		messages := slices.Concat(rows("t", 0, 2, "a", "b"), rows("t", 1, 2, "c"))
+		expect(t, "answers", publish(t, p, messages), ok, ok, ok)
+		expect(t, "log", slices.Concat(f.log("t", 0), f.log("t", 1)), "a", "b", "c")
+	}
+}
+
 // The batch stays while the broker is away. A call that knows nothing of it resolves it, and its messages are
 // recognised when they are published again.
 func TestUnresolvedBatchOutlastsCalls(t *testing.T) {

@@ -130,7 +130,7 @@ func (c *call) round(ctx context.Context) {
 // broker's own answer comes before the call ends: REQUEST_TIMED_OUT names the partition that lags, and a call that
 // simply ends names nothing.
 func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
-	r := &request{since: c.now, final: true, err: publisher.ErrClosed}
+	r := &request{since: c.now}
 	for _, j := range jobs {
 		if j.state != ready || r.size > maxRequestBytes || resent && !j.resends() {
 			continue
@@ -154,6 +154,7 @@ func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
 	c.underway = append(c.underway, r)
 	leader := jobs[0].leader
 	if !c.publisher.life.Start(func() { leader.send(ctx, r); c.back <- r }) {
+		r.final, r.err = true, publisher.ErrClosed
 		c.back <- r
 	}
 }
