@@ -59,6 +59,7 @@ type Owner struct {
 	// Touched only by Run:
 	failures int    // sessions that have failed in a row
 	logged   string // why the last of them failed, as it was logged
+	held     bool   // shards were held since Run began
 }
 
 // New makes an owner of no groups, with its configuration to be filled in.
@@ -154,6 +155,7 @@ func (o *Owner) update(change func()) {
 	defer o.mu.Unlock()
 	before := o.states()
 	change()
+	o.held = o.held || o.holds()
 	same := slices.EqualFunc(before, o.states(), func(a, b State) bool {
 		if a.Trusted, b.Trusted = (time.Time{}), (time.Time{}); errors.Is(b.Err, a.Err) {
 			a.Err, b.Err = nil, nil
@@ -181,15 +183,16 @@ func (o *Owner) look() {
 
 // Run keeps a control connection, owns its share of each group while possible, and releases shards that other replicas
 // should have. It returns when ctx ends, after it has released everything. The caller must stop publishing before it
-// ends ctx. Run also returns when shards were lost with the connection, since another replica may have relayed their
-// rows before this one owns them again. It may then be called again.
+// ends ctx. Run also returns when a connection is lost over which shards were held, even if they had been given away:
+// another replica may have relayed their rows before this one owns them again, and the next connection may lead to a
+// server that has forgotten the last transactions. It may then be called again.
 func (o *Owner) Run(ctx context.Context) {
-	for lost := false; ctx.Err() == nil && !lost; o.failures++ {
+	for o.held = false; ctx.Err() == nil && !o.held; o.failures++ {
 		started := time.Now()
 		err := o.session(ctx)
 		joined := false
 		o.update(func() {
-			lost, joined, o.replicas = o.holds(), o.replicas > 0, 0
+			joined, o.replicas = o.replicas > 0, 0
 			for _, g := range o.groups {
 				g.state, g.left = State{Err: err}, Set{}
 			}
