@@ -64,7 +64,8 @@ func TestColumnRights(t *testing.T) {
 	commands := []string{"status", "status --id " + one, "failed list --topic topic0", "failed show " + one}
 	for _, command := range commands {
 		status, out, errs := execute(t, env, strings.Fields(command)...)
-		if status != 1 || !strings.Contains(errs, "`outbox-relay grants --role ROLE --for operate`") {
+		if status != 1 || !strings.Contains(errs, "`outbox-relay grants --role ROLE --for operate`") ||
+			strings.Count(errs, "let ") != 1 {
 			t.Errorf("without rights, %s: status %d: %s%s", command, status, out, errs)
 		}
 	}
