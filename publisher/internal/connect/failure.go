@@ -161,7 +161,8 @@ type settingsError struct{ error }
 func (e settingsError) Unwrap() error { return e.error }
 
 // TLS returns the current settings for a session with a host, which may be shared and are therefore copied. Unless they
-// name another, the certificate must be for the host's name. nil stands for the authorities of the system.
+// name another, the certificate must be for the host's name. nil, also returned by settings, stands for the authorities
+// of the system.
 func TLS(settings func() (*tls.Config, error), host string) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if settings != nil {
@@ -169,7 +170,7 @@ func TLS(settings func() (*tls.Config, error), host string) (*tls.Config, error)
 		if err != nil {
 			return nil, settingsError{err}
 		}
-		config = given.Clone()
+		config = cmp.Or(given.Clone(), config)
 	}
 	config.ServerName = cmp.Or(config.ServerName, host)
 	return config, nil

@@ -21,8 +21,12 @@ func TestTLS(t *testing.T) {
 	if got, _ := TLS(settings, "host"); got.ServerName != "fixed" {
 		t.Errorf("the configured name became %q", got.ServerName)
 	}
-	if got, err := TLS(nil, "host"); err != nil || got.ServerName != "host" || got.MinVersion != tls.VersionTLS12 {
-		t.Errorf("without settings: %v, %v", got, err)
+	none := func() (*tls.Config, error) { return nil, nil }
+	for _, settings := range []func() (*tls.Config, error){nil, none} {
+		got, err := TLS(settings, "host")
+		if err != nil || got.ServerName != "host" || got.MinVersion != tls.VersionTLS12 {
+			t.Errorf("without settings: %v, %v", got, err)
+		}
 	}
 	bad := errors.New("no such file")
 	_, err := TLS(func() (*tls.Config, error) { return nil, bad }, "host")
