@@ -28,22 +28,22 @@ func (r route) id(id string) kept.ID { return kept.ID{Exchange: r.exchange, Topi
 
 // State implements [kept.Answer]. During an alarm the broker reads nothing, and time does not count: it begins again at
 // the end of the alarm, when the broker reads what has gathered. A confirm that the library has set to false at the end
-// of the channel is no answer of the broker.
+// of the channel is no answer of the broker. The library first closes the channel, so the channel is looked at last.
 func (o *owed) State(now time.Time) kept.State {
-	conn, open := o.channel.conn, !o.channel.amqp.IsClosed()
+	conn := o.channel.conn
 	begun := o.begun
 	if freed := time.Unix(0, conn.freed.Load()); freed.After(begun) {
 		begun = freed
 	}
 	select {
 	case <-o.confirm.Done():
-		if open || o.confirm.Acked() {
+		if o.confirm.Acked() || !o.channel.amqp.IsClosed() {
 			return kept.Answered
 		}
 		return kept.Lost
 	default:
 	}
-	if !open || conn.blocked.Load() == nil && now.Sub(begun) > o.patience {
+	if o.channel.amqp.IsClosed() || conn.blocked.Load() == nil && now.Sub(begun) > o.patience {
 		return kept.Lost
 	}
 	return kept.Waits
