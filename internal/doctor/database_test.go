@@ -99,13 +99,17 @@ func TestMisdated(t *testing.T) {
 		5*time.Hour + 10*time.Minute:               {}, 40 * time.Hour: {},
 	} {
 		page := outbox.Page{Visible: outbox.Visible{Now: now, Unassigned: 5000}, Rows: make([]outbox.Row, 4)}
-		for i, writer := range []uint64{4990, 3000, 4990} { // the last row has no time
+		for i, writer := range []uint64{4990, 3000, 4980} { // the last row has no time
 			page.Rows[i].Writer, page.Rows[i].Message.Inserted = writer, now.Add(-2*time.Minute)
 		}
 		page.Rows[0].Message.Inserted = now.Add(-age)
 		page.Rows[1].Message.Inserted = now.Add(-5 * time.Hour) // it was written long ago
 		if ahead, local := misdated(&page); ahead != want[0] || local != want[1] {
 			t.Errorf("%v old: %v, %v", age, ahead, local)
+		}
+		page.Rows[2].Writer = 4995 // where little is written, a row that waits for hours is among the last ones, too
+		if _, local := misdated(&page); local != 0 {
+			t.Errorf("%v old before a young row: %v", age, local)
 		}
 	}
 }

@@ -84,10 +84,12 @@ func (d *Doctor) pending(ctx context.Context, table *outbox.Table) (rows []outbo
 	return rows, f
 }
 
-// misdated returns by how much a time of insert lies in the future, at most, and the age by its time of insert of a row
-// that one of the last transactions has written, if that looks like a zone's difference: whole half hours up to 14.
+// misdated returns by how much a time of insert lies in the future, at most, and the age by its time of insert of the
+// row that was written last, if one of the last transactions has written it and the age looks like a zone's difference:
+// whole half hours up to 14. Rows that were written before it may have any age.
 func misdated(page *outbox.Page) (ahead, local time.Duration) {
 	const recent, zones, exactly = 1000, 30 * time.Minute, 30 * time.Second
+	var writer uint64
 	for i := range page.Rows {
 		row := &page.Rows[i]
 		if row.Message.Inserted.IsZero() {
@@ -95,10 +97,12 @@ func misdated(page *outbox.Page) (ahead, local time.Duration) {
 		}
 		age := page.Visible.Now.Sub(row.Message.Inserted)
 		ahead = max(ahead, -age)
-		zone := age.Round(zones)
-		if zone <= 14*time.Hour && (age-zone).Abs() <= exactly && !row.Retried &&
-			page.Visible.Unassigned-row.Writer <= recent {
-			local = max(local, zone)
+		if row.Retried || row.Writer < writer || page.Visible.Unassigned-row.Writer > recent {
+			continue
+		}
+		writer, local = row.Writer, age.Round(zones)
+		if local <= 0 || local > 14*time.Hour || (age-local).Abs() > exactly {
+			local = 0
 		}
 	}
 	return ahead, local
