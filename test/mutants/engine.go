@@ -16,7 +16,8 @@ var engine = []mutant{
 		name: "locked rows count as tried", breaks: "no restart publishes a row again because its mark cannot be written",
 		file: "sql/rehearse.sql", old: "when sqlstate 'ORB00' then null;", new: "when sqlstate 'ORB00' or lock_not_available then null;",
 		pkg: "./internal/outbox", tests: "^TestRehearse$",
-	}, {
+	},
+	{
 		name: "a rehearsal waits for no lock", breaks: "destinations do not withhold the same rows from each other",
 		file: "sql/rehearse.sql", old: "for n in 1 .. 10 loop", new: "for n in 1 .. 0 loop",
 		pkg: "./internal/outbox", tests: "^TestRehearseWaitsForAMoment$",
@@ -27,7 +28,6 @@ var engine = []mutant{
 		file:   "relay/internal/engine/rehearsal.go", old: "		cause = causeOrder\n", new: "",
 		pkg: "./relay/internal/engine", tests: "^TestLockedRowIsRehearsedAlone$",
 	},
-
 	{
 		name: "no lease deadline", breaks: "nothing is published after the lease deadline",
 		file: "relay/worker.go", old: "		deadline = trusted\n", new: "		_ = trusted\n",
