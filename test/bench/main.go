@@ -24,8 +24,10 @@ type study struct {
 
 // studies are listed in the order in which `all` runs them.
 var studies = []study{
-	{name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, broker: all,
-		run: drainStudy},
+	{
+		name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, broker: all,
+		run: drainStudy,
+	},
 	{
 		name: "destinations", about: "two destinations, beside one alone; one beside another in trouble", rows: 100_000,
 		rounds: 3,

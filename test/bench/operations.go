@@ -118,8 +118,10 @@ func (l *lab) pruneBesideTraffic(ctx context.Context, b broker, r *report) (err 
 	arrived, end := consume(ctx, b, topic, func(row int) int { return row % (l.keys / writers * writers) })
 	defer func() { err = errors.Join(err, end()) }()
 	p99 := func(from int) (float64, error) {
-		t := traffic{from: from, rows: rate * lasts, perSecond: rate, writers: writers,
-			keys: l.keys / writers * writers}
+		t := traffic{
+			from: from, rows: rate * lasts, perSecond: rate, writers: writers,
+			keys: l.keys / writers * writers,
+		}
 		commits, err := t.run(ctx, table.url, topic)
 		if err != nil {
 			return 0, err

@@ -65,8 +65,10 @@ func ratios(measured, references []float64) []float64 {
 
 // judge adds a figure that has a target of its own.
 func (r *report) judge(on, what, format string, value float64, b bound) {
-	r.lines = append(r.lines, []string{on, what, fmt.Sprintf(format, value), none, none, b.text(format),
-		b.verdict(value)})
+	r.lines = append(r.lines, []string{
+		on, what, fmt.Sprintf(format, value), none, none, b.text(format),
+		b.verdict(value),
+	})
 }
 
 // judgeBeside adds a figure that has a target of its own, and a reference.

@@ -97,8 +97,10 @@ func New(seed uint64, o Options, ttl time.Duration) Plan {
 		if o.Crashes && !o.Clean && at >= o.Settle && (at < p.Topic || at >= p.Topic+o.Settle) {
 			allowed = slices.Concat(kinds, killed, killed)
 		}
-		f := Fault{At: at, Kind: allowed[r.IntN(len(allowed))], Pick: r.IntN(MaxReplicas),
-			Count: 1 + r.IntN(MaxReplicas)}
+		f := Fault{
+			At: at, Kind: allowed[r.IntN(len(allowed))], Pick: r.IntN(MaxReplicas),
+			Count: 1 + r.IntN(MaxReplicas),
+		}
 		f.Lasts = time.Duration(200+r.IntN(3000)) * time.Millisecond
 		switch f.Kind {
 		case Freeze:

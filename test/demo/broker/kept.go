@@ -44,8 +44,10 @@ func (b *kept) Consume(ctx context.Context, arrived func(ledger.Arrival)) error 
 	marks := make(chan struct{}, b.ends)
 	err := b.Broker.Consume(reading, b.topic, func(m testkit.Message) {
 		if m.ID != endMark {
-			arrived(ledger.Arrival{ID: m.ID, Key: m.Key, Payload: string(m.Body), Why: m.Headers[whyFailed],
-				At: time.Now()})
+			arrived(ledger.Arrival{
+				ID: m.ID, Key: m.Key, Payload: string(m.Body), Why: m.Headers[whyFailed],
+				At: time.Now(),
+			})
 			return
 		}
 		if marks <- struct{}{}; len(marks) == b.ends {
