@@ -79,6 +79,39 @@ func TestFatesOfFullStreams(t *testing.T) {
 	}
 }
 
+// A subject that had no stream, or was taken by another one, is taken by a stream that is full. The publisher finds that
+// out long before what it knew is old.
+func TestFateOfSubjectThatHasMoved(t *testing.T) {
+	t.Parallel()
+	for _, taken := range []bool{false, true} {
+		js := broker(t)
+		p := open(t, nats.Config{})
+		prefix := harness{}.Unknown(t)
+		m := hotRows(prefix+".b", 1, 1)[0]
+		before := stream(t, js, jetstream.StreamConfig{
+			Subjects: []string{prefix + ".a", prefix + map[bool]string{false: ".none", true: ".b"}[taken]},
+			MaxMsgs:  1, Discard: jetstream.DiscardNew,
+		}).CachedInfo().Config
+		if taken {
+			expect(t, p.Publish(timely(t), hotRows(prefix+".a", 1, 1)), publisher.Accepted)
+			awaitFate(t, p, m, publisher.Fate{Kind: publisher.FateStream, Name: before.Name})
+		} else {
+			for range 100 { // the first of these has it asked for
+				expect(t, p.Publish(timely(t), []publisher.Message{m}), publisher.Topology)
+			}
+		}
+		before.Subjects = before.Subjects[:1]
+		if _, err := js.UpdateStream(t.Context(), before); err != nil {
+			t.Fatal(err)
+		}
+		now := stream(t, js, jetstream.StreamConfig{
+			Subjects: []string{prefix + ".b"}, MaxMsgs: 1, Discard: jetstream.DiscardNew,
+		}).CachedInfo().Config
+		expect(t, p.Publish(timely(t), hotRows(prefix+".b", 1, 1)), publisher.Accepted)
+		awaitFate(t, p, m, publisher.Fate{Kind: publisher.FateStream, Name: now.Name})
+	}
+}
+
 // If a stream gives no answers while others answer, the fate is the stream, even if nothing else is published. If the
 // server itself is silent, the fate is the destination.
 func TestFateOfSilentStream(t *testing.T) {

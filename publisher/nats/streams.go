@@ -54,8 +54,8 @@ type streams struct {
 	blind bool      // the user may not ask
 }
 
-// find returns what is known of the stream that takes the subject, or nil. The first match is taken: in one account, no
-// two streams have overlapping subjects.
+// find returns what is known of the stream that takes the subject, or nil. In one account, no two streams have
+// overlapping subjects, so the first match is taken, which was learned last: the subject may have been moved.
 func (s *streams) find(subject string) *stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *streams) learn(of *stream) (leader string) {
 	if len(s.known) >= rememberStreams {
 		s.known = nil
 	}
-	s.known = append(s.known, of)
+	s.known = slices.Insert(s.known, 0, of)
 	s.deaf.Store(slices.ContainsFunc(s.known, func(known *stream) bool { return known.noAck }))
 	return leader
 }
@@ -112,15 +112,22 @@ func (l *link) ask(subject string, fresh time.Duration) *stream {
 	return found
 }
 
-// meet asks for the stream that gave an answer if it is not known. It must be known in case it stops answering. A
-// stream that is silent cannot be asked about reliably, because JetStream itself may be in trouble then.
+// meet asks for the stream that gave an answer if it is not known, or if another one took the subject before. It must
+// be known in case it stops answering. A stream that is silent cannot be asked about reliably, because JetStream itself
+// may be in trouble then.
 func (c *call) meet(a ack, subject string) {
 	name := a.by
 	if a.refusal != nil {
 		name = []byte(a.stream)
 	}
-	if len(name) == 0 || c.met[string(name)] || c.link.ask(subject, freshFor) == nil {
+	if c.met[string(name)] || len(name) == 0 || len(subject) > mostAsked {
 		return
+	}
+	if known := c.link.streams.find(subject); known == nil || known.name != string(name) {
+		if !c.link.streams.mayAsk(time.Now()) {
+			return
+		}
+		go c.link.lookUp(c.link.p.config.Stream, subject)
 	}
 	if len(c.met) >= rememberStreams {
 		clear(c.met)
