@@ -67,7 +67,8 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			var log logtest.Log
 			r := replica(t, s, b, func(c *tested) {
 				c.Destinations[0].Publisher = &debtor{b.Publisher(), test.owed}
-				c.BatchSize, c.StopTimeout, c.Logger = rows, time.Second, slog.New(slog.NewTextHandler(&log, nil))
+				c.BatchSize, c.MaxInFlight = rows, 3*rows // one batch, of three eighths of the rows in flight at most
+				c.StopTimeout, c.Logger = time.Second, slog.New(slog.NewTextHandler(&log, nil))
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
