@@ -74,13 +74,9 @@ func (c *changing) applyOnce(cmd *cobra.Command, chosen operate.Selection, o *op
 		}
 	}
 	bar := &progressBar{out: cmd.ErrOrStderr(), on: isTerminal(cmd.ErrOrStderr()), total: choice.Rows()}
-	reported := ""
 	waits := func(what string) {
-		if what != reported {
-			reported = what
-			bar.clear()
-			fmt.Fprintf(cmd.ErrOrStderr(), "waiting: %s\n", what)
-		}
+		bar.clear()
+		fmt.Fprintf(cmd.ErrOrStderr(), "waiting: %s\n", what)
 	}
 	result, err = choice.Apply(ctx, o.config.ListenChannel, operate.Progress{
 		Done: bar.show, Waits: waits, Row: func(row operate.Chosen) error {

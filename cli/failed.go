@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -40,9 +41,10 @@ const rowLimit = 1000
 // listing completes a command that lists failed rows: as JSON if that is requested, otherwise as lines, or in full with
 // their content.
 func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
-	limit, out := 0, lines{cells: [][]string{{"ID", "DESTINATION", "TOPIC", "ATTEMPT", "FAILED AT", "LAST ERROR"}}}
+	var limit int64
+	out := lines{cells: [][]string{{"ID", "DESTINATION", "TOPIC", "ATTEMPT", "FAILED AT", "LAST ERROR"}}}
 	cmd.Long += selectionHelp
-	cmd.Flags().IntVar(&limit, "limit", rowLimit, "how many rows at most, 0 for all")
+	cmd.Flags().Int64Var(&limit, "limit", rowLimit, "how many rows at most, 0 for all")
 	cmd.Flags().BoolVar(&out.json, "json", false, "print a line of JSON for each row, for machines")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if limit < 0 {
@@ -52,17 +54,17 @@ func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
 	}
 	return p.selecting(cmd, "that failed", false, func(cmd *cobra.Command, selected operate.Selection, o *operating,
 	) error {
-		most := limit
-		if most > 0 {
-			most++ // shows whether there are more rows
+		most := int64(math.MaxInt64)
+		if limit > 0 {
+			most = limit + 1 // shows whether there are more rows
 		}
-		found := 0
+		found := int64(0)
 		out.out = cmd.OutOrStdout()
 		err := o.Failed(cmd.Context(), selected, most, content, func(row operate.FailedRow) error {
-			if found++; limit > 0 && found > limit {
-				return operate.ErrEnough
-			}
-			if content && !out.json {
+			switch found++; {
+			case found == most: // not shown
+				return nil
+			case content && !out.json:
 				return showFailed(out.out, row)
 			}
 			return out.print(row, printable.Text(row.ID), row.Destination, printable.Cut(row.Topic, topicWidth),
@@ -71,8 +73,8 @@ func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
 		if err := errors.Join(err, out.end()); err != nil {
 			return err
 		}
-		noteAbsent(cmd.ErrOrStderr(), selected.IDs, int64(found))
-		if limit > 0 && found > limit {
+		noteAbsent(cmd.ErrOrStderr(), selected.IDs, found)
+		if found == most {
 			fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n",
 				limit)
 		}

@@ -60,6 +60,9 @@ func (p *program) selecting(cmd *cobra.Command, when string, topics bool,
 			return err
 		}
 		defer o.close()
+		if err := isKnown(chosen.Destination, o.config); err != nil {
+			return err
+		}
 		return explained(do(cmd, chosen, o), cmd, chosen)
 	}
 	return cmd
@@ -104,6 +107,19 @@ func (s *selection) chosen(cmd *cobra.Command) (chosen operate.Selection, err er
 	return chosen, nil
 }
 
+// isKnown returns a usage error if a destination is chosen that is not configured.
+func isKnown(destination string, c *config.Config) error {
+	var known []string
+	for _, d := range c.Destinations {
+		known = append(known, d.Name)
+	}
+	if destination == "" || slices.Contains(known, destination) {
+		return nil
+	}
+	return usageError(fmt.Errorf("--destination: there is no destination %q; there are %s", destination,
+		strings.Join(known, ", ")))
+}
+
 // moment reads a flag with a time as people write it: RFC 3339, or how long ago. The zero time stands for none.
 func moment(cmd *cobra.Command, flag, text string) (at time.Time, err error) {
 	if !cmd.Flags().Changed(flag) {
@@ -141,9 +157,6 @@ func explained(err error, cmd *cobra.Command, chosen operate.Selection) error {
 		}
 		return fmt.Errorf("%w: let the table's owner run what `outbox-relay grants --role ROLE --for %s` prints, with "+
 			"the role of OUTBOX_DATABASE_URL", err, purpose)
-	}
-	if _, unknown := errors.AsType[*operate.UnknownDestinationError](err); unknown {
-		return usageError(fmt.Errorf("--destination: %w", err))
 	}
 	if len(chosen.IDs) > 0 && operate.WrongID(err) {
 		return usageError(fmt.Errorf("--id: an id is not of the type of the table's ids: %w", err))

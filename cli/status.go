@@ -66,27 +66,28 @@ leaves this part out if there is none. The other flags restrict which of the exa
 			fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l") // alternate screen, no cursor, long lines are cut
 			defer fmt.Fprint(out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
 		}
-		if watching {
-			return o.everySecond(cmd.Context(), chosen, show)
+		for ctx := cmd.Context(); ; {
+			report, err := o.report(ctx, chosen)
+			if err == nil {
+				err = show(report)
+			}
+			if !watching || err != nil && ctx.Err() == nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(watchEvery):
+			}
 		}
-		report, err := o.report(cmd.Context(), chosen)
-		if err != nil {
-			return err
-		}
-		if missing := len(chosen.IDs) - len(report.Rows); missing > 0 && len(chosen.IDs) > 0 {
-			report.Note(fmt.Sprintf("there is no row with %d of the ids that were given", missing))
-		}
-		return show(report)
 	})
 }
 
+// watchEvery is the interval of --watch.
+const watchEvery = time.Second
+
 // report reads the table, and asks the relay on this host.
 func (o *operating) report(ctx context.Context, chosen operate.Selection) (operate.Report, error) {
-	// The relay may need its three seconds to fail to answer, so the table is read meanwhile.
-	local := make(chan func(*operate.Report), 1)
-	asking, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	go func() { local <- o.askLocal(asking) }()
 	// Ids choose the rows that are shown, not those that are counted.
 	ids := chosen.IDs
 	chosen.IDs = nil
@@ -94,59 +95,42 @@ func (o *operating) report(ctx context.Context, chosen operate.Selection) (opera
 	if err == nil && len(ids) > 0 {
 		report.Rows, err = o.RowsOf(ctx, ids, chosen.Destination, time.Second)
 	}
-	(<-local)(&report)
-	return report, err
+	if err != nil {
+		return report, err
+	}
+	o.askLocal(ctx, &report)
+	if missing := len(ids) - len(report.Rows); missing > 0 {
+		report.Note(fmt.Sprintf("there is no row with %d of the ids that were given", missing))
+	}
+	return report, nil
 }
 
-// askLocal asks the relay on this host for what only the relay knows, and returns a function that adds the answer to a
-// report.
-func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
+// askLocal adds to a report what only the relay on this host knows.
+func (o *operating) askLocal(ctx context.Context, r *operate.Report) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
 	var known operate.Report
 	body, err := health.Here{Addr: o.config.HTTPAddr, Config: o.config.HTTPConfig}.Get(ctx, "/status")
 	if err == nil {
 		err = json.Unmarshal(body, &known)
 	}
-	return func(r *operate.Report) {
-		switch {
-		case err != nil && o.config.StatusPage == config.StatusPageOff:
-			r.Note("what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off keeps it from " +
-				"answering")
-		case err != nil:
-			r.Note(fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+
-				"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", o.config.HTTPAddr, errtext.Line(err)))
-		case known.Table != r.Table:
-			r.Note(fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s is that of "+
-				"table %s", o.config.HTTPAddr, known.Table))
-		default:
-			r.Process = known.Process
-			for _, d := range known.Destinations {
-				for i := range r.Destinations {
-					if mine := &r.Destinations[i]; mine.Name == d.Name && d.Process != nil {
-						mine.AddProcess(d.Process) // the relay may have had no time to count the rows counted here
-					}
+	switch {
+	case err != nil && o.config.StatusPage == config.StatusPageOff:
+		r.Note("what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off keeps it from answering")
+	case err != nil:
+		r.Note(fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+
+			"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)", o.config.HTTPAddr, errtext.Line(err)))
+	case known.Table != r.Table:
+		r.Note(fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s is that of table %s",
+			o.config.HTTPAddr, known.Table))
+	default:
+		r.Process = known.Process
+		for _, d := range known.Destinations {
+			for i := range r.Destinations {
+				if mine := &r.Destinations[i]; mine.Name == d.Name && d.Process != nil {
+					mine.AddProcess(d.Process) // the relay may have had no time to count the rows counted here
 				}
 			}
-		}
-	}
-}
-
-// watchEvery is the interval of --watch.
-const watchEvery = time.Second
-
-// everySecond calls a function with a report now and once a second until ctx ends. The end of ctx is not an error.
-func (o *operating) everySecond(ctx context.Context, chosen operate.Selection, show func(operate.Report) error) error {
-	for {
-		report, err := o.report(ctx, chosen)
-		if err == nil {
-			err = show(report)
-		}
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(watchEvery):
 		}
 	}
 }

@@ -76,6 +76,9 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 					"--until", flags.since, verifyRest))
 			}
 		}
+		if err := isKnown(chosen.Destination, c); err != nil {
+			return err
+		}
 		return explained(p.verify(cmd, c, chosen, asJSON), cmd, chosen)
 	})
 	flags.add(cmd, "that were relayed")
@@ -87,10 +90,9 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 // verify compares the chosen destinations.
 func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Selection, asJSON bool) error {
 	ctx := cmd.Context()
-	var known, unreadable []string
+	var unreadable []string
 	readable := map[int]publisher.Reader{}
 	for i, d := range c.Destinations {
-		known = append(known, d.Name)
 		if chosen.Destination != "" && chosen.Destination != d.Name {
 			continue
 		}
@@ -109,10 +111,7 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 		}
 		unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
 	}
-	switch {
-	case len(readable)+len(unreadable) == 0:
-		return &operate.UnknownDestinationError{Name: chosen.Destination, Known: known}
-	case len(readable) == 0:
+	if len(readable) == 0 {
 		return usageError(errors.New(strings.Join(unreadable, "; ")))
 	}
 	for _, text := range unreadable {

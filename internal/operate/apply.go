@@ -83,10 +83,8 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 		if err == nil && len(last) > 0 {
 			err = c.settle(ctx, p.set, last, progress)
 		}
-		for rows := range slices.Chunk(last, chunkRows) {
-			if err == nil {
-				err = apply(p.set, rows)
-			}
+		if err == nil {
+			err = apply(p.set, last)
 		}
 		if err != nil && ctx.Err() == nil {
 			if !pgsession.IsOwn(c.conn) && errors.Is(err, context.DeadlineExceeded) {

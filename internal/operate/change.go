@@ -19,9 +19,7 @@ type Change struct {
 	// while the table has the state of others ([Outbox.Strangers]).
 	Deletes bool
 
-	// in returns the condition for the rows, the column with the time when a row came into that state, and why the
-	// table does not support the change.
-	in func(*outbox.Table) (state string, since outbox.Column, err error)
+	in state // in which rows are changed; its error says why the table does not support the change
 	// assign returns the assignments to a row that is not deleted, and their parameters from $3 on.
 	assign func(*outbox.Table) (assignments []string, values []any)
 	plan   string // what would become of a chosen row that is not deleted: "keep"
@@ -138,58 +136,36 @@ func withReason(c outbox.Column) string {
 		c.Name, c.Width-1, c.Width)
 }
 
-// doneElsewhere is the condition that every destination with other columns than those of a set is done with a row. Of
-// destinations that are not configured here that is not known.
+// doneElsewhere is the condition that every destination with other columns than those of a set is done with a row: it
+// was relayed or discarded there. Of destinations that are not configured here that is not known.
 func (o *Outbox) doneElsewhere(but set) string {
 	if o.Strangers() != nil {
 		return "false"
 	}
 	done := "true"
-	for _, s := range o.sets() {
-		if s.table.Relayed.Name != but.table.Relayed.Name {
-			done += " and " + o.done(s)
+	for _, v := range o.Views {
+		if n := v.Table; n.Relayed.Name != but.table.Relayed.Name {
+			done += " and " + v.done(n.Relayed.Name+" is not null")
 		}
 	}
 	return done
 }
 
-// done is the condition that the destinations of a set are done with a row: it was relayed or discarded there, or none
-// of them takes it.
-func (o *Outbox) done(s set) string { return o.ended(s.table.Relayed.Name+" is not null", s.views) }
-
-// ended is the condition that a row has ended at some views, or that none of them takes it.
-func (o *Outbox) ended(end string, views []int) string {
-	if o.takesAll(views) {
-		return "(" + end + ")"
+// done is the condition that a row has ended at a destination, or that the destination does not take it.
+func (v View) done(ended string) string {
+	if v.takesAll() {
+		return "(" + ended + ")"
 	}
-	return fmt.Sprintf("(%s or not coalesce(%s, false))", end, strings.Join(o.takers(views), " or "))
+	return fmt.Sprintf("(%s or not coalesce(%s, false))", ended, v.takes())
 }
 
-func (o *Outbox) takers(views []int) (all []string) {
-	for _, i := range views {
-		all = append(all, o.takes(i))
-	}
-	return all
-}
-
-// takes is the condition that a view takes a row, and that the row has reached the state in which the view takes it.
-func (o *Outbox) takes(view int) string {
-	n := o.Views[view].Table
-	if n.Came != "" {
+// takes is the condition that a destination takes a row, and that the row has reached the state in which it does.
+func (v View) takes() string {
+	if n := v.Table; n.Came != "" {
 		return "(" + n.Came + " and (" + n.Taken + "))"
 	}
-	return "(" + n.Taken + ")"
+	return "(" + v.Table.Taken + ")"
 }
 
-// takesAll reports whether each row belongs to one of some views.
-func (o *Outbox) takesAll(views []int) bool {
-	return slices.ContainsFunc(views, func(i int) bool {
-		n := o.Views[i].Table
-		return n.Came == "" && n.Taken == pattern.Always
-	})
-}
-
-// optional reports whether all destinations of a set are best effort.
-func (o *Outbox) optional(s set) bool {
-	return !slices.ContainsFunc(s.views, func(i int) bool { return !o.Views[i].Optional })
-}
+// takesAll reports whether a destination takes each row, as it is inserted.
+func (v View) takesAll() bool { return v.Table.Came == "" && v.Table.Taken == pattern.Always }

@@ -54,7 +54,7 @@ func (o *Outbox) Choose(ctx context.Context, change Change, selection Selection)
 		for i := range picks {
 			p := &picks[i]
 			p.cursor = fmt.Sprintf("outbox_relay_rows_%d", i)
-			if _, err := tx.Exec(ctx, c.declaration(*p), p.values...); err != nil {
+			if _, err := tx.Exec(ctx, c.declaration(*p), *p.values...); err != nil {
 				return err
 			}
 		}
@@ -81,21 +81,16 @@ const actionDelete = "delete"
 
 // declaration is the statement that makes the server keep a list of a pick's rows.
 func (c *Choice) declaration(p pick) string {
-	action, taker, most, n := "'"+c.change.plan+"'", fmt.Sprint(untaken), "all", p.set.table
+	n, action, most := p.set.table, "'"+c.change.plan+"'", "all"
 	sorting := "order by " + n.Order.Name + ", " + n.ID.Name
-	if c.change.prune != nil {
-		sorting = "" // it may be millions
-	} else {
-		taker = c.outbox.taker(p.set)
-	}
 	if c.change.Deletes {
 		action = "case when " + c.outbox.doneElsewhere(p.set) + " then '" + actionDelete + "' else " + action + " end"
 	}
 	if c.change.most > 0 {
-		most = strconv.Itoa(c.change.most)
+		sorting, most = "", strconv.Itoa(c.change.most) // it may be millions
 	}
-	return n.Text("operate_choose.sql", "cursor", p.cursor, "taker", taker, "action", action, "state", p.where(),
-		"sorting", sorting, "most", most)
+	return n.Text("operate_choose.sql", "cursor", p.cursor, "taker", c.outbox.taker(p.set), "action", action, "state",
+		p.where(), "sorting", sorting, "most", most)
 }
 
 // rows returns the rows of a selection to which the change applies.
@@ -103,7 +98,7 @@ func (c Change) rows(ctx context.Context, o *Outbox, selection Selection) ([]pic
 	if c.prune != nil {
 		return c.prune.rows(ctx, o, selection)
 	}
-	picks, err := o.pick(selection, c.in)
+	picks, err := o.pick(selection, c.in, nil)
 	for i := range picks {
 		if n := picks[i].set.table; c.gently && n.Came != "" {
 			picks[i].state += " and " + n.Came // not part of what must be unchanged: the origin is replayed as well

@@ -16,17 +16,9 @@ import (
 type Counter struct {
 	mu    sync.Mutex
 	table *outbox.Table // of the last caller
-	parts []*measurement
+	parts []*part
 	next  int       // the part that is measured first the next time
 	due   time.Time // time of the next queries
-}
-
-// measurement is a part of the report: of a set of destinations, of the replicas, or of the table's size.
-type measurement struct {
-	ask   func(context.Context, *Report) error
-	found Report
-	err   error
-	at    time.Time
 }
 
 const (
@@ -56,36 +48,29 @@ func (c *Counter) fill(ctx context.Context, r *Report) (err error) {
 	if !time.Now().Before(c.due) {
 		c.measure(ctx)
 	}
-	for _, m := range c.parts {
-		if time.Since(m.at) < countAge {
-			err = cmp.Or(m.err, err)
-			r.take(&m.found)
+	for _, p := range c.parts {
+		if time.Since(p.at) < countAge {
+			err = cmp.Or(p.err, err)
+			p.add(r)
 		}
 	}
 	return err
 }
 
-// measurements returns the parts of a report.
-func (o *Outbox) measurements() (parts []*measurement) {
+// measurements returns the parts of a report about all rows, the replicas and the table's size.
+func (o *Outbox) measurements() []*part {
 	if len(o.Views) == 0 {
 		return nil
 	}
-	picks, _ := o.pick(Selection{}, everyRow) // each table may have such rows
-	for _, p := range picks {
-		parts = append(parts, &measurement{ask: func(ctx context.Context, r *Report) error {
-			return o.count(ctx, p, r, countTimeout)
-		}})
-	}
-	return append(parts, &measurement{ask: o.reportOwnership}, &measurement{ask: o.reportSize})
-}
-
-// reportSize adds the size of the table to a report.
-func (o *Outbox) reportSize(ctx context.Context, r *Report) error {
-	size, err := o.Views[0].Table.Size(ctx)
-	if err == nil {
-		r.Size = &size
-	}
-	return err
+	picks, _ := o.pick(Selection{}, everyRow, nil) // each table may have such rows
+	return append(o.parts(picks, countTimeout), &part{ask: func(ctx context.Context) (func(*Report), error) {
+		found, err := o.Views[0].Table.Size(ctx)
+		return func(r *Report) {
+			if err == nil {
+				r.Size = &found
+			}
+		}, err
+	}})
 }
 
 // measure asks for one part after the other, for as long as the limit allows, and begins the next time where it ended.
@@ -96,9 +81,8 @@ func (c *Counter) measure(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	for i := range c.parts {
-		m := c.parts[c.next]
-		var found Report
-		err := m.ask(limited, &found)
+		p := c.parts[c.next]
+		add, err := p.ask(limited)
 		slow := err != nil && (limited.Err() != nil || unanswered(err))
 		if slow && i > 0 {
 			break
@@ -106,7 +90,7 @@ func (c *Counter) measure(ctx context.Context) {
 		if slow && limited.Err() == nil { // a problem of the report says so
 			err = nil
 		}
-		m.found, m.err, m.at = found, err, time.Now()
+		p.add, p.err, p.at = add, err, time.Now()
 		if c.next = (c.next + 1) % len(c.parts); limited.Err() != nil {
 			break
 		}

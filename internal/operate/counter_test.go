@@ -14,6 +14,9 @@ import (
 // reportOf asks a counter.
 func reportOf(ctx context.Context, c *Counter, o *Outbox) (Report, error) {
 	var r Report
+	for _, v := range o.Views {
+		r.Destinations = append(r.Destinations, NewDestination(v.Name, false))
+	}
 	err := c.Report(ctx, o.Views[0].Table, o, &r)
 	return r, err
 }
@@ -124,7 +127,7 @@ func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g, stuck, asked := &Counter{}, false, time.Duration(0)
 			for i := range c.views {
-				g.parts = append(g.parts, &measurement{ask: func(ctx context.Context, r *Report) error {
+				g.parts = append(g.parts, &part{ask: func(ctx context.Context) (func(*Report), error) {
 					began := time.Now()
 					defer func() { asked += time.Since(began) }()
 					takes := c.takes
@@ -133,10 +136,9 @@ func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
 					}
 					select {
 					case <-time.After(takes):
-						r.Problems = []string{fmt.Sprint(i)}
-						return nil
+						return func(r *Report) { r.Note(fmt.Sprint(i)) }, nil
 					case <-ctx.Done():
-						return ctx.Err()
+						return func(*Report) {}, ctx.Err()
 					}
 				}})
 			}

@@ -26,44 +26,34 @@ type FailedRow struct {
 	Payload *string `json:"payload,omitempty"`
 }
 
-// ErrEnough is returned by a function that wants no more rows.
-var ErrEnough = errors.New("enough rows")
-
-// Failed calls a function for each failed row of a selection, the latest failure first. It goes through the sets of
-// destinations one by one and reads at most that many rows of each, or all if most is 0. With content it reads headers
-// and payloads.
-func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, content bool, do func(FailedRow) error,
+// Failed calls a function for each failed row of a selection, for at most that many rows, the latest failure first. It
+// goes through the sets of destinations one by one. With content it reads headers and payloads.
+func (o *Outbox) Failed(ctx context.Context, selection Selection, most int64, content bool, do func(FailedRow) error,
 ) error {
-	picks, err := o.pick(selection, failed)
+	picks, err := o.pick(selection, failed, nil)
 	if err != nil {
 		return err
 	}
 	for _, p := range picks {
-		limit := "all"
-		if most > 0 {
-			limit = p.values.add(most)
-		}
-		names := []string{"taker", o.taker(p.set), "state", p.where(), "most", limit}
+		names := []string{"taker", o.taker(p.set), "state", p.where(), "most", p.values.add(most)}
 		if !content {
 			names = append(names, "payload", "null::text", "headers", "null::text")
 		}
 		err := o.within(ctx, limits{statement: chooseTime}, func(tx pgx.Tx) error {
 			// The rows have its error.
-			rows, _ := tx.Query(ctx, p.set.table.Text("operate_failed.sql", names...), p.values...)
+			rows, _ := tx.Query(ctx, p.set.table.Text("operate_failed.sql", names...), *p.values...)
 			var row FailedRow
 			var taken int
 			_, err := pgx.ForEachRow(rows, []any{
 				&row.ID, &taken, &row.Topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
 				&row.Headers, &row.Payload,
 			}, func() error {
+				most--
 				row.Destination = o.nameOf(taken)
 				return do(row)
 			})
 			return err
 		})
-		if errors.Is(err, ErrEnough) {
-			return nil
-		}
 		if err != nil {
 			return fmt.Errorf("list failed rows: %w", err)
 		}

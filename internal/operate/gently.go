@@ -55,14 +55,16 @@ func (c *Choice) end(ctx context.Context, p pick, progress Progress) (order *str
 // settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It
 // returns early when ctx ends, and at once if no replica relays.
 func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Progress) error {
-	for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < aheadTime; {
+	for begun, told := time.Now(), false; ctx.Err() == nil && time.Since(begun) < aheadTime; told = true {
 		if relays, err := c.relays(ctx, s); err != nil || !relays {
 			return err
 		}
 		if ahead, err := c.ahead(ctx, s, rows); err != nil || !ahead {
 			return err
 		}
-		progress.Waits("the last row goes when those of its key before it have been relayed")
+		if !told {
+			progress.Waits("the last row goes when those of its key before it have been relayed")
+		}
 		pause(ctx, aheadEvery)
 	}
 	return nil
@@ -90,7 +92,7 @@ func (c *Choice) ahead(ctx context.Context, s set, rows []Chosen) (ahead bool, e
 		if ahead || len(keys) == 0 {
 			continue
 		}
-		statement := n.Text("operate_ahead.sql", "pending", n.Pending+" and "+c.outbox.takes(i)+n.Ordered())
+		statement := n.Text("operate_ahead.sql", "pending", n.Pending+" and "+c.outbox.Views[i].takes()+n.Ordered())
 		err = c.outbox.within(ctx, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
 			return tx.QueryRow(ctx, statement, keys, *rows[0].order).Scan(&ahead)
 		})

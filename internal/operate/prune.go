@@ -1,17 +1,18 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
@@ -48,12 +49,22 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 		return nil, err
 	}
 	n := o.base()
-	all := pick{set: set{table: n}, state: p.done(o, p.cutoff("now()"))}
-	selected, err := p.selected(o, selection, &all.values)
+	all := pick{set: set{table: n, views: []int{untaken}}, state: p.done(o, p.cutoff("now()")), values: new(parameters)}
+	// The last error is that of the chosen destination, or of any.
+	picks, err := o.pick(selection, func(seen *outbox.Table) (string, outbox.Column, error) {
+		if selection.Destination == "" {
+			return "true", n.Inserted, nil
+		}
+		return cmp.Or(seen.Came, "true"), n.Inserted, nil
+	}, all.values)
 	if err != nil {
 		return nil, err
 	}
-	all.chosen = selected
+	var anywhere []string
+	for _, p := range picks {
+		anywhere = append(anywhere, p.where())
+	}
+	all.chosen = " and (" + strings.Join(anywhere, " or ") + ")"
 	if n.Inserted.Has() && n.Indexed(n.Inserted, true) {
 		all.state += " and " + n.Inserted.Name + " < " + n.Inserted.At(p.cutoff("now()"))
 		return []pick{all}, nil
@@ -61,26 +72,37 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 	if !p.again { // an operator may have the whole table read
 		return []pick{all}, nil
 	}
+	return []pick{all}, p.indexed(ctx, o)
+}
+
+// indexed returns an error that names the missing index if none leads to the rows that are done, and the table is
+// large.
+func (p *pruning) indexed(ctx context.Context, o *Outbox) error {
+	n := o.base()
 	missing, how, where := n.Inserted, "create index concurrently on", ""
 	// The index of a set that takes every row: each row that is done has a time there.
 	for _, s := range o.sets() {
-		if r := s.table.Relayed; r.Has() && o.takesAll(s.views) && !o.optional(s) {
+		every, required := false, false
+		for _, i := range s.views {
+			every, required = every || o.Views[i].takesAll(), required || !o.Views[i].Optional
+		}
+		if r := s.table.Relayed; r.Has() && every && required {
 			if n.Indexed(r, false) {
-				return []pick{all}, nil
+				return nil
 			}
 			missing, where = r, " where "+r.Name+" is not null"
 			break
 		}
 	}
-	size, err := o.Views[0].Table.Size(ctx)
+	size, err := n.Size(ctx)
 	if err != nil || size.Bytes <= smallTable {
-		return []pick{all}, err
+		return err
 	}
 	if n.Partitioned() {
 		how = "create index on"
 	}
-	return nil, fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table "+
-		"for them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name,
+	return fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
+		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name,
 		where)
 }
 
@@ -116,17 +138,16 @@ func (p *pruning) done(o *Outbox, cutoff string) string {
 // enough, and the condition that one of them takes it as it is inserted, empty if there is none.
 func (p *pruning) doneAt(o *Outbox, cutoff string, optional bool) (done, takes string) {
 	var takers []string
-	all := []string{"true"}
-	for _, s := range o.sets() {
-		n := s.table
-		var ended []string
-		views := slices.DeleteFunc(slices.Clone(s.views), func(i int) bool { return o.Views[i].Optional != optional })
-		if len(views) == 0 {
+	done = "true"
+	for _, v := range o.Views {
+		n := v.Table
+		if v.Optional != optional {
 			continue
 		}
 		if n.Came == "" {
-			takers = append(takers, o.takers(views)...)
+			takers = append(takers, v.takes())
 		}
+		var ended []string
 		if n.Relayed.Has() {
 			ended = append(ended, n.Relayed.Name+" < "+n.Relayed.At(cutoff))
 		}
@@ -137,39 +158,9 @@ func (p *pruning) doneAt(o *Outbox, cutoff string, optional bool) (done, takes s
 			}
 			ended = append(ended, end)
 		}
-		if len(ended) == 0 {
-			ended = []string{pattern.Never}
-		}
-		all = append(all, o.ended(strings.Join(ended, " or "), views))
+		done += " and " + v.done(cmp.Or(strings.Join(ended, " or "), pattern.Never))
 	}
-	return strings.Join(all, " and "), strings.Join(takers, " or ")
-}
-
-// selected is the selection in SQL, to be added to another condition. The last error is that of the chosen destination,
-// or of any.
-func (p *pruning) selected(o *Outbox, selection Selection, values *parameters) (string, error) {
-	chosen, err := o.chosen(selection)
-	if err != nil {
-		return "", err
-	}
-	var anywhere []string
-	for _, s := range chosen {
-		condition, failure := selection.condition(s.table, o.base().Inserted, values)
-		if failure != nil { // of a destination that keeps no errors, unless none does
-			err = failure
-			continue
-		}
-		if selection.Destination != "" {
-			condition += " and " + o.takes(s.views[0])
-		}
-		if anywhere = append(anywhere, "true"+condition); selection.Error == "" {
-			break // whatever else is selected is the same in every set
-		}
-	}
-	if len(anywhere) == 0 {
-		return "", err
-	}
-	return " and (" + strings.Join(anywhere, " or ") + ")", nil
+	return done, strings.Join(takers, " or ")
 }
 
 // A Cleaner deletes old rows while replicas relay, in one replica at a time. Its fields are its configuration.

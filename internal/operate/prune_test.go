@@ -294,7 +294,7 @@ func TestPruneByError(t *testing.T) {
 		{"", "timed out", true, 2},
 		{"", "too large", false, 1},
 	} {
-		selection := Selection{Destination: c.destination, Error: c.text}
+		selection := Selection{Destination: c.destination, Error: c.text, Since: time.Now().Add(-time.Hour)}
 		if n := choose(t, o, Prune(time.Hour, c.failed), selection).Rows(); n != c.want {
 			t.Errorf("%+v: %d rows", c, n)
 		}

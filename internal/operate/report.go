@@ -62,34 +62,11 @@ func (d *Destination) AddProcess(p *DestinationProcess) {
 // reasonPaused is the value of rows_held's label for rows of a paused destination.
 const reasonPaused = "paused"
 
-// A Backlog counts rows that are not relayed. A nil count was not taken: no index makes it cheap, or it took too long.
-type Backlog struct {
-	Due       *int64 `json:"due"`       // neither relayed nor failed, and not scheduled for later
-	Retrying  *int64 `json:"retrying"`  // the part of Due that was refused before
-	Scheduled *int64 `json:"scheduled"` // available_at lies in the future
-	Failed    *int64 `json:"failed"`    // failed, and neither retried nor discarded since
-	// AtLeast names the counts that are lower bounds: counting stopped at Limit, or too many rows of other destinations
-	// are in between.
-	AtLeast []string `json:"at_least"`
-	// OldestAgeSeconds is how long the oldest due row has been due, among the first in table order; 0 if there is none,
-	// nil if not measured.
-	OldestAgeSeconds *float64 `json:"oldest_age_seconds"`
-	Topics           []Topic  `json:"topics"`      // by number of failed rows, then of due rows, the largest first
-	MoreTopics       int      `json:"more_topics"` // number of topics left out of Topics
+// A Backlog is what was counted of a destination.
+type Backlog = outbox.Backlog
 
-	places map[string]int // indexes in Topics, until they are sorted
-}
-
-// A Topic is the part of one topic of a backlog, among the rows that were counted.
-type Topic struct {
-	Topic     string `json:"topic"`
-	Due       int64  `json:"due"`
-	Retrying  int64  `json:"retrying"`
-	Scheduled int64  `json:"scheduled"`
-	Failed    int64  `json:"failed"`
-	// OldestAgeSeconds is the age of the topic's oldest due row, null if there is none.
-	OldestAgeSeconds *float64 `json:"oldest_age_seconds"`
-}
+// A Topic is what was counted of one of its topics.
+type Topic = outbox.Topic
 
 // Shares says who holds shards.
 type Shares struct {

@@ -16,9 +16,6 @@ import (
 // RowsOf returns where rows are at each destination, and why. Rows that do not exist are left out; an id that is not
 // unique may stand for several rows. Finding the row that another row waits for takes at most patience.
 func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, patience time.Duration) ([]Row, error) {
-	if _, err := o.chosen(Selection{Destination: destination}); err != nil {
-		return nil, err
-	}
 	groups, err := o.members(ctx)
 	if err != nil {
 		return nil, err
@@ -58,13 +55,9 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 func (o *Outbox) states(ctx context.Context, view int, ids []string) (all []Row, err error) {
 	v := o.Views[view]
 	n := v.Table
-	taken := n.Taken
-	if n.Came != "" {
-		taken += " and " + n.Came
-	}
 	sets := o.sets()
 	at := slices.IndexFunc(sets, func(s set) bool { return slices.Contains(s.views, view) })
-	statement := n.Text("operate_row.sql", "taken", "coalesce("+taken+", false)", "taker", o.taker(sets[at]),
+	statement := n.Text("operate_row.sql", "taken", "coalesce("+v.takes()+", false)", "taker", o.taker(sets[at]),
 		"message_topic", cmp.Or(v.Topic, "null::text"), "scheduled", "true"+n.Scheduled())
 	err = o.within(ctx, limits{statement: chooseTime}, func(tx pgx.Tx) error {
 		rows, _ := tx.Query(ctx, statement, ids) // the rows have its error
@@ -86,10 +79,10 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string) (all []Row,
 // judge determines a row's state and, as far as the row itself shows, the reason. elsewhere says that another
 // destination has taken the row into the same columns.
 func (f *Fate) judge(taken, elsewhere, scheduled bool) {
-	switch {
-	case elsewhere:
+	if elsewhere {
 		f.Attempt, f.LastError, f.RelayedAt, f.FailedAt = nil, nil, nil, nil // those of the other destination
-		f.notTaken()
+	}
+	switch {
 	case f.RelayedAt != nil && f.FailedAt != nil:
 		f.State, f.Why = StateDiscarded, "it failed, and was discarded and kept"
 	case f.RelayedAt != nil && f.RelayedAt.Unix() == 0: // schema --destination has set it
@@ -101,8 +94,9 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 	case f.FailedAt != nil:
 		f.State, f.Why = StateFailed, "it was given up; `outbox-relay failed retry` or `discard` decides what becomes "+
 			"of it"
-	case !taken:
-		f.notTaken()
+	case elsewhere || !taken:
+		f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it "+
+			"takes only rows that have failed or been relayed elsewhere"
 	case scheduled:
 		f.State, f.Why = StateScheduled, "its available_at is to come"
 	case f.LastError != nil:
@@ -110,11 +104,6 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 	default:
 		f.State = StateDue
 	}
-}
-
-func (f *Fate) notTaken() {
-	f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes "+
-		"only rows that have failed or been relayed elsewhere"
 }
 
 // waitsFor says what a due row waits for, as far as the table and the locks show it.

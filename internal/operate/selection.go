@@ -39,6 +39,12 @@ func (p *parameters) add(value any) string {
 func (s Selection) condition(n *outbox.Table, at outbox.Column, p *parameters) (string, error) {
 	var all strings.Builder
 	and := func(format string, args ...any) { fmt.Fprintf(&all, " and "+format, args...) }
+	switch {
+	case !at.Has() && !(s.Since.IsZero() && s.Until.IsZero()):
+		return "", fmt.Errorf("--since and --until cannot be used: table %s has no column that says when", n.Quoted())
+	case s.Error != "" && !n.LastError.Has():
+		return "", fmt.Errorf("--error cannot be used: table %s has no column for the last error", n.Quoted())
+	}
 	if len(s.IDs) > 0 {
 		and("%s = any (%s::text[]::%s[])", n.ID.Name, p.add(s.IDs), n.IDType())
 	}
@@ -48,9 +54,6 @@ func (s Selection) condition(n *outbox.Table, at outbox.Column, p *parameters) (
 	if s.Key != nil {
 		and("%s = %s::text", n.Key, p.add(*s.Key))
 	}
-	if !at.Has() && !(s.Since.IsZero() && s.Until.IsZero()) {
-		return "", fmt.Errorf("--since and --until cannot be used: table %s has no column that says when", n.Quoted())
-	}
 	if !s.Since.IsZero() {
 		and("%s >= %s", at.Name, at.At(p.add(s.Since.UTC())))
 	}
@@ -58,38 +61,23 @@ func (s Selection) condition(n *outbox.Table, at outbox.Column, p *parameters) (
 		and("%s < %s", at.Name, at.At(p.add(s.Until.UTC())))
 	}
 	if s.Error != "" {
-		if !n.LastError.Has() {
-			return "", fmt.Errorf("--error cannot be used: table %s has no column for the last error", n.Quoted())
-		}
 		and("strpos(lower(%s), lower(%s::text)) > 0", n.LastError.Name, p.add(s.Error))
 	}
 	return all.String(), nil
 }
 
-// An UnknownDestinationError says that --destination names none of the destinations.
-type UnknownDestinationError struct {
-	Name  string
-	Known []string
-}
-
-func (e *UnknownDestinationError) Error() string {
-	return fmt.Sprintf("there is no destination %q; there are %s", e.Name, strings.Join(e.Known, ", "))
-}
-
 // chosen returns the sets of destinations that a selection covers.
-func (o *Outbox) chosen(s Selection) ([]set, error) {
+func (o *Outbox) chosen(s Selection) []set {
 	if s.Destination == "" {
-		return o.sets(), nil
+		return o.sets()
 	}
-	var known []string
 	for i, v := range o.Views {
 		if v.Name == s.Destination {
 			divided := len(o.Views) > 1 && v.Columns == nil && v.Table.Taken != pattern.Always
-			return []set{{table: v.Table, views: []int{i}, divided: divided}}, nil
+			return []set{{table: v.Table, views: []int{i}, divided: divided}}
 		}
-		known = append(known, v.Name)
 	}
-	return nil, &UnknownDestinationError{s.Destination, known}
+	return nil
 }
 
 // A pick is the rows of a selection that are in some state, as a set of destinations has them.
@@ -97,7 +85,7 @@ type pick struct {
 	set    set
 	state  string
 	chosen string // the selection, to be added to the state; empty for all rows
-	values parameters
+	values *parameters
 
 	cursor string // of a [Choice]
 	rows   int64
@@ -106,24 +94,26 @@ type pick struct {
 // where is the condition for the rows.
 func (p pick) where() string { return p.state + p.chosen }
 
-// pick returns the rows of a selection that are in some state. in returns the state's condition for a table, the column
-// with the time when a row came into it, and why the table has no such rows. Sets of destinations that can have no such
-// rows are left out, unless no set can have any, which is a mistake in the selection.
-func (o *Outbox) pick(s Selection, in func(*outbox.Table) (state string, since outbox.Column, err error)) (
-	picks []pick, first error,
-) {
-	sets, err := o.chosen(s)
-	if err != nil {
-		return nil, err
+// A state returns a condition for rows of a table, the column with the time when a row came to fulfil it, and why the
+// table has no such rows.
+type state = func(*outbox.Table) (condition string, since outbox.Column, err error)
+
+// pick returns the rows of a selection that are in some state. Sets of destinations that can have no such rows are left
+// out, unless no set can have any, which is a mistake in the selection. Each pick has parameters of its own, unless all
+// of them share those of one statement.
+func (o *Outbox) pick(s Selection, in state, shared *parameters) (picks []pick, first error) {
+	sets := o.chosen(s)
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("there is no destination %q", s.Destination)
 	}
 	for _, set := range sets {
-		p := pick{set: set}
-		state, since, err := in(set.table)
+		p := pick{set: set, values: cmp.Or(shared, new(parameters))}
+		condition, since, err := in(set.table)
 		if err == nil {
-			if p.state = state; s.Destination != "" {
+			if p.state = condition; s.Destination != "" {
 				p.state += " and " + set.table.Taken
 			}
-			p.chosen, err = s.condition(set.table, since, &p.values)
+			p.chosen, err = s.condition(set.table, since, p.values)
 		}
 		if err == nil {
 			picks = append(picks, p)

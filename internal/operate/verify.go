@@ -77,13 +77,13 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 			n.Quoted(), c.Destination)
 	}
 	selection.Destination = c.Destination
-	picks, err := o.pick(selection, relayed)
+	picks, err := o.pick(selection, relayed, nil)
 	if err != nil {
 		return c.Comparison, fmt.Errorf("choose rows: %w", err)
 	}
 	conn, err := o.list(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, n.Text("operate_verify.sql", "message_topic", o.Views[view].Topic, "ordered",
-			fmt.Sprint(!c.Unordered)+n.Ordered(), "state", picks[0].where()), picks[0].values...)
+			fmt.Sprint(!c.Unordered)+n.Ordered(), "state", picks[0].where()), *picks[0].values...)
 		return err
 	})
 	if err != nil {
@@ -91,8 +91,8 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 	}
 	defer closeList(ctx, conn)
 	read := func(row pgx.CollectableRow) (*relayedRow, error) {
-		r := &relayedRow{}
-		return r, row.Scan(&r.id, &r.topic, &r.key, &r.inserted, &r.relayed)
+		r := &relayedRow{Discrepancy: Discrepancy{Destination: c.Destination}}
+		return r, row.Scan(&r.ID, &r.Topic, &r.key, &r.inserted, &r.RelayedAt)
 	}
 	err = fetch(ctx, conn, "outbox_relay_relayed", VerifyRows, read, func(rows []*relayedRow) error {
 		return c.compare(ctx, rows)
@@ -101,17 +101,12 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 }
 
 // A relayedRow is a row with what the broker holds of it. Among rows with the same id and topic, the first counts the
-// messages of all.
+// messages of all. The topic is empty if the template lacks a value for it.
 type relayedRow struct {
-	id       string
-	topic    *string // on the broker; nil if the template lacks a value for it
+	Discrepancy
 	key      *string // nil if the row has no key or keeps no order
 	inserted *time.Time
-	relayed  time.Time
-
-	rows, messages int
-	place          string // the place of the first message
-	position       uint64
+	rows     int // with the same id and topic, for the first of them
 }
 
 // comparison is a comparison in progress.
@@ -133,30 +128,27 @@ func (c *comparison) compare(ctx context.Context, rows []*relayedRow) error {
 	last := map[message]*relayedRow{} // by place and key: the earlier row whose message came last
 	for _, r := range rows {
 		c.Rows++
-		var problems []Discrepancy
 		switch {
-		case r.topic == nil:
-			problems = append(problems, Discrepancy{
-				Problem: ProblemMissing, Why: "the template of topics has nothing to make its topic of",
-			})
+		case r.Topic == "":
+			err = c.note(r, ProblemMissing, "the template of topics has nothing to make its topic of")
 		case r.rows == 0: // counted with the first of its id
-		case r.messages < r.rows:
-			problems = append(problems, absence(r, held[*r.topic]))
-		case r.messages > r.rows:
-			problems = append(problems, Discrepancy{Problem: ProblemDuplicated})
+		case r.Messages < r.rows:
+			problem, why := absence(r, held[r.Topic])
+			err = c.note(r, problem, why)
+		case r.Messages > r.rows:
+			err = c.note(r, ProblemDuplicated, "")
 		}
-		if r.key != nil && r.messages > 0 {
-			lane := message{r.place, *r.key}
-			if older := last[lane]; older != nil && older.position >= r.position {
-				problems = append(problems, Discrepancy{Problem: ProblemDisordered, Before: older.id})
-			} else {
+		if r.key != nil && r.Messages > 0 && err == nil {
+			lane := message{r.Place, *r.key}
+			if older := last[lane]; older == nil || *older.Position < *r.Position {
 				last[lane] = r
+			} else {
+				r.Before = older.ID
+				err = c.note(r, ProblemDisordered, "")
 			}
 		}
-		for _, d := range problems {
-			if err := c.note(r, d); err != nil {
-				return err
-			}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -169,24 +161,24 @@ func (c *comparison) read(ctx context.Context, rows []*relayedRow) (map[string]p
 	topics := map[string]struct{}{}
 	var from, until time.Time
 	for _, r := range rows {
-		if r.topic == nil {
+		if r.Topic == "" {
 			continue
 		}
-		topics[*r.topic] = struct{}{}
-		m := message{*r.topic, r.id}
+		topics[r.Topic] = struct{}{}
+		m := message{r.Topic, r.ID}
 		if first[m] == nil {
-			first[m], anywhere[r.id] = r, r
+			first[m], anywhere[r.ID] = r, r
 		}
 		first[m].rows++
-		sent := r.relayed // or earlier
+		sent := r.RelayedAt // or earlier
 		if r.inserted != nil && r.inserted.Before(sent) {
 			sent = *r.inserted
 		}
 		if from.IsZero() || sent.Before(from) {
 			from = sent
 		}
-		if r.relayed.After(until) {
-			until = r.relayed
+		if r.RelayedAt.After(until) {
+			until = r.RelayedAt
 		}
 	}
 	if len(topics) == 0 {
@@ -204,39 +196,34 @@ func (c *comparison) read(ctx context.Context, rows []*relayedRow) (map[string]p
 		if r == nil {
 			return // of another row
 		}
-		if r.messages++; r.messages == 1 {
-			r.place, r.position = s.Place, s.Position
+		if r.Messages++; r.Messages == 1 {
+			r.Place, r.Position = s.Place, new(s.Position)
 		}
 	})
 }
 
 // absence says why a message is missing.
-func absence(r *relayedRow, held publisher.Held) Discrepancy {
+func absence(r *relayedRow, held publisher.Held) (problem, why string) {
 	switch {
 	case held.Unknown != "":
-		return Discrepancy{Problem: ProblemUnknown, Why: held.Unknown}
+		return ProblemUnknown, held.Unknown
 	case held.Absent:
-		return Discrepancy{Problem: ProblemMissing, Why: "there is no such topic, or no stream for it"}
+		return ProblemMissing, "there is no such topic, or no stream for it"
 	case held.Lossy != "":
-		return Discrepancy{Problem: ProblemGone, Why: held.Lossy}
-	case held.Since.After(r.relayed):
-		return Discrepancy{Problem: ProblemGone, Why: "what is so old was removed"}
+		return ProblemGone, held.Lossy
+	case held.Since.After(r.RelayedAt):
+		return ProblemGone, "what is so old was removed"
 	}
-	return Discrepancy{Problem: ProblemMissing}
+	return ProblemMissing, ""
 }
 
 // note counts and reports a problem of a row.
-func (c *comparison) note(r *relayedRow, d Discrepancy) error {
-	d.ID, d.Destination, d.RelayedAt, d.Messages = r.id, c.Destination, r.relayed.UTC(), r.messages
-	if r.topic != nil {
-		d.Topic = *r.topic
-	}
-	if r.messages > 0 {
-		d.Place, d.Position = r.place, &r.position
-	}
+func (c *comparison) note(r *relayedRow, problem, why string) error {
+	d := r.Discrepancy
+	d.Problem, d.Why, d.RelayedAt = problem, why, d.RelayedAt.UTC()
 	*map[string]*int64{
 		ProblemMissing: &c.Missing, ProblemGone: &c.Gone, ProblemUnknown: &c.Unknown, ProblemDuplicated: &c.Duplicated,
 		ProblemDisordered: &c.Disordered,
-	}[d.Problem]++
+	}[problem]++
 	return c.report(d)
 }

@@ -19,31 +19,12 @@ type Counts struct {
 // Count counts the view's rows. Numbers that were counted before an error are returned with it.
 func (t *Table) Count(ctx context.Context) (Counts, error) {
 	const mine, others = 0, 1
-	takers := Takers{SQL: strconv.Itoa(mine)}
+	takers := Takers{SQL: strconv.Itoa(mine), Numbers: []int{mine}}
 	if t.view.Columns == nil && t.mapping.Taken != pattern.Always && !t.mapping.filtered {
 		takers.SQL = fmt.Sprintf("case when %s then %d else %d end", t.mapping.Taken, mine, others)
 		takers.Divided = true
 	}
 	tally, err := t.Tally(ctx, takers)
-	return Counts{
-		Pending: tally[Due].of(mine), Scheduled: tally[Scheduled].of(mine), Failed: tally[Failed].of(mine),
-		Oldest: tally[Due].Oldest(mine),
-	}, err
-}
-
-// of returns how many rows a destination has in a state, at most [CountCap], nil if that is not known.
-func (c *Tallied) of(taker int) *int64 {
-	if c == nil {
-		return nil
-	}
-	n := int64(0)
-	for _, l := range c.Lines {
-		if l.Taker == taker {
-			n += l.Rows
-		}
-	}
-	if n < CountCap && c.Full {
-		return nil
-	}
-	return new(min(n, CountCap))
+	b := tally[mine]
+	return Counts{Pending: b.Gauge(Due), Scheduled: b.Gauge(Scheduled), Failed: b.Gauge(Failed), Oldest: b.OldestAgeSeconds}, err
 }
