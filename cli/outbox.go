@@ -97,7 +97,7 @@ func rowsOnly(c *config.Config, topics bool) (outbox.Config, []*route.Route, err
 		return plan, nil, err
 	}
 	if plan.Looks = true; !topics {
-		plan.Extra, plan.Headers = nil, nil
+		plan.Extra = nil
 	}
 	return plan, routes, nil
 }

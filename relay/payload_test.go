@@ -9,6 +9,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -77,7 +78,7 @@ func TestPayloadEncoding(t *testing.T) {
 
 func TestRowTime(t *testing.T) {
 	t.Parallel()
-	at, extra := route.TimeFrom("happened", []outbox.Extra{{Name: "happened"}})
+	at, extra := route.TimeFrom("happened", []rowkey.Source{{Name: "happened"}})
 	again, more := route.TimeFrom("happened", extra)
 	if len(extra) != 2 || len(more) != 2 || *again != *at {
 		t.Fatalf("%+v, then %+v", extra, more)

@@ -17,6 +17,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
@@ -33,8 +34,8 @@ type Relay struct {
 	rings    chan struct{}               // rings to pass on; has room for the one that waits
 	notify   func(context.Context) error // passes a ring on
 	counter  operate.Counter
-	lacks    []outbox.Lack // missing parts of the table, as last logged; only Run touches it
-	looks    time.Duration // longest time between two looks at the catalogue
+	lacks    []finding.Finding // missing parts of the table, as last logged; only Run touches it
+	looks    time.Duration     // longest time between two looks at the catalogue
 
 	mu    sync.Mutex    // guards what follows
 	table *outbox.Table // nil until it is found
@@ -172,17 +173,14 @@ func (r *Relay) found(table *outbox.Table, err error) {
 }
 
 // logLacks logs once what the table lacks.
-func (r *Relay) logLacks(lacks []outbox.Lack) {
+func (r *Relay) logLacks(lacks []finding.Finding) {
 	if slices.Equal(lacks, r.lacks) {
 		return
 	}
 	r.lacks = lacks
 	for _, lack := range lacks {
-		attributes := []any{"what", lack.Found, "remedy", lack.Remedy}
-		if lack.Destination != "" {
-			attributes = append([]any{"destination", lack.Destination}, attributes...)
-		}
-		r.config.Logger.Warn("missing index or column", attributes...)
+		r.config.Logger.Warn("missing index or column", "subject", lack.Subject, "what", lack.Found,
+			"remedy", lack.Remedy)
 	}
 }
 

@@ -2,15 +2,7 @@
 -- Run it as the owner of the table, before a relay with this destination is started. It may be run again.
 -- Adding the columns locks the whole table for a moment, while inserts wait. Let it give up rather than wait for a long transaction:
 --   set lock_timeout = '2s';
-{existing}
-do $outbox$
-begin
-  if not exists (select from pg_catalog.pg_attribute where attrelid = {oid} and attname = {relayed_name} and not attisdropped) then
-    alter table {table} add column {relayed} timestamptz{default};
-    {rows}
-  end if;
-end $outbox$;
-{columns}
+{existing}{columns}
 -- The transaction that inserted a row. Without this column, rows that other destinations have updated look as if they had been
 -- committed late.
 alter table {table} add column if not exists {txid} xid8 not null default pg_current_xact_id();

@@ -6,7 +6,6 @@ select min(low)::text, max(high)::text, coalesce(bool_or(pending and (low < $2::
 from (
   select bound as low, lead(bound) over (order by bound) as high
   from (select bound::{part_type} from unnest($1::text[] || array['-infinity', 'infinity']) bound group by 1) bounds) spans
-cross join lateral (select exists (
-  select from {table} where {pending} and {part_key} >= low and {part_key} < high) as pending) rows
+cross join lateral (select {pending} as pending) rows
 where high is not null
   and (pending or low < now() at time zone 'UTC' + interval '2 hours' and high > now() at time zone 'UTC' - interval '2 hours')

@@ -118,7 +118,9 @@ func TestTextThatIsTooLong(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, fmt.Sprintf(boundsTable, "jsonb", "jsonb"))
 	s.Exec(t, `insert into outbox_messages (topic, payload) values ('t', jsonb_build_object('a', repeat('x', 2000000)))`)
-	table := open(t, s, Config{Table: messages, MaxRow: 64 << 20, Extra: []Extra{{Kind: ExtraPayload, Name: "a"}}})
+	table := open(t, s, Config{
+		MaxRow: 64 << 20, Extra: []rowkey.Source{{Kind: rowkey.Payload, Name: "a"}},
+	})
 	rows := tail(t, table, Query{}).Rows
 	if len(rows) != 1 || publisher.ClassOf(rows[0].Invalid) != publisher.Permanent ||
 		!strings.Contains(rows[0].Invalid.Error(), "a template names") {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,8 +20,8 @@ type relation struct {
 	table   sql.Table // with its schema
 	cluster string    // the system identifier of the server, empty if this role may not read it
 	columns map[string]Column
-	texts   map[string]bool // expressions that give a stored text
-	parts   *partitions     // nil unless there are many by time
+	texts   map[string]bool            // expressions that give a stored text
+	parts   *atomic.Pointer[timeRange] // the partitions that statements name; nil unless there are many by time
 	seed    maphash.Seed
 
 	OID        uint32
@@ -42,7 +43,7 @@ type relation struct {
 
 func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, names setting.Names) (*relation, error) {
 	r := &relation{table: name, columns: map[string]Column{}, texts: map[string]bool{}, seed: maphash.MakeSeed()}
-	by := &Table{pool: pool, relation: r}
+	by := &Table{pool: pool, mapping: &mapping{relation: r}}
 	statement := sql.Text("catalogue.sql", map[string]string{"class": sql.DoorbellClass})
 	rows, err := by.query(ctx, limits{once: true}, statement, []byte(name.Schema), []byte(name.Name))
 	if err == nil && len(rows) > 0 {
@@ -75,8 +76,8 @@ func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, name
 		i.conjuncts = conjuncts(i.Predicate)
 	}
 	if r.Partitions.Column != "" && r.Partitions.Number >= manyPartitions {
-		r.parts = &partitions{}
-		r.parts.Store(&map[string]timeRange{})
+		r.parts = &atomic.Pointer[timeRange]{}
+		r.parts.Store(&everything)
 	}
 	return r, nil
 }

@@ -100,94 +100,87 @@ func typeNames(types []uint32) string {
 	}), ", ")
 }
 
-// finder looks up columns and collects the problems.
-type finder struct {
-	*relation
-	config   *Config
-	ignored  []string // columns with a name of the relay's whose type does not fit
-	problems []*SetupError
-}
-
-// fail records a problem of the columns.
-func (f *finder) fail(remedy, format string, args ...any) {
-	f.problems = append(f.problems, problem(checkColumns, remedy, format, args...))
+// fail records a problem of the columns, which keeps a destination from using the table.
+func (m *mapping) fail(remedy, format string, args ...any) {
+	m.problems = append(m.problems, problem(checkColumns, remedy, format, args...))
 }
 
 // needed returns a column that is needed for something. It records a problem if the table lacks the column.
-func (f *finder) needed(column, remedy, what string, args ...any) Column {
-	c := f.columns[column]
+func (m *mapping) needed(column, remedy, what string, args ...any) Column {
+	c := m.relation.columns[column]
 	if !c.Has() {
-		f.fail(remedy, "table %s has no column %s, "+what, append([]any{f.table, column}, args...)...)
+		m.fail(remedy, "table %s has no column %s, "+what, append([]any{m.relation.table, column}, args...)...)
 	}
 	return c
 }
 
 // column returns the column that plays a role, the zero Column if the table has none that fits. Only a column of the
 // view's own can play a role in the state that the view keeps in columns of its own.
-func (f *finder) column(r role, v View) Column {
-	names, setting := f.config.Columns, f.config.Names.Of("Columns")
-	remedy, whose := "correct "+setting, ""
+func (m *mapping) column(r role, v View) Column {
+	columns, names, setting := m.relation.columns, m.config.Columns, m.config.Names.Of("Columns")
+	preferred, remedy, whose := m.config.Preferred[r.name], "correct "+setting, ""
 	if v.Columns != nil {
 		names, setting, whose = v.Columns, v.Names.Of("Columns"), " for destination "+v.Name
 		remedy = "let its owner run what `outbox-relay schema --destination " + v.Name + "` prints, or correct " +
 			setting
 	}
 	name, mapped := names[r.name]
-	if !mapped {
-		if v.Columns != nil {
-			return Column{}
-		}
-		if name = r.name; f.columns[f.config.Preferred[r.name]].Has() {
-			name = f.config.Preferred[r.name]
-		}
+	switch {
+	case mapped:
+	case v.Columns != nil:
+		return Column{}
+	case columns[preferred].Has():
+		name = preferred
+	default:
+		name = r.name
 	}
-	c := f.columns[name]
+	c := columns[name]
 	switch fits := r.types == nil || slices.Contains(r.types, c.OID); {
 	case !c.Has() && mapped:
-		f.needed(name, remedy, "which %s names as %s%s", setting, r.name, whose)
+		m.needed(name, remedy, "which %s names as %s%s", setting, r.name, whose)
 	case !c.Has() && r.required:
 		add := "add it, or name another column with " + setting + "=" + r.name + ":NAME"
 		if r.name == "relayed_at" {
-			add += ", or set " + f.config.Names.Of("Delete") + ", which does not need it"
+			add += ", or set " + m.config.Names.Of("Delete") + ", which does not need it"
 		}
-		if other := f.config.Preferred[r.name]; other != "" {
-			name = other + " or " + name
+		if preferred != "" {
+			name = preferred + " or " + name
 		}
-		f.fail(add, "table %s has no column %s", f.table, name)
+		m.fail(add, "table %s has no column %s", m.relation.table, name)
 	case !c.Has() || fits:
 		return c
 	case r.required || mapped:
 		remedy = "map another column with " + setting + "=" + r.name + ":NAME, or change its type to one of these: " +
 			typeNames(r.types)
-		f.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s",
-			name, f.table, c.Type, r.name)
+		m.fail(remedy, "column %s of table %s has type %s, which the relay cannot use as %s",
+			name, m.relation.table, c.Type, r.name)
 	default:
-		f.ignored = append(f.ignored, name+" ("+c.Type+")")
+		m.ignored = append(m.ignored, name+" ("+c.Type+")")
 	}
 	return Column{}
 }
 
-// state returns the columns that keep the state of a view's rows.
-func (f *finder) state(v View) (s state) {
+// stateOf returns the columns that keep the state of a view's rows.
+func (m *mapping) stateOf(v View) (s state) {
 	for _, r := range s.roles() {
-		r.required = r.required && !f.config.Delete
-		*r.column = f.column(r, v)
+		r.required = r.required && !m.config.Delete
+		*r.column = m.column(r, v)
 	}
 	return s
 }
 
-// order returns the column whose values give the table its order: order or seq, else inserted_at, else the id.
-func (f *finder) order(m *mapping) Column {
-	c, named := f.columns["seq"], f.config.Columns["order"] != ""
+// inOrder returns the column whose values give the table its order: order or seq, else inserted_at, else the id.
+func (m *mapping) inOrder() Column {
+	c, named := m.relation.columns["seq"], m.config.Columns["order"] != ""
 	if named {
-		c = f.column(role{name: "order"}, View{})
+		c = m.column(role{name: "order"}, View{})
 	}
 	if c.Has() && slices.Contains(unordered, c.OID) {
 		if named {
-			f.fail("correct "+f.config.Names.Of("Columns"),
-				"column %s of table %s has type %s, which has no useful order", c.Plain, f.table, c.Type)
+			m.fail("correct "+m.config.Names.Of("Columns"),
+				"column %s of table %s has type %s, which has no useful order", c.Plain, m.relation.table, c.Type)
 		}
-		f.ignored, c = append(f.ignored, c.Plain+" ("+c.Type+")"), Column{}
+		m.ignored, c = append(m.ignored, c.Plain+" ("+c.Type+")"), Column{}
 	}
 	return cmp.Or(c, m.Inserted, m.ID)
 }
@@ -199,93 +192,90 @@ const (
 	noPlace  = "null::tid"
 )
 
-func (f *finder) key(m *mapping) {
-	key, setting := f.config.Key, f.config.Names.Of("Key")
+// findKey finds where the keys come from.
+func (m *mapping) findKey() {
+	key, setting := m.config.Key, m.config.Names.Of("Key")
 	var c Column
 	switch m.Key, m.keySource = noKey, noSource; key.Kind {
 	case rowkey.Default:
-		c = f.column(role{name: "key"}, View{})
+		c = m.column(role{name: "key"}, View{})
 	case rowkey.Column:
-		c = f.needed(key.Name, "correct "+setting, "which %s names", setting)
-	case rowkey.Header, rowkey.Payload:
-		from, kind := m.Headers, "header"
-		if key.Kind == rowkey.Payload {
-			from, kind = m.Payload, "payload"
-		}
-		m.Key = f.inJSON(m, kind, key.Name, "correct "+setting, fmt.Sprintf("%s=%s:%s", setting, kind, key.Name))
-		m.keySource, m.keyVaries = kind+" "+key.Name, from.OID == pgtype.JSONOID
+		c = m.needed(key.Name, "correct "+setting, "which %s names", setting)
 	case rowkey.Topic:
 		c = m.Topic
-	case rowkey.None:
+	case rowkey.Header, rowkey.Payload:
+		m.Key, c = m.inJSON(key, "correct "+setting, fmt.Sprintf("%s=%s:%s", setting, key.Kind, key.Name))
+		m.keySource = string(key.Kind) + " " + key.Name
+	case rowkey.None, rowkey.Time:
 	}
-	if c.Has() {
-		m.Key, m.keySource, m.keyVaries = c.text(), "column "+c.Plain, slices.Contains(varying, c.OID)
-	}
-	if c.isText() && key.Kind != rowkey.Topic {
-		m.Key = c.Name
+	m.keyVaries = slices.Contains(varying, c.OID)
+	switch {
+	case !c.Has() || m.keySource != noSource:
+	case c.isText() && key.Kind != rowkey.Topic:
+		m.Key, m.keySource = c.Name, "column "+c.Plain
+	default:
+		m.Key, m.keySource = c.text(), "column "+c.Plain
 	}
 }
 
-// inJSON returns the expression for a value in JSON as text: a row's own header, or the value at a path of its payload.
-// It records a problem if the table has no such JSON.
-func (f *finder) inJSON(m *mapping, kind, name, remedy, what string) string {
-	c, needs, at := m.Payload, "a payload", "#>> array["+sql.Literals(strings.Split(name, "."))+"]"
-	if kind == "header" {
-		c, needs, at = m.Headers, "a headers column", "->> "+sql.Literal(name)
-		remedy += ", or name the column with " + f.config.Names.Of("Columns") + "=headers:NAME"
+// inJSON returns the expression for a value in JSON as text, a row's own header or the value at a path of its payload,
+// and the column with the JSON. It records a problem if the table has no such JSON.
+func (m *mapping) inJSON(s rowkey.Source, remedy, what string) (string, Column) {
+	c, needs, at := m.Payload, "a payload", "#>> array["+sql.Literals(strings.Split(s.Name, "."))+"]"
+	if s.Kind == rowkey.Header {
+		c, needs, at = m.Headers, "a headers column", "->> "+sql.Literal(s.Name)
+		remedy += ", or name the column with " + m.config.Names.Of("Columns") + "=headers:NAME"
 	}
 	if !isJSON(c) {
-		f.fail(remedy, "%s needs %s of type jsonb or json, and table %s has none", what, needs, f.table)
-		return noKey
+		m.fail(remedy, "%s needs %s of type jsonb or json, and table %s has none", what, needs, m.relation.table)
+		return noKey, c
 	}
-	return jsonText(c, at)
+	return jsonText(c, at), c
 }
 
-// extra returns the expression for an additional text of a row.
-func (f *finder) extra(m *mapping, e Extra) string {
-	inJSON := func(kind string) string {
-		return f.inJSON(m, kind, e.Name, "correct the template", "a template names {"+kind+"."+e.Name+"}, which")
-	}
-	switch e.Kind {
-	case ExtraPayload:
-		return inJSON("payload")
-	case ExtraHeader:
-		switch c := f.columns[f.config.Headers[e.Name]]; { // sent as this header
-		case !c.Has():
-			return inJSON("header")
-		case !m.Headers.Has():
-			return c.text()
-		default:
-			return "coalesce(" + inJSON("header") + ", " + c.text() + ")"
-		}
-	case ExtraTime: // in milliseconds since 1970
-		setting := f.config.Names.Of("TimeColumn")
-		c := f.needed(e.Name, "correct "+setting+", or add the column", "which %s names", setting)
+// extraText returns the expression for an additional text of a row.
+func (m *mapping) extraText(s rowkey.Source) string {
+	const remedy = "correct the template"
+	sent := m.relation.columns[m.config.Columns[sentAs+s.Name]] // as this header
+	switch {
+	case s.Kind == rowkey.Time:
+		setting := m.config.Names.Of("TimeColumn")
+		c := m.needed(s.Name, "correct "+setting+", or add the column", "which %s names", setting)
 		if c.Has() && !slices.Contains(timeTypes, c.OID) {
-			f.fail("correct "+setting, "column %s of table %s has type %s, which is not a timestamp",
-				e.Name, f.table, c.Type)
+			m.fail("correct "+setting, "column %s of table %s has type %s, which is not a timestamp",
+				s.Name, m.relation.table, c.Type)
 		}
 		const form = "case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end"
 		return fmt.Sprintf(form, c.Name)
-	default:
-		const remedy = "correct the template, or add the column"
-		return f.needed(e.Name, remedy, "which a template names as {%s}", e.Name).text()
+	case s.Kind != rowkey.Header && s.Kind != rowkey.Payload:
+		return m.needed(s.Name, remedy+", or add the column", "which a template names as {%s}", s.Name).text()
+	case s.Kind == rowkey.Header && sent.Has() && !m.Headers.Has():
+		return sent.text()
 	}
+	text, _ := m.inJSON(s, remedy, fmt.Sprintf("a template names {%s.%s}, which", s.Kind, s.Name))
+	if s.Kind == rowkey.Header && sent.Has() {
+		text = "coalesce(" + text + ", " + sent.text() + ")"
+	}
+	return text
 }
 
 // placed is a column whose text is sent as a header.
 type placed struct{ header, expression string }
 
-func (f *finder) headers() (all []placed) {
-	for _, header := range slices.Sorted(maps.Keys(f.config.Headers)) {
-		setting := f.config.Names.Of("Columns")
-		c := f.needed(f.config.Headers[header], "correct "+setting, "which %s sends as header %s", setting, header)
+// placeHeaders finds the columns that are sent as headers.
+func (m *mapping) placeHeaders() {
+	setting := m.config.Names.Of("Columns")
+	for _, ours := range slices.Sorted(maps.Keys(m.config.Columns)) {
+		header, isSent := strings.CutPrefix(ours, sentAs)
+		if !isSent {
+			continue
+		}
+		c := m.needed(m.config.Columns[ours], "correct "+setting, "which %s sends as header %s", setting, header)
 		expression := c.text()
 		if c.OID == pgtype.IntervalOID && strings.EqualFold(header, publisher.HeaderNATSTTL) { // it is in seconds
 			const form = "case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end"
 			expression = fmt.Sprintf(form, c.Name)
 		}
-		all = append(all, placed{header, expression})
+		m.placed = append(m.placed, placed{header, expression})
 	}
-	return all
 }

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
@@ -11,14 +10,17 @@ import (
 
 // Config says where the outbox is and how its rows are understood.
 type Config struct {
-	Table   sql.Table
-	Columns map[string]string // the relay's column names to the table's
+	Table sql.Table
+	// Columns are the relay's column names to the table's. A name that begins with "header." is that of a column whose
+	// text is sent as a header, unless it is NULL.
+	Columns map[string]string
 	// Preferred are columns that are used, if the table has them, for the names that Columns does not map.
 	Preferred map[string]string
-	Headers   map[string]string // header names to the columns whose text is sent in them, unless it is NULL
 	Key       rowkey.Source
-	Extra     []Extra // additional texts that each row carries, at most [MostExtra]
-	Delete    bool    // accepted rows are deleted instead of marked
+	// Extra are additional texts that each row carries, for templates and the like, at most [MostExtra]. A text may be
+	// NULL. A header is one of the row's own, or else the column that is sent as this header.
+	Extra  []rowkey.Source
+	Delete bool // accepted rows are deleted instead of marked
 	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A larger row comes without its values and is
 	// [Row.Invalid].
 	MaxRow  int64
@@ -44,38 +46,11 @@ func (c *Config) views() []View {
 	return c.Views
 }
 
-// headerPrefix is the prefix of the relay's name for a column that is sent as a header.
-const headerPrefix = "header."
-
-// HeaderColumns returns the columns that are sent as headers: header names to column names.
-func HeaderColumns(columns map[string]string) map[string]string {
-	headers := map[string]string{}
-	for ours, theirs := range columns {
-		if name, is := strings.CutPrefix(ours, headerPrefix); is {
-			headers[name] = theirs
-		}
-	}
-	return headers
-}
+// sentAs begins the relay's name for a column that is sent as a header.
+const sentAs = "header."
 
 // DefaultMaxRow is the value of [Config.MaxRow] if it is 0.
 const DefaultMaxRow = 64 << 20
-
-// An Extra is a text that a row carries in addition to its message, for templates and the like. The text may be NULL.
-type Extra struct {
-	Kind ExtraKind
-	Name string // the column, the header, or the dot-separated path in the payload
-}
-
-// An ExtraKind says where the text comes from.
-type ExtraKind uint8
-
-const (
-	ExtraColumn  ExtraKind = iota
-	ExtraHeader            // a header of the row, or else the column that is sent as this header
-	ExtraPayload           // a field of a JSON payload
-	ExtraTime              // the time in a column, in milliseconds since 1970
-)
 
 // MostExtra is the largest number of additional texts that a row carries.
 const MostExtra = 64

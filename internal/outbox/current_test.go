@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -15,8 +16,9 @@ func TestCurrent(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, pgtest.ShapeB)
 	config := Config{
-		Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16, Extra: []Extra{{Name: "id"}, {Name: "topic"}},
-		Headers: map[string]string{"a": "id", "b": "topic", "c": "attempt"},
+		Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16,
+		Extra:   []rowkey.Source{{Name: "id"}, {Name: "topic"}},
+		Columns: map[string]string{"header.a": "id", "header.b": "topic", "header.c": "attempt"},
 	}
 	open := func() *Table {
 		t.Helper()

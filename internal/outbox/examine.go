@@ -24,33 +24,31 @@ func Examine(
 	if t == nil {
 		return nil, findings(problems), err
 	}
-	denied, err := t.checkAccess(ctx)
-	e := examination{Table: t}
+	err = t.checkAccess(ctx)
+	denied, isDenied := errors.AsType[*SetupError](err)
+	if isDenied {
+		err = nil
+	}
+	e := examination{Table: t, subject: t.Name()}
 	e.storage(channel)
-	e.lacks(denied == nil)
+	e.lacks(!isDenied)
 	err = errors.Join(err, e.vacuum(ctx))
-	if found = each(e.found, func(l Lack) finding.Finding { return l.Finding }); denied != nil {
-		if found = append(found, denied.Finding); server(denied.Err).Code == insufficientPrivilege {
+	if isDenied {
+		if e.found = append(e.found, denied.Finding); server(denied.Err).Code == insufficientPrivilege {
 			t = nil // nothing else can be asked
 		}
 	}
-	return t, found, err
+	return t, e.found, err
 }
 
 // findLacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why
 // single destinations cannot use the table.
-func (t *Table) findLacks() []Lack {
-	e := examination{Table: t}
+func (t *Table) findLacks() []finding.Finding {
+	e := examination{Table: t, subject: t.Name()}
 	e.lacks(true)
-	return slices.DeleteFunc(e.found, func(l Lack) bool {
-		return l.Severity == finding.OK || l.Check == checkOrder && t.mapping.Key == noKey
+	return slices.DeleteFunc(e.found, func(f finding.Finding) bool {
+		return f.Severity == finding.OK || f.Check == checkOrder && t.mapping.Key == noKey
 	})
-}
-
-// A Lack is something that the table should have, with its remedy.
-type Lack struct {
-	finding.Finding
-	Destination string // the destination that lacks it, empty for all of them
 }
 
 // findings returns the problems of a table that cannot be used.
@@ -61,28 +59,24 @@ func findings(problems []*SetupError) []finding.Finding {
 // examination gathers the findings about a table that can be used.
 type examination struct {
 	*Table
-	destination string
-	found       []Lack
+	subject string // the table, or a destination's part of it
+	found   finding.List
 }
 
 // add adds the first of the answers that applies.
 func (e *examination) add(check string, answers ...finding.Answer) {
-	var first finding.List
-	subject := e.Name()
-	if e.destination != "" {
-		subject += ", destination " + e.destination
-	}
-	first.Add(check, subject, answers...)
-	for _, f := range first {
-		e.found = append(e.found, Lack{f, e.destination})
-	}
+	e.found.Add(check, e.subject, answers...)
 }
 
 // lacks examines the columns and indexes, of the destinations too if they can use the table.
 func (e *examination) lacks(able bool) {
 	m, setting := e.mapping, e.config.Names.Of("Columns")
 	e.columns()
-	e.indexes()
+	e.ids()
+	if e.view.Columns == nil {
+		e.byState()
+		e.byKey()
+	}
 	if e.ordered(); e.config.shared() {
 		e.add(checkColumns, finding.WarnIf(!m.Txid.Has(), "there is no txid, the transaction that inserted a row: "+
 			"while one destination marks rows before another has read them, they look to it as if they had been "+
@@ -96,19 +90,19 @@ func (e *examination) lacks(able bool) {
 			"with "+setting+"=key:NAME, or another source with "+e.config.Names.Of("Key")+"; none there means that "+
 			"rows have no key"))
 	for _, v := range e.config.Views {
-		m, problems := e.see(v)
+		m, subject := e.see(v), e.Name()+", destination "+v.Name
 		switch {
-		case able && len(problems) > 0:
-			found := findings(problems)
-			if v.Optional { // best effort: the other destinations go on without it
-				found = finding.AsWarnings(found)
+		case able && len(m.problems) > 0:
+			for _, f := range findings(m.problems) {
+				if f.Subject = subject; v.Optional { // best effort: the other destinations go on without it
+					f.Severity = finding.Warning
+				}
+				e.found = append(e.found, f)
 			}
-			e.found = append(e.found, each(found, func(f finding.Finding) Lack { return Lack{f, v.Name} })...)
-		case v.Columns != nil && len(problems) == 0:
-			own := examination{e.with(m, v), v.Name, nil}
+		case v.Columns != nil && len(m.problems) == 0:
+			own := examination{e.with(m), subject, nil}
 			own.columns()
-			own.pendingIndex()
-			own.failedIndex()
+			own.byState()
 			e.found = append(e.found, own.found...)
 		}
 	}

@@ -46,6 +46,10 @@ func TestExamineIndexes(t *testing.T) {
 		"A":           {pgtest.ShapeA, []string{"holds failed ones too"}},
 		"B":           {pgtest.ShapeB, nil},
 		"C":           {pgtest.ShapeC, []string{"no index of pending rows in their order", "no index of failed rows"}},
+		"relayed rows in it": {
+			pgtest.ShapeC + "; create index on outbox_messages (inserted_at) where failed_at is null",
+			[]string{"no index of pending rows in their order", "no index of failed rows"},
+		},
 		"heap": {
 			`create table outbox_messages (id text, topic text, payload json, "Key" text, relayed_at timestamptz, failed_at
 				timestamptz,
@@ -274,7 +278,8 @@ func TestExamineReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, "create table outbox_messages (id numeric, topic text, key text, relayed_at boolean)")
-	table, found := examine(t, s, Config{Extra: []Extra{{Name: "tenant"}}, Headers: map[string]string{"type": "kind"}}, "")
+	config := Config{Extra: []rowkey.Source{{Name: "tenant"}}, Columns: map[string]string{"header.type": "kind"}}
+	table, found := examine(t, s, config, "")
 	if table != nil || len(found) != 5 {
 		t.Errorf("%d findings: %+v", len(found), found)
 	}

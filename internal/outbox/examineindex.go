@@ -9,23 +9,9 @@ import (
 
 const checkIndex = "index"
 
-// indexes reports the cost of each missing index, and the statement that creates it.
-func (e *examination) indexes() {
+// byKey reports the cost if there is no index of the pending rows by key, and the statement that creates it.
+func (e *examination) byKey() {
 	m := e.mapping
-	if e.view.Columns == nil {
-		e.pendingIndex()
-	}
-	e.unique()
-	without := "each write of the relay"
-	if len(m.beside) > 0 {
-		without = "each try of a row that has no key and was refused or held"
-	}
-	e.add(checkIndex, finding.WarnIf(!m.IDIndexed, "no index by "+m.ID.Plain+": "+without+" reads the whole table",
-		e.createIndex(m.ID.Name)))
-	if e.view.Columns != nil {
-		return
-	}
-	e.failedIndex()
 	const cost = "while rows are refused, or a topic is missing, each round of retries passes over all pending rows"
 	create := e.createPending(m.keyHash() + ", " + m.rankFirst() + m.Order.Name)
 	e.add(checkIndex,
@@ -37,8 +23,8 @@ func (e *examination) indexes() {
 		finding.WarnIf(true, "no index of pending rows by key: "+cost, create))
 }
 
-// pendingIndex reports the cost if there is no index of the pending rows, or none that fits.
-func (e *examination) pendingIndex() {
+// byState reports the cost if there is no index of the pending or of the failed rows, or none that fits.
+func (e *examination) byState() {
 	m, available := e.mapping, e.mapping.Available
 	order, untimed, timed := m.position().columns(), available.Name+" is null", available.Name+" is not null"
 	create := e.createPending(order)
@@ -56,6 +42,13 @@ func (e *examination) pendingIndex() {
 		finding.WarnIf(!m.Rank.Has() && m.relayedFirst && m.failedToo, "the index of pending rows holds failed ones "+
 			"too: while many rows have failed, each poll steps over all of them", create),
 		finding.OKIf(true, "pending rows are read in order from an index"))
+	if m.Failed.Has() {
+		e.add(checkIndex,
+			finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking "+
+				"for failed rows reads the table",
+				e.createIndex(m.Failed.Name+", "+m.ID.Name, m.Failed.Name+" is not null")),
+			finding.OKIf(true, "failed rows are read in order from an index"))
+	}
 	if !available.Has() {
 		return
 	}
@@ -73,21 +66,12 @@ func (e *examination) pendingIndex() {
 		e.createPending(order, untimed)))
 }
 
-// failedIndex reports the cost if there is no index of the failed rows.
-func (e *examination) failedIndex() {
-	m := e.mapping
-	if m.Failed.Has() {
-		e.add(checkIndex,
-			finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking "+
-				"for failed rows reads the table",
-				e.createIndex(m.Failed.Name+", "+m.ID.Name, m.Failed.Name+" is not null")),
-			finding.OKIf(true, "failed rows are read in order from an index"))
+// ids reports the consequences if two rows may have the same id, and the cost if there is no index by id.
+func (e *examination) ids() {
+	id, apart, without := e.mapping.ID, len(e.mapping.beside) > 0, "each write of the relay"
+	if apart {
+		without = "each try of a row that has no key and was refused or held"
 	}
-}
-
-// unique reports the consequences if two rows may have the same id.
-func (e *examination) unique() {
-	id, apart := e.mapping.ID, len(e.mapping.beside) > 0
 	text := "no unique index holds " + id.Plain + " alone, so two rows may have one id: rows are distinguished by " +
 		"their places, a row that is changed while it is relayed is published again, and consumers or JetStream may " +
 		"drop one of two messages with one id"
@@ -100,6 +84,8 @@ func (e *examination) unique() {
 			"draw ids that are used once in all these tables, uuids for example: an index sees to it only where a "+
 			"table is partitioned by the id"),
 		finding.WarnIf(apart, text, remedy))
+	e.add(checkIndex, finding.WarnIf(!e.mapping.IDIndexed,
+		"no index by "+id.Plain+": "+without+" reads the whole table", e.createIndex(id.Name)))
 }
 
 // createPending returns the statement that creates an index of pending rows that meet further conditions.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -56,11 +57,13 @@ func TestExtras(t *testing.T) {
 					row.headers, row.tenant)
 			}
 			config := Config{
-				Extra:   []Extra{{ExtraHeader, "h"}, {ExtraHeader, "tenant"}, {ExtraHeader, "n"}},
-				Headers: map[string]string{"tenant": "tenant"},
+				Extra: []rowkey.Source{
+					{Kind: rowkey.Header, Name: "h"}, {Kind: rowkey.Header, Name: "tenant"}, {Kind: rowkey.Header, Name: "n"},
+				},
+				Columns: map[string]string{"header.tenant": "tenant"},
 			}
 			for _, path := range paths {
-				config.Extra = append(config.Extra, Extra{ExtraPayload, path})
+				config.Extra = append(config.Extra, rowkey.Source{Kind: rowkey.Payload, Name: path})
 			}
 			table := open(t, s, config)
 			page := tail(t, table, Query{})
@@ -92,7 +95,9 @@ func TestExtraOfAColumnSentAsHeader(t *testing.T) {
 	s.Exec(t, `create table outbox_messages (id integer primary key, topic text, payload text, tenant integer, relayed_at
 		timestamptz);
 		insert into outbox_messages values (1, 't', '', 7)`)
-	config := Config{Extra: []Extra{{ExtraHeader, "x-tenant"}}, Headers: map[string]string{"x-tenant": "tenant"}}
+	config := Config{
+		Extra: []rowkey.Source{{Kind: rowkey.Header, Name: "x-tenant"}}, Columns: map[string]string{"header.x-tenant": "tenant"},
+	}
 	page := tail(t, open(t, s, config), Query{})
 	if len(page.Rows) != 1 || page.Rows[0].Extra[0] != "7" || page.Rows[0].Nulls != 0 {
 		t.Errorf("%+v", page.Rows)
@@ -112,7 +117,7 @@ func TestTTLFromAColumn(t *testing.T) {
 			s.Exec(t, fmt.Sprintf(
 				"create table outbox_messages (id integer primary key, topic text, payload text, life %s, relayed_at "+
 					"timestamptz); insert into outbox_messages values (1, 't', '', %s)", typ, value))
-			page := tail(t, open(t, s, Config{Headers: map[string]string{"Nats-TTL": "life"}}), Query{})
+			page := tail(t, open(t, s, Config{Columns: map[string]string{"header.Nats-TTL": "life"}}), Query{})
 			if got, _ := page.Rows[0].Message.Header("nats-ttl"); got != want {
 				t.Errorf("%s %s gives %q, want %q", typ, value, got, want)
 			}
@@ -136,7 +141,7 @@ func TestExtraTime(t *testing.T) {
 		for i, value := range values {
 			s.Exec(t, "insert into outbox_messages (id, at) values ($1, nullif($2, '')::"+typ+")", i, value)
 		}
-		table := open(t, s, Config{Extra: []Extra{{ExtraTime, "at"}}})
+		table := open(t, s, Config{Extra: []rowkey.Source{{Kind: rowkey.Time, Name: "at"}}})
 		page := tail(t, table, Query{})
 		for i, row := range page.Rows {
 			got := row.Extra[0]
@@ -162,7 +167,7 @@ func TestTemplateOfOneDestination(t *testing.T) {
 	coded := View{Name: "coded", Encoded: true, Extra: []int{}}
 	dead := View{Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}, FailedOf: &orders, Extra: []int{0, 2}}
 	config := Config{
-		Extra: []Extra{{ExtraColumn, "key"}, {ExtraColumn, "tenant"}, {ExtraTime, "sent"}},
+		Extra: []rowkey.Source{{Name: "key"}, {Name: "tenant"}, {Kind: rowkey.Time, Name: "sent"}},
 		Views: []View{orders, audit, dead, coded},
 	}
 	table := open(t, s, config)

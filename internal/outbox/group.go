@@ -27,14 +27,14 @@ func (t *Table) GroupColumn() string { return t.view.GroupColumn() }
 func (t *Table) Groups() (groups []Group) {
 	of, able := map[string][]string{}, map[string]bool{}
 	for _, v := range t.config.views() {
-		m, problems := t.see(v)
+		m := t.see(v)
 		i := slices.IndexFunc(groups, func(g Group) bool { return g.Column == v.GroupColumn() })
 		if i < 0 {
 			i, groups = len(groups), append(groups, Group{Column: v.GroupColumn()})
 		}
 		g := &groups[i]
 		g.Names, of[g.Column] = append(g.Names, v.Name), append(of[g.Column], m.taking(v))
-		able[g.Column] = able[g.Column] || len(problems) == 0
+		able[g.Column] = able[g.Column] || len(m.problems) == 0
 	}
 	for i, g := range groups {
 		slices.Sort(of[g.Column]) // where the order of the destinations matters, it is part of their filters

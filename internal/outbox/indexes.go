@@ -103,58 +103,40 @@ type served struct {
 }
 
 // chooseIndexes finds the reads that an index makes cheap.
-func (m *mapping) chooseIndexes(r *relation) {
-	pending := []string{m.Pending, m.Taken}
-	dueFiltered, filtered := false, func(i *index) bool { return m.Taken == pattern.Always || i.holds(m.Taken) }
-	if m.Available.Has() {
-		timed, untimed := m.Available.Name+" is not null", m.Available.Name+" is null"
-		for _, i := range r.Indexes {
-			if alone := !m.Relayed.Has() || m.delete || i.holds(m.Relayed.Name+" is null"); alone &&
-				i.starts(m.Available.Plain) && i.usableFor(append(pending, timed)...) {
-				m.dueIndex, dueFiltered = true, dueFiltered || filtered(i)
-			}
-			m.undelayed = m.undelayed || i.holds(untimed) && i.usableFor(append(pending, untimed)...)
-		}
-		if m.dueIndex {
-			pending = append(pending, untimed)
-		}
+func (m *mapping) chooseIndexes() {
+	unmarked, pending := m.Relayed.Name+" is null", []string{m.Pending, m.Taken}
+	some := func(where []string, fits func(*index) bool) bool {
+		return slices.ContainsFunc(m.relation.Indexes, func(i *index) bool { return i.usableFor(where...) && fits(i) })
 	}
-	orderFirst, rankFirst := false, false
-	m.filtered, m.failedToo = m.Taken == pattern.Always, m.Failed.Has()
-	for _, i := range r.Indexes {
-		m.IDIndexed = m.IDIndexed || i.starts(m.ID.Plain) && i.usableFor()
-		if !i.usableFor(pending...) {
-			m.failedIndex = m.failedIndex || m.Failed.Has() && i.usableFor(m.Failed.Name+" is not null")
-			continue
-		}
-		partial := m.partial(i)
-		alone := partial || !m.Relayed.Has()
-		rankFirst = rankFirst || alone && m.Rank.Has() && i.startsWith(rank(m))
-		m.keyIndex = m.keyIndex || alone && i.startsWith(m.keyHash())
-		switch {
-		case m.Failed.Has() && i.starts(m.Failed.Plain) && !partial:
-			m.failedIndex = true
-		case alone && i.starts(m.Order.Plain):
-			m.pendingIndex, orderFirst = true, true
-			m.filtered = m.filtered || filtered(i)
-		case m.Relayed.Has() && i.starts(m.Relayed.Plain, m.Order.Plain):
-			m.pendingIndex, m.relayedFirst = true, true
-			m.failedToo = m.failedToo && len(i.conjuncts) == 0
-		case m.Relayed.Has() && (partial || i.starts(m.Relayed.Plain)):
-			m.pendingIndex = true
-			m.filtered = m.filtered || filtered(i)
-		}
-	}
-	m.followed = rankFirst || !m.Rank.Has() && (orderFirst || m.relayedFirst)
-	m.relayedFirst = m.relayedFirst && !orderFirst
-	m.filtered = m.filtered && (dueFiltered || !m.dueIndex)
-}
+	// What follows is asked of indexes that can be used for pending rows: whether they leave out those that are done,
+	// and those that the view does not take.
+	alone := func(i *index) bool { return !m.Relayed.Has() || m.delete || i.holds(unmarked) }
+	own := func(i *index) bool { return m.Taken == pattern.Always || i.holds(m.Taken) }
 
-// partial reports whether an index leaves out rows that are done. An index of what has failed or been relayed at the
-// origin keeps the rows that are done here.
-func (m *mapping) partial(i *index) bool {
-	if m.origin == nil {
-		return len(i.conjuncts) > 0
+	m.IDIndexed = some(nil, func(i *index) bool { return i.starts(m.ID.Plain) })
+	m.failedIndex = m.Failed.Has() && some([]string{m.Failed.Name + " is not null"}, func(i *index) bool {
+		return len(i.conjuncts) > 0 || i.starts(m.Failed.Plain)
+	})
+	dueOwn := true
+	if m.Available.Has() {
+		timed := []string{m.Pending, m.Taken, m.Available.Name + " is not null"}
+		untimed := []string{m.Pending, m.Taken, m.Available.Name + " is null"}
+		due := func(i *index) bool { return alone(i) && i.starts(m.Available.Plain) }
+		m.undelayed = some(untimed, func(i *index) bool { return i.holds(untimed[2]) })
+		if m.dueIndex = some(timed, due); m.dueIndex {
+			dueOwn, pending = some(timed, func(i *index) bool { return due(i) && own(i) }), untimed
+		}
 	}
-	return i.holds(m.Relayed.Name + " is null")
+	inOrder := func(i *index) bool { return alone(i) && i.starts(m.Order.Plain) }
+	byMark := func(i *index) bool { return i.starts(m.Relayed.Plain, m.Order.Plain) }
+	few := func(i *index) bool { return i.holds(unmarked) || i.starts(m.Relayed.Plain) || inOrder(i) }
+	m.pendingIndex = some(pending, few)
+	m.filtered = dueOwn && some(pending, func(i *index) bool { return few(i) && own(i) })
+	m.keyIndex = some(pending, func(i *index) bool { return alone(i) && i.startsWith(m.keyHash()) })
+	m.relayedFirst = some(pending, byMark) && !some(pending, inOrder)
+	m.failedToo = m.Failed.Has() && !some(pending, func(i *index) bool { return byMark(i) && len(i.conjuncts) > 0 })
+	m.followed = m.relayedFirst || some(pending, inOrder)
+	if m.Rank.Has() {
+		m.followed = some(pending, func(i *index) bool { return alone(i) && i.startsWith(rank(m)) })
+	}
 }

@@ -11,6 +11,14 @@ import (
 // A mapping is the table as one destination sees it: which column plays which role, which rows are its own, in which
 // order they are read, and which of the reads an index makes cheap. A role that the table lacks is the zero Column.
 type mapping struct {
+	relation *relation // the table as the catalogue describes it
+	config   Config
+	view     View // zero in what all destinations share
+	// problems are what keeps the destination from using the table. With problems the mapping is incomplete, but has
+	// the columns that are there.
+	problems []*SetupError
+	ignored  []string // columns with a name of the relay's whose type does not fit
+
 	ID, Topic, Payload, Headers      Column
 	Inserted, Available, Rank, Order Column
 	Txid                             Column
@@ -24,107 +32,97 @@ type mapping struct {
 	Pending string
 	// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the
 	// table keeps no failures. In a row that was discarded and kept, relayed_at is set, too.
-	IsFailed       string
-	origin         *upstream     // destination whose rows these are, or nil
-	Key, topicText string        // SQL expressions of type text
-	keySource      string        // what the key is, for display
-	extra          []string      // SQL expressions of type text
-	lacking        []*SetupError // what is in the way of each extra text, or nil
-	placed         []placed      // columns that are sent as headers
-	keyVaries      bool          // the key's text depends on settings, so no index can hold it
-	ignored        []string      // columns with a name of the relay's whose type does not fit
+	IsFailed  string
+	origin    *upstream     // destination whose rows these are, or nil
+	Key       string        // an SQL expression of type text
+	keySource string        // what the key is, for display
+	extra     []string      // SQL expressions of type text
+	lacking   []*SetupError // what is in the way of each extra text, or nil
+	placed    []placed      // columns that are sent as headers
+	keyVaries bool          // the key's text depends on settings, so no index can hold it
 	served
 	delete bool
-	writer string   // an SQL expression: the transaction that inserted a row, or wrote it last
 	place  string   // an SQL expression: the row's physical place, null if it cannot be used to find the row
 	beside []Column // what distinguishes rows with one id; empty if ids are known to be unique
-	shards int
 }
 
 // rowWriter is the system column with the transaction that wrote a row last.
 const rowWriter = "xmin"
 
-// inserter is the expression for the transaction that inserted a row, taken from the column that holds it. When
-// another destination writes into the row later, xmin changes, which must not make the row look like a late commit. A
-// number that has not been assigned yet comes from another server, for example in rows that were restored from a dump.
-func inserter(txid Column) string {
+// writer is the expression for the transaction that inserted a row, or wrote it last if no column holds the former.
+// When another destination writes into the row later, xmin changes, which must not make the row look like a late
+// commit. A number that has not been assigned yet comes from another server, for example in rows that were restored
+// from a dump.
+func (m *mapping) writer() string {
+	if !m.Txid.Has() {
+		return rowWriter
+	}
 	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else "+
 		"%[2]s end)",
-		txid.Name, rowWriter)
+		m.Txid.Name, rowWriter)
 }
 
 // understand finds what the columns mean that all destinations share. Problems of templates are the problems of the
 // destinations that use them.
-func (r *relation) understand(config *Config) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete, writer: rowWriter, place: "ctid", shards: max(config.Shards, 1)}
-	f := finder{relation: r, config: config}
+func (r *relation) understand(config Config) *mapping {
+	m := &mapping{relation: r, config: config, delete: config.Delete, place: "ctid"}
 	for _, role := range m.roles() {
-		*role.column = f.column(role, View{})
+		*role.column = m.column(role, View{})
 	}
-	if m.Txid.Has() {
-		m.writer = inserter(m.Txid)
-	}
-	m.Order, m.topicText = f.order(m), m.Topic.text()
-	f.key(m)
+	m.Order, m.beside = m.inOrder(), r.uniqueWith(m.ID)
+	m.findKey()
 	for _, e := range config.Extra {
-		n, text, lacking := len(f.problems), f.extra(m, e), (*SetupError)(nil)
-		if len(f.problems) > n {
-			text, lacking, f.problems = noKey, f.problems[n], f.problems[:n]
+		n, text, lacking := len(m.problems), m.extraText(e), (*SetupError)(nil)
+		if len(m.problems) > n {
+			text, lacking, m.problems = noKey, m.problems[n], m.problems[:n]
 		}
 		m.extra, m.lacking = append(m.extra, text), append(m.lacking, lacking)
 	}
-	m.placed, m.ignored = f.headers(), f.ignored
-	m.beside = r.uniqueWith(m.ID)
+	if !config.Looks {
+		m.placeHeaders()
+	}
 	// Places repeat in each of the partitions if all are looked at, or are in the identity.
 	if r.partitioned() && r.parts == nil || m.byPlace() {
 		m.place = noPlace
 	}
-	return m, f.problems
+	m.problems, m.ignored = slices.Clip(m.problems), slices.Clip(m.ignored) // destinations add to copies
+	return m
 }
 
-// as returns the mapping of a destination. With problems it is incomplete, but has the columns that are there.
-func (m mapping) as(r *relation, config *Config, v View) (*mapping, []*SetupError) {
-	f := finder{relation: r, config: config}
-	m.state = f.state(v)
-	m.ignored = slices.Concat(m.ignored, f.ignored)
+// as returns the mapping of a destination.
+func (m mapping) as(v View) *mapping {
+	m.view, m.state = v, m.stateOf(v)
 	for i, lacking := range m.lacking {
 		if lacking != nil && (v.Extra == nil || slices.Contains(v.Extra, i)) {
-			f.problems = append(f.problems, lacking)
+			m.problems = append(m.problems, lacking)
 		}
 	}
-	f.fromOrigin(&m, v)
+	m.fromOrigin()
 	m.conditions()
-	m.Taken = config.takes(v, m.Topic)
-	if !config.Looks {
-		f.demands(&m, v)
-	}
-	if len(f.problems) > 0 {
-		return &m, f.problems
-	}
-	if m.byPlace() && v.written(*config) {
-		return &m, []*SetupError{problem(checkTable,
+	m.Taken = m.config.takes(v, m.Topic)
+	m.chooseIndexes()
+	if m.ID.Has() && m.byPlace() && v.written(&m.config) {
+		m.problems = append(m.problems, problem(checkTable,
 			"let a unique index hold "+m.ID.Plain+", alone or with others, and all of its columns be not null; or "+
 				"keep the destination's state in the columns of the table",
 			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark "+
-				"of another destination would move a row, which would then be published again here", v.Name, r.table)}
+				"of another destination would move a row, which would then be published again here",
+			v.Name, m.relation.table))
 	}
-	m.chooseIndexes(r)
-	if !config.Looks && v.BlockFailed && m.Failed.Has() && m.Key != noKey && !m.failedIndex {
-		return &m, []*SetupError{problem(checkTable,
-			fmt.Sprintf("create one (create index concurrently on %s (%s, %s) where %s is not null), or remove %s",
-				r.table, m.Failed.Name, m.ID.Name, m.Failed.Name, v.Names.Of("BlockFailed")),
-			"%s reads the failed rows every second, but table %s has no index on them",
-			v.Names.Of("BlockFailed"), r.table)}
+	if !m.config.Looks {
+		m.demands()
 	}
-	return &m, nil
+	return &m
 }
 
 // demands checks what the settings of a destination need of the table.
-func (f *finder) demands(m *mapping, v View) {
+func (m *mapping) demands() {
+	v, table := m.view, m.relation.table
+	m.checkDeletes()
 	if setting := v.Names.Of("PayloadEncoding"); v.Encoded && m.Payload.Has() && !m.Payload.isText() {
-		f.fail("remove "+setting+", or store the payload as text",
+		m.fail("remove "+setting+", or store the payload as text",
 			"%s requires a payload of type text or varchar, and column %s of table %s has type %s",
-			setting, m.Payload.Plain, f.table, m.Payload.Type)
+			setting, m.Payload.Plain, table, m.Payload.Type)
 	}
 	// For rows that failed or were relayed elsewhere, age counts from then.
 	for _, need := range []struct {
@@ -132,14 +130,20 @@ func (f *finder) demands(m *mapping, v View) {
 		found bool
 	}{{"failed_at", m.Failed.Has()}, {"inserted_at", m.since().Has()}} {
 		if v.Expires && !need.found {
-			setting := f.config.Names.Of("Columns")
+			setting := m.config.Names.Of("Columns")
 			if v.Columns != nil && need.name == "failed_at" {
 				setting = v.Names.Of("Columns")
 			}
-			f.fail("add the column, name the one that serves in "+setting+", or remove "+v.Names.Of("MaxAge"),
+			m.fail("add the column, name the one that serves in "+setting+", or remove "+v.Names.Of("MaxAge"),
 				"table %s has no column %s, which destination %s needs for rows to fail for their age",
-				f.table, need.name, v.Name)
+				table, need.name, v.Name)
 		}
+	}
+	if setting := v.Names.Of("BlockFailed"); v.BlockFailed && m.Failed.Has() && m.Key != noKey && !m.failedIndex {
+		m.problems = append(m.problems, problem(checkTable,
+			fmt.Sprintf("create one (create index concurrently on %s (%s, %s) where %s is not null), or remove %s",
+				table, m.Failed.Name, m.ID.Name, m.Failed.Name, setting),
+			"%s reads the failed rows every second, but table %s has no index on them", setting, table))
 	}
 }
 
@@ -186,10 +190,10 @@ func word(prefix string, c Column) string {
 
 // shard is the expression for a row's shard. Every replica must compute the same value.
 func (m *mapping) shard() string {
-	if m.shards == 1 {
+	if m.config.Shards <= 1 {
 		return "0"
 	}
-	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.Key, m.ID.Name, m.shards)
+	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.Key, m.ID.Name, m.config.Shards)
 }
 
 // conditions makes the conditions for rows by their state.

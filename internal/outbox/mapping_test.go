@@ -12,6 +12,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -56,22 +57,22 @@ func TestOpenProblems(t *testing.T) {
 		},
 		"template": {
 			pgtest.ShapeA,
-			Config{Extra: []Extra{{Name: "tenant"}}},
+			Config{Extra: []rowkey.Source{{Name: "tenant"}}},
 			"has no column tenant, which a template names as {tenant}",
 		},
 		"template of a header": {
 			"create table outbox_messages (id uuid, topic text, payload jsonb, headers text, relayed_at timestamptz)",
-			Config{Extra: []Extra{{ExtraHeader, "a"}}},
+			Config{Extra: []rowkey.Source{{Kind: rowkey.Header, Name: "a"}}},
 			"a template names {header.a}, which needs a headers column of type jsonb or json",
 		},
 		"time": {
 			pgtest.ShapeA,
-			Config{Extra: []Extra{{ExtraTime, "happened_at"}}},
+			Config{Extra: []rowkey.Source{{Kind: rowkey.Time, Name: "happened_at"}}},
 			"has no column happened_at, which TimeColumn names",
 		},
 		"time that is none": {
 			pgtest.ShapeA,
-			Config{Extra: []Extra{{ExtraTime, "topic"}}},
+			Config{Extra: []rowkey.Source{{Kind: rowkey.Time, Name: "topic"}}},
 			"which is not a timestamp: correct TimeColumn",
 		},
 		"encoded JSON": {
@@ -81,7 +82,7 @@ func TestOpenProblems(t *testing.T) {
 		},
 		"template of a payload": {
 			"create table outbox_messages (id uuid, topic text, payload text, relayed_at timestamptz)",
-			Config{Extra: []Extra{{ExtraPayload, "a.b"}}},
+			Config{Extra: []rowkey.Source{{Kind: rowkey.Payload, Name: "a.b"}}},
 			"a template names {payload.a.b}, which needs a payload of type jsonb or json",
 		},
 	} {
@@ -193,7 +194,7 @@ func TestDomains(t *testing.T) {
 		t.Errorf("order: %+v", c)
 	}
 	// Headers of a type that does not fit would be left out unseen.
-	if !slices.ContainsFunc(table.Lacks(), func(f Lack) bool { return strings.Contains(f.Found, "headers (text)") }) {
+	if !slices.ContainsFunc(table.Lacks(), func(f finding.Finding) bool { return strings.Contains(f.Found, "headers (text)") }) {
 		t.Errorf("%+v", table.Lacks())
 	}
 }

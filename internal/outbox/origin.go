@@ -18,31 +18,31 @@ type upstream struct {
 // fromOrigin makes the rows of a view come from another destination. Their order, and the time since when they are due,
 // is the time when they failed or were relayed there. They have no key. The columns about the insert do not apply: they
 // say neither when the rows become available, nor their priority, nor the transaction that made them available.
-func (f *finder) fromOrigin(m *mapping, v View) {
-	from := v.origin()
+func (m *mapping) fromOrigin() {
+	v, from := m.view, m.view.origin()
 	if from == nil {
 		return
 	}
-	there := f.state(*from)
+	there := m.stateOf(*from)
 	at, without := there.Relayed, there.Failed
 	if v.FailedOf != nil {
 		at, without = there.Failed, there.Relayed // which is set if an operator has discarded the row and kept it
 	}
 	if !at.Has() {
-		f.fail("give it the column, or remove "+v.Names.Of("FailedOf"),
+		m.fail("give it the column, or remove "+v.Names.Of("FailedOf"),
 			"destination %s takes what has failed at %s, which has no column failed_at", v.Name, from.Name)
 		return
 	}
 	at.NotNull = true // in pending rows
 	m.origin, m.Order, m.Key, m.keySource = &upstream{v.FailedOf != nil, without}, at, noKey, noSource
-	m.Available, m.Rank, m.Txid, m.writer, m.keyVaries = Column{}, Column{}, Column{}, rowWriter, false
+	m.Available, m.Rank, m.Txid, m.keyVaries = Column{}, Column{}, Column{}, false
 	if v.FailedOf == nil {
 		return
 	}
 	// Headers describe the failure, in place of the row's own headers of these names.
 	m.placed = append(slices.Clip(m.placed),
 		placed{HeaderDestination, sql.Literal(from.Name) + "::text"},
-		placed{HeaderTopic, m.topicText})
+		placed{HeaderTopic, m.Topic.text()})
 	if there.Attempt.Has() {
 		m.placed = append(m.placed, placed{HeaderAttempt, "coalesce(" + there.Attempt.Name + ", 1)::text"})
 	}
@@ -92,7 +92,7 @@ func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []pu
 // takes a column and its value while nothing has been sent.
 func (t *Table) unsent(form string, counts func(Column) bool) (assignments []string) {
 	for _, v := range t.config.deadLetters(t.view) {
-		m, _ := t.see(v)
+		m := t.see(v)
 		for _, c := range []Column{m.Relayed, m.Failed, m.LastError, m.Attempt} {
 			value := "null"
 			if c == m.Attempt {

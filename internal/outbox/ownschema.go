@@ -27,52 +27,43 @@ func (c *Config) Assumed(v View) *Table {
 	if delete(r.columns, ""); c.Delete && c.Columns["relayed_at"] == "" {
 		delete(r.columns, c.column("relayed_at"))
 	}
-	common, _ := r.understand(c)
-	m, _ := common.as(r, c, v)
-	return (&Table{relation: r, common: common, config: *c}).with(m, v)
+	t := &Table{common: r.understand(*c)}
+	return t.with(t.see(v))
 }
 
 // column returns the table's name for a column by the relay's.
 func (c *Config) column(ours string) string { return cmp.Or(c.Columns[ours], c.Preferred[ours], ours) }
 
 // OwnSchema returns the DDL of the columns and indexes that the destination of a view needs for columns of its own. It
-// may be applied repeatedly.
+// may be applied repeatedly. Rows that count as done get a time that says to verify and status that they were never
+// sent. Every client can read this time, which cannot be said of -infinity.
 func (c *Config) OwnSchema(v View) string {
 	t := c.Assumed(v)
-	m, table, relayed := t.mapping, t.Quoted(), t.Relayed.Name
-	// Rows that count as done were never sent. Their time says so to verify and status, prune waits for nothing, and
-	// every client can read it, which cannot be said of -infinity.
-	const never = "'epoch'"
-	by, which, where, how := " default "+never, "Rows that exist", "...", ", in small parts"
-	rows := fmt.Sprintf("alter table %s alter column %s drop default;", table, relayed)
-	switch {
+	m, table := t.mapping, t.Quoted()
+	d := t.description.with("name", v.Name, "oid", sql.Literal(table)+"::regclass", "columns", "", "origin", "",
+		"relayed", m.Relayed.Name, "relayed_name", sql.Literal(m.Relayed.Plain), "txid", t.common.Txid.Name)
+	existing := "destination_all.sql"
+	switch from := v.origin(); {
 	case v.FailedOf != nil:
-		which, where, how = "Rows that have failed at "+v.FailedOf.Name+" already", m.Order.Name+" is not null", ""
-		by, rows = "", fmt.Sprintf("update %s set %s = %s where %s;", table, relayed, never, where)
+		existing, d["origin"] = "destination_failed.sql", from.Name
 	case v.RelayedOf != nil:
-		which = "Rows that " + v.RelayedOf.Name + " has relayed already"
-		rows += fmt.Sprintf("\n    update %s set %s = null where %s is null;", table, relayed, m.Order.Name)
+		existing, d["origin"] = "destination_relayed.sql", from.Name
 	}
-	var columns strings.Builder
+	d["existing"] = sql.Script(existing, d)
 	for _, r := range m.state.roles() {
 		if !r.column.Has() {
 			continue
 		}
 		if r.column != &m.Relayed { // which the script adds by itself
-			fmt.Fprintf(&columns, "alter table %s add column if not exists %s %s;\n", table, r.column.Name, r.ddl)
+			d["columns"] += fmt.Sprintf("alter table %s add column if not exists %s %s;\n", table, r.column.Name, r.ddl)
 		}
-		fmt.Fprintf(&columns, "comment on column %s.%s is %s;\n", table, r.column.Name,
+		d["columns"] += fmt.Sprintf("comment on column %s.%s is %s;\n", table, r.column.Name,
 			sql.Literal(sql.OwnComment(v.Name, r.name)))
 	}
 	index := func(what, columns, where string) string {
 		return fmt.Sprintf("create index if not exists %s on %s (%s) where %s;\n",
 			sql.Quote(sql.IndexName(c.Table, "_"+v.Name+"_"+what+"_idx")), table, columns, where)
 	}
-	d := t.description.with("name", v.Name, "oid", sql.Literal(table)+"::regclass", "relayed", relayed, "default", by,
-		"rows", rows, "relayed_name", sql.Literal(m.Relayed.Plain), "columns", columns.String(),
-		"txid", t.common.Txid.Name,
-		"existing", fmt.Sprintf("-- %s count as done. To include some, empty the column for them afterwards%s:\n--   "+
-			"update %s set %s = null where %s;", which, how, table, relayed, where))
 	if pending := pattern.And(m.Pending, m.Taken); m.origin != nil {
 		d["pending_index"] = index("pending", m.position().columns(), pending)
 	} else { // the table may lack some of the columns

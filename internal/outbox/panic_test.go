@@ -15,10 +15,10 @@ import (
 func TestPanicWhileARowIsRead(t *testing.T) {
 	t.Parallel()
 	text := Column{Plain: "c", OID: pgtype.TextOID}
-	table := Table{
+	table := Table{mapping: &mapping{
 		relation: &relation{seed: maphash.MakeSeed()},
-		mapping:  &mapping{ID: Column{Plain: "id", OID: pgtype.UUIDOID}, Order: text, Payload: text},
-	}
+		ID:       Column{Plain: "id", OID: pgtype.UUIDOID}, Order: text, Payload: text,
+	}}
 	var a arena
 	for i := range 300 {
 		all := make([][]byte, atColumns+atExtra)

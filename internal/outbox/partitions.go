@@ -3,7 +3,8 @@ package outbox
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -35,11 +36,7 @@ type partitioned struct {
 	Bounds []string // the times at which partitions begin or end, in any order
 }
 
-// partitions are the ranges that statements name of a table by time, by the condition of pending rows; all partitions
-// for one that is missing. All views of the table share them.
-type partitions = atomic.Pointer[map[string]timeRange]
-
-// A timeRange is what the statements of a view name: the lower bound inclusive, the upper one exclusive.
+// A timeRange is what the statements of all views name: the lower bound inclusive, the upper one exclusive.
 type timeRange struct{ low, high string }
 
 // everything is the range of all partitions.
@@ -56,45 +53,44 @@ func (r *relation) partitionMark() string {
 	return partitionMark
 }
 
-// partitionCondition returns the condition on partitions for the statements of a view, followed by and.
+// partitionCondition returns the condition on partitions for statements, followed by and.
 func (t *Table) partitionCondition() (condition string) {
-	column := sql.Quote(t.relation.Partitions.Column)
-	named, known := (*t.relation.parts.Load())[t.Pending]
-	if known && named.low != everything.low {
+	column, named := sql.Quote(t.relation.Partitions.Column), t.relation.parts.Load()
+	if named.low != everything.low {
 		condition = column + " >= " + sql.Literal(named.low) + " and "
 	}
-	if known && named.high != everything.high {
+	if named.high != everything.high {
 		condition += column + " < " + sql.Literal(named.high) + " and "
 	}
 	return condition
 }
 
-// followPartitions finds the ranges that the statements of all views have to name, now that the partitions are those of
+// followPartitions finds the range that the statements of all views have to name, now that the partitions are those of
 // found. It reports whether rows are pending outside of the range that statements have named so far.
 func (t *Table) followPartitions(ctx context.Context, found *relation) (grown bool, err error) {
 	p := t.relation.parts
 	if p == nil || found.parts == nil {
 		return (p == nil) != (found.parts == nil), nil
 	}
-	ranges, before := map[string]timeRange{}, *p.Load()
-	for _, pending := range t.pending() {
-		last, known := before[pending]
-		if !known {
-			last = everything
-		}
-		statement := sql.Text("pending_range.sql", description{
-			"table": t.Quoted(), "pending": pending,
-			"part_key": sql.Quote(found.Partitions.Column), "part_type": found.Partitions.Type,
-		})
-		rows, err := t.query(ctx, limits{inOrder: true}, statement,
-			array(pgtype.TextOID, found.Partitions.Bounds), []byte(last.low), []byte(last.high))
-		if err != nil {
-			return false, fmt.Errorf("look for partitions with pending rows: %w", err)
-		}
-		values := rows[0]
-		ranges[pending] = timeRange{string(values[0]), string(values[1])}
-		grown = grown || values[2][0] != 0
+	d := description{
+		"table": t.Quoted(), "part_key": sql.Quote(found.Partitions.Column), "part_type": found.Partitions.Type,
 	}
-	p.Store(&ranges)
-	return grown, nil
+	within := func(pending string) string { return d.text("pending_within.sql", "pending", pending) }
+	pending := []string{within(t.Pending)}
+	for _, v := range t.config.views() {
+		if m := t.see(v); len(m.problems) == 0 {
+			pending = append(pending, within(m.Pending))
+		}
+	}
+	slices.Sort(pending)
+	last := p.Load()
+	rows, err := t.query(ctx, limits{inOrder: true},
+		d.text("pending_range.sql", "pending", strings.Join(slices.Compact(pending), " or ")),
+		array(pgtype.TextOID, found.Partitions.Bounds), []byte(last.low), []byte(last.high))
+	if err != nil {
+		return false, fmt.Errorf("look for partitions with pending rows: %w", err)
+	}
+	values := rows[0]
+	p.Store(&timeRange{string(values[0]), string(values[1])})
+	return values[2][0] != 0, nil
 }

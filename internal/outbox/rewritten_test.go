@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // A mark is for the version of a row that was read. A row whose content has changed stays pending and is named; one
@@ -50,7 +51,7 @@ func TestSettleMarksWhatWasRead(t *testing.T) {
 				s.Exec(t, table.ddl)
 				s.Exec(t, "insert into outbox_messages (id) select i from generate_series(1, $1::int) i", len(changes))
 				config := table.config
-				config.Extra = []Extra{{Kind: ExtraColumn, Name: "extra"}}
+				config.Extra = []rowkey.Source{{Kind: rowkey.Column, Name: "extra"}}
 				outbox := open(t, s, config)
 				page := tail(t, outbox, Query{})
 				var rows []*Row

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -15,7 +16,9 @@ func TestRowReadByTwoDestinations(t *testing.T) {
 	s.Exec(t, sql.Schema(messages)+`alter table outbox_messages add audit_at timestamptz`)
 	orders := View{Name: "orders", Extra: []int{0}}
 	audit := View{Name: "audit", Columns: map[string]string{"relayed_at": "audit_at"}, Extra: []int{1}}
-	table := open(t, s, Config{Extra: []Extra{{ExtraColumn, "key"}, {ExtraColumn, "topic"}}, Views: []View{orders, audit}})
+	table := open(t, s, Config{
+		Extra: []rowkey.Source{{Name: "key"}, {Name: "topic"}}, Views: []View{orders, audit},
+	})
 	s.Exec(t, "insert into outbox_messages (topic, key, payload) values ('order', 'k', '{}')")
 	read := func(v View) *Row {
 		t.Helper()

@@ -66,18 +66,12 @@ var errAltered = errors.New("a column of the table has another type than when th
 // Changed reports whether err says that the table is no longer as [Open] found it: a table, column or right is missing
 // now. The table must then be opened again.
 func Changed(err error) bool {
-	switch server(err).Code {
-	case "42P01", // undefined_table
-		"42703", // undefined_column
-		insufficientPrivilege,
-		"3F000",             // invalid_schema_name
-		"42883",             // undefined_function: an operator is gone because a column's type has changed
-		"42804",             // datatype_mismatch
-		featureNotSupported: // "cached plan must not change result type"
-		return true
-	}
-	return errors.Is(err, errAltered)
+	return slices.Contains(changes, server(err).Code) || errors.Is(err, errAltered)
 }
+
+// changes are undefined_table, undefined_column, invalid_schema_name; undefined_function, since an operator is gone
+// when a column's type has changed; datatype_mismatch, and "cached plan must not change result type".
+var changes = []string{"42P01", "42703", "3F000", "42883", "42804", featureNotSupported, insufficientPrivilege}
 
 // unprepared reports whether err says that a prepared statement is no longer usable: another session has removed it
 // (invalid_sql_statement_name), or its result has another type.
@@ -106,17 +100,12 @@ func checked(e *pgconn.PgError) bool {
 // constraint, a trigger or a value is in the way. The other rows can be written without that row.
 func Rejected(err error) bool {
 	e := server(err)
-	if len(e.Code) != 5 {
-		return false
-	}
-	switch e.Code[:2] {
-	case "22", // data exception
-		"23", // integrity constraint violation
-		"44", // with check option violation
-		"54", // program limit exceeded, e.g. by an index entry
-		"P0": // raised by a trigger
+	switch class := e.Code[:min(len(e.Code), 2)]; class {
+	// Data exception, integrity constraint violation, with check option violation, program limit exceeded (by an index
+	// entry, say), and what a trigger raises.
+	case "22", "23", "44", "54", "P0":
 		return true
-	case "08", "25", "40", "53", "55", "57", "58", "XX": // temporary, or the server's own
+	case "", "08", "25", "40", "53", "55", "57", "58", "XX": // no answer, or temporary, or the server's own
 		return false
 	}
 	// Any other error that a function raises is about the row for which it was called. So is a rule that a refusal

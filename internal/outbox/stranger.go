@@ -27,54 +27,50 @@ func (s Stranger) String() string {
 // Strangers returns the destinations that keep their state in the table and are not configured. Columns with the
 // comment that the statements of [Config.OwnSchema] make show them. So does the table's own relayed_at if all
 // configured destinations have columns of their own.
-func (t *Table) Strangers() []Stranger { return t.relation.strangers(t.config) }
-
-func (r *relation) strangers(config Config) (found []Stranger) {
-	used, own := map[string]bool{}, len(config.Views) > 0
-	for _, v := range config.Views {
+func (m *mapping) Strangers() (found []Stranger) {
+	used, own := map[string]bool{}, len(m.config.Views) > 0
+	for _, v := range m.config.Views {
 		own = own && v.Columns != nil
 		for _, theirs := range v.Columns {
 			used[theirs] = true
 		}
 	}
-	for _, c := range r.Columns {
-		name := c.Plain
+	for _, c := range m.relation.Columns {
 		destination, ours, ok := sql.ParseOwnComment(c.Comment)
-		if own && name == config.column("relayed_at") {
+		if own && c.Plain == m.config.column("relayed_at") {
 			destination, ours, ok = "", "relayed_at", true
 		}
-		if !ok || used[name] {
+		if !ok || used[c.Plain] {
 			continue
 		}
 		i := slices.IndexFunc(found, func(s Stranger) bool { return s.Name == destination })
 		if i < 0 {
 			i, found = len(found), append(found, Stranger{Name: destination})
 		}
-		if found[i].Columns = append(found[i].Columns, name); ours == "relayed_at" && destination != "" {
-			found[i].Column = name
+		if found[i].Columns = append(found[i].Columns, c.Plain); ours == "relayed_at" && destination != "" {
+			found[i].Column = c.Plain
 		}
 	}
 	for i, s := range found {
 		drops := each(s.Columns, func(column string) string { return "drop column " + sql.Quote(column) })
-		found[i].Drop = "alter table " + r.table.Quoted() + " " + strings.Join(drops, ", ") + ";"
+		found[i].Drop = "alter table " + m.relation.table.Quoted() + " " + strings.Join(drops, ", ") + ";"
 	}
 	return found
 }
 
-// deletesForStrangers returns the reason why no relay may delete rows of the table when it has relayed them: rows may
-// wait there for other destinations. It is nil if there is none.
-func (r *relation) deletesForStrangers(config Config) *SetupError {
-	strangers := r.strangers(config)
-	if !config.Delete || config.Looks || len(strangers) == 0 {
-		return nil
+// checkDeletes sees to it that no relay deletes rows of the table when it has relayed them, while rows may wait there
+// for other destinations.
+func (m *mapping) checkDeletes() {
+	strangers := m.Strangers()
+	if !m.delete || len(strangers) == 0 {
+		return
 	}
-	s := strangers[0]
-	deletes := config.Names.Of("Delete")
-	found := problem(checkColumns, "remove "+deletes+"; or, if destination "+s.Name+" is gone for good: "+s.Drop,
+	s, deletes := strangers[0], m.config.Names.Of("Delete")
+	m.fail("remove "+deletes+"; or, if destination "+s.Name+" is gone for good: "+s.Drop,
 		"%s deletes a row as soon as it is relayed, but table %s keeps the state of destination %s, which is not "+
-			"configured here, in %s: it would lose rows", deletes, r.table, s.Name, strings.Join(s.Columns, ", "))
-	found.Err = errDeletes
-	return found
+			"configured here, in %s: it would lose rows",
+		deletes, m.relation.table, s.Name, strings.Join(s.Columns, ", "))
+	m.problems[len(m.problems)-1].Err = errDeletes
 }
 
 // errDeletes marks the problem that relayed rows would be deleted for which other destinations wait.

@@ -11,24 +11,23 @@ import (
 
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // A Table is the outbox as [Open] found it. Its methods are safe for concurrent use. They block, and each takes a
 // connection of the pool while it runs.
 type Table struct {
-	pool     *pgxpool.Pool
-	relation *relation // the table as [Open] found it
-	common   *mapping  // what all destinations share
+	pool   *pgxpool.Pool
+	common *mapping // what all destinations share
 	*mapping
-	config Config
-	view   View
 	source string // [publisher.Message.Source] of every row
 	prefix string // prefix of a message's dedup id, for ids that are not globally unique
 	idOID  uint32 // type of the elements of an array of ids
 	rowOID uint32 // type of the elements of an array of identities
 	maxRow int64  // limit of the bytes of a row that are read
 
-	lacks  []Lack
+	lacks  []finding.Finding
 	denied map[string]*SetupError // destinations whose statements the server does not accept, by name
 
 	description
@@ -41,24 +40,19 @@ type Table struct {
 // pooler that assigns the server's connections for one transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
 	t, problems, err := lookUp(ctx, pool, config)
-	if err == nil && len(problems) == 0 {
-		if config.Looks { // a command sends each statement once, and needs the rights for that statement only
-			return t, nil
-		}
-		if t.relation.ReadOnly { // before publishing anything that could not be marked
-			return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or "+
-				"the URL; a service that has set it for want of space takes it away itself when there is some",
-				"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.Role)
-		}
-		var denied *SetupError
-		if denied, err = t.checkAccess(ctx); denied != nil {
-			problems = []*SetupError{denied}
-		}
-	}
 	switch {
-	case len(problems) > 0:
-		return nil, problems[0]
 	case err != nil:
+		return nil, err
+	case t == nil:
+		return nil, problems[0]
+	case config.Looks: // a command sends each statement once, and needs the rights for that statement only
+		return t, nil
+	case t.relation.ReadOnly: // before publishing anything that could not be marked
+		return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or "+
+			"the URL; a service that has set it for want of space takes it away itself when there is some",
+			"transactions are read-only for role %s, so nothing can be marked as relayed", t.relation.Role)
+	}
+	if err := t.checkAccess(ctx); err != nil {
 		return nil, err
 	}
 	t.lacks = t.findLacks()
@@ -70,38 +64,27 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	return t, nil
 }
 
-// lookUp opens the table. If the table cannot be used, it returns the problems.
-func lookUp(ctx context.Context, pool *pgxpool.Pool, config Config) (t *Table, problems []*SetupError, err error) {
-	relation, err := readCatalogue(ctx, pool, config.Table, config.Names)
-	if setup, ok := errors.AsType[*SetupError](err); ok {
-		return nil, []*SetupError{setup}, nil
-	} else if err != nil {
+// lookUp returns the table with all of its rows, in the state that the columns of the table hold, or in a destination's
+// state if no destination can use these columns. If no destination can use the table, it returns the problems.
+func lookUp(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, []*SetupError, error) {
+	r, err := readCatalogue(ctx, pool, config.Table, config.Names)
+	if err != nil {
 		return nil, nil, err
 	}
-	t, problems = relation.open(pool, config)
-	return t, problems, nil
-}
-
-// open returns the table with all of its rows, in the state that the columns of the table hold, or in a destination's
-// state if no destination can use these columns. If no destination can use the table, it returns the problems.
-func (r *relation) open(pool *pgxpool.Pool, config Config) (whole *Table, problems []*SetupError) {
-	common, all := r.understand(&config)
-	t := &Table{pool: pool, relation: r, config: config, common: common, denied: map[string]*SetupError{}}
+	t := &Table{pool: pool, common: r.understand(config), denied: map[string]*SetupError{}}
 	views := slices.Clone(config.views())
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
+	var problems []*SetupError
 	for _, v := range views {
 		v.Filter, v.FailedOf, v.RelayedOf = Filter{}, nil, nil
-		m, found := t.see(v)
-		if found = slices.Concat(all, found); len(found) == 0 {
-			if lost := r.deletesForStrangers(config); lost != nil {
-				return nil, []*SetupError{lost}
-			}
-			return t.with(m, v), nil
+		m := t.see(v)
+		if len(m.problems) == 0 {
+			return t.with(m), nil, nil
 		} else if problems == nil {
-			problems = found
+			problems = m.problems
 		}
 	}
-	return nil, problems
+	return nil, problems, nil
 }
 
 // Current reports whether the table and the meaning of its columns are still as [Open] found them. Statements may still
@@ -109,9 +92,6 @@ func (r *relation) open(pool *pgxpool.Pool, config Config) (whole *Table, proble
 // doorbell's trigger notifies [Config.Channel] of each insert while a relay wants that.
 func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error) {
 	found, problems, err := lookUp(ctx, t.pool, t.config)
-	if found != nil && len(t.denied) > 0 { // what cannot be written shows when it is to be written
-		_, err = found.checkAccess(ctx)
-	}
 	switch {
 	case err != nil:
 		return false, false, err
@@ -120,6 +100,12 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 	case len(problems) > 0:
 		return false, false, problems[0]
 	}
+	if len(t.denied) > 0 { // what cannot be written shows when it is to be written
+		err = found.checkAccess(ctx)
+		if _, denied := errors.AsType[*SetupError](err); err != nil && !denied {
+			return false, false, err
+		}
+	}
 	same := reflect.DeepEqual(found.meaning(), t.meaning())
 	grown, err := t.followPartitions(ctx, found.relation)
 	return same && !grown, found.relation.Doorbell.on(t.config.Channel), err
@@ -127,32 +113,20 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 
 // meaning is how the table is understood, by all destinations.
 func (t *Table) meaning() []any {
-	all := []any{t.relation.OID, t.relation.table, t.common, t.Strangers()}
+	all := []any{t.relation.OID, t.relation.table, t.Strangers()}
 	for _, v := range t.config.views() {
-		m, problems := t.see(v)
-		all = append(all, m, problems)
+		m := t.see(v)
+		m.relation, m.config, m.view = nil, Config{}, View{}
+		all = append(all, m)
 	}
 	return all
 }
 
-// pending returns the conditions for pending rows of the table as a whole and as each destination sees it.
-func (t *Table) pending() []string {
-	all := []string{t.Pending}
-	for _, v := range t.config.views() {
-		if m, problems := t.see(v); len(problems) == 0 {
-			all = append(all, m.Pending)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // with returns the same table with the mapping of a view.
-func (t *Table) with(m *mapping, view View) *Table {
+func (t *Table) with(m *mapping) *Table {
 	seen := &Table{
-		pool: t.pool, relation: t.relation, common: t.common, denied: t.denied, config: t.config,
-		mapping: m, view: view,
-		idOID: m.ID.OID, maxRow: cmp.Or(t.config.MaxRow, DefaultMaxRow),
+		pool: t.pool, common: t.common, denied: t.denied, mapping: m,
+		idOID: m.ID.OID, maxRow: cmp.Or(m.config.MaxRow, DefaultMaxRow),
 	}
 	if m.ID.OID == pgtype.VarcharOID {
 		seen.idOID = pgtype.TextOID
@@ -161,7 +135,7 @@ func (t *Table) with(m *mapping, view View) *Table {
 	if m.compound() {
 		seen.rowOID = pgtype.TextOID
 	}
-	origin, name := t.relation.origin(), t.relation.table.String()
+	origin, name := m.relation.origin(), m.relation.table.String()
 	seen.source = "/" + origin + "/" + url.PathEscape(name)
 	if m.ID.OID != pgtype.UUIDOID {
 		seen.prefix = origin + "/" + name + "/"
@@ -183,8 +157,8 @@ func (t *Table) Encoding() string { return t.relation.Encoding }
 // Partitioned reports whether the table is partitioned.
 func (t *Table) Partitioned() bool { return t.relation.partitioned() }
 
-// Lacks returns the columns and indexes that the table should have, each with its remedy.
-func (t *Table) Lacks() []Lack { return t.lacks }
+// Lacks returns the columns and indexes that the table or a destination should have, each with its remedy.
+func (t *Table) Lacks() []finding.Finding { return t.lacks }
 
 // Describe returns the mapping as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }

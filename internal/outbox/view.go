@@ -66,7 +66,7 @@ func (c *Config) divided(v View) bool {
 
 // written reports whether other views write into the rows of this view, while this view still has them: it has columns
 // of its own and takes rows as they are inserted.
-func (v View) written(config Config) bool {
+func (v View) written(config *Config) bool {
 	return v.Columns != nil && v.origin() == nil && slices.ContainsFunc(config.Views, func(other View) bool {
 		return other.origin() == nil && !other.SameColumns(v)
 	})
@@ -93,18 +93,18 @@ func (c *Config) deadLetters(v View) (views []View) {
 // filter of rows whose state is in the columns of the table. The error is a [*SetupError] if the table lacks a column
 // of the view. For makes no request to the database.
 func (t *Table) For(v View) (*Table, error) {
-	m, problems := t.see(v)
-	if len(problems) > 0 {
-		return nil, problems[0]
+	m := t.see(v)
+	if len(m.problems) > 0 {
+		return nil, m.problems[0]
 	}
-	return t.with(m, v), nil
+	return t.with(m), nil
 }
 
 // see returns how a destination understands the table, and what keeps it from using it.
-func (t *Table) see(v View) (*mapping, []*SetupError) {
-	m, problems := t.common.as(t.relation, &t.config, v)
+func (t *Table) see(v View) *mapping {
+	m := t.common.as(v)
 	if denied := t.denied[v.Name]; denied != nil {
-		problems = append(problems, denied)
+		m.problems = append(m.problems, denied)
 	}
-	return m, problems
+	return m
 }

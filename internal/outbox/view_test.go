@@ -214,7 +214,7 @@ func TestNoColumnsOfTheTable(t *testing.T) {
 		{Name: "b", Columns: map[string]string{"relayed_at": "b"}},
 	}
 	table := open(t, s, Config{Views: views})
-	noTxid := func(f Lack) bool { return strings.Contains(f.Remedy, "add column txid xid8") }
+	noTxid := func(f finding.Finding) bool { return strings.Contains(f.Remedy, "add column txid xid8") }
 	if !slices.ContainsFunc(table.Lacks(), noTxid) ||
 		slices.ContainsFunc(open(t, s, Config{Views: views[:1]}).Lacks(), noTxid) {
 		t.Errorf("a table with two destinations lacks %v", table.Lacks())

@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,54 +25,51 @@ const writablePatience = 200 * time.Millisecond
 // rewriter rules, the planner generated columns. It does so for each partition. What a trigger, a constraint or a
 // policy does to single rows it cannot know; [Table.Rehearse] does.
 //
-// The problem is nil if one of several destinations can use the table; the problems of the others are in t.denied.
-func (t *Table) checkAccess(ctx context.Context) (problem *SetupError, err error) {
+// The error is a [*SetupError] if no destination can use the table; the problems of single ones are in t.denied.
+func (t *Table) checkAccess(ctx context.Context) (refused error) {
 	able := false
 	for _, v := range t.config.views() {
-		view, failure := t.For(v)
-		if failure != nil { // reported elsewhere
+		view, err := t.For(v)
+		if err != nil { // reported elsewhere
 			continue
 		}
-		found, err := view.checkView(ctx)
-		if err != nil {
-			return nil, err
+		err = view.checkView(ctx)
+		if denied, ok := errors.AsType[*SetupError](err); ok {
+			t.denied[v.Name], refused = denied, cmp.Or(refused, err)
+		} else if err != nil {
+			return err
 		}
-		able = able || found == nil
-		if found != nil {
-			t.denied[v.Name], problem = found, cmp.Or(problem, found)
-		}
+		able = able || err == nil
 	}
 	if able {
-		return nil, nil
+		return nil
 	}
-	return problem, nil
+	return refused
 }
 
-func (t *Table) checkView(ctx context.Context) (problem *SetupError, err error) {
+func (t *Table) checkView(ctx context.Context) error {
 	read, parameters := t.pageStatement(&Query{})
 	clear(parameters)
-	problem, err = t.accepts(ctx, read, parameters)
-	if problem != nil || err != nil {
-		return problem, err
-	}
+	err := t.accepts(ctx, read, parameters)
 	// A condition that the planner cannot evaluate, so that it looks at each partition, and that no row meets.
 	const never = " where pg_backend_pid() < 0"
 	columns := t.mapping.state.columns()
-	if t.mapping.delete {
-		problem, err = t.accepts(ctx, "delete from "+t.Quoted()+never, nil)
+	if t.mapping.delete && err == nil {
+		err = t.accepts(ctx, "delete from "+t.Quoted()+never, nil)
 		columns = slices.DeleteFunc(columns, func(c Column) bool { return c == t.mapping.Relayed })
 	}
-	if len(columns) == 0 || problem != nil || err != nil {
-		return problem, err
+	if len(columns) == 0 || err != nil {
+		return err
 	}
 	// In place of null, a column would need a policy for reading it, too.
 	set := each(columns, func(c Column) string { return c.Name + " = null" })
 	return t.accepts(ctx, "update "+t.Quoted()+" set "+strings.Join(set, ", ")+never, nil)
 }
 
-// accepts returns why the server does not accept a statement, which is a read if it has parameters. It is nil if the
-// server does, or if a lock or something else that passes was in the way: the statement itself will show it.
-func (t *Table) accepts(ctx context.Context, statement string, parameters [][]byte) (*SetupError, error) {
+// accepts returns a [*SetupError] if the server does not accept a statement, which is a read if it has parameters. It
+// returns nil if the server does, or if a lock or something else that passes was in the way: the statement itself will
+// show it.
+func (t *Table) accepts(ctx context.Context, statement string, parameters [][]byte) error {
 	l := limits{lock: writablePatience, once: true}
 	rows, err := t.query(ctx, l, "explain (costs off) "+statement, parameters...)
 	plan := strings.Join(firsts(rows), "\n") + "\n"
@@ -80,13 +78,13 @@ func (t *Table) accepts(ctx context.Context, statement string, parameters [][]by
 		(!strings.Contains(plan, "pg_backend_pid") || strings.Contains(plan, " Filter: false\n"))
 	switch e := server(err); {
 	case err == nil && nothing:
-		return t.ineffective(), nil
+		return t.ineffective()
 	case err == nil || passing(e.Code) || Locked(err):
-		return nil, nil
+		return nil
 	case e.Code == "":
-		return nil, fmt.Errorf("examine how rows are written: %w", err)
+		return fmt.Errorf("examine how rows are written: %w", err)
 	default:
-		return t.unwritable(e, parameters == nil), nil
+		return t.unwritable(e, parameters == nil)
 	}
 }
 

@@ -50,7 +50,7 @@ func Plan(table outbox.Config, name, key string, routes []*Route) (_ outbox.Conf
 		deletes = "Delete"
 	}
 	if found = append(found, Check(routes, "Destinations", deletes)...); found == nil {
-		table.Headers, table.Views = outbox.HeaderColumns(table.Columns), connect(routes)
+		table.Views = connect(routes)
 	}
 	return table, found
 }

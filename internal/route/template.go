@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -42,7 +43,7 @@ var tokens = regexp.MustCompile(`\{\{|\}\}|\{[^{}]*\}|[{}]|[^{}]+`)
 // ParseTemplate parses a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. Everything
 // that it names besides the topic is added to extra, unless it is there already. Its errors continue a sentence that
 // names the template.
-func ParseTemplate(text string, extra []outbox.Extra) (t Template, _ []outbox.Extra, err error) {
+func ParseTemplate(text string, extra []rowkey.Source) (t Template, _ []rowkey.Source, err error) {
 	for _, token := range tokens.FindAllString(text, -1) {
 		p := part{token, fixedText}
 		switch {
@@ -70,7 +71,7 @@ func ParseTemplate(text string, extra []outbox.Extra) (t Template, _ []outbox.Ex
 }
 
 // placeholder returns what a pair of braces stands for, other than the topic.
-func placeholder(name string) (one outbox.Extra, err error) {
+func placeholder(name string) (one rowkey.Source, err error) {
 	of, isHeader := strings.CutPrefix(name, header)
 	path, isPath := strings.CutPrefix(name, payload)
 	switch {
@@ -79,17 +80,17 @@ func placeholder(name string) (one outbox.Extra, err error) {
 	case isHeader && of == "":
 		return one, errors.New("names no header in {header.}; write {header.NAME}")
 	case isHeader:
-		return outbox.Extra{Kind: outbox.ExtraHeader, Name: of}, nil
+		return rowkey.Source{Kind: rowkey.Header, Name: of}, nil
 	case isPath && slices.Contains(strings.Split(path, "."), ""):
 		return one, fmt.Errorf("has an empty step in the path of {%s}; write {payload.a} or {payload.a.b}", name)
 	case isPath:
-		return outbox.Extra{Kind: outbox.ExtraPayload, Name: path}, nil
+		return rowkey.Source{Kind: rowkey.Payload, Name: path}, nil
 	}
-	return outbox.Extra{Kind: outbox.ExtraColumn, Name: name}, nil
+	return rowkey.Source{Kind: rowkey.Column, Name: name}, nil
 }
 
 // carried returns the index of a text that rows carry. It is added to extra, unless it is there already.
-func carried(one outbox.Extra, extra []outbox.Extra) (int, []outbox.Extra) {
+func carried(one rowkey.Source, extra []rowkey.Source) (int, []rowkey.Source) {
 	if index := slices.Index(extra, one); index >= 0 {
 		return index, extra
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -39,19 +40,19 @@ func TestTemplate(t *testing.T) {
 }
 
 // columns returns additional texts that are columns.
-func columns(names ...string) (extra []outbox.Extra) {
+func columns(names ...string) (extra []rowkey.Source) {
 	for _, name := range names {
-		extra = append(extra, outbox.Extra{Name: name})
+		extra = append(extra, rowkey.Source{Kind: rowkey.Column, Name: name})
 	}
 	return extra
 }
 
 func TestTemplateOfHeadersAndPayload(t *testing.T) {
 	template, extra, err := ParseTemplate("{header.region}.{payload.a.0}.{region}.{header.region}", nil)
-	want := []outbox.Extra{
-		{Kind: outbox.ExtraHeader, Name: "region"},
-		{Kind: outbox.ExtraPayload, Name: "a.0"},
-		{Kind: outbox.ExtraColumn, Name: "region"},
+	want := []rowkey.Source{
+		{Kind: rowkey.Header, Name: "region"},
+		{Kind: rowkey.Payload, Name: "a.0"},
+		{Kind: rowkey.Column, Name: "region"},
 	}
 	if err != nil || !slices.Equal(extra, want) {
 		t.Fatal(extra, err)

@@ -5,14 +5,15 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // A Time takes the time of a message from a column of its row.
 type Time struct{ extra int }
 
 // TimeFrom returns the time in a column. The column is added to extra, unless it is there already.
-func TimeFrom(column string, extra []outbox.Extra) (*Time, []outbox.Extra) {
-	index, extra := carried(outbox.Extra{Kind: outbox.ExtraTime, Name: column}, extra)
+func TimeFrom(column string, extra []rowkey.Source) (*Time, []rowkey.Source) {
+	index, extra := carried(rowkey.Source{Kind: rowkey.Time, Name: column}, extra)
 	return &Time{index}, extra
 }
 

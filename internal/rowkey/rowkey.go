@@ -1,4 +1,4 @@
-// Package rowkey says where the ordering keys of rows come from.
+// Package rowkey says where texts of rows come from: their ordering keys, and what templates are filled with.
 package rowkey
 
 import (
@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A Source says where a row's ordering key comes from. The zero Source takes the column key if the table has one.
+// A Source says where a text of a row comes from. As the source of ordering keys, the zero Source takes the column key
+// if the table has one.
 type Source struct {
 	Kind Kind
 	Name string // name of the column or header, or the dot-separated path in the payload
@@ -23,6 +24,7 @@ const (
 	Payload Kind = "payload" // the value at the dot-separated path Name of a JSON payload
 	Topic   Kind = "topic"   // the row's topic: order per topic
 	None    Kind = "none"    // no row has a key
+	Time    Kind = "time"    // the time in the column Name in milliseconds since 1970; not for keys
 )
 
 var errKey = errors.New("is not a source of a key; write column:NAME, header:NAME, payload:a.b, topic or none")

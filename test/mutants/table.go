@@ -43,7 +43,7 @@ var table = []mutant{
 	},
 	{
 		name: "destination added later replays history", breaks: "rows that exist count as done at a new destination",
-		file: "internal/outbox/ownschema.go", old: "\" default \"+never, \"Rows that exist\"", new: "\"\", \"Rows that exist\"",
+		file: "sql/destination_all.sql", old: " default 'epoch'", new: "",
 		pkg: "./internal/outbox", tests: "^TestOwnSchema$",
 	},
 	{
@@ -98,7 +98,7 @@ var table = []mutant{
 	{
 		name:   "relayed row deleted that a stranger waits for",
 		breaks: "no row is deleted for which a destination may wait that is not configured here",
-		file:   "internal/outbox/stranger.go", old: "	if !config.Delete || config.Looks || len(strangers) == 0 {\n",
+		file:   "internal/outbox/stranger.go", old: "	if !m.delete || len(strangers) == 0 {\n",
 		new: "	if true {\n", pkg: "./relay", tests: "^TestDeletesNothingThatOthersWaitFor$",
 	},
 	{
