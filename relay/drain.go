@@ -134,7 +134,7 @@ func (r *Relay) leftError(open int64, waits map[engine.Cause]int64, err error) e
 
 // reasons returns why rows may be left, with counts by reason. counts are the rows that may not be relayed.
 func (r *Relay) reasons(counts map[engine.Cause]int64) string {
-	if states, _ := r.owner.States(); !holds(states) && len(counts) == 0 {
+	if states, _ := r.owner.States(); r.owned() == 0 && len(counts) == 0 {
 		c := r.checkOwnership(nil, states)
 		if c.Err != nil {
 			c.Note = errtext.Line(c.Err)

@@ -20,7 +20,6 @@ func newSimBell() *simBell {
 }
 
 func (b *simBell) ring(since time.Time) { b.since.Store(&since) }
-func (b *simBell) Up() bool             { return true }
 func (b *simBell) Arm(bool)             {}
 func (b *simBell) Armed() time.Time     { return *b.since.Load() }
 
@@ -30,7 +29,6 @@ type notedBell struct {
 	armed atomic.Bool
 }
 
-func (b *notedBell) Up() bool       { return true }
 func (b *notedBell) Arm(rings bool) { b.armed.Store(rings) }
 
 // While a destination is paused, writers ring for the others. If all are paused, no writer rings.

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -40,7 +41,6 @@ type ownership interface {
 
 // doorbell makes writers ring; see [outbox.Listener].
 type doorbell interface {
-	Up() bool
 	Arm(rings bool)   // each writer is to ring, as long as they are few, or none
 	Armed() time.Time // since when each writer rings; zero if writers do not ring
 }
@@ -74,19 +74,14 @@ func (es *engines) run(ctx context.Context) (left int, err error) {
 	// is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	ending := func() { time.AfterFunc(es.config.StopTimeout, abandon) }
+	context.AfterFunc(ctx, func() { time.AfterFunc(es.config.StopTimeout, abandon) })
 	es.settlement.Start(work)
-	var mu sync.Mutex
 	for _, e := range es.all {
 		running.Go(func() {
-			n, failure := e.run(ctx, work, ending)
-			mu.Lock()
-			defer mu.Unlock()
-			left += n
-			if failure != nil && err == nil {
-				err = failure
-				end(errEnded)
-			}
+			n, failure := e.run(ctx, work, end)
+			es.mu.Lock()
+			defer es.mu.Unlock()
+			left, err = left+n, cmp.Or(err, failure)
 		})
 	}
 	running.Wait()

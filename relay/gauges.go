@@ -67,7 +67,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	observe := func(ctx context.Context, o metric.Observer) error {
 		o.ObserveInt64(ready, one(r.unready() == nil))
 		o.ObserveInt64(owned, int64(r.owned()))
-		if shards, known := r.unowned(); known {
+		if shards := r.unowned(); shards >= 0 {
 			o.ObserveInt64(unowned, int64(shards))
 		}
 		if n := r.owner.Replicas(); n > 0 {

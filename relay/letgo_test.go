@@ -153,7 +153,10 @@ func TestPatienceBeginsAgain(t *testing.T) {
 		shard := simShard("k", "")
 		first.give(shard, second)
 		time.Sleep(s.limits.Patience - time.Second)
-		first.update(func() { first.state.Leaving.Remove(shard); first.state.Owned.Add(shard) })
+		first.update(func() {
+			first.state.Leaving = first.state.Leaving.Without(shardAlone(shard))
+			first.state.Owned.Add(shard)
+		})
 		time.Sleep(time.Second)
 		first.give(shard, second)
 		time.Sleep(s.limits.Patience - 2*time.Second)

@@ -66,14 +66,13 @@ func (l *loop) make(limits engine.Limits) {
 }
 
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and until they
-// are written, or until work ends, and returns. It returns early if the table has changed. It calls ending when it
-// starts nothing new. left is the number of rows that were published, or may have been, and could not be settled: they
-// will be published again.
-func (l *loop) run(ctx, work context.Context, ending func()) (left int, err error) {
+// are written, or until work ends, and returns. It returns early if the table has changed, and then ends ctx, too. left
+// is the number of rows that were published, or may have been, and could not be settled: they will be published again.
+func (l *loop) run(ctx, work context.Context, end context.CancelCauseFunc) (left int, err error) {
 	for i := range workers + engine.TryLanes {
 		l.workers = append(l.workers, &worker{loop: l, tries: i >= workers})
 	}
-	err = l.turn(ctx, work, ending)
+	err = l.turn(ctx, work, end)
 	l.to.state.Store(&engine.Snapshot{})
 	left, why := l.engine.Unsettled(), cmp.Or(err, errStopTime)
 	switch n := l.to.unanswered(); {
@@ -95,12 +94,12 @@ var errUnanswered = errors.New("the broker has not answered for messages that it
 // errStopTime is why rows were left where nothing else went wrong.
 var errStopTime = errors.New("the time for a clean stop was over")
 
-// turn runs the loop until it ends. It calls ending when it starts nothing new.
+// turn runs the loop until it ends. It ends ctx when it starts nothing new.
 //
 // Each turn asks the engine for everything that it may want now, in an order that matters: shards first, so that
 // nothing is read or handed over of a shard that is lost; writes last, since rows that are too old to be handed over
 // fail in the same turn. Then it waits for one event, and reports it to the engine.
-func (l *loop) turn(ctx, work context.Context, ending func()) error {
+func (l *loop) turn(ctx, work context.Context, end context.CancelCauseFunc) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer func() { l.engine.Report(true, time.Now()) }()
@@ -114,7 +113,7 @@ func (l *loop) turn(ctx, work context.Context, ending func()) error {
 			l.read(ctx, now)
 		}
 		l.engine.Writes(now, l.write) // also rows that were too old to be handed over
-		if stops && l.stop(ctx, ending) {
+		if stops && l.stop(ctx, end) {
 			return l.outdated
 		}
 		l.observe(now)
@@ -144,10 +143,10 @@ func (l *loop) turn(ctx, work context.Context, ending func()) error {
 // have ended, and outcomes have been written. When the process ends, the loop also waits for rows that another session
 // keeps locked, so that nothing is published twice. At the end of a term it does not, since everything else would have
 // to wait.
-func (l *loop) stop(ctx context.Context, ending func()) (done bool) {
+func (l *loop) stop(ctx context.Context, end context.CancelCauseFunc) (done bool) {
 	if !l.engine.Stopping() {
 		l.engine.Stop()
-		ending()
+		end(errEnded) // unless ctx has ended: that is why this loop stops
 	}
 	ends := l.outdated != nil || errors.Is(context.Cause(ctx), errEnded)
 	return !l.engine.Busy() && l.settling == 0 && (ends || l.engine.WaitsFor() == 0)

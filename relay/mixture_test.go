@@ -53,9 +53,9 @@ func (m *mixture) step() {
 			r.give(shard, m.nobody)
 		}
 	}
-	if state, _ := m.nobody.State(); state.Owned == owner.All(simShards) {
+	if state, _ := m.nobody.State(); state.Owned == shardsBelow(simShards) {
 		m.nobody.update(func() { m.nobody.state.Owned = owner.Set{} })
-		m.next.update(func() { m.next.state.Owned = owner.All(simShards) })
+		m.next.update(func() { m.next.state.Owned = shardsBelow(simShards) })
 		m.next = nil
 	}
 }

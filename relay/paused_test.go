@@ -93,21 +93,21 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish("") == nil || log.Len() > 0 {
+	if text, _ := note(); strings.Contains(text, "paused") || !r.cannotPublish("") || log.Len() > 0 {
 		t.Errorf("before the pause: %q, unable: %v, %s", text, r.cannotPublish(""), &log)
 	}
 	on = true
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, err := note(); err != nil || !strings.HasPrefix(text, "paused") || r.cannotPublish("") != nil {
+	if text, err := note(); err != nil || !strings.HasPrefix(text, "paused") || r.cannotPublish("") {
 		t.Errorf("paused: %q, %v, unable: %v", text, err, r.cannotPublish(""))
 	}
 	on = false
 	for range 3 {
 		r.lookAtPauses()
 	}
-	if text, _ := note(); strings.Contains(text, "paused") || r.cannotPublish("") == nil ||
+	if text, _ := note(); strings.Contains(text, "paused") || !r.cannotPublish("") ||
 		strings.Count(log.String(), "\n") != 2 {
 		t.Errorf("after the pause: %q, unable: %v\n%s", text, r.cannotPublish(""), &log)
 	}

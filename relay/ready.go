@@ -87,7 +87,7 @@ func (r *Relay) Ready() []Check {
 			checks = append(checks, d.checkMarks(now))
 		}
 	}
-	if r.plan.Channel != "" && holds(states) && !r.listener.Up() {
+	if r.plan.Channel != "" && r.owned() > 0 && !r.listener.Up() {
 		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
 	}
 	return checks
@@ -100,23 +100,24 @@ func (r *Relay) checkOwnership(setup error, states []owner.State) Check {
 		c.Note = "decided when the table is found"
 		return c
 	}
-	var notes []string
+	var notes, unserved []string
 	for _, s := range states {
-		note, err := r.ownershipOf(s)
-		c.Err = cmp.Or(c.Err, err)
-		notes = append(notes, note)
-	}
-	if len(slices.Compact(slices.Clone(notes))) > 1 {
-		for i, s := range states {
-			notes[i] = s.Name + ": " + notes[i]
+		switch since := s.Unserved; {
+		case !s.Watched:
+			note, err := r.ownershipOf(s)
+			c.Err = cmp.Or(c.Err, err)
+			notes = append(notes, note)
+		case !since.IsZero():
+			unserved = append(unserved, fmt.Sprintf("no replica relays %s: rows wait for it since %s",
+				s.Name, since.UTC().Format(time.RFC3339)))
 		}
 	}
-	notes = slices.Compact(notes)
-	for _, s := range r.owner.Unserved() {
-		since := s.Since.UTC().Format(time.RFC3339)
-		notes = append(notes, fmt.Sprintf("no replica relays %s: rows wait for it since %s", s.Name, since))
+	if len(slices.Compact(slices.Clone(notes))) > 1 {
+		for i := range notes {
+			notes[i] = states[i].Name + ": " + notes[i]
+		}
 	}
-	c.Note = strings.Join(notes, "; ")
+	c.Note = strings.Join(append(slices.Compact(notes), unserved...), "; ")
 	return c
 }
 
@@ -146,16 +147,17 @@ func (r *Relay) ownershipOf(state owner.State) (note string, err error) {
 // that.
 func (d *Destination) checkUsable(standby bool) Check {
 	c := Check{Name: "destination " + d.Name, Err: d.unusable(), Note: d.snapshot().Note}
-	if c.Err != nil && d.Optional {
-		c.Note, c.Err = "best effort, and it cannot be used: "+c.Err.Error(), nil
+	excuse := ""
+	switch {
+	case d.paused.Load():
+		excuse, c.Note = "paused, and it could not be used: ", "paused"
+	case standby:
+		excuse = "not needed while standing by: "
+	case d.Optional:
+		excuse = "best effort, and it cannot be used: "
 	}
-	switch paused := d.paused.Load(); {
-	case paused && c.Err != nil && !standby:
-		c.Note, c.Err = "paused, and it could not be used: "+c.Err.Error(), nil
-	case paused:
-		c.Note, c.Err = "paused", nil
-	case standby && c.Err != nil:
-		c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
+	if c.Err != nil && excuse != "" {
+		c.Note, c.Err = excuse+c.Err.Error(), nil
 	}
 	return c
 }

@@ -119,24 +119,26 @@ func (r *Relay) Run(ctx context.Context) error {
 	group.Go(func() { every(ctx, pauseEvery, func(time.Time) { r.lookAtPauses() }) })
 	group.Go(func() { r.passRings(ctx) })
 	group.Go(func() { r.remind(ctx) })
-	for failures := 0; ctx.Err() == nil; {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		began := time.Now()
 		table, err := outbox.Open(ctx, r.pool, r.plan)
-		if err != nil && ctx.Err() != nil {
-			break // the stop has interrupted it
-		}
-		r.found(table, err)
 		if err == nil {
-			began := time.Now()
-			left = r.relay(ctx, table)
-			if time.Since(began) > wellAfter {
-				failures = 0
-			}
+			r.found(table, nil)
+			left, err = r.term(ctx, table)
+		}
+		if ctx.Err() != nil {
+			break // an error only says that the stop has interrupted something
+		}
+		if err != nil {
+			r.found(nil, err)
+		}
+		if left = 0; time.Since(began) > wellAfter {
+			failures = 0
 		}
 		select { // also if the table could be opened: the statements may still be unable to use it
 		case <-ctx.Done():
 		case <-time.After(2 * retry.Pause(failures)):
 		}
-		failures++
 	}
 	group.Wait()
 	if left > 0 {

@@ -72,16 +72,6 @@ func (d *Destination) report(details bool, shown func(string) string) *operate.D
 	return p
 }
 
-// owned returns how many shards this replica holds, also those that it is to release. Destinations with columns of
-// their own have shards of their own, so the number may be larger than that of the configuration.
-func (r *Relay) owned() (shards int) {
-	states, _ := r.owner.States()
-	for _, s := range states {
-		shards += s.Owned.Len() + s.Leaving.Len()
-	}
-	return shards
-}
-
 // measureTable returns what the table knows of each destination, and of the rows that no destination takes. The error
 // says why the database did not answer; the report then holds what is known all the same.
 func (r *Relay) measureTable(ctx context.Context) (operate.Report, error) {

@@ -40,7 +40,6 @@ type sim struct {
 
 type deaf struct{}
 
-func (deaf) Up() bool         { return false }
 func (deaf) Arm(bool)         {}
 func (deaf) Armed() time.Time { return time.Time{} }
 

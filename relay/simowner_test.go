@@ -29,10 +29,24 @@ type simOwner struct {
 	heirs   map[int]*simOwner
 }
 
+// shardsBelow returns the shards 0 to n-1.
+func shardsBelow(n int) (s owner.Set) {
+	for shard := range n {
+		s.Add(shard)
+	}
+	return s
+}
+
+// shardAlone returns a set of one shard.
+func shardAlone(shard int) (s owner.Set) {
+	s.Add(shard)
+	return s
+}
+
 // newSimOwner returns a replica that owns the shards below n.
 func newSimOwner(n int) *simOwner {
 	return &simOwner{
-		state: owner.State{Owned: owner.All(n), Replicas: 1}, changed: make(chan struct{}),
+		state: owner.State{Owned: shardsBelow(n), Replicas: 1}, changed: make(chan struct{}),
 		heirs:   map[int]*simOwner{},
 		trusted: func() time.Time { return time.Now().Add(time.Hour) },
 	}
@@ -62,7 +76,7 @@ func (o *simOwner) update(change func()) {
 func (o *simOwner) give(shard int, heir *simOwner) {
 	o.update(func() {
 		if o.state.Owned.Has(shard) {
-			o.state.Owned.Remove(shard)
+			o.state.Owned = o.state.Owned.Without(shardAlone(shard))
 			o.state.Leaving.Add(shard)
 			o.heirs[shard] = heir
 		}
@@ -74,11 +88,11 @@ func (o *simOwner) takeBack(shard int, heir *simOwner) {
 	gone := false
 	heir.update(func() {
 		gone = heir.state.Owned.Has(shard)
-		heir.state.Owned.Remove(shard)
+		heir.state.Owned = heir.state.Owned.Without(shardAlone(shard))
 	})
 	o.update(func() {
 		if gone || o.state.Leaving.Has(shard) {
-			o.state.Leaving.Remove(shard)
+			o.state.Leaving = o.state.Leaving.Without(shardAlone(shard))
 			o.state.Owned.Add(shard)
 			delete(o.heirs, shard)
 		}

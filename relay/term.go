@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,42 +19,22 @@ import (
 // row and was no faster with any of the brokers (bench/).
 const workers = 2
 
-// relay takes part in the ownership of the outbox until ctx ends or the table has changed. It returns the number of
-// rows that were left unsettled when ctx ended. A replica that loses its control connection takes part again at once,
-// with a new term.
-func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
-	groups := r.groups(table)
-	r.owner.Open(table.Name(), groups, strangers(table))
+// term takes part in the ownership of the outbox until shards are lost with the control connection, the table has
+// changed or ctx ends. It returns the number of rows that were left unsettled. Whatever was known in an earlier term
+// may be wrong: other replicas may have written in between, and after a failover the numbers of transactions may come
+// again, and the table may be another one. So each term begins with a table that has just been opened and with new
+// engines, which read from the very beginning.
+func (r *Relay) term(ctx context.Context, table *outbox.Table) (left int, err error) {
+	c, groups := r.config, r.groups(table)
+	r.owner.Open(table.Name(), groups)
 	r.listener.Table = table.Quoted()
-	ctx, outdated := context.WithCancelCause(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer outdated(nil)
-	group.Go(func() { r.lookAtTable(ctx, table, func() { outdated(errEnded) }) })
-	for {
-		left, err := r.term(ctx, table, groups)
-		switch {
-		case ctx.Err() != nil:
-			return left
-		case err != nil:
-			r.found(nil, err)
-			return 0
-		}
-	}
-}
-
-// term runs the engines until shards are lost with the control connection, the table has changed or ctx ends. Whatever
-// was known in an earlier term may be wrong: other replicas may have written in between, and after a failover the
-// numbers of transactions may come again. So each term begins with new engines, which read from the very beginning.
-func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.Group) (left int, err error) {
-	c := r.config
 	e := engines{
 		config: c, metrics: r.metrics, database: r.database, together: settle.Together, doorbell: r.listener,
 		limits: engine.Limits{
 			Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes, Patience: owner.Patience * c.OwnerTTL,
 		},
 	}
-	for i, d := range r.config.Destinations {
+	for i, d := range c.Destinations {
 		view, failure := table.For(r.plan.Views[i])
 		if failure != nil { // the other destinations need not wait for this one's columns
 			d.state.Store(&engine.Snapshot{Down: failure})
@@ -76,6 +57,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, groups []*owner.G
 	ctx, end := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	group.Go(func() { r.owner.Run(owning); end(errEnded) })
+	group.Go(func() { r.lookAtTable(ctx, table); end(errEnded) })
 	group.Go(func() { r.follow(ctx) })
 	left, err = e.run(ctx)
 	leave()
@@ -97,7 +79,7 @@ func (r *Relay) follow(ctx context.Context) {
 	defer func() { silence(); listening.Wait() }()
 	for {
 		states, changed := r.owner.States()
-		if holds(states) != held {
+		if slices.ContainsFunc(states, owner.State.Holds) != held {
 			held = !held
 			if silence(); !held {
 				r.database.stopped()
@@ -123,11 +105,11 @@ func (r *Relay) follow(ctx context.Context) {
 // lookLimit limits the duration of a look at the catalogue. Nothing waits for a look but the next one.
 const lookLimit = 5 * time.Second
 
-// lookAtTable looks at the catalogue now and then, and calls outdated if the table has changed: a column that was added
-// may have a meaning, for instance. Statements still work then, but replicas that start now understand the table in
-// another way, and stand by until all other replicas understand it in that way, too. That is why it also looks when the
-// ownership changes, as it does when such replicas come or go.
-func (r *Relay) lookAtTable(ctx context.Context, table *outbox.Table, outdated func()) {
+// lookAtTable looks at the catalogue now and then, and returns when the table has changed or ctx ends: a column that
+// was added may have a meaning, for instance. Statements still work then, but replicas that start now understand the
+// table in another way, and stand by until all other replicas understand it in that way, too. That is why it also looks
+// when the ownership changes, as it does when such replicas come or go.
+func (r *Relay) lookAtTable(ctx context.Context, table *outbox.Table) {
 	_, changed := r.owner.States()
 	timer := time.NewTimer(r.looks)
 	defer timer.Stop()
@@ -149,7 +131,6 @@ func (r *Relay) lookAtTable(ctx context.Context, table *outbox.Table, outdated f
 		// An error is not acted on. The statements will report it if they meet it, too; a look must not end what works.
 		if err == nil && !current {
 			r.config.Logger.Info("columns or indexes of the table have changed; reopening it", "table", table.Name())
-			outdated()
 			return
 		}
 	}

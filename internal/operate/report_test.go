@@ -200,9 +200,9 @@ func startOwner(t *testing.T, s *pgtest.Schema, o *Outbox, shards int) {
 	replica.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) }
 	var groups []*owner.Group
 	for _, g := range o.Views[0].Table.Groups() {
-		groups = append(groups, &owner.Group{Column: g.Column})
+		groups = append(groups, &owner.Group{Column: g.Column, Mapping: g.Mapping})
 	}
-	replica.Open(o.Views[0].Table.Name(), groups, nil)
+	replica.Open(o.Views[0].Table.Name(), groups)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); replica.Run(ctx) }()

@@ -1,7 +1,6 @@
 package owner
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -46,7 +45,7 @@ func TestReplicas(t *testing.T) {
 	c, _ := startWith(t, s.URL, s.Name, 4, 10*time.Second, nil, func(o *tested) { o.Mapping = "another" })
 	await(t, c, "a note", func(state State) bool { return state.Note != "" })
 	d, _ := startWith(t, s.URL, s.Name, 2, 10*time.Second, nil, func(o *tested) {
-		o.Column, o.Unable = "audit_at", func() error { return errors.New("no broker") }
+		o.Column, o.Unable = "audit_at", func() bool { return true }
 	})
 	await(t, d, "all shards", owns(2))
 	want := []string{

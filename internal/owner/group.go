@@ -13,12 +13,13 @@ type Group struct {
 	Column string
 	Name   string // names of the destinations, for display
 	// Mapping is how a row's shard, its place in the order and its destination are found. Replicas with another mapping
-	// never own shards of the group beside this one.
+	// never own shards of the group beside this one. It is empty for a group that this replica only watches: others may
+	// relay it.
 	Mapping string
-	// Unable returns why this replica cannot publish at present, nil if it can. While another replica can publish, this
-	// one takes no shards, and releases its own when that has lasted for three times the time to live. Unable must not
-	// block; it is nil for a replica that always can publish.
-	Unable func() error
+	// Unable reports whether this replica cannot publish at present. While another replica can publish, this one takes
+	// no shards, and releases its own when that has lasted for three times the time to live. Unable must not block; it
+	// is nil for a replica that always can publish.
+	Unable func() bool
 
 	owner *Owner
 	class int32 // of its locks
@@ -28,10 +29,15 @@ type Group struct {
 	// The present session's alone:
 	shown  membership
 	logged string    // the note that was last logged
-	apart  time.Time // since when this replica cannot publish while another one can; zero if that is not so
+	since  time.Time // when what may have to last began; zero if it is over, see lasts
 }
 
-// State returns the present state and a channel that is closed when the state of any group changes. Reaching Trusted is
+// reset forgets what was known of the ownership, because of an error or at the beginning.
+func (g *Group) reset(err error) {
+	g.state, g.left = State{Column: g.Column, Name: g.Name, Err: err, Watched: g.Mapping == ""}, Set{}
+}
+
+// State returns the present state and a channel that is closed when the state of any group changes. The end of trust is
 // not a change.
 func (g *Group) State() (State, <-chan struct{}) {
 	g.owner.mu.Lock()
@@ -46,33 +52,20 @@ func (g *Group) Trusted() time.Time {
 	if !g.state.Holds() {
 		return time.Time{}
 	}
-	return g.state.Trusted
+	return g.owner.trusted
 }
 
 // Left reports that no rows of these shards are in flight any more: the leaving ones among them are released.
 func (g *Group) Left(shards Set) {
 	g.owner.mu.Lock()
 	defer g.owner.mu.Unlock()
-	for i := range g.left {
-		g.left[i] |= shards[i] & g.state.Leaving[i]
-	}
-	if (g.left != Set{}) {
+	if g.left = g.left.Or(shards.And(g.state.Leaving)); g.left != (Set{}) {
 		g.owner.look()
 	}
 }
 
 // canPublish reports whether this replica can publish at present.
-func (g *Group) canPublish() bool { return g.Unable == nil || g.Unable() == nil }
-
-// A Stranger is a group of the table that this replica does not relay.
-type Stranger struct {
-	Column string // as in [Group]
-	Name   string // names of the destinations, for display
-	// Since is when this replica began to find no other one that takes part in the ownership of the group; zero while
-	// there is one.
-	Since    time.Time
-	unserved bool // that has lasted for so long that no restart explains it
-}
+func (g *Group) canPublish() bool { return g.Unable == nil || !g.Unable() }
 
 // classOf returns the class of the locks of a group, the same in every replica. The group in the table's own columns
 // shares it with versions that know no other one.

@@ -107,7 +107,7 @@ func TestGroupThatNobodyRelays(t *testing.T) {
 	s := pgtest.New(t)
 	var log bytes.Buffer
 	o, stop := startWith(t, s.URL, s.Name, 16, time.Second, nil, func(o *tested) {
-		o.strangers = []Stranger{{Column: "audit_at", Name: "audit"}, {Column: "mail_at", Name: "mail"}}
+		o.strangers = []*Group{{Column: "audit_at", Name: "audit"}, {Column: "mail_at", Name: "mail"}}
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
 	relaying(t, s, "mail_at")
@@ -118,8 +118,11 @@ func TestGroupThatNobodyRelays(t *testing.T) {
 		defer tick.Stop()
 		for deadline := time.Now().Add(20 * time.Second); ; <-tick.C {
 			var names []string
-			for _, s := range o.Unserved() {
-				names = append(names, s.Name)
+			states, _ := o.States()
+			for _, s := range states {
+				if !s.Unserved.IsZero() {
+					names = append(names, s.Name)
+				}
 			}
 			if fmt.Sprint(names) == fmt.Sprint(want) {
 				return

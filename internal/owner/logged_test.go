@@ -25,7 +25,7 @@ func logged(t *testing.T, connect func(ctx context.Context, attempt int) error) 
 		attempts++
 		return nil, connect(ctx, attempts)
 	}
-	o.Open("t", []*Group{{}}, nil)
+	o.Open("t", []*Group{{Mapping: "mapping"}})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	o.Run(ctx)

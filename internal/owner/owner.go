@@ -18,7 +18,6 @@ package owner
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -48,13 +47,13 @@ type Owner struct {
 	// Names are the user's names of the relay's configuration fields, for errors.
 	Names setting.Names
 
-	mu        sync.Mutex
-	table     string
-	groups    []*Group
-	strangers []Stranger
-	replicas  int           // replicas that relay any group of the table, as last counted; 0 if unknown
-	changed   chan struct{} // closed and replaced at every change of state
-	poke      chan struct{} // requests a look at once
+	mu       sync.Mutex
+	groups   []*Group      // of the table
+	relayed  []*Group      // those that this replica relays
+	trusted  time.Time     // nothing is published after this time, on the monotonic clock
+	replicas int           // replicas that relay any group of the table, as last counted; 0 if unknown
+	changed  chan struct{} // closed and replaced at every change of state
+	poke     chan struct{} // requests a look at once
 
 	// Touched only by Run:
 	failures int    // sessions that have failed in a row
@@ -67,15 +66,17 @@ func New() *Owner {
 	return &Owner{Witness: &Witness{}, changed: make(chan struct{}), poke: make(chan struct{}, 1)}
 }
 
-// Open says of which groups of an outbox shards are to be owned, and which other groups the table has. The name of the
-// table is schema.table. Open must not be called while Run runs.
-func (o *Owner) Open(table string, groups []*Group, strangers []Stranger) {
+// Open says which groups an outbox has. The name of the table is schema.table. Open must not be called while Run runs.
+func (o *Owner) Open(table string, groups []*Group) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.groups, o.relayed = groups, nil
 	for _, g := range groups {
 		g.owner, g.class = o, classOf(table, g.Column)
+		if g.reset(nil); !g.state.Watched {
+			o.relayed = append(o.relayed, g)
+		}
 	}
-	o.table, o.groups, o.strangers = table, groups, strangers
 	o.notify()
 }
 
@@ -84,13 +85,14 @@ type State struct {
 	Column, Name string    // as in [Group]
 	Owned        Set       // shards to relay
 	Leaving      Set       // shards that are still held, but will be released once their rows have settled
-	Trusted      time.Time // nothing is published after this time, on the monotonic clock
 	Replicas     int       // number of replicas that share the group, as last counted; 0 if unknown
 	Others       int       // replicas of other kinds, which never own shards beside this one
 	Unowned      int       // shards that no replica held at the last look
 	Unable       bool      // this replica takes no shards, since it cannot publish and another one can
 	Note         string    // why this replica owns nothing although it could, for display
 	Err          error     // why ownership cannot be decided at the moment
+	Watched      bool      // this replica does not relay the group
+	Unserved     time.Time // since when no replica relays a watched group; zero unless that lasts longer than a restart
 }
 
 // Holds reports whether any shard is held.
@@ -106,8 +108,8 @@ const (
 // Given is the payload of the notification that shards were released.
 const Given = "outbox-relay:given"
 
-// States returns the present states of all groups, and a channel that is closed when one of them changes. Reaching
-// Trusted is not a change.
+// States returns the present states of all groups, and a channel that is closed when one of them changes. The end of
+// trust is not a change.
 func (o *Owner) States() ([]State, <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,26 +123,13 @@ func (o *Owner) Replicas() int {
 	return o.replicas
 }
 
-// Unserved returns the groups that the table has and that no replica has relayed for three times the time to live.
-func (o *Owner) Unserved() []Stranger {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(o.strangers), func(s Stranger) bool { return !s.unserved })
-}
-
 // states returns the states of all groups. The caller holds mu.
 func (o *Owner) states() []State {
 	states := make([]State, len(o.groups))
 	for i, g := range o.groups {
 		states[i] = g.state
-		states[i].Column, states[i].Name = g.Column, g.Name
 	}
 	return states
-}
-
-// holds reports whether shards of any group are held. The caller holds mu.
-func (o *Owner) holds() bool {
-	return slices.ContainsFunc(o.groups, func(g *Group) bool { return g.state.Holds() })
 }
 
 // notify announces a change. The caller holds mu.
@@ -154,15 +143,7 @@ func (o *Owner) update(change func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	before := o.states()
-	change()
-	o.held = o.held || o.holds()
-	same := slices.EqualFunc(before, o.states(), func(a, b State) bool {
-		if a.Trusted, b.Trusted = (time.Time{}), (time.Time{}); errors.Is(b.Err, a.Err) {
-			a.Err, b.Err = nil, nil
-		}
-		return a == b
-	})
-	if !same {
+	if change(); !slices.Equal(before, o.states()) {
 		o.notify()
 	}
 }
@@ -192,9 +173,9 @@ func (o *Owner) Run(ctx context.Context) {
 		err := o.session(ctx)
 		joined := false
 		o.update(func() {
-			joined, o.replicas = o.replicas > 0, 0
+			joined, o.replicas, o.trusted = o.replicas > 0, 0, time.Time{}
 			for _, g := range o.groups {
-				g.state, g.left = State{Err: err}, Set{}
+				g.reset(err)
 			}
 		})
 		if ctx.Err() != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,7 +23,7 @@ type tested struct {
 	*Owner
 	*Group
 	table     string
-	strangers []Stranger
+	strangers []*Group
 	ended     atomic.Int64 // how often Run has returned
 }
 
@@ -56,7 +57,7 @@ func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, n
 
 // run runs the replica with some groups.
 func (o *tested) run(t *testing.T, groups ...*Group) (stop func()) {
-	o.Open(o.table, groups, o.strangers)
+	o.Open(o.table, slices.Concat(groups, o.strangers))
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -254,9 +255,8 @@ func TestTerminatedSessionIsReplaced(t *testing.T) {
 		where locktype = 'advisory' and objid = 0 and classid = ($1::bigint & 4294967295)::oid`, classOf(s.Name, "")); n != 1 {
 		t.Fatalf("%d owners in pg_locks", n)
 	}
-	if now := await(t, first, "owns again", func(s State) bool {
-		return s.Owned.Len() == 4 && first.ended.Load() > 0
-	}); now.Trusted.IsZero() {
+	await(t, first, "owns again", func(s State) bool { return s.Owned.Len() == 4 && first.ended.Load() > 0 })
+	if first.Trusted().IsZero() {
 		t.Error("not trusted")
 	}
 }
@@ -270,12 +270,7 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 	var broken [2]atomic.Bool
 	unable := func(i int) func(*tested) {
 		return func(o *tested) {
-			o.Unable = func() error {
-				if broken[i].Load() {
-					return errors.New("no way to the broker")
-				}
-				return nil
-			}
+			o.Unable = broken[i].Load
 		}
 	}
 	broken[0].Store(true)

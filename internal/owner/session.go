@@ -65,8 +65,8 @@ var ErrStandby = errors.New("the database server is a standby, where nothing can
 func (s *session) join(ctx context.Context) error {
 	var classes []int32
 	var numbers []int
-	for _, g := range s.groups {
-		g.shown, g.logged, g.apart = membershipOf(s.Shards, g.Mapping, g.canPublish()), "", time.Time{}
+	for _, g := range s.relayed {
+		g.shown, g.logged, g.since = membershipOf(s.Shards, g.Mapping, g.canPublish()), "", time.Time{}
 		classes, numbers = append(classes, g.class), append(numbers, g.shown.number())
 	}
 	var standby bool
@@ -136,7 +136,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	pause := lookEver
-	for _, g := range s.groups {
+	for _, g := range s.relayed {
 		l := g.read(found[g.class], s.Shards)
 		if !l.joined {
 			return 0, s.pooled(ErrPooler)
@@ -169,7 +169,7 @@ func (s *session) turnOf(ctx context.Context, g *Group, l locks) (pause time.Dur
 		}
 	}
 	var surplus Set
-	if s.mayGive(g, l) {
+	if lasting := s.lasts(g, l.apart); lasting || !l.apart {
 		surplus = l.surplus(s.order)
 	}
 	s.update(func() {
@@ -191,7 +191,7 @@ func (s *session) turnOf(ctx context.Context, g *Group, l locks) (pause time.Dur
 
 // about returns the attributes of a log line about a group.
 func (s *session) about(g *Group, attributes ...any) []any {
-	if len(s.groups) > 1 || len(s.strangers) > 0 {
+	if len(s.groups) > 1 {
 		attributes = append(attributes, "destinations", g.Name)
 	}
 	return attributes
@@ -206,17 +206,10 @@ func (s *session) list(ctx context.Context) (map[int32][]Replica, error) {
 	for _, g := range s.groups {
 		classes = append(classes, g.class)
 	}
-	for _, other := range s.strangers {
-		classes = append(classes, classOf(s.table, other.Column))
-	}
 	found, err := lookAt(ctx, s.conn, classes)
 	if err != nil {
 		return nil, err
 	}
-	s.update(func() {
-		for _, g := range s.groups {
-			g.state.Trusted = asked.Add(s.TTL - s.margin())
-		}
-	})
+	s.update(func() { s.trusted = asked.Add(s.TTL - s.margin()) })
 	return found, nil
 }

@@ -8,20 +8,8 @@ const MaxShards = 1024
 // A Set is a set of shards. Sets can be compared with ==.
 type Set [MaxShards / 64]uint64
 
-// All returns the shards 0 to n-1.
-func All(n int) Set {
-	var s Set
-	for shard := range n {
-		s.Add(shard)
-	}
-	return s
-}
-
 // Add adds a shard.
 func (s *Set) Add(shard int) { s[shard/64] |= 1 << (shard % 64) }
-
-// Remove removes a shard.
-func (s *Set) Remove(shard int) { s[shard/64] &^= 1 << (shard % 64) }
 
 // Has reports whether a shard is in s.
 func (s Set) Has(shard int) bool { return s[shard/64]&(1<<(shard%64)) != 0 }
@@ -53,10 +41,7 @@ func (s Set) Or(t Set) Set {
 
 // And returns the shards that are in both.
 func (s Set) And(t Set) Set {
-	for i := range s {
-		s[i] &= t[i]
-	}
-	return s
+	return s.Without(s.Without(t))
 }
 
 // Shards lists the shards in s, smallest first.

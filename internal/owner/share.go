@@ -59,7 +59,7 @@ func mostFirst(a, b Replica) int {
 	return cmp.Or(cmp.Compare(b.Owned.Len(), a.Owned.Len()), cmp.Compare(a.Backend, b.Backend))
 }
 
-// lookAround counts the replicas, and notes which of the groups that this one does not relay are relayed by another.
+// lookAround counts the replicas, and notes which of the watched groups are relayed by another one.
 func (s *session) lookAround(found map[int32][]Replica) {
 	sessions, served := map[int32]bool{}, map[int32]bool{}
 	for class, replicas := range found {
@@ -69,25 +69,31 @@ func (s *session) lookAround(found map[int32][]Replica) {
 			}
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replicas = len(sessions)
-	for i := range s.strangers {
-		other := &s.strangers[i]
-		switch {
-		case served[classOf(s.table, other.Column)]:
-			if other.unserved {
-				s.Logger.Info("a replica relays the other destination of the table", "destinations", other.Name)
-			}
-			other.Since, other.unserved = time.Time{}, false
-		case other.Since.IsZero():
-			other.Since = time.Now()
-		case !other.unserved && time.Since(other.Since) >= Patience*s.TTL:
-			other.unserved = true
-			s.Logger.Warn("rows wait for a destination that no replica relays",
-				"destinations", other.Name, "column", other.Column)
-			s.notify()
+	s.update(func() { s.replicas = len(sessions) })
+	for _, g := range s.groups {
+		if g.Mapping == "" {
+			s.watch(g, served[g.class])
 		}
+	}
+}
+
+// watch notes whether any replica relays a group that this one does not.
+func (s *session) watch(g *Group, served bool) {
+	unserved, told := s.lasts(g, !served), g.logged != ""
+	s.update(func() {
+		g.state.Err, g.state.Unowned, g.state.Unserved = nil, 0, time.Time{}
+		if unserved {
+			g.state.Unowned, g.state.Unserved = s.Shards, g.since
+		}
+	})
+	switch {
+	case unserved && !told:
+		g.logged = g.Name
+		s.Logger.Warn("rows wait for a destination that no replica relays",
+			"destinations", g.Name, "column", g.Column)
+	case !unserved && told:
+		g.logged = ""
+		s.Logger.Info("a replica relays the other destination of the table", "destinations", g.Name)
 	}
 }
 
@@ -119,14 +125,13 @@ func (l locks) surplus(order []int) (s Set) {
 // restart is over by then.
 const Patience = 3
 
-// mayGive reports whether shards beyond this replica's share are to be released now.
-func (s *session) mayGive(g *Group, l locks) bool {
-	if !l.apart {
-		g.apart = time.Time{}
-		return true
+// lasts reports whether something that keeps rows of a group waiting has lasted longer than a restart takes.
+func (s *session) lasts(g *Group, waiting bool) bool {
+	switch {
+	case !waiting:
+		g.since = time.Time{}
+	case g.since.IsZero():
+		g.since = time.Now()
 	}
-	if g.apart.IsZero() {
-		g.apart = time.Now()
-	}
-	return time.Since(g.apart) >= Patience*s.TTL
+	return waiting && time.Since(g.since) >= Patience*s.TTL
 }

@@ -38,11 +38,9 @@ func (s *session) take(ctx context.Context, g *Group, l locks) (_ locks, contest
 		return l, false, nil
 	}
 	before := l.mine
-	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec,
+	// The rows hold the error of the query, too.
+	rows, _ := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec,
 		g.class, l.wanted(s.order))
-	if err != nil {
-		return l, false, fmt.Errorf("take shards: %w", err)
-	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[int])
 	if err != nil {
 		return l, false, fmt.Errorf("take shards: %w", err)
@@ -54,6 +52,7 @@ func (s *session) take(ctx context.Context, g *Group, l locks) (_ locks, contest
 	if len(got) == 0 {
 		return l, false, nil
 	}
+	s.held = true
 	s.Logger.Info("acquired shards", s.about(g, "shards", len(got), "owned", l.mine.Len(), "of", s.Shards,
 		"before", before.Len(), "replicas", l.replicas)...)
 	return l, false, nil
@@ -63,7 +62,7 @@ func (s *session) take(ctx context.Context, g *Group, l locks) (_ locks, contest
 func (s *session) give(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.TTL)
 	defer cancel()
-	for _, g := range s.groups {
+	for _, g := range s.relayed {
 		s.mu.Lock()
 		shards := g.left
 		s.mu.Unlock()
@@ -88,7 +87,7 @@ func (s *session) give(ctx context.Context) error {
 func (s *session) declare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	for _, g := range s.groups {
+	for _, g := range s.relayed {
 		now := g.shown
 		if now.Able = g.canPublish(); now == g.shown {
 			continue
@@ -106,8 +105,8 @@ func (s *session) declare(ctx context.Context) error {
 func (s *session) leave(ctx context.Context) error {
 	held := false
 	s.update(func() {
-		held = s.holds()
-		for _, g := range s.groups {
+		for _, g := range s.relayed {
+			held = held || g.state.Holds()
 			g.state.Owned, g.state.Leaving = Set{}, Set{}
 		}
 	})

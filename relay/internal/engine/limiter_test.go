@@ -10,7 +10,7 @@ import (
 // limited makes an engine with a rate that has all of its two shards.
 func limited(rate float64, now time.Time) *Engine {
 	e := New(Setup{Rate: rate, Shards: 2, Table: &simTable{}})
-	e.Own(owner.All(2), owner.Set{}, now)
+	e.Own(setOf(0, 1), owner.Set{}, now)
 	return e
 }
 
@@ -33,7 +33,7 @@ func TestLimiter(t *testing.T) {
 	if got := l.sendable(1000, now); got != 40 {
 		t.Errorf("%d rows are returned, not 40", got)
 	}
-	l.Own(owner.All(1), owner.Set{}, now)
+	l.Own(setOf(0), owner.Set{}, now)
 	now = now.Add(time.Hour)
 	if got := l.sendable(1000, now); got != 50 {
 		t.Errorf("%d rows with half of the shards", got)

@@ -4,11 +4,21 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
+
+// setOf returns a set of shards.
+func setOf(shards ...int) (s owner.Set) {
+	for _, shard := range shards {
+		s.Add(shard)
+	}
+	return s
+}
 
 // loses makes the replica give a shard away; it comes back with [simReplica.gain].
 func (p *simReplica) loses(shard int) {
-	p.owned.Remove(shard)
+	p.owned = p.owned.Without(setOf(shard))
 	p.step()
 }
 

@@ -252,7 +252,7 @@ func (s *sim) move() {
 	}
 	shard := all[s.IntN(len(all))]
 	s.logf("replica %d is to give shard %d to %d", from.name, shard, to.name)
-	from.owned.Remove(shard)
+	from.owned = from.owned.Without(setOf(shard))
 	from.leaving[shard] = to
 	from.step()
 }
