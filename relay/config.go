@@ -87,27 +87,20 @@ type Config struct {
 // NoChannel is the [Config.ListenChannel] that turns LISTEN off.
 const NoChannel = "-"
 
+const defaultTTL = 10 * time.Second
+
 // fillIn gives every empty field its default, except PollInterval and ListenChannel.
 func (c *Config) fillIn() {
 	c.Table = cmp.Or(c.Table, "outbox_messages")
 	c.BatchSize, c.MaxInFlight = cmp.Or(c.BatchSize, 1000), cmp.Or(c.MaxInFlight, 4096)
 	c.MaxInFlightBytes = cmp.Or(c.MaxInFlightBytes, 64<<20)
 	c.MaxRowBytes = cmp.Or(c.MaxRowBytes, max(outbox.DefaultMaxRow, c.MaxInFlightBytes))
-	c.Shards, c.OwnerTTL = cmp.Or(c.Shards, 16), cmp.Or(c.OwnerTTL, 10*time.Second)
+	c.Shards, c.OwnerTTL = cmp.Or(c.Shards, 16), cmp.Or(c.OwnerTTL, defaultTTL)
 	c.StopTimeout = cmp.Or(c.StopTimeout, 25*time.Second)
-	if c.Meter == nil {
-		c.Meter = metricnoop.Meter{}
-	}
-	if c.Tracer == nil {
-		c.Tracer = tracenoop.Tracer{}
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Meter = cmp.Or[metric.Meter](c.Meter, metricnoop.Meter{})
+	c.Tracer = cmp.Or[trace.Tracer](c.Tracer, tracenoop.Tracer{})
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	for _, d := range c.Destinations {
-		if d == nil {
-			continue // check refuses it
-		}
 		if len(c.Destinations) == 1 {
 			d.Name = cmp.Or(d.Name, "default")
 		}
@@ -120,7 +113,7 @@ func (c *Config) fillIn() {
 }
 
 // patience returns how long the database may take to answer before a connection is suspected of being lost.
-func (c *Config) patience() time.Duration { return min(c.OwnerTTL/2, mostPatience) }
+func (c *Config) patience() time.Duration { return min(cmp.Or(c.OwnerTTL, defaultTTL)/2, mostPatience) }
 
 // channel returns the channel of LISTEN, or "" for none.
 func (c *Config) channel() string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -37,9 +38,6 @@ func atLeast[T cmp.Ordered](p *problems, field string, value, least T) {
 	}
 }
 
-// mostShards is the largest number of shards.
-const mostShards = 1024
-
 // check returns what is wrong with each field by itself.
 func (c *Config) check() (p problems) {
 	atLeast(&p, "BatchSize", c.BatchSize, 1)
@@ -47,8 +45,8 @@ func (c *Config) check() (p problems) {
 	atLeast(&p, "MaxInFlightBytes", c.MaxInFlightBytes, 1)
 	atLeast(&p, "MaxRowBytes", c.MaxRowBytes, 1)
 	atLeast(&p, "Shards", c.Shards, 1)
-	if c.Shards > mostShards {
-		p.add("Shards", "must be at most %d", mostShards)
+	if c.Shards > owner.MaxShards {
+		p.add("Shards", "must be at most %d", owner.MaxShards)
 	}
 	atLeast(&p, "SpareConnections", c.SpareConnections, 0)
 	atLeast(&p, "PollInterval", c.PollInterval, 0)
@@ -58,12 +56,8 @@ func (c *Config) check() (p problems) {
 		p.add("Destinations", "must have at least one destination")
 	}
 	for i, d := range c.Destinations {
-		if d == nil {
-			p.add(fmt.Sprintf("Destinations[%d]", i), "is nil")
-			continue
-		}
 		d.check(&p, func(name string) string { return fieldOf(i, name) })
-		sameName := func(other *Destination) bool { return other != nil && other.Name == d.Name }
+		sameName := func(other *Destination) bool { return other.Name == d.Name }
 		if j := slices.IndexFunc(c.Destinations, sameName); j < i && d.Name != "" {
 			p.add(fieldOf(i, "Name"), "is also the name of Destinations[%d]", j)
 		}

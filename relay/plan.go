@@ -2,7 +2,6 @@ package relay
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
@@ -12,9 +11,6 @@ import (
 // been filled in. The error names every field that cannot be used.
 func (c *Config) plan() (plan outbox.Config, routes []*route.Route, err error) {
 	p := c.check()
-	if slices.Contains(c.Destinations, nil) {
-		return plan, nil, errors.Join(p...)
-	}
 	for i, d := range c.Destinations {
 		routes = append(routes, &route.Route{
 			View: outbox.View{

@@ -32,22 +32,19 @@ const (
 // ownership of the rows. It has as many connections as the relay needs, closes idle ones, and reads times as UTC. The
 // returned function closes the pool.
 func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool.Pool, closePool func(), err error) {
-	filled := *c
-	filled.fillIn()
 	to = to.Copy()
-	silence := 2 * filled.patience()
+	silence := 2 * c.patience()
 	c.connect, c.witness = connector(cmp.Or(c.Direct, to), silence), &owner.Witness{}
 	prepare(to.ConnConfig, silence)
 	// An idle owner uses its connection once a second, so only a connection that is idle for longer is asked. One that
 	// does not answer shows that the others are lost, too.
 	to.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
-	to.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		if c.Direct != nil { // a pooler is on the way
-			return nil
+	if c.Direct == nil { // otherwise a pooler is on the way
+		to.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			ctx, cancel := context.WithTimeout(ctx, connectTimeout) // the pool sets no limit
+			defer cancel()
+			return pgsession.Own(ctx, conn)
 		}
-		ctx, cancel := context.WithTimeout(ctx, connectTimeout) // the pool sets no limit
-		defer cancel()
-		return pgsession.Own(ctx, conn)
 	}
 	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations)+c.SpareConnections)
 	// Otherwise the connection for a look at the catalogue once a minute, all that a standby reads, stays up to 20 s.
@@ -99,9 +96,7 @@ func prepare(c *pgx.ConnConfig, silence time.Duration) {
 	// Statements are sent unnamed, so that a transaction pooler on the way causes no errors.
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
 	pgsession.Startup(c.RuntimeParams)
-	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "outbox-relay"
-	}
+	c.RuntimeParams["application_name"] = cmp.Or(c.RuntimeParams["application_name"], "outbox-relay")
 }
 
 // connector returns a function that connects as the pool would, with a connection of its own that notices after a while

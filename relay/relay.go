@@ -49,6 +49,9 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	if pool == nil {
 		return nil, errors.New("relay: the pool is nil; make one with pgxpool.New or Config.NewPool")
 	}
+	if i := slices.Index(c.Destinations, nil); i >= 0 {
+		return nil, errors.Join(&FieldError{fmt.Sprintf("Destinations[%d]", i), "is nil"})
+	}
 	c.fillIn()
 	plan, routes, err := c.plan()
 	if err != nil {
