@@ -3,8 +3,6 @@ package relay
 import (
 	"context"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // reminders make the log say every five minutes what still cannot be used, so that a log that begins in the middle of
@@ -21,9 +19,9 @@ const (
 	remindLook  = 5 * time.Second // between two looks; also how long a look may take
 )
 
-// due notes whether a part is in trouble now. It reports whether the log is to repeat that, and since when it has been
+// due notes whether a part is in trouble now. It reports whether the log is to repeat that, and how long it has been
 // known.
-func (m reminders) due(part string, trouble bool, now time.Time) (since time.Time, due bool) {
+func (m reminders) due(part string, trouble bool, now time.Time) (lasting time.Duration, due bool) {
 	last, known := m[part]
 	switch {
 	case !trouble:
@@ -32,12 +30,12 @@ func (m reminders) due(part string, trouble bool, now time.Time) (since time.Tim
 		m[part] = reminder{now, now} // the part that notices the trouble logs its beginning
 	case now.Sub(last.logged) >= remindEvery:
 		m[part] = reminder{last.since, now}
-		return last.since, true
+		return now.Sub(last.since).Round(time.Second), true
 	}
-	return last.since, false
+	return 0, false
 }
 
-// remind logs continuing outages, with the number of rows that wait as far as the table's indexes can provide it.
+// remind logs continuing outages.
 func (r *Relay) remind(ctx context.Context) {
 	m := reminders{}
 	every(ctx, remindLook, func(now time.Time) { r.remindOf(ctx, m, now) })
@@ -46,21 +44,18 @@ func (r *Relay) remind(ctx context.Context) {
 func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 	r.lookAtCommits(ctx)
 	trouble := r.databaseTrouble()
-	if since, due := m.due("database", trouble != nil, now); due {
-		lasting := now.Sub(since).Round(time.Second)
+	if lasting, due := m.due("database", trouble != nil, now); due {
 		r.config.Logger.Warn("database still cannot be used", "for", lasting, "error", trouble)
 	}
 	r.remindOfUntaken(ctx, m, now)
-	for i, d := range r.config.Destinations {
+	for _, d := range r.config.Destinations {
 		err, paused, held := d.unusable(), d.paused.Load(), d.snapshot().Note
-		attributes := func(since time.Time) []any {
-			return append([]any{"destination", d.Name, "for", now.Sub(since).Round(time.Second)}, r.waiting(ctx, i)...)
+		if lasting, due := m.due("broker of "+d.Name, err != nil && !paused, now); due {
+			r.config.Logger.Warn("destination still cannot be used",
+				"destination", d.Name, "for", lasting, "error", err)
 		}
-		if since, due := m.due("broker of "+d.Name, err != nil && !paused, now); due {
-			r.config.Logger.Warn("destination still cannot be used", append(attributes(since), "error", err)...)
-		}
-		if since, due := m.due("topics of "+d.Name, held != "" && err == nil && !paused, now); due {
-			r.config.Logger.Warn("topics are still held", append(attributes(since), "reason", held)...)
+		if lasting, due := m.due("topics of "+d.Name, held != "" && err == nil && !paused, now); due {
+			r.config.Logger.Warn("topics are still held", "destination", d.Name, "for", lasting, "reason", held)
 		}
 	}
 }
@@ -100,23 +95,4 @@ func (r *Relay) lookAtCommits(ctx context.Context) {
 	if waits, err := table.Unconfirmed(ctx); err == nil { // trouble with the database shows elsewhere
 		r.database.confirm(waits)
 	}
-}
-
-// waiting returns how many rows wait for a destination, and for how long the oldest has been due, as attributes of a
-// log line. What no index supports is left out.
-func (r *Relay) waiting(ctx context.Context, destination int) (attributes []any) {
-	report, _ := r.measureTable(ctx) // trouble with the database has a reminder of its own
-	b := &report.Destinations[destination].Backlog
-	switch rows := b.Gauge(outbox.Due); {
-	case rows == nil:
-	case *rows >= outbox.CountCap:
-		attributes = append(attributes, "rows_at_least", *rows)
-	default:
-		attributes = append(attributes, "rows", *rows)
-	}
-	if b.OldestAgeSeconds != nil {
-		oldest := time.Duration(*b.OldestAgeSeconds * float64(time.Second))
-		attributes = append(attributes, "oldest", oldest.Round(time.Second))
-	}
-	return attributes
 }
