@@ -182,8 +182,7 @@ func (o *Outbox) count(ctx context.Context, p pick, patience time.Duration) (fun
 			switch {
 			case rest.Count(state) != nil:
 			case state == outbox.Failed && !n.FailedIndexed():
-				r.Note(fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index "+
-					"concurrently on %s (%s, %s) where %[2]s is not null", n.Quoted(), n.Failed.Name, n.ID.Name))
+				r.Note("failed rows were not counted, since no index makes it cheap: " + n.CreateFailedIndex())
 			case state != outbox.Failed && !n.PendingIndexed():
 				r.Note("pending rows were not counted, since no index makes it cheap: `outbox-relay doctor` prints " +
 					"the index")

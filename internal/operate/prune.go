@@ -79,7 +79,7 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 // large.
 func (p *pruning) indexed(ctx context.Context, o *Outbox) error {
 	n := o.base()
-	missing, how, where := n.Inserted, "create index concurrently on", ""
+	create := n.CreateIndex(n.Inserted.Name, pattern.Always)
 	// The index of a set that takes every row: each row that is done has a time there.
 	for _, s := range o.sets() {
 		every, required := false, false
@@ -90,7 +90,7 @@ func (p *pruning) indexed(ctx context.Context, o *Outbox) error {
 			if n.Indexed(r, false) {
 				return nil
 			}
-			missing, where = r, " where "+r.Name+" is not null"
+			create = n.CreateIndex(r.Name, r.Name+" is not null")
 			break
 		}
 	}
@@ -98,12 +98,8 @@ func (p *pruning) indexed(ctx context.Context, o *Outbox) error {
 	if err != nil || size.Bytes <= smallTable {
 		return err
 	}
-	if n.Partitioned() {
-		how = "create index on"
-	}
 	return fmt.Errorf("no index of table %s leads to the rows that are done, and to go through the whole table for "+
-		"them again and again is too much for a database: run %s %[1]s (%[3]s)%[4]s", n.Quoted(), how, missing.Name,
-		where)
+		"them again and again is too much for a database: run %s", n.Quoted(), create)
 }
 
 // cutoff is the time before which a row must have been done. The text of an interval in microseconds would hold 36

@@ -1,8 +1,6 @@
 package outbox
 
 import (
-	"strings"
-
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -46,7 +44,7 @@ func (e *examination) byState() {
 		e.add(checkIndex,
 			finding.WarnIf(!m.failedIndex, "no index of failed rows: the gauge failed_rows is left out, and looking "+
 				"for failed rows reads the table",
-				e.createIndex(m.Failed.Name+", "+m.ID.Name, m.Failed.Name+" is not null")),
+				e.CreateFailedIndex()),
 			finding.OKIf(true, "failed rows are read in order from an index"))
 	}
 	if !available.Has() {
@@ -85,7 +83,7 @@ func (e *examination) ids() {
 			"table is partitioned by the id"),
 		finding.WarnIf(apart, text, remedy))
 	e.add(checkIndex, finding.WarnIf(!e.mapping.IDIndexed,
-		"no index by "+id.Plain+": "+without+" reads the whole table", e.createIndex(id.Name)))
+		"no index by "+id.Plain+": "+without+" reads the whole table", e.CreateIndex(id.Name, pattern.Always)))
 }
 
 // createPending returns the statement that creates an index of pending rows that meet further conditions.
@@ -94,18 +92,5 @@ func (e *examination) createPending(columns string, more ...string) string {
 	for _, condition := range more {
 		where = pattern.And(where, condition)
 	}
-	return e.createIndex(columns, where)
-}
-
-// createIndex returns the statement that creates an index. One on a partitioned table cannot be created concurrently.
-func (e *examination) createIndex(columns string, where ...string) string {
-	how := "create index concurrently on "
-	if e.relation.partitioned() {
-		how = "create index on "
-	}
-	condition := ""
-	if where != nil && where[0] != pattern.Always {
-		condition = " where " + strings.Join(where, " and ")
-	}
-	return how + e.Quoted() + " (" + columns + ")" + condition + ";"
+	return e.CreateIndex(columns, where)
 }

@@ -48,10 +48,18 @@ func TestPlanOfFailedRowsOfAnEmptyTable(t *testing.T) {
 // Without an index each read of the failed rows would scan the whole table.
 func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	t.Parallel()
+	for _, partitions := range []string{
+		"", "partition by hash (id); create table part partition of outbox_messages for values with (modulus 1, remainder 0)",
+	} {
+		blockFailedNeedsAnIndex(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, "+
+			"relayed_at timestamptz, failed_at timestamptz) "+partitions)
+	}
+}
+
+func blockFailedNeedsAnIndex(t *testing.T, ddl string) {
+	t.Helper()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at "+
-		"timestamptz, failed_at "+
-		"timestamptz)")
+	s.Exec(t, ddl)
 	_, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{{BlockFailed: true}}})
 	if err == nil || !strings.Contains(err.Error(), "BlockFailed") {
 		t.Fatalf("opened without an index: %v", err)
@@ -61,8 +69,8 @@ func TestBlockFailedNeedsAnIndex(t *testing.T) {
 		!strings.Contains(err.Error(), "ON_FAILED=block") || strings.Contains(err.Error(), "BlockFailed") {
 		t.Errorf("the user does not know the setting by that name: %v", err)
 	}
-	_, remedy, _ := strings.Cut(err.Error(), "create one (")
-	remedy, _, _ = strings.Cut(remedy, "), or")
+	_, remedy, _ := strings.Cut(err.Error(), "no index on them: ")
+	remedy, _, _ = strings.Cut(remedy, " or remove")
 	keyless := Config{Table: messages, Views: []View{{BlockFailed: true}}, Key: rowkey.Source{Kind: rowkey.None}}
 	if _, err := Open(t.Context(), s.Pool, keyless); err != nil {
 		t.Errorf("without keys: %v", err)

@@ -140,3 +140,21 @@ func (m *mapping) chooseIndexes() {
 		m.followed = some(pending, func(i *index) bool { return alone(i) && i.startsWith(rank(m)) })
 	}
 }
+
+// CreateIndex returns the statement that creates an index of the rows that meet a condition. One on a partitioned table
+// cannot be created concurrently.
+func (m *mapping) CreateIndex(columns, where string) string {
+	how := "create index concurrently on "
+	if m.relation.partitioned() {
+		how = "create index on "
+	}
+	if where == pattern.Always {
+		return how + m.relation.table.Quoted() + " (" + columns + ");"
+	}
+	return how + m.relation.table.Quoted() + " (" + columns + ") where " + where + ";"
+}
+
+// CreateFailedIndex returns the statement that creates an index of the failed rows.
+func (m *mapping) CreateFailedIndex() string {
+	return m.CreateIndex(m.Failed.Name+", "+m.ID.Name, m.Failed.Name+" is not null")
+}

@@ -141,8 +141,7 @@ func (m *mapping) demands() {
 	}
 	if setting := v.Names.Of("BlockFailed"); v.BlockFailed && m.Failed.Has() && m.Key != noKey && !m.failedIndex {
 		m.problems = append(m.problems, problem(checkTable,
-			fmt.Sprintf("create one (create index concurrently on %s (%s, %s) where %s is not null), or remove %s",
-				table, m.Failed.Name, m.ID.Name, m.Failed.Name, setting),
+			m.CreateFailedIndex()+" or remove "+setting,
 			"%s reads the failed rows every second, but table %s has no index on them", setting, table))
 	}
 }

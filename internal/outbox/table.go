@@ -154,9 +154,6 @@ func (t *Table) Quoted() string { return t.relation.table.Quoted() }
 // Encoding returns the database's encoding.
 func (t *Table) Encoding() string { return t.relation.Encoding }
 
-// Partitioned reports whether the table is partitioned.
-func (t *Table) Partitioned() bool { return t.relation.partitioned() }
-
 // Lacks returns the columns and indexes that the table or a destination should have, each with its remedy.
 func (t *Table) Lacks() []finding.Finding { return t.lacks }
 
