@@ -52,6 +52,22 @@ func TestWritersRingBesideAPausedDestination(t *testing.T) {
 	}
 }
 
+// Writers ring for destinations that own shards, beside one that owns none: its replicas are elsewhere.
+func TestWritersRingBesideADestinationWithoutShards(t *testing.T) {
+	t.Parallel()
+	simulate(t, func(t *testing.T, s *sim) {
+		b := &notedBell{}
+		s.doorbell = b
+		s.destinations = []*Destination{s.destination("a", s.Broker, "a"), s.destination("b", s.Broker, "b")}
+		s.owners = []*simOwner{s.owner, newSimOwner(0)}
+		defer s.start()()
+		time.Sleep(5 * time.Second)
+		if !b.armed.Load() {
+			t.Error("no writer is to ring")
+		}
+	})
+}
+
 // idleAfter has the value that package engine has.
 const idleAfter = 10 * time.Second
 

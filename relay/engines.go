@@ -96,6 +96,7 @@ func (es *engines) run(ctx context.Context) (left int, err error) {
 func (l *loop) own(now time.Time) (changed <-chan struct{}) {
 	l.mu.Lock()
 	state, changed := l.ownership.State()
+	l.owns = state.Owned != (owner.Set{})
 	l.left = l.left.And(state.Leaving) // before the engine can read rows of a shard that is ours again
 	if l.slow = l.isSlow(now); !l.slow {
 		awaited := l.awaited(state.Leaving)
@@ -133,12 +134,12 @@ func (l *loop) awaited(leaving owner.Set) (awaited owner.Set) {
 }
 
 // arm notes whether writers may ring for this engine. Writers ring if no engine has so many rows that ringing would
-// cost too much. Engines of paused destinations have no say: they read nothing, and the others need the rings. If all
-// are paused, no writer rings.
+// cost too much. Engines of paused destinations, and those that own no shard, have no say: they read nothing, and the
+// others need the rings. If there are no others, no writer rings.
 func (l *loop) arm(rings bool) {
 	l.mu.Lock()
 	l.rings = rings
-	reads := func(other *loop) bool { return !other.to.paused.Load() }
+	reads := func(other *loop) bool { return other.owns && !other.to.paused.Load() }
 	mayNot := func(other *loop) bool { return reads(other) && !other.rings }
 	wanted := slices.ContainsFunc(l.all, reads) && !slices.ContainsFunc(l.all, mayNot)
 	l.mu.Unlock()

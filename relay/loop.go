@@ -30,6 +30,7 @@ type loop struct {
 	left  owner.Set // shards to be released with nothing in flight here: never one that the engine may still read
 	slow  bool      // the destination keeps the loop waiting
 	rings bool      // writers may ring
+	owns  bool      // any shards
 
 	// Touched only by the loop.
 	engine   *engine.Engine

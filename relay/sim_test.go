@@ -29,6 +29,7 @@ type sim struct {
 	interval     time.Duration
 	doorbell     doorbell
 	owner        *simOwner
+	owners       []*simOwner  // instead, of the first destinations
 	turns        atomic.Int64 // turns of the loops that run
 	loop         *loop        // engine of the first destination, the latest that was started
 	// engines of all destinations, the latest that were started or opened the table again
@@ -91,7 +92,11 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 		e.all = nil
 		for i, d := range s.destinations {
 			view := &simView{columnsOf(table, d), viewsOf(s.destinations)[i].Filter}
-			e.all = append(e.all, &loop{engines: e, to: d, table: view, ownership: countingOwner{s.owner, &s.turns}})
+			owns := s.owner
+			if i < len(s.owners) {
+				owns = s.owners[i]
+			}
+			e.all = append(e.all, &loop{engines: e, to: d, table: view, ownership: countingOwner{owns, &s.turns}})
 		}
 		e.make()
 	}

@@ -4,5 +4,5 @@
 select topic, taker, count(*) filter (where {is_due}), count(*) filter (where {is_due} and retried),
   count(*) filter (where {is_scheduled}), count(*) filter (where {is_failed}),
   extract(epoch from max(now() - due_at) filter (where {is_due} and isfinite(due_at)))::float8
-from (select {topic}::text as topic, {taker} as taker, {retried} as retried, {due_at} as due_at from {table} where {state} {ordering} limit {limit}) looked
+from (select {topic}::text as topic, {taker} as taker, {last_error} is not null as retried, {due_at} as due_at from {table} where {state} {ordering} limit {limit}) looked
 group by topic, taker

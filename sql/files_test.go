@@ -32,7 +32,29 @@ func TestNamedStatementsExist(t *testing.T) {
 		}
 		return err
 	})
+	for _, file := range regexp.MustCompile(`\{([a-z_]+\.sql)\}`).FindAllStringSubmatch(all(t), -1) {
+		if _, err := files.ReadFile(file[1]); err != nil {
+			t.Error(err)
+		}
+	}
 	if err != nil || found < 50 {
 		t.Errorf("%d names of statements, %v", found, err)
 	}
+}
+
+// all returns the texts of all statements.
+func all(t *testing.T) (texts string) {
+	t.Helper()
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		text, err := files.ReadFile(entry.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts += string(text)
+	}
+	return texts
 }

@@ -3,3 +3,4 @@
 -- by default.
 grant usage on schema {schema} to {role};
 grant select on {table} to {role};
+grant update ({columns}) on {table} to {role};

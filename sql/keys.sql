@@ -3,14 +3,14 @@
 -- value of each, where such values are numbers or times. No locks. Uses the index of pending rows by key. A range of hashes, not an equality, is what leaves
 -- the planner no other index: it would take that of pending rows in table order for the sake of the limit, and pass all rows of
 -- other keys.
-select {visible}, null::bigint{nothing}
+select {visible.sql}, null::bigint{nothing}
 union all
 (select null, null, null, null, null, r.*
  from unnest($2::bigint[], $4::integer[]{lows}) as "asked keys" (hash, most{low})
  cross join lateral (
    select true, {hash}, {version}, {columns}
    from {table}
-   where {rows} and {key_range}
+   where {rows} and {from} >= {asked} and {hash} <= "asked keys".hash
    order by {key_ordering}
    limit "asked keys".most) r
  limit $1)

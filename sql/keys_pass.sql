@@ -1,6 +1,6 @@
 -- Reads the first pending rows of some keys, as keys.sql does, where there is no index by key.
 -- The parameters are those of keys.sql. No locks. Passes once over all pending rows, without their contents.
-select {visible}, null::bigint{nothing}
+select {visible.sql}, null::bigint{nothing}
 union all
 (select null, null, null, null, null, true, {hash}, {version}, {columns}
  from {table}

@@ -81,7 +81,7 @@ type Rights struct {
 	Table   Table // the schema public is assumed if it has none
 	Role    string
 	Purpose string   // the role's purpose, a heading of the script
-	Updates []string // the table's names of the columns that the role writes
+	Updates []string // the table's names of the columns that the role writes, at least one
 	Delete  bool     // the role deletes rows
 	Txid    string   // the table's name of the column txid, if the role writes it where it exists
 }
@@ -98,12 +98,9 @@ func Grants(r Rights) string {
 	}
 	names := map[string]string{
 		"purpose": r.Purpose, "schema": Quote(r.Table.Schema), "table": r.Table.Quoted(), "role": Quote(r.Role),
+		"columns": strings.Join(columns, ", "),
 	}
 	text := Script("grants.sql", names)
-	if len(columns) > 0 {
-		text += "grant update (" + strings.Join(columns, ", ") + ") on " + names["table"] +
-			" to " + names["role"] + ";\n"
-	}
 	if r.Txid != "" {
 		names["relation"], names["column"], names["name"] = Literal(r.Table.Quoted()), Quote(r.Txid), Literal(r.Txid)
 		text += Script("grants_txid.sql", names)
@@ -112,20 +109,6 @@ func Grants(r Rights) string {
 		text += "grant delete on " + names["table"] + " to " + names["role"] + ";\n"
 	}
 	return text
-}
-
-// Script is Text for a script that a user reads and applies: the comments are kept, and so are braces that are not
-// placeholders, such as those of JSON.
-func Script(file string, names map[string]string) string {
-	text, err := files.ReadFile(file)
-	if err != nil {
-		panic(err) // the file is compiled in
-	}
-	var pairs []string
-	for name, value := range names {
-		pairs = append(pairs, "{"+name+"}", value)
-	}
-	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
 // IndexName returns a name that PostgreSQL does not truncate. Truncation could make the names of two indexes equal.

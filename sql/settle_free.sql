@@ -3,5 +3,5 @@
 -- or the places in the identities.
 {write}
 where {unmarked} and {here}{identity} = any (array(
-  select {identity} from {table} where {here}{identity} = any ($1::{identity_type}[]) and {unmarked} and {as_read}
+  select {identity} from {table} where {here}{identity} = any ($1::{identity_type}[]) and {unmarked} and {as_read.sql}
   for {lock} skip locked))

@@ -2,4 +2,4 @@
 -- identities, $2 their versions that were read, $3 the places: a place alone may hold another row by now, or one in each partition.
 -- Locks the rows. Uses no index.
 {write}
-where {partitions}ctid = any ($3::tid[]) and {unmarked} and {as_read}
+where {partitions}ctid = any ($3::tid[]) and {unmarked} and {as_read.sql}

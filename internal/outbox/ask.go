@@ -1,9 +1,6 @@
 package outbox
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // This file is what the engine asks of a table. There are four statements. Each is one transaction of its own, which
 // locks nothing, and each has a bound in rows and in bytes, whatever the table holds.
@@ -20,19 +17,6 @@ import (
 //
 // "Pending" means that a row is neither relayed nor failed, that the view takes it, and that its time has come. Rows
 // that have a read of their own for their time (ReadsDue) are left out of Tail and Keys without Due.
-
-// A Visible says which transactions had ended at the time of a statement: all before Oldest, none from Next on, and in
-// between all that are not Running. Unassigned is the number that was to be assigned next, so that of the numbers from
-// Next on some may belong to running transactions. All numbers have 64 bits: where a row holds only 32, the statement
-// adds the epoch. The numbers of savepoints are not listed.
-//
-// Unassigned stays the same throughout a transaction, so each read has to be a transaction of its own.
-type Visible struct {
-	Oldest, Next uint64
-	Running      []uint64 // in ascending order
-	Unassigned   uint64
-	Now          time.Time // the database's clock, at the statement's beginning or a little before
-}
 
 // A Most bounds a read. A row is taken if it and those before it have no more than Bytes, or if it is the first and has
 // no more than First. If there is not even room for the first row, the page is empty and says so (Wants).
@@ -106,30 +90,3 @@ type KeyRows struct {
 // another version by now is read again. If its topic, key, headers, payload and extra columns are the same, that
 // version is marked (another destination has marked the row, say); otherwise it stays pending ([ErrRewritten]), and the
 // engine publishes it as it is now.
-
-// Sees reports whether a transaction had ended.
-func (v *Visible) Sees(transaction uint64) bool {
-	return transaction < v.Oldest || transaction < v.Next && !slices.Contains(v.Running, transaction)
-}
-
-// FirstEnded returns the first transaction that v does not see and a later one does, or a number after all of them.
-func (v *Visible) FirstEnded(later *Visible) uint64 {
-	for _, running := range v.Running {
-		if later.Sees(running) {
-			return running
-		}
-	}
-	for n := v.Next; n < later.Next; n++ {
-		if later.Sees(n) {
-			return n
-		}
-	}
-	return later.Unassigned
-}
-
-// Certain reports whether a row's writer had certainly ended at the time of v, as certain in [Query]. ended is the
-// first transaction that has ended since ([Visible.FirstEnded]). A savepoint's number is not among those running: it is
-// higher than its transaction's, and in doubt if one that was running has ended.
-func (v *Visible) Certain(writer uint64, exact bool, ended uint64) bool {
-	return v.Sees(writer) && (exact || writer < v.Oldest || writer < ended)
-}

@@ -48,10 +48,7 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 				}
 				table := open(t, s, Config{Table: messages})
 				q := Query{Most: Most{Rows: 100, Bytes: 64 << 20, First: 64 << 20}}
-				statement, parameters := table.pageStatement(&q)
-				each := table.each(q.Most, false)
-				parameters[2] = number(each)
-				a, err := table.askOnce(t.Context(), limits{}, statement, parameters, q.Most, each)
+				a, err := table.askOnce(t.Context(), table.tail.of(table, &q), q.Most, table.each(q.Most, false))
 				if err != nil {
 					t.Fatal(err)
 				}

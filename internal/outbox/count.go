@@ -220,8 +220,7 @@ func (t *Table) looks(takers Takers) (looks []look) {
 	if m.since().Has() {
 		dueAt = m.dueAt(Column.zoned)
 	}
-	d := t.description.with("limit", strconv.Itoa(takers.limit()), "topic", m.Topic.Name, "due_at", dueAt,
-		"retried", m.LastError.Or("null")+" is not null")
+	d := t.description.with("limit", strconv.Itoa(takers.limit()), "due_at", dueAt)
 	add := func(state State, where, order, taker string) {
 		if takers.Divided { // the filter would not bound the walk
 			where = strings.TrimSuffix(where, d["filtered"])

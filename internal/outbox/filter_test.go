@@ -34,12 +34,12 @@ func TestFilterThatTakesEverything(t *testing.T) {
 			{Topics: []string{"a", "*"}, Before: [][]string{{"!*"}, {"a", "!*"}}},
 		} {
 			view := filtered(t, table, f)
-			if !reflect.DeepEqual(view.description, table.description) || !reflect.DeepEqual(view.asks, table.asks) {
+			if !reflect.DeepEqual(view.description, table.description) || !reflect.DeepEqual(view.reads, table.reads) {
 				t.Errorf("%s: %v changes statements", name, f)
 			}
 		}
-		if again := filtered(t, filtered(t, table, Filter{Topics: []string{"a*"}}), Filter{}); !reflect.DeepEqual(again.asks,
-			table.asks) {
+		if again := filtered(t, filtered(t, table, Filter{Topics: []string{"a*"}}), Filter{}); !reflect.DeepEqual(again.reads,
+			table.reads) {
 			t.Errorf("%s: a view of a view is not of the table", name)
 		}
 	}

@@ -135,8 +135,8 @@ func TestIndexOfAFilter(t *testing.T) {
 				Before: [][]string{{"b", "a", "most*"}, {"!o*", "*"}},
 			}
 			values := strings.NewReplacer("$1", "100", "$2", "null", "$3", "65536")
-			statement, _ := filtered(t, table, f).pageStatement(&Query{})
-			plan := explain(t, s, values.Replace(statement))
+			view := filtered(t, table, f)
+			plan := explain(t, s, values.Replace(view.tail.of(view, &Query{}).statement))
 			if !strings.Contains(plan, "only_these") {
 				t.Errorf("plan:\n%s", plan)
 			}

@@ -34,12 +34,16 @@ type Listener struct {
 	up        bool
 	trusted   bool               // the table has the doorbell's trigger
 	wanted    bool               // the relay wants writers to ring
-	held      bool               // the session has the doorbell's lock, which makes each writer ring
 	since     time.Time          // when every writer began to ring; zero if none needs to
-	quiet     time.Time          // writers need not ring before this time
-	spell     time.Time          // when a quarter of a second began, in which
-	rung      int                // so many notifications came
 	interrupt context.CancelFunc // ends the present wait, or the last one
+
+	// The rest is of the goroutine that runs.
+
+	held  bool      // the session has the doorbell's lock, which makes each writer ring
+	vain  int       // tries to take that lock in a row
+	quiet time.Time // writers need not ring before this time
+	spell time.Time // when a quarter of a second began, in which
+	rung  int       // so many notifications came
 }
 
 const (
@@ -52,9 +56,11 @@ const (
 const MostRings = 400
 
 const (
-	ringsAtOnce  = MostRings / 4          // may come in a quarter of a second
-	quietAfter   = time.Second            // too many; without the bell a relay finds new rows at its next poll
-	quietForLock = 100 * time.Millisecond // while another session holds the doorbell's lock
+	ringsAtOnce = MostRings / 4 // may come in a quarter of a second
+	quietAfter  = time.Second   // too many; without the bell a relay finds new rows at its next poll
+	// The lock is tried again after quietForLock, when a writer holds it for a moment, and after up to 64 times as long
+	// where there is no table.
+	quietForLock, mostVain = 100 * time.Millisecond, 6
 )
 
 // Payloads of notifications. With any other, new rows may have been inserted.
@@ -161,15 +167,19 @@ func (l *Listener) session(ctx context.Context) error {
 	l.Wake(Missed) // for earlier notifications
 	for answered := time.Now(); ; {
 		l.mu.Lock()
-		arms, held := l.arms(), l.held
+		wanted, limit := l.wanted, l.Pulse
 		l.mu.Unlock()
-		if arms != held || time.Since(answered) >= l.Pulse {
+		arms := wanted && !time.Now().Before(l.quiet)
+		if arms != l.held || time.Since(answered) >= l.Pulse {
 			if err := l.pulse(ctx, conn, arms); err != nil {
 				return err
 			}
 			answered = time.Now()
 		}
-		notification, err := l.wait(ctx, conn)
+		if wanted && !l.held {
+			limit = min(limit, time.Until(l.quiet))
+		}
+		notification, err := l.wait(ctx, conn, wanted, limit)
 		if err != nil {
 			return err
 		}
@@ -180,20 +190,14 @@ func (l *Listener) session(ctx context.Context) error {
 	}
 }
 
-// arms reports whether each writer is to ring. The caller holds mu.
-func (l *Listener) arms() bool { return l.wanted && !time.Now().Before(l.quiet) }
-
-// wait waits for a notification, for the time between two pulses at most. It returns early when writers are to ring, or
-// no longer.
-func (l *Listener) wait(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
-	limit := l.Pulse
-	l.mu.Lock()
-	if l.wanted && !l.held {
-		limit = min(limit, time.Until(l.quiet))
-	}
+// wait waits for a notification, up to a limit. It returns early when the relay changes what it wants.
+func (l *Listener) wait(
+	ctx context.Context, conn *pgx.Conn, wanted bool, limit time.Duration,
+) (*pgconn.Notification, error) {
 	waiting, interrupt := context.WithTimeout(ctx, limit)
 	defer interrupt()
-	if l.interrupt = interrupt; l.arms() != l.held {
+	l.mu.Lock()
+	if l.interrupt = interrupt; l.wanted != wanted {
 		interrupt()
 	}
 	l.mu.Unlock()
@@ -208,9 +212,7 @@ func (l *Listener) wait(ctx context.Context, conn *pgx.Conn) (*pgconn.Notificati
 
 // ring records a notification. If there are too many, writers need not ring for a while.
 func (l *Listener) ring(payload string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.since.IsZero() || !l.wanted || payload != "" {
+	if !l.held || payload != "" {
 		return
 	}
 	now := time.Now()
@@ -218,7 +220,7 @@ func (l *Listener) ring(payload string) {
 		l.spell, l.rung = now, 0
 	}
 	if l.rung++; l.rung > ringsAtOnce {
-		l.since, l.quiet = time.Time{}, now.Add(quietAfter)
+		l.quiet = now.Add(quietAfter)
 	}
 }
 
@@ -232,11 +234,7 @@ var errQueue = errors.New("the server's queue of notifications is half full or m
 func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn, arms bool) error {
 	ctx, cancel := context.WithTimeout(ctx, min(l.Pulse, listenAnswer))
 	defer cancel()
-	l.mu.Lock()
-	if !arms {
-		l.since = time.Time{}
-	}
-	l.mu.Unlock()
+	l.arms(arms && l.held)
 	var room, held bool
 	statement := sql.Text("doorbell_pulse.sql", map[string]string{"class": sql.DoorbellClass})
 	err := conn.QueryRow(ctx, statement, pgx.QueryExecModeExec, arms, l.Table).Scan(&room, &held)
@@ -245,20 +243,29 @@ func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn, arms bool) error {
 	} else if !room {
 		return errQueue
 	}
-	now := time.Now()
-	l.mu.Lock()
 	changed := l.held != held
-	switch l.held = held; {
-	case held && changed:
-		l.since, l.rung = now, 0
-	case arms && !held: // a writer holds the lock for a moment and will not notify
-		l.since, l.quiet = time.Time{}, now.Add(quietForLock)
+	l.held = held
+	if l.arms(held); arms && !held {
+		l.quiet = time.Now().Add(quietForLock << min(l.vain, mostVain))
+		l.vain++
+	} else {
+		l.vain = 0
 	}
-	l.mu.Unlock()
 	if changed {
 		l.Wake(Switched) // the relay's pauses are different now
 	}
 	return nil
+}
+
+// arms notes whether every writer rings from now on.
+func (l *Listener) arms(each bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !each {
+		l.since = time.Time{}
+	} else if l.since.IsZero() {
+		l.since = time.Now()
+	}
 }
 
 // Notify wakes the relays that listen on a channel, over a connection of the pool.

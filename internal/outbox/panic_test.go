@@ -21,9 +21,8 @@ func TestPanicWhileARowIsRead(t *testing.T) {
 	}}
 	var a arena
 	for i := range 300 {
-		all := make([][]byte, atColumns+atExtra)
-		all[atAfter], all[atVersion] = []byte{0}, []byte{0, 0, 0, 9}
-		values := all[atColumns:]
+		values := make([][]byte, atExtra)
+		values[atAfter], values[atVersion] = []byte{0}, []byte{0, 0, 0, 9}
 		values[atID] = fmt.Append(nil, "an id of so many bytes")[:16]
 		values[atOrder], values[atTopic], values[atPayload], values[atKey] = number(int64(i)), []byte("t"), []byte("payload"),
 			[]byte("key")
@@ -36,11 +35,11 @@ func TestPanicWhileARowIsRead(t *testing.T) {
 			values[atID] = values[atID][:3:3] // not a uuid
 		}
 		var row Row
-		table.decode(&row, all, 1<<20, &a)
+		table.decode(&row, values, 1<<20, &a)
 		switch {
 		case row.ID() != string(values[atID]), row.Identity() != "apart", row.Position.Ordinal != int64(i), row.Attempt != 3,
 			row.Shard != 7,
-			row.writer != 9, row.place[3] != 1, string(row.Message.Key) != "key":
+			row.Writer != 9, row.place[3] != 1, string(row.Message.Key) != "key":
 			t.Fatalf("row %d is not known: %+v", i, row)
 		case bad && (publisher.ClassOf(row.Invalid) != publisher.Permanent ||
 			!strings.Contains(row.Invalid.Error(), "outbox/row.go:") ||

@@ -6,18 +6,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// ordinalValue encodes an ordinal in the order column's type.
-func (t *Table) ordinalValue(n int64) []byte {
-	switch t.mapping.Order.OID {
-	case pgtype.Int2OID:
-		return binary.BigEndian.AppendUint16(nil, uint16(max(min(n, 1<<15-1), -1<<15)))
-	case pgtype.Int4OID:
-		return binary.BigEndian.AppendUint32(nil, uint32(max(min(n, 1<<31-1), -1<<31)))
-	default:
-		return number(n)
-	}
-}
-
 // each returns what a function returns for each of some values.
 func each[T, U any](values []T, of func(T) U) []U {
 	all := make([]U, len(values))

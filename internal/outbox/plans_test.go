@@ -30,7 +30,7 @@ func TestPlans(t *testing.T) {
 				select 't', '{}', now() - i * interval '1 second', now() from generate_series(1, 5000) i`)
 			s.Exec(t, "analyze outbox_messages")
 			table := open(t, s, Config{})
-			statement, _ := table.pageStatement(&Query{After: At(1, "any")})
+			statement := table.tail.of(table, &Query{After: At(1, "any")}).statement
 			statement = strings.NewReplacer("$1", "100", "$2", "null", "$3", "65536", "$4", "'2020-01-01'",
 				"$5", "'00000000-0000-0000-0000-000000000000'").Replace(statement)
 			plan := explain(t, s, statement)

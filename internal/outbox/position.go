@@ -12,8 +12,8 @@ type Position struct {
 
 // Places of the values in a position; those of columns that the order does not need are empty.
 const (
-	dueValue  = iota // available_at, for rows that are read by that time
-	rankValue        // the priority
+	dueValue   = iota // available_at, for rows that are read by that time
+	firstValue        // the priority, or failed_at where failed rows are read
 	orderValue
 	idValue
 )

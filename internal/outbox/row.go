@@ -54,7 +54,6 @@ type Row struct {
 	content uint64  // a hash of everything of which the message is made, under the table's seed
 	view    *Table  // that has read the row: other destinations' views take other rows and read other columns
 	version uint32  // the number of the transaction or savepoint that wrote this version of the row
-	writer  uint32  // the number of the transaction that inserted it, or wrote it last
 	long    bool    // a text was too long to be read
 	size    int64   // size of what did not come with the page and must be read whole, 0 if everything came
 
@@ -76,11 +75,20 @@ func (r *Row) Identity() string {
 // Key returns the ordering key as text that shares the message's bytes, and whether the row has one.
 func (r *Row) Key() (text string, ok bool) { return asString(r.Message.Key), r.Message.Key != nil }
 
-// Indexes of the columns that every read selects.
+// Indexes of the columns that every read selects. Those before atAfter are null in all rows but one, and all others in
+// that one, which says what the statement saw.
 const (
-	atID = iota
+	atSnapshot = iota
+	atAge
+	atNow
+	atTook
+	atNext
+	atAfter
+	atHash
+	atVersion
+	atID // from here on [Table.columns]
 	atOrder
-	atRank
+	atFirst
 	atTopic
 	atPayload
 	atHeaders
@@ -98,14 +106,12 @@ const (
 	atExtra
 )
 
-// formats returns the wire format of each column: binary for opaque values and numbers, text where the bytes that
+// columnFormats returns the wire format of each column: binary for opaque values and numbers, text where the bytes that
 // PostgreSQL prints are wanted.
-func (t *Table) formats() []int16 {
-	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
-	for _, i := range []int{
-		atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace,
-	} {
-		formats[i] = 1
+func (t *Table) columnFormats() []int16 {
+	formats := append(binaryFormats(atExtra), make([]int16, len(t.mapping.extra)+len(t.mapping.placed))...)
+	for _, i := range []int{atTopic, atPayload, atHeaders, atKey, atIdentity, atPayloadRest, atHeadersRest} {
+		formats[i] = 0
 	}
 	if t.mapping.Payload.OID == pgtype.ByteaOID {
 		formats[atPayload] = 1
@@ -132,16 +138,13 @@ func (t *Table) altered(fields []pgconn.FieldDescription) bool {
 // larger row comes without its contents. A panic becomes an error of this row, so the values that say where the row is
 // and whether it has changed are decoded first.
 func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
-	m := t.mapping
+	m, be := t.mapping, binary.BigEndian
 	row.view, row.After = t, values[atAfter][0] != 0
-	if v := values[atHash]; v != nil { // null without key and id
-		row.Hash = binary.BigEndian.Uint64(v)
-	}
-	row.version = binary.BigEndian.Uint32(values[atVersion])
-	values = values[atColumns:]
+	row.Hash = uint64(ordinal(values[atHash])) // null without key and id
+	row.version, row.Writer = be.Uint32(values[atVersion]), uint64(be.Uint32(values[atWriter]))
 	p := &row.Position
 	p.nulls, p.Ordinal = values[atOrder] == nil, ordinal(values[atOrder])
-	p.values[rankValue], p.values[idValue] = a.text(values[atRank]), a.text(values[atID])
+	p.values[firstValue], p.values[idValue] = a.text(values[atFirst]), a.text(values[atID])
 	if m.Order != m.ID {
 		p.values[orderValue] = a.text(values[atOrder])
 	}
@@ -149,11 +152,9 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	if row.Delayed = row.Timed && m.dueIndex; row.Delayed {
 		p.values[dueValue] = a.text(values[atAvailable])
 	}
-	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))
-	row.Shard = int(ordinal(values[atShard]))
+	row.Attempt, row.Shard = ordinal(values[atAttempt]), int(ordinal(values[atShard]))
 	copy(row.place[:], values[atPlace])
-	row.content = t.contentOf(values)
-	row.apart, row.writer = a.text(values[atIdentity]), binary.BigEndian.Uint32(values[atWriter])
+	row.content, row.apart = t.contentOf(values), a.text(values[atIdentity])
 	message := &row.Message
 	message.Topic = a.text(values[atTopic])
 	if values[atKey] != nil && !cut(values[atKey], most) {
@@ -165,25 +166,19 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 			row.refuse(publisher.PermanentError("panic", "the row cannot be made into a message: %w", caught))
 		}
 	}()
-	message.ID = t.idText(values[atID], a)
-	message.Source = t.source
+	message.ID, message.Source = t.idText(values[atID], a), t.source
 	if values[atTopic] == nil && (m.origin == nil || !m.origin.failed) { // a row may have failed for want of it
 		row.Invalid = errNullTopic
 	}
 	if values[atID] == nil {
 		row.Invalid = errNullID
 	}
-	if v := values[atInserted]; v != nil {
-		message.Inserted = timeOf(v)
-		row.Due = message.Inserted
-	}
-	if v := values[atAvailable]; v != nil && !row.Due.IsZero() {
-		if available := timeOf(v); available.After(row.Due) {
-			row.Due = available
-		}
-	}
+	message.Inserted = timeOf(values[atInserted])
+	row.Due = message.Inserted
 	if m.origin != nil {
 		row.Due = timeOf(values[atOrder])
+	} else if available := timeOf(values[atAvailable]); !row.Due.IsZero() && available.After(row.Due) {
+		row.Due = available
 	}
 	message.DedupID = t.dedupID(message, a)
 	if v := values[atWaited]; v != nil {
@@ -318,12 +313,12 @@ func ordinal(value []byte) int64 {
 	return 0
 }
 
-// timeOf reads a binary timestamp, with or without time zone, as UTC. Infinity becomes the zero time. So do times from
-// the year 294247 on, the end of PostgreSQL's calendar, which would overflow microseconds since 1970 into the distant
-// past.
+// timeOf reads a binary timestamp, with or without time zone, as UTC. NULL and infinity become the zero time. So do
+// times from the year 294247 on, the end of PostgreSQL's calendar, which would overflow microseconds since 1970 into
+// the distant past.
 func timeOf(value []byte) time.Time {
 	micros := ordinal(value)
-	if micros > math.MaxInt64-epoch.UnixMicro() || micros == math.MinInt64 {
+	if value == nil || micros > math.MaxInt64-epoch.UnixMicro() || micros == math.MinInt64 {
 		return time.Time{}
 	}
 	return time.UnixMicro(epoch.UnixMicro() + micros).UTC()

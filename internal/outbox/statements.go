@@ -35,11 +35,6 @@ func (d description) text(file string, pairs ...string) string {
 	return sql.Text(file, d)
 }
 
-// visible is what a statement says of itself: see [Visible]. The last column is the time in the server since the
-// statement's transaction has begun.
-const visible = "pg_current_snapshot(), age('3'::xid)::bigint, (extract(epoch from now()) * 1000000)::bigint, " +
-	"(extract(epoch from clock_timestamp() - now()) * 1000000)::bigint"
-
 var orderTypes = map[uint32]string{
 	pgtype.Int2OID: "smallint", pgtype.Int4OID: "integer", pgtype.Int8OID: "bigint",
 	pgtype.TimestampOID: "timestamp", pgtype.TimestamptzOID: "timestamptz",
@@ -57,48 +52,43 @@ func (t *Table) describe() description {
 	if m.Taken != pattern.Always {
 		filtered = " and " + m.Taken
 	}
-	mark := t.relation.partitionMark()
-	pending := m.Pending
+	mark, pending := t.relation.partitionMark(), m.Pending
+	// A column that the table lacks is null.
+	available, now := m.Available.Or("null::timestamptz"), m.Available.Now()
 	d := description{
 		"table": t.Quoted(), "partitions": mark, "id": m.ID.Name, "id_type": t.IDType(), "order": m.Order.Name,
 		"key":     m.Key,
 		"pending": mark + pending + filtered, "filtered": filtered, "failed": "false",
 		"ordering": m.ordering(), "latest": m.Order.Name + " desc", "nulls_last": "",
-		"visible": visible, "hash": m.keyHash(), "shard": m.shard(), "version": rowWriter,
-		"place": m.place,
+		"hash": m.keyHash(), "shard": m.shard(), "version": rowWriter, "place": m.place, "writer": m.writer(),
 		"topic": m.Topic.Name, "order_type": m.Order.Type, "payload": m.Payload.shown(), "headers": m.Headers.shown(),
-		"inserted_at": m.Inserted.Name, "inserted_time": m.Inserted.Time(), "due_at": m.dueAt(Column.Time),
+		"inserted_at": m.Inserted.Or("null::timestamptz"), "inserted_time": m.Inserted.Time(),
+		"due_at": m.dueAt(Column.Time), "available": available, "available_now": now,
 		"relayed_at": m.Relayed.Name, "relayed_time": m.Relayed.Time(),
 		"failed_at": m.Failed.Name, "failed_time": m.Failed.Time(),
-		"attempt": m.Attempt.Or("null"), "last_error": m.LastError.Or("null"), "unmarked": pattern.Always,
-		"lock": "update", "write": "delete from " + t.Quoted(),
-		// Rows with available_at have conditions of their own where there is an index of due times: with one condition
-		// for both kinds of rows, the planner could not use the two indexes.
-		"arrived": "false", "available": "null::timestamptz", "available_now": "now()",
+		"attempt": m.Attempt.Or("null"), "last_error": m.LastError.Or("null"),
+		"updated_at": m.Updated.Or("null::timestamptz"), "updated_now": m.Updated.Now(),
+		"txid":     m.Txid.Or("null::xid8"),
+		"unmarked": pattern.Always, "lock": "update", "write": "delete from " + t.Quoted(),
+		"arrived_filter": " and (" + available + " is null or " + available + " <= " + now + ")" + filtered,
+		"scheduled":      pending + " and " + available + " > " + now + filtered,
+		"upcoming":       mark + pending + " and " + available + " > " + now,
+		"arrived":        "false",
 	}
 	d["identity"], d["identity_type"], d["here"] = m.identity("", d["id_type"])
 	d["t_identity"], _, d["t_here"] = m.identity("t.", d["id_type"])
-	// Each row is compared with its own version: the transaction that has changed one row may have written another one,
-	// which was read later and is settled with it. Rows are not compared by transactions, which have no order.
-	d["as_read"] = fmt.Sprintf("($2::xid[] is null or (%s, %s::text) in (select row, version::text from "+
-		"unnest($1::%s[], $2::xid[]) as read (row, version)))", d["identity"], rowWriter, d["identity_type"])
 	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure
 	// or of the relaying there is not part of the row's identity.
 	alone := *m
 	alone.origin = nil
 	d["row"], d["row_type"], d["row_here"] = alone.identity("", d["id_type"])
 	d["here"], d["t_here"] = mark+d["here"], mark+d["t_here"]
-	d["arrived_filter"], d["due"] = filtered, d["pending"]
-	if c := m.Available; c.Has() {
-		name, at := c.Name, c.Now()
-		d["available"], d["available_now"], d["due_position"] = name, at, m.duePosition().columns()
-		d["arrived_filter"] = " and (" + name + " is null or " + name + " <= " + at + ")" + filtered
-		d["scheduled"] = pending + " and " + name + " > " + at + filtered
-		d["upcoming"] = mark + pending + " and " + name + " > " + at
-		if d["due"] = mark + pending + d["arrived_filter"]; m.dueIndex {
-			d["arrived"] = mark + pending + " and " + name + " <= " + at + filtered
-			d["due"] = mark + pending + " and " + name + " is null" + filtered
-		}
+	d["due"] = mark + pending + d["arrived_filter"]
+	// Rows with available_at have conditions of their own where there is an index of due times: with one condition for
+	// both kinds of rows, the planner could not use the two indexes.
+	if m.dueIndex {
+		d["due"] = mark + pending + " and " + available + " is null" + filtered
+		d["arrived"] = mark + pending + " and " + available + " <= " + now + filtered
 	}
 	if m.Failed.Has() {
 		d["failed"] = m.IsFailed + filtered
@@ -147,51 +137,24 @@ func (m *mapping) rankFirst() string {
 // within this time after they were written are found at the next read.
 const Late = 5 * time.Second
 
-// columns returns what every read selects, in the order that decode expects, with bounds on its size.
-func (t *Table) columns(b bounds) string {
+// columns returns what every read selects, in the order that decode expects, with bounds on its size. first is what
+// comes before the order value in a row's place.
+func (t *Table) columns(b bounds, first string) string {
 	m := t.mapping
 	bounded := func(expression string) string { return boundedText(expression, t.relation.texts[expression]) }
-	rankOrNull, identity, waited := "null::bigint", "null::text", "null::bigint"
-	if m.Rank.Has() {
-		rankOrNull = rank(m)
-	}
+	d := t.description.with("first", first, "topic_text", bounded(m.Topic.text()), "key_text", bounded(m.Key),
+		"payload_small", b.value(m.Payload), "payload_large", b.rest(m.Payload),
+		"headers_small", b.value(m.Headers), "headers_large", b.rest(m.Headers), "identity_text", "null::text")
 	if m.compound() { // otherwise the id is enough
-		identity, _, _ = m.identity("", "")
+		d["identity_text"] = d["identity"]
 	}
-	if m.LastError.Has() && m.Updated.Has() {
-		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) "+
-			"* 1000000)::bigint end",
-			m.LastError.Name, m.Updated.Now(), m.Updated.Name)
-	}
-	columns := []string{
-		m.ID.Name,
-		m.Order.Name,
-		rankOrNull,
-		bounded(m.Topic.text()),
-		b.value(m.Payload),
-		b.value(m.Headers),
-		bounded(m.Key),
-		"coalesce(" + m.Attempt.Or("1") + ", 1)::bigint",
-		m.Inserted.Or("null::timestamptz"),
-		m.Available.Or("null::timestamptz"),
-		waited,
-		m.shard(),
-		m.writer(),
-		m.place,
-		identity,
-		b.rest(m.Payload),
-		b.rest(m.Headers),
-	}
-	texts := slices.Clone(m.extra)
-	for _, p := range m.placed {
-		texts = append(texts, p.expression)
-	}
-	for _, expression := range texts {
-		if columns = append(columns, "null::text"); b != bare {
-			columns[len(columns)-1] = bounded(expression)
+	texts := slices.Concat(m.extra, each(m.placed, func(p placed) string { return p.expression }))
+	for i, text := range texts {
+		if texts[i] = ", null::text"; b != bare {
+			texts[i] = ", " + bounded(text)
 		}
 	}
-	return strings.Join(columns, ", ")
+	return d.text("row.sql", "texts", strings.Join(texts, ""))
 }
 
 // ordering is the order in which rows are read, larger priorities first, phrased so that the planner can use the index

@@ -31,7 +31,7 @@ type Table struct {
 	denied map[string]*SetupError // destinations whose statements the server does not accept, by name
 
 	description
-	asks
+	reads
 }
 
 // Open looks up the table and the meaning of its columns. A problem is returned as a [*SetupError]. If the problem is
@@ -141,7 +141,7 @@ func (t *Table) with(m *mapping) *Table {
 		seen.prefix = origin + "/" + name + "/"
 	}
 	seen.description = seen.describe()
-	seen.prepareAsks()
+	seen.prepareReads()
 	return seen
 }
 

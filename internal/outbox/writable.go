@@ -48,9 +48,9 @@ func (t *Table) checkAccess(ctx context.Context) (refused error) {
 }
 
 func (t *Table) checkView(ctx context.Context) error {
-	read, parameters := t.pageStatement(&Query{})
-	clear(parameters)
-	err := t.accepts(ctx, read, parameters)
+	read := t.tail.of(t, &Query{})
+	clear(read.parameters)
+	err := t.accepts(ctx, read.statement, read.parameters)
 	// A condition that the planner cannot evaluate, so that it looks at each partition, and that no row meets.
 	const never = " where pg_backend_pid() < 0"
 	columns := t.mapping.state.columns()

@@ -29,7 +29,7 @@ var keys = []mutant{
 	{
 		name:   "savepoints taken for transactions",
 		breaks: "rows under a savepoint that was not seen are in doubt",
-		file:   "internal/outbox/ask.go",
+		file:   "internal/outbox/visible.go",
 		old:    "(exact || writer < v.Oldest || writer < ended)",
 		new:    "true",
 		pkg:    "./relay/internal/engine", tests: decisions,

@@ -9,8 +9,8 @@ var table = []mutant{
 	},
 	{
 		name: "row marked for the version of another one", breaks: "a mark is for the version of the row that was read",
-		file: "internal/outbox/statements.go", old: "unnest($1::%s[], $2::xid[]) as read (row, version)",
-		new: "unnest($1::%s[]) as a (row), unnest($2::xid[]) as b (version)",
+		file: "sql/as_read.sql", old: "unnest($1::{identity_type}[], $2::xid[]) as read (row, version)",
+		new: "unnest($1::{identity_type}[]) as a (row), unnest($2::xid[]) as b (version)",
 		pkg: "./internal/outbox", tests: "^TestSettleMarksWhatWasRead$|^TestRowsWithOneID",
 	},
 	{
@@ -38,7 +38,7 @@ var table = []mutant{
 	{
 		name:   "mark of another destination taken for a late commit",
 		breaks: "a marked row is distinguished from late commits by the transaction that inserted it",
-		file:   "internal/outbox/asks.go", old: "	if !t.mapping.Txid.Has() {\n", new: "	if ended != \"\" {\n",
+		file:   "sql/certain.sql", old: "case when {txid} <", new: "case when null::xid8 <",
 		pkg: "./internal/outbox", tests: "^TestRowsThatAnotherDestinationMarksFirst$",
 	},
 	{
@@ -75,7 +75,7 @@ var table = []mutant{
 	},
 	{
 		name: "transaction after the snapshot not noticed", breaks: "the end of each long transaction is noticed",
-		file: "internal/outbox/ask.go", old: "	for n := v.Next; n < later.Next; n++ {", new: "	for n := v.Next; n < v.Next; n++ {",
+		file: "internal/outbox/visible.go", old: "	for n := v.Next; n < later.Next; n++ {", new: "	for n := v.Next; n < v.Next; n++ {",
 		pkg: "./internal/outbox", tests: "^TestVisibleKnowsTheNextNumber$",
 	},
 	{
