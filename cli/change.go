@@ -119,10 +119,7 @@ func (c *changing) confirm(ctx context.Context, cmd *cobra.Command, verb, what s
 func (c *changing) print(cmd *cobra.Command, row operate.Chosen) error {
 	out := cmd.OutOrStdout()
 	if c.json {
-		return writeJSON(out, struct {
-			operate.Chosen
-			DryRun bool `json:"dry_run,omitempty"`
-		}{row, c.dryRun}, "")
+		return writeJSON(out, row, "")
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable.Text(row.ID), row.Destination, printable.Text(row.Topic))
 	return err

@@ -31,7 +31,16 @@ too.`,
 				"failed --help"))
 		},
 	}
-	cmd.AddCommand(p.failedListCommand(), p.failedShowCommand(), p.failedRetryCommand(), p.failedDiscardCommand())
+	cmd.AddCommand(p.listing(&cobra.Command{
+		Use:   "list",
+		Short: "List failed rows, the latest failures first",
+		Long:  "List failed rows, the latest failures first.\n",
+		Args:  cobra.NoArgs,
+	}, false), p.listing(&cobra.Command{
+		Use:   "show [ID...]",
+		Short: "Show failed rows in full, with headers and payload",
+		Long:  "Show failed rows in full, with their keys, headers and payloads. Ids may also be given as arguments.\n",
+	}, true), p.failedRetryCommand(), p.failedDiscardCommand())
 	return cmd
 }
 
@@ -83,23 +92,6 @@ func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
 		}
 		return nil
 	})
-}
-
-func (p *program) failedListCommand() *cobra.Command {
-	return p.listing(&cobra.Command{
-		Use:   "list",
-		Short: "List failed rows, the latest failures first",
-		Long:  "List failed rows, the latest failures first.\n",
-		Args:  cobra.NoArgs,
-	}, false)
-}
-
-func (p *program) failedShowCommand() *cobra.Command {
-	return p.listing(&cobra.Command{
-		Use:   "show [ID...]",
-		Short: "Show failed rows in full, with headers and payload",
-		Long:  "Show failed rows in full, with their keys, headers and payloads. Ids may also be given as arguments.\n",
-	}, true)
 }
 
 // showFailed prints a row in full.

@@ -22,14 +22,10 @@ type operating struct {
 	close  func()
 }
 
-// openOutbox reads the configuration and opens the table as each destination sees it. If requested, it also tells how
-// the destinations make the topics of their messages, unless a template names what the table lacks: such a destination
-// sends nothing, and its topics are unknown.
-func (p *program) openOutbox(ctx context.Context, topics bool) (*operating, error) {
-	c, err := p.load(config.NeedDatabase)
-	if err != nil {
-		return nil, usageError(err)
-	}
+// openOutbox opens the table as each destination sees it. If requested, it also tells how the destinations make the
+// topics of their messages, unless a template names what the table lacks: such a destination sends nothing, and its
+// topics are unknown.
+func openOutbox(ctx context.Context, c *config.Config, topics bool) (*operating, error) {
 	o, err := openTable(ctx, c, topics)
 	if _, lacks := errors.AsType[*outbox.SetupError](err); lacks && topics {
 		return openTable(ctx, c, false)

@@ -41,9 +41,13 @@ begins when they become available.`,
 func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger) error {
 	build := thisBuild()
 	logger.Info("starting", "version", build.Version, "commit", build.Commit)
-	cleaner, err := newCleaner(c, a, logger)
+	settings, _, err := rowsOnly(c, false)
 	if err != nil {
 		return usageError(err)
+	}
+	cleaner := &operate.Cleaner{After: c.PruneAfter, Logger: logger}
+	cleaner.Open = func(ctx context.Context) (*operate.Outbox, error) {
+		return viewed(ctx, a.pool, a.config.Connect, settings)
 	}
 	relaying, stop := context.WithCancel(ctx)
 	defer stop()
@@ -66,15 +70,4 @@ func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger
 	}
 	logger.Info("stopped")
 	return nil
-}
-
-// newCleaner makes the cleaner that deletes old rows while the relay runs.
-func newCleaner(c *config.Config, a *assembly, logger *slog.Logger) (*operate.Cleaner, error) {
-	settings, _, err := rowsOnly(c, false)
-	return &operate.Cleaner{
-		After: c.PruneAfter, Logger: logger,
-		Open: func(ctx context.Context) (*operate.Outbox, error) {
-			return viewed(ctx, a.pool, a.config.Connect, settings)
-		},
-	}, err
 }

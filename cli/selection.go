@@ -28,8 +28,12 @@ Rows are chosen by the flags, all of which must fit. Without any it is all rows 
 as in OUTBOX_DESTINATION_NAME_TOPICS: * is any text, ! leaves out. Times are RFC 3339 (2026-03-01T12:00:00Z) or how long
 ago (2h, 3d).`
 
-// add adds the flags to a command.
-func (s *selection) add(cmd *cobra.Command, when string) {
+// choosing completes a command that works on the rows that its flags and its arguments, which are ids, choose. when
+// describes the time to which --since and --until apply.
+func (p *program) choosing(needs config.Needs, cmd *cobra.Command, when string,
+	do func(*cobra.Command, operate.Selection, *config.Config) error,
+) *cobra.Command {
+	var s selection
 	flags := cmd.Flags()
 	flags.StringArrayVar(&s.IDs, "id", nil, "`ids` of rows, repeated or separated by commas")
 	flags.StringArrayVar(&s.Topics, "topic", nil, "`topics` or patterns of topics, repeated or separated by commas")
@@ -39,33 +43,43 @@ func (s *selection) add(cmd *cobra.Command, when string) {
 	flags.StringVar(&s.Error, "error", "", "rows whose last error contains this `text`, in whatever case")
 	flags.StringVar(&s.Destination, "destination", "", "rows of the destination with this `name` and their state "+
 		"there; without it, those of all destinations")
-}
-
-// selecting completes a command that works on the rows that its flags and its arguments, which are ids, choose. when
-// describes the time to which --since and --until apply. topics says that the topics on the broker are of interest of
-// rows that are given by their ids.
-func (p *program) selecting(cmd *cobra.Command, when string, topics bool,
-	do func(*cobra.Command, operate.Selection, *operating) error,
-) *cobra.Command {
-	var flags selection
-	flags.add(cmd, when)
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
-		chosen, err := flags.chosen(cmd)
+		chosen, err := s.chosen(cmd)
 		if err != nil {
 			return err
 		}
 		chosen.IDs = append(chosen.IDs, ids...)
-		o, err := p.openOutbox(cmd.Context(), topics && len(chosen.IDs) > 0)
+		c, err := p.load(needs)
+		if err != nil {
+			return usageError(err)
+		}
+		var known []string
+		for _, d := range c.Destinations {
+			known = append(known, d.Name)
+		}
+		if chosen.Destination != "" && !slices.Contains(known, chosen.Destination) {
+			return usageError(fmt.Errorf("--destination: there is no destination %q; there are %s", chosen.Destination,
+				strings.Join(known, ", ")))
+		}
+		return explained(do(cmd, chosen, c), cmd, chosen)
+	}
+	return cmd
+}
+
+// selecting completes a command as choosing does, and opens the table for it. topics says that the topics on the broker
+// are of interest of rows that are given by their ids.
+func (p *program) selecting(cmd *cobra.Command, when string, topics bool,
+	do func(*cobra.Command, operate.Selection, *operating) error,
+) *cobra.Command {
+	open := func(cmd *cobra.Command, chosen operate.Selection, c *config.Config) error {
+		o, err := openOutbox(cmd.Context(), c, topics && len(chosen.IDs) > 0)
 		if err != nil {
 			return err
 		}
 		defer o.close()
-		if err := isKnown(chosen.Destination, o.config); err != nil {
-			return err
-		}
-		return explained(do(cmd, chosen, o), cmd, chosen)
+		return do(cmd, chosen, o)
 	}
-	return cmd
+	return p.choosing(config.NeedDatabase, cmd, when, open)
 }
 
 // chosen returns the selection that the flags describe. A flag with an empty value is refused: it comes from an unset
@@ -105,19 +119,6 @@ func (s *selection) chosen(cmd *cobra.Command) (chosen operate.Selection, err er
 			s.until))
 	}
 	return chosen, nil
-}
-
-// isKnown returns a usage error if a destination is chosen that is not configured.
-func isKnown(destination string, c *config.Config) error {
-	var known []string
-	for _, d := range c.Destinations {
-		known = append(known, d.Name)
-	}
-	if destination == "" || slices.Contains(known, destination) {
-		return nil
-	}
-	return usageError(fmt.Errorf("--destination: there is no destination %q; there are %s", destination,
-		strings.Join(known, ", ")))
 }
 
 // moment reads a flag with a time as people write it: RFC 3339, or how long ago. The zero time stands for none.

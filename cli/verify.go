@@ -27,22 +27,20 @@ const (
 )
 
 func (p *program) verifyCommand() *cobra.Command {
-	var flags selection
 	asJSON := false
-	cmd := p.with(config.NeedAll, &cobra.Command{
+	cmd := p.choosing(config.NeedAll, &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the outbox with the messages in Kafka or JetStream",
 		Long: `Compare relayed rows with the messages in Kafka or JetStream, by message id and topic, and list rows that
 are
 
   missing        the broker has no message with this id
-  gone           the broker has no message with this id, and may have removed it: it has removed older messages, or
-                 keeps messages only until they are consumed, or only the latest of each key or subject
+  gone           the same, but the broker removes messages (old, consumed or superseded ones) and may have removed it
   duplicated     the broker has more than one; delivery is at least once, and replay makes duplicates
-  not_compared   the broker does not say where the messages are: no stream of the account lists the subject. If the
-                 account maps or imports it, name the stream in OUTBOX_NATS_STREAM: messages are found there by id
-  out_of_order   the row's first message precedes that of an older row of its key, in one partition or stream. The
-                 causes are late commits and retries of failed rows
+  not_compared   no stream of the account lists the subject; if the account maps or imports it, OUTBOX_NATS_STREAM names
+                 the stream, where messages are found by id
+  out_of_order   the row's first message precedes that of an older row of its key, in one partition or stream, because
+                 of a late commit or the retry of a failed row
 
 It cannot compare messages in RabbitMQ, where reading a queue removes its messages. It changes and consumes nothing, and
 prints neither keys nor payloads.
@@ -51,9 +49,9 @@ Rows are compared in table order, 100000 at a time, by default those that were r
 ago; the order of a key is compared within these rows, and not for scheduled rows, tables with a priority and dead
 letters. Discarded rows are left out. Times refer to relayed_at, and an index on it makes verify faster.
 
-verify needs the settings of the database and of the brokers, and read access: on Kafka READ and DESCRIBE of the
-topics, on NATS JetStream's API to find streams and to create a consumer. The clocks of the application, the database
-and the brokers must agree within five minutes, or every row is reported as missing.
+verify needs to read from the brokers: on Kafka READ and DESCRIBE of the topics, on NATS JetStream's API to find streams
+and to create a consumer. The clocks of the application, the database and the brokers must agree within five minutes, or
+every row is reported as missing.
 ` + selectionHelp + `
 
 Exit status: 0 when no row is missing, out of order or not compared (duplicated and gone rows are only reported), 1
@@ -61,11 +59,8 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 		Example: `  outbox-relay verify
   outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'
   outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
-	}, func(cmd *cobra.Command, c *config.Config) error {
-		chosen, err := flags.chosen(cmd)
-		if err != nil {
-			return err
-		}
+		Args: cobra.NoArgs,
+	}, "that were relayed", func(cmd *cobra.Command, chosen operate.Selection, c *config.Config) error {
 		if chosen.Since.IsZero() && chosen.Until.IsZero() && len(chosen.IDs) == 0 {
 			chosen.Since = time.Now().Add(-verifySpan)
 		}
@@ -73,15 +68,11 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 			chosen.Until = time.Now().Add(-verifyRest)
 			if !chosen.Since.Before(chosen.Until) {
 				return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with "+
-					"--until", flags.since, verifyRest))
+					"--until", cmd.Flag("since").Value, verifyRest))
 			}
 		}
-		if err := isKnown(chosen.Destination, c); err != nil {
-			return err
-		}
-		return explained(p.verify(cmd, c, chosen, asJSON), cmd, chosen)
+		return p.verify(cmd, c, chosen, asJSON)
 	})
-	flags.add(cmd, "that were relayed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each "+
 		"destination, for machines")
 	return cmd

@@ -28,6 +28,7 @@ type Chosen struct {
 	Topic       string `json:"topic"`
 	Destination string `json:"destination"` // empty if no destination takes the row, or if it is pruned
 	Action      string `json:"action"`      // what the change would do to the row: "delete"
+	DryRun      bool   `json:"dry_run,omitempty"`
 	identity    string
 	order, key  *string
 }
@@ -121,6 +122,7 @@ func (c *Choice) Each(ctx context.Context, do func(Chosen) error) error {
 	for _, p := range c.picks {
 		err := c.chunks(ctx, p, func(rows []Chosen) error {
 			for _, row := range rows {
+				row.DryRun = true
 				if err := do(row); err != nil {
 					return err
 				}
