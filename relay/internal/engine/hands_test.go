@@ -90,6 +90,36 @@ func TestChangedRowIsPublishedAgainAtOnce(t *testing.T) {
 	s.end(t)
 }
 
+// The same, while the next rows of its key are read, after it. Nothing of the key is left to a sweep.
+func TestRowChangedBehindTheReadOfItsKey(t *testing.T) {
+	t.Parallel()
+	s := aimed(func(s *sim) { s.took, s.exact, s.slowKeys, s.limits.Sweep = ms, true, true, time.Hour })
+	s.run(time.Second)
+	p := s.replicas[0]
+	first := s.add("k", "t", func(r *simRow) { r.refuse = 1 })
+	for range 100 {
+		s.add("k", "t", nil)
+	}
+	goesOn := false
+	s.note = func(r *Read) { goesOn = goesOn || first.sent > 0 && r.Kind == Keys && r.query.Asks[0].From != nil }
+	s.until(t, func() bool { return first.attempt == 2 })
+	s.until(t, func() bool {
+		p.settles = true // no mark is written before
+		return goesOn
+	})
+	s.table.alone(func(xid uint64) {
+		first.version, first.content, first.xmin, first.touched = first.version+1, first.content+1, xid, true
+	})
+	p.settles = false
+	p.step()
+	began := s.at
+	s.until(t, func() bool { return first.status == relayed })
+	if took := s.at - began; took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	s.end(t)
+}
+
 // A writer rings while a look is under way that does not see its row yet. The next look follows at once, although
 // nothing would be read for an hour.
 func TestRingWhileALookIsUnderWay(t *testing.T) {

@@ -127,6 +127,8 @@ func (e *Engine) changed(r *Row, now time.Time) {
 	r.finish(nil, now)
 	if e.goesOn(k) {
 		e.rest(k, causeOrder, now)
+	} else {
+		e.drops(k.name, r.Position.Ordinal) // a read that goes on after it would miss it
 	}
 	e.sweep.asked = true // it may have another key now
 	e.idle(k)
