@@ -133,8 +133,8 @@ func TestShares(t *testing.T) {
 		{[]*Destination{d(10, 10), d(20, 20)}, []int{10, 20}, []int64{10, 20}},
 	} {
 		for i, d := range c.destinations {
-			s := shareOf(engine.Limits{Batch: 500, Rows: 1000, Bytes: 6000}, c.destinations, d)
-			if s.Rows != c.rows[i] || s.Bytes != c.bytes[i] || s.Batch != min(500, s.Rows*3/8) {
+			s := shareOf(engine.Limits{Rows: 1000, Bytes: 6000}, c.destinations, d)
+			if s.Rows != c.rows[i] || s.Bytes != c.bytes[i] {
 				t.Errorf("destination %d of %v: %+v", i, c.rows, s)
 			}
 		}

@@ -7,8 +7,6 @@ import "github.com/outbox-relay/outbox-relay/relay/internal/engine"
 func shareOf(l engine.Limits, destinations []*Destination, d *Destination) engine.Limits {
 	l.Rows = portion(l.Rows, destinations, d, func(d *Destination) int { return d.MaxInFlight })
 	l.Bytes = portion(l.Bytes, destinations, d, func(d *Destination) int64 { return d.MaxInFlightBytes })
-	// Two pages of a tail fit into what it may fill, so that one is read and published while another is marked.
-	l.Batch = min(l.Batch, max(1, l.Rows*3/8))
 	return l
 }
 

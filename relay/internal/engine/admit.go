@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // The tail's rows come in here. A row is taken if its key is open and nothing speaks against the order; else its key is
@@ -16,18 +17,11 @@ import (
 
 // taken takes the rows of a tail's page. It returns how many of them were new.
 func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
-	t := e.tailOf(r.Kind)
-	dropped := 0
+	t := &e.tails[r.Kind]
 	rows, whole := e.page(t, r, now)
-	// Dropped rows are counted too: a look that brings only rows of closed keys is in vain, and pays for it with a
-	// rest.
 	for i := range rows {
-		switch row := &rows[i]; {
-		case e.waits.jammed:
-		case e.admit(row, r, now):
+		if e.admit(&rows[i], r, now) {
 			fresh++
-		default:
-			dropped++
 		}
 	}
 	// What is behind the first row in doubt comes again at once. Until then no key's own read goes on behind it: the
@@ -40,7 +34,9 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 		e.bell.active = now
 	}
 	if whole && !t.more {
-		e.pace(t, r, fresh, dropped, now)
+		// Dropped rows are counted too: a look that brings only rows of closed keys is in vain, and pays for it with a
+		// rest.
+		e.pace(t, r, fresh, len(rows)-fresh, now)
 	}
 	return fresh
 }
@@ -49,7 +45,7 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 // order of its questions matters: a known row says nothing about its key's order, and only a row that is new here may
 // close the key.
 func (e *Engine) admit(row *outbox.Row, read *Read, now time.Time) bool {
-	if !e.shards.active.Has(row.Shard) {
+	if e.waits.jammed || !e.shards.active.Has(row.Shard) {
 		return false
 	}
 	name := nameOf(row.Hash, row.Delayed)
@@ -76,13 +72,14 @@ func (e *Engine) admit(row *outbox.Row, read *Read, now time.Time) bool {
 		// brought it in order, and goes on while the key is closed.
 		e.enter(k, draining)
 		k.rows, k.dropped = e.Limits.Batch, new(int64(math.MaxInt64)) // what is dropped from here on is read on
-		e.readOn(k, row, e.tail.seen)
+		e.readOn(k, row, e.tails[Tail].seen)
 		if len(k.queue) == 0 && k.wire == 0 {
 			e.further(k, now)
 		}
 		return false
 	}
-	return e.take(row, k, read, now)
+	e.take(row, k, read, now)
+	return true
 }
 
 // isHot reports whether a key has a quarter of all that may be in flight. One key cannot use more: it has one call at a
@@ -100,24 +97,122 @@ func (e *Engine) isHot(k *key) bool {
 // limit.
 const hotQueue = 100
 
-// begins makes the tails begin at the very beginning: shards were gained, or rows were not taken for want of memory. A
-// page that is under way is not taken (invariant 6). There is no state of a shard that is being gained: a sweep that
-// looked for its rows while the tail went on let the tail bring younger ones first.
-func (e *Engine) begins() {
-	if e.waits.jammed { // they do so later, and the sweep goes as far as the tail has come
-		return
-	}
-	e.restart(&e.tail)
-	e.restart(&e.dueTail)
-	e.failed.on, e.failed.ended = false, time.Time{} // what is read again may have failed rows that are not known
-	e.reads.stale = e.reads.under[slot(Tail)] != nil
+// isKnown reports whether a row is in flight, or was when the read began that has brought it.
+func (e *Engine) isKnown(identity string, read uint64) bool {
+	gone, is := e.gone[identity]
+	return is && gone >= read || e.flying[identity] != nil
 }
 
-// rereadDue makes the tail of due rows start again, since no sweep finds what it has missed: rows that were made
-// pending again, and rows that were forgotten while a hold lasted.
-func (e *Engine) rereadDue() {
-	e.restart(&e.dueTail)
-	if r := e.reads.under[slot(Due)]; r != nil && r.Kind == Due {
-		e.reads.stale = true
+// elsewhere reports whether a row is in flight under another key, which somebody has changed since. People move a row
+// that is refused to another key. Were it simply known, its new key would stay open: in a simulation, a younger row of
+// that key was delivered after 47 ms, and the moved row after 4 minutes and 40 seconds, by the sweep.
+func (e *Engine) elsewhere(identity string, key uint64) bool {
+	f := e.flying[identity]
+	return f != nil && f.key.name != key
+}
+
+// follows reports whether a queued row of the key comes after another one, or may. Only the database knows the order of
+// equal order values, but the rows of a read are in order; and rows after the cursor come after all that the tail has
+// brought. Without this rule, rows of writers that are not serialised were queued after younger ones that had not been
+// handed over yet: random schedules found it.
+func (e *Engine) follows(k *key, r *outbox.Row, read uint64) bool {
+	n := len(k.queue)
+	if n == 0 || r.Delayed {
+		return false
 	}
+	last := k.queue[n-1]
+	if !e.ordered() {
+		return last.read != read && !r.After
+	}
+	at := last.Position.Ordinal
+	return r.Position.Ordinal < at || r.Position.Ordinal == at && last.read != read
+}
+
+// drops reports whether a row that the tail has read is dropped, since its key is closed. The lowest ordinal that was
+// dropped is noted: the key does not open before a read that began later has brought it, nor is it read on after it. Of
+// a key that waits nothing is noted, since it will be read from its beginning.
+func (e *Engine) drops(key uint64, ordinal int64) bool {
+	k := e.keys[key]
+	if k == nil || !isClosed(k.state) {
+		return e.waits.has(key)
+	}
+	if k.dropped == nil || ordinal < *k.dropped {
+		k.dropped = &ordinal
+	}
+	return true
+}
+
+// take queues a row that was read. It is the only way into flying (invariant 1), for the rows of the tail as for those
+// of a key's own read. Both have made sure before that the row is not known, and that it may follow what is queued of
+// its key.
+func (e *Engine) take(r *outbox.Row, k *key, from *Read, now time.Time) {
+	row := &Row{Row: r, key: k, read: from.number, Try: r.Attempt, topic: r.Message.Topic}
+	if k.refused > 0 && !e.Table.KeepsAttempts() && k.blamed == stampOf(r.Identity(), row.topic) {
+		row.Try += k.refused
+	}
+	// The time since the last refusal comes from the database, so a backoff ends at the same time after a restart. If
+	// it is negative, that clock was set back, and a key that was refused here has waited by the relay's clock already.
+	if r.Retried && (r.Waited >= 0 || k.refused == 0) {
+		row.after = now.Add(retry.Backoff(e.BackoffMin, e.BackoffMax, r.Message.ID, row.Try) - max(0, r.Waited))
+	}
+	// So does its age: the relay's own clock may differ by minutes. The database's was later than this by now.
+	if there := from.Page.Visible.Now; e.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && !there.IsZero() {
+		row.expires = now.Add(r.Due.Add(e.MaxAge).Sub(there))
+	}
+	e.Prepare(row, now)
+	row.Size = int64(r.Message.Size()) + rowOverhead
+	e.flying[r.Identity()] = row
+	e.bytes += row.Size
+	e.queued++
+	e.shards.flying[r.Shard]++
+	k.flying++
+	k.bytes += row.Size
+	k.queue = append(k.queue, row)
+	e.list(k)
+}
+
+// list lists a key whose rows can be published, once. Keys that were not accepted the last time have a list of their
+// own: their call may stay without an answer until the publish timeout, and would keep the lanes of the others busy.
+func (e *Engine) list(k *key) {
+	if k.ready || k.wire > 0 || len(k.queue) == 0 {
+		return
+	}
+	k.ready = true
+	i := 0
+	if k.hold != nil || k.tries > 0 || k.unanswered > 0 || k.queue[0].Retried {
+		i = 1
+	}
+	e.ready[i] = append(e.ready[i], k)
+}
+
+// dueKeys distinguishes the keys of rows that are read by their available_at from those of rows in table order. The
+// statements that read such rows name each by its id, so they keep no order, and no other row waits for them. The two
+// kinds have different indexes, and a statement that reads keys follows one of them.
+const dueKeys = 0x9e3779b97f4a7c15
+
+// nameOf returns the name by which the engine knows a key with a hash, and the hash of a key with a name. The hash is
+// the database's, of eight bytes, so that a key can be read without its text. Two keys with the same hash are one key
+// here: they wait together and keep one order, so a collision costs time and never the order. The model of this engine
+// had a hash of its own and asked for one of the two keys only, so that rows of the other were overtaken. A row without
+// a key whose id has the hash of a key in trouble would make that key one of a row without a key. Nothing guards it
+// against that: beside a million such keys, one row in ten trillion has such an id.
+func nameOf(hash uint64, due bool) uint64 {
+	if due {
+		return hash ^ dueKeys
+	}
+	return hash
+}
+
+// keyless reports whether a row is a key of its own. Rows that are read by their available_at are, whatever their key.
+func keyless(r *outbox.Row) bool { _, keyed := r.Key(); return !keyed || r.Delayed }
+
+// keyOf returns a key, which becomes known.
+func (e *Engine) keyOf(hash uint64, due, keyless bool, shard int) *key {
+	name := nameOf(hash, due)
+	k := e.keys[name]
+	if k == nil {
+		k = &key{name: name, due: due, keyless: keyless, shard: shard, place: -1}
+		e.keys[name] = k
+	}
+	return k
 }

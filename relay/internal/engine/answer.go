@@ -135,22 +135,7 @@ func (a *answers) accept(r *Row, err error) {
 func (a *answers) stopped(k *key, rows []*Row, err error) {
 	class := publisher.ClassOf(err)
 	first := rows[0]
-	if class == publisher.Refused || class == publisher.Permanent {
-		// The rows behind it are forgotten, not queued again: the refusal takes a write and a backoff, and meanwhile
-		// others can use their room. They come back with the key's next read.
-		a.alive = true
-		for _, r := range rows[1:] {
-			a.land(r)
-		}
-		if k.hold != nil {
-			a.release(k.hold, a.now) // its probe was answered
-		}
-		k.unanswered = 0
-		k.queue = slices.Concat(rows[:1], k.queue)
-		a.queued++
-		a.refused(k, 1, err)
-		return
-	}
+	refused := class == publisher.Refused || class == publisher.Permanent
 	fate, named := publisher.FateOf(err, first.Message.Topic)
 	down := named && fate.Kind == publisher.FateDestination
 	// A row that was sent alone and breaks the connection says that the destination is in trouble. Believed each time,
@@ -162,10 +147,10 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 	if down {
 		a.down = err
 	}
-	a.alive = a.alive || !down && (class == publisher.Unavailable || class == publisher.Topology)
+	a.alive = a.alive || refused || !down && (class == publisher.Unavailable || class == publisher.Topology)
 	// The key may have been closed while its rows were on the wire: its shard has left, or the list of failed rows has
 	// it. Then what was not accepted is read again later, by this replica or another one.
-	if !a.goesOn(k) || a.stopping {
+	if !refused && (!a.goesOn(k) || a.stopping) {
 		for _, r := range rows {
 			a.drop(k, r)
 		}
@@ -173,14 +158,19 @@ func (a *answers) stopped(k *key, rows []*Row, err error) {
 		return
 	}
 	// The rows are first in the queue again, before what the key's reads have brought meanwhile. What follows closes
-	// the key and forgets them, except in an outage of the whole destination: it would make every key be read again.
+	// the key and forgets them, so that others can use their room, and they come back with the key's next read. Only in
+	// an outage of the whole destination they stay: it would make every key be read again.
 	k.queue = slices.Concat(rows, k.queue)
 	a.queued += len(rows)
-	if first.Unmarkable != nil {
-		a.withhold(k, first.Unmarkable, a.now)
-		return
-	}
 	switch h := k.hold; {
+	case refused:
+		if h != nil {
+			a.release(h, a.now) // its probe was answered
+		}
+		k.unanswered = 0
+		a.refused(k, 1, err)
+	case first.Unmarkable != nil:
+		a.withhold(k, first.Unmarkable, a.now)
 	case down, class == publisher.NotAttempted: // they go first the next time
 	case named && fate.Kind != publisher.FateDestination:
 		if h != nil && h.fate != fate {

@@ -36,20 +36,6 @@ const probeKeys = 10
 // case it is the one that breaks the connection.
 const aloneAfter = 2
 
-// list lists a key whose rows can be published, once. Keys that were not accepted the last time have a list of their
-// own: their call may stay without an answer until the publish timeout, and would keep the lanes of the others busy.
-func (e *Engine) list(k *key) {
-	if k.ready || k.wire > 0 || len(k.queue) == 0 {
-		return
-	}
-	k.ready = true
-	i := 0
-	if k.hold != nil || k.tries > 0 || k.unanswered > 0 || k.queue[0].Retried {
-		i = 1
-	}
-	e.ready[i] = append(e.ready[i], k)
-}
-
 // Batch returns the rows that a lane publishes now in one call: of each key the first ones, in order. A lane that tries
 // is for keys that were not accepted the last time. Keys go first come, first served, and one with more rows than a
 // batch takes is listed again with its answers. The rows are the caller's until it gives them back with
@@ -63,17 +49,21 @@ func (e *Engine) Batch(tries bool, now time.Time) (batch []*Row) {
 	if e.stopping || len(*list) == 0 {
 		return nil
 	}
-	e.expireFirst(list, now)
-	if o.probing || now.Before(o.until) {
-		return nil
-	}
 	// Half of the bytes, so that one lane does not take all that is in flight. Each key is looked at once.
 	most, keys, bytes := e.sendable(e.Limits.Batch, now), len(*list), e.Limits.Bytes/2
-	if o.failures > 0 {
+	switch {
+	case o.probing || now.Before(o.until):
+		most = 0
+	case o.failures > 0:
 		keys = min(keys, probeKeys)
 	}
-	for ; keys > 0 && len(batch) < most && (bytes > 0 || len(batch) == 0); keys-- {
+	for ; keys > 0; keys-- {
 		k := (*list)[0]
+		// Rows that are too old fail all the same: they wait neither for the rate nor for the end of an outage.
+		full := len(batch) >= most || bytes <= 0 && len(batch) > 0
+		if full && len(k.queue) > 0 && !k.queue[0].expired(now) {
+			break
+		}
 		*list = (*list)[1:]
 		k.ready = false
 		// A row that may break the connection goes alone: together with others, their silence would be its fault, and
@@ -162,21 +152,6 @@ func (e *Engine) expire(k *key, now time.Time) {
 	}
 	err := publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, e.MaxAge)
 	e.refused(k, n, err)
-}
-
-// expireFirst makes rows fail that are too old, of the keys that are listed first. They wait neither for the rate nor
-// for the end of an outage.
-func (e *Engine) expireFirst(list *[]*key, now time.Time) {
-	for e.MaxAge > 0 && len(*list) > 0 {
-		k := (*list)[0]
-		if len(k.queue) > 0 && !k.queue[0].expired(now) {
-			return
-		}
-		*list = (*list)[1:]
-		if k.ready = false; len(k.queue) > 0 {
-			e.expire(k, now)
-		}
-	}
 }
 
 // down notes that nothing can be published to the destination. Each failed probe makes the next pause longer, up to the

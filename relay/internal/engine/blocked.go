@@ -17,17 +17,12 @@ import (
 // for the first list after shards were gained, or it would take rows behind a failed one.
 
 const (
-	// A page of the list has listRows keys. Lists follow each other after listPause, so that a key whose failed row was
-	// retried or discarded by a statement of somebody's own goes on after a second.
+	// A page of the list has listRows keys. At a takeover, 100,000 failed rows are a hundred pages before the first
+	// pending row is read. Lists follow each other after listPause, so that a key whose failed row was retried or
+	// discarded by a statement of somebody's own goes on after a second.
 	listRows  = 1000
 	listPause = time.Second
 )
-
-// listDue returns when the next page of the list is to be read. At a takeover, 100,000 failed rows are a hundred pages
-// before the first pending row is read.
-func (e *Engine) listDue() (at time.Time, ok bool) {
-	return e.failed.due(listPause), e.BlockFailed
-}
 
 // unlisted reports whether keys may be open although they have a failed row that blocks them: they are not listed yet,
 // or there is no room to remember them. Neither the tail nor the sweep may bring their rows then.
@@ -51,18 +46,14 @@ func (e *Engine) listed(r *Read, took time.Duration, now time.Time) {
 	for i := range r.Page.Rows {
 		row := &r.Page.Rows[i]
 		p.at = row.Position
-		w, waits := e.waits.by[row.Hash]
+		w := e.waits.by[row.Hash]
 		switch {
 		case !e.shards.active.Has(row.Shard):
-		case waits && w.hold == blocked:
+		case w.hold == blocked:
 			w.met = p.number
 			e.waits.by[row.Hash] = w
 		default:
-			k := e.keyOf(row.Hash, false, false, row.Shard)
-			if waits && k.state != waiting {
-				e.forgo(row.Hash)
-			}
-			if k.state != writing {
+			if k := e.keyOf(row.Hash, false, false, row.Shard); k.state != writing {
 				e.wait(k, blocked)
 			}
 		}
@@ -78,5 +69,4 @@ func (e *Engine) listed(r *Read, took time.Duration, now time.Time) {
 			e.resumes(key, now) // else there is no room, and the next list says it again
 		}
 	}
-	blocked.tidy(e)
 }

@@ -19,9 +19,9 @@ type Engine struct {
 	Setup
 	// Where rows come from. A key that is not in keys is open, or waits with nothing in flight, so that a million
 	// healthy keys take no memory.
-	tail, dueTail tail            // rows in table order, and rows by their available_at
+	tails         [2]tail         // by Kind: rows in table order, and rows by their available_at
 	keys          map[uint64]*key // by name; see nameOf
-	resting       alarms[*key]    // keys that are read at a time; the first is the earliest
+	resting       restingKeys     // the first is the earliest
 	closed        int             // keys that are read by themselves; see Limits.Keys
 	waits         waits           // keys of which only the hash is remembered
 	holds         holds           // what is in trouble at the broker
@@ -68,6 +68,7 @@ type Engine struct {
 // their keys only where the table can record a failure.
 func New(s Setup) *Engine {
 	l := &s.Limits
+	l.Batch = min(l.Batch, pageOf(l.Rows))
 	l.Keys, l.Waiting = cmp.Or(l.Keys, mostKeys), cmp.Or(l.Waiting, mostWaiting)
 	l.Holds, l.Sweep = cmp.Or(l.Holds, mostHolds), cmp.Or(l.Sweep, sweepPause)
 	if s.Jitter == nil {
@@ -76,10 +77,9 @@ func New(s Setup) *Engine {
 	s.BlockFailed = s.BlockFailed && s.Table.KeepsFailures()
 	e := &Engine{
 		Setup: s,
-		tail:  tail{kind: Tail}, dueTail: tail{kind: Due}, keys: map[uint64]*key{},
+		keys:  map[uint64]*key{},
 		waits: waits{
-			by: map[uint64]waiter{}, room: &hold{cause: causeOrder, place: -1},
-			blocked: &hold{cause: CauseBehindFailed, place: -1},
+			by: map[uint64]waiter{}, room: &hold{cause: causeOrder}, blocked: &hold{cause: CauseBehindFailed},
 		},
 		held: map[Cause]int64{}, flying: map[string]*Row{}, gone: map[string]uint64{},
 		shards: shards{
@@ -194,9 +194,6 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 	if e.stopping {
 		return at
 	}
-	if len(e.holds.due) > 0 {
-		earlier(e.holds.due[0].due)
-	}
 	if e.shards.active.Len() == 0 {
 		return at
 	}
@@ -205,7 +202,7 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 			earlier(due)
 		}
 	}
-	if len(e.waits.room.keys) > 0 && e.closed < e.room(true) { // else an event makes room first
+	if e.waits.room.live > 0 && e.closed < e.room(true) { // else an event makes room first
 		earlier(e.waits.room.due)
 	}
 	// Rows that may go now have been taken by the lanes, or wait for an answer that frees a lane. Only the end of an

@@ -34,9 +34,10 @@ var Causes = []Cause{
 	CauseRetry, CauseTopology, CauseUnavailable, CauseFailed, causeOrder, CauseBehindFailed, CauseMark, CausePaused,
 }
 
-// A hold is a circuit breaker for something at the broker that is in trouble. Keys whose first row meets it wait. One
-// of them tries it now and then, with pauses that grow to half a second, and to 15 s while very many things are in
-// trouble at once: each try is a read and a publish that other rows do not get.
+// A hold is a circuit breaker for something at the broker that is in trouble. Keys whose first row meets it wait. The
+// first of them tries it now and then, and rests meanwhile like any key that is read by itself. Its pauses grow to half
+// a second, and to 15 s while very many things are in trouble at once: each try is a read and a publish that other rows
+// do not get.
 //
 // A hold ends with the first row that is accepted or refused, for the broker has taken it up. If no key is left to try
 // it, it ends too: the next row that meets the trouble begins another one. Only what a hold has logged outlives it, and
@@ -48,25 +49,20 @@ type hold struct {
 	topics   []publisher.Address // addresses whose rows share the fate; none if the address alone does not decide that
 	keys     []uint64            // keys that wait, in the order in which they came, with some that do not wait any more
 	live     int                 // number of those that do
-	probe    *key                // key that tries, or nil
+	probe    *key                // key that tries it and rests until then; nil if none is left
 	gone     int                 // keys in a row of which nothing was left to try
 	failures int                 // failed tries in a row; they make the next pause longer
 	since    time.Time           // of the first answer
 	due      time.Time           // of the next try
-	place    int                 // among the holds that wait for it, -1 while a key tries
 	logged   Cause               // the last that was logged
 }
-
-// When and Place make a hold wait for its next try; see [alarms].
-func (h *hold) When() time.Time { return h.due }
-func (h *hold) Place() *int     { return &h.place }
 
 // holds are all holds of a destination, at most Limits.Holds.
 type holds struct {
 	by      map[publisher.Fate]*hold
 	topics  map[publisher.Address]*hold // those whose address decides: rows need not be published to meet them
 	begun   []*hold                     // oldest first
-	due     alarms[*hold]               // those that no key tries at the moment
+	untried []*hold                     // those whose probe is gone
 	repeats recent[publisher.Fate, repeated]
 }
 
@@ -78,24 +74,14 @@ func classCause(class publisher.Class) Cause {
 	return CauseUnavailable
 }
 
-// concerns reports whether a row meets the hold, as far as its address decides that.
-func (h *hold) concerns(r *Row) bool {
-	return len(h.topics) == 0 || slices.Contains(h.topics, addressOf(r))
-}
-
 // join adds a key that waits. Keys that wait no longer stay in the list, and are thrown out when it would have to grow,
 // so that keys that come and go do not make a hold of an hour grow for ever.
 func (h *hold) join(e *Engine, key uint64) {
 	if len(h.keys) == cap(h.keys) {
-		h.tidy(e)
+		h.keys = slices.DeleteFunc(h.keys, func(key uint64) bool { return e.waits.by[key].hold != h })
 	}
 	h.keys = append(h.keys, key)
 	h.live++
-}
-
-// tidy throws out the keys that do not wait any more.
-func (h *hold) tidy(e *Engine) {
-	h.keys = slices.DeleteFunc(h.keys, func(key uint64) bool { return e.waits.by[key].hold != h })
 }
 
 // hold makes a key wait for what the answer for its first row says is in trouble. Its rows are first in its queue
@@ -113,9 +99,9 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 		e.rest(k, c, now.Add(e.pause(k.tries)))
 		return
 	}
-	tried := k.hold == h && h != nil
 	if h == nil {
-		h = &hold{fate: f, since: now, place: -1, cause: c}
+		h = &hold{fate: f, since: now, cause: c}
+		k.hold, h.probe = h, k
 		e.holds.by[f] = h
 		e.holds.begun = append(e.holds.begun, h)
 	}
@@ -129,12 +115,19 @@ func (e *Engine) hold(k *key, f publisher.Fate, err error, now time.Time) {
 	if repeats {
 		e.Measure.Republish()
 	}
-	// The first answer, and that of the key which tries, make the next pause longer. Keys that were on the wire when
-	// the hold began say the same again, and do not.
-	if h.failures == 0 || tried || repeats && !publisher.Repeats(h.err) {
+	// The answer of the key which tries makes the next pause longer. Keys that were on the wire when the hold began say
+	// the same again, and do not.
+	if k.hold == h || repeats && !publisher.Repeats(h.err) {
 		e.prolong(h, c, err, now)
 	}
-	e.wait(k, h)
+	if k.hold != h {
+		e.wait(k, h)
+		return
+	}
+	k.hold = nil // or another key would try it
+	e.shut(k, resting)
+	k.hold = h
+	e.until(k, c, h.due)
 }
 
 // prolong notes that a hold has begun or that a try has failed. The class may be another one than the last time: a
@@ -145,11 +138,13 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	e.held[c] += int64(h.live)
 	h.cause, h.err, h.gone = c, err, 0
 	h.failures++
-	h.due = gathered(now.Add(e.pause(h.failures)))
+	h.due = now.Add(e.pause(h.failures))
 	if publisher.Repeats(err) { // each try may leave a copy
 		h.due = later(h.due, now.Add(e.repeatPause(h.fate, now)))
 	}
-	e.holds.due.Set(h)
+	if k := h.probe; k != nil && k.state == resting { // the answer is another key's
+		e.until(k, c, h.due)
+	}
 	// Part of a topic has to be held for a moment before the log says so: leaders move in less time.
 	if part := len(h.topics) == 0; h.logged != c && (!part || now.Sub(h.since) >= partialAfter) {
 		h.logged = c
@@ -167,43 +162,32 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 // less.
 const partialAfter = 2 * time.Second
 
-// try makes a key try each hold whose time has come. If nothing was left of the last keys that did, more and more are
-// read at once: all of them may have been deleted. One at a time, and with pauses of 15 s, 700 such keys would take
-// three hours.
-func (e *Engine) try(now time.Time) {
-	for len(e.holds.due) > 0 && !e.holds.due[0].due.After(now) {
-		h := e.holds.due[0]
-		for n := 1 << min(h.gone, 6); len(h.keys) > 0 && n > 0; {
-			key := h.keys[0]
-			if e.waits.by[key].hold == h {
-				k, ok := e.resumes(key, now)
-				if !ok {
-					break
-				}
-				if n--; h.probe == nil { // one tries, and its answer is the hold's
-					h.probe, k.hold = k, h
-				}
-			}
-			h.keys = h.keys[1:]
-		}
-		switch {
-		case h.probe != nil:
-			e.holds.due.Cancel(h)
-		case len(h.keys) > 0: // there is no room
-			h.due = now.Add(retry.ShortestHold)
-			e.holds.due.Set(h)
-		default:
-			e.release(h, now) // what waited for it is gone, or not remembered: the next row that meets it tries
-		}
-	}
-}
-
-// unprobe makes another key try the hold that a key was to try, as soon as its time has come. It is called wherever a
-// key's queue is forgotten. A hold whose probe is gone and that did not know it would be tried by nobody.
+// unprobe makes another key try the hold that a key was to try. It is called wherever a key's queue is forgotten: a
+// hold whose probe is gone and that did not know it would be tried by nobody.
 func (e *Engine) unprobe(k *key) {
 	if h := k.hold; h != nil {
 		h.probe, k.hold = nil, nil
-		e.holds.due.Set(h)
+		e.holds.untried = append(e.holds.untried, h)
+	}
+}
+
+// try finds a key for each hold that none tries. If nothing was left of the last keys that did, more and more are read
+// at once: all of them may have been deleted. One at a time, and with pauses of 15 s, 700 such keys would take three
+// hours.
+func (e *Engine) try(now time.Time) {
+	hs := &e.holds
+	for ; len(hs.untried) > 0; hs.untried = hs.untried[1:] {
+		h := hs.untried[0]
+		k, _ := e.resumeSome(h, 1<<min(h.gone, 6), e.room(false), h.due)
+		switch {
+		case k != nil: // one tries, and its answer is the hold's
+			h.probe, k.hold = k, h
+			e.until(k, h.cause, h.due)
+		case h.live > 0: // there is no room
+			return
+		default:
+			e.release(h, now) // what waited for it is gone, or not remembered: the next row that meets it tries
+		}
 	}
 }
 
@@ -220,7 +204,6 @@ func (e *Engine) release(h *hold, now time.Time) {
 			delete(e.holds.topics, to)
 		}
 	}
-	e.holds.due.Cancel(h)
 	// A queue that is full and read slowly takes a row now and then: the pause would grow although rows flow.
 	if r, known := e.holds.repeats.get(h.fate); known { // the next pause is not longer than the last
 		r.level--

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/heap"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -23,7 +24,7 @@ type key struct {
 	ready   bool   // listed for publishing
 
 	until time.Time // of resting
-	place int       // among the resting keys, -1 outside
+	place int       // in the heap of resting keys, -1 outside
 	cause Cause     // of resting
 	hold  *hold     // that the key tries, as its probe; nil for none
 
@@ -64,46 +65,46 @@ const (
 // sixteen.
 const fewRows = 2
 
-// keyOf returns a key, which becomes known.
-func (e *Engine) keyOf(hash uint64, due, keyless bool, shard int) *key {
-	name := nameOf(hash, due)
-	k := e.keys[name]
-	if k == nil {
-		k = &key{name: name, due: due, keyless: keyless, shard: shard, place: -1}
-		e.keys[name] = k
-	}
-	return k
-}
-
 // hash returns the hash by which the table finds the key's rows.
 func (k *key) hash() uint64 { return nameOf(k.name, k.due) }
 
-// When and Place make a key rest; see [alarms].
-func (k *key) When() time.Time { return k.until }
-func (k *key) Place() *int     { return &k.place }
+// restingKeys are the keys that are read at a time, as a heap by that time. Each knows its place, so that one of
+// 100,000 is removed without a search.
+type restingKeys []*key
 
-// follows reports whether a queued row of the key comes after another one, or may. Only the database knows the order of
-// equal order values, but the rows of a read are in order; and rows after the cursor come after all that the tail has
-// brought. Without this rule, rows of writers that are not serialised were queued after younger ones that had not been
-// handed over yet: random schedules found it.
-func (e *Engine) follows(k *key, r *outbox.Row, read uint64) bool {
-	n := len(k.queue)
-	if n == 0 || r.Delayed {
-		return false
-	}
-	last := k.queue[n-1]
-	if !e.ordered() {
-		return last.read != read && !r.After
-	}
-	at := last.Position.Ordinal
-	return r.Position.Ordinal < at || r.Position.Ordinal == at && last.read != read
+func (r restingKeys) Len() int { return len(r) }
+
+// Less keeps keys of one kind together: one statement reads them.
+func (r restingKeys) Less(i, j int) bool {
+	return r[i].until.Before(r[j].until) || r[i].until.Equal(r[j].until) && !r[i].due && r[j].due
+}
+
+func (r restingKeys) Swap(i, j int) {
+	r[i], r[j] = r[j], r[i]
+	r[i].place, r[j].place = i, j
+}
+
+// Push implements heap.Interface.
+func (r *restingKeys) Push(x any) {
+	k := x.(*key)
+	k.place = len(*r)
+	*r = append(*r, k)
+}
+
+// Pop implements heap.Interface.
+func (r *restingKeys) Pop() any {
+	old := *r
+	k := old[len(old)-1]
+	old[len(old)-1] = nil
+	*r, k.place = old[:len(old)-1], -1
+	return k
 }
 
 // enter moves a key to another state, and keeps the counts of closed and resting keys. It is the only place that sets a
 // state. A key that comes to rest is listed by until.
 func (e *Engine) enter(k *key, s state) {
 	if k.place >= 0 {
-		e.resting.Cancel(k)
+		heap.Remove(&e.resting, k.place)
 		e.held[k.cause]--
 	}
 	if was, is := isClosed(k.state), isClosed(s); was != is {
@@ -120,9 +121,7 @@ func isClosed(s state) bool { return s != open && s != waiting }
 // late meanwhile goes first. What is on the wire is answered, and what is being written is written. It keeps invariant
 // 4: nothing may stay queued that the tail has brought, or the key's own read would bring older rows after it.
 func (e *Engine) shut(k *key, s state) {
-	if k.state == waiting {
-		e.forgo(k.name)
-	}
+	e.forgo(k.name)
 	// What is forgotten here is pending in the table and counts as dropped: a read that began before may not open the
 	// key.
 	k.dropped = nil
@@ -165,12 +164,12 @@ func (e *Engine) counts(k *key) bool {
 	return k.unanswered > 0 || k.refused > 0 && e.Table.KeepsFailures() && !e.Table.KeepsAttempts()
 }
 
-// room returns how many keys may be closed at a time.
+// room returns how many keys may be closed at a time, beside those that try holds.
 func (e *Engine) room(vain bool) int {
 	if vain {
-		return max(1, e.Limits.Keys*3/4)
+		return max(1, e.Limits.Keys*3/4) + len(e.holds.by)
 	}
-	return e.Limits.Keys
+	return e.Limits.Keys + len(e.holds.by)
 }
 
 // reopen makes a key's rows come from the tail again. The caller knows that everything which a snapshot sees of the key
@@ -189,24 +188,9 @@ func (e *Engine) idle(k *key) {
 	}
 }
 
-// drops reports whether a row that the tail has read is dropped, since its key is closed. The lowest ordinal that was
-// dropped is noted: the key does not open before a read that began later has brought it, nor is it read on after it. Of
-// a key that waits nothing is noted, since it will be read from its beginning.
-func (e *Engine) drops(key uint64, ordinal int64) bool {
-	k := e.keys[key]
-	if k == nil || !isClosed(k.state) {
-		return e.waits.has(key)
-	}
-	if k.dropped == nil || ordinal < *k.dropped {
-		k.dropped = &ordinal
-	}
-	return true
-}
-
 // pause returns how long something rests that was tried in vain some times, without an attempt being spent. The more
-// holds and resting keys there are, the longer each rests, so that the number of tries in a second stays about the
-// same.
+// keys rest, the longer each rests, so that the number of tries in a second stays about the same.
 func (e *Engine) pause(tries int) time.Duration {
-	most := retry.LongestPause(len(e.holds.by)+len(e.resting), max(1, tries))
+	most := retry.LongestPause(len(e.resting), max(1, tries))
 	return most/2 + e.Jitter(most/2)
 }

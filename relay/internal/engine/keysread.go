@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"container/heap"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -62,15 +63,11 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	if e.vain > mostVain {
 		most = mostVain / 10
 	}
-	var others []*key // whose rows have the other index
-	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(q.Asks) < most && room > 0 {
+	for len(e.resting) > 0 && e.resting[0].due == due && !e.resting[0].until.After(now) &&
+		len(q.Asks) < most && room > 0 {
 		k := e.resting[0]
 		n := min(k.rows, room)
 		e.enter(k, reading)
-		if k.due != due {
-			others = append(others, k)
-			continue
-		}
 		ask := outbox.Ask{Hash: k.hash()}
 		if k.seen != nil && !k.isLate() {
 			// The last row of the read before comes again with it.
@@ -82,9 +79,6 @@ func (e *Engine) readKeys(now time.Time) *Read {
 		room -= n
 		q.Rows += ask.Limit
 		q.Asks = append(q.Asks, ask)
-	}
-	for _, k := range others {
-		e.again(k, now)
 	}
 	if e.vain > mostVain {
 		e.reads.rests[Keys] = now.Add(time.Duration(len(q.Asks)) * time.Second / mostVain)
@@ -101,15 +95,14 @@ func (e *Engine) took(r *Read, now time.Time) (fresh int) {
 		if k == nil || k.state != reading {
 			continue // its shard was lost
 		}
-		if r.Err != nil {
+		switch {
+		case r.Err != nil:
 			e.again(k, now.Add(e.pause(k.tries)))
-			continue
-		}
-		if r.Page.Wants > 0 { // as soon as there is room: the tail leaves it free meanwhile
+		case r.Page.Wants > 0: // as soon as there is room: the tail leaves it free meanwhile
 			e.again(k, k.until)
-			continue
+		default:
+			fresh += e.drain(k, r.Page.Keys[i], r, now)
 		}
-		fresh += e.drain(k, r.Page.Keys[i], r, now)
 	}
 	return fresh
 }
@@ -151,7 +144,8 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 		// A row may have got another key since its hash was taken from the index. It is passed over here, and the tail
 		// or the sweep brings it with its own key.
 		e.readOn(k, row, seen)
-		if nameOf(row.Hash, row.Delayed) == k.name && e.take(row, k, r, now) {
+		if nameOf(row.Hash, row.Delayed) == k.name && !e.isKnown(row.Identity(), r.number) {
+			e.take(row, k, r, now)
 			fresh++
 		}
 	}
@@ -159,7 +153,8 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 		k.seen = nil
 	}
 	k.tried = fresh > 0
-	if h := k.hold; h != nil && (len(k.queue) == 0 || !h.concerns(k.queue[0])) {
+	if h := k.hold; h != nil &&
+		(len(k.queue) == 0 || len(h.topics) > 0 && e.holds.topics[addressOf(k.queue[0])] != h) {
 		h.gone++ // what was to try it is gone, or has another topic
 		e.unprobe(k)
 	}
@@ -207,7 +202,7 @@ func (e *Engine) until(k *key, c Cause, at time.Time) {
 	e.enter(k, resting)
 	k.until, k.cause = at, c
 	e.held[c]++
-	e.resting.Set(k)
+	heap.Push(&e.resting, k)
 }
 
 // gathered returns the end of the interval of 30 ms in which a time lies. Unlike [time.Time.Truncate] it keeps the

@@ -100,10 +100,10 @@ func TestKeyThatTriesAHoldBeforeTheListUnblocksIt(t *testing.T) {
 	s.run(time.Second)
 	e := s.replicas[0].e
 	s.broker.missing["t"] = true
+	s.add("first", "t", nil) // its key tries the hold
 	due := func(at time.Duration) {
 		for _, h := range e.holds.by {
-			h.due = s.now().Add(at)
-			e.holds.due.Set(h)
+			e.until(h.probe, h.cause, s.now().Add(at))
 		}
 	}
 	s.add("k", "t", func(r *simRow) { r.unknown = 1 })
@@ -152,7 +152,7 @@ func TestFailedRowBlocksItsKeyWithoutARead(t *testing.T) {
 		s.add(fmt.Sprint("k", i), "t", nil)
 	}
 	s.run(10 * time.Second)
-	if reads, waiting := s.reads[Keys], s.replicas[0].e.waiting(); reads > 0 || waiting != keys {
+	if reads, waiting := s.reads[Keys], len(s.replicas[0].e.waits.by); reads > 0 || waiting != keys {
 		t.Errorf("%d reads of keys, and %d keys wait", reads, waiting)
 	}
 	s.sound(t)
@@ -200,7 +200,7 @@ func TestListedKeysAreNotRead(t *testing.T) {
 		failed.status, s.table.failed[failed.id] = deleted, failed
 	}
 	s.run(10 * time.Second)
-	if reads, waiting := s.reads[Keys], s.replicas[0].e.waiting(); reads > 0 || waiting != keys {
+	if reads, waiting := s.reads[Keys], len(s.replicas[0].e.waits.by); reads > 0 || waiting != keys {
 		t.Errorf("%d reads of keys, and %d keys wait", reads, waiting)
 	}
 	s.sound(t)

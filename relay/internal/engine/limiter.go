@@ -54,18 +54,15 @@ func (e *Engine) sendable(n int, now time.Time) int {
 // enough returns the number of tokens from which rows are sent.
 func (e *Engine) enough() float64 { return max(1, min(e.share()*gather.Seconds(), e.mostTokens())) }
 
-// next returns when rows may be sent: now, if they may be, and in an hour, if this replica has no share at present. A
-// millisecond is added, so that rounding does not make the loop wake a moment too early and turn again.
+// next returns when rows may be sent: now, if they may be, and in an hour at the latest: this replica may have no share
+// at present. A millisecond is added, so that rounding does not make the loop wake a moment too early and turn again.
 func (e *Engine) next(now time.Time) time.Time {
 	e.fill(now)
-	switch missing := e.enough() - e.tokens; {
-	case e.Rate == 0, missing <= 0:
+	missing := e.enough() - e.tokens
+	if e.Rate == 0 || missing <= 0 {
 		return now
-	case e.share() == 0:
-		return now.Add(time.Hour)
-	default:
-		return now.Add(time.Duration(missing/e.share()*float64(time.Second)) + time.Millisecond)
 	}
+	return now.Add(time.Duration(min(missing/e.share(), 3600)*float64(time.Second)) + time.Millisecond)
 }
 
 // spend takes the tokens of n rows that are sent. n is negative for rows that did not reach the broker.

@@ -15,12 +15,10 @@ import (
 // All of this only makes the relay fast. Without it a row waits for the next poll, and nothing else changes.
 type bell struct {
 	armed  time.Time // since when each writer rings; zero if they do not
-	rings  bool      // writers may ring
+	rings  bool      // writers may ring: rows are few
 	active time.Time // when new rows last came
 	rate   float64   // rows per second, as a mean that forgets within rateShare
 	rated  time.Time // of that
-	calm   time.Time // when writers may ring again, if rows are few by then
-	steady bool      // many rows come at once, and the next read is not far away
 }
 
 const (
@@ -28,9 +26,8 @@ const (
 	ShortestPause = time.Millisecond
 
 	// Writers stop ringing at outbox.MostRings rows a second, and begin again when there are fewer than calmShare of
-	// that, calmAfter later at the earliest: each change takes or leaves the doorbell's lock, and a steady rate near
-	// the bound would do so all the time. The rate is a mean over rateShare, some looks of a flow that polls.
-	calmAfter = time.Second
+	// that: each change takes or leaves the doorbell's lock, and a steady rate near the bound would do so all the time.
+	// The rate is a mean over rateShare, some looks of a flow that polls.
 	calmShare = 0.75
 	rateShare = 250 * time.Millisecond
 	// A writer that looked at the doorbell's lock just before the relay took it commits without a ring. Its row waited
@@ -68,10 +65,11 @@ func (e *Engine) SetBell(armed time.Time) { e.bell.armed = armed }
 func (e *Engine) Rings() bool { return e.bell.rings }
 
 // ring makes the tails look at once, unless many rows are coming: then a read for each writer would bring only a few
-// of them. A look that is under way may not see the writer's row, so another one follows it.
+// of them, and the next look is near anyway. A look that is under way may not see the writer's row, so another one
+// follows it.
 func (e *Engine) ring() {
-	if !e.bell.steady {
-		e.tail.poll, e.dueTail.poll = time.Time{}, time.Time{}
+	if e.bell.rings {
+		e.tails[Tail].poll, e.tails[Due].poll = time.Time{}, time.Time{}
 	}
 }
 
@@ -105,15 +103,13 @@ func (e *Engine) pace(t *tail, r *Read, fresh, dropped int, now time.Time) {
 	case fresh > flowRows:
 		rest = max(rest, min(busyRest, e.poll(false)))
 	}
-	// While many rows come with each look, a bell would make looks of a few rows each: the next look is near anyway.
-	b.steady = fresh > flowRows && rest <= e.poll(false) && !rung
 	if !t.poll.IsZero() {
 		t.poll = now.Add(max(min(rest, time.Second), pause, time.Duration(dropped)*droppedRow))
 	}
 	if next := now.Add(r.Page.Next); r.Page.Next > 0 && next.Before(t.poll) {
 		t.poll = later(next, now.Add(ShortestPause))
 	}
-	if t.kind == Tail {
+	if r.Kind == Tail {
 		e.measureRate(fresh, now)
 	}
 }
@@ -138,9 +134,8 @@ func (e *Engine) measureRate(fresh int, now time.Time) {
 	b.rated = now
 	switch {
 	case b.rate >= outbox.MostRings:
-		b.calm = now.Add(calmAfter)
 		b.rings = false
-	case b.rate < calmShare*outbox.MostRings && !now.Before(b.calm):
+	case b.rate < calmShare*outbox.MostRings:
 		b.rings = true
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -92,8 +93,8 @@ func (s *reads) oldest() (number uint64) {
 }
 
 // Next returns the read to make now, or nil. There may be two reads under way at a time, so the user asks until it is
-// nil. Each one that is not nil is given back with [Engine.Taken]. Before it looks for a read, it lets go on whatever
-// is due: holds that are to be tried, and keys that waited for a hold that has ended, or for room.
+// nil. Each one that is not nil is given back with [Engine.Taken]. Before it looks for a read, it lets go on what
+// can: keys that waited for a hold that has ended, or for room, and the tail, once there is room for keys that wait.
 func (e *Engine) Next(now time.Time) *Read {
 	if e.stopping {
 		return nil
@@ -101,15 +102,14 @@ func (e *Engine) Next(now time.Time) *Read {
 	e.fill(now)
 	e.try(now)
 	e.promote(now)
+	e.unjam()
 	if e.shards.active.Len() == 0 {
 		return nil
 	}
 	for i := range kinds { // the kinds take turns
 		kind := (e.reads.turn + 1 + i) % kinds
 		if at, ok := e.due(kind, now); ok && !at.After(now) {
-			if r := e.query(kind, now); r != nil {
-				return e.begin(r, now)
-			}
+			return e.begin(kind, now)
 		}
 	}
 	return nil
@@ -127,9 +127,9 @@ func (e *Engine) due(kind Kind, now time.Time) (at time.Time, ok bool) {
 	case Sweep:
 		at, ok = e.sweepDue(now)
 	case Failed:
-		at, ok = e.listDue()
+		at, ok = e.failed.due(listPause), e.BlockFailed
 	default:
-		at, ok = e.tailDue(e.tailOf(kind))
+		at, ok = e.tailDue(kind)
 	}
 	return later(at, e.reads.rests[kind]), ok
 }
@@ -142,66 +142,41 @@ func (e *Engine) Rest(until time.Time) {
 	}
 }
 
-// tailOf returns the tail of a kind of read, nil if there is none.
-func (e *Engine) tailOf(kind Kind) *tail {
-	switch {
-	case kind == Tail:
-		return &e.tail
-	case e.Table.ReadsDue():
-		return &e.dueTail
-	}
-	return nil
-}
-
 // tailDue returns when the next page of a tail is to be read, if there is room for it. A quarter of the room is left to
 // keys that are read by themselves. Where failed rows block their keys, nothing is read before they are listed to the
-// end: rows after a failed one would go. And once more keys wait than can be remembered, a tenth of their room must be
-// free again, or the tail would begin again for each key that goes on, only to stop at the next one.
-func (e *Engine) tailDue(t *tail) (at time.Time, ok bool) {
-	if t == nil || e.BlockFailed && e.failed.ended.IsZero() || e.tailRows() < e.least() {
+// end: rows after a failed one would go.
+func (e *Engine) tailDue(kind Kind) (at time.Time, ok bool) {
+	if kind == Due && !e.Table.ReadsDue() || e.waits.jammed || e.unlisted() || e.tailRows() < e.least() {
 		return at, false
 	}
-	if e.waits.jammed && e.waiting() > e.Limits.Waiting*9/10 {
+	if bytes, _ := e.freeBytes(kind); bytes == 0 {
 		return at, false
 	}
-	if bytes, _ := e.freeBytes(t.kind); bytes == 0 {
-		return at, false
+	if t := &e.tails[kind]; !t.more {
+		at = t.poll
 	}
-	if t.more {
-		return at, true
-	}
-	return t.poll, true
+	return at, true
 }
 
-// query returns the read of a kind.
-func (e *Engine) query(kind Kind, now time.Time) *Read {
+// begin returns the read of a kind, which is under way from now on. Its result is not taken any more if the tails begin
+// again meanwhile.
+func (e *Engine) begin(kind Kind, now time.Time) (r *Read) {
 	switch kind {
 	case Keys:
-		return e.readKeys(now)
+		r = e.readKeys(now)
 	case Sweep:
-		return e.readSweep()
+		r = e.readSweep()
 	case Failed:
-		return e.readList()
+		r = e.readList()
 	default: // a tail
+		r = e.readTail(kind, now)
 	}
-	if e.waits.jammed {
-		e.waits.jammed = false
-		// What was not taken while it stopped was not noted with any key either.
-		if e.begins(); e.BlockFailed {
-			return nil // the failed rows are listed first
-		}
-	}
-	return e.readTail(e.tailOf(kind), now)
-}
-
-// begin notes that a read is under way. Its result is not taken any more if the tails begin again meanwhile.
-func (e *Engine) begin(r *Read, now time.Time) *Read {
 	s := &e.reads
 	s.last++
 	r.number, r.began = s.last, now
-	s.under[slot(r.Kind)] = r
-	if r.Kind != Keys {
-		s.turn, s.stale = r.Kind, false
+	s.under[slot(kind)] = r
+	if kind != Keys {
+		s.turn, s.stale = kind, false
 	}
 	return r
 }
@@ -265,16 +240,8 @@ const longestFailedRest = 5 * time.Second
 // forget forgets rows that were settled before all reads that are under way, when a read has ended. It goes over gone
 // only if that was the oldest one, and not after each of many short reads beside a long one.
 func (e *Engine) forget(r *Read) {
-	switch oldest := e.reads.oldest(); {
-	case len(e.gone) == 0:
-	case oldest == 0:
-		clear(e.gone)
-	case oldest > r.number:
-		for identity, number := range e.gone {
-			if number < oldest {
-				delete(e.gone, identity)
-			}
-		}
+	if oldest := e.reads.oldest(); oldest == 0 || oldest > r.number {
+		maps.DeleteFunc(e.gone, func(_ string, last uint64) bool { return oldest == 0 || last < oldest })
 	}
 }
 

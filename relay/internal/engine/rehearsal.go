@@ -24,7 +24,7 @@ func (e *Engine) Rehearses(batch []*Row) bool {
 // they are also past when so many are marked. Only rows that are marked count: batches that are handed over again in an
 // outage would count again and again, and end the rehearsals too early.
 func (e *Engine) pastLeft() bool {
-	return e.queued+e.publishing == 0 && !e.tail.more && !e.dueTail.more
+	return e.queued+e.publishing == 0 && !e.tails[Tail].more && !e.tails[Due].more
 }
 
 // withhold makes a key wait whose first row is not published. The row stays pending in the table, so that any number of

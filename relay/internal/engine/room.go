@@ -69,8 +69,11 @@ func (e *Engine) mostBytes(kind Kind) int64 {
 func (e *Engine) tailRows() int { return e.freeRows((e.Limits.Rows - e.stuck()) / 4) }
 
 // least returns how many rows of room make a page worthwhile. Each page costs a statement, and begins at the low
-// watermark again: pages of a few rows would read the rows in flight over and over. Three eighths are half of what a
-// tail may fill.
+// watermark again: pages of a few rows would read the rows in flight over and over.
 func (e *Engine) least() int {
-	return max(1, min(e.Limits.Batch, e.ahead(e.mostTokens())/2, (e.Limits.Rows-e.stuck())*3/8))
+	return max(1, min(e.Limits.Batch, e.ahead(e.mostTokens())/2, pageOf(e.Limits.Rows-e.stuck())))
 }
+
+// pageOf returns how many rows a page may have if so many may be in flight. Two pages of a tail fit into what it may
+// fill, so that one is read and published while another is marked.
+func pageOf(rows int) int { return max(1, rows*3/8) }

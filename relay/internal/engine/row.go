@@ -6,7 +6,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // A Row is in flight: from its read until its outcome is known to be written. Only the engine touches it, except that
@@ -40,27 +39,6 @@ func (r *Row) Beside(other *Row) bool { return r.key == other.key }
 // limit.
 const rowOverhead = 400
 
-// dueKeys distinguishes the keys of rows that are read by their available_at from those of rows in table order. The
-// statements that read such rows name each by its id, so they keep no order, and no other row waits for them. The two
-// kinds have different indexes, and a statement that reads keys follows one of them.
-const dueKeys = 0x9e3779b97f4a7c15
-
-// nameOf returns the name by which the engine knows a key with a hash, and the hash of a key with a name. The hash is
-// the database's, of eight bytes, so that a key can be read without its text. Two keys with the same hash are one key
-// here: they wait together and keep one order, so a collision costs time and never the order. The model of this engine
-// had a hash of its own and asked for one of the two keys only, so that rows of the other were overtaken. A row without
-// a key whose id has the hash of a key in trouble would make that key one of a row without a key. Nothing guards it
-// against that: beside a million such keys, one row in ten trillion has such an id.
-func nameOf(hash uint64, due bool) uint64 {
-	if due {
-		return hash ^ dueKeys
-	}
-	return hash
-}
-
-// keyless reports whether a row is a key of its own. Rows that are read by their available_at are, whatever their key.
-func keyless(r *outbox.Row) bool { _, keyed := r.Key(); return !keyed || r.Delayed }
-
 var seed = maphash.MakeSeed()
 
 // stampOf identifies what may be wrong with a row: which one it is, and its topic. 0 is none. A key that waits keeps
@@ -87,39 +65,6 @@ func (r *Row) finish(failed error, now time.Time) {
 	}
 }
 
-// take queues a row that was read, unless it is known, and reports whether it was new. It is the only way into flying
-// (invariant 1), for the rows of the tail as for those of a key's own read. Both have made sure before that the row may
-// follow what is queued of its key.
-func (e *Engine) take(r *outbox.Row, k *key, from *Read, now time.Time) bool {
-	if !e.shards.active.Has(r.Shard) || e.isKnown(r.Identity(), from.number) {
-		return false
-	}
-	row := &Row{Row: r, key: k, read: from.number, Try: r.Attempt, topic: r.Message.Topic}
-	if k.refused > 0 && !e.Table.KeepsAttempts() && k.blamed == stampOf(r.Identity(), row.topic) {
-		row.Try += k.refused
-	}
-	// The time since the last refusal comes from the database, so a backoff ends at the same time after a restart. If
-	// it is negative, that clock was set back, and a key that was refused here has waited by the relay's clock already.
-	if r.Retried && (r.Waited >= 0 || k.refused == 0) {
-		row.after = now.Add(retry.Backoff(e.BackoffMin, e.BackoffMax, r.Message.ID, row.Try) - max(0, r.Waited))
-	}
-	// So does its age: the relay's own clock may differ by minutes. The database's was later than this by now.
-	if there := from.Page.Visible.Now; e.MaxAge > 0 && e.Table.KeepsFailures() && !r.Due.IsZero() && !there.IsZero() {
-		row.expires = now.Add(r.Due.Add(e.MaxAge).Sub(there))
-	}
-	e.Prepare(row, now)
-	row.Size = int64(r.Message.Size()) + rowOverhead
-	e.flying[r.Identity()] = row
-	e.bytes += row.Size
-	e.queued++
-	e.shards.flying[r.Shard]++
-	k.flying++
-	k.bytes += row.Size
-	k.queue = append(k.queue, row)
-	e.list(k)
-	return true
-}
-
 // land notes that a row is not in flight any more, and that a read may bring it as new from now on. It is for rows that
 // stay pending in the table: they were not published, or are to be published again. Rows that were written take done.
 func (e *Engine) land(r *Row) {
@@ -138,18 +83,4 @@ func (e *Engine) done(r *Row) {
 		e.gone[r.Identity()] = e.reads.last
 	}
 	e.land(r)
-}
-
-// isKnown reports whether a row is in flight, or was when the read began that has brought it.
-func (e *Engine) isKnown(identity string, read uint64) bool {
-	gone, is := e.gone[identity]
-	return is && gone >= read || e.flying[identity] != nil
-}
-
-// elsewhere reports whether a row is in flight under another key, which somebody has changed since. People move a row
-// that is refused to another key. Were it simply known, its new key would stay open: in a simulation, a younger row of
-// that key was delivered after 47 ms, and the moved row after 4 minutes and 40 seconds, by the sweep.
-func (e *Engine) elsewhere(identity string, key uint64) bool {
-	f := e.flying[identity]
-	return f != nil && f.key.name != key
 }

@@ -244,7 +244,7 @@ func (s *sim) checkOthers(topic string) {
 		}
 	}
 	for _, p := range s.replicas { // rows that were changed by hand leave keys behind that wait for nothing
-		if len(has) > s.limits.Waiting || s.block || len(s.hands) > 0 && p.e.waits.jammed { // then everything stops
+		if len(has) > s.limits.Waiting*4/5 || s.block || len(s.hands) > 0 && p.e.waits.jammed { // then everything stops
 			return
 		}
 	}

@@ -58,12 +58,12 @@ type Table interface {
 // bounds in rows and bytes are those of one destination, so that a destination that is down takes no room from another
 // one.
 type Limits struct {
-	Batch int   // rows in a read and in a publish, at most Rows
+	Batch int   // rows in a read and in a publish, at most three eighths of Rows; see pageOf
 	Rows  int   // rows in flight; also the most that a crash publishes again
 	Bytes int64 // bytes in flight; a larger row goes alone
 
 	Keys    int // keys that are read by themselves and remembered one by one
-	Waiting int // further keys that wait, of which only the hash is remembered
+	Waiting int // further keys that wait, of which only the hash is remembered; a fifth may be rows without a key
 	Holds   int // things in trouble at the broker; beyond that each key is tried by itself
 
 	Poll     time.Duration // longest pause of an owner; see poll for the default
@@ -71,12 +71,11 @@ type Limits struct {
 	Patience time.Duration // how long a shard that is to be released waits for rows that another session keeps locked
 }
 
-// The defaults. A key takes some 200 bytes, and one that only waits some 45: with all room taken that is 26 MB and 45
-// MB for each destination, and 11 MB for rows without a key that wait. Beyond that nothing new is read (see
-// waits.jammed), also no rows of healthy keys.
+// The defaults. A key takes some 200 bytes, and one that only waits some 45: with all room taken that is 26 MB and 56
+// MB for each destination. Beyond that nothing new is read (see waits.jammed), also no rows of healthy keys.
 const (
 	mostKeys    = 1 << 17
-	mostWaiting = 1_000_000
+	mostWaiting = 1_250_000
 	mostHolds   = 10_000
 	sweepPause  = 10 * time.Second
 )

@@ -88,8 +88,9 @@ func (p *simReplica) act() {
 	if n := len(p.e.flying); n > p.limits.Rows {
 		p.faultf("%d rows in flight, of %d", n, p.limits.Rows)
 	}
-	if known, closed, waits := len(p.e.keys), p.e.closed, len(p.e.waits.by); known > p.limits.Keys+2*p.limits.Rows ||
-		closed > p.limits.Keys+p.limits.Rows || waits > p.limits.Waiting+20*p.limits.Holds {
+	room := p.limits.Keys + p.limits.Holds
+	if known, closed, waits := len(p.e.keys), p.e.closed, len(p.e.waits.by); known > room+2*p.limits.Rows ||
+		closed > room+p.limits.Rows || waits > p.limits.Waiting {
 		p.faultf("%d keys are known, %d closed, %d wait", known, closed, waits)
 	}
 }

@@ -65,7 +65,8 @@ func (e *Engine) sweepDue(now time.Time) (at time.Time, ok bool) {
 	// A tail that begins at the very beginning misses nothing. One that begins at a low watermark does, even if it has
 	// not met a row since its last new beginning: rows that failed retry made pending again, after a takeover with
 	// nothing pending, waited until a new row came.
-	whole := e.tail.cursor.IsZero() && e.lowAt(&e.tail, now) == nil && !e.waits.jammed
+	t := &e.tails[Tail]
+	whole := t.cursor.IsZero() && e.lowAt(t, now) == nil && !e.waits.jammed
 	switch {
 	case e.unlisted():
 		return at, false
@@ -81,12 +82,13 @@ func (e *Engine) sweepDue(now time.Time) (at time.Time, ok bool) {
 func (e *Engine) readSweep() *Read {
 	s := &e.sweep
 	// No sweep goes over rows that are read by their available_at. Their tail begins again instead.
-	if s.begins() && e.waits.strays && !e.dueTail.more {
+	if s.begins() && e.waits.strays && !e.tails[Due].more {
 		e.waits.strays = false
 		e.rereadDue()
 	}
 	return &Read{Kind: Sweep, query: outbox.Query{
-		Sweep: true, After: s.at, Upto: e.tail.cursor, Shards: e.shards.queried(), Most: outbox.Most{Rows: sweepRows},
+		Sweep: true, After: s.at, Upto: e.tails[Tail].cursor, Shards: e.shards.queried(),
+		Most: outbox.Most{Rows: sweepRows},
 	}}
 }
 
@@ -113,8 +115,8 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 		if e.isMissed(row, r.number) {
 			// A row that was committed a moment ago is met as well, and has nothing wrong: it is above the low
 			// watermark.
-			if low := e.lowAt(&e.tail, r.began); low != nil && row.Position.Ordinal < low.highest {
-				e.tail.distrust() // its marks do not hold for all rows: a sequence was set back, perhaps
+			if low := e.lowAt(&e.tails[Tail], r.began); low != nil && row.Position.Ordinal < low.highest {
+				e.tails[Tail].distrust() // its marks do not hold for all rows: a sequence was set back, perhaps
 			}
 			if e.closed >= e.room(true) {
 				return // the next page begins here, after the row before this one

@@ -18,8 +18,6 @@ import (
 // There are two: one in table order, and one by available_at where the table has an index for that. Rows of the second
 // are keys by themselves, so it needs no marks, and nothing of it can be overtaken.
 type tail struct {
-	kind Kind // Tail, or Due: its rows are read by their available_at
-
 	seen   *outbox.Visible // of the last first page; nil if the next one begins at the very beginning
 	cursor outbox.Position // zero: before everything
 	more   bool            // the last page was full, and the next page goes on from the cursor
@@ -76,14 +74,15 @@ func (e *Engine) late() time.Duration {
 }
 
 // readTail returns the read of a tail's next page.
-func (e *Engine) readTail(t *tail, now time.Time) *Read {
-	if t.kind == Due && !t.more && now.Sub(t.renewed) > longestRest {
-		e.restart(t)
+func (e *Engine) readTail(kind Kind, now time.Time) *Read {
+	t := &e.tails[kind]
+	if kind == Due && !t.more && now.Sub(t.renewed) > longestRest {
+		e.restart(kind)
 		t.renewed = now
 	}
-	r := &Read{Kind: t.kind, query: outbox.Query{After: t.cursor, Due: t.kind == Due, Shards: e.shards.queried()}}
+	r := &Read{Kind: kind, query: outbox.Query{After: t.cursor, Due: kind == Due, Shards: e.shards.queried()}}
 	r.query.Rows = min(e.Limits.Batch, e.tailRows())
-	r.query.Bytes, r.query.First = e.freeBytes(t.kind)
+	r.query.Bytes, r.query.First = e.freeBytes(kind)
 	// Where new rows may come before older ones, they wait for the poll interval at most until these are read.
 	if t.more && (!e.Table.Ranked() || now.Sub(t.poll) < e.poll(false)) {
 		return r
@@ -145,17 +144,19 @@ func (e *Engine) page(t *tail, r *Read, now time.Time) (rows []outbox.Row, whole
 			}
 		}
 	}
-	// In this order: the mark's value includes the rows of this page.
-	e.advance(t, page)
-	e.mark(t, r.began, now, page.Visible.Unassigned)
+	e.advance(t, r, now)
 	return rows, true
 }
 
 // advance moves the cursor. A full page moves it back if it ends before: what lies between is read again. A bulk insert
 // that commits late may have more rows before the cursor than a page holds, and those that did not fit were never seen.
-func (e *Engine) advance(t *tail, p *outbox.Page) {
+//
+// It makes a mark once a second, whose value includes the rows of this page, and completes those that are old enough:
+// the highest value was seen before now, when the read ended, and the number was to be assigned after the read began.
+func (e *Engine) advance(t *tail, read *Read, now time.Time) {
+	p := &read.Page
 	t.more = p.Full
-	marks := t.kind == Tail && e.ordered() && !e.Table.Delays() // order values are compared
+	marks := read.Kind == Tail && e.ordered() && !e.Table.Delays() // order values are compared
 	for i := range p.Rows {
 		r := &p.Rows[i]
 		if r.After || p.Full {
@@ -165,18 +166,12 @@ func (e *Engine) advance(t *tail, p *outbox.Page) {
 			t.highest = new(r.Position.Ordinal)
 		}
 	}
-}
-
-// mark makes a mark once a second, and completes those that are old enough. began is when the read of the page began
-// that brings the number, and now when it ended: the highest value was seen before now, and the number was to be
-// assigned after began.
-func (e *Engine) mark(t *tail, began, now time.Time, number uint64) {
 	if t.highest == nil {
 		return
 	}
 	for i := len(t.marks) - 1; i >= 0 && t.marks[i].number == 0; i-- {
-		if began.Sub(t.marks[i].at) >= e.late() {
-			t.marks[i].number = number
+		if read.began.Sub(t.marks[i].at) >= e.late() {
+			t.marks[i].number = p.Visible.Unassigned
 		}
 	}
 	if n := len(t.marks); n > 0 && (now.Sub(t.marks[n-1].at) < markEvery || t.marks[n-1].highest == *t.highest) {
@@ -190,12 +185,35 @@ func (e *Engine) mark(t *tail, began, now time.Time, number uint64) {
 
 // restart makes a tail begin at the very beginning. Marks stay: they say what transactions could still insert, and not
 // what was read.
-func (e *Engine) restart(t *tail) {
+func (e *Engine) restart(kind Kind) {
+	t := &e.tails[kind]
 	t.seen, t.cursor, t.more, t.missed, t.poll = nil, outbox.Position{}, false, 0, time.Time{}
-	e.reads.wants[t.kind] = 0
+	e.reads.wants[kind] = 0
 }
 
 // distrust forgets the marks: new rows come before them. The next first page begins at the very beginning. In a
 // simulation in which the marks stayed, after one row with an order value of 2^40 all rows that followed waited for a
 // sweep, two and a half minutes in the median, until the relay was started again.
 func (t *tail) distrust() { t.marks, t.highest, t.missed = nil, nil, 0 }
+
+// begins makes the tails begin at the very beginning: shards were gained, or rows were not taken for want of memory. A
+// page that is under way is not taken (invariant 6). There is no state of a shard that is being gained: a sweep that
+// looked for its rows while the tail went on let the tail bring younger ones first.
+func (e *Engine) begins() {
+	if e.waits.jammed { // they do so later, and the sweep goes as far as the tail has come
+		return
+	}
+	e.restart(Tail)
+	e.restart(Due)
+	e.failed.on, e.failed.ended = false, time.Time{} // what is read again may have failed rows that are not known
+	e.reads.stale = e.reads.under[slot(Tail)] != nil
+}
+
+// rereadDue makes the tail of due rows start again, since no sweep finds what it has missed: rows that were made
+// pending again, and rows that were forgotten while a hold lasted.
+func (e *Engine) rereadDue() {
+	e.restart(Due)
+	if r := e.reads.under[slot(Due)]; r != nil && r.Kind == Due {
+		e.reads.stale = true
+	}
+}

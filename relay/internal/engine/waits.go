@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
@@ -23,7 +24,6 @@ import (
 // hash is kept, which is enough to read it later, and no text.
 type waits struct {
 	by      map[uint64]waiter
-	alone   int     // rows without a key among them: they take no room from others
 	room    *hold   // those that wait for room; it is due when they are looked at next, and never ends
 	blocked *hold   // those that have a failed row, where failed rows block their keys; it never ends
 	freed   []*hold // holds that have ended: their keys may go on as soon as there is room
@@ -56,17 +56,21 @@ func (e *Engine) wait(k *key, h *hold) {
 	e.shut(k, waiting)
 	switch {
 	// A row without a key is a key of its own, so a topic that is missing may stop a million of them. They have no
-	// order to keep: where there is no room for them, sweeps try them now and then.
-	case k.keyless && (h == e.waits.room || len(h.keys) >= fewKeyless && e.waits.alone >= e.Limits.Waiting/4):
+	// order to keep: they may take a fifth of the room, and beyond it sweeps try them now and then.
+	case k.keyless && (h == e.waits.room || len(e.waits.by) >= e.Limits.Waiting/5):
 		e.waits.strays = true
 		e.reopen(k)
 		return
 	// A key that is neither remembered nor read in order would lose its order, so nothing more is taken from the tail.
-	case !k.keyless && e.waiting() >= e.Limits.Waiting:
-		if e.jam(); !e.waits.has(k.name) {
-			e.reopen(k)
-			return
+	// This stops healthy keys as well, which is worse than anything but the loss of an order. The log has one line when
+	// it happens, and the tail begins again by itself.
+	case !k.keyless && len(e.waits.by) >= e.Limits.Waiting:
+		if !e.waits.jammed {
+			e.waits.jammed = true
+			e.Logger.Error("nothing new is read: more keys wait than can be remembered", "keys", len(e.waits.by))
 		}
+		e.reopen(k)
+		return
 	}
 	met := e.sweep.number
 	if h == e.waits.blocked { // or the end of the present list would free what this list has blocked
@@ -74,88 +78,72 @@ func (e *Engine) wait(k *key, h *hold) {
 	}
 	h.join(e, k.name)
 	e.waits.by[k.name] = waiter{hold: h, stamp: stamp, shard: int16(k.shard), met: met, alone: k.keyless, due: k.due}
-	if k.keyless {
-		e.waits.alone++
-	}
 	e.held[h.cause]++
 	e.idle(k)
 }
 
-// waiting returns how many keys are closed of which only the hash is remembered. Limits.Waiting bounds them (invariant
-// 7), without the rows without a key: a quarter of that number has room beside them.
-func (e *Engine) waiting() int { return len(e.waits.by) - e.waits.alone }
-
-// fewKeyless is how many keys a hold has from which on it remembers a row without a key only if there is room. In a
-// simulation without such an allowance, while a large topic was in trouble, a small hold remembered nothing that could
-// try it, ended at each try, and began again with the shortest pause: 9,116 publishes in vain in a minute instead of
-// 32.
-const fewKeyless = 4
-
-// jam stops the tail until there is room for keys that wait. This stops healthy keys as well, which is worse than
-// anything but the loss of an order. The log has one line when it happens, and the tail begins again by itself.
-func (e *Engine) jam() {
-	if !e.waits.jammed {
-		e.waits.jammed = true
-		e.Logger.Error("nothing new is read: more keys wait than can be remembered", "keys", len(e.waits.by))
+// unjam makes the tail go on, from the very beginning: what was not taken meanwhile was not noted with any key either.
+// A tenth of the room must be free, or the tail would begin again for each key that goes on, only to stop at the next.
+func (e *Engine) unjam() {
+	if e.waits.jammed && len(e.waits.by) <= e.Limits.Waiting*9/10 {
+		e.waits.jammed = false
+		e.begins()
 	}
 }
 
-// forgo forgets that a key waits.
+// forgo forgets that a key waits, if it does.
 func (e *Engine) forgo(key uint64) {
-	w := e.waits.by[key]
-	e.held[w.hold.cause]--
-	if w.alone {
-		e.waits.alone--
+	if w, waits := e.waits.by[key]; waits {
+		e.held[w.hold.cause]--
+		delete(e.waits.by, key)
+		w.hold.live--
 	}
-	delete(e.waits.by, key)
-	w.hold.live--
 }
 
-// resumes makes a key that waits be read now, if there is room, and reports whether there was. The room is all of
-// Limits.Keys here: what goes on may take the quarter that is closed to keys which are tried in vain.
-func (e *Engine) resumes(key uint64, now time.Time) (k *key, ok bool) {
-	if e.closed >= e.Limits.Keys {
-		return nil, false
+// resumes makes a key that waits be read at a time, and returns it; nil if there is no room. All of the room is meant
+// here: what goes on may take the quarter that is closed to keys which are tried in vain.
+func (e *Engine) resumes(key uint64, at time.Time) *key {
+	if e.closed >= e.room(false) {
+		return nil
 	}
 	w := e.waits.by[key]
-	if k = e.keyOf(nameOf(key, w.due), w.due, w.alone, int(w.shard)); k.state != waiting {
-		e.forgo(key)
-	}
+	k := e.keyOf(nameOf(key, w.due), w.due, w.alone, int(w.shard))
 	e.shut(k, resting)
-	e.again(k, now)
-	return k, true
+	e.again(k, at)
+	return k
 }
 
 // promote lets keys go on that waited for a hold that has ended, or for room. Those of holds may take half of the last
 // quarter of the room. At each turn 500 of them do, as many as one statement reads: along the index by key, PostgreSQL
-// reads 100,000 keys of one row in 0.55 s. Holds take turns, and keys that try other holds have room beside them, so
-// that a topic that is back does not wait for a million keys of another one.
+// reads 100,000 keys of one row in 0.55 s. Holds take turns, so that a topic that is back does not wait for a million
+// keys of another one.
 func (e *Engine) promote(now time.Time) {
 	w := &e.waits
 	for n := mostAsked; len(w.freed) > 0 && n > 0; {
 		h := w.freed[0]
 		w.freed = w.freed[1:]
-		if n = e.resumeSome(h, n, e.Limits.Keys-e.Limits.Keys/8, now); len(h.keys) > 0 {
+		if _, n = e.resumeSome(h, n, e.room(false)-e.Limits.Keys/8, now); h.live > 0 {
 			w.freed = append(w.freed, h)
 			break
 		}
 	}
-	if len(w.room.keys) > 0 && !now.Before(w.room.due) {
+	if w.room.live > 0 && !now.Before(w.room.due) {
 		w.room.due = now.Add(time.Second)
 		e.resumeSome(w.room, mostVain, e.room(true), now)
 	}
 }
 
-// resumeSome lets up to n keys of a hold go on, in the order in which they came, until so many keys are closed. It
-// returns how many are left of n.
-func (e *Engine) resumeSome(h *hold, n, closed int, now time.Time) (left int) {
-	for ; n > 0 && len(h.keys) > 0 && e.closed < closed; n-- {
+// resumeSome lets up to n keys of a hold go on at a time, in the order in which they came, until so many keys are
+// closed. It returns the first of them, and how many are left of n.
+func (e *Engine) resumeSome(h *hold, n, closed int, at time.Time) (first *key, left int) {
+	for n > 0 && h.live > 0 && e.closed < closed {
 		if key := h.keys[0]; e.waits.by[key].hold == h {
-			e.resumes(key, now)
+			first = cmp.Or(first, e.resumes(key, at))
+			n--
 		}
 		h.keys = h.keys[1:]
 	}
-	return n
+	return first, n
 }
 
 // lose forgets the keys of shards that are not relayed any more. If the shards come back, the keys are met again: the
@@ -175,5 +163,4 @@ func (e *Engine) lose(lost owner.Set) {
 			e.reopen(k)
 		}
 	}
-	e.waits.blocked.tidy(e) // or a key that comes back would be there twice
 }
