@@ -26,10 +26,10 @@ func TestPauseFile(t *testing.T) {
 		{"yes", false, 1},
 		{"true", true, 1},
 		{"off", true, 2},
-		{"", true, 2},
-		{"false", false, 2},
-		{"true", true, 2},
-		{"-", false, 2},
+		{"", true, 3},
+		{"false", false, 3},
+		{"true", true, 3},
+		{"-", false, 3},
 	} {
 		if step.text == "-" {
 			_ = os.Remove(path) // it may not exist

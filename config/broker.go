@@ -49,23 +49,23 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	} else if err != nil {
 		return Broker{}, err
 	}
-	protocol, known := brokerSchemes[u.scheme]
-	b := Broker{Protocol: protocol, Scheme: u.scheme, TLS: known && secureSchemes[u.scheme] == ""}
+	protocol, known := brokerSchemes[u.Scheme]
+	b := Broker{Protocol: protocol, Scheme: u.Scheme, TLS: known && secureSchemes[u.Scheme] == ""}
 	switch {
 	case !known:
-		return b, fmt.Errorf("has the unknown scheme %q; %s", u.scheme, brokerForms)
-	case b.Protocol == publisher.ProtocolKafka && u.user != nil:
-		return b, errors.New("contains a user, which Kafka URLs do not support; set OUTBOX_KAFKA_SASL_MECHANISM, " +
-			"_USERNAME and _PASSWORD instead")
-	case b.Protocol != publisher.ProtocolAMQP && strings.Trim(u.path, "/") != "":
-		return b, errors.New("has a path, which only AMQP URLs support (the vhost); set the topic with OUTBOX_TOPIC")
-	case b.Protocol != publisher.ProtocolAMQP && u.query != "":
-		return b, errors.New("has parameters after a ?, which only AMQP URLs support")
+		return Broker{}, fmt.Errorf("has the unknown scheme %q; %s", u.Scheme, brokerForms)
+	case b.Protocol == publisher.ProtocolKafka && u.User != nil:
+		return Broker{}, errors.New("contains a user, which Kafka URLs do not support; set " +
+			"OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD instead")
+	case b.Protocol != publisher.ProtocolAMQP && strings.Trim(u.Path, "/") != "":
+		return Broker{}, errors.New("has a path, which only AMQP URLs support (the vhost); see OUTBOX_TOPIC")
+	case b.Protocol != publisher.ProtocolAMQP && u.RawQuery != "":
+		return Broker{}, errors.New("has parameters after a ?, which only AMQP URLs support")
 	}
-	if err := checkHosts(u.hosts); err != nil {
-		return b, err
+	if err := checkHosts(u.Host); err != nil {
+		return Broker{}, err
 	}
-	b.Hosts, b.User = strings.Split(u.hosts, ","), u.user
+	b.Hosts, b.User = strings.Split(u.Host, ","), u.User
 	return b, nil
 }
 
@@ -77,7 +77,7 @@ func (d *Destination) ReadBroker() (Broker, error) {
 	}
 	b, err := parseBroker(text, nil)
 	if err != nil {
-		return b, fmt.Errorf("%s %w", d.Variable("PUBLISH_URL"), err)
+		return Broker{}, fmt.Errorf("%s %w", d.Variable("PUBLISH_URL"), err)
 	}
 	return b, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgsession"
+	"github.com/outbox-relay/outbox-relay/internal/route"
 )
 
 // require records a problem for each missing URL that a command needs.
@@ -21,11 +22,8 @@ func (c *Config) require(needs Needs) {
 	c.scope.badIf(needs&NeedDatabase != 0 && !database.given, database.key, "is required; %s, or set %s to the path "+
 		"of a file", databaseForms, database.variable+fileSuffix)
 	for _, d := range c.Destinations {
-		broker, others := d.scope.at("PUBLISH_URL"), ""
-		if d.scope != c.scope {
-			others = ", or OUTBOX_PUBLISH_URL for all destinations"
-		}
-		d.scope.badIf(needs&NeedBrokers != 0 && !broker.given, broker.key, "is required%s; %s", others, brokerForms)
+		broker := d.scope.at("PUBLISH_URL")
+		d.scope.badIf(needs&NeedBrokers != 0 && !broker.given, broker.key, "is required; %s", brokerForms)
 	}
 }
 
@@ -49,6 +47,61 @@ func checkColumns(c *Config) map[string]string {
 	return parts
 }
 
+// checkStates checks where the destinations keep their state: in the columns of the table, in the same columns as
+// another destination, or in columns of their own. Columns that are the table's are not of its own: the destination
+// divides the rows with others. parts are the relay's names of the table's columns.
+func checkStates(c *Config, parts map[string]string) {
+	keys := map[string]string{
+		"Topics": "TOPICS", "Columns": "COLUMNS", "FailedOf": "FAILED_OF", "RelayedOf": "RELAYED_OF",
+	}
+	shared := StateColumns{} // those of the table, in which destinations without their own keep their state
+	for _, ours := range writtenColumns {
+		shared[ours] = c.Table.Column(ours)
+	}
+	var all []*route.Route
+	for i := range c.Destinations {
+		d := &c.Destinations[i]
+		s := d.scope
+		s.badIf(d.MaxAge > 0 && d.Columns != nil && d.Columns["failed_at"] == "", "MAX_AGE",
+			"requires a column for failed_at, but %s does not name one; add it or remove the setting",
+			s.at("COLUMNS").variable)
+		if maps.Equal(d.Columns, shared) {
+			d.Columns = nil
+		}
+		for _, column := range slices.Sorted(maps.Values(d.Columns)) {
+			s.badIf(parts[column] != "", "COLUMNS", "uses the column %s, which is the table's %s; each column must "+
+				"belong to the destination alone", column, parts[column])
+		}
+		r := &route.Route{FailedFrom: d.FailedOf, RelayedFrom: d.RelayedOf}
+		r.Name, r.Columns, r.Topics = d.Name, d.Columns, d.Topics
+		r.Names = func(field string) string { return s.at(keys[field]).variable }
+		all = append(all, r)
+	}
+	deletes := ""
+	if c.Settle == SettleDelete {
+		deletes = Prefix + "SETTLE=" + SettleDelete
+	}
+	for _, p := range route.Check(all, Prefix+"DESTINATIONS", deletes) {
+		c.Destinations[p.Destination].scope.bad(keys[p.Field], "%s", p.Text)
+	}
+}
+
+// checkShares checks that the destinations' own shares of the common bounds fit into these bounds, and leave something
+// for the other destinations.
+func checkShares(c *Config) {
+	check := func(key, unit string, common, least int64, of func(Destination) int64) {
+		var own, sum int64
+		for _, d := range c.Destinations {
+			own, sum = own+of(d), sum+cmp.Or(of(d), least)
+		}
+		c.scope.badIf(own > 0 && sum > common, key, "is too small: the shares of all destinations, at least %d for "+
+			"each, are %d %s in total; raise it, or lower a share", least, sum, unit)
+	}
+	check("MAX_IN_FLIGHT", "rows", int64(c.MaxInFlight), 1, func(d Destination) int64 { return int64(d.MaxInFlight) })
+	check("MAX_IN_FLIGHT_BYTES", "bytes", c.MaxInFlightBytes, 1<<10,
+		func(d Destination) int64 { return d.MaxInFlightBytes })
+}
+
 // dsnStart is how a keyword/value string begins. A semicolon in its first value is ADO.NET's.
 var dsnStart = regexp.MustCompile(`^\s*[a-zA-Z_]+\s*=[^; ]*(\s|$)`)
 
@@ -61,8 +114,8 @@ func CheckDatabase(text string) error {
 	}
 	if isDatabaseURL(text) {
 		u, err := splitURL(text)
-		if err == nil && u.hosts != "" { // otherwise the environment or a parameter gives it
-			err = checkHosts(u.hosts)
+		if err == nil && u.Host != "" { // otherwise the environment or a parameter gives it
+			err = checkHosts(u.Host)
 		}
 		if err != nil {
 			return err

@@ -18,9 +18,10 @@ func checkDestinations(c *Config) {
 	for i := range c.Destinations {
 		d := &c.Destinations[i]
 		s := d.scope
-		var broken error
 		if d.PublishURL.IsSet() {
-			d.Broker, broken = parseBroker(d.PublishURL.value, s.loader.schemes)
+			var err error
+			d.Broker, err = parseBroker(d.PublishURL.value, s.loader.schemes)
+			s.badIf(err != nil, "PUBLISH_URL", "%v", err)
 		}
 		applyProfile(d, s)
 		longest := s.at("BACKOFF_MAX")
@@ -30,11 +31,6 @@ func checkDestinations(c *Config) {
 		checkPair(d, s)
 		checkLogin(d, s)
 		d.Broker.User = nil // it is read again at each login
-		if broken != nil {
-			d.Broker = Broker{}
-			s.bad("PUBLISH_URL", "%v", broken)
-			continue
-		}
 		for _, o := range s.all {
 			report, common := unused[o.variable]
 			if useless := s.useless(o, d); o.given && o.text != "" && (!common || report != nil) {
@@ -55,16 +51,17 @@ func (s *scope) useless(o *origin, d *Destination) func() {
 	b, ofURL := d.Broker, s.at("PUBLISH_URL").variable
 	names := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}
 	overTLS := b.TLS || strings.HasPrefix(d.AMQPManagement.value, "https://")
-	other, values := s.condition(o.with)
+	scheme := o.tag.Get("scheme")
+	other, values := s.condition(o)
 	effective := slices.Contains(values, other.text) || other.broken
 	report := func(format string, args ...any) func() { return func() { s.bad(o.key, format, args...) } }
 	switch {
 	case b.Scheme == "": // there is no URL
-	case o.scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
+	case scheme == "tls" && !overTLS && b.Scheme != schemeStdout:
 		return report("has no effect without TLS; write %s with %s:// or remove the setting", ofURL,
 			secureSchemes[b.Scheme])
-	case o.scheme != "" && o.scheme != string(b.Protocol) && (o.scheme != "tls" || !overTLS):
-		return report("is for %s, but %s is not; remove one of them", names[o.scheme], ofURL)
+	case scheme != "" && scheme != string(b.Protocol) && (scheme != "tls" || !overTLS):
+		return report("is for %s, but %s is not; remove one of them", names[scheme], ofURL)
 	case !effective && o.text != o.Default && (!o.inherited || other.inherited):
 		return report("has no effect without %s=%s; set that, or remove the setting", other.variable,
 			strings.Join(values, " or "))
@@ -72,36 +69,43 @@ func (s *scope) useless(o *origin, d *Destination) func() {
 	return nil
 }
 
-// condition reads the form KEY=VALUE,VALUE of tags: another setting, and some of its values.
-func (s *scope) condition(text string) (other *origin, values []string) {
-	key, list, _ := strings.Cut(text, "=")
+// condition returns another setting, and its values with which a setting has an effect: the tag with, KEY=VALUE,VALUE.
+func (s *scope) condition(o *origin) (other *origin, values []string) {
+	key, list, _ := strings.Cut(o.tag.Get("with"), "=")
 	return s.at(key), strings.Split(list, ",")
 }
 
 // checkPairs checks that each setting is given that another one needs, and none that contradicts another one.
 func (s *scope) checkPairs() {
 	for _, o := range s.all {
-		if o.tag.Get("must") != "" && !o.given {
-			other, values := s.condition(o.with)
-			s.badIf(slices.Contains(values, other.text), other.key, "requires %s; set it, usually as %s", o.variable,
-				o.variable+fileSuffix)
-		}
 		prefix := strings.TrimSuffix(o.key, o.tag.Get("envconfig"))
-		for key := range strings.SplitSeq(o.tag.Get("needs"), ",") {
-			var variables []string
-			given := key == ""
-			for one := range strings.SplitSeq(key, "|") {
-				other := s.at(prefix + one)
-				variables, given = append(variables, other.variable), given || other.given
-			}
-			s.badIf(o.given && !given, o.key, "requires %s; set it, usually as %s", strings.Join(variables, " or "),
-				variables[0]+fileSuffix)
+		other, values := s.condition(o)
+		effective := slices.Contains(values, other.text)
+		if effective && other.key != "" {
+			s.require(other, prefix, o.tag.Get("must"))
+		}
+		if !effective || !o.given {
+			continue
+		}
+		for keys := range strings.SplitSeq(o.tag.Get("needs"), ",") {
+			s.require(o, prefix, keys)
 		}
 		for key := range strings.SplitSeq(o.tag.Get("not"), ",") {
 			other := s.at(prefix + key)
-			s.badIf(o.given && other.given, o.key, "contradicts %s; remove one of them", other.variable)
+			s.badIf(other.given, o.key, "contradicts %s; remove one of them", other.variable)
 		}
 	}
+}
+
+// require records a problem with a setting unless one of the settings is given that it needs, separated by |.
+func (s *scope) require(o *origin, prefix, keys string) {
+	var variables []string
+	given := keys == ""
+	for key := range strings.SplitSeq(keys, "|") {
+		other := s.at(prefix + key)
+		variables, given = append(variables, other.variable), given || other.given
+	}
+	s.badIf(!given, o.key, "requires %s; set it, best as %s", strings.Join(variables, " or "), variables[0]+fileSuffix)
 }
 
 // applyProfile fills in the defaults of a destination's profile.
@@ -124,4 +128,34 @@ func checkPair(d *Destination, s *scope) {
 		s.badIf(err != nil, "TLS_CERT", "and %s are not a pair of PEM texts; to name files, use %s and %s",
 			key.variable, cert.variable+fileSuffix, key.variable+fileSuffix)
 	}
+}
+
+// checkLogin checks what tags cannot say about credentials: there is only one way to log in.
+func checkLogin(d *Destination, s *scope) {
+	first := s.firstOf("amqp-oauth")
+	s.badIf(first.given && d.AMQPMechanism != "" && d.AMQPMechanism != "PLAIN", "AMQP_SASL_MECHANISM",
+		"does not use %s, which replaces a password; remove one of them", first.variable)
+	cert, key := s.at("TLS_CERT"), s.at("TLS_KEY")
+	s.badIf(d.AMQPMechanism == "EXTERNAL" && d.Broker.Scheme != "" && (!d.Broker.TLS || !cert.given),
+		"AMQP_SASL_MECHANISM", "requires a client certificate; set %s and %s, usually as files, with an amqps:// URL",
+		cert.variable, key.variable)
+	_, password := d.Broker.User.Password()
+	s.badIf(password && first.given && first.inherited == s.at("PUBLISH_URL").inherited, "PUBLISH_URL",
+		"contains a password in addition to %s; keep one of them", first.variable)
+	credential := s.firstOf("nats")
+	s.badIf(d.Broker.Protocol == publisher.ProtocolNATS && d.Broker.User != nil && credential.given, "PUBLISH_URL",
+		"contains a user in addition to %s; keep one of them", credential.variable)
+	s.badIf(d.Broker.Protocol == publisher.ProtocolNATS && d.NATS.TLSFirst && !s.at("NATS_TLS_FIRST").inherited &&
+		d.Broker.Scheme != "nats+tls", "NATS_TLS_FIRST", "has an effect with nats+tls:// only; write %s so, or remove "+
+		"the setting", s.at("PUBLISH_URL").variable)
+}
+
+// firstOf returns the first setting of an exclusive group that is given.
+func (s *scope) firstOf(group string) *origin {
+	for _, o := range s.all {
+		if o.tag.Get("group") == group && o.given {
+			return o
+		}
+	}
+	return &origin{}
 }

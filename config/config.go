@@ -1,10 +1,11 @@
 // Package config reads the relay's settings from the process environment and checks all of them before anything is
 // started.
 // The struct tags of [Config] and [Destination] describe the settings: the variable (without the prefix OUTBOX_), the
-// default and the bounds; for which brokers it is (scheme), with which values of another setting it has an effect
-// (with) and is then required (must), and which other settings must be given with it (needs, with | between alternatives) or
-// must not (not). The checks and the config command are derived from them. The meaning of each is in settings.txt,
-// which is the help text.
+// default and the bounds; for which URLs it is (scheme: kafka, nats, amqp, or tls for those with TLS), with which
+// values of another setting it has an effect (with), and which settings are then required (must, with | between
+// alternatives); which other settings must be given with it (needs) or must not (not); and which settings are inherited
+// together or not at all (group). The checks and the config command are derived from them. The meaning of each is in
+// settings.txt, which is the help text.
 package config
 
 import (
@@ -25,23 +26,23 @@ type Config struct {
 	// Destinations have these names. Without names there is one, called "default".
 	Destinations []Destination
 
-	BatchSize        int   `envconfig:"BATCH_SIZE" default:"1000" min:"1" max:"100000"`
-	MaxInFlight      int   `envconfig:"MAX_IN_FLIGHT" default:"4096" min:"1" max:"1000000"`
-	MaxInFlightBytes int64 `envconfig:"MAX_IN_FLIGHT_BYTES" default:"64MiB" min:"1KiB"`
-	MaxRowBytes      int64 `envconfig:"MAX_ROW_BYTES" min:"1KiB"`
+	BatchSize        int   `envconfig:"BATCH_SIZE" default:"1000" least:"1" most:"100000"`
+	MaxInFlight      int   `envconfig:"MAX_IN_FLIGHT" default:"4096" least:"1" most:"1000000"`
+	MaxInFlightBytes int64 `envconfig:"MAX_IN_FLIGHT_BYTES" default:"64MiB" least:"1KiB"`
+	MaxRowBytes      int64 `envconfig:"MAX_ROW_BYTES" least:"1KiB"`
 	// PollInterval is 0 if it was not given: one that was set is a promise, also if it is the default.
-	PollInterval    time.Duration `envconfig:"POLL_INTERVAL" default:"50ms" min:"1ms"`
+	PollInterval    time.Duration `envconfig:"POLL_INTERVAL" default:"50ms" least:"1ms"`
 	ListenChannel   string        `envconfig:"LISTEN_CHANNEL" default:"outbox_messages" empty:"true"`
 	Settle          string        `envconfig:"SETTLE" default:"mark" oneof:"mark,delete"`
-	Shards          int           `envconfig:"SHARDS" default:"16" min:"1" max:"1024"`
-	OwnerTTL        time.Duration `envconfig:"OWNER_TTL" default:"10s" min:"1s" max:"1d"`
+	Shards          int           `envconfig:"SHARDS" default:"16" least:"1" most:"1024"`
+	OwnerTTL        time.Duration `envconfig:"OWNER_TTL" default:"10s" least:"1s" most:"1d"`
 	HTTPAddr        string        `envconfig:"HTTP_ADDR" default:":9630"`
 	MetricsAddr     string        `envconfig:"METRICS_ADDR"`
 	HTTPConfig      string        `envconfig:"HTTP_CONFIG"`
 	StatusPage      string        `envconfig:"STATUS_PAGE" default:"on" oneof:"on,off"`
 	PprofAddr       string        `envconfig:"PPROF_ADDR"`
-	ShutdownTimeout time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" min:"1ms"`
-	PruneAfter      time.Duration `envconfig:"PRUNE_AFTER" min:"1s"`
+	ShutdownTimeout time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" least:"1ms"`
+	PruneAfter      time.Duration `envconfig:"PRUNE_AFTER" least:"1s"`
 	TraceRows       bool          `envconfig:"TRACE_ROWS" default:"false"`
 	LogLevel        slog.Level    `envconfig:"LOG_LEVEL" default:"info"`
 	LogFormat       string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text"`
@@ -50,10 +51,16 @@ type Config struct {
 	scope *scope
 }
 
-// Values of [Config.Settle] and [Config.StatusPage].
+// Values of settings. Those of [Destination.PayloadEncoding] besides EncodingNone are named in package relay. Of the
+// values of [Kafka.SASLMechanism], these need no password: one uses tokens, the other AWS credentials.
 const (
-	SettleDelete  = "delete"
-	StatusPageOff = "off"
+	SettleDelete   = "delete"
+	StatusPageOff  = "off"
+	OnFailedBlock  = "block"
+	TimestampNow   = "now"
+	EncodingNone   = "none"
+	MechanismOAuth = "OAUTHBEARER"
+	MechanismIAM   = "AWS_MSK_IAM"
 )
 
 // Database says how to reach PostgreSQL.
@@ -110,10 +117,10 @@ type Destination struct {
 	AMQPMandatory  bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
 	AMQPOAuth      OAuth         `prefix:"AMQP_OAUTH_" scheme:"amqp" group:"amqp-oauth"`
 	AMQPManagement Secret        `envconfig:"AMQP_MANAGEMENT_URL" secret:"broker" scheme:"amqp"`
-	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
-	BackoffMin     time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
-	BackoffMax     time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms"`
-	PublishTimeout time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms"`
+	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"5" least:"1" most:"1000000"`
+	BackoffMin     time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" least:"1ms"`
+	BackoffMax     time.Duration `envconfig:"BACKOFF_MAX" default:"60s" least:"1ms"`
+	PublishTimeout time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" least:"1ms"`
 	OnFailed       string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block"`
 	Limits
 	TLS   TLS
@@ -129,17 +136,14 @@ type Destination struct {
 // Limits bound a destination's use of the relay, of its broker and of time.
 type Limits struct {
 	// MaxAge is 0 for any age.
-	MaxAge time.Duration `envconfig:"MAX_AGE" min:"1ms"`
+	MaxAge time.Duration `envconfig:"MAX_AGE" least:"1ms"`
 	Rate   Rate          `envconfig:"RATE"`
 	// MaxInFlight and MaxInFlightBytes are 0 for an equal share of what the other destinations leave of the common
 	// bounds.
-	MaxInFlight      int    `envconfig:"MAX_IN_FLIGHT" only:"destination" min:"1" max:"1000000"`
-	MaxInFlightBytes int64  `envconfig:"MAX_IN_FLIGHT_BYTES" only:"destination" min:"1KiB"`
+	MaxInFlight      int    `envconfig:"MAX_IN_FLIGHT" only:"destination" least:"1" most:"1000000"`
+	MaxInFlightBytes int64  `envconfig:"MAX_IN_FLIGHT_BYTES" only:"destination" least:"1KiB"`
 	Pause            Switch `envconfig:"PAUSE" live:"true" only:"destination" default:"false"`
 }
-
-// OnFailedBlock is a value of [Destination.OnFailed].
-const OnFailedBlock = "block"
 
 // TLS holds PEM text for the connection to a broker with TLS. Empty means the system's roots and no client certificate.
 type TLS struct {
@@ -168,19 +172,19 @@ type Kafka struct {
 
 // A Login is given with the mechanisms that have passwords, and only with these.
 type Login struct {
-	Username Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" must:"true"`
-	Password Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" must:"true"`
+	Username Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" must:"KAFKA_SASL_USERNAME"`
+	Password Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" must:"KAFKA_SASL_PASSWORD"`
 }
 
 // An OAuth says where the tokens for a login come from: they are given, or requested with client credentials, whose
 // secret may be an assertion. On Kafka the mechanism is OAUTHBEARER; on RabbitMQ the token replaces the password.
 type OAuth struct {
-	Token           Secret `envconfig:"TOKEN" secret:"true" not:"TOKEN_URL,CLIENT_ID,CLIENT_SECRET,CLIENT_ASSERTION,SCOPE"`
+	Token           Secret `envconfig:"TOKEN" secret:"true" must:"TOKEN|TOKEN_URL" not:"TOKEN_URL,CLIENT_ID,CLIENT_SECRET,CLIENT_ASSERTION,SCOPE"`
 	TokenURL        Secret `envconfig:"TOKEN_URL" secret:"broker" needs:"CLIENT_SECRET|CLIENT_ASSERTION"`
-	ClientID        Secret `envconfig:"CLIENT_ID" secret:"true"`
+	ClientID        Secret `envconfig:"CLIENT_ID" secret:"true" needs:"TOKEN|TOKEN_URL"`
 	ClientSecret    Secret `envconfig:"CLIENT_SECRET" secret:"true" needs:"CLIENT_ID" not:"CLIENT_ASSERTION"`
-	ClientAssertion Secret `envconfig:"CLIENT_ASSERTION" secret:"true"`
-	Scope           string `envconfig:"SCOPE"`
+	ClientAssertion Secret `envconfig:"CLIENT_ASSERTION" secret:"true" needs:"TOKEN|TOKEN_URL"`
+	Scope           string `envconfig:"SCOPE" needs:"TOKEN|TOKEN_URL"`
 }
 
 // IsSet reports whether there is a source of tokens.
@@ -191,19 +195,6 @@ func (k Kafka) TimestampColumn() string {
 	_, column, _ := strings.Cut(k.Timestamp, ":")
 	return column
 }
-
-// TimestampNow is a value of [Kafka.Timestamp].
-const TimestampNow = "now"
-
-// EncodingNone is the value of [Destination.PayloadEncoding] for payloads that are sent unchanged; the other values are
-// named in package relay.
-const EncodingNone = "none"
-
-// Values of [Kafka.SASLMechanism] that need no password: one uses tokens, the other AWS credentials.
-const (
-	MechanismOAuth = "OAUTHBEARER"
-	MechanismIAM   = "AWS_MSK_IAM"
-)
 
 // NATS says how to publish to a NATS server, and holds at most one kind of credentials for it.
 type NATS struct {

@@ -292,7 +292,8 @@ func TestDefaultsDecode(t *testing.T) {
 	for _, scheme := range []string{"kafka", "nats", "amqp"} {
 		var env []string
 		for _, setting := range Settings() {
-			if setting.Default != "" && !setting.named && (setting.scheme == "" || setting.scheme == scheme) {
+			of := setting.tag.Get("scheme")
+			if setting.Default != "" && !setting.named && (of == "" || of == scheme) {
 				env = append(env, setting.Name+"="+setting.Default)
 			}
 		}

@@ -77,33 +77,28 @@ func decode(text string, setting Setting, into reflect.Value) error {
 		}
 	}
 	value := one.Elem().Field(0).Convert(into.Type())
-	if text != "" {
-		if err := setting.checkBounds(text, value); err != nil {
-			return err
-		}
+	if err := setting.checkBounds(text, value); err != nil && text != "" {
+		return err
 	}
 	into.Set(value)
 	return nil
 }
 
-// checkBounds compares a value with the tags min, max and oneof.
+// checkBounds compares a value with the tags least, most and oneof.
 func (s Setting) checkBounds(text string, value reflect.Value) error {
 	if all := s.tag.Get("oneof"); all != "" && !slices.Contains(strings.Split(all, ","), text) {
 		return errors.New("is not one of " + strings.ReplaceAll(all, ",", ", "))
 	}
-	for _, bound := range []struct {
-		text, problem string
-		beyond        int
-	}{{s.tag.Get("min"), "must be at least ", -1}, {s.tag.Get("max"), "must be at most ", 1}} {
-		if bound.text == "" {
+	for tag, beyond := range map[string]int{"least": -1, "most": 1} {
+		bound, limit := s.tag.Get(tag), reflect.New(value.Type()).Elem()
+		if bound == "" {
 			continue
 		}
-		limit := reflect.New(value.Type()).Elem()
-		if err := decode(bound.text, Setting{}, limit); err != nil {
+		if err := decode(bound, Setting{}, limit); err != nil {
 			return fmt.Errorf("has a bound that cannot be read: %w", err)
 		}
-		if cmp.Compare(value.Int(), limit.Int()) == bound.beyond {
-			return errors.New(bound.problem + bound.text)
+		if cmp.Compare(value.Int(), limit.Int()) == beyond {
+			return fmt.Errorf("must be at %s %s", tag, bound)
 		}
 	}
 	return nil

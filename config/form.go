@@ -21,66 +21,48 @@ var forms = map[string]func(text string) error{
 	"DATABASE_DIRECT_URL": CheckDatabase,
 	"TABLE": func(text string) error {
 		_, err := sql.ParseTable(text)
-		return unless(err == nil, "is not a table name; write table or schema.table, with double quotes around a name "+
-			"that contains a dot")
+		return unless(err == nil, "is not a table name; write table or schema.table, names with dots in quotes")
 	},
 	"KEY":          func(text string) error { return new(rowkey.Source).UnmarshalText([]byte(text)) },
 	"HTTP_ADDR":    checkAddress,
 	"METRICS_ADDR": checkAddress,
 	"PPROF_ADDR": func(text string) error {
 		address, err := netip.ParseAddrPort(text)
-		return unless(err == nil && address.Addr().IsLoopback(), "must be a loopback address, because profiles show "+
-			"the content of memory; write 127.0.0.1:6060 or [::1]:6060")
+		return unless(err == nil && address.Addr().IsLoopback(), "must be a loopback address, 127.0.0.1:6060 or "+
+			"[::1]:6060: profiles show what is in memory")
 	},
 	"HTTP_CONFIG": func(text string) error {
-		return unless(!strings.Contains(text, "\n"), "is not the path of a file; set the path itself, "+
-			"OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without _FILE")
+		return unless(!strings.Contains(text, "\n"), "is not the path of a file; set the path itself, without _FILE")
 	},
 	// A name with - and one with _ in its place have the same variables, so that the second of them gets no row.
 	"DESTINATIONS": func(text string) error {
 		return unless(namesPattern.MatchString(text) && !nonePattern.MatchString(text), "is not a list of names; "+
-			"write lower-case letters, digits and single - or _, starting with a letter; none stands for rows that "+
-			"no destination takes")
+			"write lower-case letters, digits and single - or _, starting with a letter; none is reserved")
 	},
-	"TOPICS": func(text string) error {
-		return unless(!emptyPattern.MatchString(text), `contains the empty pattern "!"; write topics, with * for any `+
-			"text and ! before the topics to exclude")
-	},
-	"TOPIC": checkTemplate,
-	"AMQP_EXCHANGE": func(text string) error {
-		if len(text) > 255 && !strings.Contains(text, "{") {
-			return errors.New("is too long; AMQP names have at most 255 bytes")
-		}
-		return checkTemplate(text)
-	},
-	"CLOUDEVENTS_SOURCE": matches(`^[^\s"]+$`, "is not a URI; write one without spaces, such as /shop/orders or "+
-		"https://shop.example/orders"),
+	"TOPIC":              checkTemplate,
+	"AMQP_EXCHANGE":      checkTemplate,
+	"CLOUDEVENTS_SOURCE": matches(`^[^\s"]+$`, "is not a URI; write one without spaces, such as /shop/orders"),
 	"TLS_CA": func(text string) error {
-		return unless(x509.NewCertPool().AppendCertsFromPEM([]byte(text)), "does not contain a PEM certificate; to "+
-			"name a file, add _FILE to the variable")
+		return unless(x509.NewCertPool().AppendCertsFromPEM([]byte(text)), "does not contain a PEM certificate; "+
+			"to name a file, add _FILE to the variable")
 	},
-	"KAFKA_TIMESTAMP": matches(`^(insert|now|column:.+)$`, "is not a timestamp of a record; write insert, now or "+
-		"column:NAME"),
+	"KAFKA_TIMESTAMP":       matches(`^(insert|now|column:.+)$`, "is not a time; write insert, now or column:NAME"),
 	"KAFKA_OAUTH_TOKEN_URL": checkEndpoint,
 	"AMQP_OAUTH_TOKEN_URL":  checkEndpoint,
 	// RFC 7628, without auth, which holds the token
 	"KAFKA_OAUTH_EXTENSIONS": matches(`^\s*[a-zA-Z]+=[!-+\--~ \t]+(\s*,\s*[a-zA-Z]+=[!-+\--~ \t]+)*\s*$`,
 		"is not a list of extensions; write name=value, with only letters in the name"),
-	"NATS_JS_DOMAIN": matches(`^[^\s.*>]+$`, "is not the name of a JetStream domain; it must not contain a space, "+
-		"dot, star or >"),
+	"NATS_JS_DOMAIN": matches(`^[^\s.*>]+$`, "is not the name of a JetStream domain; remove space, dot, star or >"),
 	// one or several tokens of a subject outside the server's own subjects
 	"NATS_INBOX_PREFIX": matches(`^[^\s.*>$][^\s.*>]*(\.[^\s.*>]+)*$`, "is not a prefix of subjects; write tokens "+
 		"without wildcards or a final dot, such as _INBOX_shop"),
-	"NATS_MSG_ID_PREFIX": matches(`^[!-~]+$`, "contains a space or a character that is not ASCII; write a name such "+
-		"as shop or shop.eu"),
-	"NATS_STREAM": matches(`^[^\s.*>/\\]+$`, "is not the name of a stream; it must not contain a space, dot, star, > "+
-		"or slash"),
+	"NATS_MSG_ID_PREFIX": matches(`^[!-~]+$`, "contains a space or a character beyond ASCII; write one like shop.eu"),
+	"NATS_STREAM":        matches(`^[^\s.*>/\\]+$`, "is not the name of a stream; remove space, dot, star, > or slash"),
 }
 
 var (
 	namesPattern  = regexp.MustCompile(`^\s*[a-z][a-z0-9]*([_-][a-z0-9]+)*(\s*,\s*[a-z][a-z0-9]*([_-][a-z0-9]+)*)*\s*$`)
 	nonePattern   = regexp.MustCompile(`(^|,)\s*none\s*(,|$)`)
-	emptyPattern  = regexp.MustCompile(`(^|,)\s*!\s*(,|$)`)
 	checkEndpoint = matches(`^(?i:https?)://[^/?#@\s]+([/?#]\S*)?$`, "is not a URL of a token endpoint; write "+
 		"https://host/path, without a user")
 )

@@ -29,9 +29,7 @@ func Load(needs Needs, schemes ...string) (*Config, error) {
 func LoadHTTP() (addr, path string, err error) {
 	var c Config
 	l := newLoader(os.Environ(), nil)
-	l.settings = slices.DeleteFunc(l.settings, func(s Setting) bool {
-		return s.key != "HTTP_ADDR" && s.key != "HTTP_CONFIG"
-	})
+	l.settings = slices.DeleteFunc(l.settings, func(s Setting) bool { return !strings.HasPrefix(s.key, "HTTP_") })
 	(&scope{loader: l, prefixes: []string{Prefix}}).loadAll(&c, false)
 	return c.HTTPAddr, c.HTTPConfig, l.err()
 }
@@ -98,8 +96,7 @@ func (c *Config) loadDestinations() {
 		c.Destinations = []Destination{{Name: defaultDestination, Required: true, scope: c.scope}}
 	}
 	for i := range c.Destinations {
-		d := &c.Destinations[i]
-		d.scope.loadAll(d, true)
+		c.Destinations[i].scope.loadAll(&c.Destinations[i], true)
 	}
 }
 
@@ -132,35 +129,38 @@ func (s *scope) loadAll(into any, destination bool) {
 // load fills one setting from the first place that has it. After a problem the field holds its default, so that later
 // checks can run without reporting a second problem for the same mistake.
 func (s *scope) load(setting Setting, into reflect.Value) {
-	o := s.find(setting)
+	o, err := s.find(setting)
 	s.all = append(s.all, o)
-	err := o.fill(into)
+	if err == nil {
+		err = o.fill(into)
+	}
 	if err == nil {
 		return
 	}
 	s.bad(setting.key, "%s", err)
-	o.broken, o.text = true, setting.Default
+	o.broken, o.text, o.path = true, setting.Default, ""
 	if err := o.fill(into); err != nil {
 		panic("default of " + setting.Name + ": " + err.Error()) // a test decodes every default
 	}
 }
 
-// find looks up a setting under the scope's prefixes. A named destination with a value of its own for any setting of an
-// exclusive group inherits none of the group, because the common ones would contradict it.
-func (s *scope) find(setting Setting) *origin {
+// find looks up a setting under the scope's prefixes. A named destination with a value of its own for any setting of a
+// group inherits none of the group, because the common ones would contradict it.
+func (s *scope) find(setting Setting) (*origin, error) {
+	group := setting.tag.Get("group")
 	own := func(other Setting) bool {
 		name := s.prefixes[0] + other.key
-		return other.exclusive == setting.exclusive && s.loader.env[name]+s.loader.env[name+fileSuffix] != ""
+		return other.tag.Get("group") == group && s.loader.env[name]+s.loader.env[name+fileSuffix] != ""
 	}
 	prefixes := s.prefixes
-	if setting.named || setting.exclusive != "" && s.name != "" && slices.ContainsFunc(s.loader.settings, own) {
+	if setting.named || group != "" && s.name != "" && slices.ContainsFunc(s.loader.settings, own) {
 		prefixes = prefixes[:1]
 	}
 	for _, prefix := range prefixes {
-		if o, ok := s.loader.lookup(prefix+setting.key, setting); ok {
+		if o, err := s.loader.lookup(prefix+setting.key, setting); o != nil {
 			o.inherited = prefix != s.prefixes[0]
-			return o
+			return o, err
 		}
 	}
-	return &origin{Setting: setting, variable: s.prefixes[0] + setting.key, text: setting.Default}
+	return &origin{Setting: setting, variable: s.prefixes[0] + setting.key, text: setting.Default}, nil
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 )
@@ -16,34 +17,28 @@ type origin struct {
 	broken    bool   // a problem was reported; the default is in force meanwhile
 }
 
-// lookup finds a setting in a variable, as a value or as a file. ok is false if it is not set. A file that cannot be
-// read is a problem and counts as set.
-func (l *loader) lookup(variable string, setting Setting) (o *origin, ok bool) {
-	o = &origin{Setting: setting, variable: variable, given: true}
+// lookup finds a setting in a variable, as a value or as a file; the origin is nil if it is not set. The error
+// continues the sentence that begins with the variable's name.
+func (l *loader) lookup(variable string, setting Setting) (o *origin, err error) {
 	text, set := l.env[variable]
-	o.text, o.path = withoutMarks(text), l.env[o.variable+fileSuffix]
+	o = &origin{Setting: setting, variable: variable, given: true}
+	o.text, o.path = withoutMarks(text), l.env[variable+fileSuffix]
 	set = set && (o.text != "" || setting.tag.Get("empty") != "")
-	var err error
 	switch {
+	case !set && o.path == "":
+		return nil, nil
 	case o.path == "":
-		return o, set
 	case set:
-		l.add(o.variable, nil, "is set twice, also as "+o.variable+fileSuffix+"; remove one of them")
-		o.broken, o.text, o.path = true, setting.Default, ""
+		o.path, err = "", errors.New("is set twice, also as "+variable+fileSuffix+"; remove one of them")
 	case setting.tag.Get("live") != "":
 		on, _ := NewSwitch(o.path).Read() // problems of the file are reported while the relay runs
 		o.text = strconv.FormatBool(on)
 	default:
 		if o.text, err = readFile(o.path); err != nil {
-			shown := &o.path
-			if setting.Secret { // which may have been given in place of its path
-				shown = nil
-			}
-			l.add(o.variable+fileSuffix, shown, err.Error())
-			o.broken, o.text = true, setting.Default
+			o.variable, o.text, o.path = variable+fileSuffix, o.path, ""
 		}
 	}
-	return o, true
+	return o, err
 }
 
 // A Value is a setting that is in effect.
@@ -53,21 +48,22 @@ type Value struct {
 	Source string // "default", "environment", "file PATH", or the variable it was inherited from
 }
 
-// Values returns every setting in effect: the relay's own, then those of the destinations.
-func (c *Config) Values() (values []Value) {
+// scopes returns that of the relay's own settings, then those of the named destinations.
+func (c *Config) scopes() []*scope {
 	scopes := []*scope{c.scope}
 	for _, d := range c.Destinations {
 		if d.scope != c.scope {
 			scopes = append(scopes, d.scope)
 		}
 	}
-	for _, s := range scopes {
+	return scopes
+}
+
+// Values returns every setting in effect: the relay's own, then those of the destinations.
+func (c *Config) Values() (values []Value) {
+	for _, s := range c.scopes() {
 		for _, o := range s.all {
-			v := Value{Name: s.prefixes[0] + o.key, Text: o.text, Source: o.source()}
-			if o.Secret {
-				v.Text = o.redact(o.text)
-			}
-			values = append(values, v)
+			values = append(values, Value{Name: s.prefixes[0] + o.key, Text: o.redact(o.text), Source: o.source()})
 		}
 	}
 	return values

@@ -23,12 +23,7 @@ func (e *Error) Error() string {
 // shown either: it is the content of a file, given in place of its path.
 func (l *loader) add(variable string, value *string, text string) {
 	if value != nil && !strings.Contains(*value, "\n") {
-		const longest = 200
-		shown := *value
-		if len(shown) > longest {
-			shown = shown[:longest] + "…"
-		}
-		variable += fmt.Sprintf("=%q", shown)
+		variable += fmt.Sprintf("=%.200q", *value)
 	}
 	if problem := variable + " " + text; !slices.Contains(l.problems, problem) {
 		l.problems = append(l.problems, problem)

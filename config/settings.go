@@ -19,11 +19,7 @@ type Setting struct {
 	key   string            // Name without its prefix
 	path  []int             // of the field, in [Config] or, with PerDestination, in [Destination]
 	named bool              // only for a named destination
-	tag   reflect.StructTag // of the field
-	// scheme of the URLs to which the setting applies: kafka, nats, amqp, or tls for those with TLS
-	scheme    string
-	with      string // KEY=VALUE of another setting without which it has no effect, empty for none
-	exclusive string // settings of one group are inherited together or not at all
+	tag   reflect.StructTag // of the field and of the structs that it is in
 }
 
 // destinationPattern stands for the prefix of a destination's own settings in texts.
@@ -47,18 +43,16 @@ func Help(yield func(group, text string) bool) {
 func Settings() []Setting { return settingsIn(reflect.TypeFor[Config](), Setting{}) }
 
 // settingsIn lists the settings of a struct and of the structs in it. outer has the path to it, and what holds for all
-// of its settings: a common beginning of the names, whether destinations have their own values, and some of the tags.
+// of its settings: a common beginning of the names, whether destinations have their own values, and tags.
 func settingsIn(t reflect.Type, outer Setting) (list []Setting) {
 	for field := range t.Fields() {
 		s, tag := outer, field.Tag
 		s.key += tag.Get("envconfig") + tag.Get("prefix")
 		s.path = slices.Concat(outer.path, field.Index)
-		s.scheme += tag.Get("scheme")
-		s.with += tag.Get("with")
-		s.exclusive += tag.Get("group")
+		s.tag = tag + " " + outer.tag
 		switch {
 		case tag.Get("envconfig") != "":
-			s.tag, s.Default, s.Secret = tag, tag.Get("default"), tag.Get("secret") != ""
+			s.Default, s.Secret = tag.Get("default"), tag.Get("secret") != ""
 			s.named = tag.Get("only") != ""
 			if s.Name = Prefix + s.key; s.named {
 				s.Name = destinationPattern + s.key

@@ -78,8 +78,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	per := rateUnits[unit]
 	switch {
 	case err != nil || per == 0 || strings.HasPrefix(digits, "+"):
-		return errors.New("is not a rate; write a whole number of rows, a slash and s, m, h or d: 500/s, 30/m or " +
-			"1000/h")
+		return errors.New("is not a rate; write a whole number of rows per s, m, h or d, such as 500/s or 30/m")
 	case rows < 1:
 		return errors.New("must be at least 1 row; to stop publishing, use the setting PAUSE")
 	}
@@ -128,8 +127,7 @@ func (c *columns) UnmarshalText(text []byte) error {
 		header, isHeader := strings.CutPrefix(ours, headerPrefix)
 		switch {
 		case !ok || ours == "" || theirs == "":
-			return errors.New("is not a list of pairs; write the relay's name, a colon and the column: " +
-				"key:aggregate_id,order:seq")
+			return errors.New("is not a list of pairs, the relay's name and a column: key:aggregate_id,order:seq")
 		case (!isHeader || header == "") && !slices.Contains(ourColumns, ours):
 			return fmt.Errorf("maps %q, which is an unknown name; the left side is one of %s, or %sNAME", ours,
 				strings.Join(ourColumns, ", "), headerPrefix)
@@ -160,8 +158,7 @@ func (c *StateColumns) UnmarshalText(text []byte) error {
 		return errors.New("uses one column twice; each name must have a separate column")
 	}
 	if (*c)["relayed_at"] == "" {
-		return errors.New("lacks relayed_at, which records the rows that are done; write relayed_at:NAME, and the " +
-			"other columns if there are such columns")
+		return errors.New("lacks relayed_at, which records the rows that are done; add relayed_at:NAME")
 	}
 	return nil
 }

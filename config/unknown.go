@@ -10,13 +10,12 @@ import (
 // shown: the variable may be a misspelt secret.
 func (c *Config) refuseUnknown() {
 	l, known := c.scope.loader, map[string]bool{}
-	for _, setting := range l.settings {
-		if !setting.named {
-			known[setting.Name] = true
-		}
-		for _, d := range c.Destinations {
-			if setting.PerDestination && d.scope != c.scope {
-				known[d.scope.prefixes[0]+setting.key] = true
+	for _, s := range c.scopes() {
+		for _, o := range s.all {
+			for _, prefix := range s.prefixes {
+				if prefix == s.prefixes[0] || !o.named {
+					known[prefix+o.key] = true
+				}
 			}
 		}
 	}
@@ -39,8 +38,7 @@ func (c *Config) advice(name string, known map[string]bool) string {
 		}
 		listed = listed || own
 	}
-	near := nearest(plain, known)
-	switch {
+	switch near := nearest(plain, known); {
 	case !listed:
 		return "it names a destination that OUTBOX_DESTINATIONS does not list"
 	case near != "":
@@ -57,25 +55,21 @@ func isServiceLink(name string) bool {
 		"_PORT_")
 }
 
-// nearest returns the name that differs in the fewest letters at one place, if these are at most half of it, or "".
+// nearest returns the name that differs in the fewest letters between a common beginning and a common end, if these are
+// at most half of it, or "".
 func nearest(name string, known map[string]bool) (near string) {
 	fewest := (len(name)-len(Prefix))/2 + 1
 	for _, candidate := range slices.Sorted(maps.Keys(known)) {
-		if letters := different(name, candidate); letters < fewest {
+		same, shorter := 0, min(len(name), len(candidate))
+		for same < shorter && name[same] == candidate[same] {
+			same++
+		}
+		for end := 1; same < shorter && name[len(name)-end] == candidate[len(candidate)-end]; end++ {
+			same++
+		}
+		if letters := max(len(name), len(candidate)) - same; letters < fewest {
 			near, fewest = candidate, letters
 		}
 	}
 	return near
-}
-
-// different returns how many letters of the longer name are between a common beginning and a common end.
-func different(a, b string) int {
-	shorter, same := min(len(a), len(b)), 0
-	for same < shorter && a[same] == b[same] {
-		same++
-	}
-	for end := 1; same < shorter && a[len(a)-end] == b[len(b)-end]; end++ {
-		same++
-	}
-	return max(len(a), len(b)) - same
 }
