@@ -11,17 +11,23 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"github.com/outbox-relay/outbox-relay/internal/renewed"
 )
 
-// Credentials are an access key, temporary if it has a token.
+// Credentials are an access key, temporary if it has a token and expires. The agents of nodes give them in JSON, and
+// the security token service in XML.
 type Credentials struct {
-	KeyID   string
-	Secret  string
-	Token   string    // the session's token; empty for a permanent key
-	Expires time.Time // zero for a permanent key
+	KeyID   string    `json:"AccessKeyId" xml:"AssumeRoleWithWebIdentityResult>Credentials>AccessKeyId"`
+	Secret  string    `json:"SecretAccessKey" xml:"AssumeRoleWithWebIdentityResult>Credentials>SecretAccessKey"`
+	Token   string    `json:"Token" xml:"AssumeRoleWithWebIdentityResult>Credentials>SessionToken"`
+	Expires time.Time `json:"Expiration" xml:"AssumeRoleWithWebIdentityResult>Credentials>Expiration"`
 }
 
 // Format keeps secrets out of logs and errors.
@@ -75,4 +81,22 @@ func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 	return key, errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for " +
 		"service accounts or an ECS task role), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; shared files are " +
 		"not read")
+}
+
+// emptyHash is the digest of an empty body.
+const emptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// Presign returns the parameters of a GET of an address, without a body, together with those that sign it.
+func Presign(ctx context.Context, c Credentials, address, service, region string, at time.Time) (url.Values, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	key := aws.Credentials{AccessKeyID: c.KeyID, SecretAccessKey: c.Secret, SessionToken: c.Token}
+	signed, _, err := v4.NewSigner().PresignHTTP(ctx, key, request, emptyHash, service, region, at)
+	if err != nil {
+		return nil, err
+	}
+	_, query, _ := strings.Cut(signed, "?")
+	return url.ParseQuery(query)
 }

@@ -129,14 +129,14 @@ func TestMistakes(t *testing.T) {
 		"set the role as well":              {"AWS_WEB_IDENTITY_TOKEN_FILE": jwt},
 		"mount the file":                    {"AWS_WEB_IDENTITY_TOKEN_FILE": jwt + "x", "AWS_ROLE_ARN": "role"},
 		"the trust policy":                  web(refusing),
-		"not an AWS security token":         web(page),
+		"no AWS security token":             web(page),
 		"AWS_ENDPOINT_URL_STS to its VPC":   web(away),
 		"AWS_ENDPOINT_URL_STS is not a URL": web("http://a b"),
 		"no agent of ECS or EKS":            agent("http://example.com/hush"),
 		"associate a role":                  agent(refusing),
 		"gives no AWS credentials":          agent(page),
 		"check that it runs on the node":    agent(away),
-		"has several lines": {
+		"invalid header field value": {
 			"AWS_CONTAINER_CREDENTIALS_FULL_URI": page,
 			"AWS_CONTAINER_AUTHORIZATION_TOKEN":  "hush\nhush",
 		},

@@ -13,7 +13,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/renewed"
 )
@@ -49,8 +48,7 @@ func (c *Chain) webIdentity(ctx context.Context, region, file string) (found Cre
 		Away: service + " cannot be reached: check the network, or set AWS_ENDPOINT_URL_STS to its VPC endpoint",
 		Refused: service + " refuses role " + role + ": check AWS_ROLE_ARN, the trust policy of the role and the " +
 			"token's audience",
-		Foreign: "what answers at " + request.URL.Host + " is not an AWS security token service: check " +
-			"AWS_ENDPOINT_URL_STS",
+		Foreign: "no AWS security token service answers at " + request.URL.Host + ": check AWS_ENDPOINT_URL_STS",
 	})
 }
 
@@ -74,9 +72,6 @@ func (c *Chain) container(ctx context.Context, at string) (found Credentials, er
 			return found, err
 		}
 	}
-	if strings.ContainsAny(token, "\r\n") {
-		return found, errors.New("the AWS container authorization token has several lines: check its file")
-	}
 	if token != "" {
 		request.Header.Set("Authorization", token)
 	}
@@ -84,8 +79,7 @@ func (c *Chain) container(ctx context.Context, at string) (found Credentials, er
 	return obtain(c.Local, request, json.Unmarshal, renewed.Remedies{
 		Away:    agent + " cannot be reached: check that it runs on the node, and network policies",
 		Refused: agent + " refuses: associate a role with the pod's service account or the task",
-		Foreign: "what answers at " + request.URL.Host + " gives no AWS credentials: check " +
-			"AWS_CONTAINER_CREDENTIALS_FULL_URI",
+		Foreign: agent + " gives no AWS credentials: check AWS_CONTAINER_CREDENTIALS_FULL_URI",
 	})
 }
 
@@ -106,18 +100,13 @@ func read(variable, path string) (string, error) {
 
 // obtain sends a request for temporary credentials and decodes the answer.
 func obtain(client *http.Client, request *http.Request, decode func([]byte, any) error, says renewed.Remedies) (
-	found Credentials, err error,
+	Credentials, error,
 ) {
-	var answer struct { // of the agents in JSON, and of the security token service in XML
-		KeyID   string    `json:"AccessKeyId" xml:"AssumeRoleWithWebIdentityResult>Credentials>AccessKeyId"`
-		Secret  string    `json:"SecretAccessKey" xml:"AssumeRoleWithWebIdentityResult>Credentials>SecretAccessKey"`
-		Token   string    `json:"Token" xml:"AssumeRoleWithWebIdentityResult>Credentials>SessionToken"`
-		Expires time.Time `json:"Expiration" xml:"AssumeRoleWithWebIdentityResult>Credentials>Expiration"`
-		Code    string    `json:"code" xml:"Error>Code"`
+	var answer struct {
+		Credentials
+		Code string `json:"code" xml:"Error>Code"`
 	}
 	use := func() (string, bool) { return answer.Code, answer.KeyID != "" && answer.Secret != "" }
-	if err := renewed.Fetch(client, request, decode, &answer, use, says); err != nil {
-		return found, err
-	}
-	return Credentials{KeyID: answer.KeyID, Secret: answer.Secret, Token: answer.Token, Expires: answer.Expires}, nil
+	err := renewed.Fetch(client, request, decode, &answer, use, says)
+	return answer.Credentials, err
 }

@@ -1,12 +1,14 @@
 package health
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
-	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,58 +23,37 @@ type guard struct {
 	logger *slog.Logger
 
 	mu      sync.Mutex
-	current *webConfig
-	problem string // the problem that was logged last
+	current *webConfig // the last one that was usable
+	problem string     // the problem that was logged last
 
 	hashing sync.Mutex // allows one comparison at a time: each takes a core for a tenth of a second
 	passed  sync.Map   // digests of credentials that were compared and are correct: one for each user and hash
 }
 
-var errSwitched = errors.New("TLS cannot be switched on or off while the relay runs, and passwords cannot be " +
-	"switched off; restart it")
-
-// open reads the file for the first time.
-func (g *guard) open() (err error) {
-	g.current, err = readWebConfig(g.path)
-	return err
-}
-
-// config returns the configuration in force, nil without a file.
+// config returns the configuration in force.
 func (g *guard) config() *webConfig {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.path == "" {
-		return nil
-	}
 	c, err := readWebConfig(g.path)
 	// A file that is being written is empty for a moment, which must not open the port.
-	if err == nil && ((c.server == nil) != (g.current.server == nil) || len(c.Users) == 0 && len(g.current.Users) > 0) {
-		err = errSwitched
+	if last := cmp.Or(g.current, c); err == nil && ((c.server == nil) != (last.server == nil) ||
+		len(c.Users) == 0 && len(last.Users) > 0) {
+		err = errors.New("TLS cannot be switched on or off while the relay runs, and passwords cannot be switched " +
+			"off; restart it")
 	}
 	if err == nil {
 		g.current, g.problem = c, ""
-		return c
-	}
-	if g.problem != err.Error() {
+	} else if g.problem != err.Error() {
 		g.problem = err.Error()
 		g.logger.Warn("HTTP configuration file is invalid; the last valid one stays in force", "error", err)
 	}
 	return g.current
 }
 
-// tls returns the server's TLS configuration, nil without TLS.
-func (g *guard) tls() *tls.Config {
-	if c := g.config(); c == nil || c.server == nil {
-		return nil
-	}
-	present := func(*tls.ClientHelloInfo) (*tls.Config, error) { return g.config().server, nil }
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: present}
-}
-
 // protect lets only allowed requests through.
 func (g *guard) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c := g.config(); c != nil && len(c.Users) > 0 && !g.knows(c, r) {
+		if c := g.config(); len(c.Users) > 0 && !g.knows(c, r) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="outbox-relay"`)
 			answer(w, http.StatusUnauthorized, "a user name and a password are needed\n")
 			return
@@ -83,11 +64,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 
 // trusts reports whether the caller may know hosts and roles: it is on this host, or has authenticated.
 func (g *guard) trusts(r *http.Request) bool {
-	if fromHere(r) {
-		return true
-	}
-	c := g.config()
-	return c != nil && (g.knows(c, r) || r.TLS != nil && len(r.TLS.VerifiedChains) > 0)
+	return fromHere(r) || r.TLS != nil && len(r.TLS.VerifiedChains) > 0 || g.knows(g.config(), r)
 }
 
 // nobody is the hash that is compared for unknown users, so that the time of the answer does not reveal which users
@@ -100,13 +77,10 @@ func (g *guard) knows(c *webConfig, r *http.Request) bool {
 		return fromHere(r) && subtle.ConstantTimeCompare([]byte(token), []byte(c.local)) == 1
 	}
 	user, password, given := r.BasicAuth()
-	if !given {
+	if !given || len(c.Users) == 0 {
 		return false
 	}
-	hash, known := c.Users[user]
-	if !known {
-		hash = nobody
-	}
+	hash := cmp.Or(c.Users[user], nobody)
 	digest := sha256.Sum256([]byte(user + "\x00" + hash + "\x00" + password))
 	if _, passed := g.passed.Load(digest); passed {
 		return true
@@ -114,7 +88,7 @@ func (g *guard) knows(c *webConfig, r *http.Request) bool {
 	g.hashing.Lock()
 	err := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password))
 	g.hashing.Unlock()
-	if err != nil || !known {
+	if err != nil || c.Users[user] == "" {
 		return false
 	}
 	g.passed.Store(digest, nil)
@@ -122,3 +96,34 @@ func (g *guard) knows(c *webConfig, r *http.Request) bool {
 }
 
 const bearer = "Bearer "
+
+// forwarded are headers by which a browser or a proxy shows, besides X-Forwarded-…
+var forwarded = []string{"Origin", "Forwarded", "Via", "X-Real-Ip", "X-Envoy-External-Address"}
+
+// fromHere reports whether a program on this host sent the request itself; in Kubernetes that is a container of the
+// same pod. Requests over the network, requests that a proxy forwards, and requests made by a page in a browser do not
+// count.
+func fromHere(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	ip := net.ParseIP(host)
+	// Istio's proxy forwards external requests with the source address 127.0.0.6.
+	if err != nil || ip == nil || !ip.IsLoopback() || ip.Equal(net.IPv4(127, 0, 0, 6)) {
+		return false
+	}
+	for name := range r.Header {
+		if slices.Contains(forwarded, name) || strings.HasPrefix(name, "X-Forwarded-") {
+			return false
+		}
+	}
+	return namesNoOther(r.Host)
+}
+
+// namesNoOther reports whether the header Host is an address or localhost. A page may give its own name the address
+// 127.0.0.1 (DNS rebinding); the browser then takes the relay for the page's own server and sends no Origin with a GET.
+func namesNoOther(header string) bool {
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = strings.Trim(header, "[]")
+	}
+	return host == "" || host == "localhost" || net.ParseIP(host) != nil
+}

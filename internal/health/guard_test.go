@@ -171,9 +171,6 @@ func TestGuardReadsAgain(t *testing.T) {
 	path := webFile(t, "basic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")
 	var log strings.Builder
 	g := &guard{path: path, logger: slog.New(slog.NewTextHandler(&log, nil))}
-	if err := g.open(); err != nil {
-		t.Fatal(err)
-	}
 	status := func(user, password string) int {
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		request.SetBasicAuth(user, password)
@@ -216,18 +213,16 @@ func TestGuardReadsAgain(t *testing.T) {
 func TestTokenIsForThisHost(t *testing.T) {
 	t.Parallel()
 	g := &guard{path: webFile(t, "basic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")}
-	if err := g.open(); err != nil {
-		t.Fatal(err)
-	}
+	local := g.config().local
 	for _, c := range []struct {
 		remote, token string
 		status        int
 	}{
-		{loopback, g.current.local, 200},
-		{"10.0.0.7:1", g.current.local, 401},
-		{"127.0.0.6:1", g.current.local, 401},
+		{loopback, local, 200},
+		{"10.0.0.7:1", local, 401},
+		{"127.0.0.6:1", local, 401},
 		{loopback, "", 401},
-		{loopback, g.current.local + "0", 401},
+		{loopback, local + "0", 401},
 	} {
 		request := httptest.NewRequest(http.MethodGet, "http://localhost/metrics", nil)
 		request.RemoteAddr = c.remote
@@ -280,12 +275,12 @@ func TestConfigFile(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"": "", tlsFiles: "", tlsFiles + "  min_version: TLS13\n": "",
-		"rate_limit: {burst: 10, interval: 1s}\n":                                                   "not in the format",
-		"http_server_config: {http2: false}\n":                                                      "fields that are wrong: 1",
+		"rate_limit: {burst: 10, interval: 1s}\n":                                                   "not YAML in the format",
+		"http_server_config: {http2: false}\n":                                                      "not YAML in the format",
 		"basic_auth_users:\n  prom: hush\n":                                                         "bcrypt",
-		"basic_auth_user:\n  prom: hush\n":                                                          "not in the format",
-		"basic_auth_users: [hush":                                                                   "not YAML",
-		"basic_auth_users:\n  prom: [hush]\n":                                                       "not in the format",
+		"basic_auth_user:\n  prom: hush\n":                                                          "not YAML in the format",
+		"basic_auth_users: [hush":                                                                   "not YAML in the format",
+		"basic_auth_users:\n  prom: [hush]\n":                                                       "not YAML in the format",
 		"tls_server_config:\n  cert_file: server.crt\n":                                             "key_file is missing",
 		"tls_server_config:\n  cert_file: none.crt\n  key_file: none\n":                             "cert_file",
 		"tls_server_config:\n  cert_file: web.yaml\n  key_file: server.key\n":                       "cert_file and key_file",
@@ -293,7 +288,7 @@ func TestConfigFile(t *testing.T) {
 		tlsFiles + "  client_auth_type: Maybe\n":                                                    "Maybe",
 		tlsFiles + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.key\n": "no PEM certificate",
 		tlsFiles + "  min_version: TLS11\n":                                                         "TLS11",
-		tlsFiles + "  client_allowed_sans: [relay.example]\n":                                       "not in the format",
+		tlsFiles + "  client_allowed_sans: [relay.example]\n":                                       "not YAML in the format",
 	} {
 		err := CheckConfig(webFile(t, text))
 		if (err == nil) != (want == "") ||

@@ -5,7 +5,6 @@ package health
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -53,10 +52,11 @@ const writeTimeout = 30 * time.Second
 // Run listens and serves until ctx ends, then gives requests in progress a second to finish. It then returns nil;
 // otherwise it returns the error that kept it from listening or serving.
 func (s *Server) Run(ctx context.Context) error {
-	g := &guard{path: s.Config, logger: s.Logger}
-	if err := g.open(); err != nil {
+	c, err := readWebConfig(s.Config)
+	if err != nil {
 		return fmt.Errorf("protect the port: %w", err)
 	}
+	g := &guard{path: s.Config, logger: s.Logger, current: c}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
 		return fmt.Errorf("listen for health checks: %w", err)
@@ -71,8 +71,9 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug), // clients' broken connections
 	}
 	served := make(chan error, 1)
-	if c := g.tls(); c != nil {
-		listener = tls.NewListener(listener, c)
+	if c.server != nil {
+		current := func(*tls.ClientHelloInfo) (*tls.Config, error) { return g.config().server, nil }
+		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: current})
 	}
 	go func() { served <- server.Serve(listener) }()
 	if s.Listening != nil {
@@ -88,8 +89,6 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := server.Shutdown(deadline); err != nil {
 		server.Close() // cuts off requests that are still in progress
 	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve health checks: %w", err)
-	}
+	_ = <-served // http.ErrServerClosed
 	return nil
 }

@@ -27,24 +27,22 @@ func (h Here) Probe(ctx context.Context) error {
 
 // Get returns the relay's answer to a GET of path, at most 16 MiB, with an error unless the status is 200. It waits
 // until ctx ends.
-func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
+func (h Here) Get(ctx context.Context, path string) (body []byte, err error) {
 	host, port, err := net.SplitHostPort(h.Addr)
 	if err != nil {
 		return nil, err
 	}
-	hosts := []string{host}
+	hosts, schemes := []string{host}, []string{"https", "http"}
 	if ip := net.ParseIP(host); host == "" || host == "localhost" || ip != nil && ip.IsUnspecified() {
 		hosts = []string{"127.0.0.1", "::1"} // the host may have only one of them, and the relay listen on one
 	}
-	schemes := []string{"http"}
-	if h.Config != "" { // it may say either, or be unusable: the relay then serves with the previous version
-		schemes = []string{"https", "http"}
+	if h.Config == "" { // otherwise it may say either, or be unusable: the relay then serves with the previous version
+		schemes = schemes[1:]
 	}
 	var failed []error
 	for _, scheme := range schemes {
 		for _, host := range hosts {
-			body, err := h.ask(ctx, scheme+"://"+net.JoinHostPort(host, port)+path)
-			if err == nil {
+			if body, err = h.ask(ctx, scheme+"://"+net.JoinHostPort(host, port)+path); err == nil {
 				return body, nil
 			}
 			failed = append(failed, err)
@@ -66,7 +64,7 @@ func (h Here) ask(ctx context.Context, url string) ([]byte, error) {
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: true, //nolint:gosec // see above
 	}}
-	if c, err := readWebConfig(h.Config); err == nil && c != nil {
+	if c, err := readWebConfig(h.Config); err == nil && h.Config != "" {
 		request.Header.Set("Authorization", bearer+c.local)
 		if c.server != nil { // for a server that requires client certificates, the only one available
 			transport.TLSClientConfig.Certificates = c.server.Certificates

@@ -2,9 +2,10 @@ package health
 
 import (
 	"bytes"
-	"crypto/hmac"
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -28,35 +29,42 @@ type webConfig struct {
 	local  string      // proof that a caller on this host can read the file, too
 }
 
+// A tlsSection is the section tls_server_config of a [webConfig]. Paths are relative to the file.
+type tlsSection struct {
+	Cert       string `yaml:"cert_file"`
+	Key        string `yaml:"key_file"`
+	ClientCA   string `yaml:"client_ca_file"`
+	ClientAuth string `yaml:"client_auth_type"`
+	MinVersion string `yaml:"min_version"`
+}
+
 // CheckConfig returns why the relay could not serve with the file at path, nil if it could.
 func CheckConfig(path string) error {
 	_, err := readWebConfig(path)
 	return err
 }
 
-// readWebConfig reads the file and the certificates that it names, nil if the path is empty. Its errors contain no hash
-// and no key.
+// readWebConfig reads the file and the certificates that it names. If the path is empty, nothing is protected. Its
+// errors contain no hash and no key.
 func readWebConfig(path string) (*webConfig, error) {
+	c := &webConfig{}
 	if path == "" {
-		return nil, nil
+		return c, nil
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		if cause := errors.Unwrap(err); cause != nil {
-			err = cause
-		}
-		return nil, fmt.Errorf("%s: %w; name a file in the format of exporter-toolkit's web configuration", path, err)
+		return nil, fmt.Errorf("%w; name a file in the format of exporter-toolkit's web configuration", err)
 	}
-	c := &webConfig{local: localToken(content)}
+	// The command-line program in the relay's container has the file and no password.
+	proof := sha256.Sum256(append([]byte("outbox-relay: a caller on the same host\n"), content...))
+	c.local = hex.EncodeToString(proof[:])
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
-	err = decoder.Decode(c) // whose text quotes values, which may be hashes
-	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
-		return nil, fmt.Errorf("%s: not in the format of exporter-toolkit's web configuration, of which the relay "+
-			"reads basic_auth_users and, in tls_server_config, cert_file, key_file, client_ca_file, client_auth_type "+
-			"and min_version; lines or fields that are wrong: %d", path, len(wrong.Errors))
-	} else if err != nil && !errors.Is(err, io.EOF) { // an empty file protects nothing
-		return nil, fmt.Errorf("%s: not YAML", path)
+	err = decoder.Decode(c)                    // whose text quotes values, which may be hashes
+	if err != nil && !errors.Is(err, io.EOF) { // an empty file protects nothing
+		return nil, fmt.Errorf("%s: not YAML in the format of exporter-toolkit's web configuration, of which the "+
+			"relay reads basic_auth_users and, in tls_server_config, cert_file, key_file, client_ca_file, "+
+			"client_auth_type and min_version", path)
 	}
 	for user, hash := range c.Users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
@@ -70,10 +78,52 @@ func readWebConfig(path string) (*webConfig, error) {
 	return c, nil
 }
 
-// localToken is derived from the file's content: the command-line program in the relay's container has the file and no
-// password.
-func localToken(content []byte) string {
-	mac := hmac.New(sha256.New, content)
-	mac.Write([]byte("outbox-relay: a caller on the same host"))
-	return hex.EncodeToString(mac.Sum(nil))
+var clientAuth = map[string]tls.ClientAuthType{
+	"NoClientCert": tls.NoClientCert, "RequestClientCert": tls.RequestClientCert,
+	"RequireAnyClientCert": tls.RequireAnyClientCert, "RequireClientCert": tls.RequireAnyClientCert,
+	"VerifyClientCertIfGiven":    tls.VerifyClientCertIfGiven,
+	"RequireAndVerifyClientCert": tls.RequireAndVerifyClientCert,
+}
+
+var minVersions = map[string]uint16{"TLS12": tls.VersionTLS12, "TLS13": tls.VersionTLS13}
+
+// config returns the server's TLS configuration, nil if the section does not configure TLS. The certificate stays the
+// one that was read with the file, so that one that is being replaced does not fail handshakes.
+func (s *tlsSection) config(folder string) (*tls.Config, error) {
+	if cmp.Or(s.Cert, s.Key, s.ClientCA, s.ClientAuth) == "" {
+		return nil, nil
+	}
+	at := func(path string) string {
+		if filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(folder, path)
+	}
+	auth, knownAuth := clientAuth[cmp.Or(s.ClientAuth, "NoClientCert")]
+	minVersion, knownVersion := minVersions[cmp.Or(s.MinVersion, "TLS12")]
+	switch {
+	case s.Cert == "" || s.Key == "":
+		return nil, errors.New("cert_file or key_file is missing")
+	case !knownAuth:
+		return nil, fmt.Errorf("client_auth_type: unknown value %q", s.ClientAuth)
+	case !knownVersion:
+		return nil, fmt.Errorf("min_version: unknown value %q; write TLS12 or TLS13", s.MinVersion)
+	case s.ClientCA != "" && auth == tls.NoClientCert:
+		return nil, errors.New("client_ca_file is given without client_auth_type")
+	}
+	pair, err := tls.LoadX509KeyPair(at(s.Cert), at(s.Key))
+	if err != nil {
+		return nil, fmt.Errorf("cert_file and key_file: %w", err)
+	}
+	c := &tls.Config{MinVersion: minVersion, ClientAuth: auth, Certificates: []tls.Certificate{pair}}
+	if s.ClientCA != "" {
+		text, err := os.ReadFile(at(s.ClientCA))
+		if c.ClientCAs = x509.NewCertPool(); err == nil && !c.ClientCAs.AppendCertsFromPEM(text) {
+			err = errors.New("holds no PEM certificate")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("client_ca_file: %w", err)
+		}
+	}
+	return c, nil
 }
