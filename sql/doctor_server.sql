@@ -2,7 +2,6 @@
 -- Reads settings and the list of sessions.
 select current_setting('server_version'), current_setting('server_version_num')::integer,
        pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
-       (extract(epoch from clock_timestamp()) * 1000000)::bigint,
        current_setting('synchronous_commit'),
        (select count(*) from pg_catalog.pg_stat_activity where backend_type = 'client backend'),
        current_setting('max_connections')::bigint - current_setting('superuser_reserved_connections')::bigint,

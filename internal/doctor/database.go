@@ -18,16 +18,15 @@ import (
 
 // database examines the server, the table and the replicas, and returns rows with the topics of the pending rows.
 func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outbox.Row) {
-	ctx, cancel := context.WithTimeout(ctx, databaseTime)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	pool := d.Names.Of("Pool")
+	var s server
 	work, err := d.Pool.Acquire(ctx)
-	if err != nil {
-		r.add(areaDatabase, "", unreachable(pool, err))
-		return nil, nil
+	if err == nil {
+		defer work.Release()
+		s, err = look(ctx, work.Conn())
 	}
-	defer work.Release()
-	s, err := look(ctx, work.Conn())
 	if err != nil {
 		r.add(areaDatabase, "", unreachable(pool, err))
 		return nil, nil
@@ -54,33 +53,22 @@ type server struct {
 	version           string
 	number            int // server_version_num
 	standby, readOnly bool
-	skew              time.Duration // between this host's clock and the server's; 0 within the measuring error
-	commit            string        // synchronous_commit
-	sessions, slots   int64         // of clients: open now, and at most
-	started           int64         // with the database's name it tells one server from another
+	commit            string // synchronous_commit
+	sessions, slots   int64  // of clients: open now, and at most
+	started           int64  // with the database's name it tells one server from another
 	database, role    string
 	encrypted         bool
 	notifications     float64 // how full the queue is, from 0 to 1
 }
 
-// look asks the server in one statement, without a transaction. The server reads its clock between the question and the
-// answer, so only a time outside of these two is a difference of the clocks.
+// look asks the server in one statement, without a transaction.
 func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	var s server
-	var clock int64
-	asked := time.Now()
 	row := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec)
-	err := row.Scan(&s.version, &s.number, &s.standby, &s.readOnly, &clock, &s.commit, &s.sessions, &s.slots,
+	err := row.Scan(&s.version, &s.number, &s.standby, &s.readOnly, &s.commit, &s.sessions, &s.slots,
 		&s.started, &s.database, &s.role, &s.notifications)
-	answered := time.Now()
 	if err != nil {
 		return s, fmt.Errorf("ask the server: %w", err)
-	}
-	switch theirs := time.UnixMicro(clock); {
-	case theirs.Before(asked):
-		s.skew = asked.Sub(theirs)
-	case theirs.After(answered):
-		s.skew = theirs.Sub(answered)
 	}
 	_, s.encrypted = conn.PgConn().Conn().(*tls.Conn)
 	return s, nil
@@ -100,12 +88,6 @@ func (s server) findings(variable string) (f finding.List) {
 			"name the primary, or several hosts with target_session_attrs=read-write"),
 		finding.FailIf(s.readOnly, "transactions are read-only, so nothing can be marked as relayed",
 			"take away default_transaction_read_only from the role, the database or the URL"))
-	// Latencies are the difference of a time of the server and one of this host. Hosts that follow time servers differ
-	// by milliseconds.
-	f.Add("clock", "", finding.WarnIf(s.skew.Abs() > 2*time.Second,
-		fmt.Sprintf("this host's clock and the database's differ by %v: latencies are measured wrongly, and "+
-			"certificates may seem expired", s.skew.Abs().Round(100*time.Millisecond)),
-		"let both hosts follow the same time servers"))
 	// remote_write, on and remote_apply all wait until the mark is at least on the server's own disk.
 	f.Add("settings", "synchronous_commit", finding.WarnIf(s.commit == "off" || s.commit == "local",
 		"it is "+s.commit+": a crash or failover of the server forgets marks, and their rows are published again",
@@ -113,9 +95,8 @@ func (s server) findings(variable string) (f finding.List) {
 	// The queue has 8 GB for the whole server unless configured otherwise. A session that listens keeps it from being
 	// emptied while it has a transaction open, whatever channel it listens on.
 	f.Add("notifications", "", finding.WarnIf(s.notifications >= 0.5,
-		fmt.Sprintf("the server's queue of notifications is %.0f %% full: when it is full, every transaction that "+
-			"notifies fails at its commit. No relay listens from half on, and rows are found by polling",
-			100*s.notifications),
+		fmt.Sprintf("the server's queue of notifications is %.0f %% full: no relay listens from half on, and once it "+
+			"is full, every transaction that notifies fails at its commit", 100*s.notifications),
 		"find the session that listens and has a transaction open, in pg_stat_activity by query_start, and end it"))
 	// A pooler that is asked here shows the server's numbers too, since it passes the question on.
 	f.Add("connections", "", finding.WarnIf(free < spare,
@@ -133,8 +114,7 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f fin
 	}
 	pool, direct := d.Names.Of("Pool"), d.Names.Of("Direct")
 	if s.started != work.started || s.database != work.database {
-		f.Fail("reach", direct, "it leads to another server or database than "+pool, "let both URLs lead to the same "+
-			"database of the same server")
+		f.Fail("reach", direct, "it leads to another server or database than "+pool, "name the same one in both")
 		return f
 	}
 	if conn.Config().ConnString() != d.Pool.Config().ConnString() { // otherwise reported for the other connection
@@ -146,8 +126,7 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) (f fin
 	}
 	f.Add("pooler", direct,
 		finding.FailIf(err != nil, "the connection for ownership goes through a transaction pooler, where session "+
-			"locks and LISTEN do not work", "set "+direct+" to the PostgreSQL server itself; "+pool+" may stay as it "+
-			"is"),
+			"locks and LISTEN do not work", "set "+direct+" to the PostgreSQL server itself; "+pool+" may stay"),
 		finding.OKIf(true, "the connection for ownership keeps its session"))
 	return f
 }
@@ -170,8 +149,7 @@ func transactions(ctx context.Context, conn *pgx.Conn) (f finding.List) {
 	f.Add(check, "", finding.WarnIf(open > long || behind > far,
 		fmt.Sprintf("a transaction has been open for long (the oldest that this role may see for %v, the oldest "+
 			"snapshot is %d transactions behind)", time.Duration(open)*time.Second, behind)+because,
-		"find it in pg_stat_activity by xact_start and backend_xmin, and end it; idle_in_transaction_session_timeout "+
-			"keeps it from coming back"))
+		"end it (pg_stat_activity: xact_start, backend_xmin), and set idle_in_transaction_session_timeout"))
 	f.Add(check, "", finding.WarnIf(prepared > long,
 		fmt.Sprintf("a prepared transaction has waited for %v", time.Duration(prepared)*time.Second)+because,
 		"commit or roll back what pg_prepared_xacts shows"))

@@ -67,7 +67,6 @@ func TestServer(t *testing.T) {
 		}, finding.Error, "version", "needs 14 or newer"},
 		"standby":       {func(s *server) { s.standby, s.readOnly = true, true }, finding.Error, "read_only", "is a standby"},
 		"read-only":     {func(s *server) { s.readOnly = true }, finding.Error, "read_only", "are read-only"},
-		"clock":         {func(s *server) { s.skew = -3 * time.Second }, finding.Warning, "clock", "differ by 3s"},
 		"commit":        {func(s *server) { s.commit = "off" }, finding.Warning, "settings", "forgets marks"},
 		"connections":   {func(s *server) { s.sessions = 95 }, finding.Warning, "connections", "2 of 97"},
 		"overcommitted": {func(s *server) { s.sessions = 99 }, finding.Warning, "connections", "0 of 97"},

@@ -46,11 +46,9 @@ const (
 	areaDestination = "destination"
 )
 
-// Time limits of the parts. A part that has not ended in time is a finding.
-const (
-	databaseTime    = 15 * time.Second
-	destinationTime = 15 * time.Second
-)
+// timeout is the time limit of the database's part, and of that of all destinations. What has not ended in time is a
+// finding.
+const timeout = 15 * time.Second
 
 // Examine returns all findings, in a fixed order. It takes about half a minute at most, however much is unreachable.
 func (d *Doctor) Examine(ctx context.Context) Report {
@@ -71,7 +69,7 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 	var group sync.WaitGroup
 	for i, to := range d.Destinations {
 		group.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, destinationTime)
+			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			found[i] = to.examine(ctx, addresses[i])
 		})

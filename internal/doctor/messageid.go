@@ -13,8 +13,7 @@ import (
 func messageIDs(form outbox.IDForm, prefix string, names setting.Names) (f finding.List) {
 	const check, subject = "message_id", "Nats-Msg-Id"
 	if form.UUID {
-		f.Well(check, subject, "it is the row's id, a uuid: rows are distinguished as long as no other table whose "+
-			"rows go to the same stream has the same ids")
+		f.Well(check, subject, "it is the row's id, a uuid, which no row of another table in the stream may have")
 		return f
 	}
 	example := form.Example
@@ -24,13 +23,12 @@ func messageIDs(form outbox.IDForm, prefix string, names setting.Names) (f findi
 	}
 	is := "it is of the form " + example
 	f.Add(check, subject, finding.WarnIf(!form.Cluster && prefix == "", is+" and does not name the database server, "+
-		"whose system identifier this role may not read: if another server has the same numbers and tables, streams "+
-		"that both use drop rows as duplicates", "let the role read it (grant execute on function "+
-		"pg_control_system()), or set "+names.Of("DedupPrefix")+" to a name that no other service has"))
+		"whose system identifier this role may not read: streams drop rows of another server with the same numbers "+
+		"and tables as duplicates", "grant execute on function pg_control_system() to it, or set "+
+		names.Of("DedupPrefix")+" to a name that no other service has"))
 	f.Add(check, subject, finding.WarnIf(!form.Timed, is+", without the time of insert, since the table has no "+
-		"inserted_at: after truncate … restart identity or the restore of a backup, new rows have the ids of old "+
-		"ones, and streams drop them as duplicates within their window", "add a column inserted_at (timestamptz not "+
-		"null default now()), or change "+
+		"inserted_at: after truncate … restart identity or the restore of a backup, streams drop new rows with the "+
+		"ids of old ones as duplicates", "add a column inserted_at (timestamptz not null default now()), or change "+
 		names.Of("DedupPrefix")+" whenever ids begin again"))
 	f.Add(check, subject, finding.OKIf(f == nil, is+", which no other row has"))
 	return f

@@ -15,12 +15,10 @@ import (
 // variable.
 var refusals = map[string][2]string{
 	"28P01": {"authentication", "correct user and password in URL, or its file"},
-	"28000": {"authentication", "create the role, let it log in, and allow it in the server's pg_hba.conf; or " +
-		"correct the user in URL"},
+	"28000": {"authentication", "create the role with login and allow it in pg_hba.conf, or correct the user in URL"},
 	"3D000": {"reach", "correct the database's name in URL, or create it"},
 	"42501": {"rights", "grant connect on the database to the role"},
-	"53300": {"connections", "raise max_connections, or close connections that nobody needs; the relay needs up to 6 " +
-		"for each replica"},
+	"53300": {"connections", "raise max_connections: a replica of the relay uses up to 6 connections"},
 	"57P03": {"reach", "wait until the server has started; if it does not, look at its log"},
 }
 

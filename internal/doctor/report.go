@@ -77,14 +77,7 @@ func (r Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&out, "           -> %s\n", f.Remedy)
 		}
 	}
-	fmt.Fprintf(&out, "\n%s, %s\n", count(r.Count(finding.Error), "error"), count(r.Count(finding.Warning), "warning"))
+	fmt.Fprintf(&out, "\nerrors: %d, warnings: %d\n", r.Count(finding.Error), r.Count(finding.Warning))
 	_, err := io.WriteString(w, out.String())
 	return err
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -1,10 +1,10 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -66,21 +66,18 @@ func (d *Doctor) pending(ctx context.Context, table *outbox.Table) (rows []outbo
 		f = append(f, unanswered("topics", "", failed))
 	} else {
 		f.Add("topics", table.Name(),
-			finding.WarnIf(!cheap, "which topics are pending was not looked at, because no index makes that cheap: "+
-				"whether the brokers have them is not known", "make the index of pending rows"),
+			finding.WarnIf(!cheap, "no index makes it cheap to look which topics are pending, so it is not known "+
+				"whether the brokers have them", "make the index of pending rows"),
 			finding.OKIf(len(rows) == 0, "nothing is pending, so the brokers' topics were not looked at"))
 	}
+	const remedy = "make the column timestamptz, or write UTC: its default (now() at time zone 'utc')"
 	f.Add("inserted_at", table.Name(),
 		finding.WarnIf(ahead >= time.Minute, // the usual difference of clocks is less
-			fmt.Sprintf("rows have a time of insert that is still to come, by up to %v: latencies are measured "+
-				"wrongly. A time without a zone is taken for UTC", ahead.Round(time.Second)),
-			"make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of the "+
-				"applications' hosts and the database"),
+			fmt.Sprintf("rows have a time of insert that is up to %v ahead, so latencies are wrong: a time without a "+
+				"zone is taken for UTC", ahead.Round(time.Second)), remedy+"; compare the hosts' clocks"),
 		finding.WarnIf(local > 0, fmt.Sprintf("a row was written a moment ago, and its %s says %v: it looks like "+
-			"local time, and a time without a zone is taken for UTC. Latencies and ages are wrong, and rows may "+
-			"expire at once", table.Inserted.Plain, local),
-			"make the column timestamptz, or let the application and the default write UTC: (now() at time zone "+
-				"'utc')"))
+			"local time, and is taken for UTC. Latencies and ages are wrong, and rows may expire at once",
+			table.Inserted.Plain, local), remedy))
 	return rows, f
 }
 
@@ -111,16 +108,17 @@ func misdated(page *outbox.Page) (ahead, local time.Duration) {
 // views returns the table once for all destinations that use its columns, and once for each destination that has its
 // own. Problems of the latter were reported before.
 func (d *Doctor) views(table *outbox.Table) (views []*outbox.Table) {
-	shared := false
 	for _, v := range d.Outbox.Views {
-		if v.Columns == nil {
-			shared = true
-		} else if seen, err := table.For(v); err == nil {
+		seen, err := table, error(nil)
+		if v.Columns != nil {
+			seen, err = table.For(v)
+		}
+		if err == nil && !slices.Contains(views, seen) {
 			views = append(views, seen)
 		}
 	}
-	if shared || len(views) == 0 {
-		views = append([]*outbox.Table{table}, views...)
+	if len(views) == 0 {
+		views = append(views, table)
 	}
 	return views
 }
@@ -155,29 +153,25 @@ const checkReplicas = "replicas"
 
 // replicasOf examines the replicas that relay a group of destinations.
 func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.Group, subject string) {
-	counts, different, owned, foreign := map[int]int{}, 0, 0, false
+	number, foreign, different, owned := d.Shards, 0, 0, 0
 	for _, r := range replicas {
-		counts[r.Of]++
 		owned += r.Owned.Len()
-		foreign = foreign || r.Of != d.Shards
-		if !r.Like(d.Shards, g.Mapping) {
+		if r.Of != d.Shards {
+			number, foreign = r.Of, foreign+1
+		} else if !r.Like(d.Shards, g.Mapping) {
 			different++
 		}
 	}
-	var parts []string
-	for _, shards := range slices.Sorted(maps.Keys(counts)) {
-		parts = append(parts, fmt.Sprintf("%d with %s=%d", counts[shards], d.Names.Of("Shards"), shards))
-	}
-	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), owned)
+	shards := d.Names.Of("Shards")
+	same := cmp.Or(foreign, len(replicas))
+	text := fmt.Sprintf("%d with %s=%d; shards that are owned: %d", same, shards, number, owned)
 	f.Add(checkReplicas, subject,
 		finding.OKIf(len(replicas) == 0, "no replica runs at present"),
-		finding.WarnIf(foreign, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another "+
-			"number are gone", text, d.Shards), "give all replicas the same "+d.Names.Of("Shards")),
-		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find the key, the id, the order, the priority or "+
-			"the destination of rows otherwise than is set here: a replica with these settings waits until they are "+
-			"gone", text, different),
+		finding.WarnIf(foreign > 0, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another "+
+			"number are gone", text, d.Shards), "give all replicas the same "+shards),
+		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find key, id, order, priority or destination "+
+			"of rows otherwise: a replica with these settings waits until they are gone", text, different),
 			"give all replicas of these destinations the same "+d.Names.Of("Key")+" and "+d.Names.Of("Columns")+
-				", and configure in each of them all destinations that have the same columns, with the same names and "+
-				"topics"),
+				", and all destinations that have the same columns, with the same names and topics"),
 		finding.OKIf(true, text))
 }

@@ -36,8 +36,12 @@ func (p *Publisher) inspect(ctx context.Context) (*doctor.Connection, error) {
 	}
 	c := &doctor.Connection{
 		Connection: conn.amqp, Address: conn.address, Exchange: p.config.Exchange, Unrouted: p.config.Unrouted,
-		CheckExchange: checkExchangeName, Ask: conn.onPlainChannel, Blocked: conn.blocked.Load,
-		Channels: cap(conn.pool), Limit: conn.limit,
+		Ask: conn.onPlainChannel, Blocked: conn.blocked.Load, Channels: cap(conn.pool), Limit: conn.limit,
+		CheckAddress: func(to publisher.Address) error {
+			m := &publisher.Message{Topic: to.Topic, Exchange: to.Exchange}
+			_, err := (&writer{table: amqp091.Table{}}).publishing(m)
+			return err
+		},
 		Release: func() {
 			conn.Users.Add(-1)
 			p.life.Leave()

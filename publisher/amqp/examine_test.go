@@ -38,7 +38,7 @@ func TestExamine(t *testing.T) {
 		"ok reach", "warning authentication", "without TLS", "ok version", ": RabbitMQ ", "ok alarms",
 		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic,
 		`error topic "no-such-queue": there is no queue`,
-		`it has 256 bytes`, "warning management",
+		`the routing key has 256 bytes`, "warning management",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the findings lack %q:\n%s", part, text)

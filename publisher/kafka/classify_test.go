@@ -101,16 +101,16 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-func TestLegalTopic(t *testing.T) {
+func TestCheckTopic(t *testing.T) {
 	t.Parallel()
 	for _, name := range (&harness{}).Illegal() {
-		if legalTopic(name) {
+		if checkTopic(name) == nil {
 			t.Errorf("%.20q is not a legal topic", name)
 		}
 	}
 	for _, name := range []string{"a", "A-z_0.9", "...", "-"} {
-		if !legalTopic(name) {
-			t.Errorf("%q is a legal topic", name)
+		if err := checkTopic(name); err != nil {
+			t.Errorf("%q is a legal topic: %v", name, err)
 		}
 	}
 }

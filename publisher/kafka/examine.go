@@ -27,7 +27,8 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 func (p *Publisher) inspect() doctor.Cluster {
 	return doctor.Cluster{
 		Brokers: p.config.Brokers, Encrypted: p.config.TLS != nil, LogsIn: p.config.SASL != nil,
-		BatchBytes: maxBatchBytes, LegalTopic: legalTopic,
+		BatchBytes:   maxBatchBytes,
+		CheckAddress: func(to publisher.Address) error { return checkTopic(to.Topic) },
 		Ask: func(ctx context.Context, question protocol.Message) (protocol.Message, error) {
 			answer, err := p.cluster.ask(ctx, question, true)
 			if layout, ok := answer.(*metadata.Response); ok && err == nil {

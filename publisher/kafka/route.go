@@ -34,7 +34,7 @@ func (c *call) findTopics(ctx context.Context) bool {
 	var names []string // those to ask for
 	for i := range c.messages {
 		name := c.messages[i].Topic
-		if i > 0 && name == c.messages[i-1].Topic || !legalTopic(name) || c.topics[name] != nil {
+		if i > 0 && name == c.messages[i-1].Topic || checkTopic(name) != nil || c.topics[name] != nil {
 			continue
 		}
 		known, fresh := cluster.cached(name, c.now)
@@ -111,8 +111,7 @@ func (c *call) target(i int32) target {
 	m := &c.messages[i]
 	u := c.topics[m.Topic]
 	if u == nil {
-		return target{err: publisher.PermanentError("illegal topic",
-			"topic %.300q: Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -", m.Topic)}
+		return target{err: checkTopic(m.Topic)}
 	}
 	if err := m.CheckHeaders(); err != nil {
 		return target{err: err}
@@ -176,9 +175,14 @@ func (c *call) gather(wave int32) {
 	}
 }
 
-// legalTopic implements the brokers' own rule for names. The metadata may answer UNKNOWN_TOPIC_OR_PARTITION (3) for an
-// illegal name, with which the row would wait for a topic that nobody can create.
-func legalTopic(name string) bool {
+// checkTopic returns the answer for messages whose topic is illegal by the brokers' own rule for names, nil if it is
+// legal. The metadata may answer UNKNOWN_TOPIC_OR_PARTITION (3) for an illegal name, with which the row would wait for
+// a topic that nobody can create.
+func checkTopic(name string) error {
 	const characters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	return name != "" && len(name) <= 249 && name != "." && name != ".." && strings.Trim(name, characters) == ""
+	if name != "" && len(name) <= 249 && name != "." && name != ".." && strings.Trim(name, characters) == "" {
+		return nil
+	}
+	return publisher.PermanentError("illegal topic",
+		"topic %.300q: Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -", name)
 }

@@ -26,7 +26,7 @@ func (p *Publisher) inspect(ctx context.Context) (*doctor.Connection, error) {
 	}
 	return &doctor.Connection{
 		Conn: link.nc, Address: link.server.address, API: p.api(), Stream: p.config.Stream,
-		CheckSubject: func(subject string) error { return checkSubject(subject, link.inboxes) },
+		CheckAddress: func(to publisher.Address) error { return checkSubject(to.Topic, link.inboxes) },
 		Request:      link.request,
 		CheckAccount: link.checkAccount,
 		Release:      func() { link.Users.Add(-1) },

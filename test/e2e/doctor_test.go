@@ -194,7 +194,7 @@ func TestDoctorText(t *testing.T) {
 	code, out, problems := runCommand(t, outbox.env("nats://"+nobody), "doctor")
 	if code != 1 || !containsAll(out, []string{
 		"database\n", "  ok       reach OUTBOX_DATABASE_URL: PostgreSQL ", "destination default\n",
-		"  error    ", "           -> ", "\n1 error, ",
+		"  error    ", "           -> ", "\nerrors: 1, ",
 	}) ||
 		!strings.Contains(problems, "doctor found errors: 1") {
 		t.Errorf("status %d:\n%s%s", code, out, problems)

@@ -6,6 +6,7 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // A Connection is a publisher's connection to a broker, lent until Release. Errors say what to change, without secrets.
@@ -15,8 +16,8 @@ type Connection struct {
 	Exchange string // the configured exchange
 	Unrouted bool   // messages need no route
 
-	// CheckExchange returns why no exchange can have the name, nil if one can.
-	CheckExchange func(name string) error
+	// CheckAddress returns why no message can have the address, nil if one can.
+	CheckAddress func(publisher.Address) error
 	// Channels is the number of channels that the broker allows the publisher, if that is fewer than it would use, or
 	// else that number. Limit is the broker's reason if it has refused more.
 	Channels int

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/rabbitmq/amqp091-go"
@@ -29,9 +27,6 @@ const (
 	checkManagement = "management"
 )
 
-// maxShortString is the longest routing key, in bytes.
-const maxShortString = 255
-
 // Examine examines the connection, the exchanges and, on the default exchange, the queues, over a connection that
 // connect makes; see [publisher.Examiner]. AMQP reports neither how a queue is replicated nor what is bound to an
 // exchange. The management interface is asked for that if it is configured; otherwise a finding says so. Which of an
@@ -39,16 +34,14 @@ const maxShortString = 255
 func Examine(ctx context.Context, connect func(context.Context) (*Connection, error), names setting.Names,
 	addresses []publisher.Address,
 ) []finding.Finding {
-	e := &examination{names: names, unrouted: "held"}
+	e := &examination{names: names}
 	conn, err := connect(ctx)
 	if err != nil {
 		return []finding.Finding{inspect.Unusable("", err, "check "+names.Of("URL")+", that the broker runs, and the "+
 			"network")}
 	}
 	defer conn.Release()
-	if e.conn = conn; conn.Unrouted {
-		e.unrouted = "lost"
-	}
+	e.conn = conn
 	e.server()
 	e.Add(checkDurability, "", finding.WarnIf(conn.Unrouted,
 		names.Of("Unrouted")+": rows that no queue takes count as relayed, and are lost",
@@ -57,39 +50,32 @@ func Examine(ctx context.Context, connect func(context.Context) (*Connection, er
 		return e.List // a blocked connection no longer answers anything
 	}
 	exchanges, queues := e.routes(ctx, addresses)
-	if conn.Management != nil && e.askManagement(ctx) {
-		defer e.management.Close()
-		e.queues(ctx, exchanges, queues)
+	if conn.Management != nil {
+		e.managed(ctx, exchanges, queues)
+	} else if len(addresses) > 0 || conn.Exchange != "" {
+		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated, and what a full one does, was "+
+			"not looked at: AMQP does not report it", "set "+names.Of("Management"))
 	}
-	e.Add(checkManagement, "", finding.WarnIf(conn.Management == nil && (len(addresses) > 0 || conn.Exchange != ""),
-		"whether queues are bound, durable and replicated, and what a full one does, was not looked at: AMQP does not "+
-			"report it",
-		"set "+names.Of("Management")+", or see with rabbitmqctl list_bindings and list_queues name type durable"))
 	return e.List
 }
 
 // routes examines the exchanges and the routes to them. It returns the exchanges that exist, and the queues of the
 // default exchange that do.
 func (e *examination) routes(ctx context.Context, addresses []publisher.Address) (exchanges, queues []string) {
-	keys := map[string][]string{}
-	if e.conn.Exchange != "" {
-		keys[e.conn.Exchange] = nil
-	}
-	for _, address := range addresses {
-		exchange := cmp.Or(address.Exchange, e.conn.Exchange)
-		keys[exchange] = append(keys[exchange], address.Topic)
-	}
-	for _, exchange := range slices.Sorted(maps.Keys(keys)) {
-		if exchange != "" {
-			if !e.lookForExchange(ctx, exchange) {
-				continue
+	exists := map[string]bool{"": true} // exchanges that were looked for
+	look := func(exchange string) bool {
+		if _, seen := exists[exchange]; !seen {
+			if exists[exchange] = e.exchangeExists(ctx, exchange); exists[exchange] {
+				exchanges = append(exchanges, exchange)
 			}
-			exchanges = append(exchanges, exchange)
 		}
-		for _, key := range keys[exchange] {
-			if e.route(ctx, publisher.Address{Exchange: exchange, Topic: key}) && exchange == "" {
-				queues = append(queues, key)
-			}
+		return exists[exchange]
+	}
+	look(e.conn.Exchange)
+	for _, to := range inspect.Legal(&e.List, addresses, e.names, e.conn.CheckAddress) {
+		to.Exchange = cmp.Or(to.Exchange, e.conn.Exchange)
+		if look(to.Exchange) && e.route(ctx, to) && to.Exchange == "" {
+			queues = append(queues, to.Topic)
 		}
 	}
 	return exchanges, queues
@@ -107,17 +93,13 @@ func (e *examination) subject(to publisher.Address) string {
 type examination struct {
 	conn       *Connection
 	names      setting.Names
-	management *rabbitmq.Management // nil if it does not answer
-	unrouted   string               // what happens to rows that no queue takes
+	management *rabbitmq.Management // nil if none is configured
+	lasts      map[string]bool      // by queue that was looked at, whether it outlives a restart
 	finding.List
 }
 
 // server reports which server answers.
 func (e *examination) server() {
-	text := func(name string) string {
-		value, _ := e.conn.Properties[name].(string)
-		return value
-	}
 	e.Well(inspect.Reach, e.conn.Address, fmt.Sprintf("answers; the virtual host is %q", e.conn.Config.Vhost))
 	channels := fmt.Sprintf("the relay may open %d channels on its connection", e.conn.Channels)
 	e.Add(checkChannels, e.conn.Address,
@@ -126,14 +108,8 @@ func (e *examination) server() {
 		finding.OKIf(true, channels))
 	inspect.Protection(&e.List, e.conn.Address, true, e.conn.ConnectionState().Version != 0,
 		"let the broker listen with TLS, and write amqps://")
-	product, version := text("product"), text("version")
-	var major, minor int
-	_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
-	e.Add(inspect.Version, e.conn.Address,
-		finding.WarnIf(product != "RabbitMQ" || err != nil || major < 3 || major == 3 && minor < 10,
-			fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not tested with", product, version),
-			"use RabbitMQ 3.10 or newer"),
-		finding.OKIf(true, "RabbitMQ "+version))
+	inspect.Tested(&e.List, e.conn.Address, fmt.Sprint(e.conn.Properties["product"], " ", e.conn.Properties["version"]),
+		"RabbitMQ", 3, 10)
 }
 
 // alarmTimeout is how long the broker may take to report an alarm.
@@ -150,8 +126,7 @@ func (e *examination) alarms(ctx context.Context) bool {
 	reason := cmp.Or(e.conn.Blocked(), new(string))
 	e.Add(checkAlarms, e.conn.Address,
 		finding.FailIf(e.conn.Blocked() != nil, "it has blocked publishing ("+*reason+")",
-			"free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms "+
-				"(rabbitmq-diagnostics alarms)"),
+			"free memory or disk on the broker, or raise its limits; see rabbitmq-diagnostics alarms"),
 		finding.WarnIf(err != nil && ctx.Err() == nil, "it does not say whether it takes messages: "+errtext.Line(err),
 			"look at its log"),
 		finding.OKIf(true, "it takes messages: no alarm of memory or disk"))
@@ -188,18 +163,12 @@ func code(err error) int {
 	return 0
 }
 
-// lookForExchange reports whether an exchange exists.
-func (e *examination) lookForExchange(ctx context.Context, name string) bool {
-	subject := fmt.Sprintf("%.100s", name)
-	if err := e.conn.CheckExchange(name); err != nil {
-		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail",
-			"correct the rows, or "+e.names.Of("Exchange"))
-		return false
-	}
+// exchangeExists looks for an exchange.
+func (e *examination) exchangeExists(ctx context.Context, name string) bool {
 	err := e.conn.Ask(ctx, func(ch *amqp091.Channel) error { // a passive declaration ignores the kind
 		return ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil)
 	})
-	e.Add(checkExchange, subject,
+	e.Add(checkExchange, name,
 		finding.OKIf(err == nil, "exists"),
 		finding.FailIf(code(err) == amqp091.NotFound, "it does not exist, so its rows are held",
 			"declare it, durable, or correct "+e.names.Of("Exchange")),
@@ -211,11 +180,6 @@ func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 // false if the key reaches no queue.
 func (e *examination) route(ctx context.Context, to publisher.Address) bool {
 	subject := e.subject(to)
-	if len(to.Topic) > maxShortString {
-		e.Fail(inspect.Topic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.Topic),
-			maxShortString), "correct the rows' topic, or "+e.names.Of("Topic"))
-		return false
-	}
 	if to.Exchange == "" && !e.queueExists(ctx, to.Topic, subject) {
 		return false
 	}
@@ -239,8 +203,7 @@ func (e *examination) queueExists(ctx context.Context, name, subject string) boo
 	e.Add(inspect.Topic, subject,
 		finding.OKIf(err == nil, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages,
 			found.Consumers)),
-		finding.FailIf(code(err) == amqp091.NotFound, "there is no queue of this name, so its rows "+
-			"are "+e.unrouted,
+		finding.FailIf(code(err) == amqp091.NotFound, "there is no queue of this name, so nothing takes its rows",
 			"declare it, durable, best as a quorum queue; or set "+e.names.Of("Exchange")+" to an exchange"),
 		finding.FailIf(code(err) == amqp091.ResourceLocked, "the queue is exclusive to another connection",
 			"declare one that is not exclusive"),

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // A Cluster is what a publisher knows of its cluster, with functions to ask the cluster. Errors say what to change,
@@ -14,8 +16,8 @@ type Cluster struct {
 	LogsIn     bool     // SASL is configured
 	BatchBytes int      // size of the largest batch that is sent
 
-	// LegalTopic reports whether a topic can have the name.
-	LegalTopic func(name string) bool
+	// CheckAddress returns why no message can have the address, nil if one can.
+	CheckAddress func(publisher.Address) error
 	// Ask asks any broker, and connects first if necessary.
 	Ask func(ctx context.Context, question protocol.Message) (protocol.Message, error)
 	// Reach asks each broker that the cluster names for a sign of life. It returns, by address, why a broker does not

@@ -31,14 +31,8 @@ func Examine(ctx context.Context, cluster Cluster, names setting.Names, addresse
 ) []finding.Finding {
 	e := &examination{cluster: cluster}
 	topics := []string{} // not nil, which would request all topics
-	for _, address := range addresses {
-		if cluster.LegalTopic(address.Topic) {
-			topics = append(topics, address.Topic)
-		} else {
-			e.Fail(inspect.Topic, fmt.Sprintf("%.100q", address.Topic),
-				"Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail",
-				"correct the rows' topic, or "+names.Of("Topic"))
-		}
+	for _, to := range inspect.Legal(&e.List, addresses, names, cluster.CheckAddress) {
+		topics = append(topics, to.Topic)
 	}
 	answer, err := cluster.Ask(ctx, &metadata.Request{TopicNames: topics, IncludeTopicAuthorizedOperations: true})
 	if err != nil {
@@ -47,7 +41,11 @@ func Examine(ctx context.Context, cluster Cluster, names setting.Names, addresse
 	}
 	response := answer.(*metadata.Response)
 	e.reached(ctx)
-	e.idempotence(ctx)
+	err = cluster.Idempotent(ctx)
+	e.Add(checkIdempotence, "",
+		finding.OKIf(err == nil, "a batch that is sent again is appended once"),
+		finding.FailIf(true, "the cluster gives no producer id: "+errtext.Line(err),
+			"grant WRITE on the topics or IDEMPOTENT_WRITE on the cluster, or look at the brokers' logs"))
 	slices.SortFunc(response.Topics, func(a, b metadata.ResponseTopic) int { return strings.Compare(a.Name, b.Name) })
 	var present []*metadata.ResponseTopic
 	for i := range response.Topics {
@@ -84,15 +82,6 @@ func (e *examination) reached(ctx context.Context) {
 		"write kafka+tls://, where the cluster has a listener for it")
 }
 
-// idempotence examines whether the cluster assigns a producer id.
-func (e *examination) idempotence(ctx context.Context) {
-	err := e.cluster.Idempotent(ctx)
-	e.Add(checkIdempotence, "",
-		finding.OKIf(err == nil, "a batch that is sent again is appended once"),
-		finding.FailIf(true, "the cluster gives no producer id: "+errtext.Line(err), "grant WRITE on the topics, or "+
-			"IDEMPOTENT_WRITE on the cluster, or look at the brokers' logs"))
-}
-
 // operationWrite is the bit of WRITE in a set of allowed operations; operationsUnknown is the set of a broker that
 // does not report them.
 const (
@@ -102,15 +91,18 @@ const (
 
 // topic examines the topic's metadata. It reports whether the topic exists.
 func (e *examination) topic(t *metadata.ResponseTopic) bool {
-	code := kafkago.Error(t.ErrorCode)
-	before := len(e.List)
-	e.Add(inspect.Topic, t.Name, finding.FailIf(code == kafkago.UnknownTopicOrPartition,
-		"does not exist, or this client may not see it, so its rows are held", "create it, or grant DESCRIBE and "+
-			"WRITE on it"))
-	e.Add(inspect.Permission, t.Name, finding.FailIf(code == kafkago.TopicAuthorizationFailed,
-		"this client may not see it, so its rows are held", "grant DESCRIBE and WRITE on it"))
-	if code != 0 {
-		e.Add(inspect.Topic, t.Name, finding.FailIf(len(e.List) == before, code.Error(), "look at the brokers' logs"))
+	const grant = "grant DESCRIBE and WRITE on it"
+	switch code := kafkago.Error(t.ErrorCode); code {
+	case 0:
+	case kafkago.UnknownTopicOrPartition:
+		e.Fail(inspect.Topic, t.Name, "does not exist, or this client may not see it, so its rows are held",
+			"create it, or "+grant)
+		return false
+	case kafkago.TopicAuthorizationFailed:
+		e.Fail(inspect.Permission, t.Name, "this client may not see it, so its rows are held", grant)
+		return false
+	default:
+		e.Fail(inspect.Topic, t.Name, code.Error(), "look at the brokers' logs")
 		return false
 	}
 	// Answers of old brokers lack the field, which then is 0.

@@ -45,41 +45,37 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 		resources[r.ResourceName] = r
 	}
 	for _, t := range topics {
-		if r, found := resources[t.Name]; found && r.ErrorCode == 0 {
-			e.topicSettings(t, r.ConfigEntries)
+		r, found := resources[t.Name]
+		value := map[string]string{}
+		for _, entry := range r.ConfigEntries {
+			value[entry.ConfigName] = entry.ConfigValue
+		}
+		insync, _ := strconv.Atoi(value["min.insync.replicas"])
+		e.replicas(t, insync)
+		if !found || r.ErrorCode != 0 {
+			reason := kafkago.Error(cmp.Or(r.ErrorCode, int16(kafkago.Unknown)))
+			e.Warn(inspect.Replication, t.Name, "its settings cannot be read, and so not what an acknowledgement is "+
+				"worth: "+reason.Error(), "grant DESCRIBE_CONFIGS on it")
 			continue
 		}
-		e.replicas(t, 0)
-		reason := kafkago.Error(cmp.Or(resources[t.Name].ErrorCode, int16(kafkago.Unknown)))
-		e.Warn(inspect.Replication, t.Name, "its settings cannot be read, and so not what an acknowledgement is "+
-			"worth: "+reason.Error(), "grant DESCRIBE_CONFIGS on it")
-	}
-}
-
-func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describeconfigs.ResponseConfigEntry) {
-	value := map[string]string{}
-	for _, entry := range entries {
-		value[entry.ConfigName] = entry.ConfigValue
-	}
-	insync, _ := strconv.Atoi(value["min.insync.replicas"])
-	e.replicas(t, insync)
-	// The relay waits for acks=all, which is worth what the replicas in sync are worth: one that was elected without
-	// being in sync makes the others drop what it lacks.
-	e.Add(checkElection, t.Name,
-		finding.FailIf(value["unclean.leader.election.enable"] == "true",
-			"unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, "+
-				"and they are lost", "set it to false"),
-		finding.OKIf(true, "only replicas in sync become leader"))
-	if limit, err := strconv.Atoi(value["max.message.bytes"]); err == nil {
-		found := fmt.Sprintf("takes batches of up to %d bytes; a row above that fails", limit)
+		// The relay waits for acks=all, which is worth what the replicas in sync are worth: one that was elected
+		// without being in sync makes the others drop what it lacks.
+		e.Add(checkElection, t.Name,
+			finding.FailIf(value["unclean.leader.election.enable"] == "true",
+				"unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become "+
+					"leader, and they are lost", "set it to false"),
+			finding.OKIf(true, "only replicas in sync become leader"))
+		limit, err := strconv.Atoi(value["max.message.bytes"])
+		size := fmt.Sprintf("takes batches of up to %d bytes; a row above that fails", limit)
 		e.Add(inspect.Size, t.Name,
-			finding.WarnIf(limit < e.cluster.BatchBytes, found, "raise max.message.bytes, if rows may be larger"),
-			finding.OKIf(true, found))
+			finding.WarnIf(err == nil && limit < e.cluster.BatchBytes, size,
+				"raise max.message.bytes, if rows may be larger"),
+			finding.OKIf(err == nil, size))
+		// The broker refuses records without a key in a compacted topic.
+		e.Add(inspect.Topic, t.Name, finding.WarnIf(strings.Contains(value["cleanup.policy"], "compact"),
+			"is compacted: rows without a key fail, and of each key only the last message is kept",
+			"give each row a key, or set cleanup.policy to delete"))
 	}
-	// The broker refuses records without a key in a compacted topic.
-	e.Add(inspect.Topic, t.Name, finding.WarnIf(strings.Contains(value["cleanup.policy"], "compact"),
-		"is compacted: rows without a key fail, and of each key only the last message is kept",
-		"give each row a key, or set cleanup.policy to delete"))
 }
 
 // replicas compares the number of replicas with how many must have a message before it is acknowledged. An insync of
