@@ -1,12 +1,11 @@
 package relay
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/printable"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -21,7 +20,7 @@ func (d *Destination) shed(row *outbox.Row) {
 	for _, h := range m.Headers {
 		switch {
 		case outbox.DescribesFailure(h.Name):
-			h.Value = oneLine(h.Value)
+			h.Value = printable.Text(strings.Join(strings.Fields(h.Value), " ")) // some brokers refuse line breaks
 		case seen[h.Name], !carries(d.Publisher, h), picky && !d.fits(row, append(slices.Clip(kept), h)):
 			row.LeftOut = append(row.LeftOut, h.Name)
 			continue
@@ -35,7 +34,8 @@ func (d *Destination) shed(row *outbox.Row) {
 			reason = len(kept)
 			kept = append(kept, publisher.Header{Name: outbox.HeaderError})
 		}
-		kept[reason].Value = strings.TrimPrefix(kept[reason].Value+"; headers left out: "+named(row.LeftOut), "; ")
+		names := printable.Cut(strings.Join(row.LeftOut, ", "), 1000)
+		kept[reason].Value = strings.TrimPrefix(kept[reason].Value+"; headers left out: "+names, "; ")
 	}
 	m.Headers = kept
 }
@@ -64,28 +64,4 @@ func carries(p publisher.Publisher, h publisher.Header) bool {
 	}
 	checker, strict := p.(publisher.HeaderChecker)
 	return !strict || checker.CheckHeader(&h) == nil
-}
-
-// named lists the names of headers, shortened if they are many or long.
-func named(headers []string) string {
-	const most, longest = 20, 100
-	var names []string
-	for _, name := range headers[:min(len(headers), most)] {
-		names = append(names, fmt.Sprintf("%.*q", longest, name))
-	}
-	if len(headers) > most {
-		names = append(names, fmt.Sprintf("and %d others", len(headers)-most))
-	}
-	return strings.Join(names, ", ")
-}
-
-// oneLine returns a text with spaces instead of line breaks and other control characters, which some brokers' headers
-// cannot carry, and without surrounding blanks.
-func oneLine(text string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text))
 }

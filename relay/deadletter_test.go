@@ -27,7 +27,7 @@ func (picky) CheckHeader(h *publisher.Header) error {
 func TestShed(t *testing.T) {
 	t.Parallel()
 	many := []publisher.Header{{Name: "outbox-error", Value: "no"}}
-	for i := range 30 {
+	for i := range 300 {
 		many = append(many, publisher.Header{Name: fmt.Sprint("Nats-", i)})
 	}
 	for name, c := range map[string]struct {
@@ -43,7 +43,7 @@ func TestShed(t *testing.T) {
 		"lines in a text": {
 			[]publisher.Header{{Name: "outbox-error", Value: " no:\r\n\tnever\x00 "}},
 			nil,
-			"outbox-error=no:   never",
+			"outbox-error=no: never\ufffd",
 		},
 		"some do not": {[]publisher.Header{
 			{Name: "a", Value: "1\n2"},
@@ -52,23 +52,23 @@ func TestShed(t *testing.T) {
 			{Name: "message-id"},
 			{Name: "b"},
 			{Name: "outbox-error", Value: "no"},
-		}, nil, `b= outbox-error=no; headers left out: "a", "Nats-Msg-Id", "CC", "message-id"`},
+		}, nil, `b= outbox-error=no; headers left out: a, Nats-Msg-Id, CC, message-id`},
 		"twice": {
 			[]publisher.Header{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}},
 			nil,
-			`a=1 outbox-error=headers left out: "a"`,
+			`a=1 outbox-error=headers left out: a`,
 		},
 		"left out then": {
 			[]publisher.Header{{Name: "outbox-error"}},
 			[]string{"all"},
-			`outbox-error=headers left out: "all"`,
+			`outbox-error=headers left out: all`,
 		},
 		"odd name": {
 			[]publisher.Header{{Name: "CC\n"}, {Name: "nats-\n"}, {Name: "outbox-error", Value: "x"}},
 			nil,
-			`CC\n= outbox-error=x; headers left out: "nats-\n"`,
+			`CC\n= outbox-error=x; headers left out: nats-�`,
 		},
-		"many": {many, nil, "and 10 others"},
+		"many": {many, nil, "…"},
 	} {
 		row := &outbox.Row{Message: publisher.Message{Headers: slices.Clone(c.headers)}, LeftOut: c.left}
 		d := &Destination{Name: "dead", FailedOf: "orders", Publisher: picky{}}
@@ -89,8 +89,8 @@ func TestShed(t *testing.T) {
 func TestDeadLettersInWireFormats(t *testing.T) {
 	t.Parallel()
 	for name, format := range map[string]struct{ reserved, want string }{
-		profile.Debezium:     {"id", "id=7 tenant=acme outbox-error=no; headers left out: \"id\""},
-		profile.CloudEvents:  {"ce_id", "tenant=acme outbox-error=no; headers left out: \"ce_id\""},
+		profile.Debezium:     {"id", "id=7 tenant=acme outbox-error=no; headers left out: id"},
+		profile.CloudEvents:  {"ce_id", "tenant=acme outbox-error=no; headers left out: ce_id"},
 		profile.PhoenixMicro: {"", "outbox-error=no"},
 	} {
 		p, err := profile.New(name, publisher.ProtocolKafka, profile.Options{Source: "/here"})
