@@ -75,8 +75,8 @@ type Error struct {
 	// counts as published again.
 	Repeats bool
 	// Republished: the broker may hold one more copy of the message than the class tells, because the message was
-	// sent again after a try whose outcome is unknown, or will be. The relay counts the row as published again. It is
-	// not set for Ambiguous, whose rows are counted in any case.
+	// sent again after a try whose outcome is unknown, or will be. The relay counts the row as published again. A row
+	// whose answer is Ambiguous is counted in any case, and once more if the answer is Republished.
 	Republished bool
 	// Short names the cause in two or three fixed words for logs, without values of the row.
 	Short string
@@ -139,7 +139,7 @@ func Republish(err error) error {
 		return errAcceptedAgain
 	}
 	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Class == Ambiguous || e.Republished {
+	if !ok || e.Republished {
 		return err
 	}
 	marked := *e

@@ -355,14 +355,18 @@ func (b *batch) end(err error) {
 		b.answer(f.message, late(to)) // only the route's state can be the cause
 	}
 	for _, i := range slices.Concat(b.held, b.ready) {
-		// Such a message lost its channel in this call. It may be at the broker, and is not on the wire any more.
+		// Such a message lost its channel in this call. It may be at the broker, and is not on the wire any more. Its
+		// answer counts one of its copies.
 		if b.copied[i] > 0 {
 			b.answer(i, unanswered(err))
+			b.copied[i]--
 		} else {
 			b.answer(i, err)
 		}
 	}
-	for i := range b.copied {
-		b.answers[i] = publisher.Republish(b.answers[i])
+	for i, copies := range b.copied {
+		if copies > 0 {
+			b.answers[i] = publisher.Republish(b.answers[i])
+		}
 	}
 }

@@ -228,6 +228,32 @@ func TestBrokerFallsSilent(t *testing.T) {
 	})
 }
 
+// Each try with an unknown outcome may have left a copy, and each is counted: the first, whose confirm was given up, and
+// the second, which ended with its connection.
+func TestUnknownTriesAreCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network, tries := newPipes(), 0
+		newFake(t, network, func(m *sent) {
+			if tries++; tries == 2 {
+				_ = m.conn.Close()
+			}
+		})
+		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) {
+			return "amqp://relay:secret@broker", nil
+		}})
+		defer p.Close()
+		message := numbered(1, 0, "q")
+		want(t, "the first try", p.Publish(within(t, 10*time.Second), message)[0], publisher.Unavailable)
+		<-time.After(time.Minute)
+		second := p.Publish(within(t, 10*time.Second), message)[0]
+		want(t, "the second try", second, publisher.Ambiguous)
+		if !publisher.Republished(second) {
+			t.Error("nothing says that the first try may have left a copy, too")
+		}
+	})
+}
+
 // After a channel has been filled with messages that wait for their confirms, their answers are learned all the same,
 // and other messages go out.
 func TestFullChannelGoesOn(t *testing.T) {
