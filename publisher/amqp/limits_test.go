@@ -199,10 +199,15 @@ func (o *ownBroker) channelMax(t *testing.T) {
 func (o *ownBroker) vhostDown(t *testing.T) {
 	o.manage(t, http.MethodPut, "vhosts/down", "")
 	o.manage(t, http.MethodPut, "permissions/down/guest", `{"configure": ".*", "write": ".*", "read": ".*"}`)
-	const stop = `case rabbit_vhost_sup_sup:get_vhost_sup(<<"down">>) of ` +
-		`{ok, S} -> [exit(P, kill) || {_, P, _, _} <- supervisor:which_children(S), is_pid(P)]; _ -> ok end, ` +
-		`rabbit_vhost_sup_sup:is_vhost_alive(<<"down">>).`
-	await(t, func() bool { return strings.TrimSpace(o.ctl(t, "eval", stop)) == "false" })
+	// The broker starts again what was killed, and gives up in the end. One command waits for that, because each takes
+	// seconds.
+	const stop = `Kill = fun() -> case rabbit_vhost_sup_sup:get_vhost_sup(<<"down">>) of ` +
+		`{ok, S} -> [exit(P, kill) || {_, P, _, _} <- supervisor:which_children(S), is_pid(P)]; _ -> ok end end, ` +
+		`Stop = fun(Again) -> Kill(), timer:sleep(300), ` +
+		`case rabbit_vhost_sup_sup:is_vhost_alive(<<"down">>) of true -> Again(Again); false -> down end end, Stop(Stop).`
+	if out := strings.TrimSpace(o.ctl(t, "eval", stop)); out != "down" {
+		t.Fatalf("the virtual host is %s", out)
+	}
 	config := o.harness.config()
 	config.URL = func() (string, error) { return strings.TrimRight(o.harness.url, "/") + "/down", nil }
 	p := amqp.New(config)

@@ -36,6 +36,7 @@ func TestManySubjectsDenied(t *testing.T) {
 		c.say("-ERR 'Permissions Violation for Publish to %q'", subject)
 	}}).start(t)
 	p := open(t, nats.Config{Servers: []string{f.address}})
+	p.BePatient(patience)
 	all := rows("", 2000)
 	for i := range all {
 		all[i].Topic, all[i].Key = fmt.Sprint("denied.", i), nil
