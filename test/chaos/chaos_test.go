@@ -4,22 +4,20 @@ import (
 	"bytes"
 	"cmp"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/test/chaos/broker"
 )
 
 // buildRelay returns the path of the real binary.
 func buildRelay(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "outbox-relay")
-	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, ".")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the relay: %v\n%s", err, out)
+	path, err := services.Relay(t.Context(), filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

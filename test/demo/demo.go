@@ -52,7 +52,7 @@ func (d *demo) clean(ctx context.Context, part func(context.Context) error) {
 
 // play runs the demo and reports whether exactly the committed rows arrived. It cleans up in every case.
 func (d *demo) play(ctx context.Context, getenv func(string) string, stdout io.Writer) (right bool, err error) {
-	if d.dir, err = os.MkdirTemp("", "outbox-relay-demo-"); err != nil {
+	if d.dir, err = os.MkdirTemp(getenv("TMPDIR"), "outbox-relay-demo-"); err != nil {
 		return false, fmt.Errorf("make temporary directory: %w", err)
 	}
 	defer func() {

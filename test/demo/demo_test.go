@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/test/demo/broker"
 	"github.com/outbox-relay/outbox-relay/test/demo/ledger"
 )
@@ -19,20 +19,23 @@ import (
 // buildRelay returns the path of the real binary.
 func buildRelay(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "outbox-relay")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the relay: %v\n%s", err, out)
+	path, err := services.Relay(t.Context(), filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
 
-// files sets a directory for temporary files and returns a function that lists them.
-func files(t *testing.T) func() []string {
+// files returns an environment with a directory for temporary files, and a function that lists them.
+func files(t *testing.T) (getenv func(string) string, list func() []string) {
 	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	return func() []string {
+	getenv = func(name string) string {
+		if name == "TMPDIR" {
+			return dir
+		}
+		return os.Getenv(name)
+	}
+	return getenv, func() []string {
 		found, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 		if err != nil {
 			t.Fatal(err)
@@ -42,13 +45,15 @@ func files(t *testing.T) func() []string {
 }
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	relay := buildRelay(t)
 	for _, kind := range broker.Kinds {
 		t.Run(kind, func(t *testing.T) {
-			left := files(t)
+			t.Parallel()
+			getenv, left := files(t)
 			var out, errs bytes.Buffer
 			status := run(t.Context(), []string{"--broker", kind, "--relay", relay, "--duration", "2s", "--rate", "100"},
-				os.Getenv, &out, &errs)
+				getenv, &out, &errs)
 			if status != exitDone || !strings.Contains(out.String(), "\nRIGHT: ") || errs.Len() > 0 {
 				t.Errorf("status %d\n%s%s", status, &out, &errs)
 			}
@@ -61,15 +66,16 @@ func TestDemo(t *testing.T) {
 
 // A relay that marks rows and publishes them elsewhere is detected, and its log is kept.
 func TestDemoFindsLostMessages(t *testing.T) {
+	t.Parallel()
 	real := buildRelay(t)
 	relay := filepath.Join(t.TempDir(), "liar")
 	script := "#!/bin/sh\n[ \"$1\" != run ] || export OUTBOX_PUBLISH_URL=stdout:\nexec '" + real + "' \"$@\"\n"
 	if err := os.WriteFile(relay, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	left := files(t)
+	getenv, left := files(t)
 	var out, errs bytes.Buffer
-	status := run(t.Context(), []string{"--relay", relay, "--duration", "1s", "--patience", "500ms"}, os.Getenv, &out,
+	status := run(t.Context(), []string{"--relay", relay, "--duration", "1s", "--patience", "500ms"}, getenv, &out,
 		&errs)
 	if status != exitFailed || !strings.Contains(out.String(), "WRONG: ") ||
 		!strings.Contains(out.String(), string(ledger.Missing)) ||
@@ -85,8 +91,9 @@ func TestDemoFindsLostMessages(t *testing.T) {
 
 // An interrupted demo leaves no process, no schema and no file.
 func TestDemoInterrupted(t *testing.T) {
+	t.Parallel()
 	relay := buildRelay(t)
-	left := files(t)
+	getenv, left := files(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	d := &demo{
@@ -97,7 +104,7 @@ func TestDemoInterrupted(t *testing.T) {
 		url: os.Getenv("TEST_DATABASE_URL"), ledger: ledger.New(),
 	}
 	out := &interrupter{text: "relay 1 gets SIGTERM", interrupt: interrupt}
-	right, err := d.play(ctx, os.Getenv, out)
+	right, err := d.play(ctx, getenv, out)
 	if right || err == nil {
 		t.Errorf("right is %t, error %v", right, err)
 	}

@@ -111,7 +111,7 @@ type fanout struct {
 // playFanout runs the scene fanout, as play does for the other scene.
 func (d *demo) playFanout(ctx context.Context, getenv func(string) string, stdout io.Writer) (right bool, err error) {
 	f := &fanout{demo: d, copies: copies(d.options.broker)}
-	if d.dir, err = os.MkdirTemp("", "outbox-relay-demo-"); err != nil {
+	if d.dir, err = os.MkdirTemp(getenv("TMPDIR"), "outbox-relay-demo-"); err != nil {
 		return false, fmt.Errorf("make temporary directory: %w", err)
 	}
 	defer func() {

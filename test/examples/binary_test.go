@@ -1,19 +1,18 @@
 package examples
 
 import (
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/services"
 )
 
 // binary builds the relay and returns its path.
 func binary(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "outbox-relay")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	path, err := services.Relay(t.Context(), filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
