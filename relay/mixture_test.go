@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
@@ -87,8 +86,8 @@ func TestShardMovesShowReplicasThatDisagree(t *testing.T) {
 	const runs = 20
 	seen := 0
 	for seed := range uint64(runs) {
-		synctest.Test(t, func(t *testing.T) {
-			if len(newSim(t).moveShards(rand.New(rand.NewPCG(seed, 1)), false)) > 0 {
+		simulate(t, func(_ *testing.T, s *sim) {
+			if len(s.moveShards(rand.New(rand.NewPCG(seed, 1)), false)) > 0 {
 				seen++
 			}
 		})

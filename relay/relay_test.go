@@ -70,7 +70,7 @@ func start(t *testing.T, r *Relay) (stop func()) {
 // eventually polls a condition of the database, which has no event to wait for.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	within(t, 20*time.Second, what, condition)
+	within(t, time.Minute, what, condition)
 }
 
 func within(t *testing.T, limit time.Duration, what string, condition func() bool) {

@@ -25,7 +25,7 @@ const longestSchedule = 5 * time.Minute
 // instant. With SIMULATION_SEED, all runs therefore have the same seed: a rare failure occurs again in one of them.
 func schedules(t *testing.T, runs uint64, run func(*testing.T, *sim, *rand.Rand)) {
 	if raceDetector {
-		runs /= 25
+		runs /= 10
 	}
 	number := func(variable string, otherwise uint64) uint64 {
 		text := os.Getenv(variable)
@@ -56,7 +56,7 @@ func schedules(t *testing.T, runs uint64, run func(*testing.T, *sim, *rand.Rand)
 				seed := first + (n-1)*step
 				watch := time.AfterFunc(longestSchedule, func() { panic(fmt.Sprintf("SIMULATION_SEED=%d hangs", seed)) })
 				ok := t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-					simulate(t, func(t *testing.T, s *sim) { run(t, s, rand.New(rand.NewPCG(seed, 0))) })
+					bubble(t, func(t *testing.T, s *sim) { run(t, s, rand.New(rand.NewPCG(seed, 0))) })
 				})
 				if watch.Stop(); ok {
 					continue
