@@ -3,6 +3,7 @@ package relay
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/printable"
@@ -20,7 +21,7 @@ func (d *Destination) shed(row *outbox.Row) {
 	for _, h := range m.Headers {
 		switch {
 		case outbox.DescribesFailure(h.Name):
-			h.Value = printable.Text(strings.Join(strings.Fields(h.Value), " ")) // some brokers refuse line breaks
+			h.Value = oneLine(h.Value)
 		case seen[h.Name], !carries(d.Publisher, h), picky && !d.fits(row, append(slices.Clip(kept), h)):
 			row.LeftOut = append(row.LeftOut, h.Name)
 			continue
@@ -64,4 +65,15 @@ func carries(p publisher.Publisher, h publisher.Header) bool {
 	}
 	checker, strict := p.(publisher.HeaderChecker)
 	return !strict || checker.CheckHeader(&h) == nil
+}
+
+// oneLine returns a text with spaces instead of line breaks and other control characters, which some brokers' headers
+// cannot carry, and without surrounding blanks.
+func oneLine(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text))
 }
