@@ -70,7 +70,7 @@ func (s *Server) Run(ctx context.Context) error {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug), // clients' broken connections
 	}
-	served := make(chan error, 1)
+	served := make(chan error, 1) // has room, since nobody waits for it after Shutdown
 	if c.server != nil {
 		current := func(*tls.ClientHelloInfo) (*tls.Config, error) { return g.config().server, nil }
 		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: current})
@@ -89,6 +89,5 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := server.Shutdown(deadline); err != nil {
 		server.Close() // cuts off requests that are still in progress
 	}
-	_ = <-served // http.ErrServerClosed
 	return nil
 }
