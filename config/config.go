@@ -182,7 +182,7 @@ type OAuth struct {
 	Token           Secret `envconfig:"TOKEN" secret:"true" must:"TOKEN|TOKEN_URL" not:"TOKEN_URL,CLIENT_ID,CLIENT_SECRET,CLIENT_ASSERTION,SCOPE"`
 	TokenURL        Secret `envconfig:"TOKEN_URL" secret:"broker" needs:"CLIENT_SECRET|CLIENT_ASSERTION"`
 	ClientID        Secret `envconfig:"CLIENT_ID" secret:"true" needs:"TOKEN|TOKEN_URL"`
-	ClientSecret    Secret `envconfig:"CLIENT_SECRET" secret:"true" needs:"CLIENT_ID" not:"CLIENT_ASSERTION"`
+	ClientSecret    Secret `envconfig:"CLIENT_SECRET" secret:"true" needs:"CLIENT_ID,TOKEN|TOKEN_URL" not:"CLIENT_ASSERTION"`
 	ClientAssertion Secret `envconfig:"CLIENT_ASSERTION" secret:"true" needs:"TOKEN|TOKEN_URL"`
 	Scope           string `envconfig:"SCOPE" needs:"TOKEN|TOKEN_URL"`
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"net"
@@ -39,8 +40,11 @@ var forms = map[string]func(text string) error{
 		return unless(namesPattern.MatchString(text) && !nonePattern.MatchString(text), "is not a list of names; "+
 			"write lower-case letters, digits and single - or _, starting with a letter; none is reserved")
 	},
-	"TOPIC":              checkTemplate,
-	"AMQP_EXCHANGE":      checkTemplate,
+	"TOPIC": checkTemplate,
+	"AMQP_EXCHANGE": func(text string) error { // otherwise each row would fail
+		return cmp.Or(unless(len(text) <= 255 || strings.Contains(text, "{"), "is too long; AMQP names have at most "+
+			"255 bytes"), checkTemplate(text))
+	},
 	"CLOUDEVENTS_SOURCE": matches(`^[^\s"]+$`, "is not a URI; write one without spaces, such as /shop/orders"),
 	"TLS_CA": func(text string) error {
 		return unless(x509.NewCertPool().AppendCertsFromPEM([]byte(text)), "does not contain a PEM certificate; "+

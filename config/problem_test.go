@@ -119,6 +119,15 @@ func TestLoginBesideABrokenURL(t *testing.T) {
 	}
 }
 
+// A client's secret alone lacks the client and where its tokens come from.
+func TestClientSecretAlone(t *testing.T) {
+	t.Parallel()
+	got := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_OAUTH_CLIENT_SECRET=hush")
+	if len(got) != 2 || !strings.Contains(got[0], "_CLIENT_ID;") || !strings.Contains(got[1], "_TOKEN_URL;") {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestCertificatePair(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -268,6 +268,10 @@ func TestExamineManagementMistakes(t *testing.T) {
 			serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }),
 			"its answer is not that of RabbitMQ's management interface",
 		},
+		"another service": { // which answers everything with JSON
+			serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }),
+			"its answer is not that of RabbitMQ's management interface",
+		},
 		"redirect":       {serve(http.RedirectHandler("http://"+real+"/api/whoami", http.StatusFound).ServeHTTP), "302"},
 		"unknown scheme": {"amqp://" + real, "Management is not of the form"},
 	} {

@@ -25,7 +25,10 @@ func (e *examination) managed(ctx context.Context, exchanges, queues []string) {
 	}
 	defer m.Close()
 	e.management, e.lasts = m, map[string]bool{}
-	err = m.Get(ctx, new(struct{}), "", "whoami")
+	var self struct{ Name string }
+	if err = m.Get(ctx, &self, "", "whoami"); err == nil && self.Name == "" {
+		err = errors.New("its answer is not that of RabbitMQ's management interface")
+	}
 	for _, name := range exchanges {
 		if err == nil {
 			err = e.exchange(ctx, name)
