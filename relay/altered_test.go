@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -62,4 +64,35 @@ func TestTableChangesBeforeAWrite(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The table goes while the control connection is lost. The database is then not said to be away: it answers that the
+// table is not there.
+func TestTableGoesWithTheControlConnection(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	config, err := pgx.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.RuntimeParams["application_name"] = s.Name
+	r := replica(t, s, publishertest.NewBroker(), func(c *tested) {
+		c.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+	})
+	start(t, r)
+	eventually(t, "everything is owned", func() bool { return owned(r) == 16 })
+	s.Exec(t, fmt.Sprintf(`do $$ begin
+		alter table outbox_messages rename to other;
+		perform pg_terminate_backend(pid) from pg_stat_activity where application_name = '%s';
+	end $$`, s.Name))
+	eventually(t, "only the table is missing", func() bool {
+		var missing []string
+		for _, c := range r.Ready() {
+			if c.Err != nil {
+				missing = append(missing, c.Name)
+			}
+		}
+		return slices.Equal(missing, []string{"table"})
+	})
 }

@@ -190,7 +190,9 @@ func (r *Relay) databaseDown() error {
 	errs := []error{setup}
 	states, _ := r.owner.States()
 	for _, s := range states {
-		errs = append(errs, s.Err)
+		if setup == nil { // otherwise nothing is owned, and this is why the last term ended
+			errs = append(errs, s.Err)
+		}
 	}
 	for _, err := range append(errs, r.database.state()) {
 		if unreached(err) {

@@ -135,7 +135,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		if err != nil {
 			r.found(nil, err)
 		}
-		if left = 0; time.Since(began) > wellAfter {
+		if err == nil || time.Since(began) > wellAfter { // after a lost connection, the owner has paused already
 			failures = 0
 		}
 		select { // also if the table could be opened: the statements may still be unable to use it

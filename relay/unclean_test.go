@@ -92,3 +92,28 @@ func TestUncleanStopIsCounted(t *testing.T) {
 		})
 	}
 }
+
+// The same, if the table goes while the broker has the rows: they are not marked, and nothing relays when the stop comes.
+func TestUncleanStopWithoutATable(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, pgtest.ShapeA)
+	s.Exec(t, pgtest.Insert, "t", "1")
+	b.Hold()
+	r := replica(t, s, b, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	b.AwaitHeld(t, 1)
+	s.Exec(t, "alter table outbox_messages rename to other")
+	b.Release()
+	b.Await(t, 1)
+	eventually(t, "the table is missed", func() bool {
+		_, err := r.state()
+		return err != nil && strings.Contains(err.Error(), "does not exist in database")
+	})
+	cancel()
+	if e, ok := errors.AsType[*UnsettledError](<-ended); !ok || e.Rows != 1 {
+		t.Errorf("it reports %v, and one row was not marked", e)
+	}
+}
