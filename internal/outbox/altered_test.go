@@ -72,3 +72,24 @@ func TestColumnOfAnotherType(t *testing.T) {
 		}
 	}
 }
+
+// Sessions outlive a table that is opened again: what they have prepared for its old types is not used for the new ones.
+func TestIDOfAnotherTypeInTheSameSession(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, `create table outbox_messages (id uuid primary key default gen_random_uuid(), topic text not null default 't',
+		payload text not null default '', relayed_at timestamptz, seq bigint generated always as identity)`)
+	s.Exec(t, "insert into outbox_messages select from generate_series(1, 3)")
+	pool := s.PoolWith(t, func(c *pgxpool.Config) { c.AfterConnect, c.MaxConns = pgsession.Own, 1 })
+	for _, to := range []string{"uuid", "text", "uuid"} {
+		s.Exec(t, "alter table outbox_messages alter column id drop default, alter column id type "+to+" using id::"+to)
+		table, err := Open(t.Context(), pool, Config{Table: messages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := tail(t, table, Query{Most: Most{Rows: 1}})
+		if rest := tail(t, table, Query{After: end(first.Rows)}); len(rest.Rows) != 2 {
+			t.Errorf("%d rows after the first, with ids of type %s", len(rest.Rows), to)
+		}
+	}
+}

@@ -103,9 +103,16 @@ type batch struct {
 	pgconn.Batch
 	table *Table
 	conn  *pgx.Conn
-	size  int               // number of statements
-	names map[string]string // of the statements that are prepared; nil where none may be
-	fresh bool              // a statement is being prepared
+	size  int                 // number of statements
+	names map[prepared]string // of the statements that are prepared; nil where none may be
+	fresh bool                // a statement is being prepared
+}
+
+// A prepared statement keeps the types of its parameters. When the table has been opened again because the type of its
+// id has changed, the same text needs others.
+type prepared struct {
+	relation  *relation
+	statement string
 }
 
 // limitsKey and preparedKey are the keys under which a connection keeps which limits it has, and the names of its
@@ -133,8 +140,8 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *batch {
 	}
 	data, known := conn.PgConn().CustomData(), false
 	if own := pgsession.IsOwn(conn); own && !l.once {
-		if b.names, _ = data[preparedKey].(map[string]string); b.names == nil {
-			b.names = map[string]string{}
+		if b.names, _ = data[preparedKey].(map[prepared]string); b.names == nil {
+			b.names = map[prepared]string{}
 			data[preparedKey] = b.names
 		}
 		settings[4] = []byte("false")
@@ -173,12 +180,13 @@ func milliseconds(d time.Duration) []byte {
 // prepare prepares a statement where statements stay prepared, unless it is.
 func (b *batch) prepare(statement string) {
 	statement = b.table.named(statement)
-	if b.names == nil || b.names[statement] != "" {
+	key := prepared{b.table.relation, statement}
+	if b.names == nil || b.names[key] != "" {
 		return
 	}
 	name := "outbox_relay_" + strconv.Itoa(len(b.names))
 	b.add(request{statement: "prepare " + name + " as " + statement})
-	b.names[statement], b.fresh = name, true
+	b.names[key], b.fresh = name, true
 }
 
 func (b *batch) add(r request) {
@@ -191,7 +199,7 @@ func (b *batch) add(r request) {
 		results = binaryFormats(1)
 	}
 	statement := b.table.named(r.statement)
-	if name := b.names[statement]; name != "" {
+	if name := b.names[prepared{b.table.relation, statement}]; name != "" {
 		b.ExecPrepared(name, r.parameters, parameters, results)
 		return
 	}
