@@ -164,6 +164,11 @@ func TestExamineTable(t *testing.T) {
 			Config{Delete: true},
 			"order", "does not grow with time", "Columns=order:NAME",
 		},
+		"deletes, and holds what was marked before": {
+			recommended() + "drop index outbox_messages_pending_idx; create index on outbox_messages (seq, id)",
+			Config{Delete: true},
+			"index", "no index of pending rows in their order", `where "relayed_at" is null`,
+		},
 		"whole seconds": {
 			strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null"),
 			Config{Key: rowkey.Source{Kind: rowkey.None}},

@@ -109,8 +109,11 @@ func (m *mapping) chooseIndexes() {
 		return slices.ContainsFunc(m.relation.Indexes, func(i *index) bool { return i.usableFor(where...) && fits(i) })
 	}
 	// What follows is asked of indexes that can be used for pending rows: whether they leave out those that are done,
-	// and those that the view does not take.
-	alone := func(i *index) bool { return !m.Relayed.Has() || m.delete || i.holds(unmarked) }
+	// and those that the view does not take. Where rows are deleted, an index of all rows may hold rows that were
+	// marked before.
+	alone := func(i *index) bool {
+		return !m.Relayed.Has() || i.holds(unmarked) || m.delete && len(i.conjuncts) > 0
+	}
 	own := func(i *index) bool { return m.Taken == pattern.Always || i.holds(m.Taken) }
 
 	m.IDIndexed = some(nil, func(i *index) bool { return i.starts(m.ID.Plain) })
@@ -121,7 +124,7 @@ func (m *mapping) chooseIndexes() {
 	if m.Available.Has() {
 		timed := []string{m.Pending, m.Taken, m.Available.Name + " is not null"}
 		untimed := []string{m.Pending, m.Taken, m.Available.Name + " is null"}
-		due := func(i *index) bool { return alone(i) && i.starts(m.Available.Plain) }
+		due := func(i *index) bool { return (m.delete || alone(i)) && i.starts(m.Available.Plain) }
 		m.undelayed = some(untimed, func(i *index) bool { return i.holds(untimed[2]) })
 		if m.dueIndex = some(timed, due); m.dueIndex {
 			dueOwn, pending = some(timed, func(i *index) bool { return due(i) && own(i) }), untimed
