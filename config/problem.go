@@ -23,7 +23,11 @@ func (e *Error) Error() string {
 // shown either: it is the content of a file, given in place of its path.
 func (l *loader) add(variable string, value *string, text string) {
 	if value != nil && !strings.Contains(*value, "\n") {
-		variable += fmt.Sprintf("=%.200q", *value)
+		shown := fmt.Sprintf("%.200s", *value)
+		if shown != *value {
+			shown += "…"
+		}
+		variable += fmt.Sprintf("=%q", shown)
 	}
 	if problem := variable + " " + text; !slices.Contains(l.problems, problem) {
 		l.problems = append(l.problems, problem)
