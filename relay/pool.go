@@ -81,10 +81,11 @@ func (c *Config) silent() {
 
 // prepare sets what all connections of a relay have in common. They notice when nothing has answered for a while.
 func prepare(c *pgx.ConnConfig, silence time.Duration) {
-	c.DialFunc = outbox.Dialer(silence).DialContext
+	dialer := outbox.Dialer(silence)
+	c.DialFunc = dialer.DialContext
 	several := addressesOf(c) > 1
 	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
+		c.ConnectTimeout, dialer.Timeout = connectTimeout, hostTimeout // a host's name may have dead addresses, too
 		if several {
 			c.ConnectTimeout = hostTimeout
 		}
