@@ -72,12 +72,8 @@ func (k *key) hash() uint64 { return nameOf(k.name, k.due) }
 // 100,000 is removed without a search.
 type restingKeys []*key
 
-func (r restingKeys) Len() int { return len(r) }
-
-// Less keeps keys of one kind together: one statement reads them.
-func (r restingKeys) Less(i, j int) bool {
-	return r[i].until.Before(r[j].until) || r[i].until.Equal(r[j].until) && !r[i].due && r[j].due
-}
+func (r restingKeys) Len() int           { return len(r) }
+func (r restingKeys) Less(i, j int) bool { return r[i].until.Before(r[j].until) }
 
 func (r restingKeys) Swap(i, j int) {
 	r[i], r[j] = r[j], r[i]

@@ -63,11 +63,15 @@ func (e *Engine) readKeys(now time.Time) *Read {
 	if e.vain > mostVain {
 		most = mostVain / 10
 	}
-	for len(e.resting) > 0 && e.resting[0].due == due && !e.resting[0].until.After(now) &&
-		len(q.Asks) < most && room > 0 {
+	var others []*key // whose rows have the other index
+	for len(e.resting) > 0 && !e.resting[0].until.After(now) && len(q.Asks) < most && room > 0 {
 		k := e.resting[0]
 		n := min(k.rows, room)
 		e.enter(k, reading)
+		if k.due != due {
+			others = append(others, k)
+			continue
+		}
 		ask := outbox.Ask{Hash: k.hash()}
 		if k.seen != nil && !k.isLate() {
 			// The last row of the read before comes again with it.
@@ -79,6 +83,9 @@ func (e *Engine) readKeys(now time.Time) *Read {
 		room -= n
 		q.Rows += ask.Limit
 		q.Asks = append(q.Asks, ask)
+	}
+	for _, k := range others {
+		e.again(k, k.until)
 	}
 	if e.vain > mostVain {
 		e.reads.rests[Keys] = now.Add(time.Duration(len(q.Asks)) * time.Second / mostVain)
