@@ -137,6 +137,24 @@ func TestGroupThatNobodyRelays(t *testing.T) {
 	unserved()
 	leave()
 	unserved("audit")
+	since := func() (at time.Time) {
+		states, _ := o.States()
+		for _, s := range states {
+			if s.Name == "audit" {
+				at = s.Unserved
+			}
+		}
+		return at
+	}
+	before := since()
+	stop()
+	// A new term has new groups, which know since when.
+	o.strangers = []*Group{{Column: "audit_at", Name: "audit"}, {Column: "mail_at", Name: "mail"}}
+	stop = o.run(t, &Group{Name: "default", Mapping: "mapping"})
+	unserved("audit")
+	if after := since(); !after.Equal(before) {
+		t.Errorf("nobody relays it since %v, and after a new term since %v", before, after)
+	}
 	stop()
 	const told = "rows wait for a destination that no replica relays"
 	if text := log.String(); strings.Count(text, told) != 2 || strings.Contains(text, "=mail ") {

@@ -70,8 +70,14 @@ func New() *Owner {
 func (o *Owner) Open(table string, groups []*Group) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	before := o.groups
 	o.groups, o.relayed = groups, nil
 	for _, g := range groups {
+		for _, b := range before {
+			if g.Mapping == "" && b.Mapping == "" && g.Column == b.Column { // a new term does not end its waiting
+				g.logged, g.since = b.logged, b.since
+			}
+		}
 		g.owner, g.class = o, classOf(table, g.Column)
 		if g.reset(nil); !g.state.Watched {
 			o.relayed = append(o.relayed, g)
