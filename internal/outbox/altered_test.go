@@ -81,8 +81,11 @@ func TestIDOfAnotherTypeInTheSameSession(t *testing.T) {
 		payload text not null default '', relayed_at timestamptz, seq bigint generated always as identity)`)
 	s.Exec(t, "insert into outbox_messages select from generate_series(1, 3)")
 	pool := s.PoolWith(t, func(c *pgxpool.Config) { c.AfterConnect, c.MaxConns = pgsession.Own, 1 })
-	for _, to := range []string{"uuid", "text", "uuid"} {
-		s.Exec(t, "alter table outbox_messages alter column id drop default, alter column id type "+to+" using id::"+to)
+	prepared := 0
+	for i, to := range []string{"uuid", "uuid", "text", "uuid"} {
+		if i != 1 { // a table that was opened again as it was has its statements still prepared
+			s.Exec(t, "alter table outbox_messages alter column id drop default, alter column id type "+to+" using id::"+to)
+		}
 		table, err := Open(t.Context(), pool, Config{Table: messages})
 		if err != nil {
 			t.Fatal(err)
@@ -91,5 +94,13 @@ func TestIDOfAnotherTypeInTheSameSession(t *testing.T) {
 		if rest := tail(t, table, Query{After: end(first.Rows)}); len(rest.Rows) != 2 {
 			t.Errorf("%d rows after the first, with ids of type %s", len(rest.Rows), to)
 		}
+		var n int
+		if err := pool.QueryRow(t.Context(), "select count(*) from pg_prepared_statements").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 && n != prepared {
+			t.Errorf("%d statements are prepared, %d before the table was opened again", n, prepared)
+		}
+		prepared = n
 	}
 }

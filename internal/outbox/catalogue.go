@@ -23,6 +23,7 @@ type relation struct {
 	texts   map[string]bool            // expressions that give a stored text
 	parts   *atomic.Pointer[timeRange] // the partitions that statements name; nil unless there are many by time
 	seed    maphash.Seed
+	types   string // the table and its columns' types; see prepared
 
 	OID        uint32
 	Schema     string
@@ -67,9 +68,11 @@ func readCatalogue(ctx context.Context, pool *pgxpool.Pool, name sql.Table, name
 	if err := r.readCluster(ctx, by); err != nil {
 		return nil, fmt.Errorf("read the server's system identifier: %w", err)
 	}
+	r.types = fmt.Sprint(r.OID)
 	for _, c := range r.Columns {
 		c.Name = sql.Quote(c.Plain)
 		r.columns[c.Plain] = c
+		r.types += c.Plain + " " + c.Type + ","
 		r.texts[c.Name], r.texts[c.text()] = c.isText(), c.isText()
 	}
 	for _, i := range r.Indexes {

@@ -109,11 +109,8 @@ type batch struct {
 }
 
 // A prepared statement keeps the types of its parameters. When the table has been opened again because the type of its
-// id has changed, the same text needs others.
-type prepared struct {
-	relation  *relation
-	statement string
-}
+// id has changed, the same text needs others; when nothing has changed, it stays prepared.
+type prepared struct{ types, statement string }
 
 // limitsKey and preparedKey are the keys under which a connection keeps which limits it has, and the names of its
 // prepared statements.
@@ -180,7 +177,7 @@ func milliseconds(d time.Duration) []byte {
 // prepare prepares a statement where statements stay prepared, unless it is.
 func (b *batch) prepare(statement string) {
 	statement = b.table.named(statement)
-	key := prepared{b.table.relation, statement}
+	key := prepared{b.table.relation.types, statement}
 	if b.names == nil || b.names[key] != "" {
 		return
 	}
@@ -199,7 +196,7 @@ func (b *batch) add(r request) {
 		results = binaryFormats(1)
 	}
 	statement := b.table.named(r.statement)
-	if name := b.names[prepared{b.table.relation, statement}]; name != "" {
+	if name := b.names[prepared{b.table.relation.types, statement}]; name != "" {
 		b.ExecPrepared(name, r.parameters, parameters, results)
 		return
 	}
