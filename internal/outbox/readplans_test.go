@@ -50,7 +50,7 @@ func TestPlansOfAsks(t *testing.T) {
 			}
 			check := func(state string) {
 				t.Helper()
-				s.Exec(t, "vacuum outbox_messages") // what is relayed leaves no dead entries that a scan would pass
+				vacuum(t, s) // what is relayed leaves no dead entries that a scan would pass
 				var page Page
 				look := func(read, index string, most int) {
 					t.Helper()
@@ -114,6 +114,18 @@ func TestPlansOfAsks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// vacuum removes all dead rows of the table. It waits for other tests' transactions that may still see some.
+func vacuum(t *testing.T, s *pgtest.Schema) {
+	t.Helper()
+	now := pgtest.Value[string](t, s, "select pg_current_xact_id()::xid::text")
+	eventually(t, "older transactions have ended", func() bool {
+		return pgtest.Value[bool](t, s, `select not exists (
+			select from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
+			and greatest(age(backend_xid), age(backend_xmin)) > age($1::text::xid))`, now)
+	})
+	s.Exec(t, "vacuum outbox_messages")
 }
 
 var hitBuffers = regexp.MustCompile(`Buffers: shared hit=(\d+)`)

@@ -22,7 +22,7 @@ func NewDatabase(t testing.TB, options ...string) *Schema {
 	name := "t_" + strings.ToLower(rand.Text()[:12])
 	s.Exec(t, "create database "+name+" "+strings.Join(options, " "))
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // it waits for a checkpoint
 		defer cancel()
 		if _, err := s.Pool.Exec(ctx, "drop database "+name+" with (force)"); err != nil {
 			t.Errorf("drop database %s: %v", name, err)
