@@ -103,13 +103,13 @@ func TestDeadlyMessageDoesNotStorm(t *testing.T) {
 
 func TestCredentialsAreReadAgain(t *testing.T) {
 	t.Parallel()
-	var now atomic.Value
+	var now, password atomic.Value // what is right, and what the publisher says
 	now.Store("first")
+	password.Store("first")
 	f := newFake(t, listen(t), func(m *sent) { m.ack() })
 	f.login = func(response string) bool { return response == "\x00user\x00"+now.Load().(string) }
-	password := "first"
 	p := amqp.New(amqp.Config{URL: func() (string, error) {
-		return "amqp://user:" + password + "@" + f.listener.Addr().String(), nil
+		return "amqp://user:" + password.Load().(string) + "@" + f.listener.Addr().String(), nil
 	}})
 	defer p.Close()
 	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 0, "topic"))[0] }
@@ -127,7 +127,7 @@ func TestCredentialsAreReadAgain(t *testing.T) {
 		t.Errorf("the error contains the password: %v", err)
 	}
 
-	password = "second"
+	password.Store("second")
 	await(t, func() bool { return publish() == nil })
 }
 
