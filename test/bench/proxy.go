@@ -229,7 +229,8 @@ func (p *proxy) note(statement string) {
 		return
 	}
 	p.statements.Add(1)
-	reads := strings.HasPrefix(statement, "select") || strings.HasPrefix(statement, "-- ping") // the latter by pgx
+	reads := strings.HasPrefix(strings.TrimPrefix(statement, "("), "select") ||
+		strings.HasPrefix(statement, "-- ping") // by pgx
 	if !reads || strings.HasPrefix(statement, "select pg_notify") {
 		p.mu.Lock()
 		defer p.mu.Unlock()
