@@ -16,8 +16,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// An address of the database's name that answers nothing leaves time for the next one, within the time that an owner has
-// to connect.
+// An address of the database's name that answers nothing leaves time for the next one, within the time that an owner
+// has to connect.
 func TestNameWithADeadAddress(t *testing.T) {
 	t.Parallel()
 	to, err := pgxpool.ParseConfig(pgtest.New(t).URL)

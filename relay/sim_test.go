@@ -126,9 +126,9 @@ func (s *sim) startOn(table tableView) (cancel func(), done <-chan struct{}) {
 	return cancel, ended
 }
 
-// simulate runs f in a bubble of simulated time, unless the tests are run with -short. The race detector makes such a test
-// ten times slower. It sees the same code in the random schedules and in the tests with a database, so make test runs it
-// with -short, and the simulated tests without it.
+// simulate runs f in a bubble of simulated time, unless the tests are run with -short. The race detector makes such a
+// test ten times slower. It sees the same code in the random schedules and in the tests with a database, so make test
+// runs it with -short, and the simulated tests without it.
 func simulate(t *testing.T, f func(*testing.T, *sim)) {
 	t.Helper()
 	if testing.Short() {

@@ -93,7 +93,8 @@ func TestUncleanStopIsCounted(t *testing.T) {
 	}
 }
 
-// The same, if the table goes while the broker has the rows: they are not marked, and nothing relays when the stop comes.
+// The same, if the table goes while the broker has the rows: they are not marked, and nothing relays when the stop
+// comes.
 func TestUncleanStopWithoutATable(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()

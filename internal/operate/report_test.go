@@ -121,15 +121,18 @@ func TestReportAgeOfTopics(t *testing.T) {
 	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
 	s.Exec(t, sql.Schema(table)+(&outbox.Config{Table: table}).DelaySchema(outbox.View{}))
 	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, available_at) values
-		('old', '{}', now() - interval '3 hours', null), ('old', '{}', now() - interval '4 hours', now() - interval '1 minute'),
-		('late', '{}', now() - interval '1 hour', null), ('late', '{}', now() - interval '4 hours', now() - interval '2 hours')`)
+		('old', '{}', now() - interval '3 hours', null),
+		('old', '{}', now() - interval '4 hours', now() - interval '1 minute'),
+		('late', '{}', now() - interval '1 hour', null),
+		('late', '{}', now() - interval '4 hours', now() - interval '2 hours')`)
 	r, err := open(t, s).ReportOf(t.Context(), Selection{}, patience)
 	if err != nil || len(r.Destinations[0].Topics) != 2 {
 		t.Fatalf("%+v (%v)", r, err)
 	}
 	for i, hours := range []float64{2, 3} { // late, old
 		if age := *r.Destinations[0].Topics[i].OldestAgeSeconds / 3600; age < hours || age > hours+0.5 {
-			t.Errorf("the oldest row of topic %s is due for %v hours, not %v", r.Destinations[0].Topics[i].Topic, age, hours)
+			t.Errorf("the oldest row of topic %s is due for %v hours, not %v", r.Destinations[0].Topics[i].Topic, age,
+				hours)
 		}
 	}
 }

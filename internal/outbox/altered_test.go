@@ -73,18 +73,20 @@ func TestColumnOfAnotherType(t *testing.T) {
 	}
 }
 
-// Sessions outlive a table that is opened again: what they have prepared for its old types is not used for the new ones.
+// Sessions outlive a table that is opened again: what they have prepared for its old types is not used for the new
+// ones.
 func TestIDOfAnotherTypeInTheSameSession(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id uuid primary key default gen_random_uuid(), topic text not null default 't',
-		payload text not null default '', relayed_at timestamptz, seq bigint generated always as identity)`)
+	s.Exec(t, `create table outbox_messages (id uuid primary key default gen_random_uuid(),
+		topic text not null default 't', payload text not null default '', relayed_at timestamptz, seq bigint generated always as identity)`)
 	s.Exec(t, "insert into outbox_messages select from generate_series(1, 3)")
 	pool := s.PoolWith(t, func(c *pgxpool.Config) { c.AfterConnect, c.MaxConns = pgsession.Own, 1 })
 	prepared := 0
 	for i, to := range []string{"uuid", "uuid", "text", "uuid"} {
 		if i != 1 { // a table that was opened again as it was has its statements still prepared
-			s.Exec(t, "alter table outbox_messages alter column id drop default, alter column id type "+to+" using id::"+to)
+			s.Exec(t, "alter table outbox_messages alter column id drop default, alter column id type "+
+				to+" using id::"+to)
 		}
 		table, err := Open(t.Context(), pool, Config{Table: messages})
 		if err != nil {

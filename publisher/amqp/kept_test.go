@@ -228,8 +228,8 @@ func TestBrokerFallsSilent(t *testing.T) {
 	})
 }
 
-// Each try with an unknown outcome may have left a copy, and each is counted: the first, whose confirm was given up, and
-// the second, which ended with its connection.
+// Each try with an unknown outcome may have left a copy, and each is counted: the first, whose confirm was given up,
+// and the second, which ended with its connection.
 func TestUnknownTriesAreCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -79,8 +79,8 @@ func TestFatesOfFullStreams(t *testing.T) {
 	}
 }
 
-// A subject that had no stream, or was taken by another one, is taken by a stream that is full. The publisher finds that
-// out long before what it knew is old.
+// A subject that had no stream, or was taken by another one, is taken by a stream that is full. The publisher finds
+// that out long before what it knew is old.
 func TestFateOfSubjectThatHasMoved(t *testing.T) {
 	t.Parallel()
 	for _, taken := range []bool{false, true} {

@@ -65,7 +65,8 @@ func TestDeploymentForEachDestination(t *testing.T) {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
 	await(t, "the log says so, too", func() bool {
-		return containsAll(first.Log(), []string{"rows wait for a destination that no replica relays", `"destinations":"mail"`})
+		return containsAll(first.Log(),
+			[]string{"rows wait for a destination that no replica relays", `"destinations":"mail"`})
 	})
 	if d := doctor(t, with("audit")); !d.says("warning", "replicas", nobody+"destination mail", "mail_relayed_at",
 		"drop column") ||

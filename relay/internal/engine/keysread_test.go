@@ -65,8 +65,8 @@ func TestRowCommittedLateBeforeThePlaceOfAHotKey(t *testing.T) {
 		last := s.add("k", "t", nil)
 		s.until(t, func() bool { return last.first > 0 })
 		if late.first == 0 || late.first > last.first {
-			t.Errorf("exact %v, after %d rows: the late row is number %d, and the next one of its writers number %d", exact, n/2,
-				late.first, last.first)
+			t.Errorf("exact %v, after %d rows: the late row is number %d, and the next one of its writers number %d",
+				exact, n/2, late.first, last.first)
 		}
 		s.end(t)
 	}
