@@ -139,9 +139,12 @@ func (h *harness) received(t testing.TB, topic string, n int) []publisher.Messag
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	partitions := h.partitions(t, topic)
+	total := int64(0)
 	for {
 		ends, err := h.ends(ctx, topic, partitions)
-		total := int64(0)
+		if err == nil {
+			total = 0
+		}
 		for _, end := range ends {
 			total += end
 		}

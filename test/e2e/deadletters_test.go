@@ -175,6 +175,9 @@ func TestReplicaThatKnowsNoDeadLetter(t *testing.T) {
 	old := startRelay(t, without)
 	outbox.awaitDrained()
 	outbox.destination(with, "dead")
+	await(t, "the replica without the dead letter has seen the new columns", func() bool {
+		return strings.Count(old.Log(), `"msg":"found the outbox"`) == 2
+	})
 	r := startRelay(t, with)
 	// meet waits until the replica with the dead letter and the one without have half of the rows each. The dead letters
 	// have shards of their own, which only one of them relays.
