@@ -46,7 +46,7 @@ type Config struct {
 	// The name, for example that of a variable, appears in errors that ask the user to change the setting. If
 	// SettingName is nil or returns "", the field's own name is used.
 	SettingName func(field string) string
-	// Dial makes the network connection; nil uses a net.Dialer.
+	// Dial makes the network connection; nil tries all addresses of the host.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger gets one line for each change of the connection's state; nil discards them.
 	Logger *slog.Logger
@@ -79,7 +79,7 @@ func New(config Config) *Publisher {
 	}
 	p.keeper = p.newKeeper()
 	if p.config.Dial == nil {
-		p.config.Dial = new(net.Dialer).DialContext
+		p.config.Dial = connect.Dial
 	}
 	if config.Unrouted {
 		p.log.Warn("rows count as relayed although no queue may take them, and then are lost", "setting",

@@ -47,7 +47,7 @@ type Config struct {
 	// The name, for example that of a variable, appears in errors that ask the user to change the setting. If
 	// SettingName is nil or returns "", the field's own name is used.
 	SettingName func(field string) string
-	// Dial makes connections; nil is a net.Dialer. Dials to different brokers run side by side.
+	// Dial makes connections; nil tries all addresses of the host. Dials to different brokers run side by side.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger gets one line per change of state; nil is slog.Default.
 	Logger *slog.Logger
@@ -77,7 +77,7 @@ var _ publisher.Publisher = (*Publisher)(nil)
 func New(config Config) *Publisher {
 	config.Brokers = slices.Clone(config.Brokers)
 	if config.Dial == nil {
-		config.Dial = new(net.Dialer).DialContext
+		config.Dial = connect.Dial
 	}
 	if config.Partitioner == nil {
 		config.Partitioner, _ = ParsePartitioner("murmur2")

@@ -46,7 +46,7 @@ type Config struct {
 	// The name, for example that of a variable, appears in errors that ask the user to change the setting. If
 	// SettingName is nil or returns "", the field's own name is used.
 	SettingName func(field string) string
-	// Dial opens connections; nil means that of a net.Dialer.
+	// Dial opens connections; nil tries all addresses of the host.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Timeout is how long the acknowledgement of a message is waited for, in one call or several, before the message is
 	// sent again; the default is ten seconds. With a time shorter than the stream needs in trouble, such as an election
@@ -81,7 +81,7 @@ func New(config Config) (*Publisher, error) {
 		return nil, err
 	}
 	if config.Dial == nil {
-		config.Dial = new(net.Dialer).DialContext
+		config.Dial = connect.Dial
 	}
 	config.Timeout = cmp.Or(config.Timeout, defaultTimeout)
 	config.Logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))

@@ -1,0 +1,43 @@
+package connect
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"sync"
+)
+
+// Dial connects to a host over TCP. The addresses of the host's name race in a random order. A [net.Dialer] gives each
+// of them two seconds at least, one after the other, so with two that do not answer there was no time for the third.
+func Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return dial(ctx, net.DefaultResolver.LookupHost, network, address)
+}
+
+func dial(ctx context.Context, lookup func(context.Context, string) ([]string, error), network, address string) (
+	net.Conn, error,
+) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := lookup(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	var dialer net.Dialer
+	race := Race[net.Conn]{
+		Turns: rand.Perm(len(hosts)), Go: group.Go,
+		Open: func(ctx context.Context, i int) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, net.JoinHostPort(hosts[i], port))
+		},
+		Drop:  func(conn net.Conn) { _ = conn.Close() },
+		Ended: func(_ int, failed error) { err = failed },
+	}
+	conn, _, won := race.Run(ctx)
+	if won {
+		err = nil
+	}
+	return conn, err
+}
