@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// connectionsTo returns how to connect to the database. User and password are read again for each connection. An error
-// is about something that the configuration's own check has let through. The library's text is not shown, since it does
+// connectionsTo returns how to connect to the database. User, password and certificates are read again for each
+// connection. An error is about something that the configuration's own check has let through. The library's text is not shown, since it does
 // not mask passwords reliably.
 func connectionsTo(url config.Secret, variable string) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url.Loaded())
@@ -39,7 +41,8 @@ func openPool(ctx context.Context, d config.Database, r *relay.Config) (*pgxpool
 	return r.NewPool(ctx, to)
 }
 
-// refresh reads the present user and password.
+// refresh reads the present user and password, and the certificates unless the hosts have changed: new hosts need a
+// restart.
 func refresh(c *pgx.ConnConfig, url config.Secret) error {
 	text, err := url.Read()
 	if err != nil {
@@ -50,8 +53,13 @@ func refresh(c *pgx.ConnConfig, url config.Secret) error {
 	}
 	now, err := pgx.ParseConfig(text)
 	if err != nil {
-		return errors.New("the database URL has changed and cannot be used")
+		return errors.New("the database URL, or a file that it names, has changed and cannot be used")
 	}
 	c.User, c.Password = now.User, now.Password
+	if slices.EqualFunc(c.Fallbacks, now.Fallbacks, sameHost) && c.Host == now.Host && c.Port == now.Port {
+		c.TLSConfig, c.Fallbacks = now.TLSConfig, now.Fallbacks
+	}
 	return nil
 }
+
+func sameHost(a, b *pgconn.FallbackConfig) bool { return a.Host == b.Host && a.Port == b.Port }
