@@ -1,11 +1,13 @@
 package outbox
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -90,5 +92,30 @@ func TestCurrentWhereNothingCanBeMarked(t *testing.T) {
 			t.Errorf("current: %t, %v; want %t", got, err, current)
 		}
 		s.Exec(t, "alter table outbox_messages add column if not exists key text")
+	}
+}
+
+// Row security may hide every row from a relay that then has nothing to do. That is told when the table is opened, and
+// a look at a table that is open sees that it has become active.
+func TestRowSecurityIsTold(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, pgtest.ShapeB)
+	role := s.NewRole(t)
+	s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
+	s.Exec(t, "grant all on outbox_messages to "+role)
+	as := &pgtest.Schema{Pool: s.PoolAs(t, role), Name: s.Name}
+	before := open(t, as, Config{})
+	s.Exec(t, "create policy visible on outbox_messages using (topic <> 'hidden')")
+	s.Exec(t, "alter table outbox_messages enable row level security")
+	if current, _, err := before.Current(t.Context()); err != nil || current {
+		t.Errorf("current: %t, %v", current, err)
+	}
+	for table, told := range map[*Table]bool{before: false, open(t, as, Config{}): true} {
+		if told != slices.ContainsFunc(table.Lacks(), func(f finding.Finding) bool {
+			return strings.Contains(f.Found, "row security is active for role "+role)
+		}) {
+			t.Errorf("%t: %+v", told, table.Lacks())
+		}
 	}
 }

@@ -70,7 +70,10 @@ func (e *examination) add(check string, answers ...finding.Answer) {
 
 // lacks examines the columns and indexes, of the destinations too if they can use the table.
 func (e *examination) lacks(able bool) {
-	m, setting := e.mapping, e.config.Names.Of("Columns")
+	m, r, setting := e.mapping, e.relation, e.config.Names.Of("Columns")
+	e.add(checkRights, finding.WarnIf(r.Policies, "row security is active for role "+r.Role+": rows that its policies "+
+		"hide are never relayed, and rows that they let it see but not change are published and cannot be marked",
+		"give the relay's role a policy that lets it see and update every row, or the attribute bypassrls"))
 	e.columns()
 	e.ids()
 	if e.view.Columns == nil {
@@ -124,9 +127,6 @@ func (e *examination) storage(channel string) {
 		"table by time, or into fewer parts"))
 	e.add(checkTable, finding.WarnIf(r.Unlogged, "the table is unlogged: after a crash of the server it is empty, and "+
 		"what was not relayed is lost", "alter table "+e.Quoted()+" set logged;"))
-	e.add(checkRights, finding.WarnIf(r.Policies, "row security is active for role "+r.Role+": rows that its policies "+
-		"hide are never relayed, and rows that they let it see but not change are published and cannot be marked",
-		"give the relay's role a policy that lets it see and update every row, or the attribute bypassrls"))
 	how := `texts are published in UTF-8, and characters beyond ASCII stand in last_error as \u20ac`
 	if r.Encoding == encodingNone {
 		how = "texts are published as the bytes that the application stored, in UTF-8 only if it wrote UTF-8"

@@ -113,7 +113,7 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 
 // meaning is how the table is understood, by all destinations.
 func (t *Table) meaning() []any {
-	all := []any{t.relation.OID, t.relation.table, t.Strangers()}
+	all := []any{t.relation.OID, t.relation.table, t.relation.Policies, t.Strangers()}
 	for _, v := range t.config.views() {
 		m := t.see(v)
 		m.relation, m.config, m.view = nil, Config{}, View{}
