@@ -11,10 +11,24 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// topology returns the answer if something is missing at the broker that everything within scope needs. The rows wait
-// until it is created; the relay creates nothing itself.
-func topology(scope publisher.Scope, short, format string, args ...any) error {
-	return &publisher.Error{Class: publisher.Topology, Scope: scope, Short: short, Err: fmt.Errorf(format, args...)}
+// noExchange returns the answer if an exchange cannot be used. The rows wait until it is created; the relay creates
+// nothing itself. The configured exchange is the destination: without it, all rows wait. One that messages name
+// themselves has the scope of a topic.
+func noExchange(scope publisher.Scope, name, short, format string, args ...any) error {
+	answer := &publisher.Error{
+		Class: publisher.Topology, Scope: scope, Short: short, Err: fmt.Errorf(format, args...),
+	}
+	if scope == publisher.ScopeTopic {
+		answer.Fate = publisher.Fate{Kind: publisher.FateExchange, Name: strings.Clone(name)}
+	}
+	return answer
+}
+
+// trouble returns the answer for messages of a route that is in trouble.
+func (r route) trouble(class publisher.Class, short, format string, args ...any) *publisher.Error {
+	return &publisher.Error{
+		Class: class, Scope: publisher.ScopeTopic, Fate: r.fate(), Short: short, Err: fmt.Errorf(format, args...),
+	}
 }
 
 // fate names the trouble of a route. On the default exchange it is the queue. On any other exchange it is the route,
@@ -27,35 +41,25 @@ func (r route) fate() publisher.Fate {
 	return publisher.Fate{Kind: publisher.FateTopic, Name: r.exchange + "/" + r.topic}
 }
 
-// exchangeFate names an exchange that messages name themselves. The configured exchange is the destination. If that one
-// is missing, all rows wait.
-func exchangeFate(name string) publisher.Fate {
-	return publisher.Fate{Kind: publisher.FateExchange, Name: strings.Clone(name)}
-}
-
 // returned is the answer for a mandatory message that the broker returned. The broker confirms such a message as well,
 // because it has done all that it could with it. An exchange of type x-delayed-message returns a message that it keeps
 // to deliver later. Its row waits for the queue or the binding, and spends no attempt.
 func returned(r *amqp091.Return, names setting.Names) error {
-	fate := route{r.Exchange, r.RoutingKey}.fate()
-	if r.Exchange == "" {
-		return publisher.WithFate(
-			publisher.TopologyError("no queue", "there is no queue %q (%d %s): declare it", r.RoutingKey, r.ReplyCode,
-				r.ReplyText), fate)
+	to := route{r.Exchange, r.RoutingKey}
+	if to.exchange == "" {
+		return to.trouble(publisher.Topology, "no queue", "there is no queue %q (%d %s): declare it", to.topic,
+			r.ReplyCode, r.ReplyText)
 	}
+	answer := to.trouble(publisher.Topology, "no route",
+		"no queue is bound to exchange %q for routing key %q (%d %s): bind one", to.exchange, to.topic, r.ReplyCode,
+		r.ReplyText)
 	if _, delayed := r.Headers["x-delay"]; delayed {
-		return &publisher.Error{
-			Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route",
-			Err: fmt.Errorf(
-				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, "+
-					"which returns each message with the header x-delay and delivers it all the same: bind one, "+
-					"use an exchange of another type, or set %s",
-				r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText, names.Of("Unrouted")),
-		}
+		answer.Repeats = true
+		answer.Err = fmt.Errorf("%w; if the exchange is of type x-delayed-message, which returns each message with "+
+			"the header x-delay and delivers it all the same, use one of another type, or set %s", answer.Err,
+			names.Of("Unrouted"))
 	}
-	return publisher.WithFate(publisher.TopologyError("no route",
-		"no queue is bound to exchange %q for routing key %q (%d %s): bind one",
-		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
+	return answer
 }
 
 // nacked is the answer for a negative confirm, in the given number of calls in a row on the route. RabbitMQ sends it
@@ -65,14 +69,9 @@ func returned(r *amqp091.Return, names setting.Names) error {
 // a publisher cannot see; tries become rare there once the queue has been full for some time. A full queue of that kind
 // was tried 2.6 times a second, and its dead letter queue got 355 copies of 200 rows in a minute.
 func nacked(to route, inRow int) error {
-	answer := &publisher.Error{
-		Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "queue rejects",
-		Repeats: to.exchange != "" || inRow >= stubborn,
-	}
-	if to.exchange == "" {
-		answer.Err = fmt.Errorf("RabbitMQ did not take the message for %q: the queue is full, has failed, or "+
-			"lacks the majority of its nodes", to.topic)
-	} else {
+	answer := to.trouble(publisher.Unavailable, "queue rejects", "RabbitMQ did not take the message for %q: the queue "+
+		"is full, has failed, or lacks the majority of its nodes", to.topic)
+	if answer.Repeats = to.exchange != "" || inRow >= stubborn; to.exchange != "" {
 		answer.Err = fmt.Errorf("RabbitMQ did not take the message for %q on exchange %q: a queue is full, has "+
 			"failed, or lacks the majority of its nodes; each try adds a copy to the other queues that are bound",
 			to.topic, to.exchange)
@@ -83,22 +82,9 @@ func nacked(to route, inRow int) error {
 // stalled is the answer for messages of a route that confirms nothing while the broker answers otherwise. Messages that
 // were sent are not sent again for some time.
 func stalled(to route) error {
-	return &publisher.Error{
-		Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
-		Err: fmt.Errorf("RabbitMQ answers, and confirms no message for %q on exchange %q: see whether a queue "+
-			"lacks the majority of its nodes, or is between leaders", to.topic, to.exchange),
-	}
-}
-
-// unsent returns the answer for the other messages of a route, which are not sent. They leave no copies, so the relay
-// may try them as often as others.
-func unsent(err error) error {
-	if e, ok := errors.AsType[*publisher.Error](err); ok && e.Repeats {
-		quiet := *e
-		quiet.Repeats = false
-		return &quiet
-	}
-	return err
+	return to.trouble(publisher.Unavailable, "no answer",
+		"RabbitMQ answers, and confirms no message for %q on exchange %q: see whether a queue lacks the majority of "+
+			"its nodes, or is between leaders", to.topic, to.exchange)
 }
 
 // unanswered is the answer for a message that was sent before the call or the connection ended. The relay publishes it
@@ -113,10 +99,8 @@ func unanswered(err error) error {
 // late is the answer for a message that was sent before the call ended, if RabbitMQ has confirmed messages on other
 // routes. It names the route, so that the others go on while it is tried.
 func late(to route) error {
-	return &publisher.Error{
-		Class: publisher.Ambiguous, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
-		Err: fmt.Errorf("RabbitMQ did not confirm the message for %q on exchange %q in time", to.topic, to.exchange),
-	}
+	return to.trouble(publisher.Ambiguous, "no answer",
+		"RabbitMQ did not confirm the message for %q on exchange %q in time", to.topic, to.exchange)
 }
 
 // guilty is the answer for a message that was alone on a channel when the broker closed the channel. An error that
@@ -126,20 +110,19 @@ func late(to route) error {
 func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 	switch cause.Code {
 	case amqp091.NotFound:
-		scope, fate := publisher.ScopeDestination, publisher.Fate{}
+		scope := publisher.ScopeDestination
 		if m.Exchange != "" {
-			scope, fate = publisher.ScopeTopic, exchangeFate(exchange)
+			scope = publisher.ScopeTopic
 		}
-		return publisher.WithFate(topology(scope, "no exchange",
-			"RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause), fate)
+		return noExchange(scope, exchange, "no exchange", "RabbitMQ does not find the exchange %q: declare it: %w",
+			exchange, cause)
 	case amqp091.AccessRefused:
 		remedy := "grant the right to write, or renew the token"
 		if strings.Contains(cause.Reason, "internal exchange") {
 			remedy = "the exchange is internal, so only other exchanges lead to it: publish to one that is bound to it"
 		}
-		return publisher.WithFate(publisher.TopologyError("access refused",
-			"RabbitMQ refuses publishing to %q on exchange %q: %s: %w",
-			m.Topic, exchange, remedy, cause), route{exchange, m.Topic}.fate())
+		return route{exchange, m.Topic}.trouble(publisher.Topology, "access refused",
+			"RabbitMQ refuses publishing to %q on exchange %q: %s: %w", m.Topic, exchange, remedy, cause)
 	case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
 		return publisher.PermanentError("message refused",
 			"RabbitMQ refused the message of %d bytes (payload %d; its limit is max_message_size): %w",

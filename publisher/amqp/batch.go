@@ -124,7 +124,7 @@ func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 		}
 		err := conn.checkExchange(ctx, name, publisher.ScopeTopic, false)
 		if publisher.ClassOf(err) == publisher.Topology {
-			b.exchanges[name] = publisher.WithFate(err, exchangeFate(name))
+			b.exchanges[name] = err
 		} else if err != nil {
 			return err
 		}
@@ -215,10 +215,15 @@ func (b *batch) send(ctx context.Context, ch *channel) (full <-chan struct{}, st
 // trial reports whether a message in flight is to stay alone.
 func (b *batch) trial() bool { return len(b.flights) > 0 && b.flights[0].alone }
 
+// large is the payload size in bytes above which a message is sent with nothing else on its channel. RabbitMQ does not
+// tell its max_message_size, 16 MiB by default, and closes the channel for a larger payload. Lower limits are not used
+// in practice: one that is lowered to less than this closes the channel once for each message above it.
+const large = 1 << 20
+
 // limit returns how many messages may be in flight on a message's route together with it. With 0, nothing else may be
 // in flight on the channel.
-func (b *batch) limit(conn *connection, i int, to route) int {
-	if b.copied[i] > 1 || !conn.carries(len(b.messages[i].Payload)) {
+func (b *batch) limit(i int, to route) int {
+	if b.copied[i] > 1 || len(b.messages[i].Payload) > large {
 		return 0
 	}
 	return b.p.routes.limit(to)
@@ -240,7 +245,7 @@ func (b *batch) sendNext(ch *channel, from *[]int) error {
 		return nil
 	}
 	// A message of held is sent whatever its limit, because nothing else is in flight then.
-	if limit := b.limit(ch.conn, i, to); !alone && limit < window && (limit == 0 || b.flying(to) >= limit) {
+	if limit := b.limit(i, to); !alone && limit < window && (limit == 0 || b.flying(to) >= limit) {
 		b.ready, b.held = b.ready[1:], append(b.held, i)
 		return nil
 	}

@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"context"
-	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 
@@ -84,22 +83,4 @@ func (b *batch) convict(i int, cause *amqp091.Error) {
 	}
 	delete(b.copied, i)
 	b.condemn(i, err)
-}
-
-// unproven is the payload size in bytes above which a message is not sent together with others until one as large has
-// been accepted. Lower limits are not used in practice. RabbitMQ does not tell its max_message_size, so what it has
-// accepted is all that is known; a limit that is lowered while the connection lives closes the channel once.
-const unproven = 16 << 10
-
-// carries reports whether the broker is known to accept a payload of this size.
-func (c *connection) carries(size int) bool {
-	return size <= unproven || int64(size) <= c.largest.Load()
-}
-
-// accepted notes that the broker has accepted a payload of this size.
-func (c *connection) accepted(size int) {
-	c.accepts.Store(time.Now().UnixNano())
-	if size > unproven && int64(size) > c.largest.Load() {
-		c.largest.Store(int64(size))
-	}
 }

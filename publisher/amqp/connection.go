@@ -27,22 +27,18 @@ type connection struct {
 	socket  *socket
 	address string
 	url     string        // URL with which the connection was made
-	made    time.Time     // time at which it was made, or at which a refused token was last given up
+	made    time.Time     // time at which it was made, or at which a refused token was last given up; for the keeper
 	pool    chan *channel // channels that no call uses; in place of nil, one may be opened
 	limit   string        // what allows no further channels than those of the pool; empty for nothing
 
-	// The following fields are for a login by token, and belong to the keeper's goroutine.
-	token   string // token that the broker currently has
-	renewal connect.Renewal
-
-	user string // user that has logged in; empty if the broker derives it from a certificate or a token
+	token string // token with which it has logged in; empty if there was none
+	user  string // user that has logged in; empty if the broker derives it from a certificate or a token
 
 	closing atomic.Bool // this client ends the connection
 	refused atomic.Bool // the broker has refused access, and the login has not been checked since
 	futile  atomic.Bool // a message was waited for in vain, and none was accepted for a while (see leaves)
 
 	accepts atomic.Int64                  // Unix time in nanoseconds at which a message was last accepted
-	largest atomic.Int64                  // size of the largest payload that was accepted
 	blocked atomic.Pointer[string]        // the broker's reason while it blocks publishing
 	freed   atomic.Int64                  // Unix time in nanoseconds at which the broker has last ceased to block
 	cause   atomic.Pointer[amqp091.Error] // reason why the connection ended, if this client did not end it

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
@@ -42,7 +43,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	race := connect.Race[*connection]{
 		Go: p.life.Go,
 		Open: func(ctx context.Context, host int) (*connection, error) {
-			return p.dialOne(ctx, urls[host], token, nil)
+			return p.dialOne(ctx, urls[host], token, mostChannels, "")
 		},
 		Drop: (*connection).Close,
 		Ended: func(host int, err error) {
@@ -70,10 +71,11 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 		"none of the hosts can be used: %w"+strings.Repeat("; %w", len(errs)-1), errs...)
 }
 
-// dialOne makes the network connection, with TLS if the URL says so, logs in, and opens as many channels as a limit
-// allows that another connection has met. It blocks for dialTimeout at most. If the broker ends the connection at one
-// channel too many, the same host is dialled once more, for as many as it has opened.
-func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMany) (*connection, error) {
+// dialOne makes the network connection, with TLS if the URL says so, logs in, and opens the channels. limit is why they
+// are fewer than mostChannels. It blocks for dialTimeout at most. If the broker ends the connection at one channel too
+// many, the same host is dialled once more, for as many as it has opened: only their number tells how many are allowed,
+// because the broker's text names its own limit, of which other clients of the user may have a part.
+func (p *Publisher) dialOne(ctx context.Context, url, token string, channels int, limit string) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	uri, _ := amqp091.ParseURI(url) // addresses has parsed it
@@ -87,7 +89,7 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 		return nil, err
 	}
 	config := amqp091.Config{Heartbeat: heartbeat, Properties: properties, SASL: ways}
-	a := &attempt{uri: uri, secure: uri.Scheme == "amqps", token: p.config.Tokens != nil, names: p.names}
+	a := &attempt{uri: uri, token: p.config.Tokens != nil, names: p.names}
 	for _, way := range ways {
 		a.mechanisms = append(a.mechanisms, way.Mechanism())
 	}
@@ -99,14 +101,14 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	conn := &connection{
 		State: connect.State{Ended: make(chan struct{})}, p: p, made: time.Now(), address: address(uri), token: token,
-		busy: map[*channel]struct{}{},
+		limit: limit, busy: map[*channel]struct{}{},
 	}
 	// Only then does the broker know the user under the name in the URL, which user_id is compared with.
 	if !a.token && !slices.Contains(a.mechanisms, mechanismExternal) {
 		conn.user = uri.Username
 	}
 	link := raw
-	if a.secure {
+	if uri.Scheme == "amqps" {
 		var config *tls.Config
 		if config, err = connect.TLS(p.config.TLS, uri.Host); err == nil {
 			secure := tls.Client(raw, config)
@@ -122,25 +124,28 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string, limit *tooMa
 		// own.
 		conn.amqp, err = amqp091.DialConfig("amqp"+strings.TrimPrefix(url, uri.Scheme), config)
 	}
+	opened := 0
 	if err == nil {
 		conn.start()
-		err = conn.fill(limit)
+		opened, err = conn.fill(channels)
 	}
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
-	if err != nil {
-		_ = raw.Close()
-		if limit, ok := errors.AsType[*tooMany](err); ok && limit.allowed > 0 && ctx.Err() == nil {
-			return p.dialOne(ctx, url, token, limit)
-		}
-		if ctx.Err() != nil {
-			err = ctx.Err() // the handshake saw only that the socket was closed
-		} else if server, ok := errors.AsType[*amqp091.Error](err); ok && a.token &&
-			(server.Code == amqp091.AccessRefused || errors.Is(err, amqp091.ErrCredentials)) {
-			p.config.Tokens.Refused(token)
-		}
-		return nil, a.explain(err)
+	if err == nil {
+		return conn, nil
 	}
-	return conn, nil
+	_ = raw.Close()
+	server, ok := errors.AsType[*amqp091.Error](err)
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err() // the handshake saw only that the socket was closed
+	case ok && opened > 0 && slices.Contains(oneTooMany, server.Code):
+		limit := errtext.Line(server)
+		p.log.Warn("rabbitmq allows few channels, so batches take turns", "channels", opened, "reason", limit)
+		return p.dialOne(ctx, url, token, opened, limit)
+	case ok && a.token && server.Code == amqp091.AccessRefused:
+		p.config.Tokens.Refused(token)
+	}
+	return nil, a.explain(err)
 }

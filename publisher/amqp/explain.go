@@ -30,7 +30,6 @@ func unavailable(short, format string, args ...any) error {
 // An attempt is a try to connect, and its result.
 type attempt struct {
 	uri        amqp091.URI
-	secure     bool     // with TLS
 	token      bool     // a token takes the place of the password
 	mechanisms []string // mechanisms that this client would log in with
 	socket     *socket  // nil if there was none
@@ -71,12 +70,13 @@ func (a *attempt) reason(err error) *connect.Failure {
 	// A connection was made, and then nothing came.
 	case network.TimedOut(ended):
 		return c.Silent()
-	case network.RefusedTLS(err), a.secure && a.socket != nil && len(first) == 0:
+	case network.RefusedTLS(err), a.uri.Scheme == "amqps" && a.socket != nil && len(first) == 0:
 		// The alert that gives the reason may be lost if the peer closes the connection while data from this client is
 		// unread.
 		return c.Refused(nil)
 	case network.Ended(err), network.Ended(ended), isServer:
-		return c.FailedAbsent("handshake ended", "it ended the connection during the handshake", a.otherScheme(c), nil)
+		return c.FailedAbsent("handshake ended", "it ended the connection during the handshake", // as another port does
+			"check host and port in "+c.Servers+", and whether it should be "+c.Plain+" or "+c.Secure+"; "+c.Ports, nil)
 	}
 	return cmp.Or(c.TLS(err), c.Failed("cannot connect", "it cannot be connected to",
 		"check that it runs, and the network", connect.Stable(err)))
@@ -85,15 +85,22 @@ func (a *attempt) reason(err error) *connect.Failure {
 // refused returns the failure of a login that the broker does not accept, or nil for anything else. RabbitMQ uses one
 // code for several causes, and only its text tells some of them apart: NOT_ALLOWED (530) stands for a missing virtual
 // host, a missing right to it, and each kind of limit. The text is matched for the wording of the advice only, never
-// for what becomes of rows.
+// for what becomes of rows. The library has errors of its own for a broker that ends the connection without a word.
 func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
-	server, answered := errors.AsType[*amqp091.Error](err)
-	answered = answered && server.Server
-	denied := answered && server.Code == amqp091.AccessRefused
-	notAllowed := answered && server.Code == amqp091.NotAllowed
+	server, ok := errors.AsType[*amqp091.Error](err)
+	if !ok {
+		return nil
+	}
 	failed := func(short, found, remedy string) *connect.Failure { return c.FailedLogin(short, found, remedy, nil) }
+	notAllowed, limit := server.Server && server.Code == amqp091.NotAllowed, strings.Contains(server.Reason, "limit")
+	denied := server.Server && server.Code == amqp091.AccessRefused || errors.Is(err, amqp091.ErrCredentials)
+	external := len(a.mechanisms) == 1 && a.mechanisms[0] == mechanismExternal // the certificate alone is the login
+	who, grant := fmt.Sprintf("user %q", a.uri.Username), "access to it"
+	if a.token {
+		who, grant = "the OAuth token", "a scope for it, such as rabbitmq.write:VHOST/*"
+	}
 	switch {
-	case errors.Is(err, amqp091.ErrSASL) && a.external():
+	case errors.Is(err, amqp091.ErrSASL) && external:
 		return failed("no login mechanism", "it does not offer to log in with EXTERNAL",
 			"enable its plugin rabbitmq_auth_mechanism_ssl and the mechanism EXTERNAL, and give a client certificate "+
 				"that it trusts as "+a.names.Of("TLS.Certificates"))
@@ -101,64 +108,36 @@ func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
 		return failed("no login mechanism", "it does not offer to log in with "+strings.Join(a.mechanisms, " or "),
 			"change "+a.names.Of("Mechanism")+" to one of its auth_mechanisms")
 	// as NOT_ALLOWED, or as INTERNAL_ERROR of newer brokers
-	case answered && strings.Contains(server.Reason, "' is down"):
+	case server.Server && strings.Contains(server.Reason, "' is down"):
 		return c.FailedAbsent("vhost down",
 			fmt.Sprintf("virtual host %q does not run (%s)", a.uri.Vhost, server.Reason),
 			"see the broker's log, and rabbitmqctl restart_vhost", nil)
-	case denied && a.external():
+	case denied && external:
 		return failed("login refused", "it finds no user for the client certificate",
 			"give one of an authority that it trusts as "+a.names.Of("TLS.Certificates")+
 				", and create the user that its setting ssl_cert_login_from takes from it")
-	case a.token && (denied || errors.Is(err, amqp091.ErrCredentials)):
+	case denied && a.token:
 		return failed("login refused", "it refuses the OAuth token",
 			"check "+a.names.Of("Tokens")+", that the token has not expired and that its audience is the broker's "+
 				"resource_server_id, and at the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens")
-	case a.token && notAllowed && !strings.Contains(server.Reason, "limit"):
-		return failed("vhost refused", fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)",
-			a.uri.Vhost, server.Reason),
-			"create the vhost, change it in "+c.Servers+", or grant a scope for it, such as rabbitmq.write:VHOST/*")
 	case denied:
-		return failed("login refused", fmt.Sprintf("it refuses the login of user %q", a.uri.Username),
+		return failed("login refused", "it refuses the login of "+who,
 			"check user and password in "+c.Servers+" (the user guest may log in from the broker's own machine only)")
 	// of connections or channels, for a user, a vhost or a node
-	case notAllowed && strings.Contains(server.Reason, "limit"):
-		return c.Failed("limit reached", fmt.Sprintf("it takes no more of user %q (%s)", a.uri.Username, server.Reason),
+	case notAllowed && limit:
+		return c.Failed("limit reached", fmt.Sprintf("it takes no more of %s (%s)", who, server.Reason),
 			"raise that limit (rabbitmqctl set_user_limits, set_vhost_limits, or channel_max and connection_max of "+
 				"the node), or let fewer clients connect", nil)
-	case notAllowed:
+	case notAllowed, errors.Is(err, amqp091.ErrVhost):
 		return failed("vhost refused",
-			fmt.Sprintf("it does not let user %q into virtual host %q (%s)",
-				a.uri.Username, a.uri.Vhost, server.Reason),
-			"create the vhost, grant access to it, or change the vhost in "+c.Servers)
-	case answered:
+			fmt.Sprintf("it does not let %s into virtual host %q (%s)", who, a.uri.Vhost, server.Reason),
+			"create the vhost, grant "+grant+", or change the vhost in "+c.Servers)
+	case server.Server:
 		return c.Failed("connection refused",
 			fmt.Sprintf("it refuses the connection (%d %s)", server.Code, server.Reason),
 			"see the broker's log", nil)
-	case errors.Is(err, amqp091.ErrCredentials):
-		return failed("login refused", fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username),
-			"check user and password in "+c.Servers)
-	case errors.Is(err, amqp091.ErrVhost):
-		return failed("vhost refused",
-			fmt.Sprintf("it ended the connection when virtual host %q was opened", a.uri.Vhost),
-			"check the vhost in "+c.Servers)
 	}
 	return nil
-}
-
-// external reports whether the client logs in with its certificate alone.
-func (a *attempt) external() bool {
-	return len(a.mechanisms) == 1 && a.mechanisms[0] == mechanismExternal
-}
-
-// otherScheme returns what to check if something ends the handshake without a word, as a port with the other kind of
-// listener does.
-func (a *attempt) otherScheme(c *connect.Attempt) string {
-	if a.secure {
-		return "check that host and port in " + c.Servers +
-			" are those of RabbitMQ's TLS listener, usually 5671, else write amqp://"
-	}
-	return "check that host and port in " + c.Servers +
-		" are those of RabbitMQ's AMQP listener, usually 5672, and write amqps:// if it wants TLS"
 }
 
 // frameMethod begins the greeting of an AMQP 0-9-1 server.
@@ -167,17 +146,11 @@ const frameMethod = 1
 // stranger returns the failure for a server that does not speak AMQP, from its first bytes. Without that, the library
 // would report a frame that it cannot read.
 func stranger(c *connect.Attempt, first []byte) *connect.Failure {
-	found := "what answers there does not speak AMQP 0-9-1"
-	switch text := string(first); {
-	case strings.HasPrefix(text, "HTTP"):
-		found = "what answers there speaks HTTP, as RabbitMQ's management interface does"
-	case strings.HasPrefix(text, "INFO"):
-		found = "what answers there speaks NATS' protocol"
-	case strings.HasPrefix(text, "AMQP"):
-		found = "what answers there speaks another version of AMQP than 0-9-1"
-	case first[0] == 0x15: // a TLS alert
+	const alert = 0x15 // of TLS
+	if first[0] == alert {
 		return c.Failed("TLS wanted", "the port speaks TLS",
 			"write amqps:// in "+c.Servers+", or the port without TLS, usually 5672", nil)
 	}
-	return c.Failed("not RabbitMQ", found, "check host and port in "+c.Servers+"; "+c.Ports, nil)
+	return c.Failed("not RabbitMQ", fmt.Sprintf("what answers there does not speak AMQP 0-9-1 (it sends %.8q)", first),
+		"check host and port in "+c.Servers+": its management interface is on another; "+c.Ports, nil)
 }

@@ -195,8 +195,6 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 			break
 		}
 		c.method(0, 10, 41, []byte{0})
-	case [2]uint16{10, 70}: // update-secret
-		c.updateSecret(payload)
 	case [2]uint16{10, 50}: // close
 		c.method(0, 10, 51, nil)
 		return false

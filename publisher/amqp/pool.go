@@ -14,51 +14,34 @@ import (
 // questions. Calls that find no free channel wait for one. More channels are not faster: the broker is the limit.
 const mostChannels = 5
 
-// A tooMany reports that the broker has closed the connection because of the number of channels. Only the number that
-// it had opened before tells how many are allowed: the broker's text names its own limit, of which other clients of the
-// user may have a part.
-type tooMany struct {
-	allowed int // number of channels that it has opened before
-	err     error
-}
+// oneTooMany are the codes with which the broker ends a connection because of the number of its channels.
+var oneTooMany = []int{amqp091.NotAllowed, amqp091.ChannelError, amqp091.ResourceError}
 
-func (t *tooMany) Error() string { return t.err.Error() }
-func (t *tooMany) Unwrap() error { return t.err }
-
-// fill opens the channels of the connection, before anything else is sent. RabbitMQ's limit of channels, for a user or
-// a node, may be shared with other clients, and the answer to one channel too many is that it closes the connection
-// with all that is on the wire. The error is then a [tooMany], with which the next connection is filled. If a channel
-// is refused without the end of the connection, for example by a proxy, the connection works with those that it has.
-func (c *connection) fill(limit *tooMany) error {
-	most := mostChannels
-	if limit != nil {
-		most, c.limit = limit.allowed, errtext.Line(limit)
-		c.p.log.Warn("rabbitmq allows few channels, so batches take turns", "channels", most, "reason", c.limit)
-	}
+// fill opens the channels of the connection, at most so many, before anything else is sent. It returns how many were
+// opened. RabbitMQ's limit of channels, for a user or a node, may be shared with other clients, and the answer to one
+// channel too many is that it closes the connection with all that is on the wire: the error is then the broker's. If a
+// channel is refused without the end of the connection, for example by a proxy, the connection works with those that it
+// has.
+func (c *connection) fill(most int) (int, error) {
 	if allowed := int(c.amqp.Config.ChannelMax); allowed > 0 && allowed < most {
 		most, c.limit = allowed, "channel_max of the connection"
 	}
 	opened := make([]*channel, 0, most)
 	for len(opened) < most {
 		ch, err := newChannel(c)
-		switch {
-		case err == nil:
+		if err == nil {
 			opened = append(opened, ch)
 			continue
-		case c.amqp.IsClosed():
+		}
+		if c.amqp.IsClosed() {
 			<-c.Ended // now the reason is known
-			server := c.cause.Load()
-			if server == nil || !server.Server {
-				return err
+			if server := c.cause.Load(); server != nil && server.Server {
+				err = server
 			}
-			switch server.Code {
-			// With one of these codes, the channel that was asked for is one too many.
-			case amqp091.NotAllowed, amqp091.ChannelError, amqp091.ResourceError:
-				return &tooMany{len(opened), server}
-			}
-			return server // it is being stopped, for example
-		case len(opened) == 0:
-			return err
+			return len(opened), err
+		}
+		if len(opened) == 0 {
+			return 0, err
 		}
 		most, c.limit = len(opened), errtext.Line(err) // of something on the way
 	}
@@ -66,7 +49,7 @@ func (c *connection) fill(limit *tooMany) error {
 	for _, ch := range opened {
 		c.pool <- ch
 	}
-	return nil
+	return most, nil
 }
 
 // take returns a channel for one call alone, which must give it back with put. It waits for a channel, for the end of
@@ -175,13 +158,13 @@ func (c *connection) checkExchange(ctx context.Context, name string, scope publi
 	if answer, ok := errors.AsType[*amqp091.Error](err); ok {
 		switch answer.Code {
 		case amqp091.NotFound:
-			return topology(scope, "no exchange", "the exchange %q does not exist on RabbitMQ at %s: declare it",
-				name, c.address)
+			return noExchange(scope, name, "no exchange",
+				"the exchange %q does not exist on RabbitMQ at %s: declare it", name, c.address)
 		case amqp091.AccessRefused:
 			c.refused.Store(true)
 			c.p.keeper.Look()
-			return topology(scope, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name,
-				answer)
+			return noExchange(scope, name, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address,
+				name, answer)
 		}
 	}
 	return c.failed("check exchange", err)

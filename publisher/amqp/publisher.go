@@ -29,7 +29,8 @@ type Config struct {
 	// applies, and without that PLAIN.
 	Mechanism string
 	// Tokens is the source of the token that takes the place of the password (OAuth 2.0); nil if there is none. It is
-	// asked for each connection, and every other second. A new token is handed over on the existing connection.
+	// asked for each connection, and every other second. If the token has changed, a new connection replaces the
+	// existing one.
 	Tokens publisher.Tokens
 	// Exchange is the exchange for messages that name none. "" is the default exchange, on which the topic names a
 	// queue.

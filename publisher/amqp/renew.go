@@ -7,8 +7,7 @@ import (
 )
 
 // A connection keeps the login with which it was made. If its OAuth token has expired, RabbitMQ refuses each operation
-// and leaves the connection open. Tokens with settings of their own are renewed on the connection (see renew). A token
-// that is the password in the URL is renewed by a new URL, so a connection is replaced if the URL has changed. RabbitMQ
+// and leaves the connection open. A connection is therefore replaced if the URL or the token has changed. RabbitMQ
 // looks up the rights of any other login at each refusal, and logging in again would change nothing. In addition, a
 // node that confirms nothing for a long time is left for another one. It may have lost contact with the rest of the
 // cluster, which goes on without it.
@@ -36,8 +35,9 @@ func (p *Publisher) newKeeper() *connect.Keeper[*connection] {
 	}
 }
 
-// outdated reports whether another connection must take the place of this one, and renews its token. It is called every
-// other second and after a refusal, in the keeper's goroutine.
+// outdated reports whether another connection must take the place of this one. It is called every other second and
+// after a refusal, in the keeper's goroutine. It blocks until there is a token, for tokenTimeout at most. Why there is
+// none is reported by the next attempt to connect.
 func (p *Publisher) outdated(live *connection) bool {
 	refused := live.refused.Swap(false)
 	// The next dial begins with the next host of the URL.
@@ -48,10 +48,15 @@ func (p *Publisher) outdated(live *connection) bool {
 	if url, err := p.config.URL(); err == nil && url != live.url {
 		return true
 	}
-	if p.config.Tokens != nil {
-		live.renew(refused)
+	if p.config.Tokens == nil {
+		return false
 	}
-	return false
+	if refused && time.Since(live.made) >= tokenRest {
+		live.made = time.Now()
+		p.config.Tokens.Refused(live.token)
+	}
+	token, err := p.newToken(p.life.Ctx)
+	return err != nil || token != live.token
 }
 
 // leaves reports whether to leave the connection's node because the node confirms nothing.

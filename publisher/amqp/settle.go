@@ -1,7 +1,9 @@
 package amqp
 
 import (
+	"errors"
 	"slices"
+	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 
@@ -60,11 +62,10 @@ func (b *batch) matchReturns(ch *channel) {
 	}
 }
 
-// accepted answers a message that the broker has taken. The limits of its route, and for large payloads on the
-// connection, rise.
+// accepted answers a message that the broker has taken. The limit of its route rises.
 func (b *batch) accepted(conn *connection, i int) {
 	to := b.route(i)
-	conn.accepted(len(b.messages[i].Payload))
+	conn.accepts.Store(time.Now().UnixNano())
 	b.p.routes.accepted(to)
 	b.confirmed[to] = b.tick
 	b.answer(i, nil)
@@ -91,9 +92,14 @@ func (b *batch) answerRemembered() {
 	b.ready = append(ready, b.ready...) // those whose key goes on
 }
 
-// refuse remembers the answer for the other messages of a route. They are answered without being sent.
+// refuse remembers the answer for the other messages of a route. They are answered without being sent. They leave no
+// copies, so the relay may try them as often as others.
 func (b *batch) refuse(to route, err error) {
-	b.refusals[to] = unsent(err)
+	if e, ok := errors.AsType[*publisher.Error](err); ok && e.Repeats {
+		quiet := *e
+		quiet.Repeats, err = false, &quiet
+	}
+	b.refusals[to] = err
 }
 
 // condemn gives a message the broker's verdict. A verdict on its route is remembered. If each try may leave a copy, the

@@ -10,7 +10,7 @@ import (
 // from the token.
 const nameless = "oauth"
 
-// tokenTimeout bounds the time for getting a token, and for handing it over on an existing connection.
+// tokenTimeout bounds the time for getting a token.
 const tokenTimeout = 5 * time.Second
 
 // newToken returns the token for a new connection, or "" if there is none. It blocks until the source has one, for
@@ -35,30 +35,4 @@ func userIn(text string) string {
 		return ""
 	}
 	return parsed.User.Username()
-}
-
-// renew hands over a new token if there is one, and disturbs neither calls under way nor messages: UpdateSecret
-// replaces the token on the connection. refused means that the broker has refused an operation that relies on the old
-// token. It blocks for tokenTimeout at most, in the keeper's goroutine, as a dial with a new token would.
-func (c *connection) renew(refused bool) {
-	if !c.renewal.Due() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(c.p.life.Ctx, tokenTimeout)
-	defer cancel()
-	if refused && time.Since(c.made) >= tokenRest {
-		c.made = time.Now()
-		c.p.config.Tokens.Refused(c.token)
-	}
-	token, err := c.p.config.Tokens.Token(ctx)
-	if err == nil && token != c.token {
-		err = c.ask(ctx, func() error { return c.amqp.UpdateSecret(token, "renewed") })
-	}
-	if err == nil {
-		c.token = token
-	}
-	if c.renewal.Ended(err) && !c.amqp.IsClosed() {
-		c.p.log.Warn("rabbitmq gets no new token, so the connection keeps the one from before", "address",
-			c.address, "error", err)
-	}
 }
