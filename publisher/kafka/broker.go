@@ -21,7 +21,7 @@ type broker struct {
 
 	// Connections. One is enough while there is one call at a time; each further request that finds none idle dials.
 	idle     []*conn // connections without a request, the most recently used last
-	dialling *dial   // dial under way or about to begin; nil if there is none
+	dialling *dial   // dial under way; nil if there is none
 	backoff  connect.Backoff
 	retry    time.Time // earliest time of the next dial after a failed one
 	failed   error     // why no request waits for a connection; nil if it may wait for the dial
@@ -34,20 +34,14 @@ type broker struct {
 	until    time.Time // time before which no request is sent to the suspect
 	paused   time.Time // time before which the broker reads no produce request
 	heard    time.Time // time of the last answer to a produce request
-
-	// What the log says last. A state is logged when it begins and when it ends, however often it is met.
-	away      bool      // the broker cannot be reached
-	silent    bool      // the broker does not answer
-	overQuota time.Time // last time that a long pause was requested
 }
 
 // A dial makes one connection. It is not bound to the request that has caused it: the request may be given up, and the
 // connection serves the next one. A dial ends by itself within dialTimeout, or with Close.
 type dial struct {
-	timer  *time.Timer // begins it
-	begins time.Time
-	done   chan struct{} // closed when it has ended
-	err    error
+	begun time.Time
+	done  chan struct{} // closed when it has ended
+	err   error
 }
 
 // send performs a request and sets its outcome. It returns when the request is over, and soon after ctx has ended. It
@@ -58,6 +52,7 @@ type dial struct {
 func (b *broker) send(ctx context.Context, r *request) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
+	r.final = false
 	b.cluster.mu.Lock()
 	defer b.cluster.mu.Unlock()
 	for {
@@ -89,8 +84,17 @@ func (b *broker) send(ctx context.Context, r *request) {
 	if err == nil {
 		r.response, _ = m.(*produce.Response)
 		b.answered(r, now)
-		b.throttle(c, time.Duration(r.response.ThrottleTimeMs)*time.Millisecond, now)
-		b.put(c)
+		// The broker has answered, but may ask for a pause (KIP-219) and then reads nothing more from the connection
+		// until its end, not even a question. Quotas are counted by each broker for itself.
+		pause := time.Duration(r.response.ThrottleTimeMs) * time.Millisecond
+		if pause > 0 {
+			b.paused = now.Add(pause)
+		}
+		if pause > maxThrottle {
+			c.close()
+		} else {
+			b.put(c)
+		}
 		return
 	}
 	b.spoil(c, r.sent)
@@ -113,15 +117,15 @@ func (b *broker) connection(ctx context.Context, insist bool) (*conn, error) {
 		if c := b.take(now); c != nil {
 			return c, nil
 		}
-		if d := b.dialling; d != nil && b.failed == nil && len(b.cluster.nodes) > 1 && now.Sub(d.begins) >= patience {
+		if d := b.dialling; d != nil && b.failed == nil && len(b.cluster.nodes) > 1 && now.Sub(d.begun) >= patience {
 			b.failed = b.failure("no answer", "it has not accepted the connection yet",
 				"check that it runs, and the network")
 		}
 		if b.failed != nil && !insist {
-			b.dial(b.retry.Sub(now)) // so that the broker is known to be back when the rows are tried again
+			b.redial(now)
 			return nil, b.failed
 		}
-		d := b.dial(0)
+		d := b.dial()
 		if b.await(ctx, d.done, now.Add(patience/4)); d.err != nil {
 			return nil, d.err
 		}
@@ -155,23 +159,25 @@ func (b *broker) spoil(c *conn, sent time.Time) {
 	b.discard(func(c *conn) bool { return !c.used.After(sent) })
 }
 
-// dial returns the dial under way, which begins after the pause at the latest. There is one at a time: the first
-// connection shows whether the broker is there.
-func (b *broker) dial(pause time.Duration) *dial {
-	d, begins := b.dialling, time.Now().Add(max(pause, 0))
-	if d == nil {
-		d = &dial{begins: begins, done: make(chan struct{})}
+// dial returns the dial under way. There is one at a time: the first connection shows whether the broker is there.
+func (b *broker) dial() *dial {
+	if b.dialling == nil {
+		d := &dial{begun: time.Now(), done: make(chan struct{})}
 		b.dialling = d
-		d.timer = time.AfterFunc(max(pause, 0), func() { b.cluster.publisher.life.Start(func() { b.connect(d) }) })
-	} else if pause <= 0 && d.timer.Stop() {
-		d.begins = begins
-		d.timer.Reset(0)
+		b.cluster.publisher.life.Start(func() { b.connect(d) })
 	}
-	return d
+	return b.dialling
 }
 
-// connect makes a connection. An unreachable broker is logged once, and only while other brokers are reachable: the
-// caller reports that the whole cluster is unreachable.
+// redial dials a broker that could not be reached if the backoff has passed, so that it is known to be back when the
+// rows are tried again.
+func (b *broker) redial(now time.Time) {
+	if !now.Before(b.retry) {
+		b.dial()
+	}
+}
+
+// connect makes a connection. If there is none, the rows that need it are held, and the relay logs why.
 func (b *broker) connect(d *dial) {
 	p, mu := b.cluster.publisher, &b.cluster.mu
 	c, err := p.connect(p.life.Ctx, b.address)
@@ -185,37 +191,30 @@ func (b *broker) connect(d *dial) {
 			c.close()
 		}
 		return
-	case err != nil:
-		// No connection could be made, or the connection is of no use.
-		if !b.away && !b.cluster.allAway() {
-			b.cluster.log.Warn("kafka broker unreachable", "broker", b.address, "error", err)
-			b.away = true
-		}
+	case err != nil: // no connection could be made, or the connection is of no use
 		b.failed, b.retry = err, time.Now().Add(b.backoff.After(err))
 		return
-	case b.away:
-		b.cluster.log.Info("kafka broker reachable again", "broker", b.address)
 	}
 	if b.backoff.Failed() {
 		b.until = time.Time{} // a suspect that was away may have been restarted
 	}
 	b.backoff.Reset()
-	b.failed, b.away = nil, false
+	b.failed = nil
 	c.used = time.Now()
 	b.idle = append(b.idle, c)
 }
 
-// take removes an idle connection from which the broker reads and returns it, or nil. It is the most recently used one,
-// so that those that are not needed become stale.
+// take removes an idle connection and returns it, or nil. It is the most recently used one, so that those that are not
+// needed become stale.
 func (b *broker) take(now time.Time) *conn {
 	b.discard(func(c *conn) bool { return c.stale(now) })
-	for i := len(b.idle) - 1; i >= 0; i-- {
-		if c := b.idle[i]; !now.Before(c.muted) {
-			b.idle = slices.Delete(b.idle, i, i+1)
-			return c
-		}
+	last := len(b.idle) - 1
+	if last < 0 {
+		return nil
 	}
-	return nil
+	c := b.idle[last]
+	b.idle = slices.Delete(b.idle, last, last+1)
+	return c
 }
 
 // discard closes the unwanted idle connections.

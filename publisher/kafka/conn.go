@@ -38,7 +38,6 @@ type conn struct {
 	used     time.Time                 // time of the last answer
 	reused   bool                      // an answer has come on this connection
 	expires  time.Time                 // time at which the broker ends the session; zero if never
-	muted    time.Time                 // time before which the broker reads nothing from the connection
 	socket   net.Conn                  // connection below TLS
 }
 

@@ -25,7 +25,7 @@
 //   - classify.go, fate.go: the meaning of an answer, for the batch and for its messages.
 //   - ask.go: questions for metadata and producer ids.
 //   - sasl.go, oauth.go, iam.go, explain.go: logins, and the wording of failures.
-//   - read.go, examine.go: what the commands verify and doctor need.
+//   - read.go, examine.go, examinetopic.go: what the commands verify and doctor need.
 //
 // # A call
 //
@@ -67,7 +67,7 @@
 //   - suspect: one request at a time may wait for the answer, after a dial has shown that the broker is
 //     there. All others come back at once. A broker that was away in the meantime is asked at once.
 //   - throttled, in addition to any of these: it waits for the end of a short pause, and comes back at once
-//     during a long one. A used-up quota is logged once, until no long pause has been requested for a minute.
+//     during a long one.
 //
 // A request that comes back unsent or unheard names the broker as its fate. If its batch was sent, the batch stays with
 // the partition until it is resolved: the same bytes are sent again, by this call or a later one, and the broker

@@ -2,61 +2,137 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
-	"github.com/segmentio/kafka-go/protocol"
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
-	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/kafka"
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
+)
+
+// Names of checks besides those in package inspect, as scripts read them.
+const (
+	checkElection    = "unclean_election"
+	checkIdempotence = "idempotence"
 )
 
 var _ publisher.Examiner = (*Publisher)(nil)
 
 // Examine implements [publisher.Examiner]: it examines the brokers, the login, the topics and what their
-// acknowledgements guarantee.
+// acknowledgements guarantee. All questions go over the connections that rows use, so that a finding is about the same
+// network, TLS and login.
 func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
-	return doctor.Examine(ctx, p.inspect(), p.names, addresses)
+	e := &examination{p: p}
+	topics := []string{} // not nil, which would request all topics
+	legal := func(to publisher.Address) error { return checkTopic(to.Topic) }
+	for _, to := range inspect.Legal(&e.List, addresses, p.names, legal) {
+		topics = append(topics, to.Topic)
+	}
+	question := &metadata.Request{TopicNames: topics, IncludeTopicAuthorizedOperations: true}
+	answer, err := p.cluster.ask(ctx, question, true)
+	if err != nil {
+		e.unreachable(strings.Join(p.config.Brokers, ", "), err)
+		return e.List
+	}
+	response := answer.(*metadata.Response)
+	p.cluster.learn(response)
+	e.reached(ctx)
+	_, err = p.producerID(ctx)
+	e.Add(checkIdempotence, "",
+		finding.OKIf(err == nil, "a batch that is sent again is appended once"),
+		finding.FailIf(true, "the cluster gives no producer id: "+errtext.Line(err),
+			"grant WRITE on the topics or IDEMPOTENT_WRITE on the cluster, or look at the brokers' logs"))
+	slices.SortFunc(response.Topics, func(a, b metadata.ResponseTopic) int { return strings.Compare(a.Name, b.Name) })
+	var present []*metadata.ResponseTopic
+	for i := range response.Topics {
+		if t := &response.Topics[i]; e.topic(t) {
+			present = append(present, t)
+		}
+	}
+	e.settings(ctx, present)
+	return e.List
 }
 
-// inspect lends the publisher's connections for an inspection of the cluster. All questions go over the connections
-// that rows use, so that a finding is about the same network, TLS and login.
-func (p *Publisher) inspect() doctor.Cluster {
-	return doctor.Cluster{
-		Brokers: p.config.Brokers, Encrypted: p.config.TLS != nil, LogsIn: p.config.SASL != nil,
-		BatchBytes:   maxBatchBytes,
-		CheckAddress: func(to publisher.Address) error { return checkTopic(to.Topic) },
-		Ask: func(ctx context.Context, question protocol.Message) (protocol.Message, error) {
-			answer, err := p.cluster.ask(ctx, question, true)
-			if layout, ok := answer.(*metadata.Response); ok && err == nil {
-				p.cluster.learn(layout)
-			}
-			return answer, err
-		},
-		Reach: func(ctx context.Context) map[string]error {
-			reached := map[string]error{}
-			for _, b := range p.cluster.named() {
-				_, reached[b.address] = p.cluster.askOf(ctx, []*broker{b}, &apiversions.Request{}, true)
-			}
-			return reached
-		},
-		Idempotent: func(ctx context.Context) error {
-			_, err := p.producerID(ctx)
-			return err
-		},
+// An examination gathers findings.
+type examination struct {
+	p *Publisher
+	finding.List
+}
+
+// unreachable reports why a broker cannot be used.
+func (e *examination) unreachable(subject string, err error) {
+	e.List = append(e.List, inspect.Unusable(subject, err, "check that the broker runs, its address, and the network"))
+}
+
+// reached examines each broker that the cluster names: the partitions it leads need it.
+func (e *examination) reached(ctx context.Context) {
+	for _, b := range e.p.cluster.named() {
+		if _, err := e.p.cluster.askOf(ctx, []*broker{b}, &apiversions.Request{}, true); err != nil {
+			e.unreachable(b.address, err)
+			continue
+		}
+		e.Well(inspect.Reach, b.address, "answers")
 	}
+	inspect.Protection(&e.List, "", e.p.config.SASL != nil, e.p.config.TLS != nil,
+		"write kafka+tls://, where the cluster has a listener for it")
+}
+
+// operationWrite is the bit of WRITE in a set of allowed operations; operationsUnknown is the set of a broker that
+// does not report them.
+const (
+	operationWrite    = 1 << 4
+	operationsUnknown = -1 << 31
+)
+
+// topic examines the topic's metadata. It reports whether the topic exists.
+func (e *examination) topic(t *metadata.ResponseTopic) bool {
+	const grant = "grant DESCRIBE and WRITE on it"
+	switch code := kafkago.Error(t.ErrorCode); code {
+	case 0:
+	case kafkago.UnknownTopicOrPartition:
+		e.Fail(inspect.Topic, t.Name, "does not exist, or this client may not see it, so its rows are held",
+			"create it, or "+grant)
+		return false
+	case kafkago.TopicAuthorizationFailed:
+		e.Fail(inspect.Permission, t.Name, "this client may not see it, so its rows are held", grant)
+		return false
+	default:
+		e.Fail(inspect.Topic, t.Name, code.Error(), "look at the brokers' logs")
+		return false
+	}
+	// Answers of old brokers lack the field, which then is 0.
+	allowed := t.TopicAuthorizedOperations
+	e.Add(inspect.Permission, t.Name, finding.FailIf(allowed != 0 && allowed != operationsUnknown &&
+		allowed&operationWrite == 0, "this client may not write to it, so its rows are held", "grant WRITE on it"))
+	leaderless := 0
+	for i := range t.Partitions {
+		if t.Partitions[i].LeaderID < 0 {
+			leaderless++
+		}
+	}
+	e.Add(inspect.Topic, t.Name,
+		finding.FailIf(leaderless > 0, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held",
+			leaderless, len(t.Partitions)), "bring back the brokers that hold them"),
+		finding.OKIf(true, fmt.Sprintf("exists, with %d partitions", len(t.Partitions))))
+	return true
 }
 
 // named returns the brokers that the cluster names, or else the configured ones. The latter may be bootstrap addresses,
-// such as a load balancer's.
+// such as a load balancer's. They are sorted by address.
 func (c *cluster) named() []*broker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.nodes) > 0 {
-		return slices.Collect(maps.Values(c.nodes))
+	all := slices.Collect(maps.Values(c.nodes))
+	if len(all) == 0 {
+		all = slices.Collect(maps.Values(c.brokers))
 	}
-	return slices.Collect(maps.Values(c.brokers))
+	slices.SortFunc(all, func(a, b *broker) int { return strings.Compare(a.address, b.address) })
+	return all
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
@@ -107,6 +108,16 @@ func TestExamineTopic(t *testing.T) {
 	wellFormed(t, list)
 	expect(t, "findings", findings(list, "topic", "permission", "idempotence"), "error idempotence ", "error permission t",
 		"error topic t")
+}
+
+// A topic that the user may not see is a finding, and is not examined further.
+func TestHiddenTopic(t *testing.T) {
+	t.Parallel()
+	e := &examination{}
+	if e.topic(&metadata.ResponseTopic{Name: "hidden", ErrorCode: int16(kafkago.TopicAuthorizationFailed)}) {
+		t.Error("the topic is examined further")
+	}
+	expect(t, "findings", findings(e.List), "error permission hidden")
 }
 
 func TestExamineWithoutBroker(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
 // A message is free if neither a key nor a header of the row chooses its partition. It does not wait for a partition in
@@ -17,15 +16,6 @@ import (
 // avoidance is how long free messages avoid a partition after a failure. Then the next call tries it: at worst, the
 // free messages of one call in five seconds come back and are sent elsewhere.
 const avoidance = 5 * time.Second
-
-// free reports whether the message may go to a different partition when it is sent again.
-func (c *call) free(i int32) bool {
-	if c.keys.First[i] != keyorder.None {
-		return false
-	}
-	_, given, _ := chosen(&c.messages[i], c.publisher.config.PartitionHeader)
-	return !given
-}
 
 // forFree returns the partition for the free messages of a call: any that takes messages, as far as is known. If none
 // does, they are sent to any other, and its answer names the topic.
@@ -50,7 +40,7 @@ func (t *topic) takes(index int, now time.Time) bool {
 // as long as others take them.
 func (b *broker) takes(now time.Time) bool {
 	if b.failed != nil {
-		b.dial(b.retry.Sub(now))
+		b.redial(now)
 		return false
 	}
 	return b.paused.Sub(now) <= maxThrottle && !b.rests(now)
@@ -66,7 +56,7 @@ func (c *call) elsewhere(i int32, err error) error {
 	}
 	p, cluster := c.route[i].partition, c.publisher.cluster
 	p.avoided.Store(c.now.Add(avoidance).UnixNano())
-	if !c.free(i) {
+	if !c.route[i].free {
 		return err
 	}
 	free := *e

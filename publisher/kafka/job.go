@@ -31,17 +31,11 @@ type job struct {
 	strikes    int   // number of single records refused for a reason that may be the broker's
 }
 
-// A turn is the end of a job's wait for its partition, which it has got or, before the end of the call, has not.
-type turn struct {
-	job *job
-	got bool
-}
-
 // A jobState is what a job waits for.
 type jobState uint8
 
 const (
-	// waiting: another call uses the partition.
+	// waiting: the job has not had the turn of its partition, which another call may use.
 	waiting jobState = iota
 	// ready: the job has the turn of its partition, and may send.
 	ready
@@ -272,8 +266,11 @@ func (j *job) missed(ctx context.Context, r *request) {
 // another batch could append them twice. A batch that was certainly not appended is dropped, and its sequence is used
 // again.
 func (j *job) fail(err error) {
-	c, b := j.call, j.partition.batch
-	ambiguous := j.ambiguous(err)
+	c, ambiguous := j.call, j.ambiguous(err)
+	var b *batch
+	if j.state != waiting { // otherwise the batch is another job's
+		b = j.partition.batch
+	}
 	for at, i := range j.queue[j.next:] {
 		held, _ := c.kept(i)
 		if j.unanswered != nil && (at < j.sent || held != nil && held == b) {
@@ -329,10 +326,11 @@ func (j *job) release() {
 	j.partition.batch, j.sent, j.unanswered = nil, 0, nil
 }
 
-// finish returns the turn. The next job that waits for the partition goes on at once, in this call or another.
+// finish returns the turn, if the job has it. The next job that waits for the partition goes on at once, in this call
+// or another.
 func (j *job) finish() {
-	if j.state != finished {
-		j.state = finished
+	if j.state != waiting && j.state != finished {
 		<-j.partition.turn
 	}
+	j.state = finished
 }

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -33,7 +32,6 @@ const (
 // trip.
 type cluster struct {
 	publisher *Publisher
-	log       *slog.Logger
 
 	mu      sync.Mutex         // guards the following fields and the brokers' own
 	brokers map[string]*broker // by address; the configured ones stay
@@ -57,8 +55,7 @@ type topic struct {
 // cluster all of whose brokers have changed their addresses.
 func newCluster(p *Publisher) *cluster {
 	c := &cluster{
-		publisher: p, log: p.config.Logger, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
-		topics: map[string]*topic{},
+		publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{}, topics: map[string]*topic{},
 	}
 	for _, address := range p.config.Brokers {
 		c.brokers[address] = &broker{cluster: c, address: address}
@@ -185,7 +182,7 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	// The hash of a key is taken modulo the number of partitions, so that a key may now go elsewhere while its earlier
 	// records are still read from the former partition. Nothing here can prevent that.
 	if n := len(known.leaders); n != 0 && n != len(t.Partitions) {
-		c.log.Warn("kafka topic has another number of partitions: "+
+		c.publisher.config.Logger.Warn("kafka topic has another number of partitions: "+
 			"keys move, and the order of each key begins again", "topic", t.Name, "before", n,
 			"partitions", len(t.Partitions))
 	}

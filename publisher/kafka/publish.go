@@ -10,7 +10,7 @@ import (
 )
 
 // A call is one Publish under way and holds what to do with each message. All its fields belong to the goroutine of
-// Publish. Other goroutines reach it only through its channels.
+// Publish. Other goroutines reach it only through its events.
 type call struct {
 	publisher *Publisher
 	messages  []publisher.Message
@@ -34,9 +34,9 @@ type call struct {
 
 	// The present wave.
 	jobs     []*job
-	turns    chan turn     // waiting jobs that wait no longer
-	underway []*request    // requests under way
-	back     chan *request // requests that have come back
+	events   chan func() // what follows from what has ended: a wait for a turn, or a request
+	pending  int         // number of events to come
+	underway []*request  // requests under way
 }
 
 // Publish sends the messages: one batch for each partition, and one request for each broker. See [publisher.Publisher].

@@ -23,6 +23,7 @@ type target struct {
 	partition *partition // nil if the message is not sent
 	leader    *broker
 	wave      int32 // the wave in which the message is sent
+	free      bool  // the message may go to another partition when it is sent again
 	err       error // why it cannot be sent
 }
 
@@ -124,6 +125,7 @@ func (c *call) target(i int32) target {
 		return target{err: err}
 	}
 	b, accepted := c.kept(i)
+	free := false
 	switch count := len(u.leaders); {
 	case accepted:
 		return target{}
@@ -135,9 +137,9 @@ func (c *call) target(i int32) target {
 	case m.Key != nil:
 		at = int32(c.publisher.config.Partitioner.Balance(kafkago.Message{Key: m.Key}, u.indexes...))
 	default:
-		at = u.sticky
+		at, free = u.sticky, true
 	}
-	to := target{partition: u.partitions[at]}
+	to := target{partition: u.partitions[at], free: free}
 	to.leader, to.err = u.leader(to.partition)
 	return to
 }

@@ -28,31 +28,28 @@ const (
 )
 
 // send performs the jobs of a wave, in requests with the batches of many partitions. A job whose partition is in use by
-// another call waits for its turn while the others go on. The call handles events as they come: turns, requests that
-// have come back, and its own end.
+// another call waits for its turn while the others go on. The call handles events as they come: jobs that wait no
+// longer, and requests that have come back. When ctx ends, both notice that themselves.
 //
-// The channels have room for one entry of each job, so that no goroutine blocks on a call that is not reading: there
-// are never more requests under way than jobs, and a job waits once in a wave.
+// A job waits for one thing at a time, so the channel has room for all events, and no goroutine blocks on a call that
+// is not reading.
 func (c *call) send(ctx context.Context) {
-	n := len(c.jobs)
-	c.turns, c.back = make(chan turn, n), make(chan *request, n)
-	c.underway = c.underway[:0]
+	c.events, c.underway = make(chan func(), len(c.jobs)), c.underway[:0]
 	for _, j := range c.jobs {
 		c.admit(ctx, j)
 	}
-	for { // when ctx ends, requests under way and waiting jobs notice that themselves, and come back
-		c.round(ctx)
-		if len(c.underway) == 0 && !slices.ContainsFunc(c.jobs, func(j *job) bool { return j.state == waiting }) {
-			return
-		}
-		select {
-		case r := <-c.back:
-			c.take(ctx, r)
-		case t := <-c.turns:
-			if t.job.state = ready; !t.got {
-				c.refuseAll(t.job, c.ended())
-			}
-		}
+	for c.round(ctx); c.pending > 0; c.round(ctx) {
+		(<-c.events)()
+		c.pending--
+	}
+}
+
+// begin runs f in a goroutine, and then what follows from it in that of the call. If the publisher is being closed, f
+// is left out.
+func (c *call) begin(f, then func()) {
+	c.pending++
+	if !c.publisher.life.Start(func() { f(); c.events <- then }) {
+		c.events <- then
 	}
 }
 
@@ -60,15 +57,14 @@ func (c *call) send(ctx context.Context) {
 // its leader, the job is answered at once. An answer at once also keeps a suspect's partitions from collecting a queue
 // of calls that each wait for the one that may ask it.
 //
-// The goroutine that waits touches nothing of the call but its channels. If the publisher is being closed, none can be
-// started, and the job has not got its turn.
+// The goroutine that waits touches nothing of the call.
 func (c *call) admit(ctx context.Context, j *job) {
 	cluster := c.publisher.cluster
 	cluster.mu.Lock()
 	err := j.leader.refusal(ctx, time.Now())
 	cluster.mu.Unlock()
 	if err != nil {
-		c.refuseAll(j, err)
+		j.fail(err)
 		return
 	}
 	select {
@@ -76,18 +72,21 @@ func (c *call) admit(ctx context.Context, j *job) {
 		j.state = ready
 		return
 	default:
-		j.state = waiting
 	}
-	if !c.publisher.life.Start(func() {
+	got := false
+	c.begin(func() {
 		select {
 		case j.partition.turn <- struct{}{}:
-			c.turns <- turn{j, true}
+			got = true
 		case <-ctx.Done():
-			c.turns <- turn{j, false}
 		}
-	}) {
-		c.turns <- turn{j, false}
-	}
+	}, func() {
+		if !got {
+			j.fail(c.ended())
+			return
+		}
+		j.state = ready
+	})
 }
 
 // round sends the batches of the jobs that are ready, those of a leader together. After a full request, the next one to
@@ -130,7 +129,7 @@ func (c *call) round(ctx context.Context) {
 // broker's own answer comes before the call ends: REQUEST_TIMED_OUT names the partition that lags, and a call that
 // simply ends names nothing.
 func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
-	r := &request{since: c.now}
+	r := &request{since: c.now, final: true, err: publisher.ErrClosed} // unless it is sent
 	for _, j := range jobs {
 		if j.state != ready || r.size > maxRequestBytes || resent && !j.resends() {
 			continue
@@ -153,10 +152,7 @@ func (c *call) post(ctx context.Context, jobs []*job, resent bool) {
 	r.message = newProduce(r.jobs, replication)
 	c.underway = append(c.underway, r)
 	leader := jobs[0].leader
-	if !c.publisher.life.Start(func() { leader.send(ctx, r); c.back <- r }) {
-		r.final, r.err = true, publisher.ErrClosed
-		c.back <- r
-	}
+	c.begin(func() { leader.send(ctx, r) }, func() { c.take(ctx, r) })
 }
 
 // take handles a request that has come back. The answers are separate for each partition: one that is refused says
@@ -212,13 +208,4 @@ func (c *call) ended() error {
 		return publisher.ErrClosed
 	}
 	return publisher.ErrNotAttempted
-}
-
-// refuseAll answers for a job that has not had its turn. Nothing of the job was sent, so all of its messages get the
-// same kind of answer.
-func (c *call) refuseAll(j *job, err error) {
-	for _, i := range j.queue {
-		j.refuse(i, err)
-	}
-	j.state = finished
 }

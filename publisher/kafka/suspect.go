@@ -20,8 +20,6 @@ const (
 	// maxThrottle is how long a request waits for the end of a quota's pause. Longer pauses are answered as
 	// unavailable, so that the rows of the other brokers do not wait for them.
 	maxThrottle = 500 * time.Millisecond
-	// quotaQuiet is how long no such pause must be requested before the next one is logged.
-	quotaQuiet = time.Minute
 )
 
 // promptly returns how long an answer to so many bytes may take. Eight megabytes, the largest request, have nine
@@ -90,10 +88,7 @@ func (b *broker) answered(r *request, now time.Time) {
 	case now.Sub(r.sent) > promptly(r.size):
 		b.until = time.Time{}
 	default:
-		if b.silent {
-			b.cluster.log.Info("kafka broker answers again", "broker", b.address)
-		}
-		b.silences, b.until, b.silent = 0, time.Time{}, false
+		b.silences, b.until = 0, time.Time{}
 	}
 }
 
@@ -110,14 +105,9 @@ func (b *broker) unheard(r *request, now time.Time) bool {
 	}
 	b.silences, b.noted = b.silences+1, now
 	b.failed = b.mute()
-	b.dial(0) // shows whether the broker is still there
-	if b.silences == 1 {
-		return true
-	}
-	b.until = now.Add(min(suspectRest*took, maxSilence))
-	if !b.silent && !b.cluster.allAway() {
-		b.silent = true
-		b.cluster.log.Warn("kafka broker does not answer: its partitions wait", "broker", b.address)
+	b.dial() // shows whether the broker is still there
+	if b.silences > 1 {
+		b.until = now.Add(min(suspectRest*took, maxSilence))
 	}
 	return true
 }
@@ -129,23 +119,3 @@ func (b *broker) mute() error {
 
 // isAway reports whether the last dial failed or the last request was not answered.
 func (b *broker) isAway() bool { return b.backoff.Failed() || b.silences > 0 }
-
-// throttle notes how long the broker asks the client to pause (KIP-219). The broker has answered, but reads nothing
-// more from the connection until the pause ends; questions in the meantime use another connection. While a quota is
-// used up, pauses come and go, and the log reports them as one state. Only the broker that asks for the pause is
-// concerned: quotas are counted by each broker for itself, and holding the whole destination made readiness flap once
-// for each pause.
-func (b *broker) throttle(c *conn, pause time.Duration, now time.Time) {
-	if pause > 0 {
-		b.paused = now.Add(pause)
-		c.muted = b.paused
-	}
-	if pause <= maxThrottle {
-		return
-	}
-	if now.Sub(b.overQuota) > quotaQuiet {
-		b.cluster.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address,
-			"pause", pause.Round(time.Millisecond))
-	}
-	b.overQuota = now
-}

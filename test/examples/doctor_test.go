@@ -25,8 +25,8 @@ func TestDoctor(t *testing.T) {
 	var all []string
 	for directory, part := range map[string]string{
 		"cli/doctor.go": common, "internal/doctor/*.go": common + nats, "internal/outbox/*.go": common,
-		"internal/inspect/*.go":      common,
-		"internal/doctor/kafka/*.go": common + kafka, "internal/doctor/nats/*.go": common + nats,
+		"internal/inspect/*.go":       common,
+		"publisher/kafka/examine*.go": common + kafka, "internal/doctor/nats/*.go": common + nats,
 		"internal/doctor/amqp/*.go": common + rabbit,
 	} {
 		for check, place := range checks(t, directory) {

@@ -34,7 +34,7 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 			ResourceType: resourceTopic, ResourceName: t.Name, ConfigNames: topicSettings,
 		})
 	}
-	answer, err := e.cluster.Ask(ctx, request)
+	answer, err := e.p.cluster.ask(ctx, request, true)
 	if err != nil {
 		e.Warn(inspect.Replication, "", "the topics' settings cannot be read: "+err.Error(),
 			"grant DESCRIBE_CONFIGS on them")
@@ -68,7 +68,7 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 		limit, err := strconv.Atoi(value["max.message.bytes"])
 		size := fmt.Sprintf("takes batches of up to %d bytes; a row above that fails", limit)
 		e.Add(inspect.Size, t.Name,
-			finding.WarnIf(err == nil && limit < e.cluster.BatchBytes, size,
+			finding.WarnIf(err == nil && limit < maxBatchBytes, size,
 				"raise max.message.bytes, if rows may be larger"),
 			finding.OKIf(err == nil, size))
 		// The broker refuses records without a key in a compacted topic.
