@@ -30,14 +30,14 @@ func (p *program) newPublisher(c *config.Config, number int, out io.Writer, logg
 	publisher.Publisher, error,
 ) {
 	d := &c.Destinations[number]
-	secure := func() (*tls.Config, error) { return newTLS(d) }
+	secure := func() (*tls.Config, error) { return newTLS(d, d.SettingName) }
 	if d.Broker.TLS { // errors in the settings need not wait for a connection
 		if _, err := secure(); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 		}
 	}
 	logger = logger.With("destination", d.Name)
-	names := settingNames(c, d)
+	names := setting.Names(d.SettingName)
 	switch d.Broker.Protocol {
 	case publisher.ProtocolKafka:
 		return newKafka(d, names, secure, logger)
@@ -66,7 +66,7 @@ func withPort(hosts []string, port string) []string {
 
 // newTLS makes the client's TLS configuration with the present authorities. The client certificate is read again at
 // each handshake, so that a renewed one is used.
-func newTLS(d *config.Destination) (*tls.Config, error) {
+func newTLS(d *config.Destination, names setting.Names) (*tls.Config, error) {
 	t := d.TLS
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CA.IsSet() {
@@ -76,7 +76,7 @@ func newTLS(d *config.Destination) (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM([]byte(ca)) {
-			return nil, errors.New(d.Variable("TLS_CA") + " holds no PEM certificate")
+			return nil, errors.New(names.Of("TLS.RootCAs") + " holds no PEM certificate")
 		}
 	}
 	if !t.Cert.IsSet() {
@@ -89,7 +89,7 @@ func newTLS(d *config.Destination) (*tls.Config, error) {
 		}
 		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 		if err != nil {
-			return nil, fmt.Errorf("%s and %s: %w", d.Variable("TLS_CERT"), d.Variable("TLS_KEY"), err)
+			return nil, fmt.Errorf("%s: %w", names.Of("TLS.Certificates"), err)
 		}
 		return &pair, nil
 	}
@@ -202,9 +202,6 @@ func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Con
 	}
 	if o := d.AMQPOAuth; o.IsSet() {
 		c.Tokens = newTokens(o, "OUTBOX_AMQP_OAUTH_", d.TLS, logger)
-	}
-	if strings.ContainsAny(c.Exchange, "{}") { // a template, which the relay fills in
-		c.Exchange = ""
 	}
 	if d.AMQPManagement.IsSet() {
 		c.Management = d.AMQPManagement.Read

@@ -63,12 +63,12 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	}
 	d := &doctor.Doctor{
 		Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
-		Names: settingNames(c, nil),
+		Names: c.SettingName,
 	}
 	for i := range c.Destinations {
 		to := &c.Destinations[i]
 		d.Destinations = append(d.Destinations, doctor.Destination{
-			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: settingNames(c, to),
+			Route: routes[i], Publisher: a.config.Destinations[i].Publisher, Names: to.SettingName,
 			Deduplicates: to.Broker.Protocol == publisher.ProtocolNATS,
 		})
 	}

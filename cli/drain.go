@@ -21,7 +21,7 @@ failed, by any replica. Exit 3, with a count by reason, when rows are left at th
 be reached to count them. drain serves no HTTP. It is meant for Jobs.`,
 	}, func(cmd *cobra.Command, c *config.Config) error {
 		if !cmd.Flags().Changed("timeout") {
-			timeout = config.Duration(c.ShutdownTimeout)
+			timeout = config.Duration(c.StopTimeout)
 		}
 		if timeout <= 0 {
 			return usageError(errors.New("--timeout must be more than 0"))

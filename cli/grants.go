@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -28,7 +29,7 @@ replay, and with --for prune for the command prune.`,
 		if role == "" {
 			return usageError(errors.New("grants requires --role NAME, the database role of the relay"))
 		}
-		table, err := sql.ParseTable(c.Table.Name)
+		table, err := sql.ParseTable(c.Table)
 		if err != nil {
 			return err
 		}
@@ -55,21 +56,20 @@ func assumesPublic(table sql.Table) string {
 
 // rightsFor returns the rights that a role needs for a purpose.
 func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
-	deletes := c.Settle == config.SettleDelete
-	r := sql.Rights{Updates: written(c, deletes), Delete: true}
+	r := sql.Rights{Updates: written(c), Delete: true}
 	switch purpose {
 	case "relay":
 		r.Purpose = "All that the relay needs, and no more: it cannot change payloads, insert, or alter anything."
-		r.Delete = deletes || c.PruneAfter > 0
+		r.Delete = c.Delete || c.PruneAfter > 0
 	case "operate":
 		r.Purpose = "All that the commands status, failed and replay need, and no more: they change the state of " +
 			"rows, and delete those that are discarded."
-		r.Txid = c.Table.Column("txid")
+		r.Txid = c.Column("txid")
 	case "prune":
 		r.Purpose = "All that the command prune needs, and no more: it deletes rows that are done. To lock them it " +
 			"must be able to update a column."
-		if r.Updates = r.Updates[:1]; deletes { // without relayed_at only failed rows are left to be pruned
-			r.Updates = []string{c.Table.Column("failed_at")}
+		if r.Updates = r.Updates[:1]; c.Delete { // without relayed_at only failed rows are left to be pruned
+			r.Updates = []string{c.Column("failed_at")}
 		}
 	default:
 		return r, fmt.Errorf("a role is for relay, operate or prune, not for %q", purpose)
@@ -78,17 +78,16 @@ func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
 }
 
 // written returns the columns that the relay writes, those of the table first.
-func written(c *config.Config, deletes bool) (columns []string) {
+func written(c *config.Config) (columns []string) {
 	common := slices.ContainsFunc(c.Destinations, func(d config.Destination) bool { return d.Columns == nil })
-	state := []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}
-	for _, column := range state {
+	for _, column := range route.StateColumns {
 		// A table whose accepted rows are deleted need not have relayed_at.
-		if common && (column != "relayed_at" || !deletes) {
-			columns = append(columns, c.Table.Column(column))
+		if common && (column != "relayed_at" || !c.Delete) {
+			columns = append(columns, c.Column(column))
 		}
 	}
 	for _, d := range c.Destinations {
-		for _, column := range state {
+		for _, column := range route.StateColumns {
 			if theirs, named := d.Columns[column]; named && !slices.Contains(columns, theirs) {
 				columns = append(columns, theirs)
 			}

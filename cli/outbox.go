@@ -64,10 +64,11 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 // own configuration, which has no types that only this module can name.
 func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err error) {
 	plan = outbox.Config{
-		Columns: c.Table.Columns, Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes, Shards: c.Shards,
-		Names: settingNames(c, nil),
+		Columns: c.Columns, Delete: c.Delete, MaxRow: c.MaxRowBytes, Shards: c.Shards,
+		Names: c.SettingName,
 	}
-	for _, d := range relayConfig(c, slog.New(slog.DiscardHandler)).Destinations {
+	for i := range c.Destinations {
+		d := &c.Destinations[i]
 		routes = append(routes, &route.Route{
 			View: outbox.View{
 				Name: d.Name, Filter: outbox.Filter{Topics: d.Topics}, Columns: d.Columns, Names: d.SettingName,
@@ -78,7 +79,7 @@ func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err er
 			TopicText: d.Topic, ExchangeText: d.Exchange, TimeColumn: d.TimeColumn, WireFormat: d.WireFormat,
 		})
 	}
-	plan, found := route.Plan(plan, c.Table.Name, c.Table.Key, routes)
+	plan, found := route.Plan(plan, c.Table, c.Key, routes)
 	for _, problem := range found {
 		err = problem
 	}

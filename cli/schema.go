@@ -38,11 +38,11 @@ rows that are due at once. They let the relay publish such rows on time, however
 drops partitions in which every row is done. Print it again when a destination gets columns of its own.`,
 		Example: `  outbox-relay schema --doorbell | psql "$OUTBOX_DATABASE_URL"`,
 	}, func(cmd *cobra.Command, c *config.Config) error {
-		table, err := sql.ParseTable(c.Table.Name)
+		table, err := sql.ParseTable(c.Table)
 		if err != nil {
 			return err
 		}
-		text, view := sql.SchemaNamed(table, c.Table.Columns), outbox.View{}
+		text, view := sql.SchemaNamed(table, c.Columns), outbox.View{}
 		var settings outbox.Config
 		if partitioned || delays || destination != "" {
 			if settings, _, err = rowsOnly(c, false); err != nil {
@@ -58,7 +58,7 @@ drops partitions in which every row is done. Print it again when a destination g
 					own = append(own, v.Columns["relayed_at"])
 				}
 			}
-			text = sql.Partitioned(table, c.Table.Columns, seen.Undone(), own...)
+			text = sql.Partitioned(table, c.Columns, seen.Undone(), own...)
 		}
 		if destination != "" {
 			if view, err = owner(&settings, destination, delays); err != nil {

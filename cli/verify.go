@@ -120,8 +120,8 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	for _, i := range slices.Sorted(maps.Keys(readable)) {
 		d := &c.Destinations[i]
 		found, err := o.Verify(ctx, i, operate.Broker{
-			Reader: readable[i], ID: profile.IDOf(d.Profile, d.Broker.Protocol),
-			Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != "",
+			Reader: readable[i], ID: profile.IDOf(d.WireFormat, d.Broker.Protocol),
+			Anytime: d.TimeColumn != "",
 		}, chosen, func(found operate.Discrepancy) error { return writeDiscrepancy(out, found) })
 		if err != nil {
 			return err

@@ -77,7 +77,7 @@ func (d *Destination) ReadBroker() (Broker, error) {
 	}
 	b, err := parseBroker(text, nil)
 	if err != nil {
-		return Broker{}, fmt.Errorf("%s %w", d.Variable("PUBLISH_URL"), err)
+		return Broker{}, fmt.Errorf("%s %w", d.scope.nameOf("PUBLISH_URL"), err)
 	}
 	return b, nil
 }

@@ -30,18 +30,18 @@ func (c *Config) require(needs Needs) {
 // checkColumns refuses two meanings for one column that the relay writes. It returns the relay's names of the table's
 // columns.
 func checkColumns(c *Config) map[string]string {
-	s, table, parts := c.scope, c.Table, map[string]string{}
-	s.badIf(table.Columns["key"] != "" && table.Key != "", "COLUMNS",
+	s, parts := c.scope, map[string]string{}
+	s.badIf(c.Columns["key"] != "" && c.Key != "", "COLUMNS",
 		"maps key, which contradicts %s; remove one of them", s.at("KEY").variable)
-	for _, ours := range slices.Concat(ourColumns, slices.Sorted(maps.Keys(table.Columns))) {
-		theirs := table.Column(ours)
+	for _, ours := range slices.Concat(ourColumns, slices.Sorted(maps.Keys(c.Columns))) {
+		theirs := c.Column(ours)
 		other := parts[theirs]
-		written := slices.Contains(writtenColumns, ours) || slices.Contains(writtenColumns, other)
+		written := slices.Contains(route.StateColumns, ours) || slices.Contains(route.StateColumns, other)
 		s.badIf(other != "" && other != ours && written, "COLUMNS", "uses the column %s for both %s and %s; each "+
 			"column that the relay writes must be a separate one", theirs, other, ours)
 		parts[theirs] = cmp.Or(other, ours)
 	}
-	if name, is := strings.CutPrefix(table.Key, "column:"); is {
+	if name, is := strings.CutPrefix(c.Key, "column:"); is {
 		parts[name] = "key"
 	}
 	return parts
@@ -51,12 +51,9 @@ func checkColumns(c *Config) map[string]string {
 // another destination, or in columns of their own. Columns that are the table's are not of its own: the destination
 // divides the rows with others. parts are the relay's names of the table's columns.
 func checkStates(c *Config, parts map[string]string) {
-	keys := map[string]string{
-		"Topics": "TOPICS", "Columns": "COLUMNS", "FailedOf": "FAILED_OF", "RelayedOf": "RELAYED_OF",
-	}
-	shared := StateColumns{} // those of the table, in which destinations without their own keep their state
-	for _, ours := range writtenColumns {
-		shared[ours] = c.Table.Column(ours)
+	shared := map[string]string{} // those of the table, in which destinations without their own keep their state
+	for _, ours := range route.StateColumns {
+		shared[ours] = c.Column(ours)
 	}
 	var all []*route.Route
 	for i := range c.Destinations {
@@ -74,15 +71,16 @@ func checkStates(c *Config, parts map[string]string) {
 		}
 		r := &route.Route{FailedFrom: d.FailedOf, RelayedFrom: d.RelayedOf}
 		r.Name, r.Columns, r.Topics = d.Name, d.Columns, d.Topics
-		r.Names = func(field string) string { return s.at(keys[field]).variable }
+		r.Names = d.SettingName
 		all = append(all, r)
 	}
 	deletes := ""
-	if c.Settle == SettleDelete {
-		deletes = Prefix + "SETTLE=" + SettleDelete
+	if c.Delete {
+		deletes = c.SettingName("Delete")
 	}
-	for _, p := range route.Check(all, Prefix+"DESTINATIONS", deletes) {
-		c.Destinations[p.Destination].scope.bad(keys[p.Field], "%s", p.Text)
+	for _, p := range route.Check(all, c.SettingName("Names"), deletes) {
+		s := c.Destinations[p.Destination].scope
+		s.bad(keyOf(s.loader.settings, p.Field), "%s", p.Text)
 	}
 }
 

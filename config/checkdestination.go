@@ -23,7 +23,7 @@ func checkDestinations(c *Config) {
 			d.Broker, err = parseBroker(d.PublishURL.value, s.loader.schemes)
 			s.badIf(err != nil, "PUBLISH_URL", "%v", err)
 		}
-		applyProfile(d, s)
+		fillIn(d, s)
 		longest := s.at("BACKOFF_MAX")
 		s.badIf(d.BackoffMin > d.BackoffMax, "BACKOFF_MIN", "is more than %s, which is %s; lower one or raise the "+
 			"other", longest.variable, longest.text)
@@ -108,16 +108,23 @@ func (s *scope) require(o *origin, prefix, keys string) {
 	s.badIf(!given, o.key, "requires %s; set it, best as %s", strings.Join(variables, " or "), variables[0]+fileSuffix)
 }
 
-// applyProfile fills in the defaults of a destination's profile.
-func applyProfile(d *Destination, s *scope) {
+// fillIn sets what follows from other settings, and the defaults of a destination's profile.
+func fillIn(d *Destination, s *scope) {
 	if o := s.at("TOPIC"); !o.given {
-		d.Topic = profile.Topic(d.Profile)
+		d.Topic = profile.Topic(d.WireFormat)
 		o.text = d.Topic
 	}
 	if o := s.at("AMQP_EXCHANGE"); !o.given && d.Broker.Protocol == publisher.ProtocolAMQP {
-		d.AMQPExchange = profile.Exchange(d.Profile)
+		d.AMQPExchange = profile.Exchange(d.WireFormat)
 		o.text = d.AMQPExchange
 	}
+	if strings.ContainsAny(d.AMQPExchange, "{}") { // a template, which the relay fills in
+		d.Exchange, d.AMQPExchange = d.AMQPExchange, ""
+	}
+	if d.Broker.Protocol == publisher.ProtocolKafka {
+		_, d.TimeColumn, _ = strings.Cut(d.Kafka.Timestamp, ":")
+	}
+	d.Optional = !d.Required
 }
 
 // checkPair checks the client's certificate. A common mistake is the path of a file in place of its text.
@@ -152,10 +159,5 @@ func checkLogin(d *Destination, s *scope) {
 
 // firstOf returns the first setting of an exclusive group that is given.
 func (s *scope) firstOf(group string) *origin {
-	for _, o := range s.all {
-		if o.tag.Get("group") == group && o.given {
-			return o
-		}
-	}
-	return &origin{}
+	return s.first(func(o *origin) bool { return o.tag.Get("group") == group && o.given })
 }

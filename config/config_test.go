@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // minimal is a valid environment with the fewest settings.
@@ -51,39 +53,38 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	cfg := load(t)
 	cfg.scope, cfg.Destinations[0].scope = nil, nil
+	cfg.SettingName, cfg.Destinations[0].SettingName = nil, nil
 	url := Secret{value: "postgres://app:pw@db:5432/shop", shown: "postgres://app:xxxxx@db:5432/shop"}
 	want := &Config{
 		Database: Database{URL: url, DirectURL: url},
-		Table:    Table{Name: "outbox_messages"},
 		Destinations: []Destination{{
-			Name: "default", Required: true,
+			Destination: &relay.Destination{
+				Name: "default", Topic: "{topic}", WireFormat: "plain", PayloadEncoding: "none", MaxAttempts: 5,
+				BackoffMin: 500 * time.Millisecond, BackoffMax: time.Minute, PublishTimeout: 10 * time.Second,
+			},
+			Required:      true,
 			PublishURL:    Secret{value: "kafka://k1:9092,k2:9092", shown: "kafka://k1:9092,k2:9092"},
-			Topic:         "{topic}",
-			Profile:       "plain",
-			AMQPMandatory: true, PayloadEncoding: "none",
-			MaxAttempts:    5,
-			BackoffMin:     500 * time.Millisecond,
-			BackoffMax:     time.Minute,
-			PublishTimeout: 10 * time.Second,
-			OnFailed:       "continue",
-			Kafka:          Kafka{Compression: "none", Partitioner: "murmur2", Timestamp: "insert"},
-			Broker:         Broker{Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"k1:9092", "k2:9092"}},
+			AMQPMandatory: true,
+			Kafka:         Kafka{Compression: "none", Partitioner: "murmur2", Timestamp: "insert"},
+			Broker:        Broker{Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"k1:9092", "k2:9092"}},
 		}},
-		BatchSize:        1000,
-		MaxInFlight:      4096,
-		MaxInFlightBytes: 64 << 20, MaxRowBytes: 64 << 20,
-		ListenChannel:   "outbox_messages",
-		Settle:          "mark",
-		Shards:          16,
-		OwnerTTL:        10 * time.Second,
-		HTTPAddr:        ":9630",
-		StatusPage:      "on",
-		ShutdownTimeout: 25 * time.Second,
-		LogLevel:        slog.LevelInfo,
-		LogFormat:       "json",
+		Config: relay.Config{
+			Table: "outbox_messages", BatchSize: 1000, MaxInFlight: 4096, MaxInFlightBytes: 64 << 20,
+			MaxRowBytes: 64 << 20, ListenChannel: "outbox_messages", Shards: 16, OwnerTTL: 10 * time.Second,
+			StopTimeout: 25 * time.Second,
+		},
+		HTTPAddr:   ":9630",
+		StatusPage: "on",
+		LogLevel:   slog.LevelInfo,
+		LogFormat:  "json",
 	}
-	if !reflect.DeepEqual(cfg, want) {
-		t.Errorf("got  %#v\nwant %#v", cfg, want)
+	text := func(c *Config) string { // with what the pointer leads to
+		to := fmt.Sprintf("%+v", c.Destinations[0].Destination)
+		c.Destinations[0].Destination = nil
+		return fmt.Sprintf("%s %+v", to, c)
+	}
+	if got, want := text(cfg), text(want); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
@@ -118,19 +119,19 @@ func TestEachSetting(t *testing.T) {
 	d := cfg.Destinations[0]
 	for name, pair := range map[string][2]any{
 		"direct":     {cfg.Database.DirectURL.Loaded(), "host=db2 password='it\\'s'"},
-		"table":      {cfg.Table.Name, "sales.events"},
-		"columns":    {cfg.Table.Columns, map[string]string{"key": "aggregate_id", "order": "seq", "topic": "type"}},
+		"table":      {cfg.Table, "sales.events"},
+		"columns":    {cfg.Columns, map[string]string{"key": "aggregate_id", "order": "seq", "topic": "type"}},
 		"batch":      {cfg.BatchSize, 10},
 		"in flight":  {cfg.MaxInFlight, 7},
 		"bytes":      {cfg.MaxInFlightBytes, int64(3 << 29)},
 		"row":        {cfg.MaxRowBytes, int64(3 << 29)},
 		"poll":       {cfg.PollInterval, 2 * time.Second},
 		"channel":    {cfg.ListenChannel, ""},
-		"settle":     {cfg.Settle, SettleDelete},
+		"settle":     {cfg.Delete, true},
 		"shards":     {cfg.Shards, 1},
 		"ttl":        {cfg.OwnerTTL, 24 * time.Hour},
 		"addr":       {cfg.HTTPAddr, "127.0.0.1:0"},
-		"shutdown":   {cfg.ShutdownTimeout, 90 * time.Second},
+		"shutdown":   {cfg.StopTimeout, 90 * time.Second},
 		"level":      {cfg.LogLevel, slog.LevelWarn},
 		"format":     {cfg.LogFormat, "text"},
 		"topic":      {d.Topic, "shop.{topic}.{region}"},
@@ -141,9 +142,9 @@ func TestEachSetting(t *testing.T) {
 		"mechanism":  {d.Kafka.SASLMechanism, "PLAIN"},
 		"user":       {d.Kafka.Username.Loaded(), "u"},
 		"password":   {d.Kafka.Password.Loaded(), "p"},
-		"column":     {cfg.Table.Column("key"), "aggregate_id"},
-		"default":    {cfg.Table.Column("payload"), "payload"},
-		"order":      {Table{}.Column("order"), "seq"},
+		"column":     {cfg.Column("key"), "aggregate_id"},
+		"default":    {cfg.Column("payload"), "payload"},
+		"order":      {(&Config{}).Column("order"), "seq"},
 		"no pattern": {len(d.Topics), 0},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
@@ -157,7 +158,7 @@ func TestKeySources(t *testing.T) {
 	for _, text := range []string{
 		"", "column:tenant", "header:x-key", "header:a:b", "payload:order.id", "topic", "none", "column:with blank",
 	} {
-		if got := load(t, "OUTBOX_KEY="+text).Table.Key; got != text {
+		if got := load(t, "OUTBOX_KEY="+text).Key; got != text {
 			t.Errorf("%q: got %q", text, got)
 		}
 	}
@@ -167,7 +168,7 @@ func TestEmptyCountsAsUnset(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "OUTBOX_BATCH_SIZE=", "OUTBOX_SETTLE=", "OUTBOX_COLUMNS=", "OUTBOX_DESTINATIONS=", "OUTBOX_LOG_LEVEL=",
 		"OUTBOX_BATCH_SIZE_FILE=", "OUTBOX_NO_SETTING=", "OUTBOX_AMQP_EXCHANGE=")
-	if cfg.BatchSize != 1000 || cfg.Settle != "mark" || len(cfg.Destinations) != 1 {
+	if cfg.BatchSize != 1000 || cfg.Delete || len(cfg.Destinations) != 1 {
 		t.Errorf("got %+v", cfg)
 	}
 }
@@ -200,8 +201,8 @@ func TestListOfLines(t *testing.T) {
 	if names := cfg.Names; !slices.Equal(names, []string{"a", "b-c"}) {
 		t.Errorf("destinations %q", names)
 	}
-	if cfg.Table.Column("key") != "aggregate_id" || cfg.Table.Column("order") != "position" {
-		t.Errorf("%v", cfg.Table.Columns)
+	if cfg.Column("key") != "aggregate_id" || cfg.Column("order") != "position" {
+		t.Errorf("%v", cfg.Columns)
 	}
 }
 
@@ -234,7 +235,7 @@ func TestFileIsAPipe(t *testing.T) {
 func TestOfflineNeedsNoURL(t *testing.T) {
 	t.Parallel()
 	cfg, err := parse([]string{"OUTBOX_TABLE=events"}, false)
-	if err != nil || cfg.Table.Name != "events" {
+	if err != nil || cfg.Table != "events" {
 		t.Errorf("got %v, %v", cfg, err)
 	}
 }

@@ -22,6 +22,7 @@ var texts = map[reflect.Type]reflect.Type{
 	reflect.TypeFor[int]():               reflect.TypeFor[count](),
 	reflect.TypeFor[int64]():             reflect.TypeFor[size](),
 	reflect.TypeFor[time.Duration]():     reflect.TypeFor[Duration](),
+	reflect.TypeFor[float64]():           reflect.TypeFor[rate](),
 	reflect.TypeFor[[]string]():          reflect.TypeFor[list](),
 	reflect.TypeFor[map[string]string](): reflect.TypeFor[columns](),
 }
@@ -62,6 +63,10 @@ var betweenItems = regexp.MustCompile(`\s*,\s*`)
 // takes an empty variable for a value, and falls back to the variable without the prefix (TABLE, TOPIC). So it gets one
 // field at a time, with the text that was found as the field's default, under a name that no variable can have.
 func decode(text string, setting Setting, into reflect.Value) error {
+	if _, second, two := strings.Cut(setting.tag.Get("oneof"), ","); two && into.Kind() == reflect.Bool {
+		into.SetBool(text == second)
+		return setting.checkBounds(text, into)
+	}
 	one := reflect.New(reflect.StructOf([]reflect.StructField{{
 		Name: "Value", Type: cmp.Or(texts[into.Type()], into.Type()),
 		Tag: reflect.StructTag(`envconfig:"=" default:` + strconv.Quote(text)),

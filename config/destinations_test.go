@@ -52,14 +52,14 @@ func TestColumnsOfADestination(t *testing.T) {
 		"OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x, failed_at:y",
 		"OUTBOX_DESTINATION_C_COLUMNS=failed_at:y,relayed_at:x", "OUTBOX_DESTINATION_D_COLUMNS="+all,
 		"OUTBOX_DESTINATION_A_TOPICS=a", "OUTBOX_DESTINATION_B_TOPICS=b")
-	want := StateColumns{"relayed_at": "x", "failed_at": "y"}
+	want := map[string]string{"relayed_at": "x", "failed_at": "y"}
 	for i, d := range cfg.Destinations {
 		if own := i == 1 || i == 2; own && !maps.Equal(d.Columns, want) || !own && d.Columns != nil {
 			t.Errorf("%s: %v", d.Name, d.Columns)
 		}
 	}
-	if cfg.Table.Column("relayed_at") != "sent" {
-		t.Errorf("the table's columns are %v", cfg.Table.Columns)
+	if cfg.Column("relayed_at") != "sent" {
+		t.Errorf("the table's columns are %v", cfg.Columns)
 	}
 }
 

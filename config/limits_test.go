@@ -15,7 +15,7 @@ func TestLimits(t *testing.T) {
 		"OUTBOX_DESTINATION_B_MAX_IN_FLIGHT_BYTES=1MiB",
 		"OUTBOX_RATE=500/s", "OUTBOX_DESTINATION_B_RATE=30/m", "OUTBOX_DESTINATION_C_MAX_AGE=2d",
 		"OUTBOX_DESTINATION_C_PAUSE=true")
-	a, b, c := cfg.Destinations[0].Limits, cfg.Destinations[1].Limits, cfg.Destinations[2].Limits
+	a, b, c := cfg.Destinations[0], cfg.Destinations[1], cfg.Destinations[2]
 	if cfg.MaxInFlight != 100 || cfg.MaxInFlightBytes != 64<<20 || a.MaxInFlight != 90 || a.MaxInFlightBytes != 0 ||
 		b.MaxInFlightBytes != 1<<20 || b.MaxInFlight != 0 {
 		t.Errorf("bounds %d and %d, parts %+v and %+v", cfg.MaxInFlight, cfg.MaxInFlightBytes, a, b)
@@ -28,7 +28,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%s is paused: %v, %v", name, on, err)
 		}
 	}
-	one := load(t, "OUTBOX_RATE=1000/h", "OUTBOX_MAX_AGE=1h", "OUTBOX_MAX_IN_FLIGHT=7").Destinations[0].Limits
+	one := load(t, "OUTBOX_RATE=1000/h", "OUTBOX_MAX_AGE=1h", "OUTBOX_MAX_IN_FLIGHT=7").Destinations[0]
 	if one.Rate != 1000.0/3600 || one.MaxAge != time.Hour || one.MaxInFlight != 0 {
 		t.Errorf("%+v", one)
 	}

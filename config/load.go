@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // Needs are the parts of the configuration that a command requires.
@@ -56,6 +58,7 @@ func newLoader(environ, schemes []string) *loader {
 func (l *loader) config(needs Needs) (*Config, error) {
 	c := &Config{scope: &scope{loader: l, prefixes: []string{Prefix}}}
 	c.scope.loadAll(c, false)
+	c.SettingName = c.scope.settingName
 	c.loadDestinations()
 	c.require(needs)
 	checkDestinations(c)
@@ -89,14 +92,17 @@ func (c *Config) loadDestinations() {
 	for _, name := range c.Names {
 		// A shell cannot set a variable with a dash in its name.
 		prefix := Prefix + "DESTINATION_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
-		s := &scope{loader: c.scope.loader, name: name, prefixes: []string{prefix, Prefix}}
-		c.Destinations = append(c.Destinations, Destination{Name: name, scope: s})
+		s := &scope{loader: c.scope.loader, name: name, prefixes: []string{prefix, Prefix}, common: c.scope}
+		c.Destinations = append(c.Destinations, Destination{Destination: &relay.Destination{Name: name}, scope: s})
 	}
 	if len(c.Names) == 0 {
-		c.Destinations = []Destination{{Name: defaultDestination, Required: true, scope: c.scope}}
+		to := &relay.Destination{Name: defaultDestination}
+		c.Destinations = []Destination{{Destination: to, Required: true, scope: c.scope}}
 	}
 	for i := range c.Destinations {
-		c.Destinations[i].scope.loadAll(&c.Destinations[i], true)
+		d := &c.Destinations[i]
+		d.scope.loadAll(d, true)
+		d.SettingName = d.scope.settingName
 	}
 }
 
@@ -107,12 +113,18 @@ type scope struct {
 	name     string    // name of the destination; empty for the relay's own settings
 	prefixes []string  // most specific first
 	all      []*origin // those of the settings that were looked up, in this order
+	common   *scope    // the relay's own settings; nil if these are
 }
 
-// at returns the origin of the setting with a key; it is empty if the scope has no such setting.
-func (s *scope) at(key string) *origin {
-	if i := slices.IndexFunc(s.all, func(o *origin) bool { return o.key == key }); i >= 0 {
+// at returns the origin of the setting with a key.
+func (s *scope) at(key string) *origin { return s.first(func(o *origin) bool { return o.key == key }) }
+
+// first returns the first setting of the scope, or else of the relay's own, that is as required, or an empty one.
+func (s *scope) first(is func(*origin) bool) *origin {
+	if i := slices.IndexFunc(s.all, is); i >= 0 {
 		return s.all[i]
+	} else if s.common != nil {
+		return s.common.first(is)
 	}
 	return &origin{}
 }

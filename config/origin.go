@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"strconv"
-	"strings"
 )
 
 // An origin is a setting with its text and where the text came from.
@@ -84,32 +83,3 @@ func (o *origin) source() string {
 		return "environment"
 	}
 }
-
-// nameOf returns the name under which a setting was found, with _FILE if it was given as a file. A setting that was not
-// given has its most specific name, also with _FILE.
-func (s *scope) nameOf(key string) string {
-	o := s.at(strings.TrimSuffix(key, fileSuffix))
-	switch {
-	case o.key == "":
-		return ""
-	case !o.given, o.inherited && s.name == "": // the direct URL is inherited from the other one
-		return s.prefixes[0] + key
-	case o.path != "":
-		return o.variable + fileSuffix
-	default:
-		return o.variable
-	}
-}
-
-// Variable returns the user's name of a setting of the relay, for messages. The key is the name without [Prefix], such
-// as TABLE. A setting that was given as a file has the name with _FILE; a key with _FILE prefers this form for a
-// setting that was not given.
-func (c *Config) Variable(key string) string { return c.scope.nameOf(key) }
-
-// Variable is [Config.Variable] for a setting of the destination: a setting that was given for this destination alone
-// has the name with its prefix.
-func (d *Destination) Variable(key string) string { return d.scope.nameOf(key) }
-
-// Given reports whether a setting was given for the destination or for all of them. For the key see
-// [Config.Variable].
-func (d *Destination) Given(key string) bool { return d.scope.at(key).given }

@@ -51,7 +51,7 @@ func TestProfilePerDestination(t *testing.T) {
 		"OUTBOX_DESTINATION_A_TOPICS=a",
 		"OUTBOX_CLOUDEVENTS_SOURCE=/shop", "OUTBOX_COLUMNS=header.eventType:type,order:seq")
 	a, b := cfg.Destinations[0], cfg.Destinations[1]
-	if a.Profile != profile.Debezium || a.Topic != "outbox.event.{topic}" || b.Profile != profile.CloudEvents ||
+	if a.WireFormat != profile.Debezium || a.Topic != "outbox.event.{topic}" || b.WireFormat != profile.CloudEvents ||
 		b.Topic != "{topic}" ||
 		b.CloudEventsSource != "/shop" {
 		t.Errorf("%+v\n%+v", a, b)

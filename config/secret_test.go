@@ -59,7 +59,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "OUTBOX_DATABASE_DIRECT_URL=postgres://u:hush@h/d", "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN",
 		"OUTBOX_KAFKA_SASL_USERNAME=hush", "OUTBOX_KAFKA_SASL_PASSWORD_FILE="+file(t, "hush"))
-	out, err := json.Marshal(cfg)
+	out, err := json.Marshal([]any{cfg.Database, cfg.Destinations[0].PublishURL, cfg.Destinations[0].Kafka})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // A Setting describes one variable, from the struct tags of [Config] and [Destination].
@@ -17,6 +19,7 @@ type Setting struct {
 	PerDestination bool
 
 	key   string            // Name without its prefix
+	field string            // its name in the struct
 	path  []int             // of the field, in [Config] or, with PerDestination, in [Destination]
 	named bool              // only for a named destination
 	tag   reflect.StructTag // of the field and of the structs that it is in
@@ -48,7 +51,7 @@ func settingsIn(t reflect.Type, outer Setting) (list []Setting) {
 	for field := range t.Fields() {
 		s, tag := outer, field.Tag
 		s.key += tag.Get("envconfig") + tag.Get("prefix")
-		s.path = slices.Concat(outer.path, field.Index)
+		s.field, s.path = field.Name, slices.Concat(outer.path, field.Index)
 		s.tag = tag + " " + outer.tag
 		switch {
 		case tag.Get("envconfig") != "":
@@ -60,6 +63,8 @@ func settingsIn(t reflect.Type, outer Setting) (list []Setting) {
 			list = append(list, s)
 		case field.Type == reflect.TypeFor[[]Destination]():
 			list = append(list, settingsIn(field.Type.Elem(), Setting{PerDestination: true})...)
+		case field.Type == reflect.TypeFor[*relay.Destination]():
+			list = append(list, settingsIn(field.Type.Elem(), s)...)
 		case field.Type.Kind() == reflect.Struct && field.IsExported():
 			list = append(list, settingsIn(field.Type, s)...)
 		}

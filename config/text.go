@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -66,13 +65,12 @@ func (s *size) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Rate is a number of rows per second, 0 for no limit. Its text form is 500/s or 30/m.
-type Rate float64
+// A rate is a number of rows per second. Its text form is 500/s or 30/m.
+type rate float64
 
 var rateUnits = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour}
 
-// UnmarshalText reads the form 500/s.
-func (r *Rate) UnmarshalText(text []byte) error {
+func (r *rate) UnmarshalText(text []byte) error {
 	digits, unit, _ := strings.Cut(string(text), "/")
 	rows, err := strconv.Atoi(digits)
 	per := rateUnits[unit]
@@ -82,7 +80,7 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	case rows < 1:
 		return errors.New("must be at least 1 row; to stop publishing, use the setting PAUSE")
 	}
-	*r = Rate(float64(rows) / per.Seconds())
+	*r = rate(float64(rows) / per.Seconds())
 	return nil
 }
 
@@ -104,14 +102,11 @@ func (l *list) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ourColumns are the relay's names of columns; writtenColumns are those that it writes.
-var (
-	ourColumns = []string{
-		"id", "topic", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
-		"inserted_at", "updated_at", "key", "order", "available_at", "priority", "txid",
-	}
-	writtenColumns = []string{"attempt", "relayed_at", "failed_at", "last_error", "updated_at"}
-)
+// ourColumns are the relay's names of columns.
+var ourColumns = []string{
+	"id", "topic", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
+	"inserted_at", "updated_at", "key", "order", "available_at", "priority", "txid",
+}
 
 // headerPrefix is the prefix of the relay's name for a column that is sent as a header.
 const headerPrefix = "header."
@@ -135,30 +130,6 @@ func (c *columns) UnmarshalText(text []byte) error {
 			return fmt.Errorf("maps %s twice", ours)
 		}
 		(*c)[ours] = theirs
-	}
-	return nil
-}
-
-// StateColumns map the relay's names of the columns that keep what became of a row at a destination to the table's
-// names.
-type StateColumns map[string]string
-
-// UnmarshalText reads the form of OUTBOX_DESTINATION_…_COLUMNS.
-func (c *StateColumns) UnmarshalText(text []byte) error {
-	if err := (*columns)(c).UnmarshalText(text); err != nil {
-		return err
-	}
-	for _, ours := range slices.Sorted(maps.Keys(*c)) {
-		if !slices.Contains(writtenColumns, ours) {
-			return fmt.Errorf("maps %s, which is the same for all destinations; the columns of a destination are %s",
-				ours, strings.Join(writtenColumns, ", "))
-		}
-	}
-	if theirs := slices.Sorted(maps.Values(*c)); len(slices.Compact(theirs)) < len(*c) {
-		return errors.New("uses one column twice; each name must have a separate column")
-	}
-	if (*c)["relayed_at"] == "" {
-		return errors.New("lacks relayed_at, which records the rows that are done; add relayed_at:NAME")
 	}
 	return nil
 }

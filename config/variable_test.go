@@ -12,18 +12,18 @@ func TestVariables(t *testing.T) {
 		"OUTBOX_DESTINATION_ORDERS_NATS_CREDS_FILE="+file(t, "y"))
 	orders, audit := &cfg.Destinations[0], &cfg.Destinations[1]
 	for _, test := range []struct{ got, want string }{
-		{cfg.Variable("TABLE"), "OUTBOX_TABLE"},
-		{cfg.Variable("COLUMNS"), "OUTBOX_COLUMNS"},
-		{cfg.Variable("DATABASE_DIRECT_URL"), "OUTBOX_DATABASE_DIRECT_URL"},
-		{orders.Variable("PUBLISH_URL"), "OUTBOX_DESTINATION_ORDERS_PUBLISH_URL"},
-		{audit.Variable("PUBLISH_URL"), "OUTBOX_PUBLISH_URL"},
-		{orders.Variable("NATS_CREDS"), "OUTBOX_DESTINATION_ORDERS_NATS_CREDS_FILE"},
-		{orders.Variable("TLS_CERT_FILE"), "OUTBOX_DESTINATION_ORDERS_TLS_CERT_FILE"},
-		{audit.Variable("TLS_CERT"), "OUTBOX_DESTINATION_AUDIT_TLS_CERT"},
-		{audit.Variable("TOPIC"), "OUTBOX_TOPIC_FILE"},
-		{audit.Variable("TOPICS"), "OUTBOX_DESTINATION_AUDIT_TOPICS"},
-		{load(t).Destinations[0].Variable("PUBLISH_URL"), "OUTBOX_PUBLISH_URL"},
-		{load(t, "OUTBOX_PUBLISH_URL_FILE=", "OUTBOX_TOPIC=x").Destinations[0].Variable("TOPIC_FILE"), "OUTBOX_TOPIC"},
+		{cfg.scope.nameOf("TABLE"), "OUTBOX_TABLE"},
+		{cfg.scope.nameOf("COLUMNS"), "OUTBOX_COLUMNS"},
+		{cfg.scope.nameOf("DATABASE_DIRECT_URL"), "OUTBOX_DATABASE_DIRECT_URL"},
+		{orders.scope.nameOf("PUBLISH_URL"), "OUTBOX_DESTINATION_ORDERS_PUBLISH_URL"},
+		{audit.scope.nameOf("PUBLISH_URL"), "OUTBOX_PUBLISH_URL"},
+		{orders.scope.nameOf("NATS_CREDS"), "OUTBOX_DESTINATION_ORDERS_NATS_CREDS_FILE"},
+		{orders.scope.nameOf("TLS_CERT_FILE"), "OUTBOX_DESTINATION_ORDERS_TLS_CERT_FILE"},
+		{audit.scope.nameOf("TLS_CERT"), "OUTBOX_DESTINATION_AUDIT_TLS_CERT"},
+		{audit.scope.nameOf("TOPIC"), "OUTBOX_TOPIC_FILE"},
+		{audit.scope.nameOf("TOPICS"), "OUTBOX_DESTINATION_AUDIT_TOPICS"},
+		{load(t).Destinations[0].scope.nameOf("PUBLISH_URL"), "OUTBOX_PUBLISH_URL"},
+		{load(t, "OUTBOX_PUBLISH_URL_FILE=", "OUTBOX_TOPIC=x").Destinations[0].scope.nameOf("TOPIC_FILE"), "OUTBOX_TOPIC"},
 	} {
 		if test.got != test.want {
 			t.Errorf("got %s, want %s", test.got, test.want)

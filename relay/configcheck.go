@@ -79,10 +79,7 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 	if slices.Contains(d.Topics, "") || slices.Contains(d.Topics, "!") {
 		p.add(at("Topics"), "must not hold an empty pattern")
 	}
-	if d.Columns != nil && d.Columns["relayed_at"] == "" {
-		p.add(at("Columns"), "must name a column for relayed_at")
-	}
-	if !slices.Contains([]string{"", "base64", "hex"}, d.PayloadEncoding) {
+	if !slices.Contains([]string{"", "none", "base64", "hex"}, d.PayloadEncoding) {
 		p.add(at("PayloadEncoding"), "must be base64 or hex, or empty for none")
 	}
 	if _, err := profile.New(d.WireFormat, publisher.ProtocolKafka, profile.Options{}); err != nil {

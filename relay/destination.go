@@ -34,15 +34,15 @@ type Destination struct {
 	// Topics are patterns of the rows' topics, such as order.* and !order.internal.*, in which * matches any text. By
 	// default every row is taken. If several destinations keep their state in the same columns, a row goes to the first
 	// that takes it.
-	Topics []string
+	Topics []string `envconfig:"TOPICS" only:"destination"`
 	// Columns maps the usual names of the state columns (relayed_at, attempt, failed_at, last_error, updated_at) to
 	// columns of the table that keep this destination's state, so that the destination gets its own copy of each row
 	// that it takes. By default the table's columns are used.
-	Columns map[string]string
+	Columns map[string]string `envconfig:"COLUMNS" only:"destination"`
 	// FailedOf names another destination, whose failed rows this destination takes as dead letters. It needs Columns.
-	FailedOf string
+	FailedOf string `envconfig:"FAILED_OF" only:"destination"`
 	// RelayedOf names another destination, whose relayed rows this destination takes. It needs Columns.
-	RelayedOf string
+	RelayedOf string `envconfig:"RELAYED_OF" only:"destination"`
 
 	// Optional makes the destination best effort: [Relay.Ready] and [Relay.Drain] do not wait for it. Its rows are
 	// retried all the same.
@@ -50,44 +50,45 @@ type Destination struct {
 
 	// Topic is the template of the topic, subject or routing key on the broker, such as shop.{tenant}.{topic}. The
 	// default is {topic}, and outbox.event.{topic} with the wire format debezium.
-	Topic string
+	Topic string `envconfig:"TOPIC" default:"{topic}"`
 	// Exchange is the template of the AMQP exchange. By default the publisher decides.
 	Exchange string
 	// TimeColumn is the column with the time of a message. By default the publisher decides.
 	TimeColumn string
-	// PayloadEncoding is the encoding of bytes in a payload column of type text: base64 or hex. By default the text is
-	// sent as it is.
-	PayloadEncoding string
+	// PayloadEncoding is the encoding of bytes in a payload column of type text: base64, hex or none. By default the
+	// text is sent as it is.
+	PayloadEncoding string `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex"`
 	// WireFormat is the format of the messages: plain, cloudevents, debezium or phoenix_micro. The default is plain.
-	WireFormat string
+	WireFormat string `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro"`
 	// CloudEventsSource is the attribute source of the wire format cloudevents. By default it names the database and
 	// the table.
-	CloudEventsSource string
+	CloudEventsSource string `envconfig:"CLOUDEVENTS_SOURCE" with:"PROFILE=cloudevents"`
 	// DebeziumTombstones turns a NULL payload into a null value, not an empty one. It applies to the wire format
 	// debezium on Kafka.
-	DebeziumTombstones bool
+	DebeziumTombstones bool `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" with:"PROFILE=debezium"`
 	// DedupPrefix replaces the database's identity in the messages' dedup ids, for tables whose ids are not UUIDs.
-	DedupPrefix string
+	DedupPrefix string `envconfig:"NATS_MSG_ID_PREFIX" scheme:"nats"`
 
 	// MaxAttempts is the number of refused publishes after which a row fails. The default is 5.
-	MaxAttempts int64
-	// BackoffMin and BackoffMax are the first and the longest pause between two attempts. The defaults are 500 ms and
-	// one minute.
-	BackoffMin, BackoffMax time.Duration
+	MaxAttempts int `envconfig:"MAX_ATTEMPTS" default:"5" least:"1" most:"1000000"`
+	// BackoffMin is the first pause between two attempts, and BackoffMax the longest. The defaults are 500 ms and one
+	// minute.
+	BackoffMin time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" least:"1ms"`
+	BackoffMax time.Duration `envconfig:"BACKOFF_MAX" default:"60s" least:"1ms"`
 	// PublishTimeout is how long the broker's answer may take before the outcome counts as unknown. The default is ten
 	// seconds.
-	PublishTimeout time.Duration
+	PublishTimeout time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" least:"1ms"`
 	// BlockFailed makes a failed row block its key until the row is retried or discarded. By default the key goes on
 	// without the row.
-	BlockFailed bool
+	BlockFailed bool `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block"`
 	// MaxAge is the time after which a due row fails instead of being published. By default rows do not expire.
-	MaxAge time.Duration
+	MaxAge time.Duration `envconfig:"MAX_AGE" least:"1ms"`
 	// Rate is the largest number of rows per second that all replicas together publish. By default there is no limit.
-	Rate float64
+	Rate float64 `envconfig:"RATE"`
 	// MaxInFlight and MaxInFlightBytes are the destination's part of the limits of the same name in Config. By default
 	// they are an equal share of what the other destinations leave.
-	MaxInFlight      int
-	MaxInFlightBytes int64
+	MaxInFlight      int   `envconfig:"MAX_IN_FLIGHT" only:"destination" least:"1" most:"1000000"`
+	MaxInFlightBytes int64 `envconfig:"MAX_IN_FLIGHT_BYTES" only:"destination" least:"1KiB"`
 	// Paused reports whether publishing is to pause. It is called every second. By default nothing pauses.
 	Paused func() bool
 	// SettingName returns the user's name for a field of this struct, for errors. By default errors name the field.
@@ -130,7 +131,7 @@ func (d *Destination) snapshot() engine.Snapshot {
 func (d *Destination) setup(c *Config) engine.Setup {
 	return engine.Setup{
 		Shards: c.Shards, Measure: d.measured, Logger: c.Logger.With("destination", d.Name),
-		MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
+		MaxAttempts: int64(d.MaxAttempts), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
 		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate,
 		Prepare: func(r *engine.Row, now time.Time) {
 			if c.TraceRows {

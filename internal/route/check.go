@@ -23,6 +23,9 @@ const ofTable = -1
 
 func (p Problem) Error() string { return p.Field + " " + p.Text }
 
+// StateColumns are the relay's names of the columns that it writes.
+var StateColumns = []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}
+
 // Check returns what keeps the destinations of one table from fitting together: where each keeps its state, and which
 // rows it takes. The settings and the embedded relay are checked by it, each with its own names of the fields. The
 // problems are in the order of the destinations. listed is the user's name of the list of destinations,
@@ -39,6 +42,15 @@ func Check(all []*Route, listed, deletes string) (found []Problem) {
 		} else if field, text := d.origin(all, listed); text != "" {
 			bad(true, field, "%s", text)
 		}
+		others := slices.DeleteFunc(slices.Sorted(maps.Keys(d.Columns)), func(ours string) bool {
+			return slices.Contains(StateColumns, ours)
+		})
+		bad(len(others) > 0, "Columns", "maps %s, which all destinations have in common; the columns of a destination "+
+			"are %s", strings.Join(others, ", "), strings.Join(StateColumns, ", "))
+		bad(d.Columns != nil && d.Columns["relayed_at"] == "", "Columns", "lacks relayed_at, which records the rows "+
+			"that are done; add it")
+		bad(len(slices.Compact(slices.Sorted(maps.Values(d.Columns)))) < len(d.Columns), "Columns", "uses one column "+
+			"twice; each name must have a separate column")
 		var names []string
 		var earlier [][]string
 		for _, other := range all[:i] {

@@ -12,9 +12,9 @@ import (
 // An Encoding says how text represents the bytes of a payload.
 type Encoding string
 
-// The encodings. EncodingNone sends a text unchanged.
+// The encodings. EncodingNone, like the zero Encoding, sends a text unchanged.
 const (
-	EncodingNone Encoding = ""
+	EncodingNone Encoding = "none"
 	// standard alphabet, with padding; line breaks, as PostgreSQL's encode makes them, are ignored
 	EncodingBase64 Encoding = "base64"
 	EncodingHex    Encoding = "hex" // digits in either case, optionally preceded by \x as PostgreSQL writes it
@@ -23,7 +23,7 @@ const (
 // Decode replaces the payload's text by the bytes that it represents. NULL stays NULL.
 func (e Encoding) Decode(row *outbox.Row) error {
 	m := &row.Message
-	if e == EncodingNone || m.Payload == nil {
+	if !e.decodes() || m.Payload == nil {
 		return nil
 	}
 	payload := make([]byte, len(m.Payload)) // more than either needs
@@ -42,3 +42,6 @@ func (e Encoding) Decode(row *outbox.Row) error {
 	m.Payload, m.Type = payload, "application/octet-stream"
 	return nil
 }
+
+// decodes reports whether there is anything to decode.
+func (e Encoding) decodes() bool { return e == EncodingBase64 || e == EncodingHex }

@@ -8,7 +8,7 @@ import "github.com/outbox-relay/outbox-relay/internal/outbox"
 func connect(routes []*Route) []outbox.View {
 	named := map[string]*outbox.View{}
 	for i, to := range routes {
-		to.Encoded, to.Extra, to.Before = to.Encoding != EncodingNone, to.extra(), nil
+		to.Encoded, to.Extra, to.Before = to.Encoding.decodes(), to.extra(), nil
 		for _, earlier := range routes[:i] {
 			if earlier.SameColumns(to.View) {
 				to.Before = append(to.Before, earlier.Topics)

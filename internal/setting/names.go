@@ -8,7 +8,7 @@
 //	return fmt.Errorf("table %s does not exist: create it, or correct %s", table, o.names.Of("Table"))
 //
 // Texts are built where the error arises, so that they read the same in the log, in /readyz, in doctor and in
-// last_error. The argument of Of is a literal. cli/settingname.go has the variable for each field, and a test there
+// last_error. The argument of Of is a literal. config/settingname.go has the variable for each field, and a test there
 // finds missing ones.
 package setting
 

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// fieldKeys are the variables for the fields that libraries name in their errors (package setting), without the prefix.
+// A field that has the same name in [Config] or [Destination] needs none. A key that ends with _FILE shows the usual
+// form of a setting that was not given. Of keys separated by |, one is chosen. If the destination has any of the keys
+// after ?, these are meant instead. The text after = is the value.
+var fieldKeys = map[string]string{
+	// Of every publisher.
+	"TLS.RootCAs":      "TLS_CA_FILE",
+	"TLS.Certificates": "TLS_CERT_FILE TLS_KEY_FILE",
+	"TLS.ServerName":   "TLS_SERVER_NAME",
+	// kafka.Config
+	"Brokers":        "PUBLISH_URL",
+	"SASL.Mechanism": "KAFKA_SASL_MECHANISM",
+	"SASL.Credentials": "KAFKA_SASL_MECHANISM ? KAFKA_SASL_USERNAME KAFKA_SASL_PASSWORD KAFKA_OAUTH_TOKEN " +
+		"KAFKA_OAUTH_CLIENT_ID KAFKA_OAUTH_CLIENT_SECRET KAFKA_OAUTH_CLIENT_ASSERTION",
+	"IAM.Region": "KAFKA_AWS_REGION",
+	// nats.Config
+	"Servers":          "PUBLISH_URL",
+	"Auth":             "PUBLISH_URL|NATS_CREDS_FILE|NATS_NKEY|NATS_TOKEN ? NATS_CREDS NATS_NKEY NATS_TOKEN",
+	"Auth.Credentials": "NATS_CREDS_FILE",
+	// amqp.Config
+	"URL":       "PUBLISH_URL",
+	"Mechanism": "AMQP_SASL_MECHANISM",
+	"Tokens": "AMQP_OAUTH_TOKEN_FILE ? AMQP_OAUTH_TOKEN AMQP_OAUTH_CLIENT_ID AMQP_OAUTH_CLIENT_SECRET " +
+		"AMQP_OAUTH_CLIENT_ASSERTION",
+	"Exchange":   "AMQP_EXCHANGE",
+	"Unrouted":   "AMQP_MANDATORY=false",
+	"Management": "AMQP_MANAGEMENT_URL",
+	// relay.Config and relay.Destination
+	"BlockFailed": "ON_FAILED=block",
+	"Optional":    "REQUIRED=false",
+	"TimeColumn":  "KAFKA_TIMESTAMP",
+	"Key":         "KEY",
+	"Delete":      "SETTLE=delete",
+	"Direct":      "DATABASE_DIRECT_URL",
+	"Pool":        "DATABASE_URL",
+}
+
+// settingName returns the user's name of a field of everything that is made from the configuration, or "".
+func (s *scope) settingName(field string) string {
+	keys, value, assigned := strings.Cut(cmp.Or(fieldKeys[field], keyOf(s.loader.settings, field)), "=")
+	keys, instead, _ := strings.Cut(keys, " ? ")
+	given := slices.DeleteFunc(strings.Fields(instead), func(key string) bool { return !s.at(key).given })
+	keys = cmp.Or(strings.Join(given, " "), keys)
+	separator, conjunction := " ", " and "
+	if strings.Contains(keys, "|") {
+		separator, conjunction = "|", " or "
+	}
+	if keys == "" {
+		return ""
+	}
+	names := strings.Split(keys, separator)
+	for i, key := range names {
+		names[i] = s.nameOf(key)
+	}
+	text := strings.Join(names, conjunction)
+	if assigned {
+		text += "=" + value
+	}
+	return text
+}
+
+// keyOf returns the key of the setting for a field of [Config] or [Destination], or "".
+func keyOf(settings []Setting, field string) string {
+	i := slices.IndexFunc(settings, func(s Setting) bool { return s.field == field })
+	if i < 0 {
+		return ""
+	}
+	return settings[i].key
+}
+
+// nameOf returns the name under which a setting was found, with _FILE if it was given as a file. A setting that was not
+// given has its most specific name; then a key with _FILE asks for this form.
+func (s *scope) nameOf(key string) string {
+	switch o := s.at(strings.TrimSuffix(key, fileSuffix)); {
+	case o.key == "", o.inherited && !o.PerDestination: // the direct URL is inherited from the other one
+		return Prefix + key
+	case !o.given:
+		return o.variable + strings.TrimPrefix(key, o.key)
+	case o.path != "":
+		return o.variable + fileSuffix
+	default:
+		return o.variable
+	}
+}
