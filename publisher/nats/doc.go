@@ -23,7 +23,7 @@
 //   - stalls.go, streams.go: streams that do not answer, and which stream takes a subject.
 //   - kept.go: messages that a call has given up before their answers came.
 //   - connect.go, open.go, server.go, auth.go, explain.go: how a connection is made, and why it fails.
-//   - ping.go, examine.go, read.go: readiness, and the commands doctor and verify.
+//   - ping.go, examine.go, examinestream.go, read.go: readiness, and the commands doctor and verify.
 //
 // # A message
 //

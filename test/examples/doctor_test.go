@@ -26,8 +26,8 @@ func TestDoctor(t *testing.T) {
 	for directory, part := range map[string]string{
 		"cli/doctor.go": common, "internal/doctor/*.go": common + nats, "internal/outbox/*.go": common,
 		"internal/inspect/*.go":       common,
-		"publisher/kafka/examine*.go": common + kafka, "internal/doctor/nats/*.go": common + nats,
-		"internal/doctor/amqp/*.go": common + rabbit,
+		"publisher/kafka/examine*.go": common + kafka, "publisher/nats/examine*.go": common + nats,
+		"publisher/amqp/examine*.go": common + rabbit,
 	} {
 		for check, place := range checks(t, directory) {
 			all = append(all, check)

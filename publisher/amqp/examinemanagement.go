@@ -3,10 +3,13 @@ package amqp
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
@@ -18,9 +21,9 @@ import (
 
 // managed examines exchanges and queues over the management interface, as far as that answers this user.
 func (e *examination) managed(ctx context.Context, exchanges, queues []string) {
-	m, err := e.conn.Management(ctx)
+	m, err := e.p.management(ctx)
 	if err != nil {
-		e.Warn(checkManagement, "", errtext.Line(err), "correct "+e.names.Of("Management"))
+		e.Warn(checkManagement, "", errtext.Line(err), "correct "+e.p.names.Of("Management"))
 		return
 	}
 	defer m.Close()
@@ -44,10 +47,10 @@ func (e *examination) managed(ctx context.Context, exchanges, queues []string) {
 		finding.OKIf(err == nil, fmt.Sprintf("user %q may look at queues and bindings", m.Name())),
 		finding.WarnIf(refused, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked "+
 			"at", m.Name(), errtext.Line(err)),
-			"correct user and password in "+e.names.Of("Management")+"; the user needs the tag monitoring "+
+			"correct user and password in "+e.p.names.Of("Management")+"; the user needs the tag monitoring "+
 				"(rabbitmqctl set_user_tags) and access to the vhost (set_permissions)"),
 		finding.WarnIf(true, "queues and bindings were not looked at: "+errtext.Line(err),
-			"check "+e.names.Of("Management")+" (usually port 15672, with TLS 15671), and that the plugin "+
+			"check "+e.p.names.Of("Management")+" (usually port 15672, with TLS 15671), and that the plugin "+
 				"rabbitmq_management is enabled"))
 }
 
@@ -104,9 +107,10 @@ func (e *examination) exchange(ctx context.Context, name string) error {
 		finding.WarnIf(found.AutoDelete, "this exchange is deleted when its last binding goes (auto-delete), and rows "+
 			"are held", "declare it again without auto-delete"),
 		finding.OKIf(true, "this exchange is durable, of type "+found.Type))
-	e.Add(checkExchange, name, finding.FailIf(found.Type == "x-delayed-message" && !e.conn.Unrouted,
+	e.Add(checkExchange, name, finding.FailIf(found.Type == "x-delayed-message" && !e.p.config.Unrouted,
 		"it is of type x-delayed-message, which returns what it delivers later: such rows are never relayed, and each "+
-			"try is another copy", "use available_at and an exchange of another type, or set "+e.names.Of("Unrouted")))
+			"try is another copy", "use available_at and an exchange of another type, or set "+
+			e.p.names.Of("Unrouted")))
 	var queues []string
 	for _, b := range bindings {
 		if b.Kind == "queue" {
@@ -122,4 +126,43 @@ func (e *examination) exchange(ctx context.Context, name string) error {
 			"nothing is bound to this exchange, so no queue takes its rows", "bind a queue for them"),
 		finding.OKIf(true, "queues that are bound to it: "+shown+"; RabbitMQ decides which of them a row reaches"))
 	return e.bound(ctx, name, queues)
+}
+
+// management returns a client of the configured management interface. It reads the current settings. The interface is
+// only asked for reports, never for publishing.
+func (p *Publisher) management(ctx context.Context) (*rabbitmq.Management, error) {
+	text, err := p.config.Management()
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", p.names.Of("Management"), err)
+	}
+	broker, err := p.config.URL()
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := addresses(broker, p.names)
+	if err != nil {
+		return nil, err
+	}
+	login, _ := amqp091.ParseURI(hosts[0])       // addresses has parsed it
+	if p.config.Mechanism == mechanismExternal { // user and password are only the library's defaults
+		login.Username, login.Password = "", ""
+	}
+	// The management interface takes the token as a password, with any user name.
+	if p.config.Tokens != nil && !strings.Contains(text, "@") {
+		login.Username = cmp.Or(userIn(hosts[0]), nameless)
+		if login.Password, err = p.config.Tokens.Token(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var settings *tls.Config
+	if p.config.TLS != nil && strings.HasPrefix(text, "https:") {
+		if settings, err = p.config.TLS(); err != nil {
+			return nil, err
+		}
+	}
+	m, err := rabbitmq.NewManagement(text, login, settings)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", p.names.Of("Management"), err)
+	}
+	return m, nil
 }

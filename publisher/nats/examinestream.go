@@ -27,7 +27,7 @@ const (
 // ask asks JetStream a question and decodes the answer. It returns whether there is one, and adds a finding if not.
 func (e *examination) ask(ctx context.Context, check, subject, api string, question []byte, answer any) bool {
 	const log = "look at the server's log"
-	m, denied, err := e.link.Request(ctx, e.link.API+api, question)
+	m, denied, err := e.link.request(ctx, e.api+api, question)
 	var refused struct {
 		Error *jetstream.APIError `json:"error"`
 	}
@@ -36,10 +36,10 @@ func (e *examination) ask(ctx context.Context, check, subject, api string, quest
 		e.Fail(check, subject, err.Error(), log)
 	case denied:
 		e.Warn(inspect.Permission, subject, "the user may not ask about it, so it was not looked at",
-			"grant publish on "+e.link.API+askNames+" and "+e.link.API+askStream+">")
+			"grant publish on "+e.api+askNames+" and "+e.api+askStream+">")
 	case json.Unmarshal(m.Data, answer) != nil || json.Unmarshal(m.Data, &refused) != nil:
 		e.Fail(check, subject, "what answers for JetStream is not JetStream",
-			"look for a service that is subscribed to "+e.link.API+">")
+			"look for a service that is subscribed to "+e.api+">")
 	case refused.Error != nil:
 		e.Fail(check, subject, fmt.Sprintf("JetStream does not report it: %s (error %d)",
 			refused.Error.Description, refused.Error.ErrorCode), log)
@@ -62,17 +62,18 @@ func (e *examination) topics(ctx context.Context, addresses []publisher.Address)
 			places, mapped = append(places, place{to.Topic, name}), mapped && name == ""
 		}
 	}
-	expected, seen := e.link.Stream, map[string]bool{"": true}
+	expected, seen := e.link.p.config.Stream, map[string]bool{"": true}
 	for _, p := range places {
 		e.Add(inspect.Topic, p.subject,
 			finding.WarnIf(p.stream == "" && mapped, "no stream lists the subject, so its rows are held, unless the "+
 				"account maps or imports it under another name, which JetStream does not report",
 				"add the subject to a stream; if the account maps it, see /readyz?verbose, and name the stream in "+
-					e.names.Of("Stream")+", so that verify finds the messages"),
+					e.link.p.names.Of("Stream")+", so that verify finds the messages"),
 			finding.FailIf(p.stream == "", "no stream takes the subject: its rows are held",
 				"create a stream, or add the subject to one"),
 			finding.FailIf(expected != "" && expected != p.stream, fmt.Sprintf("the stream %s takes it, not %s: its "+
-				"rows are held", p.stream, expected), "correct "+e.names.Of("Stream")+", or the streams' subjects"),
+				"rows are held", p.stream, expected),
+				"correct "+e.link.p.names.Of("Stream")+", or the streams' subjects"),
 			finding.OKIf(true, "goes to the stream "+p.stream))
 		if p.stream == "" && mapped {
 			p.stream = expected
@@ -143,7 +144,7 @@ func (e *examination) stream(ctx context.Context, name string) {
 	// The window is what makes a repeated publish harmless: whoever publishes again within it is told that the stream
 	// has the message.
 	window := fmt.Sprintf("recognises a message by its Nats-Msg-Id for %v: after a longer outage the rows whose "+
-		"answers were lost, at most %s, may be stored twice", c.Duplicates, e.names.Of("MaxInFlight"))
+		"answers were lost, at most %s, may be stored twice", c.Duplicates, e.link.p.names.Of("MaxInFlight"))
 	e.Add(checkDuplicates, c.Name,
 		finding.WarnIf(c.Duplicates < shortWindow, window,
 			"if no two rows have the same id that long (message_id), raise duplicate_window above the longest outage"),
