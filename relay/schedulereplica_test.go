@@ -129,7 +129,7 @@ func (s *session) unseen(refusals []outbox.Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range refusals {
-		if r := s.rows[x.ID]; x.Failed && len(r.failures) > 0 {
+		if r := s.rows[x.ID()]; x.Failed && len(r.failures) > 0 {
 			last := &r.failures[len(r.failures)-1]
 			last.from = last.from.Add(5 * time.Second)
 		}

@@ -124,19 +124,19 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (map[s
 		return nil, errSimDown
 	}
 	for _, x := range refusals {
-		if x.ID == t.guarded {
+		if x.ID() == t.guarded {
 			return nil, errSimRejected
 		}
 	}
 	unwritten := map[string]error{}
 	for _, x := range refusals {
-		switch r := t.rows[x.ID]; {
-		case t.locked[x.ID]:
-			unwritten[x.ID] = outbox.ErrLocked
+		switch r := t.rows[x.ID()]; {
+		case t.locked[x.ID()]:
+			unwritten[x.ID()] = outbox.ErrLocked
 		case r.relayed || r.failed || r.attempt != x.Attempt:
-			unwritten[x.ID] = outbox.ErrRewritten
-		case t.inert[x.ID]:
-			unwritten[x.ID] = errSimInert
+			unwritten[x.ID()] = outbox.ErrRewritten
+		case t.inert[x.ID()]:
+			unwritten[x.ID()] = errSimInert
 		default:
 			t.refuse(r, x)
 		}

@@ -126,7 +126,7 @@ func (r *Relay) lookAtTable(ctx context.Context, table *outbox.Table) {
 		current, doorbell, err := table.Current(limited)
 		cancel()
 		if err == nil {
-			r.listener.Trust(doorbell)
+			r.listener.Trigger.Store(doorbell)
 		}
 		// An error is not acted on. The statements will report it if they meet it, too; a look must not end what works.
 		if err == nil && !current {

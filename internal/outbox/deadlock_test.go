@@ -36,7 +36,7 @@ func TestMigrationsAreNoVictims(t *testing.T) {
 			})
 			relays.Go(func() {
 				for ctx.Err() == nil {
-					_, _, _ = refuse(ctx, table, []Refusal{{ID: rows[1].Identity(), Attempt: 77, Error: "x"}})
+					_, _, _ = refuse(ctx, table, []Refusal{refusal(rows[1].Identity(), 77, "x")})
 				}
 			})
 			relays.Go(func() {

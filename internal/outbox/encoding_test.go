@@ -44,7 +44,7 @@ func TestEncodings(t *testing.T) {
 					m.Headers[0].Value != "è" {
 					t.Errorf("%s: %+v", name, m)
 				}
-				refusal := Refusal{ID: row.Identity(), Attempt: 1, Error: "größe€" + strings.Repeat("x", 100)}
+				refusal := refusal(row.Identity(), 1, "größe€"+strings.Repeat("x", 100))
 				if written, _, err := refuse(t.Context(), table, []Refusal{refusal}); err != nil || len(written) != 1 {
 					t.Fatalf("%s: %d written, %v", name, len(written), err)
 				}

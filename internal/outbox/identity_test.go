@@ -48,12 +48,12 @@ func TestRowsWithOneIDAreDistinguished(t *testing.T) {
 				t.Error(err)
 			}
 			refusals := []Refusal{
-				{ID: rows["2-1"].Identity(), Attempt: 1, Error: "no"},
-				{ID: rows["1-2"].Identity(), Attempt: 1, Error: "no"},
+				refusal(rows["2-1"].Identity(), 1, "no"),
+				refusal(rows["1-2"].Identity(), 1, "no"),
 			}
 			written, locked, err := refuse(t.Context(), table, refusals)
 			slices.Sort(written)
-			if want := []string{refusals[0].ID, refusals[1].ID}; err != nil || len(locked) > 0 ||
+			if want := []string{refusals[0].Identity(), refusals[1].Identity()}; err != nil || len(locked) > 0 ||
 				!slices.Equal(written, slices.Sorted(slices.Values(want))) {
 				t.Errorf("refused %q, locked %q, %v", written, locked, err)
 			}

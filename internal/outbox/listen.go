@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,9 +31,11 @@ type Listener struct {
 	// Pulse is how often the server has to answer, and how long an answer may take.
 	Pulse time.Duration
 
+	// Trigger says that the table has the doorbell's trigger, according to the catalogue.
+	Trigger atomic.Bool
+
 	mu        sync.Mutex
 	up        bool
-	trusted   bool               // the table has the doorbell's trigger
 	wanted    bool               // the relay wants writers to ring
 	since     time.Time          // when every writer began to ring; zero if none needs to
 	interrupt context.CancelFunc // ends the present wait, or the last one
@@ -40,7 +43,6 @@ type Listener struct {
 	// The rest is of the goroutine that runs.
 
 	held  bool      // the session has the doorbell's lock, which makes each writer ring
-	vain  int       // tries to take that lock in a row
 	quiet time.Time // writers need not ring before this time
 	spell time.Time // when a quarter of a second began, in which
 	rung  int       // so many notifications came
@@ -58,9 +60,8 @@ const MostRings = 400
 const (
 	ringsAtOnce = MostRings / 4 // may come in a quarter of a second
 	quietAfter  = time.Second   // too many; without the bell a relay finds new rows at its next poll
-	// The lock is tried again after quietForLock, when a writer holds it for a moment, and after up to 64 times as long
-	// where there is no table.
-	quietForLock, mostVain = 100 * time.Millisecond, 6
+	// The lock is tried again after quietForLock, since a writer holds it for a moment.
+	quietForLock = 100 * time.Millisecond
 )
 
 // Payloads of notifications. With any other, new rows may have been inserted.
@@ -89,23 +90,12 @@ func (l *Listener) Arm(wanted bool) {
 	l.wanted = wanted
 }
 
-// Trust sets whether the table has the doorbell's trigger, according to the catalogue.
-func (l *Listener) Trust(trigger bool) {
-	l.mu.Lock()
-	lost := l.trusted && !trigger
-	l.trusted = trigger
-	l.mu.Unlock()
-	if lost {
-		l.Wake(Switched)
-	}
-}
-
 // Armed returns the time since when every writer that inserts rings, so that the listener is notified when the row is
 // committed. It is zero if writers need not ring, or if that is unknown.
 func (l *Listener) Armed() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.up || !l.trusted {
+	if !l.up || !l.Trigger.Load() {
 		return time.Time{}
 	}
 	return l.since
@@ -246,10 +236,7 @@ func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn, arms bool) error {
 	changed := l.held != held
 	l.held = held
 	if l.arms(held); arms && !held {
-		l.quiet = time.Now().Add(quietForLock << min(l.vain, mostVain))
-		l.vain++
-	} else {
-		l.vain = 0
+		l.quiet = time.Now().Add(quietForLock)
 	}
 	if changed {
 		l.Wake(Switched) // the relay's pauses are different now

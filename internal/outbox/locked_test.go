@@ -58,9 +58,9 @@ func TestLockedRows(t *testing.T) {
 				t.Errorf("locked %q, %v", locked, err)
 			}
 			refusals := []Refusal{
-				{ID: ids[1], Attempt: 1, Error: "no"},
-				{ID: rows[2].ID(), Attempt: 1, Error: "no"},
-				{ID: rows[3].ID(), Attempt: 7, Error: "no"},
+				refusal(ids[1], 1, "no"),
+				refusal(rows[2].ID(), 1, "no"),
+				refusal(rows[3].ID(), 7, "no"),
 			}
 			written, locked, err := refuse(t.Context(), table, refusals)
 			if err != nil || !slices.Equal(written, []string{rows[2].ID()}) || !slices.Equal(locked, ids[1:]) {

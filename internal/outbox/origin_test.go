@@ -93,7 +93,7 @@ func TestDeadLetters(t *testing.T) {
 						continue
 					}
 					written, _, err := refuse(t.Context(), origin,
-						[]Refusal{{ID: r.Identity(), Attempt: r.Attempt, Error: reason, Failed: true}})
+						[]Refusal{failure(r.Identity(), r.Attempt, reason)})
 					if err != nil || len(written) != 1 {
 						t.Fatal(written, err)
 					}
@@ -131,8 +131,8 @@ func TestDeadLetters(t *testing.T) {
 			// It is refused; then t2 is retried at its origin and fails again: neither a mark nor a refusal for the first
 			// failure is written.
 			if written, _, err := refuse(t.Context(), letters, []Refusal{
-				{ID: third.Identity(), Attempt: 1, Error: "not here", Failed: true},
-				{ID: page.Rows[1].Identity(), Attempt: 1, Error: "not yet"},
+				failure(third.Identity(), 1, "not here"),
+				refusal(page.Rows[1].Identity(), 1, "not yet"),
 			}); err != nil || len(written) != 2 {
 				t.Fatal(written, err)
 			}
@@ -153,10 +153,7 @@ func TestDeadLetters(t *testing.T) {
 					t.Error(locked, err)
 				}
 			}
-			if written, _, err := refuse(t.Context(), letters, []Refusal{{
-				ID: page.Rows[1].Identity(), Attempt: 1, Error: "late",
-				Failed: true,
-			}}); err != nil || len(written) != 0 {
+			if written, _, err := refuse(t.Context(), letters, []Refusal{failure(page.Rows[1].Identity(), 1, "late")}); err != nil || len(written) != 0 {
 				t.Error(written, err)
 			}
 			page = tail(t, letters, Query{})
@@ -192,7 +189,7 @@ func TestDeadLettersOfDividedRows(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages (topic, payload, dead_relayed_at, dead_attempt) values ('b', '{}', now(), 3)`)
 	var refusals []Refusal
 	for _, r := range rowsOf(tail(t, viewOf(t, table, rest), Query{})) {
-		refusals = append(refusals, Refusal{ID: r.Identity(), Attempt: r.Attempt, Error: "no", Failed: true})
+		refusals = append(refusals, failure(r.Identity(), r.Attempt, "no"))
 	}
 	written, _, err := refuse(t.Context(), viewOf(t, table, orders), refusals)
 	if err != nil || len(written) != 1 {

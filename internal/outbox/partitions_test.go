@@ -57,7 +57,7 @@ func TestStatementsNameFewPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := refuse(t.Context(), table,
-		[]Refusal{{ID: rows[1].Identity(), Attempt: 1, Error: "no", Of: rows[1]}}); err != nil {
+		[]Refusal{{Row: rows[1], Error: "no"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := settle(t.Context(), table, append(rows[2:], rows[1])); err != nil {

@@ -120,7 +120,7 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	if _, err := settleFree(t.Context(), table, rows[200:300]); err != nil {
 		t.Fatal(err)
 	}
-	refusal := Refusal{ID: rows[300].Identity(), Attempt: 1, Error: "no"}
+	refusal := refusal(rows[300].Identity(), 1, "no")
 	if _, _, err := refuse(t.Context(), table, []Refusal{refusal}); err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func TestRefusalOfWhatWasRead(t *testing.T) {
 	s.Exec(t, "update outbox_messages set payload = '2' where id::text = $1", rows[0].Message.ID)
 	var refusals []Refusal
 	for i := range rows {
-		refusals = append(refusals, Refusal{ID: rows[i].Identity(), Attempt: 1, Error: "no", Failed: true, Of: &rows[i]})
+		refusals = append(refusals, Refusal{Row: &rows[i], Error: "no", Failed: true})
 	}
 	written, locked, err := refuse(t.Context(), table, refusals)
 	if err != nil || len(locked) > 0 || len(written) != 1 || written[0] != rows[1].Identity() {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -85,7 +84,7 @@ func TestListenerArms(t *testing.T) {
 	if !l.Armed().IsZero() {
 		t.Error("nobody has said that there is a trigger, and it is relied on")
 	}
-	l.Trust(true)
+	l.Trigger.Store(true)
 	// the server knows of the lock before the listener does
 	eventually(t, "relied on", func() bool { return !l.Armed().IsZero() })
 	since := l.Armed()
@@ -94,11 +93,10 @@ func TestListenerArms(t *testing.T) {
 	}
 	l.insert(t)
 	eventually(t, "rung", func() bool { return l.rung.Load() == 1 })
-	missed := l.missed.Load()
-	if l.Trust(false); !l.Armed().IsZero() || l.missed.Load() != missed+1 {
-		t.Error("the trigger is gone, and it is relied on, or the relay is not woken")
+	if l.Trigger.Store(false); !l.Armed().IsZero() {
+		t.Error("the trigger is gone, and it is relied on")
 	}
-	l.Trust(true)
+	l.Trigger.Store(true)
 	l.Arm(false)
 	eventually(t, "disarmed", func() bool { return !l.held(t) })
 	if !l.Armed().IsZero() {
@@ -108,66 +106,11 @@ func TestListenerArms(t *testing.T) {
 	eventually(t, "armed again", func() bool { return l.Armed().After(since) })
 }
 
-// tries notes when the doorbell's lock was tried.
-type tries struct {
-	mu sync.Mutex
-	at []time.Time
-}
-
-func (n *tries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if len(data.Args) == 3 && data.Args[1] == true {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.at = append(n.at, time.Now())
-	}
-	return ctx
-}
-
-func (*tries) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-// number returns how often it was tried, and how long that took.
-func (n *tries) number() (int, time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.at) == 0 {
-		return 0, 0
-	}
-	return len(n.at), n.at[len(n.at)-1].Sub(n.at[0])
-}
-
-// Where there is no table, and so no lock, it is tried less and less often, until there is one.
-func TestListenerTriesLessOften(t *testing.T) {
-	t.Parallel()
-	s, lock := pgtest.New(t), &tries{}
-	config, err := pgx.ParseConfig(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Tracer = lock
-	l := &Listener{
-		Channel: s.Name, Table: messages.Quoted(), Logger: slog.New(slog.DiscardHandler), Pulse: time.Minute,
-		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
-		Wake:    func(string) {},
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); l.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	l.Trust(true)
-	l.Arm(true)
-	eventually(t, "five tries", func() bool { n, _ := lock.number(); return n >= 5 })
-	if n, took := lock.number(); took < time.Second {
-		t.Errorf("%d tries within %v", n, took)
-	}
-	s.Exec(t, sql.Schema(messages))
-	eventually(t, "armed", func() bool { return !l.Armed().IsZero() })
-}
-
 // When the listener's connection ends, rings are no longer relied on, and the relay learns of that at once.
 func TestListenerThatEndsIsNotReliedOn(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
-	l.Trust(true)
+	l.Trigger.Store(true)
 	l.Arm(true)
 	for range 3 {
 		eventually(t, "armed", func() bool { return !l.Armed().IsZero() })
@@ -191,7 +134,7 @@ func TestListenerThatEndsIsNotReliedOn(t *testing.T) {
 func TestListenerRestsFromManyRings(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
-	l.Trust(true)
+	l.Trigger.Store(true)
 	l.Arm(true)
 	eventually(t, "armed", func() bool { return !l.Armed().IsZero() })
 	for n := range 3 {

@@ -127,7 +127,7 @@ func TestLimitsStayWithTheSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, _, err := refuse(t.Context(), table, []Refusal{{ID: "no uuid", Attempt: 1}}); err == nil {
+		if _, _, err := refuse(t.Context(), table, []Refusal{refusal("no uuid", 1, "")}); err == nil {
 			t.Fatal("written")
 		}
 		if tail(t, table, Query{}); limit() != "off" {
@@ -186,7 +186,7 @@ func TestOwnConnections(t *testing.T) {
 			asks := Query{Asks: []Ask{{Hash: rows[0].Hash, Limit: 1}}, Most: anyNumber}
 			_, keys := table.Keys(t.Context(), asks)
 			_, rehearsed := table.Rehearse(t.Context(), rows)
-			refusal := Refusal{ID: rows[0].Identity(), Attempt: rows[0].Attempt, Of: rows[0]}
+			refusal := Refusal{Row: rows[0]}
 			_, _, refused := refuse(t.Context(), table, []Refusal{refusal})
 			_, free := settleFree(t.Context(), table, rows[1:2])
 			_, left := table.Left(t.Context(), new(End))

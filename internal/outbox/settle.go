@@ -111,9 +111,6 @@ func (t *Table) settleFree(ctx context.Context, rows []*Row, unwritten map[strin
 	}), nil
 }
 
-// writesRefusals reports whether the table keeps anything about attempts.
-func (t *Table) writesRefusals() bool { return t.description["refusal"] != "" }
-
 func byIdentity(rows []*Row) map[string]*Row {
 	of := make(map[string]*Row, len(rows))
 	for _, r := range rows {
@@ -205,37 +202,27 @@ func set(values []string) map[string]bool {
 // ErrExpired is wrapped by the error of a row that failed because it was too old to be published.
 var ErrExpired = errors.New("expired")
 
-// A Refusal is an attempt that the broker answered with a definite no, or a row that is not to be published at all.
+// A Refusal is an attempt at a row that the broker answered with a definite no, or a row that is not to be published at
+// all. It is written only to the version of the row that was read or, if other destinations write into rows, to any that
+// has the same attempt.
 type Refusal struct {
-	ID      string // the identity of the row ([Row.Identity])
-	Attempt int64  // the attempt as read
+	*Row
 	Error   string
 	Failed  bool // permanently
 	Untried bool // nothing was published, so that no attempt is spent
-	// Of is the row as it was read. The refusal is then written only to this version of it, unless other destinations
-	// write into rows, too. Without it any version serves that has the same attempt.
-	Of *Row
 }
 
 // Refuse writes refused attempts: the next attempt, the error, the time and, for rows that failed, the failure. It
 // writes a row only if the row is unchanged since it was read, and waits for no lock. It says of each row that it did
 // not write why, as [Table.Settle] does. In a table without columns for any of this, every row counts as written.
 func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[string]error, err error) {
-	if !t.writesRefusals() {
+	if t.description["refusal"] == "" {
 		return nil, nil
 	}
-	identities := each(refusals, func(r Refusal) string { return r.ID })
 	column := func(oid uint32, value func(Refusal) []byte) []byte { return array(oid, each(refusals, value)) }
-	which := array(t.rowOID, identities)
-	asRead := column(pgtype.Int8OID, func(r Refusal) []byte { return number(r.Attempt) })
-	version := column(pgtype.XIDOID, func(r Refusal) []byte {
-		if r.Of == nil || t.config.shared() {
-			return make([]byte, 4)
-		}
-		return binary.BigEndian.AppendUint32(nil, r.Of.version)
-	})
 	rows, err := t.query(ctx, limits{lock: lockPatience, first: t.writeLock()}, t.description.text("refuse.sql"),
-		which, asRead,
+		array(t.rowOID, each(refusals, func(r Refusal) string { return r.Identity() })),
+		column(pgtype.Int8OID, func(r Refusal) []byte { return number(r.Attempt) }),
 		column(pgtype.Int8OID, func(r Refusal) []byte {
 			if r.Untried {
 				return number(r.Attempt)
@@ -249,20 +236,27 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[s
 			}
 			return []byte{0}
 		}),
-		version)
+		column(pgtype.XIDOID, func(r Refusal) []byte {
+			if t.config.shared() {
+				return make([]byte, 4)
+			}
+			return binary.BigEndian.AppendUint32(nil, r.version)
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("write refusals: %w", err)
 	}
 	unwritten = map[string]error{}
-	for _, identity := range identities {
-		unwritten[identity] = ErrRewritten
+	for _, r := range refusals {
+		unwritten[r.Identity()] = ErrRewritten
 	}
+	const written, beingLocked = 1, 2
 	var locked []string
 	for _, row := range rows {
-		if identity := string(row[0]); row[1][0] == 1 {
-			delete(unwritten, identity)
-		} else {
+		identity, what := string(row[0]), ordinal(row[1])
+		if unwritten[identity] = t.ineffective(); what == beingLocked {
 			locked = append(locked, identity)
+		} else if what == written {
+			delete(unwritten, identity)
 		}
 	}
 	if locked, err = t.stillLocked(ctx, locked); err != nil {
@@ -270,18 +264,6 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (unwritten map[s
 	}
 	for _, identity := range locked {
 		unwritten[identity] = ErrLocked
-	}
-	if len(unwritten) == len(locked) {
-		return unwritten, nil
-	}
-	rows, err = t.query(ctx, limits{lock: lockPatience}, t.description.text("unrefused.sql"), which, asRead, version)
-	if err != nil {
-		return nil, fmt.Errorf("write refusals: %w", err)
-	}
-	for _, identity := range firsts(rows) { // in a table that keeps nothing else, every row is unchanged
-		if unwritten[identity] == ErrRewritten { //nolint:errorlint // it is the very value from above
-			unwritten[identity] = t.ineffective()
-		}
 	}
 	return unwritten, nil
 }

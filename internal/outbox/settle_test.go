@@ -30,7 +30,7 @@ func TestRejected(t *testing.T) {
 		t.Error(err)
 	}
 	if _, _, err := refuse(t.Context(), table,
-		[]Refusal{{ID: rows[1].Identity(), Attempt: 2, Error: "x"}}); !Rejected(err) {
+		[]Refusal{refusal(rows[1].Identity(), 2, "x")}); !Rejected(err) {
 		t.Errorf("a constraint: %v", err)
 	}
 	s.Exec(t, "drop table outbox_messages")
@@ -55,7 +55,7 @@ func TestRefusalIsGuarded(t *testing.T) {
 		"topic = topic",
 	} {
 		s.Exec(t, "update outbox_messages set "+change+" where id::text = $1", rows[i].Message.ID)
-		refusals = append(refusals, Refusal{ID: rows[i].Identity(), Attempt: rows[i].Attempt, Error: "no"})
+		refusals = append(refusals, refusal(rows[i].Identity(), rows[i].Attempt, "no"))
 	}
 	written, _, err := refuse(t.Context(), table, refusals)
 	if err != nil || len(written) != 1 || written[0] != rows[3].ID() {

@@ -32,11 +32,23 @@ func settleFree(ctx context.Context, t *Table, rows []*Row) (locked []string, er
 func refuse(ctx context.Context, t *Table, refusals []Refusal) (written, locked []string, err error) {
 	unwritten, err := t.Refuse(ctx, refusals)
 	for _, r := range refusals {
-		if why := unwritten[r.ID]; why == nil {
-			written = append(written, r.ID)
+		if why := unwritten[r.Identity()]; why == nil {
+			written = append(written, r.Identity())
 		} else if errors.Is(why, ErrLocked) {
-			locked = append(locked, r.ID)
+			locked = append(locked, r.Identity())
 		}
 	}
 	return written, locked, err
+}
+
+// refusal refuses an attempt at any version of a row.
+func refusal(identity string, attempt int64, why string) Refusal {
+	return Refusal{Row: &Row{Position: At(0, identity), Attempt: attempt}, Error: why}
+}
+
+// failure is a refusal for good.
+func failure(identity string, attempt int64, why string) Refusal {
+	r := refusal(identity, attempt, why)
+	r.Failed = true
+	return r
 }

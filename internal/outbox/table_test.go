@@ -110,9 +110,9 @@ func TestShapes(t *testing.T) {
 			}
 			long := strings.Repeat("é", 300) + "\x00\xff"
 			written, _, err := refuse(t.Context(), table, []Refusal{
-				{ID: first.ID(), Attempt: start, Error: "no\x00\xff"},
-				{ID: rows[9].ID(), Attempt: rows[9].Attempt, Error: long, Failed: true},
-				{ID: rows[8].ID(), Attempt: 7, Error: "somebody else was here"},
+				refusal(first.ID(), start, "no\x00\xff"),
+				failure(rows[9].ID(), rows[9].Attempt, long),
+				refusal(rows[8].ID(), 7, "somebody else was here"),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -167,7 +167,7 @@ func TestDelete(t *testing.T) {
 	if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages"); n != 1 {
 		t.Errorf("%d rows left, want 1", n)
 	}
-	if written, _, err := refuse(t.Context(), table, []Refusal{{ID: page.Rows[1].ID()}}); err != nil || len(written) != 1 {
+	if written, _, err := refuse(t.Context(), table, []Refusal{refusal(page.Rows[1].ID(), 1, "")}); err != nil || len(written) != 1 {
 		t.Errorf("a table that keeps no refusals: %v, %v", written, err)
 	}
 }

@@ -77,10 +77,7 @@ func TestColumnsOfItsOwn(t *testing.T) {
 					where topic = 'order.a'`)
 			}
 			rows := rowsOf(mine)
-			refused := Refusal{
-				ID: rows[1].Identity(), Attempt: rows[1].Attempt, Error: "no, and this text is too long",
-				Failed: true,
-			}
+			refused := failure(rows[1].Identity(), rows[1].Attempt, "no, and this text is too long")
 			if written, _, err := refuse(t.Context(), second, []Refusal{refused}); err != nil || len(written) != 1 {
 				t.Fatal(written, err)
 			}

@@ -36,7 +36,7 @@ var engine = []mutant{
 	{
 		name:   "mark written to the columns of another destination",
 		breaks: "a mark is written for the destination that has accepted the row, and no other",
-		file:   "relay/internal/settle/order.go", old: "append(o.states, p.from.state)", new: "append(o.states, 0)",
+		file:   "relay/internal/settle/order.go", old: "append(o.states, g.from.state)", new: "append(o.states, 0)",
 		pkg: "./relay", tests: schedules,
 	},
 	{
@@ -61,13 +61,13 @@ var engine = []mutant{
 	},
 	{
 		name: "row tried again while it is written", breaks: "two destinations never wait for each other's locks",
-		file: "relay/internal/settle/settlement.go", old: "case free == len(p.Rows) && ", new: "case ",
+		file: "relay/internal/settle/settlement.go", old: "return !slices.ContainsFunc(o.Rows, s.has)", new: "return true",
 		pkg: "./relay/internal/settle", tests: "^TestRowIsWrittenForOneDestinationAtATime$",
 	},
 	{
 		name: "rows of one engine reported to another", breaks: "each engine learns the outcome of its own rows",
 		file: "relay/internal/settle/order.go",
-		old:  "		result.Rows = p.Rows\n", new: "",
+		old:  "		result.Rows = rows\n", new: "",
 		pkg: "./relay/internal/settle", tests: "^TestEnginesLearnOfTheirOwnRows$",
 	},
 	{

@@ -4,7 +4,7 @@ package main
 var table = []mutant{
 	{
 		name: "refusal written over another's", breaks: "a refusal is written only to a row that is as it was read",
-		file: "sql/refuse.sql", old: " and {unchanged}\n", new: "\n",
+		file: "sql/refuse.sql", old: " and {unchanged}\n  for", new: "\n  for",
 		pkg: "./internal/outbox", tests: ".",
 	},
 	{

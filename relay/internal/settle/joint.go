@@ -16,17 +16,13 @@ import (
 // tests' simulation has one of its own.
 type Join func(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error)
 
-// Together is the [Join] for outbox tables. It marks nothing if a view deletes its rows. One update sets the columns of
-// all of them.
+// Together is the [Join] for outbox tables. One update sets the columns of all of them.
 func Together(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error) {
 	var tables []*outbox.Table
 	for _, view := range views {
 		tables = append(tables, view.(*outbox.Table))
 	}
-	if j := outbox.Together(tables); j != nil {
-		return j.Settle(ctx, rows)
-	}
-	return false, nil
+	return outbox.Together(ctx, tables, rows)
 }
 
 const (
@@ -43,27 +39,19 @@ const (
 // The caller holds mu.
 func (s *Settlement) jointly(ready []int) {
 	// Sets of states are bits of a number, so that the sixty-fifth set of columns is marked by itself. Locks and what
-	// failed together once (Careful, too) are reasons to mark alone.
-	joins := func(p *piece) bool { return !p.Again && !p.Careful && p.from.state < 64 }
+	// failed together once (careful, too) are reasons to mark alone.
+	joins := func(g gathered) bool { return !g.careful && g.Refused == nil }
 	sets := map[string]uint64{} // sets of states, by the rows' identities
-	first := map[string]*outbox.Row{}
+	first := map[string]*engine.Row{}
 	for _, state := range ready {
-		for i := range s.states[state].pieces {
-			p := &s.states[state].pieces[i]
-			if !joins(p) {
-				continue
+		for _, g := range s.states[state].gathered {
+			id := g.Identity()
+			if first[id] == nil {
+				first[id] = g.Row
 			}
-			for _, r := range p.Rows {
-				if r.Refused != nil {
-					continue
-				}
-				if first[r.Identity()] == nil {
-					first[r.Identity()] = r.Row
-				}
-				// If it was changed between the two reads, each is marked by itself.
-				if !s.has(r) && first[r.Identity()].Same(r.Row) {
-					sets[r.Identity()] |= 1 << state
-				}
+			// If it was changed between the two reads, each is marked by itself.
+			if joins(g) && first[id].Same(g.Row.Row) {
+				sets[id] |= 1 << state
 			}
 		}
 	}
@@ -74,8 +62,7 @@ func (s *Settlement) jointly(ready []int) {
 		o := &order{}
 		for _, state := range ready {
 			if set&(1<<state) != 0 {
-				takes := func(r *engine.Row) bool { return r.Refused == nil && sets[r.Identity()] == set }
-				s.takeOut(state, joins, takes, o.add)
+				s.takeOut(o, state, func(g gathered) bool { return joins(g) && sets[g.Identity()] == set })
 			}
 		}
 		s.begin(o)
@@ -92,9 +79,9 @@ func (s *Settlement) together(ctx context.Context, o *order) (all bool) {
 		views = append(views, s.states[state].table)
 	}
 	var rows []*outbox.Row
-	for _, p := range o.pieces {
-		if p.from.state == o.states[0] { // the other pieces have the same rows
-			rows = append(rows, read(p.Rows)...)
+	for from, share := range o.shares {
+		if from.state == o.states[0] { // the other shares have the same rows
+			rows = append(rows, read(share)...)
 		}
 	}
 	all = true

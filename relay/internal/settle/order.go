@@ -14,17 +14,10 @@ import (
 // one set of columns, or the same rows of several.
 type order struct {
 	engine.Outcome
-	states   []int // numbers of the sets of columns; several where rows are marked in all of them at once
-	pieces   []piece
-	waits    int  // statements that met a lock through a trigger or a foreign key
-	released bool // it is overdue, or written
-}
-
-// piece is an engine's share of what is to be written. It keeps its rows together, because each engine gets back its
-// own.
-type piece struct {
-	engine.Outcome
-	from *Writer
+	states   []int                     // numbers of the sets of columns; several for marks in all of them at once
+	shares   map[*Writer][]*engine.Row // of each engine, which gets back its own
+	waits    int                       // statements that met a lock through a trigger or a foreign key
+	released bool                      // it is overdue, or written
 }
 
 // asideAfter is how long other orders wait for one that is under way. What cannot be written, because of a missing
@@ -33,24 +26,21 @@ type piece struct {
 // rows were marked.
 const asideAfter = 2 * time.Second
 
-// add adds a piece to the order. Pieces of the same engine become one: each engine is answered once.
-func (o *order) add(p piece) {
-	o.Rows = append(o.Rows, p.Rows...)
-	o.Again, o.Careful = o.Again || p.Again, o.Careful || p.Careful
-	if !slices.Contains(o.states, p.from.state) {
-		o.states = append(o.states, p.from.state)
+// add adds a row to the order.
+func (o *order) add(g gathered) {
+	if o.shares == nil {
+		o.shares = map[*Writer][]*engine.Row{}
 	}
-	if i := slices.IndexFunc(o.pieces, func(other piece) bool { return other.from == p.from }); i >= 0 {
-		o.pieces[i].Rows = append(o.pieces[i].Rows, p.Rows...)
-		return
+	o.Rows, o.shares[g.from] = append(o.Rows, g.Row), append(o.shares[g.from], g.Row)
+	if o.Careful = o.Careful || g.careful; !slices.Contains(o.states, g.from.state) {
+		o.states = append(o.states, g.from.state)
 	}
-	o.pieces = append(o.pieces, p)
 }
 
 // begin begins to write an order, unless it is empty. The caller holds mu. From here until release, no other order
 // takes its rows.
 func (s *Settlement) begin(o *order) {
-	if len(o.pieces) == 0 {
+	if len(o.Rows) == 0 {
 		return
 	}
 	if s.taken != nil {
@@ -76,8 +66,8 @@ func (s *Settlement) count(o *order, n int) {
 }
 
 // run writes an order and answers its engines. If marks for several destinations could not all be made at once, nothing
-// is answered: the pieces go back to the front of what is gathered, and are marked for each destination by itself. A
-// mark that some of them already have does no harm, since a marked row is left as it is.
+// is answered: the rows go back to what is gathered, and are marked for each destination by itself. A mark that some of
+// them already have does no harm, since a marked row is left as it is.
 func (s *Settlement) run(o *order) {
 	overdue := time.AfterFunc(asideAfter, func() { s.release(o) })
 	written := len(o.states) == 1
@@ -92,10 +82,11 @@ func (s *Settlement) run(o *order) {
 	s.mu.Lock()
 	s.count(o, -1)
 	if !written {
-		for _, p := range o.pieces {
-			p.Careful = true
-			c := &s.states[p.from.state]
-			c.pieces = append([]piece{p}, c.pieces...)
+		for from, rows := range o.shares {
+			c := &s.states[from.state]
+			for _, r := range rows {
+				c.gathered = append(c.gathered, gathered{r, from, true})
+			}
 		}
 	}
 	s.mu.Unlock()
@@ -126,31 +117,19 @@ func (s *Settlement) has(r *engine.Row) bool {
 	return has
 }
 
-// apart returns the rows that go, and the others.
-func apart(rows []*engine.Row, goes func(*engine.Row) bool) (going, staying []*engine.Row) {
-	for _, r := range rows {
-		if goes(r) {
-			going = append(going, r)
-		} else {
-			staying = append(staying, r)
-		}
-	}
-	return going, staying
-}
-
-// deliver sends each engine its piece of what was written. All of them read the same reasons. It blocks until the loops
+// deliver sends each engine its share of what was written. All of them read the same reasons. It blocks until the loops
 // take them.
 func (o *order) deliver() {
-	for _, p := range o.pieces {
+	for from, rows := range o.shares {
 		result := o.Outcome
-		result.Rows = p.Rows
-		p.from.result <- result
+		result.Rows = rows
+		from.result <- result
 	}
 }
 
 // stage records how long a statement took, for each destination whose rows it wrote.
 func (o *order) stage(took time.Duration) {
-	for _, p := range o.pieces {
-		p.from.measure.Stage(measure.StageSettle, took)
+	for from := range o.shares {
+		from.measure.Stage(measure.StageSettle, took)
 	}
 }

@@ -3,14 +3,14 @@
 //
 // # The way of an outcome
 //
-//	Write ─▶ piece, gathered ─▶ order ─▶ statements ─▶ result of each writer
-//	              ▲               │         │
-//	              │               │         └─ too slow, or rows in the way: divided and written again
-//	              └───────────────┘
+//	Write ─▶ rows, gathered ─▶ order ─▶ statements ─▶ result of each writer
+//	              ▲              │         │
+//	              │              │         └─ too slow, or rows in the way: divided and written again
+//	              └──────────────┘
 //	               not marked in all sets of columns at once: each by itself
 //
-// A piece is what one engine has to write. Pieces that lie there when the last order ends become one order, so that the
-// statements are as large as the load makes them: one row when idle, thousands under load. An order ends when its rows
+// What lies there when the last order ends becomes one order, so that the statements are as large as the load makes
+// them: one row when idle, thousands under load. An order ends when its rows
 // are written, when it is known which of them cannot be, or that none can as the table is now, or with the context.
 //
 // Marking is the dearest step of the relay: 8 to 12 µs of PostgreSQL's processor time for each row, where a publish to
@@ -29,7 +29,7 @@
 // # The files
 //
 //   - settlement.go: what the engines see, and which order begins when.
-//   - order.go: an order from its pieces to its results.
+//   - order.go: an order from its rows to its results.
 //   - joint.go: marks for several destinations in one statement.
 //   - write.go: the statements of an order, their size, and the rows that keep others from being written.
 package settle
@@ -81,10 +81,18 @@ type Settlement struct {
 // columns are a set of columns in which the state of rows is kept. Destinations that share one have different rows.
 type columns struct {
 	table    Table
-	pieces   []piece // to be written
-	busy     int     // orders under way, without the one that retries
-	retrying bool    // an order is under way that could not be written before
-	most     int     // number of rows that a statement may write in its time; 0 for any number. See pace
+	gathered []gathered // to be written
+	again    []*order   // what could not be written before, each by itself
+	busy     int        // orders under way, without the one that retries
+	retrying bool       // an order is under way that could not be written before
+	most     int        // number of rows that a statement may write in its time; 0 for any number. See pace
+}
+
+// gathered is a row that waits to be written.
+type gathered struct {
+	*engine.Row
+	from    *Writer
+	careful bool // see [engine.Outcome]; set as well for a row that could not be marked together with others
 }
 
 // New makes a settlement, which writes nothing before [Settlement.Start]. Each of the tables keeps the state of rows in
@@ -121,8 +129,17 @@ func (s *Settlement) NewWriter(state int, to *measure.Destination, result chan<-
 func (w *Writer) Write(o engine.Outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	g, p := &w.states[w.state], piece{Outcome: o, from: w}
-	g.pieces = append(g.pieces, p)
+	c, alone := &w.states[w.state], &order{}
+	for _, r := range o.Rows {
+		if one := (gathered{r, w, o.Careful}); o.Again {
+			alone.add(one)
+		} else {
+			c.gathered = append(c.gathered, one)
+		}
+	}
+	if alone.Again = o.Again; o.Again {
+		c.again = append(c.again, alone)
+	}
 	w.dispatch()
 }
 
@@ -165,7 +182,7 @@ func (s *Settlement) dispatch() {
 	}
 	for _, i := range ready {
 		o := &order{}
-		s.takeOut(i, func(p *piece) bool { return !p.Again }, func(r *engine.Row) bool { return !s.has(r) }, o.add)
+		s.takeOut(o, i, func(gathered) bool { return true })
 		s.begin(o)
 	}
 }
@@ -175,45 +192,29 @@ func (s *Settlement) dispatch() {
 // whole order halved again, so they never share one with rows that are new. The caller holds mu.
 func (s *Settlement) again(state int) (others int) {
 	c := &s.states[state]
-	for i := 0; i < len(c.pieces); i++ {
-		p := c.pieces[i]
-		free := 0
-		for _, r := range p.Rows {
-			if !s.has(r) {
-				free++
-			}
-		}
-		switch {
-		case !p.Again:
-			others += free
-		case free == len(p.Rows) && !c.retrying && c.busy < 2:
-			c.pieces = slices.Delete(c.pieces, i, i+1)
-			i--
-			o := &order{}
-			o.add(p)
-			s.begin(o)
+	free := func(o *order) bool { return !slices.ContainsFunc(o.Rows, s.has) }
+	if i := slices.IndexFunc(c.again, free); i >= 0 && !c.retrying && c.busy < 2 {
+		o := c.again[i]
+		c.again = slices.Delete(c.again, i, i+1)
+		s.begin(o)
+	}
+	for _, g := range c.gathered {
+		if !s.has(g.Row) {
+			others++
 		}
 	}
 	return others
 }
 
-// takeOut gives to what is to be written to a set of columns, of some pieces and some rows, and leaves the rest
-// gathered in its order. The caller holds mu.
-func (s *Settlement) takeOut(state int, which func(*piece) bool, takes func(*engine.Row) bool, to func(piece)) {
+// takeOut moves to an order what is to be written to a set of columns and takes accepts. The rest stays gathered. The
+// caller holds mu.
+func (s *Settlement) takeOut(o *order, state int, takes func(gathered) bool) {
 	c := &s.states[state]
-	var left []piece
-	for i := range c.pieces {
-		p := &c.pieces[i]
-		if which(p) {
-			goes, stays := *p, *p
-			if goes.Rows, stays.Rows = apart(p.Rows, takes); len(goes.Rows) > 0 {
-				to(goes)
-			}
-			p = &stays
+	c.gathered = slices.DeleteFunc(c.gathered, func(g gathered) bool {
+		goes := !s.has(g.Row) && takes(g)
+		if goes {
+			o.add(g)
 		}
-		if len(p.Rows) > 0 {
-			left = append(left, *p)
-		}
-	}
-	c.pieces = left
+		return goes
+	})
 }

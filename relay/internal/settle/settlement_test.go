@@ -73,7 +73,7 @@ func (h *heldTable) Settle(_ context.Context, rows []*outbox.Row, _ bool) (map[s
 func (h *heldTable) Refuse(_ context.Context, all []outbox.Refusal) (map[string]error, error) {
 	var ids []string
 	for _, x := range all {
-		ids = append(ids, x.ID)
+		ids = append(ids, x.ID())
 	}
 	h.write(ids)
 	return nil, nil
@@ -127,9 +127,9 @@ func TestEnginesLearnOfTheirOwnRows(t *testing.T) {
 	s := New(1, make([]Table, 1), nil, nil)
 	one, other := s.NewWriter(0, nil, results[0]), s.NewWriter(0, nil, results[1])
 	o := &order{}
-	o.add(piece{Outcome: engine.Outcome{Rows: rowsNamed("a", "b")}, from: one})
-	o.add(piece{Outcome: engine.Outcome{Rows: rowsNamed("c", "d")}, from: other})
-	o.add(piece{Outcome: engine.Outcome{Rows: rowsNamed("e")}, from: one})
+	for i, r := range rowsNamed("a", "b", "c", "d", "e") {
+		o.add(gathered{Row: r, from: []*Writer{one, one, other, other, one}[i]})
+	}
 	o.deliver()
 	for i, want := range []string{"a b e", "c d"} {
 		var ids []string

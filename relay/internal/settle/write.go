@@ -20,7 +20,14 @@ import (
 // ctx there is no such try, so the error says so.
 func (s *Settlement) write(ctx context.Context, o *order) error {
 	o.Unwritten = map[string]error{}
-	accepted, refused := apart(o.Rows, func(r *engine.Row) bool { return r.Refused == nil })
+	var accepted, refused []*engine.Row
+	for _, r := range o.Rows {
+		if r.Refused == nil {
+			accepted = append(accepted, r)
+		} else {
+			refused = append(refused, r)
+		}
+	}
 	if err := s.divide(ctx, o, accepted, s.mark); err != nil {
 		return err
 	}
@@ -62,8 +69,7 @@ func (s *Settlement) refuse(ctx context.Context, o *order, rows []*engine.Row) (
 	refusals := make([]outbox.Refusal, 0, len(rows))
 	for _, r := range rows {
 		refusals = append(refusals, outbox.Refusal{
-			ID: r.Identity(), Attempt: r.Attempt, Error: r.Refused.Error(), Failed: r.Failed, Of: r.Row,
-			Untried: errors.Is(r.Refused, outbox.ErrExpired),
+			Row: r.Row, Error: r.Refused.Error(), Failed: r.Failed, Untried: errors.Is(r.Refused, outbox.ErrExpired),
 		})
 	}
 	return s.states[o.states[0]].table.Refuse(ctx, refusals)
