@@ -15,8 +15,8 @@ import (
 )
 
 // connectionsTo returns how to connect to the database. User, password and certificates are read again for each
-// connection. An error is about something that the configuration's own check has let through. The library's text is not shown, since it does
-// not mask passwords reliably.
+// connection. An error is about something that the configuration's own check has let through. The library's text is not
+// shown, since it does not mask passwords reliably.
 func connectionsTo(url config.Secret, variable string) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url.Loaded())
 	if err != nil {
