@@ -34,8 +34,9 @@ const (
 func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool.Pool, closePool func(), err error) {
 	to = to.Copy()
 	silence := 2 * c.patience()
-	c.connect, c.witness = connector(cmp.Or(c.Direct, to), silence), &owner.Witness{}
-	prepare(to.ConnConfig, silence)
+	c.witness = &owner.Witness{}
+	c.connect = connector(cmp.Or(c.Direct, to), silence, c.witness)
+	prepare(to.ConnConfig, silence, c.witness)
 	// An idle owner uses its connection once a second, so only a connection that is idle for longer is asked. One that
 	// does not answer shows that the others are lost, too.
 	to.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
@@ -80,7 +81,7 @@ func (c *Config) silent() {
 }
 
 // prepare sets what all connections of a relay have in common. They notice when nothing has answered for a while.
-func prepare(c *pgx.ConnConfig, silence time.Duration) {
+func prepare(c *pgx.ConnConfig, silence time.Duration, witness *owner.Witness) {
 	dialer := outbox.Dialer(silence)
 	c.DialFunc = dialer.DialContext
 	several := addressesOf(c) > 1
@@ -91,8 +92,17 @@ func prepare(c *pgx.ConnConfig, silence time.Duration) {
 		}
 	}
 	// With several hosts, connect to the one that can be written to, unless target_session_attrs says otherwise.
-	if c.ValidateConnect == nil && several {
-		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	if several {
+		suits := c.ValidateConnect
+		if suits == nil {
+			suits = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+		}
+		c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+			if err := suits(ctx, conn); err != nil {
+				return err
+			}
+			return witness.Newest(ctx, conn)
+		}
 	}
 	// Statements are sent unnamed, so that a transaction pooler on the way causes no errors.
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -103,9 +113,11 @@ func prepare(c *pgx.ConnConfig, silence time.Duration) {
 // connector returns a function that connects as the pool would, with a connection of its own that notices after a while
 // that nothing answers. The ownership and the listener have such connections: a session's locks and notifications do
 // not survive a transaction pooler.
-func connector(pool *pgxpool.Config, silence time.Duration) func(context.Context) (*pgx.Conn, error) {
+func connector(pool *pgxpool.Config, silence time.Duration, witness *owner.Witness) func(context.Context) (
+	*pgx.Conn, error,
+) {
 	pool = pool.Copy()
-	prepare(pool.ConnConfig, silence)
+	prepare(pool.ConnConfig, silence, witness)
 	return func(ctx context.Context) (*pgx.Conn, error) {
 		c := pool.ConnConfig.Copy()
 		if pool.BeforeConnect != nil {

@@ -63,7 +63,8 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones})
 	}
 	if c.connect == nil {
-		c.connect = connector(cmp.Or(c.Direct, pool.Config()), 2*c.patience())
+		c.witness = &owner.Witness{}
+		c.connect = connector(cmp.Or(c.Direct, pool.Config()), 2*c.patience(), c.witness)
 	}
 	metrics, err := newMetrics(c.Meter, c.Destinations)
 	if err != nil {
@@ -89,7 +90,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 func (r *Relay) joinReplicas() {
 	c := r.config
 	r.owner = owner.New()
-	r.owner.Connect, r.owner.Witness = c.connect, cmp.Or(c.witness, &owner.Witness{})
+	r.owner.Connect, r.owner.Witness = c.connect, c.witness
 	r.owner.Shards, r.owner.TTL = c.Shards, c.OwnerTTL
 	r.owner.Channel, r.owner.Logger, r.owner.Names = r.plan.Channel, c.Logger, c.SettingName
 	r.owner.Silent = c.silent

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -22,6 +24,9 @@ var ErrElsewhere = errors.New("a connection for reading and marking reaches anot
 type Witness struct {
 	sign    atomic.Int64 // 0 while there is no control connection
 	missing atomic.Bool  // a connection has not found the lock
+
+	mu                sync.Mutex
+	cluster, timeline string // of the newest server
 }
 
 const signKey = "outbox-relay:sign"
@@ -45,6 +50,22 @@ func (w *Witness) Check(ctx context.Context, conn *pgx.Conn) error {
 		return ErrElsewhere
 	}
 	known[signKey] = sign
+	return nil
+}
+
+// Newest returns an error if the server is a former primary whose successor has been reached by this process: having
+// come back without knowing of it, such a server accepts writes, too. Services that do not show it count as the newest.
+func (w *Witness) Newest(ctx context.Context, conn *pgconn.PgConn) error {
+	results, err := conn.Exec(ctx, sql.Text("owner_timeline.sql", nil)).ReadAll()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		cluster, timeline := string(results[0].Rows[0][0]), string(results[0].Rows[0][1])
+		if cluster == w.cluster && timeline < w.timeline { // both are hexadecimal and of the same length
+			return fmt.Errorf("another server of its cluster was promoted: timeline %s, here %s", w.timeline, timeline)
+		}
+		w.cluster, w.timeline = cluster, timeline
+	}
 	return nil
 }
 

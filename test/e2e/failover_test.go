@@ -167,7 +167,8 @@ func hostsURL(addrs ...string) string {
 }
 
 // TestFailover kills the primary of two PostgreSQL servers in the middle of a backlog and promotes the other one, which
-// replicates synchronously. No row is lost, the order holds, and later rows flow too.
+// replicates synchronously. No row is lost, the order holds, and later rows flow too, also after the former primary has
+// come back and does not know that it was replaced.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -219,9 +220,13 @@ func TestFailover(t *testing.T) {
 	t.Logf("rows flowed %v after the promotion, %d were left", time.Since(since).Round(time.Millisecond), manyRows-relayed)
 	outbox.insert(topic, manyRows, 1000, manyKeys)
 	outbox.awaitDrained()
+	primary.start() // as it was, first in the list and writable
+	outbox.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'outbox-relay'")
+	outbox.insert(topic, manyRows+1000, 1000, manyKeys)
+	outbox.awaitDrained()
 	for _, r := range replicas {
 		r.awaitReady()
 	}
-	checkBounded(t, outbox, b.received(t, topic), len(replicas))
+	checkBounded(t, outbox, b.received(t, topic), 2*len(replicas))
 	outbox.checkUnspent(everyRow)
 }
