@@ -14,6 +14,7 @@
 package outboxwriter
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -186,14 +187,11 @@ func (t Table) Statement(messages ...Message) (query string, args []any, err err
 
 // quoted returns the quoted name of the table.
 func (t Table) quoted() string {
-	if t.Name == "" {
-		return quote("outbox_messages")
+	first, second, both := strings.Cut(cmp.Or(t.Name, "outbox_messages"), ".")
+	if !both {
+		return quote(first)
 	}
-	parts := strings.SplitN(t.Name, ".", 2)
-	for i := range parts {
-		parts[i] = quote(parts[i])
-	}
-	return strings.Join(parts, ".")
+	return quote(first) + "." + quote(second)
 }
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

@@ -13,12 +13,11 @@ import (
 
 // noExchange returns the answer if an exchange cannot be used. The rows wait until it is created; the relay creates
 // nothing itself. The configured exchange is the destination: without it, all rows wait. One that messages name
-// themselves has the scope of a topic.
-func noExchange(scope publisher.Scope, name, short, format string, args ...any) error {
-	answer := &publisher.Error{
-		Class: publisher.Topology, Scope: scope, Short: short, Err: fmt.Errorf(format, args...),
-	}
-	if scope == publisher.ScopeTopic {
+// themselves holds only these.
+func noExchange(named bool, name, short, format string, args ...any) error {
+	answer := &publisher.Error{Class: publisher.Topology, Short: short, Err: fmt.Errorf(format, args...)}
+	if named {
+		answer.Scope = publisher.ScopeTopic
 		answer.Fate = publisher.Fate{Kind: publisher.FateExchange, Name: strings.Clone(name)}
 	}
 	return answer
@@ -110,12 +109,8 @@ func late(to route) error {
 func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 	switch cause.Code {
 	case amqp091.NotFound:
-		scope := publisher.ScopeDestination
-		if m.Exchange != "" {
-			scope = publisher.ScopeTopic
-		}
-		return noExchange(scope, exchange, "no exchange", "RabbitMQ does not find the exchange %q: declare it: %w",
-			exchange, cause)
+		return noExchange(m.Exchange != "", exchange, "no exchange",
+			"RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause)
 	case amqp091.AccessRefused:
 		remedy := "grant the right to write, or renew the token"
 		if strings.Contains(cause.Reason, "internal exchange") {

@@ -32,7 +32,6 @@ type batch struct {
 	stop     publisher.Stop // nothing more is sent after it is closed
 	messages []publisher.Message
 	answers  []error
-	open     int // number of messages without an answer
 	keys     keyorder.Order
 	begun    time.Time
 	patience time.Duration // how long the confirms of the call's messages are waited for, from then on
@@ -67,8 +66,7 @@ func (p *Publisher) newBatch(ctx context.Context, messages []publisher.Message) 
 		p:        p,
 		stop:     publisher.StopOf(ctx),
 		messages: messages,
-		answers:  make([]error, len(messages)),
-		open:     len(messages),
+		answers:  slices.Repeat([]error{publisher.ErrNotAttempted}, len(messages)),
 		begun:    time.Now(),
 		patience: keptFor,
 		ready:    make([]int, 0, len(messages)),
@@ -115,14 +113,14 @@ func (b *batch) unusable(i int) error {
 // messages are affected. Any other error is the answer for all messages that were not sent. Without that look, the
 // first message to a missing exchange would close the channel under up to a thousand others.
 func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
-	if err := conn.checkExchange(ctx, b.p.config.Exchange, publisher.ScopeDestination, false); err != nil {
+	if err := conn.checkExchange(ctx, b.p.config.Exchange, false, false); err != nil {
 		return err
 	}
 	for name, known := range b.exchanges {
 		if known != nil {
 			continue
 		}
-		err := conn.checkExchange(ctx, name, publisher.ScopeTopic, false)
+		err := conn.checkExchange(ctx, name, true, false)
 		if publisher.ClassOf(err) == publisher.Topology {
 			b.exchanges[name] = err
 		} else if err != nil {
@@ -329,20 +327,16 @@ func (b *batch) took(to route) bool {
 }
 
 // answer gives a message its answer. If the message was accepted, the next one of its key may be sent. After any other
-// answer, the rest of the key is not attempted: of each key, the accepted messages are a prefix of those given.
+// answer, the rest of the key stays not attempted: of each key, the accepted messages are a prefix of those given.
 func (b *batch) answer(i int, err error) {
 	b.answers[i] = err
-	b.open--
-	next := b.keys.Next[i]
-	if next != keyorder.None && err == nil {
+	if next := b.keys.Next[i]; next != keyorder.None && err == nil {
 		b.ready = append(b.ready, int(next))
-		return
-	}
-	for ; next != keyorder.None; next = b.keys.Next[next] {
-		b.answers[next] = publisher.ErrNotAttempted
-		b.open--
 	}
 }
+
+// done reports whether nothing is left to be sent or answered.
+func (b *batch) done() bool { return len(b.ready)+len(b.held)+len(b.flights) == 0 }
 
 // end answers all open messages: those that are or were in flight are Ambiguous, and those that were not sent get err.
 // It then marks the answers of messages that may be at the broker twice. If the broker has confirmed messages on other

@@ -140,10 +140,10 @@ func (c *connection) onPlainChannel(ctx context.Context, question func(*amqp091.
 }
 
 // checkExchange looks for the exchange before it is first used, or again, on a channel that the broker closes if the
-// exchange is missing. The answer then has the given scope. Publishing to a missing exchange closes the channel and
-// leaves everything on it without an answer. The default exchange always exists. An exchange that was seen counts as
-// there until a channel ends with NOT_FOUND.
-func (c *connection) checkExchange(ctx context.Context, name string, scope publisher.Scope, again bool) error {
+// exchange is missing. named means that messages name it themselves. Publishing to a missing exchange closes the
+// channel and leaves everything on it without an answer. The default exchange always exists. An exchange that was seen
+// counts as there until a channel ends with NOT_FOUND.
+func (c *connection) checkExchange(ctx context.Context, name string, named, again bool) error {
 	if _, seen := c.exchanges.Load(name); name == "" || seen && !again {
 		return nil
 	}
@@ -158,12 +158,12 @@ func (c *connection) checkExchange(ctx context.Context, name string, scope publi
 	if answer, ok := errors.AsType[*amqp091.Error](err); ok {
 		switch answer.Code {
 		case amqp091.NotFound:
-			return noExchange(scope, name, "no exchange",
+			return noExchange(named, name, "no exchange",
 				"the exchange %q does not exist on RabbitMQ at %s: declare it", name, c.address)
 		case amqp091.AccessRefused:
 			c.refused.Store(true)
 			c.p.keeper.Look()
-			return noExchange(scope, name, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address,
+			return noExchange(named, name, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address,
 				name, answer)
 		}
 	}

@@ -126,7 +126,7 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 	b.answerRemembered()
 	// Each iteration uses one channel. A channel that ends, or that another one takes the place of, has answered a
 	// message.
-	for b.open > 0 {
+	for !b.done() {
 		if err := conn.usable(); err != nil {
 			return err
 		}
@@ -161,7 +161,7 @@ func (p *Publisher) Ping(ctx context.Context) error {
 	}
 	defer conn.Users.Add(-1)
 	if err = conn.usable(); err == nil {
-		err = conn.checkExchange(ctx, p.config.Exchange, publisher.ScopeDestination, true)
+		err = conn.checkExchange(ctx, p.config.Exchange, false, true)
 	}
 	if ctx.Err() != nil && (err == nil || errors.Is(err, publisher.ErrNotAttempted)) {
 		p.keeper.Look()

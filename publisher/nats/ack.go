@@ -31,30 +31,26 @@ func readAck(m *nats.Msg) (a ack, ok bool) {
 		unheard := m.Header.Get("Status") == "503"
 		return ack{unheard: unheard}, unheard
 	}
-	if stream, duplicate, ok := plainAck(m.Data); ok {
-		if a.by = stream; duplicate {
-			a.duplicate, a.stream = true, string(stream)
-		}
-		return a, true
+	if stream := plainAck(m.Data); stream != nil {
+		return ack{by: stream}, true
 	}
 	return parseAck(m.Data)
 }
 
-// plainAck recognises the acknowledgements that servers write themselves, without a JSON library:
-// {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true after it. Anything else, and any name with
-// characters that JSON escapes, is left to parseAck. The blank after "duplicate": is how servers write it.
-func plainAck(data []byte) (stream []byte, duplicate, ok bool) {
+// plainAck returns the stream of an acknowledgement that servers write without a JSON library: {"stream":"S","seq":1},
+// or with "domain":"D" before seq. It returns nil for anything else, and for any name with characters that JSON
+// escapes: these are left to parseAck.
+func plainAck(data []byte) []byte {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"stream":"`))
 	names, number, found := bytes.Cut(rest, []byte(`","seq":`))
 	end := bytes.TrimLeft(number, "0123456789")
 	special := func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
 	stream, domain, _ := bytes.Cut(names, []byte(`","domain":"`))
 	if digits := len(number) - len(end); !ok || !found || len(stream) == 0 || bytes.ContainsFunc(stream, special) ||
-		bytes.ContainsFunc(domain, special) || digits == 0 || digits > 19 || number[0] == '0' {
-		return nil, false, false
+		bytes.ContainsFunc(domain, special) || digits == 0 || digits > 19 || number[0] == '0' || string(end) != "}" {
+		return nil
 	}
-	duplicate = string(end) == `,"duplicate": true}`
-	return stream, duplicate, duplicate || string(end) == `}`
+	return stream
 }
 
 // parseAck reads any answer of JetStream. An object that names neither an error nor a stream is from something else,

@@ -96,8 +96,6 @@ func accepted(err error) bool { return err == nil || publisher.ClassOf(err) == p
 // was to be expected, the relay knows.
 func (a ack) answer(m *publisher.Message, names setting.Names) error {
 	switch {
-	case a.unheard:
-		return noStream(m.Topic)
 	case a.duplicate:
 		return &publisher.Duplicate{Stream: a.stream, Remedy: sharedIDs(names)}
 	case a.refusal == nil:

@@ -102,7 +102,6 @@ func TestAnswers(t *testing.T) {
 		class   publisher.Class
 	}{
 		{"stored", ack{}, small, publisher.Accepted},
-		{"nobody listens", ack{unheard: true}, small, publisher.Topology},
 		{"full", full, small, publisher.Unavailable},
 		{"beyond what a file store can hold", full, large, publisher.Permanent},
 	} {

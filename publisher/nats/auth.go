@@ -2,11 +2,7 @@ package nats
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
-	"strings"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -66,22 +62,4 @@ func (a Auth) apply(options *nats.Options) error {
 		options.Nkey, options.SignatureCB = public, pair.Sign
 	}
 	return nil
-}
-
-// expired reports whether a user's JWT is past its end. The server, not this function, checks whether the JWT is
-// genuine. A server tells only those who are logged in that they expire; at the next login, it refuses the same
-// credentials like a wrong password.
-func expired(jwt string, now time.Time) bool {
-	parts := strings.Split(jwt, ".")
-	if len(parts) != 3 {
-		return false
-	}
-	content, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return false
-	}
-	var claims struct {
-		Expires int64 `json:"exp"` // seconds since 1970; 0 means never
-	}
-	return json.Unmarshal(content, &claims) == nil && claims.Expires != 0 && now.Unix() >= claims.Expires
 }

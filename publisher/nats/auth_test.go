@@ -1,11 +1,9 @@
 package nats
 
 import (
-	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -89,23 +87,6 @@ func TestAuthIsNotPrinted(t *testing.T) {
 	for _, text := range []string{fmt.Sprint(auth), fmt.Sprintf("%v %+v %#v %s", auth, &auth, auth, auth)} {
 		if strings.Contains(text, "secret") {
 			t.Errorf("printed as %s", text)
-		}
-	}
-}
-
-func TestExpired(t *testing.T) {
-	now := time.Unix(1000, 0)
-	for claims, want := range map[string]bool{
-		`{"exp":999}`: true, `{"exp":1000}`: true, `{"exp":1001}`: false, `{"exp":0}`: false,
-		`{}`: false, `{"exp":"x"}`: false,
-	} {
-		if got := expired("e30."+base64.RawURLEncoding.EncodeToString([]byte(claims))+".sig", now); got != want {
-			t.Errorf("%s: %v", claims, got)
-		}
-	}
-	for _, broken := range []string{"", "a.b", "e30.*.sig"} {
-		if expired(broken, now) {
-			t.Errorf("%q has expired", broken)
 		}
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
-// strays is the room for further answers, which come late or from something that is not a stream. Without room they are
-// dropped, and never keep the library's reading waiting. A message has one acknowledgement, but a service that is
-// subscribed to the subject may answer as well, any number of times.
-const strays = 64
+// strays is the room for what comes besides the answers: the subjects that are not permitted to other calls, late
+// answers, and those of something that is not a stream. Without room they are dropped, and never keep the library's
+// reading waiting. A message has one acknowledgement, but a service that is subscribed to the subject may answer as
+// well, any number of times.
+const strays = 3 * window
 
 // A call is the state of one call of Publish, owned by the goroutine that called. Its memory serves later calls. See
-// the package's comment for the states of a message. Other goroutines reach it through acks and warned only; denied has
-// a lock.
+// the package's comment for the states of a message. Other goroutines reach it through acks only.
 type call struct {
 	link   *link
 	number uint64 // in the reply subjects of its messages; calls of a link never share one
@@ -29,32 +29,28 @@ type call struct {
 	errs     []error
 	state    []state
 	keys     keyorder.Order
-	due      []int32        // messages that follow a message just accepted, which go first
-	cursor   int            // index from which messages have not had their turn
+	ready    []int32        // messages that may be sent, the next one last: all earlier ones of their keys are accepted
 	waiting  int            // number of messages sent and not answered
 	copied   map[int32]bool // messages that were sent by an earlier call too, whose outcome is unknown
 	stop     publisher.Stop // nothing more is sent after it is closed
 	until    time.Time      // how long the answers are waited for, in this call and others
-	stranger bool           // an answer came from something that is not a stream
 	limit    int64          // what the server takes at most, if this call has asked it; otherwise 0
 
-	acks   chan arrival
-	denied map[string]struct{} // subjects to which this client may not publish; guarded by link.mu
-	warned chan struct{}       // signals that a subject was added to denied
-	met    map[string]bool     // streams that have answered and are known
+	acks chan arrival
+	met  map[string]bool // streams that have answered and are known
 
 	stalls stalls
 	wire   wire
-	good   string // last subject that was found legal
 	reply  []byte
 }
 
-// An arrival is an answer to a message of a call. The number shows whether it is for this call or for the former user
-// of the same memory.
+// An arrival is an answer to a message of a call, or a subject to which the server does not let this client publish.
+// The number shows whether it is for this call or for the former user of the same memory.
 type arrival struct {
 	number  uint64
 	message int32
-	answer  *nats.Msg
+	answer  *nats.Msg // nil for a subject
+	denied  string
 }
 
 // A state says what is known of a message. At most one message of a key is sent, and those after it wait: that is the
@@ -62,8 +58,7 @@ type arrival struct {
 type state uint8
 
 const (
-	head  state = iota // may be sent: all earlier messages of its key are accepted
-	waits              // an earlier message of its key is not accepted, or not yet
+	waits state = iota // is ready, or an earlier message of its key is not accepted, or not yet
 	sent               // sent and not answered
 	done               // has its answer
 )
@@ -72,12 +67,10 @@ const (
 // dropped.
 func newCall(l *link, stream string) *call {
 	c := &call{
-		link:   l,
-		acks:   make(chan arrival, window+strays),
-		denied: map[string]struct{}{},
-		warned: make(chan struct{}, 1),
-		met:    map[string]bool{},
-		wire:   wire{header: nats.Header{}, stream: stream},
+		link: l,
+		acks: make(chan arrival, window+strays),
+		met:  map[string]bool{}, copied: map[int32]bool{},
+		wire: wire{header: nats.Header{}, stream: stream},
 	}
 	c.stalls.timer = time.NewTimer(time.Hour)
 	c.stalls.timer.Stop()
@@ -88,36 +81,29 @@ func newCall(l *link, stream string) *call {
 // key.
 func (c *call) begin(messages []publisher.Message, errs []error) {
 	c.messages, c.errs = messages, errs
-	c.state, c.due = c.state[:0], c.due[:0]
-	c.cursor, c.waiting, c.stranger, c.limit, c.copied = 0, 0, false, 0, nil
+	c.state, c.ready = append(c.state[:0], make([]state, len(messages))...), c.ready[:0]
+	c.waiting, c.limit = 0, 0
+	clear(c.copied)
 	c.stalls.clear()
 	c.keys.Link(messages)
-	for i := range messages {
-		if c.keys.Waits(i) {
-			c.state = append(c.state, waits)
-		} else {
-			c.state = append(c.state, head)
+	for i := len(messages) - 1; i >= 0; i-- {
+		if errs[i] = publisher.ErrNotAttempted; !c.keys.Waits(i) {
+			c.ready = append(c.ready, int32(i))
 		}
 	}
 }
 
 // turn returns the next message that may be sent. Messages that follow an accepted one go before those that have not
 // had their turn: a key with many messages needs the most round trips, and decides how long the call takes. Of these,
-// the one that became ready last goes first, which needs no queue.
+// the one that became ready last goes first.
 func (c *call) turn() (int32, bool) {
-	if n := len(c.due); n > 0 {
-		i := c.due[n-1]
-		c.due = c.due[:n-1]
-		return i, true
+	n := len(c.ready) - 1
+	if n < 0 {
+		return 0, false
 	}
-	for c.cursor < len(c.state) {
-		i := c.cursor
-		c.cursor++
-		if c.state[i] == head {
-			return int32(i), true
-		}
-	}
-	return 0, false
+	i := c.ready[n]
+	c.ready = c.ready[:n]
+	return i, true
 }
 
 // settles gives a message its answer. If it was accepted, the next message of its key may go. After one that was not
@@ -127,28 +113,24 @@ func (c *call) settles(i int32, err error) {
 		c.waiting--
 	}
 	c.state[i], c.errs[i] = done, err
-	if n := c.keys.Next[i]; n != keyorder.None && accepted(err) && c.state[n] == waits {
-		c.state[n] = head
-		c.due = append(c.due, n)
+	if n := c.keys.Next[i]; n != keyorder.None && accepted(err) {
+		c.ready = append(c.ready, n)
 	}
 }
 
-// finish answers everything that has no answer yet: unanswered is called for messages that were sent. It drops the
+// finish answers everything that has no answer yet. unanswered is why messages that were sent have none. It drops the
 // references to the caller's memory, since the call's own memory serves later calls.
 //
 // The stream may report a message that was sent again as a duplicate. That is the acceptance of the earlier try, and
 // not a sign of another row with the same id.
-func (c *call) finish(unsent error, unanswered func(subject string) error) {
+func (c *call) finish(unanswered, unsent error) {
 	for i := range c.state {
-		switch c.state[i] {
-		case head:
-			c.errs[i] = unsent
-		case sent:
-			c.errs[i] = unanswered(c.messages[i].Topic)
-		case waits:
-			c.errs[i] = publisher.ErrNotAttempted
-		default: // it has its answer
+		if c.state[i] == sent {
+			c.errs[i] = c.silence(c.messages[i].Topic, unanswered)
 		}
+	}
+	for _, i := range c.ready {
+		c.errs[i] = unsent
 	}
 	for i := range c.copied {
 		if _, duplicate := errors.AsType[*publisher.Duplicate](c.errs[i]); duplicate {
@@ -156,7 +138,7 @@ func (c *call) finish(unsent error, unanswered func(subject string) error) {
 		}
 		c.errs[i] = publisher.Republish(c.errs[i])
 	}
-	c.messages, c.errs, c.stop, c.good = nil, nil, nil, ""
+	c.messages, c.errs, c.stop = nil, nil, nil
 	c.wire.forget()
 }
 
@@ -170,11 +152,8 @@ var errGone = errors.New("connection closed")
 // checkSubject do, and its own errors are answers only where it knows something that this package does not, such as the
 // server's greeting.
 func (c *call) send(ctx context.Context, i int32, m *publisher.Message) error {
-	if m.Topic != c.good {
-		if err := checkSubject(m.Topic, c.link.inboxes); err != nil {
-			return err
-		}
-		c.good = m.Topic
+	if err := checkSubject(m.Topic, c.link.inboxes); err != nil {
+		return err
 	}
 	message, err := c.wire.encode(m, c.address(i))
 	if err != nil {
@@ -217,6 +196,6 @@ func (l *link) passOn(m *nats.Msg) {
 	number, err := strconv.ParseUint(call, 36, 64)
 	i, err2 := strconv.ParseInt(index, 36, 32)
 	if ok && err == nil && err2 == nil && i >= 0 {
-		l.pass(arrival{number, int32(i), m})
+		l.pass(arrival{number: number, message: int32(i), answer: m})
 	}
 }

@@ -28,7 +28,7 @@
 // # A message
 //
 //	        previous of its key accepted          acknowledged, or refused
-//	waits ------------------------------> head ---> sent ------------> done
+//	waits -----------------------------> ready ---> sent ------------> done
 //	                                       ^         |
 //	                                       |         | its stream is silent, and the server is not: the call
 //	    the time of the call that sent it  |         v answers Unavailable, and stops waiting
@@ -36,12 +36,12 @@
 //	    or the stream has another leader                               meanwhile, or still Unavailable
 //
 // A call (see call.go) owns the first four states of its messages. What is kept belongs to the publisher, since a later
-// call may have another connection. The message is sent again only on the way from kept to head; its answer is then
+// call may have another connection. The message is sent again only on the way from kept to ready; its answer is then
 // [publisher.Republished].
 //
 // # What always holds
 //
-//   - At most one message of a key is sent and not answered. The next one becomes head when the one before it is
+//   - At most one message of a key is sent and not answered. The next one becomes ready when the one before it is
 //     accepted, in this call or, for a kept one, in a later call.
 //   - A message that was sent and has no answer is ambiguous, or it is kept until its answer comes, its time is over or
 //     its connection ends. It is never both given up and forgotten.

@@ -19,24 +19,22 @@ const window = 1000
 // made 100 copies.
 func (c *call) publish(ctx context.Context, messages []publisher.Message, errs []error) {
 	c.begin(messages, errs)
-	c.stop, c.until = publisher.StopOf(ctx), time.Now().Add(c.link.p.config.Timeout)
+	c.stop = publisher.StopOf(ctx)
 	// A caller that waits longer than the configured time has its answers waited for as long.
-	if deadline, ok := ctx.Deadline(); ok && deadline.After(c.until) {
-		c.until = deadline
-	}
+	c.until, _ = ctx.Deadline()
 	unanswered, unsent := c.exchange(ctx)
 	if ctx.Err() != nil && time.Until(c.until) > answerTime { // the call had less time than its messages have
-		c.keepSent("", unanswered)
+		c.keepSent("", unanswered, func(int32, error) {}) // finish answers them
 	}
-	c.finish(unsent, func(subject string) error { return c.silence(subject, unanswered) })
+	c.finish(unanswered, unsent)
 }
 
 // exchange sends what may be sent and takes answers until nothing is left to do. There is no barrier between rounds:
 // each answer makes the next message of its key ready at once, so that a slow key or stream delays no other. Otherwise
 // it returns why messages that were sent have no answer, and the answer for messages that were not sent.
 //
-// It waits for one event at a time: an answer, room in the connection's queue, a subject that is not permitted, the end
-// of the connection or of the call, and the time to look for silent streams.
+// It waits for one event at a time: an answer or a subject that is not permitted, room in the connection's queue, the
+// end of the connection or of the call, and the time to look for silent streams.
 func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 	c.stalls.timer.Reset(answerTime)
 	defer c.stalls.timer.Stop()
@@ -61,8 +59,6 @@ func (c *call) exchange(ctx context.Context) (unanswered, unsent error) {
 			c.take(a)
 			c.drain() // many answers come together, and so do the messages that follow them
 		case <-room:
-		case <-c.warned:
-			c.deny()
 		case <-c.link.Ended:
 			return c.cutOff()
 		case <-ctx.Done():
@@ -100,6 +96,7 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 			c.waiting++
 		// exchange finds the end of the link by its own event, and answers all that is left.
 		case errors.Is(err, errGone):
+			c.ready = append(c.ready, i)
 			return nil, true
 		default:
 			c.settles(i, err)
@@ -110,10 +107,14 @@ func (c *call) sendAll(ctx context.Context) (room <-chan struct{}, more bool) {
 
 // take handles one answer. It ignores answers that are not for a waiting message of this call. An answer that cannot be
 // read does not settle the message: a service may answer in addition to the stream, and the stream's own answer still
-// counts. Only if none comes is the stranger named.
+// counts.
 func (c *call) take(arrived arrival) {
 	i := arrived.message
 	if arrived.number != c.number || int(i) >= len(c.state) {
+		return
+	}
+	if arrived.answer == nil {
+		c.deny(arrived.denied)
 		return
 	}
 	if c.state[i] != sent {
@@ -122,7 +123,6 @@ func (c *call) take(arrived arrival) {
 	}
 	a, ok := readAck(arrived.answer)
 	if !ok {
-		c.stranger = true
 		return
 	}
 	subject := c.messages[i].Topic
@@ -151,13 +151,12 @@ func (c *call) drain() {
 	}
 }
 
-// deny answers the messages in flight to subjects that the server has refused to this call. Messages to the subject
-// that have not been sent are sent and denied in turn, at most one of each key.
-func (c *call) deny() {
-	subjects := c.link.denied(c)
+// deny answers the messages in flight to a subject that the server has refused. Messages to the subject that have not
+// been sent are sent and denied in turn, at most one of each key.
+func (c *call) deny(subject string) {
 	for i := range c.state {
-		if _, denied := subjects[c.messages[i].Topic]; denied && c.state[i] == sent {
-			c.settles(int32(i), notPermitted(c.messages[i].Topic))
+		if c.state[i] == sent && c.messages[i].Topic == subject {
+			c.settles(int32(i), notPermitted(subject))
 		}
 	}
 }
@@ -174,26 +173,19 @@ func (c *call) cutOff() (unanswered, unsent error) {
 
 // silence is the answer for a message that was sent and not acknowledged. If the server has sent something since it was
 // asked to, the message's stream is what does not answer. If it has sent nothing, the answer names no stream, and the
-// relay holds the destination. Something that answers in place of a stream shows that the subject leads elsewhere, so
-// no stream is named then either.
+// relay holds the destination.
 func (c *call) silence(subject string, why error) error {
 	answer := &publisher.Error{
 		Class: publisher.Ambiguous, Short: "no acknowledgement", Err: c.unanswered(why),
 	}
 	if begun := c.stalls.begun; !begun.IsZero() && !c.link.QuietSince(begun) {
-		if answer.Scope = publisher.ScopeTopic; !c.stranger {
-			answer.Fate = c.link.streams.find(subject).fate()
-		}
+		answer.Scope, answer.Fate = publisher.ScopeTopic, c.link.streams.find(subject).fate()
 	}
 	return answer
 }
 
 // unanswered returns the reason why messages that were sent have no acknowledgement.
 func (c *call) unanswered(why error) error {
-	if c.stranger {
-		return fmt.Errorf("sent, but what answered on the subject is not JetStream: "+
-			"is a service subscribed to it? (%w)", why)
-	}
 	return fmt.Errorf("sent to NATS server %s, not acknowledged: %w", c.link.server.address, why)
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"os"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -28,11 +27,11 @@ type credentialsError struct{ error }
 // An attempt holds what is known of a failed try to connect.
 type attempt struct {
 	server   server
+	inboxes  string // prefix of reply subjects
 	dialled  bool   // the network connection was made
 	heard    bool   // the server sent something over it
 	tls      bool   // TLS is configured
 	tlsFirst bool   // TLS begins before the greeting
-	jwt      string // JWT of the credentials file, if there is one
 	names    setting.Names
 }
 
@@ -64,22 +63,21 @@ func (a attempt) explain(err error) *connect.Failure {
 	}
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
-	inbox, denied := errors.AsType[*inboxDenied](err)
 	timeout := is(context.DeadlineExceeded, os.ErrDeadlineExceeded, nats.ErrTimeout)
 	switch {
-	// The server reports expired credentials only to users who are logged in.
-	case is(nats.ErrAuthExpired, nats.ErrAccountAuthExpired), is(nats.ErrAuthorization) && expired(a.jwt, time.Now()):
+	case is(nats.ErrAuthExpired, nats.ErrAccountAuthExpired):
 		return refused("the credentials have expired: renew the .creds file in " + a.names.Of("Auth.Credentials"))
 	case is(nats.ErrAuthRevoked):
 		return refused("the credentials were revoked: put new ones into " + a.names.Of("Auth.Credentials"))
+	// The server reports expired credentials only to users who are logged in.
 	case is(nats.ErrAuthorization):
 		return refused("correct user and password, token or other credentials in " + a.names.Of("Auth") +
-			", whichever the server knows")
+			", whichever the server knows; a .creds file is also refused if the credentials have expired")
 	case is(nats.ErrNkeysNotSupported):
 		return c.FailedLogin("login refused", "it asks for no nkey or credentials",
 			"log in with user and password or token, as the server is configured", cause)
-	case denied:
-		return failed("inbox denied", "acknowledgements cannot arrive", "grant the user subscribe on "+inbox.inboxes+
+	case is(errInboxDenied):
+		return failed("inbox denied", "acknowledgements cannot arrive", "grant the user subscribe on "+a.inboxes+
 			">, or set "+a.names.Of("InboxPrefix")+" to what the user may subscribe to")
 	case is(nats.ErrSecureConnWanted):
 		return failed("no TLS", "it offers no TLS", "turn TLS on there, or write nats:// instead of nats+tls://")

@@ -51,11 +51,12 @@ func (o *owed) Release() {
 	}
 }
 
-// keepSent keeps the messages to one stream, or to all if stream is empty, that were sent and not answered. It returns
-// their answers until those of the stream come. The trouble is that of the stream only if it has acknowledged nothing
-// of this call. Unavailable and not ambiguous: nothing is sent again as long as the answer may come.
-func (c *call) keepSent(stream string, why error) map[int32]error {
-	took, answers := map[string]bool{}, map[int32]error{}
+// keepSent keeps the messages to one stream, or to all if stream is empty, that were sent and not answered. It calls do
+// with the answer for each until that of the stream comes. The trouble is that of the stream only if it has
+// acknowledged nothing of this call. Unavailable and not ambiguous: nothing is sent again as long as the answer may
+// come.
+func (c *call) keepSent(stream string, why error, do func(i int32, answer error)) {
+	took := map[string]bool{}
 	for i := range c.state {
 		if c.state[i] == done && accepted(c.errs[i]) {
 			took[c.link.streamOf(c.messages[i].Topic)] = true
@@ -77,14 +78,13 @@ func (c *call) keepSent(stream string, why error) map[int32]error {
 		} else {
 			answer = publisher.WithFate(answer, c.link.streams.find(m.Topic).fate())
 		}
-		answers[at] = answer
 		o := &owed{
 			link: c.link, at: place{c.number, at}, stream: name, until: c.until, answer: answer, copied: c.copied[at],
 		}
 		c.link.owe(o)
 		c.link.p.kept.Keep(keptID(m), m, o)
+		do(at, answer)
 	}
-	return answers
 }
 
 // owe notes that an answer is waited for that no call waits for. The link stays open for it, even if another one has
@@ -117,9 +117,6 @@ func (c *call) remembered(i int32) bool {
 		c.settles(i, c.answer(m, answer))
 		c.link.p.kept.Told(keptID(m))
 	case kept.Lost:
-		if c.copied == nil {
-			c.copied = map[int32]bool{}
-		}
 		c.copied[i] = true
 		return false
 	case kept.None:
@@ -131,6 +128,9 @@ func (c *call) remembered(i int32) bool {
 // late takes the answer to a message whose call has given it up. A call that has the message again finds the answer in
 // the table of kept messages.
 func (l *link) late(arrived arrival) {
+	if arrived.answer == nil {
+		return
+	}
 	a, ok := readAck(arrived.answer)
 	if !ok {
 		return

@@ -125,7 +125,6 @@ func (l *link) give(c *call) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	clear(c.denied)
 	l.idle = append(l.idle, c)
 }
 
@@ -146,10 +145,9 @@ func (l *link) failed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range l.calls {
-		c.denied[subject] = struct{}{}
 		select {
-		case c.warned <- struct{}{}:
-		default: // the call has been warned and has not checked yet
+		case c.acks <- arrival{number: c.number, denied: subject}:
+		default: // several calls publish to hundreds of such subjects
 		}
 	}
 }
@@ -171,16 +169,6 @@ func violated(err error) (subject string, ok bool) {
 	}
 	subject, err = strconv.Unquote(quoted)
 	return subject, err == nil
-}
-
-// denied returns the subjects that the server has refused to the call since the last call of denied. The map is handed
-// over, so that the caller reads it without the lock.
-func (l *link) denied(c *call) map[string]struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	subjects := c.denied
-	c.denied = map[string]struct{}{}
-	return subjects
 }
 
 // Lost implements [connect.Link]. The server's reason is better than that of the socket: an expired login is named

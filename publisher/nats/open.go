@@ -33,20 +33,16 @@ func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(net
 func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.connectTimeout)
 	defer cancel()
-	auth, err := p.auth()
-	if err != nil {
-		return nil, answer(attempt{server: s, names: p.names}.explain(err))
+	options, auth, err := p.options(s)
+	try := attempt{
+		server: s, inboxes: inboxes(p.config.InboxPrefix), tls: options.Secure, tlsFirst: options.TLSHandshakeFirst,
+		names: p.names,
 	}
-	options, err := p.options(s, auth)
-	try := attempt{server: s, names: p.names, tls: options.Secure, tlsFirst: options.TLSHandshakeFirst}
 	if err != nil {
 		return nil, answer(try.explain(err))
 	}
-	if options.UserJWT != nil {
-		try.jwt, _ = options.UserJWT() // this is the function that apply has set, which does not fail
-	}
 	l := &link{
-		p: p, server: s, auth: auth, inboxes: inboxes(p.config.InboxPrefix),
+		p: p, server: s, auth: auth, inboxes: try.inboxes,
 		State: connect.State{Ended: make(chan struct{})}, closed: make(chan struct{}),
 		calls: map[uint64]*call{}, owed: map[place]*owed{},
 	}
@@ -110,14 +106,16 @@ func (p *Publisher) auth() (Auth, error) {
 	return given, nil
 }
 
-// options returns the options of nats.go for a connection to the server. Most of them take out of nats.go's hands what
-// this package decides: when to connect again, whether the server is gone, how long a write may wait. NoEcho keeps the
-// publisher's own messages from coming back to it.
-func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
-	options := nats.GetDefaultOptions()
-	err := auth.apply(&options)
-	if err != nil {
-		return options, &credentialsError{err}
+// options returns the options of nats.go for a connection to the server, and the credentials in them. Most of them take
+// out of nats.go's hands what this package decides: when to connect again, whether the server is gone, how long a write
+// may wait. NoEcho keeps the publisher's own messages from coming back to it.
+func (p *Publisher) options(s server) (options nats.Options, auth Auth, err error) {
+	options = nats.GetDefaultOptions()
+	if auth, err = p.auth(); err != nil {
+		return options, auth, err
+	}
+	if err = auth.apply(&options); err != nil {
+		return options, auth, &credentialsError{err}
 	}
 	options.Url = "nats://" + s.address
 	options.Name = p.config.Name
@@ -132,12 +130,12 @@ func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	options.SkipSubjectValidation = true // checkSubject is stricter
 	if p.config.TLS != nil {
 		if options.TLSConfig, err = connect.TLS(p.config.TLS, s.host()); err != nil {
-			return options, err
+			return options, auth, err
 		}
 	}
 	options.Secure = options.TLSConfig != nil
 	options.TLSHandshakeFirst = p.config.TLSFirst
-	return options, nil
+	return options, auth, nil
 }
 
 // inboxes returns the prefix of all reply subjects. The default is that of nats.go, _INBOX followed by a dot.
@@ -148,11 +146,9 @@ func inboxes(prefix string) string {
 	return prefix + "."
 }
 
-// An inboxDenied error reports that the user may not subscribe to the subjects on which answers arrive. Every message
-// would be stored and none acknowledged.
-type inboxDenied struct{ inboxes string }
-
-func (e *inboxDenied) Error() string { return "the user may not subscribe to " + e.inboxes + ">" }
+// errInboxDenied reports that the user may not subscribe to the subjects on which answers arrive. Every message would
+// be stored and none acknowledged.
+var errInboxDenied = errors.New("the user may not subscribe to them")
 
 // begin makes sure that the server lets the answers arrive. A server accepts a subscription without a word, and reports
 // a refused one as an error of the connection; only a round trip after it shows that there was none.
@@ -167,7 +163,7 @@ func (l *link) begin(ctx context.Context) error {
 	}
 	// A violation is reported before the flush is answered, and nothing else has been requested so far.
 	if errors.Is(l.nc.LastError(), nats.ErrPermissionViolation) {
-		return &inboxDenied{l.inboxes}
+		return errInboxDenied
 	}
 	return nil
 }

@@ -72,12 +72,8 @@ func (l *link) request(ctx context.Context, subject string, question []byte) (
 	for {
 		select {
 		case a := <-c.acks:
-			if a.number == c.number {
-				return a.answer, false, nil
-			}
-		case <-c.warned:
-			if _, denied := l.denied(c)[subject]; denied {
-				return nil, true, nil
+			if a.number == c.number && (a.answer != nil || a.denied == subject) {
+				return a.answer, a.answer == nil, nil
 			}
 		case <-l.Ended:
 			return nil, false, l.Lost()

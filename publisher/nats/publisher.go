@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
@@ -102,18 +103,15 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	if len(messages) == 0 {
 		return nil
 	}
-	errs := make([]error, len(messages))
 	p.kept.Sweep()
 	link, err := p.keeper.Borrow(ctx, false)
 	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(messages))
 	}
 	defer link.Users.Add(-1)
 	c := link.take()
 	defer link.give(c)
+	errs := make([]error, len(messages))
 	c.publish(ctx, messages, errs)
 	if ctx.Err() != nil {
 		link.doubt()

@@ -104,9 +104,7 @@ func (c *call) giveUp(name string, silent time.Duration) {
 		"look at the server's log, and whether its disk is full", silent)
 	c.stalls.gone[name] = publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement", "%w",
 		c.unanswered(why))
-	for i, answer := range c.keepSent(name, why) {
-		c.settles(i, answer)
-	}
+	c.keepSent(name, why, c.settles)
 }
 
 // passOver answers a message that may be sent if its stream was given up, or is known to acknowledge nothing, and

@@ -15,7 +15,7 @@ var table = []mutant{
 	},
 	{
 		name: "prefix rule ignored by NATS", breaks: "the rows accepted of a key are a prefix",
-		file: "publisher/nats/call.go", old: "n != keyorder.None && accepted(err) &&", new: "n != keyorder.None &&",
+		file: "publisher/nats/call.go", old: "n != keyorder.None && accepted(err) {", new: "n != keyorder.None {",
 		pkg: "./publisher/nats", tests: "^TestRefusedMessageStopsItsKey$|^TestSuite$",
 	},
 	{
@@ -115,8 +115,8 @@ var table = []mutant{
 	},
 	{
 		name: "prefix rule ignored by RabbitMQ", breaks: "the rows accepted of a key are a prefix",
-		file: "publisher/amqp/batch.go", old: "	if next != keyorder.None && err == nil {\n",
-		new: "	if next != keyorder.None {\n",
+		file: "publisher/amqp/batch.go", old: "; next != keyorder.None && err == nil {\n",
+		new: "; next != keyorder.None {\n",
 		pkg: "./publisher/amqp", tests: "^TestSuite$",
 	},
 	{
