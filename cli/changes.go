@@ -29,7 +29,7 @@ func (p *program) changing(cmd *cobra.Command, when string, change func(*cobra.C
 		}
 		return nil
 	}
-	return p.selecting(cmd, when, false, c.apply)
+	return p.selecting(config.NeedDatabase, cmd, when, c.apply)
 }
 
 func (p *program) failedRetryCommand() *cobra.Command {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -28,12 +27,17 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
   outbox-relay doctor --json | jq -r '.findings[] | select(.severity != "ok") | "\(.check): \(.found)"'
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay doctor`,
 	}, func(cmd *cobra.Command, c *config.Config) error {
-		d, closing, err := p.newDoctor(cmd, c)
+		// The findings cover what the clients would log.
+		a, err := p.gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			return usageError(err)
+		}
+		defer func() { _ = a.close() }() // problems of the connections have already been reported
+		d, err := newDoctor(a, c)
 		if err != nil {
 			return usageError(err)
 		}
 		report := d.Examine(cmd.Context())
-		_ = closing() // problems of the connections have already been reported
 		write := report.WriteText
 		if asJSON {
 			write = report.WriteJSON
@@ -50,16 +54,11 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 	return cmd
 }
 
-// newDoctor makes a doctor, and a function that closes its connections.
-func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() error, error) {
-	// The findings cover what the clients would log.
-	a, err := p.gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, nil, err
-	}
+// newDoctor makes a doctor of a relay's parts.
+func newDoctor(a *assembly, c *config.Config) (*doctor.Doctor, error) {
 	plan, routes, err := planOf(c)
 	if err != nil {
-		return nil, nil, errors.Join(err, a.close())
+		return nil, err
 	}
 	d := &doctor.Doctor{
 		Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
@@ -72,5 +71,5 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 			Deduplicates: to.Broker.Protocol == publisher.ProtocolNATS,
 		})
 	}
-	return d, a.close, nil
+	return d, nil
 }

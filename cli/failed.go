@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/printable"
 )
@@ -50,22 +51,17 @@ const rowLimit = 1000
 // listing completes a command that lists failed rows: as JSON if that is requested, otherwise as lines, or in full with
 // their content.
 func (p *program) listing(cmd *cobra.Command, content bool) *cobra.Command {
-	var limit int64
+	var limit uint32
 	out := lines{cells: [][]string{{"ID", "DESTINATION", "TOPIC", "ATTEMPT", "FAILED AT", "LAST ERROR"}}}
 	cmd.Long += selectionHelp
-	cmd.Flags().Int64Var(&limit, "limit", rowLimit, "how many rows at most, 0 for all")
+	cmd.Flags().Uint32Var(&limit, "limit", rowLimit, "how many `rows` at most, 0 for all")
 	cmd.Flags().BoolVar(&out.json, "json", false, "print a line of JSON for each row, for machines")
-	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if limit < 0 {
-			return usageError(errors.New("--limit must not be negative"))
-		}
-		return nil
-	}
-	return p.selecting(cmd, "that failed", false, func(cmd *cobra.Command, selected operate.Selection, o *operating,
+	return p.selecting(config.NeedDatabase, cmd, "that failed", func(cmd *cobra.Command, selected operate.Selection,
+		o *operating,
 	) error {
 		most := int64(math.MaxInt64)
 		if limit > 0 {
-			most = limit + 1 // shows whether there are more rows
+			most = int64(limit) + 1 // shows whether there are more rows
 		}
 		found := int64(0)
 		out.out = cmd.OutOrStdout()

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,8 +31,8 @@ and passwords (OUTBOX_HTTP_CONFIG) do not affect it.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), probeTimeout)
 			defer cancel()
-			if err := (health.Here{Addr: addr, Config: path}).Probe(ctx); err != nil {
-				err = errors.New(errtext.Line(err)) // one line for all addresses that were tried
+			if _, err := (health.Here{Addr: addr, Config: path}).Get(ctx, "/livez"); err != nil {
+				err = fmt.Errorf("health check: %s", errtext.Line(err)) // one line for all addresses that were tried
 				// Also when it is stopped: containers know no other status.
 				return &exitError{Status: exitFailed, Err: err}
 			}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -22,21 +21,10 @@ type operating struct {
 	close  func()
 }
 
-// openOutbox opens the table as each destination sees it. If requested, it also tells how the destinations make the
-// topics of their messages, unless a template names what the table lacks: such a destination sends nothing, and its
-// topics are unknown.
-func openOutbox(ctx context.Context, c *config.Config, topics bool) (*operating, error) {
-	o, err := openTable(ctx, c, topics)
-	if _, lacks := errors.AsType[*outbox.SetupError](err); lacks && topics {
-		return openTable(ctx, c, false)
-	}
-	return o, err
-}
-
-// openTable opens the table as each destination sees it, with the topics of messages if requested.
-func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, error) {
+// openOutbox opens the table as each destination sees it.
+func openOutbox(ctx context.Context, c *config.Config) (*operating, error) {
 	r := relayConfig(c, slog.New(slog.DiscardHandler))
-	settings, routes, err := rowsOnly(c, topics)
+	settings, routes, err := rowsOnly(c)
 	if err != nil {
 		return nil, usageError(err)
 	}
@@ -53,9 +41,8 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 		return nil, err
 	}
 	for i := range o.Views {
-		if v := &o.Views[i]; topics {
-			v.Topic = routes[i].Topic.SQL(v.Table.Topic.Name+"::text", v.Table.Extra())
-		}
+		v := &o.Views[i]
+		v.Topic = routes[i].Topic.SQL(v.Table.Topic.Name+"::text", v.Table.Extra())
 	}
 	return o, nil
 }
@@ -86,17 +73,15 @@ func planOf(c *config.Config) (plan outbox.Config, routes []*route.Route, err er
 	return plan, routes, err
 }
 
-// rowsOnly returns the table's configuration for commands that examine rows and publish none. They need none of the
-// parts of messages except, if requested, the texts that topics are made of.
-func rowsOnly(c *config.Config, topics bool) (outbox.Config, []*route.Route, error) {
+// rowsOnly returns the table's configuration for commands that examine rows and publish none. A template that names
+// what the table lacks does not keep them from the table: the topics of such messages are NULL.
+func rowsOnly(c *config.Config) (outbox.Config, []*route.Route, error) {
 	plan, routes, err := planOf(c)
-	if err != nil {
-		return plan, nil, err
+	plan.Looks = true
+	for i := range plan.Views {
+		plan.Views[i].Extra = []int{}
 	}
-	if plan.Looks = true; !topics {
-		plan.Extra = nil
-	}
-	return plan, routes, nil
+	return plan, routes, err
 }
 
 // viewed opens the table as each destination sees it.

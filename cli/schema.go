@@ -45,7 +45,7 @@ drops partitions in which every row is done. Print it again when a destination g
 		text, view := sql.SchemaNamed(table, c.Columns), outbox.View{}
 		var settings outbox.Config
 		if partitioned || delays || destination != "" {
-			if settings, _, err = rowsOnly(c, false); err != nil {
+			if settings, _, err = rowsOnly(c); err != nil {
 				return err
 			}
 		}

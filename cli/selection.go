@@ -28,10 +28,10 @@ Rows are chosen by the flags, all of which must fit. Without any it is all rows 
 as in OUTBOX_DESTINATION_NAME_TOPICS: * is any text, ! leaves out. Times are RFC 3339 (2026-03-01T12:00:00Z) or how long
 ago (2h, 3d).`
 
-// choosing completes a command that works on the rows that its flags and its arguments, which are ids, choose. when
-// describes the time to which --since and --until apply.
-func (p *program) choosing(needs config.Needs, cmd *cobra.Command, when string,
-	do func(*cobra.Command, operate.Selection, *config.Config) error,
+// selecting completes a command that works on the rows that its flags and its arguments, which are ids, choose, and
+// opens the table for it. when describes the time to which --since and --until apply.
+func (p *program) selecting(needs config.Needs, cmd *cobra.Command, when string,
+	do func(*cobra.Command, operate.Selection, *operating) error,
 ) *cobra.Command {
 	var s selection
 	flags := cmd.Flags()
@@ -61,25 +61,14 @@ func (p *program) choosing(needs config.Needs, cmd *cobra.Command, when string,
 			return usageError(fmt.Errorf("--destination: there is no destination %q; there are %s", chosen.Destination,
 				strings.Join(known, ", ")))
 		}
-		return explained(do(cmd, chosen, c), cmd, chosen)
+		o, err := openOutbox(cmd.Context(), c)
+		if err == nil {
+			err = do(cmd, chosen, o)
+			o.close()
+		}
+		return explained(err, cmd, chosen)
 	}
 	return cmd
-}
-
-// selecting completes a command as choosing does, and opens the table for it. topics says that the topics on the broker
-// are of interest of rows that are given by their ids.
-func (p *program) selecting(cmd *cobra.Command, when string, topics bool,
-	do func(*cobra.Command, operate.Selection, *operating) error,
-) *cobra.Command {
-	open := func(cmd *cobra.Command, chosen operate.Selection, c *config.Config) error {
-		o, err := openOutbox(cmd.Context(), c, topics && len(chosen.IDs) > 0)
-		if err != nil {
-			return err
-		}
-		defer o.close()
-		return do(cmd, chosen, o)
-	}
-	return p.choosing(config.NeedDatabase, cmd, when, open)
 }
 
 // chosen returns the selection that the flags describe. A flag with an empty value is refused: it comes from an unset

@@ -47,7 +47,9 @@ leaves this part out if there is none. The other flags restrict which of the exa
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
 	cmd.Flags().BoolVar(&watching, "watch", false, "show it again each second, until stopped")
-	return p.selecting(cmd, "inserted", true, func(cmd *cobra.Command, chosen operate.Selection, o *operating) error {
+	return p.selecting(config.NeedDatabase, cmd, "inserted", func(cmd *cobra.Command, chosen operate.Selection,
+		o *operating,
+	) error {
 		out := cmd.OutOrStdout()
 		show := func(report operate.Report) error {
 			text := statusText(report)

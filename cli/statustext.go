@@ -90,7 +90,7 @@ func writeOwnership(w *strings.Builder, o *operate.Ownership) {
 			text = "! no replica relays it"
 		}
 		if len(o.Groups) > 1 {
-			lines = append(lines, []string{"  " + printable.Text(strings.Join(g.Destinations, ", ")), text})
+			lines = append(lines, []string{"  " + printable.Text(strings.Join(g.Names, ", ")), text})
 		}
 	}
 	_ = writeColumns(w, lines)

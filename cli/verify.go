@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +25,7 @@ const (
 
 func (p *program) verifyCommand() *cobra.Command {
 	asJSON := false
-	cmd := p.choosing(config.NeedAll, &cobra.Command{
+	cmd := p.selecting(config.NeedAll, &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the outbox with the messages in Kafka or JetStream",
 		Long: `Compare relayed rows with the messages in Kafka or JetStream, by message id and topic, and list rows that
@@ -60,18 +57,14 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
   outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'
   outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
 		Args: cobra.NoArgs,
-	}, "that were relayed", func(cmd *cobra.Command, chosen operate.Selection, c *config.Config) error {
+	}, "that were relayed", func(cmd *cobra.Command, chosen operate.Selection, o *operating) error {
 		if chosen.Since.IsZero() && chosen.Until.IsZero() && len(chosen.IDs) == 0 {
 			chosen.Since = time.Now().Add(-verifySpan)
 		}
 		if chosen.Until.IsZero() {
 			chosen.Until = time.Now().Add(-verifyRest)
-			if !chosen.Since.Before(chosen.Until) {
-				return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with "+
-					"--until", cmd.Flag("since").Value, verifyRest))
-			}
 		}
-		return p.verify(cmd, c, chosen, asJSON)
+		return p.verify(cmd, o, chosen, asJSON)
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each "+
 		"destination, for machines")
@@ -79,48 +72,34 @@ when one is, 2 when the settings or flags are invalid, or when no destination ca
 }
 
 // verify compares the chosen destinations.
-func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Selection, asJSON bool) error {
-	ctx := cmd.Context()
-	var unreadable []string
-	readable := map[int]publisher.Reader{}
-	for i, d := range c.Destinations {
+func (p *program) verify(cmd *cobra.Command, o *operating, chosen operate.Selection, asJSON bool) error {
+	var all operate.Comparison
+	compared := false
+	out := &lines{out: cmd.OutOrStdout(), json: asJSON, cells: [][]string{
+		{"ID", "DESTINATION", "TOPIC", "RELAYED AT", "PROBLEM", "DETAILS"},
+	}}
+	for i := range o.config.Destinations {
+		d := &o.config.Destinations[i]
 		if chosen.Destination != "" && chosen.Destination != d.Name {
 			continue
 		}
-		client, err := p.newPublisher(c, i, io.Discard, slog.New(slog.DiscardHandler))
+		client, err := p.newPublisher(o.config, i, io.Discard, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return usageError(err)
 		}
 		defer func() { _ = client.Close() }() // nothing was written
-		if reader, reads := client.(publisher.Reader); reads {
-			readable[i] = reader
+		reader, reads := client.(publisher.Reader)
+		if !reads {
+			reason := "nothing that was written there can be read"
+			if d.Broker.Protocol == publisher.ProtocolAMQP {
+				reason = "RabbitMQ does not let anybody look at a queue without taking its messages away"
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: destination %s cannot be compared: %s\n", d.Name, reason)
 			continue
 		}
-		reason := "nothing that was written there can be read"
-		if d.Broker.Protocol == publisher.ProtocolAMQP {
-			reason = "RabbitMQ does not let anybody look at a queue without taking its messages away"
-		}
-		unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
-	}
-	if len(readable) == 0 {
-		return usageError(errors.New(strings.Join(unreadable, "; ")))
-	}
-	for _, text := range unreadable {
-		fmt.Fprintln(cmd.ErrOrStderr(), "note:", text)
-	}
-	o, err := openTable(ctx, c, true)
-	if err != nil {
-		return err
-	}
-	defer o.close()
-	var all operate.Comparison
-	out := &lines{out: cmd.OutOrStdout(), json: asJSON, cells: [][]string{
-		{"ID", "DESTINATION", "TOPIC", "RELAYED AT", "PROBLEM", "DETAILS"},
-	}}
-	for _, i := range slices.Sorted(maps.Keys(readable)) {
-		d := &c.Destinations[i]
-		found, err := o.Verify(ctx, i, operate.Broker{
-			Reader: readable[i], ID: profile.IDOf(d.WireFormat, d.Broker.Protocol),
+		compared = true
+		found, err := o.Verify(cmd.Context(), i, operate.Broker{
+			Reader: reader, ID: profile.IDOf(d.WireFormat, d.Broker.Protocol),
 			Anytime: d.TimeColumn != "",
 		}, chosen, func(found operate.Discrepancy) error { return writeDiscrepancy(out, found) })
 		if err != nil {
@@ -133,6 +112,8 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 		}
 	}
 	switch {
+	case !compared:
+		return usageError(errors.New("no destination can be compared"))
 	case all.Rows == 0:
 		fmt.Fprintln(cmd.ErrOrStderr(), "no row was compared: none that was chosen was relayed in that time (without "+
 			"--since, the last hour; without --until, rows of the last "+verifyRest.String()+" are left out)")

@@ -16,8 +16,8 @@ const withheld = "withheld; ask on the same host or with credentials"
 
 // Report returns what the table and this process know of each configured destination, in the order of the
 // configuration: the JSON object that GET /status answers and `outbox-relay status --json` prints. However many ask,
-// the database is asked at most once a second, and Report takes about a second at most. The object's problems say what
-// is missing and why. Without details the report names no host, no role and no object of a broker.
+// the database is asked at most once a second, and Report takes about two seconds at most. The object's problems say
+// what is missing and why. Without details the report names no host, no role and no object of a broker.
 func (r *Relay) Report(ctx context.Context, details bool) json.RawMessage {
 	shown := func(text string) string {
 		if details || text == "" {

@@ -4,7 +4,7 @@
 -- The parameters are those of the selection. No locks. Uses an index of relayed rows by time, if there is one.
 declare outbox_relay_relayed no scroll cursor with hold for
 select {id}::text as id_text, coalesce(({message_topic})::text, '') as topic_text, case when {ordered} then {key} end as key_text,
-  case when isfinite({inserted_time}) then {inserted_time} end as inserted_time, {relayed_time} as relayed_time
+  least(case when isfinite({inserted_time}) then {inserted_time} end, {relayed_time}) as sent_after, {relayed_time} as relayed_time
 from {table}
 where {state} and isfinite({relayed_at}) and {relayed_at} <> 'epoch'
 order by {ordering}

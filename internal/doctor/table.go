@@ -15,7 +15,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
@@ -126,25 +125,25 @@ func (d *Doctor) views(table *outbox.Table) (views []*outbox.Table) {
 // replicas examines which replicas relay at present: the destinations that are configured, and others whose state the
 // table keeps.
 func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) (f finding.List) {
-	all, err := operate.MembersOf(ctx, conn, opened)
+	owned, err := operate.OwnershipOf(ctx, conn, opened, d.Shards)
 	if err != nil {
 		return finding.List{unanswered(checkReplicas, "", err)}
 	}
-	for _, m := range all {
+	for _, g := range owned.Groups {
 		subject := opened.Name()
-		if s := m.Stranger; s != nil {
+		if s := g.Stranger; s != nil {
 			f.Add(checkReplicas, subject,
-				finding.OKIf(len(m.Replicas) > 0, fmt.Sprintf("destination %s, which is not configured here, is "+
-					"relayed by others: %d", s, len(m.Replicas))),
+				finding.OKIf(!g.Unserved(), fmt.Sprintf("destination %s, which is not configured here, is "+
+					"relayed by others: %d", s, len(g.Replicas))),
 				finding.WarnIf(true, fmt.Sprintf("no replica relays destination %s, whose state the table keeps "+
 					"in %s: rows wait for it, and prune deletes none", s, strings.Join(s.Columns, ", ")),
 					"run a relay with this destination; or, if it is gone for good: "+s.Drop))
 			continue
 		}
 		if len(opened.Groups()) > 1 {
-			subject += ", " + strings.Join(m.Names, ", ")
+			subject += ", " + strings.Join(g.Names, ", ")
 		}
-		d.replicasOf(&f, m.Replicas, m.Group, subject)
+		d.replicasOf(&f, g, subject)
 	}
 	return f
 }
@@ -152,10 +151,10 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 const checkReplicas = "replicas"
 
 // replicasOf examines the replicas that relay a group of destinations.
-func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.Group, subject string) {
+func (d *Doctor) replicasOf(f *finding.List, g operate.Group, subject string) {
 	number, foreign, different, owned := d.Shards, 0, 0, 0
-	for _, r := range replicas {
-		owned += r.Owned.Len()
+	for _, r := range g.Replicas {
+		owned += r.Shards
 		if r.Of != d.Shards {
 			number, foreign = r.Of, foreign+1
 		} else if !r.Like(d.Shards, g.Mapping) {
@@ -163,10 +162,10 @@ func (d *Doctor) replicasOf(f *finding.List, replicas []owner.Replica, g outbox.
 		}
 	}
 	shards := d.Names.Of("Shards")
-	same := cmp.Or(foreign, len(replicas))
+	same := cmp.Or(foreign, len(g.Replicas))
 	text := fmt.Sprintf("%d with %s=%d; shards that are owned: %d", same, shards, number, owned)
 	f.Add(checkReplicas, subject,
-		finding.OKIf(len(replicas) == 0, "no replica runs at present"),
+		finding.OKIf(g.Unserved(), "no replica runs at present"),
 		finding.WarnIf(foreign > 0, fmt.Sprintf("%s; with %d, as set here, a replica waits until those with another "+
 			"number are gone", text, d.Shards), "give all replicas the same "+shards),
 		finding.WarnIf(different > 0, fmt.Sprintf("%s; of these, %d find key, id, order, priority or destination "+

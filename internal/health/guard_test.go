@@ -140,7 +140,7 @@ func TestProtectedPort(t *testing.T) {
 		t.Errorf("metrics, on this host, without a password: %d", status)
 	}
 	here := Here{Addr: addr, Config: path}
-	if err := here.Probe(t.Context()); err != nil {
+	if _, err := here.Get(t.Context(), "/livez"); err != nil {
 		t.Errorf("health check: %v", err)
 	}
 	if body, err := here.Get(t.Context(), "/metrics"); err != nil || string(body) != "up 1\n" {
@@ -153,7 +153,7 @@ func TestProtectedPort(t *testing.T) {
 	if err := os.WriteFile(path, []byte("basic_auth_users: ["), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := here.Probe(t.Context()); err != nil {
+	if _, err := here.Get(t.Context(), "/livez"); err != nil {
 		t.Errorf("health check with a broken file: %v", err)
 	}
 	if err := os.WriteFile(path, []byte(tlsFiles+"basic_auth_users:\n  second: "+hashed(t, "other")+"\n"),
@@ -241,7 +241,7 @@ func TestClientCertificates(t *testing.T) {
 	path := webFile(t, tlsFiles+
 		"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  min_version: TLS13\n")
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }})
-	if err := (Here{Addr: addr, Config: path}).Probe(t.Context()); err != nil {
+	if _, err := (Here{Addr: addr, Config: path}).Get(t.Context(), "/livez"); err != nil {
 		t.Errorf("health check: %v", err)
 	}
 	for name, config := range map[string]*tls.Config{

@@ -191,22 +191,22 @@ func TestRunAndProbe(t *testing.T) {
 	}})
 	_, port, _ := net.SplitHostPort(addr)
 	for _, wildcard := range []string{":" + port, "0.0.0.0:" + port, "[::]:" + port, "127.0.0.1:" + port} {
-		if err := (Here{Addr: wildcard}).Probe(t.Context()); err == nil ||
+		if _, err := (Here{Addr: wildcard}).Get(t.Context(), "/livez"); err == nil ||
 			!strings.Contains(err.Error(), "answers 503: stuck in a loop") {
 			t.Errorf("%s: while stuck: %v", wildcard, err)
 		}
 	}
 	live.Store(true)
-	if err := (Here{Addr: ":" + port}).Probe(t.Context()); err != nil {
+	if _, err := (Here{Addr: ":" + port}).Get(t.Context(), "/livez"); err != nil {
 		t.Errorf("while live: %v", err)
 	}
 	if err := stop(); err != nil {
 		t.Errorf("run: %v", err)
 	}
-	if err := (Here{Addr: ":" + port}).Probe(t.Context()); err == nil {
+	if _, err := (Here{Addr: ":" + port}).Get(t.Context(), "/livez"); err == nil {
 		t.Error("a server that has stopped is live")
 	}
-	if err := (Here{Addr: "nonsense"}).Probe(t.Context()); err == nil {
+	if _, err := (Here{Addr: "nonsense"}).Get(t.Context(), "/livez"); err == nil {
 		t.Error("an address without a port was asked")
 	}
 }
@@ -217,7 +217,7 @@ func TestProbeGivesUp(t *testing.T) {
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Live: func() error { <-release; return nil }})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := (Here{Addr: addr}).Probe(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := (Here{Addr: addr}).Get(ctx, "/livez"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	close(release)
@@ -286,7 +286,7 @@ func TestProbeOfLocalhost(t *testing.T) {
 		go func() { _ = server.Serve(listener) }()
 		_, port, _ := net.SplitHostPort(listener.Addr().String())
 		here := Here{Addr: "localhost:" + port}
-		if err := here.Probe(t.Context()); err != nil {
+		if _, err := here.Get(t.Context(), "/livez"); err != nil {
 			t.Errorf("%s: %v", address, err)
 		}
 		server.Close()

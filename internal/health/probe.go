@@ -17,14 +17,6 @@ type Here struct {
 	Config string // the file of [Server.Config]
 }
 
-// Probe asks the relay whether it is live. It waits until ctx ends.
-func (h Here) Probe(ctx context.Context) error {
-	if _, err := h.Get(ctx, "/livez"); err != nil {
-		return fmt.Errorf("health check: %w", err)
-	}
-	return nil
-}
-
 // Get returns the relay's answer to a GET of path, at most 16 MiB, with an error unless the status is 200. It waits
 // until ctx ends.
 func (h Here) Get(ctx context.Context, path string) (body []byte, err error) {

@@ -28,7 +28,7 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 	}
 	for _, p := range o.parts(picks, patience) {
 		add, err := p.ask(ctx)
-		if add(&r); err != nil && (ctx.Err() != nil || !unanswered(err)) {
+		if add(&r); err != nil {
 			return r, err
 		}
 	}
@@ -75,19 +75,9 @@ func (r *Report) own(o *Ownership) {
 		if !g.Configured && g.Unserved() {
 			r.Note(fmt.Sprintf("no replica relays %s, whose state the table keeps (%s): rows may wait for it, and "+
 				"they are not counted here. Run a relay with this destination, or drop its columns if it is gone for "+
-				"good", strings.Join(g.Destinations, ", "), cmp.Or(g.Column, "relayed_at")))
+				"good", strings.Join(g.Names, ", "), cmp.Or(g.Column, "relayed_at")))
 		}
 	}
-}
-
-// base returns the names of the table for a destination that takes rows as they are inserted.
-func (o *Outbox) base() *outbox.Table {
-	for _, v := range o.Views {
-		if n := v.Table; n.Came == "" {
-			return n
-		}
-	}
-	return o.Views[0].Table
 }
 
 // A set is several destinations that keep their state in the same columns and divide the rows. A statement about states
@@ -147,8 +137,8 @@ func (o *Outbox) taker(s set) string {
 // untaken is the taker of rows that no destination takes.
 const untaken = -1
 
-// count counts the rows of a pick for each of its destinations. What cannot be counted is a problem of the report, also
-// if the error is that it took too long.
+// count counts the rows of a pick for each of its destinations. What was not counted because it took too long, or
+// waited too long for a lock on the table, is a problem of the report and no error.
 func (o *Outbox) count(ctx context.Context, p pick, patience time.Duration) (func(*Report), error) {
 	n := p.set.table
 	asked := outbox.Takers{
@@ -160,9 +150,12 @@ func (o *Outbox) count(ctx context.Context, p pick, patience time.Duration) (fun
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	tally, failure := n.Tally(limited, asked)
+	tally, err := n.Tally(limited, asked)
+	if ctx.Err() == nil && (outbox.TimedOut(err) || outbox.Locked(err)) {
+		err = nil
+	}
 	return func(r *Report) {
-		if failure != nil && !unanswered(failure) {
+		if err != nil {
 			return
 		}
 		for i := range r.Destinations {
@@ -190,11 +183,8 @@ func (o *Outbox) count(ctx context.Context, p pick, patience time.Duration) (fun
 				r.Note(fmt.Sprintf("the %s rows were not counted: it took longer than %v", state, patience))
 			}
 		}
-	}, failure
+	}, err
 }
-
-// unanswered reports whether a count was given up because it took too long, or waited too long for a lock on the table.
-func unanswered(err error) bool { return outbox.TimedOut(err) || outbox.Locked(err) }
 
 // Note adds a problem, once: each state and destination may lack the same index.
 func (r *Report) Note(problem string) {

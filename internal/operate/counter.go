@@ -22,7 +22,7 @@ type Counter struct {
 }
 
 const (
-	countTimeout = time.Second // limit on all queries for one caller
+	countTimeout = time.Second // limit on a query, and on when the last one for a caller begins
 	countEvery   = time.Second
 	countRest    = 20 // least pause after queries, as a multiple of their duration: 5 % of one server process
 	// countAge is when the values of a part are too old to be given. With a hundred sets that take 90 ms each, all are
@@ -32,7 +32,7 @@ const (
 
 // Report fills a report with what was measured now or a moment ago. It keeps the report's destinations in their order,
 // also those that the outbox lacks. The outbox is that of the table. The error says why some of it is missing. Report
-// waits for a query in progress, for countTimeout at most.
+// waits for a query in progress, for twice countTimeout at most.
 func (c *Counter) Report(ctx context.Context, table *outbox.Table, o *Outbox, r *Report) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,6 +65,9 @@ func (o *Outbox) measurements() []*part {
 	picks, _ := o.pick(Selection{}, everyRow, nil) // each table may have such rows
 	return append(o.parts(picks, countTimeout), &part{ask: func(ctx context.Context) (func(*Report), error) {
 		found, err := o.Views[0].Table.Size(ctx)
+		if outbox.Locked(err) { // the counts say so
+			return func(*Report) {}, nil
+		}
 		return func(r *Report) {
 			if err == nil {
 				r.Size = &found
@@ -73,28 +76,19 @@ func (o *Outbox) measurements() []*part {
 	}})
 }
 
-// measure asks for one part after the other, for as long as the limit allows, and begins the next time where it ended.
-// A part whose query fails in what the others have left of the time keeps its values, and is the first the next time:
-// only with all of the time does a failure say that the values cannot be read.
+// measure asks for one part after the other until countTimeout is over, and begins the next time where it ended. Each
+// part has as much time, and a little more, so that a count says itself that it took too long.
 func (c *Counter) measure(ctx context.Context) {
 	began := time.Now()
-	limited, cancel := context.WithTimeout(ctx, countTimeout)
-	defer cancel()
-	for i := range c.parts {
+	for range c.parts {
 		p := c.parts[c.next]
-		add, err := p.ask(limited)
-		slow := err != nil && (limited.Err() != nil || unanswered(err))
-		if slow && i > 0 {
-			break
-		}
-		if slow && limited.Err() == nil { // a problem of the report says so
-			err = nil
-		}
-		p.add, p.err, p.at = add, err, time.Now()
-		if c.next = (c.next + 1) % len(c.parts); limited.Err() != nil {
+		limited, cancel := context.WithTimeout(ctx, countTimeout+countTimeout/4)
+		p.add, p.err = p.ask(limited)
+		cancel()
+		p.at = time.Now()
+		if c.next = (c.next + 1) % len(c.parts); time.Since(began) >= countTimeout {
 			break
 		}
 	}
-	ended := time.Now()
-	c.due = ended.Add(max(countEvery, countRest*ended.Sub(began)))
+	c.due = time.Now().Add(max(countEvery, countRest*time.Since(began)))
 }

@@ -74,8 +74,8 @@ func (c *Choice) settle(ctx context.Context, s set, rows []Chosen, progress Prog
 func (c *Choice) relays(ctx context.Context, s set) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*changeTime)
 	defer cancel()
-	groups, err := c.outbox.members(ctx)
-	return err == nil && len(replicasOf(groups, c.outbox.Views[s.views[0]])) > 0, err
+	owned, err := c.outbox.Ownership(ctx)
+	return err == nil && len(owned.of(c.outbox.Views[s.views[0]])) > 0, err
 }
 
 // ahead reports whether a destination that takes one of the rows has a pending row of its key before it. Destinations

@@ -13,34 +13,43 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
-// Ownership reads from the advisory locks which replicas relay.
-func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
-	all, err := o.members(ctx)
-	if err != nil {
-		return nil, err
-	}
+// OwnershipOf reads from the advisory locks which replicas relay: the groups of the configured destinations, and others
+// whose state the table keeps. shards is the number of shards of a group in which no replica owns any.
+func OwnershipOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table, shards int) (*Ownership, error) {
 	total := &Ownership{Shares: Shares{Replicas: []Replica{}}, Groups: []Group{}}
-	for _, m := range all {
-		g := Group{
-			Destinations: m.Names, Column: m.Column, Configured: m.Stranger == nil,
-			Shares: Shares{Shards: o.Shards, Replicas: []Replica{}},
-		}
-		if len(m.Replicas) > 0 && m.Replicas[0].Owned.Len() > 0 {
-			g.Shards = m.Replicas[0].Of
-		}
+	for _, g := range table.Groups() {
+		total.Groups = append(total.Groups, Group{Group: g, Configured: true})
+	}
+	for _, s := range table.Strangers() {
+		g := outbox.Group{Column: s.Column, Names: []string{s.String()}}
+		total.Groups = append(total.Groups, Group{Group: g, Stranger: &s})
+	}
+	columns := make([]string, len(total.Groups))
+	for i, g := range total.Groups {
+		columns[i] = g.Column
+	}
+	found, err := owner.Replicas(ctx, conn, table.Name(), columns...)
+	if err != nil {
+		return nil, fmt.Errorf("look at the replicas: %w", err)
+	}
+	for i := range total.Groups {
+		g := &total.Groups[i]
+		g.Shares = Shares{Shards: shards, Replicas: []Replica{}}
 		var owned owner.Set
-		for _, r := range m.Replicas {
+		for _, r := range found[i] {
 			owned = owned.Or(r.Owned)
-			replica := Replica{Backend: r.Backend, Shards: r.Owned.Len(), Of: r.Of, CanPublish: r.Able}
+			replica := Replica{Replica: r, Backend: r.Backend, Shards: r.Owned.Len(), Of: r.Of, CanPublish: r.Able}
 			if !r.Able {
-				replica.CannotPublishTo = m.Names
+				replica.CannotPublishTo = g.Names
 			}
 			g.Replicas = append(g.Replicas, replica)
 			total.add(replica)
 		}
+		if len(g.Replicas) > 0 && g.Replicas[0].Shards > 0 { // the one with the most comes first
+			g.Shards = g.Replicas[0].Of
+		}
 		g.Owned = owned.Len()
 		g.Unowned = max(g.Shards-g.Owned, 0)
-		total.Groups = append(total.Groups, g)
 		total.Shards, total.Owned, total.Unowned = total.Shards+g.Shards, total.Owned+g.Owned, total.Unowned+g.Unowned
 	}
 	slices.SortFunc(total.Replicas, func(a, b Replica) int {
@@ -61,51 +70,21 @@ func (s *Shares) add(r Replica) {
 	total.CannotPublishTo = slices.Concat(total.CannotPublishTo, r.CannotPublishTo)
 }
 
-// Members are the replicas that take part in the ownership of a group of destinations.
-type Members struct {
-	outbox.Group
-	Stranger *outbox.Stranger // the only destination of the group, if it is not configured; otherwise nil
-	Replicas []owner.Replica
-}
-
-// MembersOf lists the replicas of each group: of the configured destinations, and of others whose state the table
-// keeps.
-func MembersOf(ctx context.Context, conn *pgx.Conn, table *outbox.Table) (all []Members, err error) {
-	for _, g := range table.Groups() {
-		all = append(all, Members{Group: g})
-	}
-	for _, s := range table.Strangers() {
-		all = append(all, Members{Group: outbox.Group{Column: s.Column, Names: []string{s.String()}}, Stranger: &s})
-	}
-	columns := make([]string, len(all))
-	for i, m := range all {
-		columns[i] = m.Column
-	}
-	found, err := owner.Replicas(ctx, conn, table.Name(), columns...)
-	if err != nil {
-		return nil, fmt.Errorf("look at the replicas: %w", err)
-	}
-	for i := range all {
-		all[i].Replicas = found[i]
-	}
-	return all, nil
-}
-
-// members is [MembersOf] the table.
-func (o *Outbox) members(ctx context.Context) ([]Members, error) {
+// Ownership is [OwnershipOf] the table.
+func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 	conn, err := o.Pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	return MembersOf(ctx, conn.Conn(), o.Views[0].Table)
+	return OwnershipOf(ctx, conn.Conn(), o.Views[0].Table, o.Shards)
 }
 
-// replicasOf lists the replicas that take part in the ownership of a view's group.
-func replicasOf(all []Members, view View) (replicas []owner.Replica) {
-	for _, m := range all {
-		if m.Column == view.Table.GroupColumn() {
-			replicas = append(replicas, m.Replicas...)
+// of lists the replicas that take part in the ownership of a view's group.
+func (o *Ownership) of(view View) (replicas []Replica) {
+	for _, g := range o.Groups {
+		if g.Column == view.Table.GroupColumn() {
+			replicas = append(replicas, g.Replicas...)
 		}
 	}
 	return replicas
@@ -123,5 +102,5 @@ func (o *Outbox) Strangers() error {
 	}
 	return fmt.Errorf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: "+
 		"configure these destinations, or drop their columns if they are gone for good",
-		o.base().Quoted(), strings.Join(destinations, ", "), strings.Join(columns, ", "))
+		o.Views[0].Table.Quoted(), strings.Join(destinations, ", "), strings.Join(columns, ", "))
 }

@@ -48,7 +48,7 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 	if err := o.Strangers(); err != nil {
 		return nil, err
 	}
-	n := o.base()
+	n := o.Views[0].Table
 	all := pick{set: set{table: n, views: []int{untaken}}, state: p.done(o, p.cutoff("now()")), values: new(parameters)}
 	// The last error is that of the chosen destination, or of any.
 	picks, err := o.pick(selection, func(seen *outbox.Table) (string, outbox.Column, error) {
@@ -78,20 +78,14 @@ func (p *pruning) rows(ctx context.Context, o *Outbox, selection Selection) ([]p
 // indexed returns an error that names the missing index if none leads to the rows that are done, and the table is
 // large.
 func (p *pruning) indexed(ctx context.Context, o *Outbox) error {
-	n := o.base()
+	n := o.Views[0].Table
 	create := n.CreateIndex(n.Inserted.Name, pattern.Always)
-	// The index of a set that takes every row: each row that is done has a time there.
-	for _, s := range o.sets() {
-		every, required := false, false
-		for _, i := range s.views {
-			every, required = every || o.Views[i].takesAll(), required || !o.Views[i].Optional
-		}
-		if r := s.table.Relayed; r.Has() && every && required {
-			if n.Indexed(r, false) {
+	for _, v := range o.Views {
+		if r := v.Table.Relayed; r.Has() && v.takesAll() && !v.Optional { // each row that is done has a time there
+			if v.Table.Indexed(r, false) {
 				return nil
 			}
 			create = n.CreateIndex(r.Name, r.Name+" is not null")
-			break
 		}
 	}
 	size, err := n.Size(ctx)
@@ -115,48 +109,36 @@ func (o *Outbox) Undone() string {
 		(&pruning{failed: true}).done(o, "$1"), (&pruning{}).done(o, "$1"))
 }
 
-// done is the condition that every destination that is waited for has been done with a row for long enough. These are
-// the required ones, and for a row that none of them takes the best-effort ones. A row that no destination takes is
-// kept.
+// done is the condition that every required destination has been done with a row for long enough, and that one
+// destination takes it as it is inserted: a required one, or a best-effort one that has been done with it for as long.
+// A row that no destination takes is kept.
 func (p *pruning) done(o *Outbox, cutoff string) string {
-	required, takers := p.doneAt(o, cutoff, false)
-	optional, others := p.doneAt(o, cutoff, true)
-	switch {
-	case others == "":
-		return required + " and (" + takers + ")"
-	case takers == "":
-		return optional + " and (" + others + ")"
-	}
-	return fmt.Sprintf("%s and (coalesce(%s, false) or %s and (%s))", required, takers, optional, others)
-}
-
-// doneAt is the condition that the required destinations, or the best-effort ones, have been done with a row for long
-// enough, and the condition that one of them takes it as it is inserted, empty if there is none.
-func (p *pruning) doneAt(o *Outbox, cutoff string, optional bool) (done, takes string) {
 	var takers []string
-	done = "true"
+	done := "true"
 	for _, v := range o.Views {
 		n := v.Table
-		if v.Optional != optional {
-			continue
-		}
-		if n.Came == "" {
-			takers = append(takers, v.takes())
-		}
-		var ended []string
+		var ends []string
 		if n.Relayed.Has() {
-			ended = append(ended, n.Relayed.Name+" < "+n.Relayed.At(cutoff))
+			ends = append(ends, n.Relayed.Name+" < "+n.Relayed.At(cutoff))
 		}
 		if p.failed && n.Failed.Has() {
 			end := n.Failed.Name + " < " + n.Failed.At(cutoff)
 			if n.Relayed.Has() {
 				end += " and " + n.Relayed.Name + " is null"
 			}
-			ended = append(ended, end)
+			ends = append(ends, end)
 		}
-		done += " and " + v.done(cmp.Or(strings.Join(ended, " or "), pattern.Never))
+		ended, takes := cmp.Or(strings.Join(ends, " or "), pattern.Never), v.takes()
+		if v.Optional {
+			takes = "(" + takes + " and (" + ended + "))"
+		} else {
+			done += " and " + v.done(ended)
+		}
+		if n.Came == "" {
+			takers = append(takers, takes)
+		}
 	}
-	return done, strings.Join(takers, " or ")
+	return done + " and (" + strings.Join(takers, " or ") + ")"
 }
 
 // A Cleaner deletes old rows while replicas relay, in one replica at a time. Its fields are its configuration.

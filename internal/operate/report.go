@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // A Report is what `outbox-relay status --json` prints and GET /status answers. The names of its JSON fields are
@@ -85,9 +86,9 @@ type Ownership struct {
 
 // A Group is the destinations that keep their state in the same columns, and the replicas that relay them.
 type Group struct {
-	Destinations []string `json:"destinations"`
-	Column       string   `json:"column"`     // the column with relayed_at, empty for the columns of the table
-	Configured   bool     `json:"configured"` // whether the destinations are configured where the report was made
+	outbox.Group
+	Configured bool             `json:"configured"` // whether the destinations are configured where the report was made
+	Stranger   *outbox.Stranger `json:"-"`          // the only destination, if it is not configured; otherwise nil
 	Shares
 }
 
@@ -96,6 +97,8 @@ func (g Group) Unserved() bool { return len(g.Replicas) == 0 }
 
 // A Replica is a process that takes part in the ownership.
 type Replica struct {
+	owner.Replica `json:"-"`
+
 	Backend    int32 `json:"backend"`     // process id of its control connection at the server (pg_stat_activity.pid)
 	Shards     int   `json:"shards"`      // number of shards that it holds
 	Of         int   `json:"of"`          // number of shards by its configuration

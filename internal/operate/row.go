@@ -16,12 +16,11 @@ import (
 // RowsOf returns where rows are at each destination, and why. Rows that do not exist are left out; an id that is not
 // unique may stand for several rows. Finding the row that another row waits for takes at most patience.
 func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, patience time.Duration) ([]Row, error) {
-	groups, err := o.members(ctx)
+	owned, err := o.Ownership(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var found []Row
-	at := map[string]int{}
 	for i, v := range o.Views {
 		if destination != "" && v.Name != destination {
 			continue
@@ -32,7 +31,7 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 		}
 		for _, row := range states {
 			f := &row.Fates[0]
-			for _, r := range replicasOf(groups, v) {
+			for _, r := range owned.of(v) {
 				if r.Owned.Has(row.Shard) && f.Owner == nil {
 					f.Owner = new(r.Backend)
 				}
@@ -40,12 +39,12 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 			if f.Why == "" {
 				f.Why = o.waitsFor(ctx, i, row, patience)
 			}
-			if place, known := at[row.ID]; known {
-				found[place].Fates = append(found[place].Fates, *f)
-				continue
-			}
 			row.Owner = f.Owner
-			at[row.ID], found = len(found), append(found, row)
+			if at := slices.IndexFunc(found, func(other Row) bool { return other.ID == row.ID }); at >= 0 {
+				found[at].Fates = append(found[at].Fates, *f)
+			} else {
+				found = append(found, row)
+			}
 		}
 	}
 	return found, nil

@@ -92,7 +92,7 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 	defer closeList(ctx, conn)
 	read := func(row pgx.CollectableRow) (*relayedRow, error) {
 		r := &relayedRow{Discrepancy: Discrepancy{Destination: c.Destination}}
-		return r, row.Scan(&r.ID, &r.Topic, &r.key, &r.inserted, &r.RelayedAt)
+		return r, row.Scan(&r.ID, &r.Topic, &r.key, &r.after, &r.RelayedAt)
 	}
 	err = fetch(ctx, conn, "outbox_relay_relayed", VerifyRows, read, func(rows []*relayedRow) error {
 		return c.compare(ctx, rows)
@@ -104,9 +104,9 @@ func (o *Outbox) Verify(ctx context.Context, view int, broker Broker, selection 
 // messages of all. The topic is empty if the template lacks a value for it.
 type relayedRow struct {
 	Discrepancy
-	key      *string // nil if the row has no key or keeps no order
-	inserted *time.Time
-	rows     int // with the same id and topic, for the first of them
+	key   *string   // nil if the row has no key or keeps no order
+	after time.Time // when it was inserted, or relayed: nothing was sent before
+	rows  int       // with the same id and topic, for the first of them
 }
 
 // comparison is a comparison in progress.
@@ -159,7 +159,7 @@ func (c *comparison) read(ctx context.Context, rows []*relayedRow) (map[string]p
 	first := map[message]*relayedRow{}
 	anywhere := map[string]*relayedRow{} // by id, for messages of which the broker does not say the topic
 	topics := map[string]struct{}{}
-	var from, until time.Time
+	from, until := rows[0].after, rows[0].RelayedAt
 	for _, r := range rows {
 		if r.Topic == "" {
 			continue
@@ -170,12 +170,8 @@ func (c *comparison) read(ctx context.Context, rows []*relayedRow) (map[string]p
 			first[m], anywhere[r.ID] = r, r
 		}
 		first[m].rows++
-		sent := r.RelayedAt // or earlier
-		if r.inserted != nil && r.inserted.Before(sent) {
-			sent = *r.inserted
-		}
-		if from.IsZero() || sent.Before(from) {
-			from = sent
+		if r.after.Before(from) {
+			from = r.after
 		}
 		if r.RelayedAt.After(until) {
 			until = r.RelayedAt

@@ -9,11 +9,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// A Group is the destinations that keep their state in the same columns of the table, and so divide its rows.
+// A Group is the destinations that keep their state in the same columns of the table, and so divide its rows. The names
+// of its JSON fields are stable.
 type Group struct {
-	Column  string   // the column with relayed_at, empty for the columns of the table
-	Names   []string // of the destinations
-	Mapping string   // how a row's shard, its place in the order and its destination are found
+	Names   []string `json:"destinations"`
+	Column  string   `json:"column"` // the column with relayed_at, empty for the columns of the table
+	Mapping string   `json:"-"`      // how a row's shard, its place in the order and its destination are found
 }
 
 // GroupColumn returns the column by which the group of a view is known; see [Group.Column].

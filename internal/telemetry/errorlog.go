@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/url"
@@ -37,18 +36,3 @@ func logErrors(logger *slog.Logger) otel.ErrorHandlerFunc {
 		logger.Warn("telemetry failed", "error", err)
 	}
 }
-
-// A messageLog logs the errors that OpenTelemetry's own logger reports, without their attributes: the SDK adds headers
-// and URLs to them as they were given, with their secrets.
-type messageLog struct{ logger *slog.Logger }
-
-func (messageLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
-
-func (l messageLog) Handle(_ context.Context, r slog.Record) error {
-	l.logger.Warn("OpenTelemetry reports a problem", "problem", r.Message)
-	return nil
-}
-
-func (l messageLog) WithAttrs([]slog.Attr) slog.Handler { return l }
-
-func (l messageLog) WithGroup(string) slog.Handler { return l }

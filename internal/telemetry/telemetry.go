@@ -47,7 +47,7 @@ type Build struct{ Version, Commit string }
 // Errors inside OpenTelemetry go to logger for the whole process, since the library has no other place for them.
 func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, error) {
 	otel.SetErrorHandler(logErrors(logger))
-	otel.SetLogger(logr.FromSlogHandler(messageLog{logger}))
+	otel.SetLogger(logr.Discard()) // it would show headers and URLs as they were given, with their secrets
 	checkVariables(os.Environ(), logger)
 
 	described, err := resource.New(ctx,

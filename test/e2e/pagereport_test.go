@@ -14,6 +14,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/health"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // serveReport serves the page of a report on any port.
@@ -172,17 +173,18 @@ func troubled(now time.Time, destinations int) operate.Report {
 	replicas[1].CanPublish, replicas[1].CannotPublishTo = false, []string{"audit", "search-index"}
 	r.Ownership.Groups = []operate.Group{
 		{
-			Destinations: []string{"orders", "notifications", "mail"}, Configured: true,
+			Group: outbox.Group{Names: []string{"orders", "notifications", "mail"}}, Configured: true,
 			Shares: operate.Shares{Shards: 16, Owned: 16, Replicas: replicas},
 		},
 		{
-			Destinations: []string{"audit"}, Column: "audit_relayed_at", Configured: true,
+			Group: outbox.Group{Names: []string{"audit"}, Column: "audit_relayed_at"}, Configured: true,
 			Shares: operate.Shares{Shards: 16, Owned: 16, Replicas: replicas[:1]},
 		},
 	}
 	if destinations > 12 {
-		r.Ownership.Groups = append(r.Ownership.Groups,
-			operate.Group{Destinations: []string{"reports"}, Shares: operate.Shares{Shards: 16, Replicas: []operate.Replica{}}})
+		r.Ownership.Groups = append(r.Ownership.Groups, operate.Group{
+			Group: outbox.Group{Names: []string{"reports"}}, Shares: operate.Shares{Shards: 16, Replicas: []operate.Replica{}},
+		})
 	}
 	if destinations == 1 {
 		r.Process.Checks = append(r.Process.Checks, operate.Check{
