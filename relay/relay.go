@@ -90,7 +90,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 func (r *Relay) joinReplicas() {
 	c := r.config
 	r.owner = owner.New()
-	r.owner.Connect, r.owner.Witness = c.connect, c.witness
+	r.owner.Connect, r.owner.Witness = c.connect, cmp.Or(c.witness, &owner.Witness{})
 	r.owner.Shards, r.owner.TTL = c.Shards, c.OwnerTTL
 	r.owner.Channel, r.owner.Logger, r.owner.Names = r.plan.Channel, c.Logger, c.SettingName
 	r.owner.Silent = c.silent
