@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
@@ -101,8 +102,8 @@ func (to Destination) examine(ctx context.Context, addresses []publisher.Address
 		return examiner.Examine(ctx, addresses)
 	}
 	if err := to.Publisher.Ping(ctx); err != nil {
-		return finding.List{inspect.Unusable("", err, "correct what the message says; the URL is "+
-			"in "+to.Names.Of("URL"))}
+		f.Fail(inspect.Reach, "", errtext.Line(err), "correct what the message says; the URL is in "+to.Names.Of("URL"))
+		return f
 	}
 	f.Well(inspect.Reach, "", "takes messages")
 	return f

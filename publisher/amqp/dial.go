@@ -41,7 +41,6 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	errs := make([]any, len(urls))
 	var last error
 	race := connect.Race[*connection]{
-		Go: p.life.Go,
 		Open: func(ctx context.Context, host int) (*connection, error) {
 			return p.dialOne(ctx, urls[host], token, mostChannels, "")
 		},
@@ -55,7 +54,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	for i := range urls {
 		race.Turns = append(race.Turns, (p.host+i)%len(urls))
 	}
-	conn, _, won := race.Run(ctx)
+	conn, won := race.Run(ctx)
 	if won {
 		conn.url = url
 		p.log.Info("rabbitmq connected", "address", conn.address)

@@ -14,6 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 // Names of checks besides those in package inspect, as scripts read them.
@@ -32,20 +33,15 @@ var _ publisher.Examiner = (*Publisher)(nil)
 // exchange. The management interface is asked for that if it is configured; otherwise a finding says so. Which of an
 // exchange's queues take a routing key is left to the broker.
 func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
-	e := &examination{p: p}
-	unusable := func(err error) []finding.Finding {
-		return []finding.Finding{inspect.Unusable("", err, "check "+e.p.names.Of("URL")+", that the broker runs, and "+
-			"the network")}
+	if p.life.Enter() { // otherwise the publisher is closed, and there is no connection
+		defer p.life.Leave()
 	}
-	if !p.life.Enter() {
-		return unusable(publisher.ErrClosed)
+	conn, err := p.keeper.Borrow(ctx, true)
+	if err != nil {
+		return connect.Unusable("", err, "check "+p.names.Of("URL")+", that the broker runs, and the network")
 	}
-	defer p.life.Leave()
-	var err error
-	if e.conn, err = p.keeper.Borrow(ctx, true); err != nil {
-		return unusable(err)
-	}
-	defer e.conn.Users.Add(-1)
+	defer conn.Users.Add(-1)
+	e := &examination{p: p, conn: conn}
 	e.server()
 	e.Add(checkDurability, "", finding.WarnIf(p.config.Unrouted,
 		e.p.names.Of("Unrouted")+": rows that no queue takes count as relayed, and are lost",

@@ -47,7 +47,7 @@ func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protoco
 	defer context.AfterFunc(life.Ctx, cancel)() //nolint:contextcheck // Close ends every question
 	var failure error
 	race := connect.Race[protocol.Message]{
-		Go: life.Go, Drop: func(protocol.Message) {},
+		Drop: func(protocol.Message) {},
 		Open: func(ctx context.Context, i int) (protocol.Message, error) {
 			return brokers[i].ask(ctx, question, insist)
 		},
@@ -66,7 +66,7 @@ func (c *cluster) askOf(ctx context.Context, brokers []*broker, question protoco
 	for i := range brokers {
 		race.Turns = append(race.Turns, i)
 	}
-	answer, _, answered := race.Run(ctx)
+	answer, answered := race.Run(ctx)
 	switch {
 	case answered:
 		return answer, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 // Names of checks besides those in package inspect, as scripts read them.
@@ -68,7 +69,8 @@ type examination struct {
 
 // unreachable reports why a broker cannot be used.
 func (e *examination) unreachable(subject string, err error) {
-	e.List = append(e.List, inspect.Unusable(subject, err, "check that the broker runs, its address, and the network"))
+	e.List = append(e.List,
+		connect.Unusable(subject, err, "check that the broker runs, its address, and the network")...)
 }
 
 // reached examines each broker that the cluster names: the partitions it leads need it.

@@ -233,9 +233,8 @@ func (j *job) divide(v verdict, err error) {
 		return
 	}
 	if j.strikes++; j.strikes == maxStrikes {
-		j.fail(publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, v.short,
-			"several messages were refused: %w", err),
-			partitionFate(p.topic, p.index)))
+		v.action = refuse // it is the partition's trouble
+		j.fail(j.answer(v, fmt.Errorf("several messages were refused: %w", err)))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
@@ -86,12 +85,10 @@ func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 		turns = append(turns, configured+i, turns[n%configured])
 	}
 	var failed error
-	var group sync.WaitGroup
-	defer group.Wait()
 	race := connect.Race[*link]{
-		Turns: turns, Go: group.Go,
-		Open: func(ctx context.Context, i int) (*link, error) { return p.open(ctx, servers[i]) },
-		Drop: (*link).Close,
+		Turns: turns,
+		Open:  func(ctx context.Context, i int) (*link, error) { return p.open(ctx, servers[i]) },
+		Drop:  (*link).Close,
 		Ended: func(i int, err error) {
 			// The user knows the configured addresses, and the failure is about a setting.
 			if i < configured {
@@ -99,7 +96,7 @@ func (p *Publisher) dial(ctx context.Context, servers []server) (*link, error) {
 			}
 		},
 	}
-	link, _, won := race.Run(ctx)
+	link, won := race.Run(ctx)
 	if !won {
 		return nil, failed
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 // Names of checks besides those in package inspect, as scripts read them.
@@ -26,8 +27,7 @@ var _ publisher.Examiner = (*Publisher)(nil)
 func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
 	link, err := p.keeper.Borrow(ctx, true)
 	if err != nil {
-		return []finding.Finding{inspect.Unusable("", err, "start the server, or correct host and port in "+
-			p.names.Of("Servers"))}
+		return connect.Unusable("", err, "start the server, or correct host and port in "+p.names.Of("Servers"))
 	}
 	defer link.Users.Add(-1)
 	e := &examination{link: link, api: p.api()}

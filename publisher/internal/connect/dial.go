@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"net"
-	"sync"
 )
 
 // Dial connects to a host over TCP. The addresses of the host's name race in a random order. A [net.Dialer] gives each
@@ -24,18 +23,16 @@ func dial(ctx context.Context, lookup func(context.Context, string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	var group sync.WaitGroup
-	defer group.Wait()
 	var dialer net.Dialer
 	race := Race[net.Conn]{
-		Turns: rand.Perm(len(hosts)), Go: group.Go,
+		Turns: rand.Perm(len(hosts)),
 		Open: func(ctx context.Context, i int) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, net.JoinHostPort(hosts[i], port))
 		},
 		Drop:  func(conn net.Conn) { _ = conn.Close() },
 		Ended: func(_ int, failed error) { err = failed },
 	}
-	conn, _, won := race.Run(ctx)
+	conn, won := race.Run(ctx)
 	if won {
 		err = nil
 	}

@@ -13,7 +13,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/setting"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
@@ -44,9 +47,18 @@ func (f *Failure) found() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Cause }
 
-// Explanation returns the parts of the sentence, for a report.
-func (f *Failure) Explanation() (login bool, address, found, remedy string) {
-	return f.Login, f.Address, f.found(), f.Remedy
+// Unusable returns the finding for a broker that cannot be used. For errors that are no failure, the caller gives the
+// remedy and the subject.
+func Unusable(subject string, err error, remedy string) finding.List {
+	is := finding.Finding{
+		Severity: finding.Error, Check: inspect.Reach, Subject: subject, Found: errtext.Line(err), Remedy: remedy,
+	}
+	if f, ok := errors.AsType[*Failure](err); ok {
+		if is.Subject, is.Found, is.Remedy = f.Address, f.found(), f.Remedy; f.Login {
+			is.Check = inspect.Authentication
+		}
+	}
+	return finding.List{is}
 }
 
 func absent(err error) bool {

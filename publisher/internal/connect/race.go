@@ -13,17 +13,15 @@ const Stagger = 250 * time.Millisecond
 // A Race tries several addresses until one of them accepts the connection. Each address is tried when the previous one
 // has failed, or has not answered for [Stagger]. While one is still being waited for, those that have failed are tried
 // again, since they may come back first. The race is lost when each address has failed. A Race is used once, by one
-// goroutine; only Open and Drop run in others.
+// goroutine; only Open runs in others.
 type Race[C any] struct {
 	// Turns are the numbers of the addresses to try, in order. A number may occur more than once.
 	Turns []int
-	// Open connects to an address. It must return soon after ctx has ended.
+	// Open connects to an address. It must return soon after ctx has ended: the race waits for it.
 	Open func(ctx context.Context, address int) (C, error)
 	// Drop closes a connection that was made after the race was won.
 	Drop func(C)
-	// Go runs a function in a goroutine. The caller uses it to wait for goroutines that outlive the race.
-	Go func(func())
-	// Ended is called for each try that has ended, in the goroutine of Run.
+	// Ended is called for each try that has ended.
 	Ended func(address int, err error)
 }
 
@@ -34,22 +32,20 @@ type result[C any] struct {
 	err     error
 }
 
-// Run returns the first connection and its address. It returns false if there is none; Ended was then called for each
-// address. If ctx ends, the race ends with the next try that ends. Connections that are made after that are dropped in
-// the background, so that Run does not wait for the slowest address.
-func (r *Race[C]) Run(ctx context.Context) (conn C, address int, won bool) {
+// Run returns the first connection. It returns false if there is none; Ended was then called for each address. If ctx
+// ends, the race ends with the next try that ends. The others are then cut off, and connections that they have made are
+// dropped.
+func (r *Race[C]) Run(ctx context.Context) (conn C, won bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	ends := make(chan result[C])
 	under, failed := map[int]bool{}, map[int]bool{} // no address is tried twice at the same time
 	defer func() {
 		cancel()
-		r.Go(func() {
-			for range under {
-				if late := <-ends; late.err == nil {
-					r.Drop(late.conn)
-				}
+		for range under {
+			if late := <-ends; late.err == nil {
+				r.Drop(late.conn)
 			}
-		})
+		}
 	}()
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -62,9 +58,9 @@ func (r *Race[C]) Run(ctx context.Context) (conn C, address int, won bool) {
 			r.Ended(end.address, end.err)
 			switch {
 			case end.err == nil:
-				return end.conn, end.address, true
+				return end.conn, true
 			case ctx.Err() != nil, !slices.ContainsFunc(r.Turns, func(i int) bool { return !failed[i] }):
-				return conn, 0, false
+				return conn, false
 			case turn >= len(r.Turns): // the timer gives an address another try
 				if !absent(end.err) {
 					next.Reset(LongestPause) // a server that refuses this client logs that each time
@@ -76,10 +72,10 @@ func (r *Race[C]) Run(ctx context.Context) (conn C, address int, won bool) {
 			address := r.Turns[turn%len(r.Turns)]
 			if turn++; !under[address] {
 				under[address] = true
-				r.Go(func() {
+				go func() {
 					conn, err := r.Open(ctx, address)
 					ends <- result[C]{address, conn, err}
-				})
+				}()
 				break
 			}
 		}

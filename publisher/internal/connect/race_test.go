@@ -30,11 +30,10 @@ func run(t *testing.T, ctx context.Context, addresses ...behaviour) (
 ) {
 	t.Helper()
 	begun := time.Now()
-	var group sync.WaitGroup
 	var mu sync.Mutex
 	tries = make([][]time.Duration, len(addresses))
 	race := Race[int]{
-		Go: group.Go, Drop: func(int) {}, Ended: func(int, error) {},
+		Drop: func(int) {}, Ended: func(int, error) {},
 		Open: func(ctx context.Context, i int) (int, error) {
 			mu.Lock()
 			tries[i] = append(tries[i], time.Since(begun))
@@ -56,9 +55,8 @@ func run(t *testing.T, ctx context.Context, addresses ...behaviour) (
 	for i := range addresses {
 		race.Turns = append(race.Turns, i)
 	}
-	_, winner, won := race.Run(ctx)
+	winner, won := race.Run(ctx)
 	took = time.Since(begun)
-	group.Wait()
 	if !won {
 		winner = -1
 	}
