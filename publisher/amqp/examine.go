@@ -11,7 +11,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
-	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
@@ -98,8 +97,8 @@ func (e *examination) subject(to publisher.Address) string {
 type examination struct {
 	p          *Publisher
 	conn       *connection
-	management *rabbitmq.Management // nil if none is configured
-	lasts      map[string]bool      // by queue that was looked at, whether it outlives a restart
+	management *management     // nil if none is configured
+	lasts      map[string]bool // by queue that was looked at, whether it outlives a restart
 	finding.List
 }
 

@@ -3,18 +3,14 @@ package amqp
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/rabbitmq/amqp091-go"
-
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/printable"
-	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
@@ -26,10 +22,10 @@ func (e *examination) managed(ctx context.Context, exchanges, queues []string) {
 		e.Warn(checkManagement, "", errtext.Line(err), "correct "+e.p.names.Of("Management"))
 		return
 	}
-	defer m.Close()
+	defer m.client.CloseIdleConnections()
 	e.management, e.lasts = m, map[string]bool{}
 	var self struct{ Name string }
-	if err = m.Get(ctx, &self, "", "whoami"); err == nil && self.Name == "" {
+	if err = m.get(ctx, &self, "", "whoami"); err == nil && self.Name == "" {
 		err = errors.New("its answer is not that of RabbitMQ's management interface")
 	}
 	for _, name := range exchanges {
@@ -42,11 +38,11 @@ func (e *examination) managed(ctx context.Context, exchanges, queues []string) {
 			err = e.bound(ctx, e.subject(publisher.Address{Topic: name}), []string{name})
 		}
 	}
-	_, refused := errors.AsType[*rabbitmq.Refusal](err)
-	e.Add(checkManagement, m.Address,
-		finding.OKIf(err == nil, fmt.Sprintf("user %q may look at queues and bindings", m.Name())),
+	_, refused := errors.AsType[*refusal](err)
+	e.Add(checkManagement, m.base.Host,
+		finding.OKIf(err == nil, fmt.Sprintf("user %q may look at queues and bindings", m.user.Username())),
 		finding.WarnIf(refused, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked "+
-			"at", m.Name(), errtext.Line(err)),
+			"at", m.user.Username(), errtext.Line(err)),
 			"correct user and password in "+e.p.names.Of("Management")+"; the user needs the tag monitoring "+
 				"(rabbitmqctl set_user_tags) and access to the vhost (set_permissions)"),
 		finding.WarnIf(true, "queues and bindings were not looked at: "+errtext.Line(err),
@@ -86,17 +82,17 @@ func (e *examination) exchange(ctx context.Context, name string) error {
 		Type       string
 		Durable    bool
 		AutoDelete bool `json:"auto_delete"`
-		Arguments  rabbitmq.Options
+		Arguments  options
 		Policy     string
 	}
 	var bindings []struct {
 		Destination string
 		Kind        string `json:"destination_type"`
 	}
-	path := []string{"exchanges", e.management.Vhost, name}
-	err := e.management.Get(ctx, &found, "", path...)
+	path := []string{"exchanges", e.management.vhost, name}
+	err := e.management.get(ctx, &found, "", path...)
 	if err == nil {
-		err = e.management.Get(ctx, &bindings, "destination,destination_type", append(path, "bindings", "source")...)
+		err = e.management.get(ctx, &bindings, "destination,destination_type", append(path, "bindings", "source")...)
 	}
 	if err != nil {
 		return err
@@ -126,43 +122,4 @@ func (e *examination) exchange(ctx context.Context, name string) error {
 			"nothing is bound to this exchange, so no queue takes its rows", "bind a queue for them"),
 		finding.OKIf(true, "queues that are bound to it: "+shown+"; RabbitMQ decides which of them a row reaches"))
 	return e.bound(ctx, name, queues)
-}
-
-// management returns a client of the configured management interface. It reads the current settings. The interface is
-// only asked for reports, never for publishing.
-func (p *Publisher) management(ctx context.Context) (*rabbitmq.Management, error) {
-	text, err := p.config.Management()
-	if err != nil {
-		return nil, fmt.Errorf("%s %w", p.names.Of("Management"), err)
-	}
-	broker, err := p.config.URL()
-	if err != nil {
-		return nil, err
-	}
-	hosts, err := addresses(broker, p.names)
-	if err != nil {
-		return nil, err
-	}
-	login, _ := amqp091.ParseURI(hosts[0])       // addresses has parsed it
-	if p.config.Mechanism == mechanismExternal { // user and password are only the library's defaults
-		login.Username, login.Password = "", ""
-	}
-	// The management interface takes the token as a password, with any user name.
-	if p.config.Tokens != nil && !strings.Contains(text, "@") {
-		login.Username = cmp.Or(userIn(hosts[0]), nameless)
-		if login.Password, err = p.config.Tokens.Token(ctx); err != nil {
-			return nil, err
-		}
-	}
-	var settings *tls.Config
-	if p.config.TLS != nil && strings.HasPrefix(text, "https:") {
-		if settings, err = p.config.TLS(); err != nil {
-			return nil, err
-		}
-	}
-	m, err := rabbitmq.NewManagement(text, login, settings)
-	if err != nil {
-		return nil, fmt.Errorf("%s %w", p.names.Of("Management"), err)
-	}
-	return m, nil
 }

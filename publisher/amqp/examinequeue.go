@@ -8,7 +8,6 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
-	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
@@ -19,11 +18,11 @@ type queueInfo struct {
 	Durable    bool
 	AutoDelete bool `json:"auto_delete"`
 	Exclusive  bool
-	Arguments  rabbitmq.Options
+	Arguments  options
 	// Policy is the combination of all policies, nil if it is unknown: it comes with the statistics, some seconds
 	// after the queue was created.
-	Policy  *rabbitmq.Options `json:"effective_policy_definition"`
-	Members []string          // members of a quorum queue or stream, including those that are down
+	Policy  *options `json:"effective_policy_definition"`
+	Members []string // members of a quorum queue or stream, including those that are down
 	Online  []string
 }
 
@@ -43,7 +42,7 @@ func (q *queueInfo) option(name string) any {
 func (e *examination) queue(ctx context.Context, name string) (lasts bool, err error) {
 	subject := fmt.Sprintf("queue %.100q", name)
 	q := &queueInfo{}
-	if err := e.management.Get(ctx, q, queueColumns, "queues", e.management.Vhost, name); err != nil {
+	if err := e.management.get(ctx, q, queueColumns, "queues", e.management.vhost, name); err != nil {
 		return false, err
 	}
 	// The relay publishes persistent messages, which only a durable queue keeps. These are warnings, because another
