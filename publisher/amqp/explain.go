@@ -14,7 +14,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // address returns host:port without anything secret.
@@ -68,13 +67,13 @@ func (a *attempt) reason(err error) *connect.Failure {
 	}
 	switch {
 	// A connection was made, and then nothing came.
-	case network.TimedOut(ended):
+	case connect.TimedOut(ended):
 		return c.Silent()
-	case network.RefusedTLS(err), a.uri.Scheme == "amqps" && a.socket != nil && len(first) == 0:
+	case connect.RefusedTLS(err), a.uri.Scheme == "amqps" && a.socket != nil && len(first) == 0:
 		// The alert that gives the reason may be lost if the peer closes the connection while data from this client is
 		// unread.
 		return c.Refused(nil)
-	case network.Ended(err), network.Ended(ended), isServer:
+	case connect.Ended(err), connect.Ended(ended), isServer:
 		return c.FailedAbsent("handshake ended", "it ended the connection during the handshake", // as another port does
 			"check host and port in "+c.Servers+", and whether it should be "+c.Plain+" or "+c.Secure+"; "+c.Ports, nil)
 	}

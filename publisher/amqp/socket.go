@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 // A socket is the network connection below the client library. The library flushes after every message, ignores
@@ -18,7 +18,7 @@ import (
 // error of Write would make the library (v1.16.0) shut down beside its reader, which panics if it has just been told
 // that the broker blocks: it sends on a channel that the shutdown closes.
 type socket struct {
-	*network.Conn
+	*connect.Conn
 	raw net.Conn // connection below TLS, or the same connection
 
 	// dispatched is called whenever the library begins to read more. Everything read before has then been handled,
@@ -33,7 +33,7 @@ type socket struct {
 // newSocket returns the socket of a connection that is being made. link is raw, or the TLS session above it.
 func newSocket(link, raw net.Conn, c *connection) *socket {
 	return &socket{
-		Conn: &network.Conn{Conn: link, Go: c.p.life.Go, Heard: c.Heard, Ended: func() { _ = raw.Close() }},
+		Conn: &connect.Conn{Conn: link, Go: c.p.life.Go, Heard: c.Heard, Ended: func() { _ = raw.Close() }},
 		raw:  raw, dispatched: c.wake,
 	}
 }

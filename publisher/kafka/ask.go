@@ -13,7 +13,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // askTimeout bounds small requests for metadata or a producer id. A broker needs some milliseconds for them, and longer
@@ -102,7 +101,7 @@ func (b *broker) ask(ctx context.Context, question protocol.Message, insist bool
 		switch b.spoil(c, sent); {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		case network.TimedOut(err):
+		case connect.TimedOut(err):
 			return nil, b.mute()
 		case !c.reused:
 			return nil, b.cluster.publisher.explain(b.address, stepRequest, err)

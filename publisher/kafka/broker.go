@@ -9,7 +9,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/produce"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // A broker is one address of the cluster: its connections, and what is known of its condition; see the package comment.
@@ -98,7 +97,7 @@ func (b *broker) send(ctx context.Context, r *request) {
 		return
 	}
 	b.spoil(c, r.sent)
-	if r.final = network.TimedOut(err) && b.unheard(r, now); r.final {
+	if r.final = connect.TimedOut(err) && b.unheard(r, now); r.final {
 		r.err = b.quiet()
 	} else {
 		r.err = b.unavailable(shortOf(err), "%w", err)

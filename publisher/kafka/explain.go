@@ -8,7 +8,6 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // A step is a part of making a connection.
@@ -73,7 +72,7 @@ func (p *Publisher) explain(address string, at step, err error) error {
 			"check "+p.names.Of("SASL.Credentials")+", or the AWS_… variables", err)
 	case known != nil:
 		return known
-	case at == stepTLS && network.Ended(err):
+	case at == stepTLS && connect.Ended(err):
 		return failed("no TLS", "it does not speak TLS there",
 			"correct host and port in "+a.Servers+", or write kafka:// if it is a listener without TLS")
 	case at == stepTLS:
@@ -94,12 +93,12 @@ func (p *Publisher) explain(address string, at step, err error) error {
 				"VPC) and the clock")
 	case at == stepLogin && errors.Is(err, kafkago.SASLAuthenticationFailed):
 		return login("it refuses the login", "check the credentials in "+p.names.Of("SASL.Credentials"))
-	case network.RefusedTLS(err):
+	case connect.RefusedTLS(err):
 		return a.Refused(err)
-	case network.Ended(err) && at == stepRequest && p.config.SASL == nil:
+	case connect.Ended(err) && at == stepRequest && p.config.SASL == nil:
 		return absent("connection ended", "it ended the connection at the first request",
 			"if it wants SASL, give "+p.names.Of("SASL.Mechanism"))
-	case network.Ended(err) && at == stepVersions:
+	case connect.Ended(err) && at == stepVersions:
 		wants := "TLS write kafka+tls://"
 		if p.config.TLS != nil {
 			wants = "a client certificate give " + p.names.Of("TLS.Certificates")

@@ -16,7 +16,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
 
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 // Mechanism returns the SASL mechanism with the given name: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Its errors do not
@@ -76,7 +76,7 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 	}()
 	for {
 		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
-		if network.Ended(err) {
+		if connect.Ended(err) {
 			// Some brokers answer wrong credentials by closing the connection.
 			return at, 0, fmt.Errorf("the broker closed the connection: %w", kafkago.SASLAuthenticationFailed)
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // answer returns a failure as the answer for messages.
@@ -88,7 +87,7 @@ func (a attempt) explain(err error) *connect.Failure {
 	case isRecord && string(record.RecordHeader[:]) == "INFO ":
 		return c.Failed("TLS after the greeting", "it greets before TLS begins", "remove "+a.names.Of("TLSFirst"), err)
 	// This includes the end of the connection after the handshake, which may be seen before its alert.
-	case is(nats.ErrTLS) || network.RefusedTLS(err):
+	case is(nats.ErrTLS) || connect.RefusedTLS(err):
 		return cmp.Or(c.TLS(err), c.Refused(err))
 	case is(nats.ErrNoInfoReceived):
 		return failed("no NATS server", "what answers there is not a NATS server",

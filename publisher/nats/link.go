@@ -13,7 +13,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // queued is the number of answers that may wait to be passed to their calls. It is larger than the windows of all calls
@@ -31,7 +30,7 @@ type link struct {
 	p        *Publisher
 	nc       *nats.Conn
 	js       jetstream.JetStream
-	conn     *network.Conn
+	conn     *connect.Conn
 	server   server
 	auth     Auth          // credentials with which it has logged in
 	inboxes  string        // prefix of reply subjects, including those of other clients
@@ -175,7 +174,7 @@ func violated(err error) (subject string, ok bool) {
 // there, and a broken pipe only follows from it.
 func (l *link) Lost() error {
 	err := l.nc.LastError() // the server's reason, if it gave one
-	if failed := l.conn.Failure(); failed != nil && (err == nil || network.Ended(err) || network.TimedOut(err)) {
+	if failed := l.conn.Failure(); failed != nil && (err == nil || connect.Ended(err) || connect.TimedOut(err)) {
 		err = failed
 	}
 	if err == nil {

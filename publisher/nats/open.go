@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 const (
@@ -59,7 +58,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 			refused = err
 			return nil, err
 		}
-		l.conn = &network.Conn{Conn: socket, Heard: l.Heard, Go: func(f func()) { go f() }}
+		l.conn = &connect.Conn{Conn: socket, Heard: l.Heard, Go: func(f func()) { go f() }}
 		// A read that is under way ends after it has read the server's reason, if there is one: a server that rejects a
 		// client sends -ERR and then closes, and a write may fail while that line is still unread.
 		l.conn.Ended = func() { _ = socket.SetReadDeadline(time.Now().Add(reasonTime)) }

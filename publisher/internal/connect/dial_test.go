@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // Addresses of a name that answer nothing leave time for the one that does, however many they are.
@@ -54,7 +52,7 @@ func deaf(t *testing.T, address string) {
 	}
 	for {
 		conn, err := net.DialTimeout("tcp", address, 100*time.Millisecond)
-		if network.TimedOut(err) {
+		if TimedOut(err) {
 			return
 		}
 		if err != nil {

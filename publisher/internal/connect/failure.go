@@ -1,5 +1,6 @@
-// Package connect holds what the publishers share for connecting: the one connection that is kept up, the wording of a
-// failure, the pause after a failure, and the order in which several addresses are tried.
+// Package connect holds what the publishers share for connecting: the one connection that is kept up, and its writes;
+// what an error means, and the wording of a failure; the pause after a failure, and the order in which several
+// addresses are tried.
 package connect
 
 import (
@@ -17,7 +18,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // A Failure says in one sentence why a broker cannot be used, and what to change. The same situation gives the same
@@ -106,7 +106,7 @@ func (a *Attempt) Network(err error) *Failure {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return a.FailedAbsent("connection refused", "nothing listens there",
 			"check that it runs, and host and port in "+a.Servers, nil)
-	case network.TimedOut(err):
+	case TimedOut(err):
 		return a.Silent()
 	}
 	return nil
@@ -149,7 +149,7 @@ func (a *Attempt) TLS(err error) *Failure {
 	case isInvalid, verification:
 		return a.Failed(untrusted, "its certificate is not accepted",
 			"check the certificate, "+a.Names.Of("TLS.RootCAs")+" and "+a.Names.Of("TLS.ServerName"), err)
-	case network.RefusedTLS(err):
+	case RefusedTLS(err):
 		return a.Refused(err)
 	case isRecord:
 		return a.Failed("no TLS", "it does not speak TLS there",

@@ -1,5 +1,4 @@
-// Package network classifies the errors of a connection, independently of the kind of broker at its other end.
-package network
+package connect
 
 import (
 	"context"

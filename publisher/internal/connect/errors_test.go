@@ -1,4 +1,4 @@
-package network_test
+package connect
 
 import (
 	"crypto/tls"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/tlstest"
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // verdicts are the package's classifications of an error.
@@ -65,7 +64,7 @@ func TestErrors(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = c.client(client)
-			if got := (verdicts{network.TimedOut(err), network.Ended(err), network.RefusedTLS(err)}); got != c.want {
+			if got := (verdicts{TimedOut(err), Ended(err), RefusedTLS(err)}); got != c.want {
 				t.Errorf("%v (%T): got %+v, want %+v", err, err, got, c.want)
 			}
 		})
