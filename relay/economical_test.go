@@ -209,3 +209,23 @@ func TestRestsFollowTheCostOfLooks(t *testing.T) {
 		<-ended
 	})
 }
+
+// A destination that refuses everything leaves half of the time to others while its tail goes over a backlog of which
+// nothing can go: in a drain beside one that refused all 100,000 rows, the other destination kept 0.35 to 0.57 of its
+// rate.
+func TestBacklogOfWhichNothingCanGo(t *testing.T) {
+	t.Parallel()
+	simulate(t, func(t *testing.T, s *sim) {
+		const rows, took = 50_000, 5 * time.Millisecond
+		for n := range rows {
+			s.table.insert(int64(n), fmt.Sprint("row", n), fmt.Sprint("key", n%20), "missing")
+		}
+		s.Remove("missing")
+		s.table.setTook(took)
+		defer s.start()()
+		time.Sleep(200 * time.Millisecond) // by then all keys wait
+		if reads := s.looks(time.Second); reads < 50 || reads > int(time.Second/took)*6/10 {
+			t.Errorf("%d reads in a second", reads)
+		}
+	})
+}

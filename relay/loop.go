@@ -34,14 +34,12 @@ type loop struct {
 
 	// Touched only by the loop.
 	engine   *engine.Engine
-	results  chan *engine.Read             // reads that have been made; has room for the two that may be under way
-	patience map[engine.Kind]time.Duration // see limitOf
-	failures int                           // reads that failed in a row
-	workers  []*worker                     // one for each lane
-	answers  chan *worker                  // workers whose batch is answered
-	settled  chan engine.Outcome           // what has become of writes
-	settling int                           // number of rows whose outcome is being written
-	outdated error                         // why the loop ends by itself
+	results  chan *engine.Read   // reads that have been made; has room for the two that may be under way
+	workers  []*worker           // one for each lane
+	answers  chan *worker        // workers whose batch is answered
+	settled  chan engine.Outcome // what has become of writes
+	settling int                 // number of rows whose outcome is being written
+	outdated error               // why the loop ends by itself
 }
 
 // tableView is what the relay needs of an outbox table as one destination sees it. [outbox.Table] implements it, and so
@@ -59,7 +57,6 @@ func (l *loop) make(limits engine.Limits) {
 	limits.Poll = l.config.PollInterval
 	l.results = make(chan *engine.Read, 2)
 	l.answers, l.settled = make(chan *worker), make(chan engine.Outcome, 2)
-	l.patience = map[engine.Kind]time.Duration{}
 	l.writer = l.settlement.NewWriter(l.state, l.to.measured, l.settled)
 	setup := l.to.setup(l.config)
 	setup.Limits, setup.Table = limits, l.table
@@ -145,10 +142,8 @@ func (l *loop) turn(ctx, work context.Context, end context.CancelCauseFunc) erro
 // keeps locked, so that nothing is published twice. At the end of a term it does not, since everything else would have
 // to wait.
 func (l *loop) stop(ctx context.Context, end context.CancelCauseFunc) (done bool) {
-	if !l.engine.Stopping() {
-		l.engine.Stop()
-		end(errEnded) // unless ctx has ended: that is why this loop stops
-	}
+	l.engine.Stop()
+	end(errEnded) // unless ctx has ended: that is why this loop stops
 	ends := l.outdated != nil || errors.Is(context.Cause(ctx), errEnded)
 	return !l.engine.Busy() && l.settling == 0 && (ends || l.engine.WaitsFor() == 0)
 }

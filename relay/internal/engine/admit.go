@@ -19,10 +19,13 @@ import (
 func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 	t := &e.tails[r.Kind]
 	rows, whole := e.page(t, r, now)
+	useless := t.more && len(rows) > 0
 	for i := range rows {
-		if e.admit(&rows[i], r, now) {
+		added, known := e.admit(&rows[i], r, now)
+		if added {
 			fresh++
 		}
+		useless = useless && !added && !known
 	}
 	// What is behind the first row in doubt comes again at once. Until then no key's own read goes on behind it: the
 	// relay has read such a row, so a younger one that is read later must not go before it.
@@ -33,6 +36,9 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 	if fresh > 0 {
 		e.bell.active = now
 	}
+	if useless { // nothing of this part of a backlog can go: others get half of the time
+		e.reads.rests[r.Kind] = later(e.reads.rests[r.Kind], now.Add(now.Sub(r.began)))
+	}
 	if whole && !t.more {
 		// Dropped rows are counted too: a look that brings only rows of closed keys is in vain, and pays for it with a
 		// rest.
@@ -41,33 +47,38 @@ func (e *Engine) taken(r *Read, now time.Time) (fresh int) {
 	return fresh
 }
 
-// admit takes a row of a tail's page, unless it is known or its key is closed. It reports whether the row was new. The
-// order of its questions matters: a known row says nothing about its key's order, and only a row that is new here may
-// close the key.
-func (e *Engine) admit(row *outbox.Row, read *Read, now time.Time) bool {
+// admit takes a row of a tail's page, unless it is known or its key is closed. The order of its questions matters: a
+// known row says nothing about its key's order, and only a row that is new here may close the key.
+func (e *Engine) admit(row *outbox.Row, read *Read, now time.Time) (added, known bool) {
 	if e.waits.jammed || !e.shards.active.Has(row.Shard) {
-		return false
+		return false, false
 	}
 	name := nameOf(row.Hash, row.Delayed)
 	// The same page begins at the low watermark each time, so most of its rows are in flight, or were settled since the
 	// read began.
-	known := e.isKnown(row.Identity(), read.number)
-	moved := known && e.elsewhere(row.Identity(), name)
+	known, moved := e.isKnown(row, read.number)
 	k := e.keys[name]
 	switch {
-	case known && !moved:
-		return false
+	case known:
+		return false, true
 	// Somebody has moved a row that is in flight to this key. Its former key's answer decides whether it is published
 	// here at all, and until then no younger row of this key may pass it: the key is read by itself.
 	case moved && (k == nil || k.state == open) && !e.waits.has(name),
 		!moved && k != nil && e.follows(k, row, read.number): // it was committed late: all are read in order
-		e.rest(e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard), causeOrder, now)
+		e.rest(e.keyOf(name, row.Delayed, row.Message.Key == nil, row.Shard), causeOrder, now)
 	}
 	if e.drops(name, row.Position.Ordinal) || moved || e.waits.jammed {
-		return false
+		return false, false
 	}
-	k = e.keyOf(row.Hash, row.Delayed, keyless(row), row.Shard)
-	if e.isHot(k) && e.closed < e.room(false) {
+	k = e.keyOf(name, row.Delayed, row.Message.Key == nil, row.Shard)
+	// A key that has a quarter of all that may be in flight is hot. It cannot use more: it has one call at a time, of
+	// at most Limits.Batch rows. Without this a key with a million pending rows would fill the memory, and every other
+	// key would wait for its calls. A long queue is enough: each row in it keeps the whole page in memory with which it
+	// came, of which it may be the tenth row. In a simulation, one key with 100,000 rows, of which the broker takes ten
+	// a call, filled the room without this, and the p99 of others was 19.3 s instead of 0.44.
+	isHot := len(k.queue) >= hotQueue || k.flying >= max(1, e.Limits.Rows/4) ||
+		k.bytes >= e.Limits.Bytes/4 && k.flying > 0
+	if isHot && e.closed < e.room(false) {
 		// It leaves room to others: the rest of its rows is read in turn. What it has queued stays, since the tail
 		// brought it in order, and goes on while the key is closed.
 		e.enter(k, draining)
@@ -76,20 +87,10 @@ func (e *Engine) admit(row *outbox.Row, read *Read, now time.Time) bool {
 		if len(k.queue) == 0 && k.wire == 0 {
 			e.further(k, now)
 		}
-		return false
+		return false, false
 	}
 	e.take(row, k, read, now)
-	return true
-}
-
-// isHot reports whether a key has a quarter of all that may be in flight. One key cannot use more: it has one call at a
-// time, and a call has at most Limits.Batch rows. Without this a key with a million pending rows would fill the memory,
-// and every other key would wait for its calls. A long queue is enough: each row in it keeps the whole page in memory
-// with which it came, of which it may be the tenth row. In a simulation, one key with 100,000 rows, of which the broker
-// takes ten a call, filled the room without this, and the p99 of others was 19.3 s instead of 0.44.
-func (e *Engine) isHot(k *key) bool {
-	return len(k.queue) >= hotQueue || k.flying >= max(1, e.Limits.Rows/4) ||
-		k.bytes >= e.Limits.Bytes/4 && k.flying > 0
+	return true, false
 }
 
 // hotQueue is how many rows a key may have queued. With 256, and a tenth of the rows on one key, the relay took 62 to
@@ -97,18 +98,17 @@ func (e *Engine) isHot(k *key) bool {
 // limit.
 const hotQueue = 100
 
-// isKnown reports whether a row is in flight, or was when the read began that has brought it.
-func (e *Engine) isKnown(identity string, read uint64) bool {
-	gone, is := e.gone[identity]
-	return is && gone >= read || e.flying[identity] != nil
-}
-
-// elsewhere reports whether a row is in flight under another key, which somebody has changed since. People move a row
-// that is refused to another key. Were it simply known, its new key would stay open: in a simulation, a younger row of
-// that key was delivered after 47 ms, and the moved row after 4 minutes and 40 seconds, by the sweep.
-func (e *Engine) elsewhere(identity string, key uint64) bool {
-	f := e.flying[identity]
-	return f != nil && f.key.name != key
+// isKnown reports whether a row is in flight, or was when the read began that has brought it; or whether it is in
+// flight under another key, which somebody has changed since. People move a row that is refused to another key. Were it
+// simply known, its new key would stay open: in a simulation, a younger row of that key was delivered after 47 ms, and
+// the moved row after 4 minutes and 40 seconds, by the sweep.
+func (e *Engine) isKnown(r *outbox.Row, read uint64) (known, moved bool) {
+	if f := e.flying[r.Identity()]; f != nil {
+		known = f.key.name == nameOf(r.Hash, r.Delayed)
+		return known, !known
+	}
+	gone, is := e.gone[r.Identity()]
+	return is && gone >= read, false
 }
 
 // follows reports whether a queued row of the key comes after another one, or may. Only the database knows the order of
@@ -167,8 +167,9 @@ func (e *Engine) take(r *outbox.Row, k *key, from *Read, now time.Time) {
 	e.shards.flying[r.Shard]++
 	k.flying++
 	k.bytes += row.Size
-	k.queue = append(k.queue, row)
-	e.list(k)
+	if k.queue = append(k.queue, row); len(k.queue) == 1 { // else it is listed, or has a call
+		e.list(k)
+	}
 }
 
 // list lists a key whose rows can be published, once. Keys that were not accepted the last time have a list of their
@@ -203,15 +204,12 @@ func nameOf(hash uint64, due bool) uint64 {
 	return hash
 }
 
-// keyless reports whether a row is a key of its own. Rows that are read by their available_at are, whatever their key.
-func keyless(r *outbox.Row) bool { _, keyed := r.Key(); return !keyed || r.Delayed }
-
-// keyOf returns a key, which becomes known.
-func (e *Engine) keyOf(hash uint64, due, keyless bool, shard int) *key {
-	name := nameOf(hash, due)
+// keyOf returns a key, which becomes known. Rows that are read by their available_at are keys of their own, whatever
+// their key.
+func (e *Engine) keyOf(name uint64, due, keyless bool, shard int) *key {
 	k := e.keys[name]
 	if k == nil {
-		k = &key{name: name, due: due, keyless: keyless, shard: shard, place: -1}
+		k = &key{name: name, due: due, keyless: keyless || due, shard: shard, place: -1}
 		e.keys[name] = k
 	}
 	return k

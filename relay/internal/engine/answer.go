@@ -237,8 +237,8 @@ func (a *answers) duplicate(r *Row, d *publisher.Duplicate) {
 		return
 	}
 	a.Measure.UnexpectedDuplicate()
-	if _, told := a.told[d.Stream]; !told { // once for each
-		a.told[d.Stream] = a.now
+	if !a.dropping[d.Stream] {
+		a.dropping[d.Stream] = true
 		a.Logger.Warn("rows that were never sent are dropped by their broker as duplicates and count as relayed",
 			"stream", d.Stream, "error", d)
 	}

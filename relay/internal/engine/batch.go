@@ -5,7 +5,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // What is published goes out here. A batch is one call of the publisher, with the first rows of many keys. A key has
@@ -155,14 +154,12 @@ func (e *Engine) expire(k *key, now time.Time) {
 }
 
 // down notes that nothing can be published to the destination. Each failed probe makes the next pause longer, up to the
-// longest one. A random half of the pause spreads the replicas: after a restart the broker is not met by all of them at
-// once.
+// longest one.
 func (e *Engine) down(err error, now time.Time) {
 	o := &e.outage
 	o.err = err
 	o.failures++
-	most := retry.LongestPause(0, o.failures)
-	o.until = now.Add(most/2 + e.Jitter(most/2))
+	o.until = now.Add(e.pauseAmong(0, o.failures))
 	if o.failures == 1 {
 		e.Logger.Warn("destination is held", "reason", o.cause(), "error", err)
 	}

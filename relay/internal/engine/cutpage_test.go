@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
@@ -39,7 +40,7 @@ func (h *byHand) reads(kind Kind) {
 		h.t.Fatalf("no read of kind %d: %+v", kind, r)
 	}
 	r.Do(h.t.Context(), h.table)
-	h.Taken(r, h.now())
+	h.Taken(r, time.Time{}, h.now())
 }
 
 // relays publishes and marks what is queued, and returns the ids.

@@ -54,9 +54,9 @@ type Engine struct {
 	unproven         int       // rows to be marked before the database is known to mark what is read; see Rehearses
 	stopping         bool      // nothing new begins; never becomes false again
 
-	rows, topics lines                // the log's lines about single rows, and about topics that are held
-	told         map[string]time.Time // when the log last had a message; see isNews
-	bell         bell
+	lines    map[string]lines // the log's, by kind; see isNews
+	dropping map[string]bool  // streams that have dropped rows as duplicates: the log says it once
+	bell     bell
 
 	// By sentHash: rows whose outcome is unknown may leave memory before they are published again, and an operator may
 	// want rows to be sent again that were accepted.
@@ -89,7 +89,7 @@ func New(s Setup) *Engine {
 			by: map[publisher.Fate]*hold{}, topics: map[publisher.Address]*hold{},
 		},
 		tokens: 1, // the first row may be sent at once, however small the rate is
-		told:   map[string]time.Time{},
+		lines:  map[string]lines{}, dropping: map[string]bool{},
 	}
 	e.reads.most = [2]int64{e.mostBytes(Tail), e.mostBytes(Keys)}
 	return e
@@ -214,9 +214,9 @@ func (e *Engine) Wake(publish bool, now time.Time) (at time.Time) {
 	return at
 }
 
-// Stop drops everything that is not on the wire, and makes Next and Batch return nothing from then on. What is being
-// written goes on. The user then waits until [Engine.Busy] is false and all outcomes have been given back. What is
-// dropped is pending in the table.
+// Stop drops everything that is not on the wire, and makes Next and Batch return nothing from then on, however often it
+// is called. What is being written goes on. The user then waits until [Engine.Busy] is false and all outcomes have been
+// given back. What is dropped is pending in the table.
 func (e *Engine) Stop() {
 	e.stopping = true
 	for _, k := range e.keys {
@@ -234,9 +234,6 @@ func (e *Engine) drop(k *key, r *Row) {
 		e.land(r)
 	}
 }
-
-// Stopping reports whether Stop has been called.
-func (e *Engine) Stopping() bool { return e.stopping }
 
 // Busy reports whether rows are on the wire or reads are under way.
 func (e *Engine) Busy() bool { return e.publishing > 0 || e.reads.oldest() != 0 }

@@ -149,7 +149,7 @@ func (e *Engine) prolong(h *hold, c Cause, err error, now time.Time) {
 	if part := len(h.topics) == 0; h.logged != c && (!part || now.Sub(h.since) >= partialAfter) {
 		h.logged = c
 		switch {
-		case !e.topics.room(now):
+		case !e.isNews(topicLines, now):
 		case part:
 			e.Logger.Warn("rows of a topic are held", "topic", h.fate.String(), "reason", c, "error", err)
 		default:
@@ -211,7 +211,7 @@ func (e *Engine) release(h *hold, now time.Time) {
 	}
 	e.waits.freed = append(e.waits.freed, h)
 	switch {
-	case h.logged == "" || !e.topics.room(now):
+	case h.logged == "" || !e.isNews(topicLines, now):
 	case len(h.topics) == 0:
 		e.Logger.Info("rows of a topic are held no longer", "topic", h.fate.String())
 	default:

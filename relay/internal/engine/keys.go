@@ -186,7 +186,11 @@ func (e *Engine) idle(k *key) {
 
 // pause returns how long something rests that was tried in vain some times, without an attempt being spent. The more
 // keys rest, the longer each rests, so that the number of tries in a second stays about the same.
-func (e *Engine) pause(tries int) time.Duration {
-	most := retry.LongestPause(len(e.resting), max(1, tries))
+func (e *Engine) pause(tries int) time.Duration { return e.pauseAmong(len(e.resting), max(1, tries)) }
+
+// pauseAmong returns how long one of several causes rests that was tried in vain some times. A random half of the pause
+// spreads the replicas: after a restart the broker is not met by all of them at once.
+func (e *Engine) pauseAmong(causes, tries int) time.Duration {
+	most := retry.LongestPause(causes, tries)
 	return most/2 + e.Jitter(most/2)
 }

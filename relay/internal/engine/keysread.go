@@ -140,7 +140,11 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 			k.seen, all = nil, false
 			break
 		}
-		if e.elsewhere(row.Identity(), k.name) { // its former key's answer is awaited
+		// A row may have got another key since its hash was taken from the index. It is passed over here, and the tail
+		// or the sweep brings it with its own key.
+		mine := nameOf(row.Hash, row.Delayed) == k.name
+		known, moved := e.isKnown(row, r.number)
+		if mine && moved { // its former key's answer is awaited
 			all, next = false, now.Add(e.pause(1))
 			break
 		}
@@ -148,10 +152,8 @@ func (e *Engine) drain(k *key, page outbox.KeyRows, r *Read, now time.Time) (fre
 			all = false
 			break
 		}
-		// A row may have got another key since its hash was taken from the index. It is passed over here, and the tail
-		// or the sweep brings it with its own key.
 		e.readOn(k, row, seen)
-		if nameOf(row.Hash, row.Delayed) == k.name && !e.isKnown(row.Identity(), r.number) {
+		if mine && !known {
 			e.take(row, k, r, now)
 			fresh++
 		}

@@ -2,36 +2,48 @@ package engine
 
 import "time"
 
-// lines lets twenty lines a minute into the log, and counts what would have been more. An application that keeps
-// writing a bad payload, or that has a topic for each of ten thousand entities, would fill the log otherwise. The
-// number of those that were not written follows when the minute is over ([Engine.Report]).
+// lines are those of one kind that the log has had in a minute, and those that would have been more. The log would be
+// full otherwise of an application that keeps writing a bad payload, or that has a topic for each of its entities.
 type lines struct {
-	since  time.Time // when the first line of this minute was written
+	since  time.Time // when the first one was written
 	number int       // lines since then, with those that were not written
 }
 
+// mostLines is the number of lines about single rows, and about topics, in a minute.
+const mostLines = 20
+
+// The kinds of lines of which so many are written: what is said of the others when the minute is over.
 const (
-	linesFor  = time.Minute
-	mostLines = 20
+	rowLines   = "more rows failed than are logged one by one; the table has their errors in last_error"
+	topicLines = "more topics are held, or go on, than are logged one by one"
 )
 
-// room reports whether one more line may be written, and counts it.
-func (l *lines) room(now time.Time) bool {
+// isNews reports whether the log may have one more line of a kind in this minute, and counts it. Of most kinds it has
+// one.
+func (e *Engine) isNews(kind string, now time.Time) bool {
+	l, most := e.lines[kind], 1
 	if l.number == 0 {
 		l.since = now
 	}
 	l.number++
-	return l.number <= mostLines
+	e.lines[kind] = l
+	if kind == rowLines || kind == topicLines {
+		most = mostLines
+	}
+	return l.number <= most
 }
 
-// end ends a minute that is over, or in any case if last is true. It returns the number of lines that were not written.
-func (l *lines) end(last bool, now time.Time) (others int) {
-	if !last && now.Sub(l.since) < linesFor {
-		return 0
+// Report ends minutes that are over, or all of them if there is no later report, and logs how many rows and topics had
+// no line of their own. It writes at most two lines for each minute. The user calls it some times a second.
+func (e *Engine) Report(last bool, now time.Time) {
+	for kind, l := range e.lines {
+		if !last && now.Sub(l.since) < time.Minute {
+			continue
+		}
+		if delete(e.lines, kind); (kind == rowLines || kind == topicLines) && l.number > mostLines {
+			e.Logger.Warn(kind, "others", l.number-mostLines) //nolint:sloglint // it is one of two constants
+		}
 	}
-	others = max(0, l.number-mostLines)
-	*l = lines{}
-	return others
 }
 
 // cut returns a text, shortened if it is too long for the log.

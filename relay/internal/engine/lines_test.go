@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 )
@@ -8,13 +11,14 @@ import (
 // Ten thousand changes at once take twenty lines and their number. The next minute has lines of its own.
 func TestManyChangesTakeFewLines(t *testing.T) {
 	t.Parallel()
-	var l lines
+	var log bytes.Buffer
+	e := &Engine{lines: map[string]lines{}, Setup: Setup{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
 	now := time.Now()
-	expect := func(changes, want int) {
+	expect := func(kind string, changes, want int) {
 		t.Helper()
 		got := 0
 		for range changes {
-			if l.room(now) {
+			if e.isNews(kind, now) {
 				got++
 			}
 		}
@@ -22,16 +26,19 @@ func TestManyChangesTakeFewLines(t *testing.T) {
 			t.Errorf("%d of %d changes take a line, not %d", got, changes, want)
 		}
 	}
-	expect(1, 1)
-	expect(10_000, 19)
-	if l.end(false, now) != 0 {
-		t.Error("the minute ends too early")
+	expect(rowLines, 1, 1)
+	expect(rowLines, 10_000, 19)
+	expect("locked", 30, 1)
+	if e.Report(false, now); log.Len() > 0 {
+		t.Errorf("the minute ends too early: %s", &log)
 	}
-	if now = now.Add(time.Minute); l.end(false, now) != 9981 {
-		t.Error("the others are not counted")
+	now = now.Add(time.Minute)
+	if e.Report(false, now); !strings.HasSuffix(log.String(), "others=9981\n") || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("the others are not counted: %s", &log)
 	}
-	expect(30, 20)
-	if l.end(true, now) != 10 {
-		t.Error("the last others are not counted")
+	expect(rowLines, 30, 20)
+	expect("locked", 30, 1)
+	if e.Report(true, now); !strings.HasSuffix(log.String(), "others=10\n") || strings.Count(log.String(), "\n") != 2 {
+		t.Errorf("the last others are not counted: %s", &log)
 	}
 }

@@ -57,10 +57,6 @@ const (
 	droppedRow = 20 * time.Microsecond
 )
 
-// SetBell records since when each writer rings; zero if they do not. The user calls it before each [Engine.Taken],
-// which decides by it how long the tail rests.
-func (e *Engine) SetBell(armed time.Time) { e.bell.armed = armed }
-
 // Rings reports whether writers may ring, as far as this destination is concerned.
 func (e *Engine) Rings() bool { return e.bell.rings }
 

@@ -72,7 +72,7 @@ func schedule(seed uint64, log func(string, ...any)) *sim {
 		delete(s.broker.missing, topic)
 	}
 	s.run(s.at + 31*time.Second)
-	for limit := s.at + 10*time.Minute; s.at < limit &&
+	for limit := s.at + 30*time.Minute; s.at < limit && // a key of a hundred rows that fail, each in turn, takes long
 		(s.open > 0 || len(s.table.rows) > 0 || s.block && len(s.table.failed) > 0); {
 		s.run(s.at + time.Second)
 		s.retry(1)

@@ -198,7 +198,7 @@ func (p *simReplica) read(r *Read) {
 				return
 			}
 			r.Err = fails
-			p.e.Taken(r, p.now())
+			p.e.Taken(r, time.Time{}, p.now())
 			for id := range p.e.flying {
 				if row := p.table.byID[id]; row.seen == 0 {
 					row.seen = p.at

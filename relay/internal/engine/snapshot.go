@@ -37,18 +37,6 @@ func (e *Engine) Snapshot(now time.Time) Snapshot {
 	return s
 }
 
-// Report logs how many rows and topics had no line of their own in the last minute. last says that there is no later
-// report. It writes at most two lines for each minute, and may be called as often as the user likes.
-func (e *Engine) Report(last bool, now time.Time) {
-	if n := e.rows.end(last, now); n > 0 {
-		e.Logger.Warn("more rows failed than are logged one by one; the table has their errors in last_error",
-			"others", n)
-	}
-	if n := e.topics.end(last, now); n > 0 {
-		e.Logger.Warn("more topics are held, or go on, than are logged one by one", "others", n)
-	}
-}
-
 // heldRows counts the rows that are known to wait, by reason: one for each key, and each row whose outcome cannot be
 // written. How many rows come after the first one of a key is not known here: they were never read, or forgotten. In an
 // outage, queued rows count one by one.
@@ -98,16 +86,13 @@ func (hs *holds) note() string {
 
 // Leftover describes what is remembered, for tests: after everything is done it is empty. Whatever is added to the
 // engine and grows with rows or keys belongs here, or a leak of it is not found.
-func (e *Engine) Leftover() (left string) {
-	for what, n := range map[string]int{
-		"in flight": len(e.flying), "bytes": int(e.bytes), "queued": e.queued, "gone": len(e.gone), "keys": len(e.keys),
-		"waiting": len(e.waits.by),
-		"holds":   len(e.holds.by), "to write": len(e.unwritten) + e.stuck(),
-		"resting": len(e.resting),
-	} {
-		if n != 0 {
-			left += fmt.Sprintf("%d %s; ", n, what)
-		}
+func (e *Engine) Leftover() string {
+	left := [...]int{
+		len(e.flying), int(e.bytes), e.queued, len(e.gone), len(e.keys), len(e.waits.by), len(e.holds.by),
+		len(e.unwritten) + e.stuck(), len(e.resting),
 	}
-	return left
+	if left == [len(left)]int{} {
+		return ""
+	}
+	return fmt.Sprint("in flight, bytes, queued, gone, keys, waiting, holds, to write, resting: ", left)
 }

@@ -132,8 +132,7 @@ func (e *Engine) swept(r *Read, took time.Duration, now time.Time) {
 
 // isMissed reports whether a row is not in flight although nothing is known of its key.
 func (e *Engine) isMissed(r *outbox.Row, read uint64) bool {
-	known := e.isKnown(r.Identity(), read) && !e.elsewhere(r.Identity(), r.Hash)
-	if known || !e.shards.active.Has(r.Shard) || e.waits.has(r.Hash) {
+	if known, _ := e.isKnown(r, read); known || !e.shards.active.Has(r.Shard) || e.waits.has(r.Hash) {
 		return false
 	}
 	k := e.keys[r.Hash]

@@ -107,7 +107,7 @@ func (e *Engine) resumes(key uint64, at time.Time) *key {
 		return nil
 	}
 	w := e.waits.by[key]
-	k := e.keyOf(nameOf(key, w.due), w.due, w.alone, int(w.shard))
+	k := e.keyOf(key, w.due, w.alone, int(w.shard))
 	e.shut(k, resting)
 	e.again(k, at)
 	return k

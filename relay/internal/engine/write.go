@@ -146,7 +146,7 @@ func (e *Engine) refusedWritten(o *Outcome, rows []*Row, now time.Time) {
 		}
 		if r.Failed && why == nil {
 			e.Measure.Failed(failure(r.Refused), now)
-			if e.rows.room(now) {
+			if e.isNews(rowLines, now) {
 				e.Logger.Warn("row failed", r.logged()...)
 			}
 			r.finish(r.Refused, now)
@@ -178,11 +178,11 @@ func (e *Engine) goOn(k *key, r *Row, why error, now time.Time) {
 	switch known := e.Table.KeepsErrors() && e.Table.KeepsFailures(); {
 	case r.Failed: // has a line already, or is read again
 	case spent && written && (r.Try == e.MaxAttempts || k.refused == 1):
-		if e.rows.room(now) {
+		if e.isNews(rowLines, now) {
 			e.Logger.Warn("row would fail, and the table has no failed_at to say so: its key waits", r.logged()...)
 		}
 	case k.refused == 1 && !known:
-		if e.rows.room(now) {
+		if e.isNews(rowLines, now) {
 			e.Logger.Warn("row refused, and the table has no last_error or failed_at to say so: it is tried again",
 				r.logged()...)
 		}
@@ -221,15 +221,6 @@ func (r *Row) logged() []any {
 		"topic", cut(r.Message.Topic, most), "id", cut(r.Message.ID, most), "attempt", r.Try,
 		"error", cut(r.Refused.Error(), mostError),
 	}
-}
-
-// isNews reports whether the log has had no message of a kind for a minute, and counts one now.
-func (e *Engine) isNews(kind string, now time.Time) bool {
-	if last, told := e.told[kind]; told && now.Sub(last) <= time.Minute {
-		return false
-	}
-	e.told[kind] = now
-	return true
 }
 
 // failure returns the reason for which a row failed with an error: the label of rows_failed.
